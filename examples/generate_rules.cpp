@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <fmt/core.h>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -136,7 +137,7 @@ nlohmann::json to_json(const arguments& a, const tensor::generation_result& r) {
 }
 
 std::string commented(const std::string& text) {
-  std::string all = "# " + text;
+  auto all = fmt::format("# {}", text);
   while (!all.empty() && all.back() == '\n') {
     all.pop_back();
   }
@@ -147,26 +148,26 @@ std::string commented(const std::string& text) {
 }
 
 std::string to_rule_file(const arguments& a, const tensor::generation_result& r) {
-  auto text = "# Generated: operators of '" + a.ops + "', at most " +
-              std::to_string(a.generation.enumeration.most_operators) + " a side, " +
-              std::to_string(a.generation.enumeration.variables) + " variables of a sort.\n";
+  auto text = fmt::format("# Generated: operators of '{}', at most {} a side, {} variables of a sort.\n", a.ops,
+                          a.generation.enumeration.most_operators, a.generation.enumeration.variables);
   for (const auto& c : r.rules) {
     const auto lines = to_text(tensor::with_proof(c.rule, c.proof));
-    text += c.proof.found == verdict::proved ? lines : commented("unknown: " + c.proof.details + "\n" + lines);
+    const bool is_proved = c.proof.found == verdict::proved;
+    text += is_proved ? lines : commented(fmt::format("unknown: {}\n{}", c.proof.details, lines));
   }
   return text;
 }
 
 void print(const arguments& a, const tensor::generation_result& r) {
   const auto& c = r.counts;
-  std::printf("at most %zu operators: %zu terms, %zu classes, %.1f s\n", a.generation.enumeration.most_operators,
-              static_cast<std::size_t>(c.terms), static_cast<std::size_t>(c.classes), r.enumerate_s);
-  std::printf("equal pairs: %zu, up to renaming %zu, not explained by an earlier one %zu\n",
-              static_cast<std::size_t>(c.named), static_cast<std::size_t>(c.equalities), r.unexplained);
-  std::printf(
-      "rules: %zu, of them proved by %s: %zu, unknown: %zu; equalities refuted: %zu; %.1f s and %.1f s of proofs\n",
-      r.rules.size(), z3_prover{}.name().c_str(), count(r, verdict::proved), count(r, verdict::unknown),
-      r.refused.size(), r.prune_s, r.verify_s);
+  fmt::print("at most {} operators: {} terms, {} classes, {:.1f} s\n", a.generation.enumeration.most_operators, c.terms,
+             c.classes, r.enumerate_s);
+  fmt::print("equal pairs: {}, up to renaming {}, not explained by an earlier one {}\n", c.named, c.equalities,
+             r.unexplained);
+  fmt::print(
+      "rules: {}, of them proved by {}: {}, unknown: {}; equalities refuted: {}; {:.1f} s and {:.1f} s of proofs\n",
+      r.rules.size(), z3_prover{}.name(), count(r, verdict::proved), count(r, verdict::unknown), r.refused.size(),
+      r.prune_s, r.verify_s);
 }
 
 void run_parallel(const arguments& a) {
@@ -216,13 +217,13 @@ void run(arguments a) {
   const bool watched = isatty(STDERR_FILENO) != 0;
   const auto show = [&](std::string_view step, std::size_t done, std::size_t of) {
     if (watched) {
-      std::fprintf(stderr, "\r%.*s: %zu of %zu      ", static_cast<int>(step.size()), step.data(), done, of);
+      fmt::print(stderr, "\r{}: {} of {}      ", step, done, of);
     }
   };
   const auto result = tensor::generate_rules(
       language, [&](const syntax::rule& r) { return verifier.verify(r); }, a.generation, show);
   if (watched) {
-    std::fprintf(stderr, "\r%60s\r", "");
+    fmt::print(stderr, "\r{:60}\r", "");
   }
   std::vector<support::output> files;
   if (!a.out.empty()) {

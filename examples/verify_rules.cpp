@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <fmt/core.h>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -30,6 +31,7 @@
 #include <unity/rewrite/parse.hpp>
 #include <unity/rewrite/print.hpp>
 #include <unity/rewrite/z3_prover.hpp>
+#include <unity/tensor/verification/axiom_checks.hpp>
 #include <unity/tensor/verification/rule_verifier.hpp>
 
 #include "support/axioms.hpp"
@@ -46,6 +48,7 @@ struct arguments {
   std::string axioms{};
   std::string out{};
   std::string json{};
+  bool check_axioms = false;
   io::group_reading groups = io::group_reading::implied;
   std::size_t threads = 1;
 };
@@ -56,6 +59,8 @@ const std::map<std::string, io::group_reading> group_readings{{"implied", io::gr
 void declare(CLI::App& app, arguments& a) {
   app.add_option("FILE", a.file, "a .rules file, TASO's .pb or FlexFlow's .json")->required();
   app.add_option("--axioms", a.axioms, "rule file to prove from instead of the shipped properties of operators");
+  app.add_flag("--check-axioms", a.check_axioms,
+               "also look for properties that contradict each other (then nothing is proved) or follow from the others");
   app.add_option("--groups", a.groups,
                  "how many groups a convolution of a .pb file has: implied (by its channels, as TASO reads it) or one")
       ->transform(CLI::CheckedTransformer(group_readings));
@@ -72,9 +77,11 @@ struct entry {
   std::string outside_because{};  // where it has no rule and is no nonsense either
   std::optional<std::size_t> duplicate_of{};
   tensor::rule_proof proof{};
+  std::string axiom{};  // the property that it is, in other names or read backwards; nothing was proved of it then
 
   [[nodiscard]] bool outside() const { return !outside_because.empty(); }
   [[nodiscard]] bool is(verdict v) const { return !outside() && proof.found == v; }
+  [[nodiscard]] bool is_axiom() const { return is(verdict::proved) && !axiom.empty(); }
 };
 
 entry to_entry(const io::foreign_rule& foreign, const io::converted_rule& converted) {
@@ -84,7 +91,7 @@ entry to_entry(const io::foreign_rule& foreign, const io::converted_rule& conver
   if (const auto unbound = io::unbound_input(foreign)) {
     e.proof.found = verdict::refuted;
     e.proof.reason = "unbound input";
-    e.proof.details = "the target reads " + *unbound + ", and nothing in the source says what it is";
+    e.proof.details = fmt::format("the target reads {}, and nothing in the source says what it is", *unbound);
   } else if (converted) {
     e.rule = parse_rules(converted.text, converted.name).at(0);
   } else {
@@ -121,6 +128,26 @@ void find_duplicates(std::vector<entry>& all) {
   }
 }
 
+// Of two rules that state one equality, whatever their names and arrows, the same.
+std::string equality_text(const tensor::algebra& operators, syntax::rule r) {
+  r.both_ways = true;
+  return statement_text(canonical_rule(operators, r));
+}
+
+// A property that is used as a rule is not proved from itself.
+void find_axioms(const tensor::algebra& operators, const theory& axioms, std::vector<entry>& all) {
+  std::map<std::string, std::string> names;
+  for (auto r : axioms.rules()) {
+    names.emplace(equality_text(operators, r), r.name);
+    std::swap(r.source, r.target);
+    names.emplace(equality_text(operators, r), r.name);
+  }
+  for (auto& e : all) {
+    const auto found = e.rule ? names.find(equality_text(operators, *e.rule)) : names.end();
+    e.axiom = found == names.end() ? std::string{} : found->second;
+  }
+}
+
 void verify(const tensor::algebra& operators, const theory& axioms, const arguments& a, std::vector<entry>& all) {
   std::vector<std::size_t> which;
   std::vector<syntax::rule> rules;
@@ -133,12 +160,12 @@ void verify(const tensor::algebra& operators, const theory& axioms, const argume
   const bool watched = isatty(STDERR_FILENO) != 0;
   const auto show = [&](std::size_t done) {
     if (watched) {
-      std::fprintf(stderr, "\r%zu of %zu rules ", done, rules.size());
+      fmt::print(stderr, "\r{} of {} rules ", done, rules.size());
     }
   };
   const auto proofs = tensor::verify_rules(operators, axioms, z3_prover{}, rules, a.threads, {}, show);
   if (watched) {
-    std::fprintf(stderr, "\r%40s\r", "");
+    fmt::print(stderr, "\r{:40}\r", "");
   }
   for (std::size_t k = 0; k < which.size(); ++k) {
     all[which[k]].proof = proofs[k];
@@ -158,6 +185,20 @@ struct result {
   [[nodiscard]] std::size_t count(verdict v) const {
     return static_cast<std::size_t>(std::count_if(rules.begin(), rules.end(), [&](const auto& e) { return e.is(v); }));
   }
+  [[nodiscard]] std::size_t axiom_count() const {
+    return static_cast<std::size_t>(
+        std::count_if(rules.begin(), rules.end(), [](const auto& e) { return e.is_axiom(); }));
+  }
+  // What was proved was proved for these.
+  [[nodiscard]] tensor::proved_instances instances() const {
+    tensor::proved_instances all;
+    for (const auto& e : rules) {
+      if (e.is(verdict::proved) && !e.is_axiom() && !e.duplicate_of) {
+        all.add(e.proof.instances);
+      }
+    }
+    return all;
+  }
 };
 
 nlohmann::json to_json(const result& r) {
@@ -170,7 +211,18 @@ nlohmann::json to_json(const result& r) {
     if (e.is(verdict::refuted)) {
       refuted.push_back({{"name", e.name}, {"reason", e.proof.reason}, {"counterexample", e.proof.details}});
     } else if (e.is(verdict::proved)) {
-      proofs.push_back({{"name", e.name}, {"axioms", e.proof.axioms}, {"steps", e.proof.steps}});
+      const auto& i = e.proof.instances;
+      proofs.push_back(
+          {{"name", e.name}, {"axioms", e.proof.axioms}, {"steps", e.proof.steps}, {"instances", i.count}});
+      if (i.least_rank <= i.most_rank) {
+        proofs.back()["ranks"] = {i.least_rank, i.most_rank};
+      }
+      if (i.least_size <= i.most_size) {
+        proofs.back()["sizes"] = {i.least_size, i.most_size};
+      }
+      if (e.is_axiom()) {
+        proofs.back()["is_axiom"] = e.axiom;
+      }
     } else if (e.outside()) {
       outside.push_back({{"name", e.name}, {"reason", e.outside_because}});
     } else {
@@ -181,7 +233,8 @@ nlohmann::json to_json(const result& r) {
       duplicates.push_back({{"name", e.name}, {"of", r.rules[*e.duplicate_of].name}});
     }
   }
-  return {{"rules", r.rules.size()}, {"proved", r.count(verdict::proved)},
+  return {{"rules", r.rules.size()}, {"proved", r.count(verdict::proved) - r.axiom_count()},
+          {"are_axioms", r.axiom_count()},
           {"refuted", refuted},      {"unknown", unknown},
           {"outside", outside},      {"duplicates", duplicates},
           {"proofs", proofs},        {"prover", z3_prover{}.name()},
@@ -197,7 +250,7 @@ std::string to_rule_file(const result& r) {
   std::string text;
   for (const auto& e : r.rules) {
     if (!e.rule) {
-      text += "# " + short_name(e) + ": " + one_line(e.outside() ? e.outside_because : e.proof.details) + "\n";
+      text += fmt::format("# {}: {}\n", short_name(e), one_line(e.outside() ? e.outside_because : e.proof.details));
       continue;
     }
     auto rule = tensor::with_proof(*e.rule, e.proof);
@@ -206,7 +259,7 @@ std::string to_rule_file(const result& r) {
     }
     auto lines = to_text(rule);
     if (e.proof.found == verdict::refuted) {
-      lines = "refuted: " + e.proof.reason + ": " + one_line(e.proof.details) + "\n" + lines;
+      lines = fmt::format("refuted: {}: {}\n{}", e.proof.reason, one_line(e.proof.details), lines);
       for (auto at = lines.size() - 1; (at = lines.rfind('\n', at - 1)) != std::string::npos && at > 0;) {
         lines.insert(at + 1, "# ");
       }
@@ -222,13 +275,14 @@ void print(const result& r) {
   for (const auto& e : r.rules) {
     if (e.duplicate_of) {
       ++duplicates;
-      std::printf("duplicate  %s: of %s\n", short_name(e).c_str(), short_name(r.rules[*e.duplicate_of]).c_str());
+      fmt::print("duplicate  {}: of {}\n", short_name(e), short_name(r.rules[*e.duplicate_of]));
     } else if (e.is(verdict::refuted)) {
-      std::printf("refuted  %s: %s: %s\n", short_name(e).c_str(), e.proof.reason.c_str(),
-                  one_line(e.proof.details).c_str());
+      fmt::print("refuted  {}: {}: {}\n", short_name(e), e.proof.reason, one_line(e.proof.details));
     } else if (e.is(verdict::unknown)) {
-      std::printf("unknown  %s: %s %s; missing: %s\n", short_name(e).c_str(), e.proof.reason.c_str(),
-                  one_line(e.proof.details).c_str(), one_line(e.proof.missing).c_str());
+      fmt::print("unknown  {}: {} {}; missing: {}\n", short_name(e), e.proof.reason, one_line(e.proof.details),
+                 one_line(e.proof.missing));
+    } else if (e.is_axiom()) {
+      fmt::print("axiom  {}: is the property {}, which tests check and nothing proves\n", short_name(e), e.axiom);
     }
   }
   std::map<std::string, std::size_t> outside;
@@ -240,21 +294,43 @@ void print(const result& r) {
     }
   }
   for (const auto& [why, count] : outside) {
-    std::printf("outside  %zu: %s\n", count, one_line(why).c_str());
+    fmt::print("outside  {}: {}\n", count, one_line(why));
   }
-  std::printf(
-      "%zu rules: %zu proved by %s from %zu axioms, %zu refuted, %zu unknown, %zu outside (%zu duplicates among "
-      "them); %.1f s\n",
-      r.rules.size(), r.count(verdict::proved), z3_prover{}.name().c_str(), r.axioms, r.count(verdict::refuted),
-      r.count(verdict::unknown), outside_count, duplicates, r.seconds);
+  const auto axioms = r.axiom_count();
+  fmt::print(
+      "{} rules: {} proved by {} from {} axioms for {}; {} are axioms, {} refuted, {} unknown, {} outside ({} "
+      "duplicates among them); {:.1f} s\n",
+      r.rules.size(), r.count(verdict::proved) - axioms, z3_prover{}.name(), r.axioms, r.instances().text(), axioms,
+      r.count(verdict::refuted), r.count(verdict::unknown), outside_count, duplicates, r.seconds);
+}
+
+// Throws: unity::error where properties contradict each other.
+void check_axioms(const tensor::algebra& operators, const arguments& a, const theory& axioms) {
+  if (const auto found = tensor::contradiction(operators, axioms.rules())) {
+    throw error{a.axioms.empty() ? "shipped properties" : a.axioms,
+                fmt::format("a contradiction, from {} and those that it is used with ({})", found->name,
+                            found->instance),
+                "properties that can hold together"};
+  }
+  for (const auto& f : tensor::redundant_axioms(operators, axioms.rules())) {
+    std::string from;
+    for (const auto& name : f.from) {
+      from += (from.empty() ? "" : ", ") + name;
+    }
+    fmt::print("property {}: follows from {}\n", f.name, from);
+  }
 }
 
 void run(const arguments& a) {
   const auto start = std::chrono::steady_clock::now();
   const auto operators = tensor::standard_algebra();
   const theory axioms{operators, support::load_axioms(operators, a.axioms).rules};
+  if (a.check_axioms) {
+    check_axioms(operators, a, axioms);
+  }
   result r{load(operators, a), axioms.rules().size(), 0};
   find_duplicates(r.rules);
+  find_axioms(operators, axioms, r.rules);
   verify(operators, axioms, a, r.rules);
   r.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   std::vector<support::output> files;

@@ -35,8 +35,8 @@ for process in "${processes[@]}"; do
   wait "$process" || failed=$((failed + 1))
 done
 cat "$scratch"/*
-graphs=$(cat "$scratch"/* | awk '/ graphs checked in / { n += $1 } END { print n + 0 }')
+graphs=$(cat "$scratch"/* | awk '/ different graphs checked in / { n += $1 } END { print n + 0 }')
 mismatches=$(cat "$scratch"/* | grep -c '^MISMATCH' || true)
-checked="$graphs graphs checked by ${#processes[@]} processes"
+checked="$graphs different graphs checked by ${#processes[@]} processes, which may share some"
 echo "$checked, $mismatches mismatches, $failed processes failed, seeds from $seed"
 ((failed == 0 && graphs > 0))

@@ -12,6 +12,7 @@
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/axioms.hpp>
 #include <unity/tensor/verification/validate.hpp>
+#include <unity/tensor/z3_reals.hpp>
 
 namespace support {
 
@@ -35,7 +36,8 @@ inline axioms load_axioms(const unity::tensor::algebra& operators, const std::st
                [&](const auto& r) { return std::find(shipped.begin(), shipped.end(), r) == shipped.end(); });
   tensor::validation_options quick;
   quick.effort = 20'000;
-  tensor::require_valid(operators, own, file, quick);
+  tensor::z3_reals reals;
+  tensor::require_valid(operators, own, file, quick, reals);
   return all;
 }
 

@@ -1,10 +1,12 @@
 #include <unity/core/file.hpp>
 
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <csignal>
 #include <filesystem>
 #include <string>
+#include <thread>
 
 #include <catch2/catch.hpp>
 
@@ -167,22 +169,34 @@ TEST_CASE("two that write one file at a time do not disturb each other") {
   CHECK(file_count(folder) == 1);
 }
 
-TEST_CASE("a file that replaces another keeps who may read, write and run it") {
+TEST_CASE("a file that is replaced keeps its mode bits, a new one has those of the umask") {
   const auto folder = fresh_folder("mode");
-  const auto file = folder / "a";
-  const auto mode = [&] { return fs::status(file).permissions(); };
-  unity::atomic_write(file, "first");
-  fs::permissions(file, fs::perms{0750});
-  unity::atomic_write(file, "second");
-  CHECK(mode() == fs::perms{0750});
-  fs::permissions(file, fs::perms{0600});
-  unity::atomic_write(file, "third");
-  CHECK(mode() == fs::perms{0600});
-  CHECK(unity::read_file(file) == "third");
+  const auto mode_of = [](const fs::path& path) { return static_cast<unsigned>(fs::status(path).permissions()); };
+  const auto before = ::umask(027);
+  unity::atomic_write(folder / "a", "new");
+  CHECK(mode_of(folder / "a") == 0640);
+  for (const unsigned mode : {0600U, 0755U, 0666U}) {
+    fs::permissions(folder / "a", static_cast<fs::perms>(mode));
+    unity::atomic_write(folder / "a", "again");
+    CHECK(mode_of(folder / "a") == mode);
+  }
+  ::umask(before);
 }
 
-TEST_CASE("a device is not read") {
-  CHECK(message_of([] { (void)unity::read_file("/dev/zero"); }) == "/dev/zero: is a device; expected a readable file");
+TEST_CASE("devices and what is too large are refused in one line") {
+  const auto folder = fresh_folder("large");
+  CHECK(message_of([] { (void)unity::read_file("/dev/zero"); }) ==
+        "/dev/zero: is a device; expected a readable file");
+  CHECK(unity::read_file("/dev/null").empty());
+  unity::atomic_write(folder / "a", "four");
+  CHECK(unity::read_file(folder / "a", 0, unity::to_end, 4) == "four");
+  CHECK(unity::read_file(folder / "a", 1, unity::to_end, 3) == "our");
+  CHECK(message_of([&] { (void)unity::read_file(folder / "a", 0, unity::to_end, 3); }) ==
+        (folder / "a").string() + ": has more than 3 bytes; expected a smaller file");
+  REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  std::jthread writer{[&] { unity::atomic_write(folder / "pipe", "much too much"); }};
+  CHECK(message_of([&] { (void)unity::read_file(folder / "pipe", 0, unity::to_end, 3); }) ==
+        (folder / "pipe").string() + ": has more than 3 bytes; expected a smaller file");
 }
 
 }  // namespace tests_of_file

@@ -12,8 +12,8 @@
 #include <unity/io/taso_rules.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/tensor/generated_rules.hpp>
-#include <unity/tensor/generation/common_subterms.hpp>
 
+#include "../tensor/generation/common_subterms.hpp"
 #include "../tensor/generation/coverage.hpp"
 #include "../support/shared_file.hpp"
 

@@ -47,6 +47,16 @@ rule 'rule r relu(?x) => relu(relu(?x)) if size(?x) == 2' few.rules
 expect 1 'size\(\?x\); expected 2 argument' "$scratch/few.rules" --out "$scratch/out.rules"
 expect 1 'size\(\?x\); expected 2 argument' "$good" --axioms "$scratch/few.rules" --out "$scratch/out.rules"
 
+# What follows from the others is said, a contradiction ends it, and a rule that is a property is no proof.
+printf '%s\n' 'rule twice relu(relu(?x)) == relu(?x)' 'rule thrice relu(relu(relu(?x))) == relu(?x)' \
+  >"$scratch/more.rules"
+"$program" "$good" --axioms "$scratch/more.rules" --check-axioms >"$scratch/stdout" &&
+  grep -q '^property thrice: follows from twice$' "$scratch/stdout"
+note $? "a property that follows: $(cat "$scratch/stdout")"
+rule 'rule back relu(?x) => relu(relu(?x))' same.rules
+"$program" "$scratch/same.rules" >"$scratch/stdout" && grep -q '^axiom  back: is the property relu_twice' "$scratch/stdout"
+note $? "a rule that is a property: $(cat "$scratch/stdout")"
+
 # A name does not leave the comment that it is in.
 tensor='{"_t": "Tensor", "opId": -1, "tsId": 0}'
 operator='{"_t": "Operator", "type": "OP_REPLICATE", "input": ['"$tensor"'], "para": []}'

@@ -1,8 +1,9 @@
 // Random searches over random models: every graph that a search builds must compute
 // what its model computes, modulo 2^61 - 1.
 //
-// usage: test_soak [--seconds S] [--seed N] [--first ROUND] [--rounds N] [--rules FILE] Prints how many graphs
-// were compared, how many differ, and the seed; the first difference ends it, with exit code 1. Rules that
+// usage: test_soak [--seconds S] [--seed N] [--first ROUND] [--rounds N] [--rules FILE] Prints how many states
+// were compared and how many different graphs they are, by canonical fingerprints of the whole run; how many compute
+// something else, and the seed; the first of these ends it, with exit code 1. Rules that
 // hold on real numbers alone are left out.
 
 #include <unistd.h>
@@ -21,6 +22,8 @@
 #include <string_view>
 #include <unordered_set>
 #include <utility>
+
+#include <fmt/core.h>
 
 #include <unity/core/budget.hpp>
 #include <unity/core/error.hpp>
@@ -110,12 +113,14 @@ class soak {
     const auto how = random.below(3) == 0 ? layouts::searched : layouts::kept;
     rewrite_space space{algebra_, test::random_prices{random(), fixed}, rules, model.graph, how};
     using space_type = decltype(space);
-    std::unordered_set<fingerprint, hash_of_fingerprint> met;
+    std::unordered_set<fingerprint, hash_of_fingerprint> met;  // of ids: one graph on two routes counts twice
+    typename space_type::scratch_type scratch{};
     const test::traced_space<space_type>* path = nullptr;
     test::traced_space<space_type> traced{space, [&](const typename space_type::state_type& s) {
       if (!met.insert(s.fingerprint).second) {
         return;
       }
+      different_.insert(space.canonical_fingerprint(s, scratch));
       std::string problem;
       try {
         problem = evaluated.outputs(space.graph(s)) == expected ? "" : "computes something else";
@@ -128,10 +133,11 @@ class soak {
     }};
     path = &traced;
     test::random_search(traced, random);
-    graphs_ += met.size();
+    states_ += met.size();
     evaluations_ += evaluated.evaluations();
   }
-  [[nodiscard]] std::uint64_t graphs() const noexcept { return graphs_; }
+  [[nodiscard]] std::uint64_t states() const noexcept { return states_; }
+  [[nodiscard]] std::uint64_t graphs() const noexcept { return different_.size(); }
   [[nodiscard]] std::uint64_t evaluations() const noexcept { return evaluations_; }
 
  private:
@@ -154,7 +160,8 @@ class soak {
 
   const tensor::algebra& algebra_;
   const rule_set& rules_;
-  std::uint64_t graphs_ = 0;
+  std::uint64_t states_ = 0;
+  std::unordered_set<fingerprint, hash_of_fingerprint> different_{};  // canonical, of all rounds
   std::uint64_t evaluations_ = 0;
 };
 
@@ -183,10 +190,10 @@ int run(const arguments& a) {
                   static_cast<unsigned long long>(round));
     }
   }
-  std::printf("%llu graphs checked in %llu rounds, %llu operators evaluated, %d mismatches, %.0f s, seed %llu\n",
-              static_cast<unsigned long long>(all.graphs()), static_cast<unsigned long long>(done),
-              static_cast<unsigned long long>(all.evaluations()), mismatches, watch.seconds(),
-              static_cast<unsigned long long>(a.seed));
+  fmt::print(
+      "{} different graphs checked in {} rounds, met as {} states, {} operators evaluated, {} mismatches, {:.0f} s, "
+      "seed {}\n",
+      all.graphs(), done, all.states(), all.evaluations(), mismatches, watch.seconds(), a.seed);
   return mismatches == 0 ? 0 : 1;
 }
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/dense.hpp>
@@ -78,6 +79,37 @@ TEST_CASE("weights are as large as the number of products that are summed allows
   const auto positive = *values("positive");
   CHECK(*std::min_element(positive.data.begin(), positive.data.end()) >= 0.5);
   CHECK_FALSE(values("nothing").has_value());
+}
+
+TEST_CASE("what readers ask of sources follows from kernels, whatever operators are called", "[balanced_values]") {
+  using namespace unity;
+  tensor::algebra a;
+  for (auto d : tensor::standard_operators()) {
+    auto& name = d.signature.name;
+    name = name == "embedding" ? "rows_of" : name == "log" ? "ln" : name;
+    a.add(std::move(d));
+  }
+  tensor::tensor_graph g;
+  const auto add = [&](const tensor::operation& op, std::vector<value_id> operands) {
+    std::vector<tensor::tensor_type> types;
+    for (const auto v : operands) {
+      types.push_back(g.type(v));
+    }
+    return g.results(g.add_node(op, operands, a.infer(op, types).value()))[0];
+  };
+  const auto source = [&](const char* kind, const char* name, const char* element, tensor::shape dims) {
+    return add(a.make_operation(kind, {{"name", name}, {"element", element}, {"dims", dims}}), {});
+  };
+  const auto table = source("weight", "table", "float32", {100, 2});
+  const auto ids = source("input", "ids", "int64", {400});
+  const auto x = source("input", "x", "float32", {400});
+  g.set_outputs(std::vector{add(a.make_operation("rows_of"), {table, ids}), add(a.make_operation("ln"), {x})});
+  const auto values = tensor::balanced_values(a, g, 1);
+  const auto numbers = values("ids")->data;
+  CHECK(*std::max_element(numbers.begin(), numbers.end()) > 50);
+  CHECK(*std::max_element(numbers.begin(), numbers.end()) < 100);
+  const auto logged = values("x")->data;
+  CHECK(*std::min_element(logged.begin(), logged.end()) > 0);
 }
 
 }  // namespace tests_of_balanced_values

@@ -81,4 +81,15 @@ TEST_CASE("the hash of an operation is the same in every process") {
   CHECK(hash(op) == UINT64_C(17157447378452353782));  // recorded
 }
 
+TEST_CASE("types, element types and layouts are fmt's to print, as in messages") {
+  unity::tensor::tensor_type t;
+  CHECK(fmt::format("{}", t) == "float32[]");
+  t.dims = {2, 3};
+  t.element = unity::tensor::dtype::boolean;
+  CHECK(fmt::format("{} {}", t.element, t) == "bool bool[2,3]");
+  t.order = unity::tensor::layout::column_major;
+  CHECK(fmt::format("{}, {}", t, t.order) == "bool[2,3] column_major, column_major");
+  CHECK(to_string(t) == fmt::format("{}", t));
+}
+
 }  // namespace tests_of_shape

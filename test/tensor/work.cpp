@@ -8,6 +8,7 @@
 #include <catch2/catch.hpp>
 
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/cost.hpp>
 
 #include "testing.hpp"
 
@@ -101,6 +102,23 @@ TEST_CASE("counts stop at the largest one") {
   CHECK(work_of("matmul", {}, {type({big, big}), type({big, big})}).flops == std::numeric_limits<std::int64_t>::max());
   CHECK(saturating_multiply(std::int64_t{1} << 40, std::int64_t{1} << 40) == std::numeric_limits<std::int64_t>::max());
   CHECK(saturating_add(std::numeric_limits<std::int64_t>::max(), 1) == std::numeric_limits<std::int64_t>::max());
+}
+
+TEST_CASE("operators that only relabel cost nothing, under any name and in an algebra of one") {
+  using namespace unity::tensor;
+  algebra a;
+  for (auto d : {operators::squeeze(), operators::dropout()}) {
+    d.signature.name = d.signature.name == "squeeze" ? "drop_ones" : "thin_out";
+    a.add(std::move(d));
+  }
+  const tensor_type t{dtype::float32, layout::row_major, false, {1, 3}};
+  const flop_cost inference{a};
+  const memory_cost training{a, mode::training};
+  const auto squeezed = a.make_operation("drop_ones", {{"axes", {0}}});
+  const auto thinned = a.make_operation("thin_out", {{"rate", 0.5}});
+  CHECK(training.node_cost(squeezed, {&t, 1}, a.infer(squeezed, {&t, 1}).value()) == unity::bytes{});
+  CHECK(inference.node_cost(thinned, {&t, 1}, {&t, 1}) == unity::flops{});
+  CHECK(training.node_cost(thinned, {&t, 1}, {&t, 1}) == unity::bytes{12});
 }
 
 }  // namespace tests_of_work

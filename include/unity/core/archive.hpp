@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
 #include <unity/core/hash.hpp>
@@ -74,7 +76,7 @@ class archive_reader {
     std::uint64_t size = 0;
     get(size);
     if (size > bytes_.size()) {
-      fail("a length of " + std::to_string(size));
+      fail(fmt::format("a length of {}", size));
     }
     values.resize(size);
     for (auto& v : values) {
@@ -82,7 +84,7 @@ class archive_reader {
     }
   }
   [[noreturn]] void fail(const std::string& found) const {
-    throw error{path_ + " at byte " + std::to_string(at_), found, "a checkpoint of the same run"};
+    throw error{fmt::format("{} at byte {}", path_, at_), found, "a checkpoint of the same run"};
   }
 
  private:

@@ -17,6 +17,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 
@@ -78,7 +80,7 @@ class external_sorter {
           return false;
         }
         if (std::fread(block_.data(), sizeof(T), have_, from_) != have_) {
-          throw error{"a sorted run on disk", "its end", std::to_string(left_) + " more elements"};
+          throw error{"a sorted run on disk", "its end", fmt::format("{} more elements", left_)};
         }
         left_ -= have_;
         at_ = 0;
@@ -104,7 +106,7 @@ class external_sorter {
                          std::fflush(run.get()) == 0;
     if (!written) {
       throw error{folder_.string(), std::strerror(errno),
-                  "room for " + std::to_string(held_.size() * sizeof(T)) + " bytes"};
+                  fmt::format("room for {} bytes", held_.size() * sizeof(T))};
     }
     std::rewind(run.get());
     spilled_ += held_.size();

@@ -50,34 +50,40 @@ class descriptor {
   int fd_;
 };
 
+// /dev/null is an empty file by another name; a terminal or a generator of bytes has no end.
+inline bool is_null_device(const struct stat& status) {
+  struct stat null {};
+  return ::stat("/dev/null", &null) == 0 && null.st_rdev == status.st_rdev;
+}
+
 }  // namespace detail
 
-inline constexpr std::uint64_t to_end = ~std::uint64_t{0};
-
-// The most bytes that read_file reads of a file, and of a pipe, whose end is not known before.
-inline constexpr std::uint64_t most_of_file = std::uint64_t{1} << 34U;
-inline constexpr std::uint64_t most_of_pipe = std::uint64_t{1} << 30U;
+// What is read at once at most: more than any model, plan or set of rules has, and less than would fill a machine.
+inline constexpr std::uint64_t largest_file = std::uint64_t{64} << 30U;
+// A pipe does not say how long it is: what it may give at most.
+inline constexpr std::uint64_t largest_stream = std::uint64_t{4} << 30U;
 
 // The bytes [offset, offset + length) of a file, or up to its end where length is `to_end`.
-// Throws: unity::error naming the file where it cannot be read, is a device, is shorter than that, or where these are
-// more bytes than are read.
+// Throws: unity::error naming the file where it cannot be read, is a device, is shorter than that, or where more than
+// `largest` bytes would be read (of a pipe, more than largest_stream).
+inline constexpr std::uint64_t to_end = ~std::uint64_t{0};
 [[nodiscard]] inline std::string read_file(const std::filesystem::path& path, std::uint64_t offset = 0,
-                                           std::uint64_t length = to_end) {
+                                           std::uint64_t length = to_end, std::uint64_t largest = largest_file) {
   const detail::descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
   struct stat status {};
   if (file.get() < 0 || ::fstat(file.get(), &status) != 0) {
-    throw error{path.string(), std::string{"cannot be read ("} + std::strerror(errno) + ")", "a readable file"};
+    throw error{path.string(), fmt::format("cannot be read ({})", std::strerror(errno)), "a readable file"};
   }
   if (S_ISDIR(status.st_mode)) {
     throw error{path.string(), "is a directory", "a readable file"};
   }
-  if (S_ISCHR(status.st_mode) || S_ISBLK(status.st_mode)) {
+  if (S_ISBLK(status.st_mode) || (S_ISCHR(status.st_mode) && !detail::is_null_device(status))) {
     throw error{path.string(), "is a device", "a readable file"};
   }
   const auto size = S_ISREG(status.st_mode) ? static_cast<std::uint64_t>(status.st_size) : to_end;
   if (size != to_end && (offset > size || (length != to_end && length > size - offset))) {
-    throw error{path.string(), "ends at byte " + std::to_string(size),
-                std::to_string(length == to_end ? 0 : length) + " bytes from byte " + std::to_string(offset)};
+    throw error{path.string(), fmt::format("ends at byte {}", size),
+                fmt::format("{} bytes from byte {}", length == to_end ? 0 : length, offset)};
   }
   if (offset > 0 && ::lseek(file.get(), static_cast<off_t>(offset), SEEK_SET) < 0) {
     throw error{path.string(), "cannot be positioned", "a file that can"};
@@ -87,9 +93,14 @@ inline constexpr std::uint64_t most_of_pipe = std::uint64_t{1} << 30U;
   if (length == to_end && size != to_end) {
     wanted = size - offset;
   }
-  const auto most = size == to_end ? most_of_pipe : most_of_file;
-  if (wanted > most && wanted != to_end) {
-    throw error{path.string(), fmt::format("{} bytes", wanted), fmt::format("at most {}", most)};
+  if (size == to_end) {
+    largest = std::min(largest, largest_stream);
+  }
+  const auto refuse_size = [&] {
+    throw error{path.string(), fmt::format("has more than {} bytes", largest), "a smaller file"};
+  };
+  if (wanted != to_end && wanted > largest) {
+    refuse_size();
   }
   constexpr std::size_t chunk = std::size_t{1} << 20U;
   while (content.size() < wanted) {
@@ -98,18 +109,18 @@ inline constexpr std::uint64_t most_of_pipe = std::uint64_t{1} << 30U;
                             std::min<std::uint64_t>(wanted - have, size == to_end ? chunk : std::uint64_t{1} << 30U)));
     const auto got = ::read(file.get(), content.data() + have, content.size() - have);
     if (got < 0 && errno != EINTR) {
-      throw error{path.string(), std::string{"cannot be read ("} + std::strerror(errno) + ")", "a readable file"};
+      throw error{path.string(), fmt::format("cannot be read ({})", std::strerror(errno)), "a readable file"};
     }
     content.resize(have + static_cast<std::size_t>(got < 0 ? 0 : got));
     if (got == 0) {
       break;
     }
-    if (content.size() > most) {
-      throw error{path.string(), fmt::format("more than {} bytes", most), "a pipe that ends before"};
+    if (content.size() > largest) {
+      refuse_size();
     }
   }
   if (length != to_end && content.size() < length) {
-    throw error{path.string(), "ends early", std::to_string(length) + " bytes from byte " + std::to_string(offset)};
+    throw error{path.string(), "ends early", fmt::format("{} bytes from byte {}", length, offset)};
   }
   return content;
 }
@@ -119,13 +130,14 @@ inline constexpr std::uint64_t most_of_pipe = std::uint64_t{1} << 30U;
 [[nodiscard]] inline std::filesystem::path name_beside(const std::filesystem::path& path, std::string_view suffix) {
   auto own = path.filename().string();
   if (own.size() + suffix.size() > 255) {
-    own = ".unity-" + std::to_string(hash_bytes(own));
+    own = fmt::format(".unity-{}", hash_bytes(own));
   }
   return path.parent_path() / (own + std::string{suffix});
 }
 
 // A file under construction beside its final name. commit() gives it that name in one step; without commit()
-// nothing remains of it. What a process that was killed left there is overwritten by the next one. A target that is
+// nothing remains of it. What a process that was killed left there is overwritten by the next one. A file
+// that is replaced hands its mode bits on; a new one has those of the umask. A target that is
 // not a regular file (a pipe, a device) is written in place.
 class atomic_file {
  public:
@@ -137,6 +149,8 @@ class atomic_file {
       throw error{shown_, "is a directory", "a name for a file"};
     }
     in_place_ = is_there && !S_ISREG(status.st_mode);
+    replaces_ = is_there && !in_place_;
+    mode_ = status.st_mode & 07777U;
     if (in_place_) {
       temporary_ = target_;
       file_ = detail::descriptor{::open(temporary_.c_str(), O_WRONLY | O_CLOEXEC)};
@@ -147,9 +161,14 @@ class atomic_file {
     }
     for (int attempt = 0; !take(attempt); ++attempt) {
     }
-    // What is replaced keeps who may read, write and run it.
-    if (::ftruncate(file_.get(), 0) != 0 || (is_there && ::fchmod(file_.get(), status.st_mode & 07777) != 0)) {
+    if (::ftruncate(file_.get(), 0) != 0) {
       fail("cannot be written", errno);
+    }
+    // Before anything is written, so that what is private is so at all times.
+    struct stat own {};
+    if (replaces_ && ::fstat(file_.get(), &own) == 0 && (own.st_mode & 07777U) != mode_ &&
+        ::fchmod(file_.get(), mode_) != 0) {
+      fail("cannot be given the mode of what it replaces", errno);
     }
   }
   atomic_file(const atomic_file&) = delete;
@@ -192,7 +211,7 @@ class atomic_file {
   // Whether the file of that number is this one's own from now on: not if another process is writing it, or has given
   // it its final name in between.
   bool take(int attempt) {
-    temporary_ = name_beside(target_, ".partial" + std::to_string(attempt));
+    temporary_ = name_beside(target_, fmt::format(".partial{}", attempt));
     file_ = detail::descriptor{::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666)};
     struct stat own {};
     struct stat named {};
@@ -226,13 +245,15 @@ class atomic_file {
     if (file_.get() >= 0) {
       discard();
     }
-    throw error{shown_, std::string{what} + " (" + std::strerror(problem) + ")", "a writable place with enough room"};
+    throw error{shown_, fmt::format("{} ({})", what, std::strerror(problem)), "a writable place with enough room"};
   }
 
   std::filesystem::path target_;
   std::string shown_;
   std::filesystem::path temporary_;
   bool in_place_ = false;
+  bool replaces_ = false;
+  mode_t mode_ = 0;  // of the file that is replaced
   detail::descriptor file_{-1};
 };
 

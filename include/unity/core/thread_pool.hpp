@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 
@@ -27,8 +29,8 @@ class thread_pool {
       }
     } catch (const std::exception& e) {
       stop();
-      throw error{"thread " + std::to_string(workers_.size() + 1), std::string{"cannot be started ("} + e.what() + ")",
-                  std::to_string(threads) + " of them"};
+      throw error{fmt::format("thread {}", workers_.size() + 1), fmt::format("cannot be started ({})", e.what()),
+                  fmt::format("{} of them", threads)};
     }
   }
   ~thread_pool() { stop(); }

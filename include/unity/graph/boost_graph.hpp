@@ -1,5 +1,6 @@
-// The bridge to Boost.Graph, both ways: an adjacency_list as a dataflow graph, and any dataflow graph as input
-// to Boost's algorithms. One file, since no other of this room may include Boost.
+// The bridge to Boost.Graph, both ways: an adjacency_list as a dataflow graph, and a compact_graph as input to
+// Boost's algorithms. One file, since no other of this room may include Boost.
+// Over 500 lines because both ways are here.
 #pragma once
 
 #include <algorithm>
@@ -17,18 +18,22 @@
 #include <utility>
 #include <vector>
 
+#include <boost/graph/adjacency_iterator.hpp>
 #include <boost/graph/adjacency_list.hpp>
 #include <boost/graph/graph_traits.hpp>
 #include <boost/graph/properties.hpp>
 #include <boost/iterator/counting_iterator.hpp>
+#include <boost/iterator/iterator_facade.hpp>
 #include <boost/property_map/property_map.hpp>
+
+#include <fmt/core.h>
 
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
 #include <unity/core/small_vector.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/graph/concepts.hpp>
-#include <unity/graph/users.hpp>
 
 namespace unity {
 
@@ -142,7 +147,7 @@ class boost_dataflow {
 
   boost_dataflow() = default;
   // Copies and indexes a list whose vertices have one result each, of type Type{}. Values are numbered by vertex, then
-  // result. Outputs are the results of the vertices that nothing reads, until set_outputs.
+  // result. Outputs are the values that nothing reads, until set_outputs.
   // Throws: unity::error if the positions at a vertex are not 0 .. in-degree - 1, or an edge names no result.
   // Complexity: O(N + E).
   explicit boost_dataflow(const List& list)
@@ -155,9 +160,13 @@ class boost_dataflow {
       add_results(node_id{v}, types_of(operation(node_id{v})));
     }
     index_operands();
-    for (std::size_t v = 0; v < node_count(); ++v) {
-      if (out_degree(v, list_) == 0) {
-        std::ranges::copy(results(node_id{v}), std::back_inserter(outputs_));
+    std::vector<char> is_read(value_count(), 0);
+    for (const value_id v : operands_) {
+      is_read[v.index()] = 1;
+    }
+    for (std::size_t v = 0; v < value_count(); ++v) {
+      if (is_read[v] == 0) {
+        outputs_.emplace_back(v);
       }
     }
   }
@@ -242,13 +251,13 @@ void boost_dataflow<List, Type>::index_operands() {
   for (auto [e, end] = edges(list_); e != end; ++e) {
     const std::size_t n = target(*e, list_);
     const auto position = detail::operand_position(list_, *e);
-    const std::string where = "boost graph: vertex " + std::to_string(n) + ", operand " + std::to_string(position);
+    const auto where = [&] { return fmt::format("boost graph: vertex {}, operand {}", n, position); };
     if (position >= first_operand_[n + 1] - first_operand_[n]) {
-      throw error{where, "a position past its in-edges", "positions 0 .. in-degree - 1"};
+      throw error{where(), "a position past its in-edges", "positions 0 .. in-degree - 1"};
     }
     auto& operand = operands_[first_operand_[n] + position];
     if (operand.valid()) {
-      throw error{where, "two edges at this position", "positions 0 .. in-degree - 1"};
+      throw error{where(), "two edges at this position", "positions 0 .. in-degree - 1"};
     }
     std::size_t result = 0;
     if constexpr (result_edge<edge_type>) {
@@ -256,8 +265,8 @@ void boost_dataflow<List, Type>::index_operands() {
     }
     const node_id producer{source(*e, list_)};
     if (result >= results(producer).size()) {
-      throw error{where, "result " + std::to_string(result) + " of vertex " + std::to_string(producer.index()),
-                  "one of its " + std::to_string(results(producer).size()) + " results"};
+      throw error{where(), fmt::format("result {} of vertex {}", result, producer.index()),
+                  fmt::format("one of its {} results", results(producer).size())};
     }
     operand = results(producer)[result];
   }
@@ -286,119 +295,213 @@ node_id boost_dataflow<List, Type>::add_node(operation_type op, std::span<const 
   return n;
 }
 
-// A dataflow graph as Boost's algorithms see one: vertices are nodes, and each use is an edge from the producer.
-// Models of Boost's concepts: VertexListGraph, EdgeListGraph, IncidenceGraph, BidirectionalGraph, AdjacencyGraph.
-// Why a view: Boost asks for out-edges in constant time, and dataflow graphs store operands alone.
-// Refers to the graph, which must outlive the view and stay as it is. Complexity: O(N + E) to make, then constant.
-template <dataflow_graph G>
-class boost_view {
- public:
-  using vertex_descriptor = std::size_t;
-  struct edge_descriptor {
-    vertex_descriptor from = 0;
-    vertex_descriptor to = 0;
-    std::size_t position = 0;  // the operand of `to` that it is
-    std::size_t index = 0;     // dense from 0
+// A compact_graph is itself a graph of Boost's: vertices are nodes by number, and each use is an edge from the
+// producer. Models VertexListGraph, EdgeListGraph, IncidenceGraph, BidirectionalGraph and AdjacencyGraph;
+// vertices and edges have dense indices (boost::vertex_index, boost::edge_index), so that
+// make_iterator_property_map of a vector gives them weights, colours or distances. Any other dataflow graph is copied
+// to one. Complexity: all constant but out_degree, which is linear in what it counts and the vertex's results.
+struct compact_edge {
+  std::size_t from = 0;
+  std::size_t to = 0;
+  std::uint32_t index = 0;
 
-    friend auto operator<=>(const edge_descriptor&, const edge_descriptor&) = default;
-    friend bool operator==(const edge_descriptor&, const edge_descriptor&) = default;
-  };
-  struct traversal_category : boost::bidirectional_graph_tag,
-                              boost::adjacency_graph_tag,
-                              boost::vertex_list_graph_tag,
-                              boost::edge_list_graph_tag {};
-  using directed_category = boost::bidirectional_tag;
-  using edge_parallel_category = boost::allow_parallel_edge_tag;
-  using vertex_iterator = boost::counting_iterator<vertex_descriptor>;
-  using edge_iterator = const edge_descriptor*;
-  using out_edge_iterator = const edge_descriptor*;
-  using in_edge_iterator = const edge_descriptor*;
-  using adjacency_iterator = const vertex_descriptor*;
-  using vertices_size_type = std::size_t;
-  using edges_size_type = std::size_t;
-  using degree_size_type = std::size_t;
-
-  static vertex_descriptor null_vertex() noexcept { return std::numeric_limits<vertex_descriptor>::max(); }
-
-  explicit boost_view(const G& g);
-  explicit boost_view(const G&&) = delete;
-
-  [[nodiscard]] const G& graph() const noexcept { return *graph_; }
-  // The bundle of a vertex is its operator.
-  [[nodiscard]] decltype(auto) operator[](vertex_descriptor v) const {
-    return graph_traits<G>::operation(*graph_, node_id{v});
-  }
-
-  friend std::pair<vertex_iterator, vertex_iterator> vertices(const boost_view& g) {
-    return {vertex_iterator{0}, vertex_iterator{num_vertices(g)}};
-  }
-  friend vertices_size_type num_vertices(const boost_view& g) { return g.first_out_.size() - 1; }
-  friend std::pair<edge_iterator, edge_iterator> edges(const boost_view& g) {
-    return {g.out_.data(), g.out_.data() + g.out_.size()};
-  }
-  friend edges_size_type num_edges(const boost_view& g) { return g.out_.size(); }
-  friend vertex_descriptor source(const edge_descriptor& e, const boost_view&) { return e.from; }
-  friend vertex_descriptor target(const edge_descriptor& e, const boost_view&) { return e.to; }
-  friend std::pair<out_edge_iterator, out_edge_iterator> out_edges(vertex_descriptor v, const boost_view& g) {
-    return {g.out_.data() + g.first_out_[v], g.out_.data() + g.first_out_[v + 1]};
-  }
-  friend degree_size_type out_degree(vertex_descriptor v, const boost_view& g) {
-    return g.first_out_[v + 1] - g.first_out_[v];
-  }
-  friend std::pair<in_edge_iterator, in_edge_iterator> in_edges(vertex_descriptor v, const boost_view& g) {
-    return {g.in_.data() + g.first_in_[v], g.in_.data() + g.first_in_[v + 1]};
-  }
-  friend degree_size_type in_degree(vertex_descriptor v, const boost_view& g) {
-    return g.first_in_[v + 1] - g.first_in_[v];
-  }
-  friend degree_size_type degree(vertex_descriptor v, const boost_view& g) {
-    return in_degree(v, g) + out_degree(v, g);
-  }
-  friend std::pair<adjacency_iterator, adjacency_iterator> adjacent_vertices(vertex_descriptor v, const boost_view& g) {
-    return {g.targets_.data() + g.first_out_[v], g.targets_.data() + g.first_out_[v + 1]};
-  }
-  friend boost::typed_identity_property_map<vertex_descriptor> get(boost::vertex_index_t, const boost_view&) {
-    return {};
-  }
-  friend vertex_descriptor get(boost::vertex_index_t, const boost_view&, vertex_descriptor v) { return v; }
-
- private:
-  const G* graph_;
-  std::vector<std::size_t> first_out_;
-  std::vector<std::size_t> first_in_{0};
-  std::vector<edge_descriptor> out_;  // by source; their place is their index
-  std::vector<edge_descriptor> in_;   // by target and position
-  std::vector<vertex_descriptor> targets_;
+  friend auto operator<=>(const compact_edge&, const compact_edge&) = default;
+  friend bool operator==(const compact_edge&, const compact_edge&) = default;
 };
 
-template <dataflow_graph G>
-boost_view<G>::boost_view(const G& g) : graph_{&g}, first_out_{0} {
-  const users uses{g};
-  const std::size_t nodes = graph_traits<G>::node_count(g);
-  for (std::size_t n = 0; n < nodes; ++n) {
-    for (const value_id v : graph_traits<G>::results(g, node_id{n})) {
-      for (const use& u : uses[v]) {
-        out_.push_back({n, u.user.index(), u.position, out_.size()});
-        targets_.push_back(u.user.index());
-      }
+namespace detail {
+
+// The edges of a graph by number: all of them, or those into one node.
+template <class Op, class Type>
+class compact_edge_iterator
+    : public boost::iterator_facade<compact_edge_iterator<Op, Type>, compact_edge, boost::random_access_traversal_tag,
+                                    compact_edge, std::ptrdiff_t> {
+ public:
+  compact_edge_iterator() = default;
+  compact_edge_iterator(const compact_graph<Op, Type>& g, std::size_t index)
+      : graph_{&g}, index_{static_cast<std::uint32_t>(index)} {}
+
+ private:
+  friend class boost::iterator_core_access;
+  compact_edge dereference() const {
+    return {graph_->producer(graph_->edge_value(index_)).index(), graph_->edge_reader(index_).index(), index_};
+  }
+  bool equal(const compact_edge_iterator& other) const { return index_ == other.index_; }
+  void increment() { ++index_; }
+  void decrement() { --index_; }
+  void advance(std::ptrdiff_t by) { index_ = static_cast<std::uint32_t>(index_ + by); }
+  std::ptrdiff_t distance_to(const compact_edge_iterator& other) const {
+    return static_cast<std::ptrdiff_t>(other.index_) - static_cast<std::ptrdiff_t>(index_);
+  }
+
+  const compact_graph<Op, Type>* graph_ = nullptr;
+  std::uint32_t index_ = 0;
+};
+
+// The edges out of one node: those of its first result, then of its second, and so on.
+template <class Op, class Type>
+class compact_out_iterator
+    : public boost::iterator_facade<compact_out_iterator<Op, Type>, compact_edge, boost::forward_traversal_tag,
+                                    compact_edge, std::ptrdiff_t> {
+  using graph = compact_graph<Op, Type>;
+
+ public:
+  compact_out_iterator() = default;
+  compact_out_iterator(const graph& g, std::span<const value_id> results) : graph_{&g}, results_{results} { settle(); }
+
+ private:
+  friend class boost::iterator_core_access;
+  compact_edge dereference() const {
+    return {graph_->producer(results_.front()).index(), graph_->edge_reader(index_).index(), index_};
+  }
+  bool equal(const compact_out_iterator& other) const { return index_ == other.index_; }
+  void increment() {
+    index_ = graph_->next_edge_of(index_);
+    if (index_ == graph::no_edge) {
+      results_ = results_.subspan(1);
+      settle();
     }
-    first_out_.push_back(out_.size());
-    auto&& operands = graph_traits<G>::operands(g, node_id{n});
-    first_in_.push_back(first_in_.back() + static_cast<std::size_t>(std::ranges::distance(operands)));
   }
-  in_.resize(out_.size());
-  for (const auto& e : out_) {
-    in_[first_in_[e.to] + e.position] = e;
+  void settle() {
+    while (!results_.empty() && (index_ = graph_->first_edge_of(results_.front())) == graph::no_edge) {
+      results_ = results_.subspan(1);
+    }
   }
+
+  const graph* graph_ = nullptr;
+  std::span<const value_id> results_{};
+  std::uint32_t index_ = graph::no_edge;
+};
+
+struct compact_traversal : boost::bidirectional_graph_tag,
+                           boost::adjacency_graph_tag,
+                           boost::vertex_list_graph_tag,
+                           boost::edge_list_graph_tag {};
+
+}  // namespace detail
+
+// boost::edge_index of a compact_graph.
+struct compact_edge_index {
+  using key_type = compact_edge;
+  using value_type = std::size_t;
+  using reference = std::size_t;
+  using category = boost::readable_property_map_tag;
+
+  friend std::size_t get(compact_edge_index, const compact_edge& e) { return e.index; }
+};
+
+template <class Op, class Type>
+std::size_t num_vertices(const compact_graph<Op, Type>& g) {
+  return g.node_count();
+}
+template <class Op, class Type>
+std::size_t num_edges(const compact_graph<Op, Type>& g) {
+  return g.edge_count();
+}
+template <class Op, class Type>
+auto vertices(const compact_graph<Op, Type>& g) {
+  return std::pair{boost::counting_iterator<std::size_t>{0}, boost::counting_iterator<std::size_t>{g.node_count()}};
+}
+template <class Op, class Type>
+auto edges(const compact_graph<Op, Type>& g) {
+  using iterator = detail::compact_edge_iterator<Op, Type>;
+  return std::pair{iterator{g, 0}, iterator{g, g.edge_count()}};
+}
+template <class Op, class Type>
+std::size_t source(const compact_edge& e, const compact_graph<Op, Type>&) {
+  return e.from;
+}
+template <class Op, class Type>
+std::size_t target(const compact_edge& e, const compact_graph<Op, Type>&) {
+  return e.to;
+}
+template <class Op, class Type>
+auto in_edges(std::size_t v, const compact_graph<Op, Type>& g) {
+  using iterator = detail::compact_edge_iterator<Op, Type>;
+  const std::size_t first = g.first_edge_into(node_id{v});
+  return std::pair{iterator{g, first}, iterator{g, first + g.operands(node_id{v}).size()}};
+}
+template <class Op, class Type>
+auto out_edges(std::size_t v, const compact_graph<Op, Type>& g) {
+  using iterator = detail::compact_out_iterator<Op, Type>;
+  return std::pair{iterator{g, g.results(node_id{v})}, iterator{}};
+}
+template <class Op, class Type>
+auto adjacent_vertices(std::size_t v, const compact_graph<Op, Type>& g) {
+  using iterator = typename boost::graph_traits<compact_graph<Op, Type>>::adjacency_iterator;
+  const auto [first, last] = out_edges(v, g);
+  return std::pair{iterator{first, &g}, iterator{last, &g}};
+}
+template <class Op, class Type>
+std::size_t in_degree(std::size_t v, const compact_graph<Op, Type>& g) {
+  return g.operands(node_id{v}).size();
+}
+template <class Op, class Type>
+std::size_t out_degree(std::size_t v, const compact_graph<Op, Type>& g) {
+  const auto [first, last] = out_edges(v, g);
+  return static_cast<std::size_t>(std::distance(first, last));
+}
+template <class Op, class Type>
+std::size_t degree(std::size_t v, const compact_graph<Op, Type>& g) {
+  return in_degree(v, g) + out_degree(v, g);
+}
+template <class Op, class Type>
+boost::typed_identity_property_map<std::size_t> get(boost::vertex_index_t, const compact_graph<Op, Type>&) {
+  return {};
+}
+template <class Op, class Type>
+std::size_t get(boost::vertex_index_t, const compact_graph<Op, Type>&, std::size_t v) {
+  return v;
+}
+template <class Op, class Type>
+compact_edge_index get(boost::edge_index_t, const compact_graph<Op, Type>&) {
+  return {};
+}
+template <class Op, class Type>
+std::size_t get(boost::edge_index_t, const compact_graph<Op, Type>&, const compact_edge& e) {
+  return e.index;
 }
 
 }  // namespace unity
 
-template <unity::dataflow_graph G>
-struct boost::property_map<unity::boost_view<G>, boost::vertex_index_t> {
-  using type = boost::typed_identity_property_map<std::size_t>;
+namespace boost {
+
+template <class Op, class Type>
+struct graph_traits<unity::compact_graph<Op, Type>> {
+  using vertex_descriptor = std::size_t;
+  using edge_descriptor = unity::compact_edge;
+  using directed_category = bidirectional_tag;
+  using edge_parallel_category = allow_parallel_edge_tag;
+  using traversal_category = unity::detail::compact_traversal;
+  using vertex_iterator = counting_iterator<std::size_t>;
+  using edge_iterator = unity::detail::compact_edge_iterator<Op, Type>;
+  using in_edge_iterator = edge_iterator;
+  using out_edge_iterator = unity::detail::compact_out_iterator<Op, Type>;
+  using adjacency_iterator = typename adjacency_iterator_generator<unity::compact_graph<Op, Type>, std::size_t,
+                                                                   out_edge_iterator>::type;
+  using vertices_size_type = std::size_t;
+  using edges_size_type = std::size_t;
+  using degree_size_type = std::size_t;
+
+  static vertex_descriptor null_vertex() noexcept { return std::numeric_limits<std::size_t>::max(); }
+};
+
+// Some algorithms deduce a const graph.
+template <class Op, class Type>
+struct graph_traits<const unity::compact_graph<Op, Type>> : graph_traits<unity::compact_graph<Op, Type>> {};
+
+template <class Op, class Type>
+struct property_map<unity::compact_graph<Op, Type>, vertex_index_t> {
+  using type = typed_identity_property_map<std::size_t>;
   using const_type = type;
 };
+template <class Op, class Type>
+struct property_map<unity::compact_graph<Op, Type>, edge_index_t> {
+  using type = unity::compact_edge_index;
+  using const_type = type;
+};
+
+}  // namespace boost
 
 template <>
 struct std::hash<unity::untyped> {

@@ -1,8 +1,10 @@
-// The library's own graph: flat arrays, dense ids, values with identities.
+// The library's own graph: flat arrays, dense ids, values with identities. With graph/boost_graph.hpp included, it is
+// a graph of Boost's, too.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
@@ -27,6 +29,7 @@ class compact_graph {
     const auto first_operand = static_cast<std::uint32_t>(operands_.size());
     for (const auto v : operands) {
       UNITY_EXPECTS(v.index() < types_.size(), "operands that are values of this graph");
+      link_edge(n, v);
       operands_.push_back(v);
     }
     const auto first_result = static_cast<std::uint32_t>(types_.size());
@@ -34,6 +37,7 @@ class compact_graph {
       results_.push_back(value_id{types_.size()});
       types_.push_back(t);
       producers_.push_back(n);
+      last_edges_.push_back(no_edge);
     }
     nodes_.push_back({first_operand, static_cast<std::uint32_t>(operands_.size()), first_result,
                       static_cast<std::uint32_t>(types_.size())});
@@ -61,6 +65,20 @@ class compact_graph {
   [[nodiscard]] node_id producer(value_id v) const { return producers_[checked(v)]; }
   [[nodiscard]] std::span<const value_id> outputs() const noexcept { return outputs_; }
 
+  // Edges are numbered densely from 0: by reader, then by position. One is the use of a value as an operand.
+  static constexpr std::uint32_t no_edge = std::numeric_limits<std::uint32_t>::max();
+  [[nodiscard]] std::uint32_t first_edge_into(node_id n) const { return nodes_[checked(n)].first_operand; }
+  [[nodiscard]] value_id edge_value(std::uint32_t e) const { return operands_[e]; }
+  [[nodiscard]] node_id edge_reader(std::uint32_t e) const { return readers_[e]; }
+  // The edges that carry one value, ascending; no_edge behind the last.
+  [[nodiscard]] std::uint32_t first_edge_of(value_id v) const {
+    const auto last = last_edges_[checked(v)];
+    return last == no_edge ? no_edge : next_edges_[last];
+  }
+  [[nodiscard]] std::uint32_t next_edge_of(std::uint32_t e) const {
+    return e == last_edges_[operands_[e].index()] ? no_edge : next_edges_[e];
+  }
+
   friend bool operator==(const compact_graph&, const compact_graph&) = default;
 
  private:
@@ -81,6 +99,15 @@ class compact_graph {
     return v.index();
   }
 
+  // A value's edges form a ring, of which the last is known: one word per value suffices to append in order.
+  void link_edge(node_id reader, value_id v) {
+    const auto e = static_cast<std::uint32_t>(readers_.size());
+    auto& last = last_edges_[v.index()];
+    next_edges_.push_back(last == no_edge ? e : std::exchange(next_edges_[last], e));
+    last = e;
+    readers_.push_back(reader);
+  }
+
   std::vector<extent> nodes_;
   std::vector<Op> operations_;
   std::vector<value_id> operands_;
@@ -88,6 +115,9 @@ class compact_graph {
   std::vector<Type> types_;
   std::vector<node_id> producers_;
   std::vector<value_id> outputs_;
+  std::vector<node_id> readers_;           // of each edge
+  std::vector<std::uint32_t> next_edges_;  // the next edge of the same value, behind the last the first
+  std::vector<std::uint32_t> last_edges_;  // of each value
 };
 
 }  // namespace unity

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
 #include <unity/graph/concepts.hpp>
@@ -39,14 +41,14 @@ class graph_checker {
   }
 
  private:
-  static std::string node_name(std::size_t n) { return "node " + std::to_string(n); }
+  static std::string node_name(std::size_t n) { return fmt::format("node {}", n); }
   static std::string value_name(value_id v) {
-    return v.valid() ? "value " + std::to_string(v.index()) : std::string{"the null value"};
+    return v.valid() ? fmt::format("value {}", v.index()) : std::string{"the null value"};
   }
   [[nodiscard]] std::string place(const std::string& inside) const {
     return where_.empty() ? inside : std::string{where_} + ": " + inside;
   }
-  [[nodiscard]] std::string known_values() const { return "one of the " + std::to_string(values_) + " values"; }
+  [[nodiscard]] std::string known_values() const { return fmt::format("one of the {} values", values_); }
 
   // A result that is no value, or that an earlier node (or place of the same node) already defines.
   [[nodiscard]] std::optional<error> find_bad_result() {
@@ -54,7 +56,7 @@ class graph_checker {
     for (std::size_t n = 0; n < nodes_; ++n) {
       std::size_t position = 0;
       for (const value_id v : graph_traits<G>::results(graph_, node_id{n})) {
-        const auto here = [&] { return place(node_name(n) + ", result " + std::to_string(position)); };
+        const auto here = [&] { return place(fmt::format("{}, result {}", node_name(n), position)); };
         if (v.index() >= values_) {
           return error{here(), value_name(v), known_values()};
         }
@@ -76,7 +78,7 @@ class graph_checker {
       const node_id p = graph_traits<G>::producer(graph_, v);
       if (p.index() >= nodes_) {
         return error{place(value_name(v)), p.valid() ? "producer " + node_name(p.index()) : std::string{"no producer"},
-                     "one of the " + std::to_string(nodes_) + " nodes"};
+                     fmt::format("one of the {} nodes", nodes_)};
       }
       if (definer_[i] != p) {
         return error{place(value_name(v)), "producer " + node_name(p.index()) + ", which does not list it",
@@ -91,7 +93,7 @@ class graph_checker {
       std::size_t position = 0;
       for (const value_id v : graph_traits<G>::operands(graph_, node_id{n})) {
         if (v.index() >= values_) {
-          return error{place(node_name(n) + ", operand " + std::to_string(position)), value_name(v), known_values()};
+          return error{place(fmt::format("{}, operand {}", node_name(n), position)), value_name(v), known_values()};
         }
         ++position;
       }
@@ -103,7 +105,7 @@ class graph_checker {
     std::size_t position = 0;
     for (const value_id v : graph_traits<G>::outputs(graph_)) {
       if (v.index() >= values_) {
-        return error{place("output " + std::to_string(position)), value_name(v), known_values()};
+        return error{place(fmt::format("output {}", position)), value_name(v), known_values()};
       }
       ++position;
     }
@@ -117,11 +119,11 @@ class graph_checker {
     }
     // A long cycle would not be one readable line, and its first nodes are enough to find it.
     constexpr std::size_t most = 8;
-    std::string text = "a cycle of " + std::to_string(cycle.size()) + ":";
+    std::string text = fmt::format("a cycle of {}:", cycle.size());
     for (std::size_t i = 0; i < cycle.size() && i < most; ++i) {
-      text += " " + std::to_string(cycle[i].index()) + " ->";
+      text += fmt::format(" {} ->", cycle[i].index());
     }
-    text += cycle.size() > most ? " ..." : " " + std::to_string(cycle.front().index());
+    text += cycle.size() > most ? " ..." : fmt::format(" {}", cycle.front().index());
     return error{place(node_name(cycle.front().index())), text, "no node that depends on itself"};
   }
 

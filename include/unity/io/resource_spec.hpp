@@ -237,7 +237,7 @@ UNITY_INLINE machine::machine parse_resource_spec(std::string_view text, std::st
   if (!model) {
     std::string all;
     for (const auto& g : machine::gpu_models) {
-      all += (all.empty() ? "" : ", ") + std::string{g.rates.name};
+      all += (all.empty() ? "" : ", ") + std::string{g.name};
     }
     throw error{file, "no GPU '" + printable(gpu) + "'", all};
   }

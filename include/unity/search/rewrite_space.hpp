@@ -459,4 +459,22 @@ class rewrite_space {
   std::uint64_t serials_ = 0;
 };
 
+namespace detail {
+
+// Says in the compiler's first lines what a deduced algebra or model lacks: of a class template whose constraints fail,
+// deduction lists every guide before it comes to the constraint.
+template <class Algebra, class Model>
+struct complaint {
+  static_assert(pattern_algebra<Algebra>, "rewrite_space: the first argument is no pattern_algebra");
+  static_assert(additive_cost_model<Model, Algebra>, "rewrite_space: the second argument is no additive_cost_model");
+  using algebra = Algebra;
+};
+
+}  // namespace detail
+
+template <class Algebra, class Model, class Rules, class... Rest>
+  requires(!(pattern_algebra<Algebra> && additive_cost_model<Model, Algebra>))
+rewrite_space(Algebra, Model, Rules&&, const Rest&...)
+    -> rewrite_space<typename detail::complaint<Algebra, Model>::algebra, Model>;
+
 }  // namespace unity

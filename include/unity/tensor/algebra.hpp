@@ -147,6 +147,8 @@ class algebra {
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_ALGEBRA)
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/tensor/body_builder.hpp>
 #include <unity/tensor/detail/algebra.hpp>
@@ -158,7 +160,7 @@ namespace unity::tensor {
 UNITY_INLINE kind_id algebra::add(definition d) {
   const kind_id kind{definitions_.size()};
   if (!kinds_.emplace(d.signature.name, kind).second) {
-    throw error{"operator " + d.signature.name, "a second definition", "a new name"};
+    throw error{fmt::format("operator {}", d.signature.name), "a second definition", "a new name"};
   }
   definitions_.push_back(std::move(d));
   return kind;
@@ -167,7 +169,7 @@ UNITY_INLINE kind_id algebra::add(definition d) {
 UNITY_INLINE kind_id algebra::kind(std::string_view name) const {
   const auto found = find_kind(name);
   if (!found) {
-    throw error{"operator " + std::string{name}, "no definition", "the name of an operator"};
+    throw error{fmt::format("operator {}", name), "no definition", "the name of an operator"};
   }
   return *found;
 }

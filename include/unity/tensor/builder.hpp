@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/config.hpp>
 #include <unity/core/id.hpp>
 #include <unity/core/small_vector.hpp>
@@ -190,7 +192,7 @@ class builder {
   }
 
   [[nodiscard]] std::string where(std::string_view kind) const {
-    return "node " + std::to_string(graph_.node_count()) + " (" + std::string{kind} + ")";
+    return fmt::format("node {} ({})", graph_.node_count(), kind);
   }
 
   [[noreturn]] void refuse(const operation& op, std::span<const tensor_type> types) const;

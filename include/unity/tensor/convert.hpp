@@ -22,6 +22,8 @@ namespace unity::tensor {
 #include <string>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
 #include <unity/rewrite/attribute.hpp>
@@ -48,8 +50,8 @@ UNITY_INLINE tensor_graph converted(const algebra& a, const tensor_graph& g, dty
     }
     const auto made = a.infer(op, types);
     if (!made) {
-      throw error{"node " + std::to_string(n) + " (" + signature.name + ") in " + std::string{name_of(to)},
-                  "operands that it does not take", a.why_not(op, types)};
+      throw error{fmt::format("node {} ({}) in {}", n, signature.name, name_of(to)), "operands that it does not take",
+                  a.why_not(op, types)};
     }
     const auto own = out.add_node(op, operands, *made);
     for (std::size_t r = 0; r < made->size(); ++r) {

@@ -1,6 +1,7 @@
 // Cost models of tensor graphs.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <set>
 #include <span>
@@ -112,16 +113,17 @@ class memory_cost {
 #include <optional>
 #include <string_view>
 
+#include <unity/tensor/definition.hpp>
 #include <unity/tensor/work.hpp>
 
 namespace unity::tensor::detail {
 
 UNITY_INLINE running_operators::running_operators(const algebra& operators, mode m) : mode_{m} {
-  for (const auto* name : {"identity", "reshape", "squeeze", "unsqueeze"}) {
-    relabels_.insert(operators.kind(name));
-  }
-  if (m == mode::inference) {
-    relabels_.insert(operators.kind("dropout"));
+  for (std::size_t k = 0; k < operators.kind_count(); ++k) {
+    const auto runs = operators.definition_of(kind_id{k}).runs;
+    if (runs == runs_in::no_mode || (runs == runs_in::training && m == mode::inference)) {
+      relabels_.insert(kind_id{k});
+    }
   }
 }
 

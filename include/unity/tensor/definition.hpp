@@ -55,11 +55,15 @@ enum class source_kind : std::uint8_t {
   constant,  // supplied once: weights and constants
 };
 
+// When an operator is work: one whose result is its operand, elements in the same order, is none.
+enum class runs_in : std::uint8_t { all_modes, training, no_mode };
+
 struct definition {
   op_signature signature{};
   std::vector<attribute_field> fields{};  // one per attribute of the signature
   std::variant<primitive, view, composite, opaque> body{};
   source_kind source = source_kind::none;
+  runs_in runs = runs_in::all_modes;
   bool layouts = false;  // results of rank >= 2 may be column_major
 
   // Overrides the derived work where that is wrong.
@@ -76,6 +80,10 @@ struct definition {
 
   [[nodiscard]] definition&& commutative() && {
     signature.commutative = true;
+    return std::move(*this);
+  }
+  [[nodiscard]] definition&& running_in(runs_in when) && {
+    runs = when;
     return std::move(*this);
   }
   [[nodiscard]] definition&& with_layouts() && {

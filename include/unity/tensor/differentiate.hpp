@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
 #include <unity/rewrite/algebra.hpp>
@@ -40,7 +42,7 @@ namespace detail {
 
 [[nodiscard]] inline std::string place_of(const algebra& a, const tensor_graph& g, value_id v) {
   const auto n = g.producer(v);
-  return "node " + std::to_string(n.index()) + " (" + a.signature(g.operation(n).kind).name + ")";
+  return fmt::format("node {} ({})", n, a.signature(g.operation(n).kind).name);
 }
 
 // Throws: unity::error that names the node where it has no adjoint.
@@ -104,7 +106,7 @@ UNITY_INLINE std::vector<value_id> append_node_adjoint(body_builder& b, const al
                                                        node_id n, const adjoint_problem& p) {
   const auto& d = a.definition_of(g.operation(n).kind);
   if (std::holds_alternative<opaque>(d.body)) {
-    throw error{"node " + std::to_string(n.index()) + " (" + d.signature.name + ")", "no adjoint",
+    throw error{fmt::format("node {} ({})", n.index(), d.signature.name), "no adjoint",
                 "operators with adjoints between what is differentiated and what by"};
   }
   return append_adjoint(b, g.operation(n), p);
@@ -130,7 +132,7 @@ UNITY_INLINE void seed_outputs(reverse_sweep& sweep, body_builder& b, const alge
   for (std::size_t i = 0; i < g.outputs().size(); ++i) {
     const auto& t = g.type(g.outputs()[i]);
     if (is_floating(t.element)) {
-      const auto name = "cotangent" + std::to_string(i);
+      const auto name = fmt::format("cotangent{}", i);
       expect_free_name(a, g, "gradients of outputs", name);
       sweep.seed(g.outputs()[i],
                  b.add("input", {}, {{"name", name}, {"element", name_of(t.element)}, {"dims", t.dims}}));

@@ -7,6 +7,8 @@
 #include <optional>
 #include <string_view>
 
+#include <fmt/core.h>
+
 namespace unity::tensor {
 
 enum class dtype : std::uint8_t { float32, float64, float16, bfloat16, int64, int32, int8, uint8, boolean };
@@ -36,3 +38,12 @@ inline constexpr std::array<std::string_view, 9> dtype_names{"float32", "float64
 [[nodiscard]] constexpr bool is_integral(dtype t) noexcept { return t >= dtype::int64 && t <= dtype::uint8; }
 
 }  // namespace unity::tensor
+
+template <>
+struct fmt::formatter<unity::tensor::dtype> {
+  constexpr auto parse(fmt::format_parse_context& context) -> decltype(context.begin()) { return context.begin(); }
+  template <class Context>
+  auto format(unity::tensor::dtype t, Context& context) const -> decltype(context.out()) {
+    return fmt::format_to(context.out(), "{}", unity::tensor::name_of(t));
+  }
+};

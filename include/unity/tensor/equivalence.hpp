@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/units.hpp>
 #include <unity/graph/compact_graph.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -85,7 +87,7 @@ class comparison {
       r.max_rel_error = std::max(r.max_rel_error, error);
       if (error > options_.tolerance && !r.first_difference) {
         r.first_difference = i;
-        r.problem = "output " + std::to_string(i) + " differs";
+        r.problem = fmt::format("output {} differs", i);
       }
     }
     if (!second.problem().empty() && !domain_error_) {
@@ -212,7 +214,7 @@ UNITY_INLINE equivalence_report comparison::attempt() {
 UNITY_INLINE std::optional<equivalence_report> compare_types(const tensor_graph& a, const tensor_graph& b) {
   equivalence_report r;
   if (a.outputs().size() != b.outputs().size()) {
-    r.problem = std::to_string(a.outputs().size()) + " outputs and " + std::to_string(b.outputs().size());
+    r.problem = fmt::format("{} outputs and {}", a.outputs().size(), b.outputs().size());
     return r;
   }
   for (std::size_t i = 0; i < a.outputs().size(); ++i) {
@@ -220,7 +222,7 @@ UNITY_INLINE std::optional<equivalence_report> compare_types(const tensor_graph&
     const auto& y = b.type(b.outputs()[i]);
     if (x.element != y.element || x.dims != y.dims) {
       r.first_difference = i;
-      r.problem = "output " + std::to_string(i) + " is " + to_string(x) + " and " + to_string(y);
+      r.problem = fmt::format("output {} is {} and {}", i, x, y);
       return r;
     }
   }

@@ -6,10 +6,11 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
+
+#include <fmt/core.h>
 
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
@@ -172,7 +173,7 @@ template <class Scalar, source_provider<Scalar> Provider>
       const auto& type = g.type(g.results(n)[0]);
       if (std::optional<dense<Scalar>> given = provider(g.operation(n), type)) {
         if (given->dims != type.dims || static_cast<std::int64_t>(given->data.size()) != element_count(type.dims)) {
-          throw error{"node " + std::to_string(n.index()), "a supplied value of another size", to_string(type)};
+          throw error{fmt::format("node {}", n.index()), "a supplied value of another size", to_string(type)};
         }
         values.push_back(std::move(*given));
       }
@@ -192,6 +193,8 @@ template <class Scalar>
 }  // namespace unity::tensor
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_EVALUATE)
+
+#include <string>
 
 namespace unity::tensor::detail {
 

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/small_vector.hpp>
 #include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
@@ -23,8 +25,8 @@ struct refusal {
   int operand = -1;                // the operand it is about, if any
 
   [[nodiscard]] std::string text() const {
-    std::string t = std::string{"expected "} + expected + index;
-    return operand < 0 ? t : t + " in operand " + std::to_string(operand);
+    const auto t = fmt::format("expected {}{}", expected, index);
+    return operand < 0 ? t : fmt::format("{} in operand {}", t, operand);
   }
 };
 

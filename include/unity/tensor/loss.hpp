@@ -10,6 +10,8 @@
 #include <string_view>
 #include <utility>
 
+#include <fmt/core.h>
+
 #include <unity/core/config.hpp>
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
@@ -35,8 +37,8 @@ inline constexpr std::array<std::string_view, 2> loss_names{"cross_entropy", "me
 }
 
 // The inputs that with_loss adds for output k. Shapes: of the output without the last dimension; of the output.
-[[nodiscard]] inline std::string labels_name(std::size_t output) { return "labels of " + std::to_string(output); }
-[[nodiscard]] inline std::string target_name(std::size_t output) { return "target of " + std::to_string(output); }
+[[nodiscard]] inline std::string labels_name(std::size_t output) { return fmt::format("labels of {}", output); }
+[[nodiscard]] inline std::string target_name(std::size_t output) { return fmt::format("target of {}", output); }
 
 namespace detail {
 
@@ -115,7 +117,7 @@ UNITY_INLINE value_id loss_writer::cross_entropy(std::size_t k, value_id output)
   const auto logits = logits_of(output);
   const auto& t = graph_.type(logits);
   if (t.rank() == 0) {
-    throw error{"output " + std::to_string(k), "cross entropy of " + to_string(t), "a dimension of classes"};
+    throw error{fmt::format("output {}", k), "cross entropy of " + to_string(t), "a dimension of classes"};
   }
   const std::span<const std::int64_t> rows = std::span<const std::int64_t>{t.dims}.first(t.rank() - 1);
   const auto labels = input(labels_name(k), dtype::int32, rows);

@@ -97,6 +97,8 @@ void check_rules(const algebra& a, const rule_set& rules, std::string_view file,
 #include <algorithm>
 #include <limits>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/graph/output_types.hpp>
@@ -141,7 +143,7 @@ UNITY_INLINE bool rule_tester::check(const rule_instance& instance) {
     return false;
   }
   if (elements(*source) > most_elements || (target && elements(*target) > most_elements)) {
-    report_.because = to_string(algebra_, s_, instance) + "; more than " + std::to_string(most_elements) + " elements";
+    report_.because = fmt::format("{}; more than {} elements", to_string(algebra_, s_, instance), most_elements);
     return false;
   }
   if (!target || output_types(*source) != output_types(*target)) {

@@ -9,6 +9,8 @@
 #include <string>
 #include <utility>
 
+#include <fmt/core.h>
+
 #include <unity/core/hash.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/rewrite/attribute.hpp>
@@ -55,8 +57,36 @@ struct tensor_type {
 // Two shapes broadcast as in NumPy (aligned at the last dimension, 1 stretches), or nothing where they do not fit.
 [[nodiscard]] std::optional<shape> broadcast(std::span<const std::int64_t> a, std::span<const std::int64_t> b);
 
+}  // namespace unity::tensor
+
+template <>
+struct fmt::formatter<unity::tensor::layout> {
+  constexpr auto parse(fmt::format_parse_context& context) -> decltype(context.begin()) { return context.begin(); }
+  template <class Context>
+  auto format(unity::tensor::layout order, Context& context) const -> decltype(context.out()) {
+    return fmt::format_to(context.out(), "{}",
+                          order == unity::tensor::layout::column_major ? "column_major" : "row_major");
+  }
+};
+
 // For messages: float32[2,3], and what is not the default: float32[2,3] column_major.
-[[nodiscard]] std::string to_string(const tensor_type& t);
+template <>
+struct fmt::formatter<unity::tensor::tensor_type> {
+  constexpr auto parse(fmt::format_parse_context& context) -> decltype(context.begin()) { return context.begin(); }
+  template <class Context>
+  auto format(const unity::tensor::tensor_type& t, Context& context) const -> decltype(context.out()) {
+    auto out = fmt::format_to(context.out(), "{}", t.element);
+    for (std::size_t d = 0; d < t.dims.size(); ++d) {
+      out = fmt::format_to(out, "{}{}", d == 0 ? '[' : ',', t.dims[d]);
+    }
+    out = fmt::format_to(out, "{}", t.dims.empty() ? "[]" : "]");
+    return t.order == unity::tensor::layout::column_major ? fmt::format_to(out, " {}", t.order) : out;
+  }
+};
+
+namespace unity::tensor {
+
+[[nodiscard]] inline std::string to_string(const tensor_type& t) { return fmt::format("{}", t); }
 
 }  // namespace unity::tensor
 
@@ -120,17 +150,6 @@ UNITY_INLINE std::optional<shape> broadcast(std::span<const std::int64_t> a, std
     size = size == 1 ? b[d] : size;
   }
   return joint;
-}
-
-UNITY_INLINE std::string to_string(const tensor_type& t) {
-  std::string text{name_of(t.element)};
-  text += '[';
-  for (std::size_t d = 0; d < t.dims.size(); ++d) {
-    text += d == 0 ? "" : ",";
-    text += std::to_string(t.dims[d]);
-  }
-  text += t.order == layout::column_major ? "] column_major" : "]";
-  return text;
 }
 
 }  // namespace unity::tensor

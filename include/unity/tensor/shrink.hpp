@@ -135,6 +135,8 @@ class shrinker {
 #include <algorithm>
 #include <cmath>
 
+#include <fmt/core.h>
+
 namespace unity::tensor::detail {
 
 UNITY_INLINE resized_graph graph_resizer::run() {
@@ -346,8 +348,7 @@ UNITY_INLINE shrunk_graphs shrinker::describe(tensor_graph first, tensor_graph s
                  to_string(s.first.type(v)) + ", ";
     }
   }
-  s.sizes += std::to_string(elements_of(*graphs_[0]) + elements_of(*graphs_[1])) + " elements as " +
-             std::to_string(s.elements);
+  s.sizes += fmt::format("{} elements as {}", elements_of(*graphs_[0]) + elements_of(*graphs_[1]), s.elements);
   return s;
 }
 

@@ -22,6 +22,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
@@ -71,7 +73,7 @@ class timing_reader {
 
  private:
   [[noreturn]] void fail(std::string_view found, std::string_view expected) const {
-    throw error{std::string{file_} + ", line " + std::to_string(line_), found, expected};
+    throw error{fmt::format("{}, line {}", file_, line_), found, expected};
   }
   [[nodiscard]] std::string_view next();
   [[nodiscard]] std::int64_t number(std::string_view& line) const;
@@ -279,14 +281,14 @@ namespace unity::tensor::detail {
 UNITY_INLINE std::string signature_integers(std::span<const std::int64_t> values) {
   std::string text;
   for (const auto v : values) {
-    text += (text.empty() ? "[" : ",") + std::to_string(v);
+    text += fmt::format("{}{}", text.empty() ? '[' : ',', v);
   }
   return text.empty() ? "[]" : text + "]";
 }
 
 UNITY_INLINE std::string signature_attribute(const attribute_signature& a, const attribute& value) {
   switch (a.form) {
-    case attribute_form::integer: return std::to_string(value[0]);
+    case attribute_form::integer: return fmt::format("{}", value[0]);
     case attribute_form::real: return unity::detail::real_text(to_real(value[0]));
     case attribute_form::choice: return a.choices.at(static_cast<std::size_t>(value[0]));
     case attribute_form::word:  // one that is no name may hold what separates fields or lines
@@ -302,7 +304,7 @@ UNITY_INLINE std::string signature_attribute(const attribute_signature& a, const
 UNITY_INLINE std::string signature_types(std::span<const tensor_type> types) {
   std::string text;
   for (const auto& t : types) {
-    text += (text.empty() ? "" : ", ") + to_string(t) + (t.constant ? " constant" : "");
+    text += fmt::format("{}{}{}", text.empty() ? "" : ", ", t, t.constant ? " constant" : "");
   }
   return text;
 }
@@ -324,10 +326,9 @@ UNITY_INLINE std::string signature_text(const algebra& operators, const operatio
 }
 
 UNITY_INLINE std::string timings_text(const timing_table& t) {
-  std::string text = "unity timings 1\ndevice " + t.description + "\n";
+  auto text = fmt::format("unity timings 1\ndevice {}\n", t.description);
   for (const auto& [signature, m] : t.entries) {
-    text += std::to_string(m.median.count()) + " " + std::to_string(m.spread.count()) + " " +
-            std::to_string(m.repetitions) + " " + signature + "\n";
+    text += fmt::format("{} {} {} {}\n", m.median.count(), m.spread.count(), m.repetitions, signature);
   }
   return text;
 }

@@ -59,6 +59,8 @@ struct trained_form {
 #include <span>
 #include <system_error>
 
+#include <fmt/core.h>
+
 #include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 
@@ -67,8 +69,7 @@ namespace unity::tensor {
 UNITY_INLINE std::string mask_name(std::size_t number, const dropout_rule& rule) {
   char rate[32];
   const auto end = std::to_chars(std::begin(rate), std::end(rate), rule.rate).ptr;
-  return "mask " + std::to_string(number) + " rate " + std::string(std::begin(rate), end) + " seed " +
-         std::to_string(rule.seed);
+  return fmt::format("mask {} rate {} seed {}", number, std::string_view{std::begin(rate), end}, rule.seed);
 }
 
 UNITY_INLINE std::optional<dropout_rule> rule_of_mask(std::string_view name) noexcept {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
 #include <z3++.h>
 
 #include <unity/tensor/algebra.hpp>
@@ -82,7 +83,7 @@ class z3_real {
 
  private:
   [[nodiscard]] static z3::context& context_of(const z3_real& a, const z3_real& b);
-  [[nodiscard]] static std::string name_of(scalar_op op) { return "f" + std::to_string(static_cast<int>(op)); }
+  [[nodiscard]] static std::string name_of(scalar_op op) { return fmt::format("f{}", static_cast<int>(op)); }
   [[nodiscard]] static z3::func_decl named(z3::context& c, scalar_op op) {
     return c.function(name_of(op).c_str(), c.real_sort(), c.real_sort());
   }
@@ -241,13 +242,13 @@ UNITY_INLINE z3::context& z3_real::context_of(const z3_real& a, const z3_real& b
 UNITY_INLINE std::string z3_reals::name() const {
   unsigned version[4] = {};
   Z3_get_version(&version[0], &version[1], &version[2], &version[3]);
-  return "z3 " + std::to_string(version[0]) + "." + std::to_string(version[1]) + "." + std::to_string(version[2]);
+  return fmt::format("z3 {}.{}.{}", version[0], version[1], version[2]);
 }
 
 UNITY_INLINE side_verdict z3_reals::compare(const algebra& a, const tensor_graph& first, const tensor_graph& second) {
   renew();
   const auto make = [&](std::uint32_t source, std::uint32_t element) {
-    return z3_real{context_->real_const(("x" + std::to_string(source) + "_" + std::to_string(element)).c_str())};
+    return z3_real{context_->real_const((fmt::format("x{}_{}", source, element)).c_str())};
   };
   const detail::unknown_elements<z3_real, decltype(make)> unknowns{a, make};
   try {

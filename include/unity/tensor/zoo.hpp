@@ -123,6 +123,8 @@ struct setting {
 
 #include <algorithm>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/core/to_number.hpp>
 
@@ -186,7 +188,7 @@ UNITY_INLINE std::int64_t parse_value(const key& k, std::string_view text, const
   const auto value = to_number<std::int64_t>(text);
   if (!value || *value < k.least || *value > k.most) {
     throw error{where, std::string{k.name} + "=" + quoted(text),
-                "an integer from " + std::to_string(k.least) + " to " + std::to_string(k.most)};
+                fmt::format("an integer from {} to {}", k.least, k.most)};
   }
   return *value;
 }

@@ -214,7 +214,8 @@ TEST_CASE("a sum over positions along a divided dimension is refused, not comput
 TEST_CASE("renamed operators run on parts as they do under their own names: nothing asks for names") {
   tensor::algebra a;
   for (auto d : tensor::standard_operators()) {
-    d.signature.name = d.signature.name == "pad" ? "frame" : d.signature.name == "embedding" ? "rows_of" : d.signature.name;
+    auto& name = d.signature.name;
+    name = name == "pad" ? "frame" : name == "embedding" ? "rows_of" : name;
     a.add(std::move(d));
   }
   const std::uint64_t seed = 21;
@@ -232,7 +233,8 @@ TEST_CASE("renamed operators run on parts as they do under their own names: noth
   ids.element = tensor::dtype::int32;
   const auto rows = dimensions_of(a, a.make_operation("rows_of"), std::vector{parallel::test::type({6, 2}), ids});
   REQUIRE(rows->reductions.size() == 1);
-  CHECK(compare(*rows, with_sum_of(*rows, 3), {random_values({6, 2}, random), {{5}, {0, 5, 2, 3, 1}}}, tasks, a) < 1e-9);
+  const std::vector<values> operands{random_values({6, 2}, random), {{5}, {0, 5, 2, 3, 1}}};
+  CHECK(compare(*rows, with_sum_of(*rows, 3), operands, tasks, a) < 1e-9);
   CHECK(tasks == 5);
 }
 

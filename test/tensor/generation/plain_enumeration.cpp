@@ -16,13 +16,13 @@
 #include <unity/rewrite/generation/enumerate.hpp>
 #include <unity/rewrite/generation/written.hpp>
 #include <unity/rewrite/syntax.hpp>
-#include <unity/tensor/generation/common_subterms.hpp>
 #include <unity/tensor/generation/generalize.hpp>
 #include <unity/tensor/generation/specific_rule.hpp>
 #include <unity/tensor/generation/vocabularies.hpp>
 #include <unity/tensor/generation/vocabulary.hpp>
 
 #include "../testing.hpp"
+#include "common_subterms.hpp"
 #include "coverage.hpp"
 
 namespace tests_of_plain_enumeration {

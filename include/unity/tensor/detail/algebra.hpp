@@ -95,6 +95,8 @@ inline algebra::inferred algebra::conclude(const operation& op, Judgement& j, co
 #include <exception>
 #include <variant>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/graph/output_types.hpp>
 #include <unity/tensor/detail/derive_adjoint.hpp>
@@ -130,7 +132,7 @@ UNITY_INLINE attribute stored(const attribute_field& field, const named_attribut
     throw error{where, "another value of " + s.name,
                 field.length == attribute_field::any || field.length == 1
                     ? std::string{forms[static_cast<std::size_t>(s.form)]}
-                    : std::to_string(field.length) + " integers"};
+                    : fmt::format("{} integers", field.length)};
   }
   return result;
 }

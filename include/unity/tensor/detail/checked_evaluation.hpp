@@ -11,6 +11,8 @@
 #include <variant>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -94,8 +96,7 @@ class checked_evaluation {
       for (const auto& v : values) {
         for (const auto x : v.data) {
           if (std::isnan(x) && problem_.empty()) {
-            problem_ = "node " + std::to_string(n.index()) + " (" + algebra_.signature(graph_.operation(n).kind).name +
-                       ") gives NaN";
+            problem_ = fmt::format("node {} ({}) gives NaN", n, algebra_.signature(graph_.operation(n).kind).name);
           }
         }
       }

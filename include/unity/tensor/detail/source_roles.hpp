@@ -24,6 +24,7 @@
 #include <unity/tensor/definition.hpp>
 #include <unity/tensor/dense.hpp>
 #include <unity/tensor/dtype.hpp>
+#include <unity/tensor/kernel.hpp>
 #include <unity/tensor/modular.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/scalar.hpp>
@@ -63,6 +64,48 @@ class source_roles {
 
  private:
   void pass(const tensor_graph& g, node_id n, const value_role& role, std::vector<value_role>& roles) const;
+  // The scalar programs of a primitive with operands; none of any other operator.
+  struct scalar_programs {
+    std::vector<scalar_program> all{};
+    std::vector<std::int64_t> sizes{};  // of the indices
+    bool reduces = false;
+  };
+  [[nodiscard]] scalar_programs programs_of(const tensor_graph& g, node_id n) const;
+  // The operand, perhaps of another element type.
+  [[nodiscard]] static bool is_copy(const scalar_programs& programs);
+  // What functions ask of the operands that they are applied to.
+  template <class Join>
+  static void pass_program(const scalar_program& p, const std::vector<std::int64_t>& sizes, const Join& join) {
+    const auto is_operand = [&](std::size_t i) { return p[i].op == scalar_op::operand; };
+    const auto number = [&](std::size_t i) { return static_cast<std::size_t>(p[i].number); };
+    for (std::size_t i = 1; i < p.size(); ++i) {
+      const bool of_operand = is_operand(i - 1);
+      switch (p[i].op) {
+        case scalar_op::sqrt:
+        case scalar_op::log:
+        case scalar_op::reciprocal:
+        case scalar_op::div:
+          if (of_operand) {
+            join(number(i - 1), {.positive = true});
+          }
+          break;
+        case scalar_op::pow:
+          if (of_operand) {
+            join(number(i - 1), {.exponent = true});
+          }
+          if (of_operand && i >= 2 && is_operand(i - 2)) {
+            join(number(i - 2), {.positive = true});
+          }
+          break;
+        case scalar_op::equal:  // to a position: it numbers what is along the index
+          if (i >= 2 && is_operand(i - 2) && p[i - 1].op == scalar_op::coordinate) {
+            join(number(i - 2), {.below = sizes[number(i - 1)], .read = true});
+          }
+          break;
+        default: break;
+      }
+    }
+  }
   // What must be about how large, so that signals neither drown nor vanish.
   template <class Join>
   static void pass_sizes(const tensor_graph& g, node_id n, std::string_view name, const Join& join) {
@@ -198,7 +241,8 @@ UNITY_INLINE void source_roles::pass(const tensor_graph& g, node_id n, const val
   const std::string_view name = algebra_.signature(g.operation(n).kind).name;
   const auto operands = g.operands(n);
   const auto join = [&](std::size_t operand, const value_role& r) { roles[operands[operand].index()].join(r); };
-  const bool copies = name == "identity" || name == "cast" || name == "dropout" || is_view(g.operation(n));
+  const auto programs = programs_of(g, n);
+  const bool copies = is_copy(programs) || is_view(g.operation(n));
   for (std::size_t i = 0; i < operands.size(); ++i) {
     if (copies) {
       join(i, role);
@@ -206,21 +250,48 @@ UNITY_INLINE void source_roles::pass(const tensor_graph& g, node_id n, const val
       join(i, positive);
     }
   }
-  if (name == "sqrt" || name == "log" || name == "reciprocal" || name == "pow") {
-    join(0, positive);
-  } else if (name == "div") {
-    join(1, positive);
-  } else if (name == "batch_norm") {
+  for (const auto& p : programs.all) {
+    pass_program(p, programs.sizes, join);
+  }
+  if (name == "batch_norm") {
     join(4, positive);
-  } else if (name == "embedding" || name == "embedding_bag") {
-    join(1, {.below = g.type(operands[0]).dims[0], .read = true});
   } else if (name == "cross_entropy" || name == "cross_entropy_gradient") {
     join(1, {.below = g.type(operands[0]).dims[g.type(operands[0]).rank() - 1], .read = true});
   }
-  if (name == "pow") {
-    join(1, {.exponent = true});
-  }
   pass_sizes(g, n, name, join);
+}
+
+UNITY_INLINE auto source_roles::programs_of(const tensor_graph& g, node_id n) const -> scalar_programs {
+  scalar_programs found;
+  const auto& op = g.operation(n);
+  const auto* p = std::get_if<primitive>(&algebra_.definition_of(op.kind).body);
+  if (p == nullptr || g.operands(n).empty()) {
+    return found;
+  }
+  std::vector<tensor_type> types;
+  for (const auto v : g.operands(n)) {
+    types.push_back(g.type(v));
+  }
+  const auto s = algebra_.iteration(op, types);
+  if (!s) {
+    return found;
+  }
+  for (const auto& i : s->indices()) {
+    found.sizes.push_back(i.size);
+  }
+  const auto kernel = p->kernel(algebra_.read(op), types);
+  found.reduces = kernel.reduce != reduction::none;
+  found.all = {kernel.inner, kernel.outer};
+  return found;
+}
+
+UNITY_INLINE bool source_roles::is_copy(const scalar_programs& programs) {
+  if (programs.reduces || programs.all.empty()) {
+    return false;
+  }
+  const auto& p = programs.all[1];
+  const bool converts = p.size() == 2 && (p[1].op == scalar_op::truncate || p[1].op == scalar_op::nonzero);
+  return !p.empty() && p[0].op == scalar_op::operand && (p.size() == 1 || converts);
 }
 
 UNITY_INLINE bool source_roles::keeps_positive(std::string_view name) {

@@ -140,6 +140,8 @@ void put_rules(archive_writer& out, const std::vector<collected_rule>& rules);
 #include <optional>
 #include <span>
 
+#include <fmt/core.h>
+
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/generation/canonical_rule.hpp>
 #include <unity/rewrite/generation/growth.hpp>
@@ -254,7 +256,7 @@ UNITY_INLINE std::string rule_collection::named(const syntax::rule& r) {
   }
   name += r.source.size() == 1 ? inner : "";
   const auto number = ++names_[name];
-  return number == 1 ? name : name + "_" + std::to_string(number);
+  return number == 1 ? name : fmt::format("{}_{}", name, number);
 }
 
 }  // namespace unity::tensor

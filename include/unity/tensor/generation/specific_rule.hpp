@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/rewrite/algebra.hpp>
 #include <unity/rewrite/generation/expressions.hpp>
 #include <unity/rewrite/generation/language.hpp>
@@ -32,9 +34,7 @@ class typed_term {
 
   [[nodiscard]] const term_node& node(std::size_t n) const { return term_[n]; }
   [[nodiscard]] const term_language::typed_node& typed(std::size_t n) const { return nodes_[n]; }
-  [[nodiscard]] static std::string name(const term_node& n) {
-    return "s" + std::to_string(n.sort) + "_" + std::to_string(n.number);
-  }
+  [[nodiscard]] static std::string name(const term_node& n) { return fmt::format("s{}_{}", n.sort, n.number); }
 
   // The size along an axis, or nothing where it cannot be said.
   [[nodiscard]] std::optional<syntax::expression> size(std::size_t n, std::size_t axis) const;
@@ -342,7 +342,7 @@ UNITY_INLINE std::optional<syntax::expression> rule_writer::symbolic_value(const
   if (in_target_) {
     return said;
   }
-  bound_.emplace_back(value, "n" + std::to_string(bound_.size()));
+  bound_.emplace_back(value, fmt::format("n{}", bound_.size()));
   auto bound = syntax::variable(bound_.back().second);
   if (said) {
     rule_.conditions.push_back(syntax::equal(bound, *said));

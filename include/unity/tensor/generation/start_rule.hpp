@@ -51,6 +51,8 @@ class start_search {
 #include <algorithm>
 #include <string>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/rewrite/compile.hpp>
 #include <unity/tensor/generation/places.hpp>
@@ -139,7 +141,7 @@ UNITY_INLINE syntax::rule start_search::name_unbound(const syntax::rule& r) cons
   for (auto& n : g.source.nodes) {
     for (auto& a : n.attributes) {
       if (is_computed(a.value)) {
-        const auto v = syntax::variable("_n" + std::to_string(named++));
+        const auto v = syntax::variable(fmt::format("_n{}", named++));
         g.rest.conditions.push_back(syntax::equal(v, a.value));
         replace_in_target(g, a, v);
         a.value = v;

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/rewrite/generation/expressions.hpp>
 #include <unity/rewrite/generation/term_graph.hpp>
 #include <unity/rewrite/syntax.hpp>
@@ -35,7 +37,7 @@ class widened_rule {
   [[nodiscard]] const rule_graph& rule() const noexcept { return rule_; }
 
   // An attribute variable that the rule does not have.
-  [[nodiscard]] syntax::expression fresh() { return syntax::variable("_" + std::to_string(++variables_)); }
+  [[nodiscard]] syntax::expression fresh() { return syntax::variable(fmt::format("_{}", ++variables_)); }
 
   [[nodiscard]] widening try_quickly(const rule_graph& wider, const conditions& before) {
     return quick_(wider, before);

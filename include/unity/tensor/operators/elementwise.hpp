@@ -36,7 +36,7 @@ void iterate_each(space& s, dtype element);
 
 [[nodiscard]] inline definition identity() {
   const auto iteration = [](space& s, const attribute_reader&) { iterate_each(s, s.inputs()[0].element); };
-  return define("identity", 1, 1, {}, primitive{iteration, copy_kernel}).with_layouts();
+  return define("identity", 1, 1, {}, primitive{iteration, copy_kernel}).with_layouts().running_in(runs_in::no_mode);
 }
 
 // The identity: values are those of inference. Its adjoint masks what it masked.
@@ -101,7 +101,8 @@ UNITY_INLINE definition dropout() {
   };
   return define("dropout", 1, 1, {real_field("rate"), integer_field("seed", 0)}, primitive{iteration, copy_kernel})
       .with_adjoint(adjoint)
-      .with_layouts();
+      .with_layouts()
+      .running_in(runs_in::training);
 }
 
 UNITY_INLINE definition cast() {

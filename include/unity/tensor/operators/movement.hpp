@@ -298,7 +298,9 @@ UNITY_INLINE definition reshape() {
       v.relabel();
     }
   };
-  return define("reshape", 1, 1, {integers_field("dims")}, view{map}).resized_by(resize_dims);
+  return define("reshape", 1, 1, {integers_field("dims")}, view{map})
+      .resized_by(resize_dims)
+      .running_in(runs_in::no_mode);
 }
 
 UNITY_INLINE definition squeeze() {
@@ -318,7 +320,7 @@ UNITY_INLINE definition squeeze() {
     v.result(std::move(dims));
     v.relabel();
   };
-  return define("squeeze", 1, 1, {integers_field("axes")}, view{map});
+  return define("squeeze", 1, 1, {integers_field("axes")}, view{map}).running_in(runs_in::no_mode);
 }
 
 UNITY_INLINE definition unsqueeze() {
@@ -335,7 +337,7 @@ UNITY_INLINE definition unsqueeze() {
     v.result(std::move(dims));
     v.relabel();
   };
-  return define("unsqueeze", 1, 1, {integers_field("axes")}, view{map});
+  return define("unsqueeze", 1, 1, {integers_field("axes")}, view{map}).running_in(runs_in::no_mode);
 }
 
 }  // namespace unity::tensor::operators

@@ -9,6 +9,8 @@
 #include <span>
 #include <string>
 
+#include <fmt/core.h>
+
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
 #include <unity/core/small_vector.hpp>
@@ -97,8 +99,8 @@ class side_comparison {
     for (std::size_t o = 0; o < x.size(); ++o) {
       const auto at = difference(x[o].data, y[o].data);
       if (at) {
-        return (x.size() > 1 ? "output " + std::to_string(o) + " " : "") + "element " + std::to_string(*at) + ": " +
-               text(x[o].data[*at]) + " and " + text(y[o].data[*at]);
+        return fmt::format("{}element {}: {} and {}", x.size() > 1 ? fmt::format("output {} ", o) : "", *at,
+                           text(x[o].data[*at]), text(y[o].data[*at]));
       }
     }
     return std::nullopt;
@@ -110,7 +112,7 @@ class side_comparison {
     return place == x.end() ? std::nullopt : std::optional{static_cast<std::size_t>(place - x.begin())};
   }
   static std::string text(double v) { return unity::detail::real_text(v); }
-  static std::string text(modular61 v) { return std::to_string(v.residue()) + " modulo 2^61 - 1"; }
+  static std::string text(modular61 v) { return fmt::format("{} modulo 2^61 - 1", v.residue()); }
 
   const algebra& algebra_;
   const rule_test_options& options_;

@@ -108,6 +108,8 @@ void collect_names(const syntax::term& t, std::vector<std::string>& names);
 #include <algorithm>
 #include <span>
 
+#include <fmt/core.h>
+
 #include <unity/rewrite/expression.hpp>
 #include <unity/rewrite/print.hpp>
 #include <unity/tensor/attributes.hpp>
@@ -160,10 +162,10 @@ UNITY_INLINE void side_builder::add_variables() {
     auto& mine = variables_.emplace_back();
     for (std::size_t i = 0; i < instance_.values[slot].size(); ++i) {
       const auto& t = instance_.values[slot][i];
-      const auto op = algebra_.make_operation(t.constant ? "weight" : "input",
-                                              {{"name", std::to_string(slot) + "." + std::to_string(i)},
-                                               {"element", name_of(t.element)},
-                                               {"dims", std::span<const std::int64_t>{t.dims}}});
+      const auto op =
+          algebra_.make_operation(t.constant ? "weight" : "input", {{"name", fmt::format("{}.{}", slot, i)},
+                                                                    {"element", name_of(t.element)},
+                                                                    {"dims", std::span<const std::int64_t>{t.dims}}});
       mine.push_back(graph_.results(graph_.add_node(op, {}, {&t, 1}))[0]);
     }
   }
@@ -224,13 +226,13 @@ UNITY_INLINE std::string attribute_text(const attribute_signature& a, const attr
     return unity::detail::real_text(to_real(value[0]));
   }
   if (a.form == attribute_form::word) {
-    return "\"" + to_word(value) + "\"";
+    return fmt::format("\"{}\"", to_word(value));
   }
   std::string text;
   for (const auto i : value) {
-    text += (text.empty() ? "" : ", ") + std::to_string(i);
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", i);
   }
-  return a.form == attribute_form::integer ? text : "[" + text + "]";
+  return a.form == attribute_form::integer ? text : fmt::format("[{}]", text);
 }
 
 UNITY_INLINE void collect_names(const syntax::term& t, std::vector<std::string>& names) {

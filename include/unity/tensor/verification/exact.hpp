@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/id.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/graph/compact_graph.hpp>
@@ -76,7 +78,7 @@ class number_search {
   [[nodiscard]] std::optional<std::string> run() const;
 
   [[nodiscard]] static std::string place(std::size_t outputs, std::size_t output, std::size_t element) {
-    return (outputs > 1 ? "output " + std::to_string(output) + " " : "") + "element " + std::to_string(element) + ": ";
+    return fmt::format("{}element {}: ", outputs > 1 ? fmt::format("output {} ", output) : "", element);
   }
 
  private:

@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 
 namespace unity::tensor {
@@ -76,8 +78,8 @@ class rational {
 
 // 3 or -1/9.
 [[nodiscard]] inline std::string to_string(const rational& r) {
-  const auto numerator = std::to_string(r.numerator());
-  return r.denominator() == 1 ? numerator : numerator + "/" + std::to_string(r.denominator());
+  const auto numerator = fmt::format("{}", r.numerator());
+  return r.denominator() == 1 ? numerator : fmt::format("{}/{}", numerator, r.denominator());
 }
 
 }  // namespace unity::tensor

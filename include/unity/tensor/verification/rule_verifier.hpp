@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -43,6 +44,21 @@ struct verification_options {
   entailment_limits limits{.rounds = 10};
 };
 
+// For which operands a rule was proved: its instances were sampled (world_options), and their variables had these ranks
+// and sizes. A proof says nothing of others.
+struct proved_instances {
+  std::size_t count = 0;
+  std::size_t least_rank = std::numeric_limits<std::size_t>::max();
+  std::size_t most_rank = 0;
+  std::int64_t least_size = std::numeric_limits<std::int64_t>::max();  // of a dimension
+  std::int64_t most_size = 0;
+
+  void add(const rule_instance& i);
+  void add(const proved_instances& o);
+  // "40 instances of ranks 0 to 4, sizes 1 to 30".
+  [[nodiscard]] std::string text() const;
+};
+
 // What is known of a rule, and from what.
 struct rule_proof {
   verdict found = verdict::unknown;
@@ -55,6 +71,7 @@ struct rule_proof {
   std::string missing{};              // of unknown: a property from which the rule would follow
   std::size_t cases = 0;              // that were proved
   std::size_t steps = 0;              // the most instances of axioms in a case
+  proved_instances instances{};       // of proved: what it was proved for
 };
 
 // `rule` with the standing that the proof gives it. A rule is no safer than the axioms it rests on.
@@ -122,6 +139,9 @@ class rule_verifier {
         }
       }
       ++proof.cases;
+      for (const auto& world : c) {
+        proof.instances.add(world.instance);
+      }
     }
     if (cases.empty()) {
       proof.reason = "no instance was found";
@@ -228,7 +248,37 @@ template <prover Prover>
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_VERIFICATION_RULE_VERIFIER)
 
+#include <fmt/core.h>
+
 namespace unity::tensor {
+
+UNITY_INLINE void proved_instances::add(const rule_instance& i) {
+  ++count;
+  for (const auto& types : i.values) {
+    for (const auto& t : types) {
+      least_rank = std::min(least_rank, t.rank());
+      most_rank = std::max(most_rank, t.rank());
+      for (const auto size : t.dims) {
+        least_size = std::min(least_size, size);
+        most_size = std::max(most_size, size);
+      }
+    }
+  }
+}
+
+UNITY_INLINE void proved_instances::add(const proved_instances& o) {
+  count += o.count;
+  least_rank = std::min(least_rank, o.least_rank);
+  most_rank = std::max(most_rank, o.most_rank);
+  least_size = std::min(least_size, o.least_size);
+  most_size = std::max(most_size, o.most_size);
+}
+
+UNITY_INLINE std::string proved_instances::text() const {
+  auto t = fmt::format("{} instances", count);
+  t += least_rank <= most_rank ? fmt::format(" of ranks {} to {}", least_rank, most_rank) : "";
+  return t + (least_size <= most_size ? fmt::format(", sizes {} to {}", least_size, most_size) : "");
+}
 
 UNITY_INLINE syntax::rule with_proof(syntax::rule rule, const rule_proof& proof) {
   if (proof.found == verdict::proved) {

@@ -20,6 +20,9 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
+#include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
@@ -96,9 +99,8 @@ class validator {
           [&](const substitution& s, const rule_instance& i) { return compare(s, i, reals_, report_.real); });
     }
     if (holds() && report_.exact + report_.rounded == 0) {
-      conclude(validation_report::verdict::unknown, "no instance within bounds, of rank " +
-                                                        std::to_string(most_tried_rank) +
-                                                        " at most, in which the target fits");
+      conclude(validation_report::verdict::unknown,
+               fmt::format("no instance within bounds, of rank {} at most, in which the target fits", most_tried_rank));
     }
     test();
     return std::move(report_);
@@ -236,14 +238,27 @@ template <equality_prover Reals>
 
 // Throws: unity::error that names the file, the first property that is not known to hold, and the shapes and values at
 // which it fails.
+template <equality_prover Reals>
 void require_valid(const algebra& a, std::span<const syntax::rule> axioms, std::string_view file,
-                   const validation_options& options = {});
+                   const validation_options& options, Reals& reals) {
+  for (const auto& axiom : axioms) {
+    const auto report = validate_axiom(a, axiom, options, reals);
+    if (report.found != validation_report::verdict::holds) {
+      throw error{
+          std::string{file} + ": property " + report.name, report.because,
+          report.found == validation_report::verdict::refuted ? "sides that are equal" : "sides that can be decided"};
+    }
+  }
+}
+inline void require_valid(const algebra& a, std::span<const syntax::rule> axioms, std::string_view file,
+                          const validation_options& options = {}) {
+  detail::no_prover none;
+  require_valid(a, axioms, file, options, none);
+}
 
 }  // namespace unity::tensor
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_VERIFICATION_VALIDATE)
-
-#include <unity/core/error.hpp>
 
 namespace unity::tensor {
 
@@ -279,18 +294,6 @@ UNITY_INLINE std::vector<instance_bounds> small_ladder() {
     ladder.push_back(b);
   }
   return ladder;
-}
-
-UNITY_INLINE void require_valid(const algebra& a, std::span<const syntax::rule> axioms, std::string_view file,
-                                const validation_options& options) {
-  for (const auto& axiom : axioms) {
-    const auto report = validate_axiom(a, axiom, options);
-    if (report.found != validation_report::verdict::holds) {
-      throw error{
-          std::string{file} + ": property " + report.name, report.because,
-          report.found == validation_report::verdict::refuted ? "sides that are equal" : "sides that can be decided"};
-    }
-  }
 }
 
 }  // namespace unity::tensor

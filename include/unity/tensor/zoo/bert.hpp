@@ -102,13 +102,15 @@ inline constexpr std::array<form, 2> bert_large_forms{{
 #include <algorithm>
 #include <cmath>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 
 namespace unity::tensor::zoo::detail {
 
 UNITY_INLINE std::int64_t head_width(const sizes& s) {
   if (s.hidden % s.heads != 0) {
-    throw error{"zoo", "hidden=" + std::to_string(s.hidden) + " and heads=" + std::to_string(s.heads),
+    throw error{"zoo", fmt::format("hidden={} and heads={}", s.hidden, s.heads),
                 "a hidden size that the number of heads divides"};
   }
   return s.hidden / s.heads;
@@ -166,7 +168,7 @@ UNITY_INLINE tensor_graph bert_faithful(const algebra& operators, const sizes& s
   detail::bert_encoder encoder{b, s};
   auto x = encoder.embeddings();
   for (std::int64_t i = 0; i < s.layers; ++i) {
-    x = encoder.layer("layer" + std::to_string(i), x);
+    x = encoder.layer(fmt::format("layer{}", i), x);
   }
   return std::move(b).finish({x, encoder.pooler(x)});
 }
@@ -175,7 +177,7 @@ UNITY_INLINE tensor_graph bert_taso(const algebra& operators, const sizes& s) {
   builder b{operators};
   auto x = b.relu(b.input("x", {s.seq, s.hidden}));
   for (std::int64_t i = 0; i < s.layers; ++i) {
-    x = detail::bert_taso_layer(b, s, "layer" + std::to_string(i), x);
+    x = detail::bert_taso_layer(b, s, fmt::format("layer{}", i), x);
   }
   return std::move(b).finish({x});
 }
@@ -186,7 +188,7 @@ UNITY_INLINE tensor_graph bert_ae(const algebra& operators, const sizes& s) {
   auto x = b.input("x", {s.batch, s.seq, s.hidden});
   const shape square{s.hidden, s.hidden};
   for (std::int64_t i = 0; i < s.layers; ++i) {
-    const auto name = "layer" + std::to_string(i);
+    const auto name = fmt::format("layer{}", i);
     const std::array weights{b.weight(name + ".query", square), b.weight(name + ".key", square),
                              b.weight(name + ".value", square), b.weight(name + ".output", square)};
     x = b.attention(x, x, x, weights, s.heads);

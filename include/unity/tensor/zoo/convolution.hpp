@@ -54,14 +54,15 @@ inline value_id dense(builder& b, const std::string& name, value_id x, std::int6
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_ZOO_CONVOLUTION)
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 
 namespace unity::tensor::zoo {
 
 UNITY_INLINE value_id image_input(builder& b, const sizes& s, std::int64_t least, const std::string& model) {
   if (s.image < least) {
-    throw error{"zoo", "image=" + std::to_string(s.image),
-                "at least " + std::to_string(least) + " pixels a side for " + model};
+    throw error{"zoo", fmt::format("image={}", s.image), fmt::format("at least {} pixels a side for {}", least, model)};
   }
   return b.input("x", {s.batch, 3, s.image, s.image});
 }

@@ -49,6 +49,8 @@ inline constexpr std::array<form, 1> densenet121_forms{
 
 #include <vector>
 
+#include <fmt/core.h>
+
 namespace unity::tensor::zoo::detail {
 
 UNITY_INLINE value_id densenet_layer(builder& b, const sizes& s, const std::string& name, value_id x) {
@@ -60,7 +62,7 @@ UNITY_INLINE value_id densenet_layer(builder& b, const sizes& s, const std::stri
 UNITY_INLINE value_id densenet_block(builder& b, const sizes& s, const std::string& name, value_id x, int layers) {
   std::vector<value_id> made{x};
   for (int i = 1; i <= layers; ++i) {
-    made.push_back(densenet_layer(b, s, name + ".denselayer" + std::to_string(i), x));
+    made.push_back(densenet_layer(b, s, fmt::format("{}.denselayer{}", name, i), x));
     x = b.concat(1, made);
   }
   return x;
@@ -79,9 +81,9 @@ UNITY_INLINE tensor_graph densenet121(const algebra& operators, const sizes& s) 
   x = b.max_pool(x, {.kernel = {3, 3}, .stride = {2, 2}, .pads = {1, 1, 1, 1}});
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     if (i > 0) {
-      x = detail::densenet_transition(b, s, "transition" + std::to_string(i), x);
+      x = detail::densenet_transition(b, s, fmt::format("transition{}", i), x);
     }
-    x = detail::densenet_block(b, s, "denseblock" + std::to_string(i + 1), x, blocks[i]);
+    x = detail::densenet_block(b, s, fmt::format("denseblock{}", i + 1), x, blocks[i]);
   }
   x = flatten(b, b.global_average_pool(detail::norm_relu(b, s, "norm5", x)));
   return std::move(b).finish({dense(b, "classifier", x, 1000)});

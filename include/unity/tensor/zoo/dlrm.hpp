@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/id.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -36,7 +38,7 @@ template <class Widths>
 value_id perceptron(builder& b, const std::string& name, value_id x, const Widths& widths) {
   int i = 0;
   for (const auto width : widths) {
-    x = b.relu(dense(b, name + std::to_string(i++), x, width));
+    x = b.relu(dense(b, fmt::format("{}{}", name, i++), x, width));
   }
   return x;
 }
@@ -47,7 +49,7 @@ value_id fused_perceptron(builder& b, const std::string& name, value_id x, const
                           std::string_view last = "relu") {
   std::size_t i = 0;
   for (const auto width : widths) {
-    const auto w = b.weight(name + std::to_string(i) + ".weight", {b.dims(x)[1], width});
+    const auto w = b.weight(fmt::format("{}{}.weight", name, i), {b.dims(x)[1], width});
     x = b.matmul(x, w, ++i < std::size(widths) ? "relu" : last);
   }
   return x;
@@ -116,8 +118,8 @@ namespace unity::tensor::zoo::detail {
 UNITY_INLINE std::vector<value_id> bags(builder& b, const sizes& s, std::size_t tables, std::int64_t width) {
   std::vector<value_id> parts;
   for (std::size_t i = 0; i < tables; ++i) {
-    const auto table = b.weight("table" + std::to_string(i), {s.vocab, width});
-    parts.push_back(b.embedding_bag(table, b.input("category" + std::to_string(i), {s.batch, s.seq}, dtype::int64)));
+    const auto table = b.weight(fmt::format("table{}", i), {s.vocab, width});
+    parts.push_back(b.embedding_bag(table, b.input(fmt::format("category{}", i), {s.batch, s.seq}, dtype::int64)));
   }
   return parts;
 }
@@ -137,8 +139,8 @@ UNITY_INLINE tensor_graph dlrm(const algebra& operators, const sizes& s) {
   std::vector<value_id> parts{
       detail::perceptron(b, "bottom", b.input("dense", {s.batch, 13}), std::array<std::int64_t, 3>{512, 512, 64})};
   for (std::size_t i = 0; i < detail::criteo_vocabularies.size(); ++i) {
-    const auto table = b.weight("table" + std::to_string(i), {detail::criteo_vocabularies[i], 64});
-    parts.push_back(b.embedding(table, b.input("category" + std::to_string(i), {s.batch}, dtype::int64)));
+    const auto table = b.weight(fmt::format("table{}", i), {detail::criteo_vocabularies[i], 64});
+    parts.push_back(b.embedding(table, b.input(fmt::format("category{}", i), {s.batch}, dtype::int64)));
   }
   const auto x = detail::perceptron(b, "top", b.concat(1, parts), std::array<std::int64_t, 3>{1024, 1024, 1024});
   return std::move(b).finish({b.sigmoid(dense(b, "click", x, 1))});
@@ -160,7 +162,7 @@ UNITY_INLINE tensor_graph xdl_faithful(const algebra& operators, const sizes& s)
   auto x = b.concat(1, detail::bags(b, s, 26, 64));
   const auto widths = detail::xdl_widths(s);
   for (std::size_t i = 0; i < widths.size(); ++i) {
-    x = b.matmul(i == 0 ? x : b.relu(x), b.weight("top" + std::to_string(i) + ".weight", {b.dims(x)[1], widths[i]}));
+    x = b.matmul(i == 0 ? x : b.relu(x), b.weight(fmt::format("top{}.weight", i), {b.dims(x)[1], widths[i]}));
   }
   return std::move(b).finish({b.sigmoid(x)});
 }

@@ -54,6 +54,8 @@ inline constexpr std::array<form, 1> gpt_forms{
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_ZOO_GPT)
 
+#include <fmt/core.h>
+
 namespace unity::tensor::zoo::detail {
 
 UNITY_INLINE value_id gpt_decoder::layer(const std::string& name, value_id x) {
@@ -72,7 +74,7 @@ UNITY_INLINE tensor_graph gpt(const algebra& operators, const sizes& s) {
   detail::gpt_decoder decoder{b, s};
   auto x = decoder.embeddings();
   for (std::int64_t i = 0; i < s.layers; ++i) {
-    x = decoder.layer("layer" + std::to_string(i), x);
+    x = decoder.layer(fmt::format("layer{}", i), x);
   }
   return std::move(b).finish({decoder.words(x)});
 }

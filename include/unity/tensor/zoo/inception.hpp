@@ -77,15 +77,17 @@ inline constexpr std::array<form, 2> inception_v3_forms{{
 
 #include <string>
 
+#include <fmt/core.h>
+
 #include <unity/tensor/zoo/convolution.hpp>
 
 namespace unity::tensor::zoo::detail {
 
 UNITY_INLINE value_id inception_blocks::layer(value_id x, std::int64_t channels, extent2 kernel, conv2d_options how) {
-  const auto name = "conv" + std::to_string(++layers_);
+  const auto name = fmt::format("conv{}", ++layers_);
   if (faithful_) {
     x = convolution(b_, name, x, channels, kernel, how);
-    return b_.relu(batch_norm(b_, "bn" + std::to_string(layers_), x, 1e-3, statistics_));
+    return b_.relu(batch_norm(b_, fmt::format("bn{}", layers_), x, 1e-3, statistics_));
   }
   how.activation = activation_;
   return convolution_with_bias(b_, name, x, channels, kernel, how);

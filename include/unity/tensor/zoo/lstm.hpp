@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/id.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -47,7 +49,7 @@ class lstm_stack {
 
 // The rows of a table that the words of a step, one input per step, stand for. Shapes: [batch, hidden].
 inline value_id embedded_step(builder& b, const std::string& name, const sizes& s, value_id table, std::int64_t step) {
-  return b.embedding(table, b.input(name + std::to_string(step), {s.batch}, dtype::int64));
+  return b.embedding(table, b.input(fmt::format("{}{}", name, step), {s.batch}, dtype::int64));
 }
 
 // A dense layer whose weights steps share, and a softmax.
@@ -112,7 +114,7 @@ namespace unity::tensor::zoo::detail {
 UNITY_INLINE void require_steps(const sizes& s) {
   constexpr std::int64_t most_steps = 4096;
   if (s.seq > most_steps) {
-    throw error{"zoo", "seq=" + std::to_string(s.seq), "at most " + std::to_string(most_steps) + " steps"};
+    throw error{"zoo", fmt::format("seq={}", s.seq), fmt::format("at most {} steps", most_steps)};
   }
 }
 
@@ -120,7 +122,7 @@ UNITY_INLINE lstm_stack::lstm_stack(builder& b, const std::string& name, const s
     : b_{b} {
   const auto zero = before == nullptr ? b.fill(0, {s.batch, s.hidden}) : value_id{};
   for (std::int64_t i = 0; i < s.layers; ++i) {
-    const auto own = name + std::to_string(i);
+    const auto own = fmt::format("{}{}", name, i);
     const auto input = b.weight(own + ".input", {4, s.hidden, s.hidden});
     const auto recurrent = b.weight(own + ".recurrent", {4, s.hidden, s.hidden});
     layers_.push_back({input, recurrent, b.weight(own + ".bias", {4, s.hidden}), zero, zero});

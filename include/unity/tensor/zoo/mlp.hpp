@@ -34,6 +34,8 @@ inline constexpr std::array<form, 3> mlp_forms{{
 
 #include <string>
 
+#include <fmt/core.h>
+
 #include <unity/core/id.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/zoo/convolution.hpp>
@@ -44,7 +46,7 @@ UNITY_INLINE tensor_graph mlp_faithful(const algebra& operators, const sizes& s)
   builder b{operators};
   auto x = b.input("x", {s.batch, s.hidden});
   for (std::int64_t i = 0; i < s.layers; ++i) {
-    x = dense(b, "dense" + std::to_string(i), i == 0 ? x : b.relu(x), s.hidden);
+    x = dense(b, fmt::format("dense{}", i), i == 0 ? x : b.relu(x), s.hidden);
   }
   return std::move(b).finish({x});
 }
@@ -55,7 +57,7 @@ UNITY_INLINE tensor_graph mlp_ae(const algebra& operators, const sizes& s) {
   std::array x{b.input("x1", {s.batch, features}), b.input("x2", {s.batch, features})};
   for (std::int64_t i = 0; i < s.layers; ++i) {
     for (std::size_t tower = 0; tower < x.size(); ++tower) {
-      const auto name = "tower" + std::to_string(tower + 1) + ".dense" + std::to_string(i) + ".weight";
+      const auto name = fmt::format("tower{}.dense{}.weight", tower + 1, i);
       const auto w = b.weight(name, {i == 0 ? features : s.hidden, s.hidden});
       x[tower] = b.matmul(x[tower], w, i + 1 < s.layers ? "relu" : "none");
     }

@@ -110,6 +110,8 @@ inline constexpr std::array<form, 2> nasnet_a_forms{{
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_ZOO_NASNET)
 
+#include <fmt/core.h>
+
 namespace unity::tensor::zoo::detail {
 
 UNITY_INLINE value_id nasnet_taso_cells::normal(const std::string& name, value_id older, value_id newer,
@@ -136,7 +138,7 @@ UNITY_INLINE value_id nasnet_taso_cells::reduction(const std::string& name, valu
 
 UNITY_INLINE value_id nasnet_taso_cells::separable(const std::string& cell, int number, value_id x, std::int64_t k,
                                                    std::int64_t stride) {
-  const auto name = cell + ".separable" + std::to_string(number);
+  const auto name = fmt::format("{}.separable{}", cell, number);
   const auto width = b_.dims(x)[1];
   x = convolution(b_, name + ".depthwise", x, width, {k, k},
                   {.stride = {stride, stride}, .padding = "same", .groups = width});
@@ -180,7 +182,7 @@ UNITY_INLINE value_id nasnet_cells::halved(const std::string& name, value_id x, 
 UNITY_INLINE value_id nasnet_cells::separable(const std::string& cell, int number, value_id x, std::int64_t width,
                                               std::int64_t k, std::int64_t stride) {
   for (const std::string half : {".first", ".second"}) {
-    const auto name = cell + ".separable" + std::to_string(number) + half;
+    const auto name = fmt::format("{}.separable{}{}", cell, number, half);
     const auto channels = b_.dims(x)[1];
     x = convolution(b_, name + ".depthwise", b_.relu(x), channels, {k, k},
                     {.stride = {stride, stride}, .padding = "same", .groups = channels});
@@ -202,10 +204,10 @@ UNITY_INLINE tensor_graph nasnet_a_taso(const algebra& operators, const sizes& s
   detail::nasnet_taso_cells cells{b};
   std::int64_t width = 128;
   for (int group = 0; group < 3; ++group) {
-    const auto name = "group" + std::to_string(group);
+    const auto name = fmt::format("group{}", group);
     auto older = x;
     for (std::int64_t i = 0; i < s.layers; ++i) {
-      const auto made = cells.normal(name + ".normal" + std::to_string(i), older, x, width);
+      const auto made = cells.normal(fmt::format("{}.normal{}", name, i), older, x, width);
       older = std::exchange(x, made);
     }
     width *= 2;
@@ -223,13 +225,13 @@ UNITY_INLINE tensor_graph nasnet_a_faithful(const algebra& operators, const size
   auto x = cells.first_reduction("stem0", older, filters / 4);
   older = std::exchange(x, cells.reduction("stem1", older, x, filters / 2));
   for (int stage = 0; stage < 3; ++stage) {
-    const auto name = "stage" + std::to_string(stage);
+    const auto name = fmt::format("stage{}", stage);
     const auto width = filters << stage;
     if (stage > 0) {
       older = std::exchange(x, cells.reduction(name + ".reduction", older, x, width));
     }
     for (std::int64_t i = 0; i < s.layers; ++i) {
-      older = std::exchange(x, cells.normal(name + ".normal" + std::to_string(i), older, x, width));
+      older = std::exchange(x, cells.normal(fmt::format("{}.normal{}", name, i), older, x, width));
     }
   }
   x = flatten(b, b.global_average_pool(b.relu(x)));

@@ -33,6 +33,8 @@ inline constexpr std::array<form, 1> nasrnn_forms{{{"taso", {.batch = 1, .hidden
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_ZOO_NASRNN)
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 
 namespace unity::tensor::zoo::detail {
@@ -41,7 +43,7 @@ UNITY_INLINE value_id nasrnn_step(builder& b, const std::string& name, value_id 
   const auto hidden = b.dims(x)[1];
   std::array<value_id, 8> t;
   for (std::size_t i = 0; i < t.size(); ++i) {
-    const auto gate = name + ".gate" + std::to_string(i);
+    const auto gate = fmt::format("{}.gate{}", name, i);
     const auto from_x = b.matmul(x, b.weight(gate + ".x", {hidden, hidden}));
     t[i] = b.add(from_x, b.matmul(state, b.weight(gate + ".state", {hidden, hidden})));
   }
@@ -62,13 +64,13 @@ namespace unity::tensor::zoo {
 UNITY_INLINE tensor_graph nasrnn_taso(const algebra& operators, const sizes& s) {
   constexpr std::int64_t most_steps = 4096;
   if (s.seq > most_steps) {
-    throw error{"zoo", "seq=" + std::to_string(s.seq), "at most " + std::to_string(most_steps) + " steps of NasRNN"};
+    throw error{"zoo", fmt::format("seq={}", s.seq), fmt::format("at most {} steps of NasRNN", most_steps)};
   }
   builder b{operators};
   auto state = b.weight("state", {s.batch, s.hidden});
   for (std::int64_t i = 0; i < s.seq; ++i) {
-    const auto x = b.input("x" + std::to_string(i), {s.batch, s.hidden});
-    state = detail::nasrnn_step(b, "step" + std::to_string(i), x, state);
+    const auto x = b.input(fmt::format("x{}", i), {s.batch, s.hidden});
+    state = detail::nasrnn_step(b, fmt::format("step{}", i), x, state);
   }
   return std::move(b).finish({state});
 }

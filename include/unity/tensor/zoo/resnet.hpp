@@ -8,6 +8,8 @@
 #include <string>
 #include <utility>
 
+#include <fmt/core.h>
+
 #include <unity/core/id.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/graph/compact_graph.hpp>
@@ -59,7 +61,7 @@ template <class Block>
 value_id residual_stages(const residual_network& net, value_id x, Block block) {
   for (std::size_t stage = 0; stage < net.middle.size(); ++stage) {
     for (int i = 0; i < net.depths[stage]; ++i) {
-      const auto name = "layer" + std::to_string(stage + 1) + "." + std::to_string(i);
+      const auto name = fmt::format("layer{}.{}", stage + 1, i);
       const std::int64_t stride = stage > 0 && i == 0 ? 2 : 1;
       x = block(x, residual_block{name, net.middle[stage], net.middle[stage] * net.out_per_middle, stride});
     }
@@ -146,8 +148,8 @@ UNITY_INLINE residual_network of_width(residual_network net, const sizes& s) {
   }
   if (s.hidden % (residual_width / 16) != 0 || net.middle[0] % net.groups != 0) {
     const auto step = std::max(residual_width / 16, net.groups / 2);
-    throw error{"zoo", "hidden=" + std::to_string(s.hidden),
-                "a multiple of " + std::to_string(step) + ", the channels of the stem"};
+    throw error{"zoo", fmt::format("hidden={}", s.hidden),
+                fmt::format("a multiple of {}, the channels of the stem", step)};
   }
   return net;
 }
@@ -158,7 +160,7 @@ UNITY_INLINE value_id branched(builder& b, const std::string& name, value_id x, 
   const auto parts = b.split(x, 1, shape(static_cast<std::size_t>(groups), b.dims(x)[1] / groups));
   std::vector<value_id> results;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    const auto part_name = name + "." + std::to_string(i);
+    const auto part_name = fmt::format("{}.{}", name, i);
     const auto make = bias ? convolution_with_bias : convolution;
     results.push_back(make(b, part_name, parts[i], channels / groups, kernel, how));
   }

@@ -48,10 +48,12 @@ inline constexpr std::array<form, 1> squeezenet1_1_forms{{{"faithful", {.batch =
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_ZOO_SQUEEZENET)
 
+#include <fmt/core.h>
+
 namespace unity::tensor::zoo::detail {
 
 UNITY_INLINE value_id squeezenet_layers::fire(value_id x, std::int64_t squeezed) {
-  const auto name = "fire" + std::to_string(++fires_);
+  const auto name = fmt::format("fire{}", ++fires_);
   x = activated(name + ".squeeze", x, squeezed, {1, 1});
   const auto one = activated(name + ".expand1x1", x, 4 * squeezed, {1, 1});
   const auto three = activated(name + ".expand3x3", x, 4 * squeezed, {3, 3}, {.pads = {1, 1, 1, 1}});

@@ -33,6 +33,8 @@ inline constexpr std::array<form, 1> vgg19_forms{{{"faithful", {.batch = 1}, vgg
 
 #include <string>
 
+#include <fmt/core.h>
+
 #include <unity/core/id.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/zoo/convolution.hpp>
@@ -46,7 +48,7 @@ UNITY_INLINE tensor_graph vgg(const algebra& operators, const sizes& s, const st
   int made = 0;
   for (std::size_t stage = 0; stage < depths.size(); ++stage) {
     for (int i = 0; i < depths[stage]; ++i) {
-      const auto name = "conv" + std::to_string(++made);
+      const auto name = fmt::format("conv{}", ++made);
       x = b.relu(convolution_with_bias(b, name, x, channels[stage], {3, 3}, {.pads = {1, 1, 1, 1}}));
     }
     x = b.max_pool(x, {.kernel = {2, 2}, .stride = {2, 2}});

@@ -42,6 +42,8 @@ class deep_evaluation {
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_GENERATION_DETAIL_LANGUAGE)
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/tensor/dense.hpp>
 #include <unity/tensor/detail/index_types.hpp>
@@ -64,8 +66,7 @@ UNITY_INLINE std::uint16_t term_language::intern(symbolic_type t) {
   const auto id = static_cast<std::uint16_t>(types_.size());
   constexpr std::size_t most = 0xffff;
   if (types_.size() == most) {
-    throw error{"vocabulary", "terms of more than " + std::to_string(most) + " types",
-                "fewer operators, or fewer in a term"};
+    throw error{"vocabulary", fmt::format("terms of more than {} types", most), "fewer operators, or fewer in a term"};
   }
   probe_elements_.push_back(choose_probes(t));
   types_.push_back(std::move(t));
