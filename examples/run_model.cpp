@@ -71,7 +71,7 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--seed", a.seed, "of values that neither the model nor --data holds")
       ->check(support::number_from(std::uint64_t{0}));
   app.add_option("--tolerance", a.tolerance, "largest relative error of an output; default: 1e-4")
-      ->check(CLI::PositiveNumber);
+      ->check(support::number_in(0.0, 1e9));
   app.add_option("--json", a.json, "file for the result as JSON");
 }
 

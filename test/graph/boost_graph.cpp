@@ -20,7 +20,6 @@
 #include <boost/graph/floyd_warshall_shortest.hpp>
 #include <boost/graph/incremental_components.hpp>
 #include <boost/graph/isomorphism.hpp>
-#include <boost/graph/johnson_all_pairs_shortest.hpp>
 #include <boost/graph/strong_components.hpp>
 #include <boost/graph/topological_sort.hpp>
 #include <boost/pending/disjoint_sets.hpp>
@@ -141,7 +140,7 @@ std::vector<int> some_weights(const test::number_graph& g) {
 }
 constexpr int far = 1'000'000;
 
-// What ten algorithms of Boost say, against what plain loops over operands say.
+// What nine algorithms of Boost say; dominators and isomorphism have tests of their own, against what plain loops over operands say.
 void check_algorithms(const test::number_graph& g) {
   const std::size_t nodes = num_vertices(g);
   const auto paths = test::path_matrix(g);  // [n][m]: whether a path of at least one edge leads from n to m
@@ -188,8 +187,6 @@ void check_algorithms(const test::number_graph& g) {
   std::vector<std::vector<int>> matrix(nodes, std::vector<int>(nodes));
   REQUIRE(boost::floyd_warshall_all_pairs_shortest_paths(  // 4
       g, matrix, boost::weight_map(weight).distance_inf(far)));
-  std::vector<std::vector<int>> all(nodes, std::vector<int>(nodes));
-  REQUIRE(boost::johnson_all_pairs_shortest_paths(g, all, boost::weight_map(weight)));  // 5
   for (std::size_t n = 0; n < nodes; ++n) {
     std::vector<int> shortest(nodes, far);  // nodes come in order, so one sweep finds them
     shortest[n] = 0;
@@ -202,19 +199,19 @@ void check_algorithms(const test::number_graph& g) {
       }
     }
     std::vector<boost::default_color_type> colour(nodes);
-    boost::breadth_first_search(g, n, boost::color_map(by_vertex(g, colour)));  // 6
+    boost::breadth_first_search(g, n, boost::color_map(by_vertex(g, colour)));  // 5
     std::vector<boost::default_color_type> deep(nodes);
-    boost::depth_first_visit(g, n, boost::default_dfs_visitor{}, by_vertex(g, deep));  // 7
+    boost::depth_first_visit(g, n, boost::default_dfs_visitor{}, by_vertex(g, deep));  // 6
     std::vector<int> dijkstra(nodes);
-    boost::dijkstra_shortest_paths(  // 8
+    boost::dijkstra_shortest_paths(  // 7
         g, n,
         boost::weight_map(weight).distance_map(by_vertex(g, dijkstra)).distance_inf(far));
     std::vector<int> bellman(nodes, far);
     bellman[n] = 0;
-    REQUIRE(boost::bellman_ford_shortest_paths(  // 9
+    REQUIRE(boost::bellman_ford_shortest_paths(  // 8
         g, static_cast<int>(nodes), boost::weight_map(weight).distance_map(by_vertex(g, bellman))));
     std::vector<int> dag(nodes);
-    boost::dag_shortest_paths(  // 10
+    boost::dag_shortest_paths(  // 9
         g, n,
         boost::weight_map(weight).distance_map(by_vertex(g, dag)).distance_inf(far));
     for (std::size_t m = 0; m < nodes; ++m) {
@@ -224,7 +221,6 @@ void check_algorithms(const test::number_graph& g) {
       REQUIRE((bellman[m] >= far ? far : bellman[m]) == shortest[m]);
       REQUIRE(dag[m] == shortest[m]);
       REQUIRE((matrix[n][m] >= far ? far : matrix[n][m]) == shortest[m]);
-      REQUIRE((shortest[m] == far || all[n][m] == shortest[m]));
     }
   }
 }
@@ -383,7 +379,7 @@ TEST_CASE("a compact graph has an edge for each use, found from both ends") {
   check_edges(test::random_graph(rng, test::random_shape(rng, 20)));
 }
 
-TEST_CASE("ten of Boost's algorithms run on a compact graph") {
+TEST_CASE("nine of Boost's algorithms run on a compact graph") {
   const std::uint64_t seed = GENERATE(range<std::uint64_t>(0, 60));
   CAPTURE(seed);
   random_engine rng{seed};

@@ -63,7 +63,13 @@ expect 1 'a second time' "$models/resnet_small.onnx" --dim batch=1 --dim batch=2
 expect 1 'alpha.*backtracking' zoo:nasrnn --search mcmc --alpha 1.1
 expect 1 'flops-weight' zoo:nasrnn --cost flops --flops-weight 0.5
 expect 1 'is a directory' zoo:nasrnn --json "$scratch"
-expect 2 'seed' zoo:nasrnn --seed -1
+expect 2 "seed: '-1'; expected a whole number from 0 on" zoo:nasrnn --seed -1
+expect 2 "alpha: 'nan'; expected a number from 1 to" zoo:nasrnn --alpha nan
+expect 1 'resume.*backtracking or exact' zoo:nasrnn --search beam --resume "$scratch/c"
+expect 1 'width.*beam' zoo:nasrnn --width 3
+expect 1 'beta.*mcmc' zoo:nasrnn --search beam --beta 3
+expect 1 '/dev/zero: is a device' /dev/zero
+expect 1 '/dev/zero: is a device' zoo:nasrnn --rules /dev/zero
 expect 2 'search' zoo:nasrnn --search divination
 expect 2 'MODEL' --alpha 1.1
 

@@ -53,4 +53,8 @@ for search in unity flexflow; do
 done
 check 'a graph without operators' complains 1 'no operators; expected work to divide' \
   timeout 60 "$parallelize" "$scratch/empty.onnx" --machine p100:1x4 --search unity
+for number in nan -1 1e10; do
+  check "--beta $number" complains 2 "beta: '$number'; expected a number from 0 to 1000000000" \
+    "$parallelize" zoo:lenet --machine p100:1x4 --search flexflow --beta "$number"
+done
 finish

@@ -9,6 +9,8 @@
 
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/cost.hpp>
+#include <unity/tensor/operators/elementwise.hpp>
+#include <unity/tensor/operators/movement.hpp>
 
 #include "testing.hpp"
 

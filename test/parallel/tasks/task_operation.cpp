@@ -19,6 +19,7 @@
 #include <unity/tensor/dense.hpp>
 #include <unity/tensor/evaluate.hpp>
 #include <unity/tensor/operation.hpp>
+#include <unity/tensor/standard_operators.hpp>
 
 #include "../divided_at_random.hpp"
 #include "../operators.hpp"
