@@ -5,8 +5,7 @@
 // run: {models}/bert.onnx --max-expansions 100 --out {out} --json {out}/result.json
 // run: {models}/resnet_small.onnx --dim batch=2 --mode training --search beam --out {out} --json {out}/result.json
 // run: {models}/bert_small.onnx --dim batch=1 --dim sequence=16 --layouts searched --budget 2s --out {out}
-// run: {models}/resnet_small.onnx --dim batch=1 --cost measured:reference --run reference --timings {out}/timings.txt
-// --max-expansions 3
+// run: {models}/resnet_small.onnx --dim batch=1 --cost measured:reference --run reference --timings {out}/timings.txt --max-expansions 3
 
 #include <CLI/CLI.hpp>
 #include <algorithm>

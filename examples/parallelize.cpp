@@ -6,10 +6,9 @@
 // run: zoo:mlp?form=fig1 --machine host:1x2 --algorithm greedy --out {out}
 // run: zoo:lenet?batch=4 --machine p100:1x4 --algorithm exact --placement one
 // run: zoo:lenet?batch=4 --machine p100:1x2 --algorithm beam --width 2 --placement one --json {out}/result.json
-// run: zoo:mlp?form=fig1 --machine summit:1x2 --search unity --baseline-proposals 50 --out {out} --json
-// {out}/result.json run: zoo:bert?form=ae&layers=2&hidden=64&heads=4&seq=16 --machine p100:1x4 --search unity
-// --baseline-proposals 50 --optimizer adam run: zoo:dlrm?form=ae --machine summit:2x6 --search unity
-// --baseline-proposals 20 --dims data,model --mesh-axes 2 --candidates 4
+// run: zoo:mlp?form=fig1 --machine summit:1x2 --search unity --baseline-proposals 50 --out {out} --json {out}/result.json
+// run: zoo:bert?form=ae&layers=2&hidden=64&heads=4&seq=16 --machine p100:1x4 --search unity --baseline-proposals 50 --optimizer adam
+// run: zoo:dlrm?form=ae --machine summit:2x6 --search unity --baseline-proposals 20 --dims data,model --mesh-axes 2 --candidates 4
 
 #include <CLI/CLI.hpp>
 #include <cstddef>
