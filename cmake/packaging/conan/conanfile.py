@@ -4,7 +4,7 @@ import re
 
 from conan import ConanFile
 from conan.tools.build import check_min_cppstd
-from conan.tools.cmake import CMake, CMakeToolchain, cmake_layout
+from conan.tools.cmake import CMake, CMakeDeps, CMakeToolchain, cmake_layout
 from conan.tools.files import copy, load
 
 required_conan_version = ">=2.0"
@@ -33,6 +33,11 @@ class unity(ConanFile):
     def layout(self):
         cmake_layout(self)
 
+    def requirements(self):
+        self.requires("fmt/[>=9 <12]")
+        self.requires("range-v3/[>=0.12 <1]")
+        self.requires("boost/[>=1.74 <2]", options={"header_only": True})
+
     def validate(self):
         check_min_cppstd(self, 20)
 
@@ -40,6 +45,7 @@ class unity(ConanFile):
         self.info.clear()
 
     def generate(self):
+        CMakeDeps(self).generate()
         toolchain = CMakeToolchain(self)
         for kind in "TESTS", "EXAMPLES", "BENCHMARKS":
             toolchain.cache_variables[f"UNITY_BUILD_{kind}"] = False

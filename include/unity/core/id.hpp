@@ -9,6 +9,8 @@
 
 #include <fmt/core.h>
 
+#include <unity/core/plain_formatter.hpp>
+
 namespace unity {
 
 // A dense 32-bit index that carries its kind in its type. Default-constructed: the null id.
@@ -45,10 +47,9 @@ struct std::hash<unity::id<Tag>> {
 
 // Its index; "null" for the null id.
 template <class Tag>
-struct fmt::formatter<unity::id<Tag>> {
-  constexpr auto parse(fmt::format_parse_context& context) -> decltype(context.begin()) { return context.begin(); }
+struct fmt::formatter<unity::id<Tag>> : unity::plain_formatter {
   template <class Context>
   auto format(unity::id<Tag> i, Context& context) const -> decltype(context.out()) {
-    return i.valid() ? fmt::format_to(context.out(), "{}", i.index()) : fmt::format_to(context.out(), "null");
+    return put(context, i.valid() ? fmt::format("{}", i.index()) : "null");
   }
 };

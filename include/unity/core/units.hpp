@@ -6,6 +6,8 @@
 
 #include <fmt/core.h>
 
+#include <unity/core/plain_formatter.hpp>
+
 namespace unity {
 
 // A 64-bit count of one unit; an ordered group under addition. Integer, so that sums do not depend on order.
@@ -62,10 +64,9 @@ using flops = quantity<flop_unit>;
 
 // The count and the unit: "12 ps".
 template <class Unit>
-struct fmt::formatter<unity::quantity<Unit>> {
-  constexpr auto parse(fmt::format_parse_context& context) -> decltype(context.begin()) { return context.begin(); }
+struct fmt::formatter<unity::quantity<Unit>> : unity::plain_formatter {
   template <class Context>
   auto format(unity::quantity<Unit> q, Context& context) const -> decltype(context.out()) {
-    return fmt::format_to(context.out(), "{} {}", q.count(), Unit::symbol);
+    return put(context, fmt::format("{} {}", q.count(), Unit::symbol));
   }
 };

@@ -58,7 +58,7 @@ struct improvement {
 
 template <class State, class Move>
 struct search_result {
-  State best{};
+  State best;  // need not have a default
   cost_value cost = 0;
   // No state of the space that was searched (see the algorithm) costs less. Minimum: nothing is known.
   cost_value lower_bound = std::numeric_limits<cost_value>::min();

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string_view>
 
-#include <fmt/core.h>
+#include <unity/core/plain_formatter.hpp>
 
 namespace unity::tensor {
 
@@ -40,10 +40,9 @@ inline constexpr std::array<std::string_view, 9> dtype_names{"float32", "float64
 }  // namespace unity::tensor
 
 template <>
-struct fmt::formatter<unity::tensor::dtype> {
-  constexpr auto parse(fmt::format_parse_context& context) -> decltype(context.begin()) { return context.begin(); }
+struct fmt::formatter<unity::tensor::dtype> : unity::plain_formatter {
   template <class Context>
   auto format(unity::tensor::dtype t, Context& context) const -> decltype(context.out()) {
-    return fmt::format_to(context.out(), "{}", unity::tensor::name_of(t));
+    return put(context, unity::tensor::name_of(t));
   }
 };

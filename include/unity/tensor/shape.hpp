@@ -12,6 +12,7 @@
 #include <fmt/core.h>
 
 #include <unity/core/hash.hpp>
+#include <unity/core/plain_formatter.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/rewrite/attribute.hpp>
 #include <unity/tensor/dtype.hpp>
@@ -60,27 +61,24 @@ struct tensor_type {
 }  // namespace unity::tensor
 
 template <>
-struct fmt::formatter<unity::tensor::layout> {
-  constexpr auto parse(fmt::format_parse_context& context) -> decltype(context.begin()) { return context.begin(); }
+struct fmt::formatter<unity::tensor::layout> : unity::plain_formatter {
   template <class Context>
   auto format(unity::tensor::layout order, Context& context) const -> decltype(context.out()) {
-    return fmt::format_to(context.out(), "{}",
-                          order == unity::tensor::layout::column_major ? "column_major" : "row_major");
+    return put(context, order == unity::tensor::layout::column_major ? "column_major" : "row_major");
   }
 };
 
 // For messages: float32[2,3], and what is not the default: float32[2,3] column_major.
 template <>
-struct fmt::formatter<unity::tensor::tensor_type> {
-  constexpr auto parse(fmt::format_parse_context& context) -> decltype(context.begin()) { return context.begin(); }
+struct fmt::formatter<unity::tensor::tensor_type> : unity::plain_formatter {
   template <class Context>
   auto format(const unity::tensor::tensor_type& t, Context& context) const -> decltype(context.out()) {
-    auto out = fmt::format_to(context.out(), "{}", t.element);
-    for (std::size_t d = 0; d < t.dims.size(); ++d) {
-      out = fmt::format_to(out, "{}{}", d == 0 ? '[' : ',', t.dims[d]);
+    std::string dims;
+    for (const auto d : t.dims) {
+      dims += fmt::format("{}{}", dims.empty() ? "" : ",", d);
     }
-    out = fmt::format_to(out, "{}", t.dims.empty() ? "[]" : "]");
-    return t.order == unity::tensor::layout::column_major ? fmt::format_to(out, " {}", t.order) : out;
+    const auto plain = fmt::format("{}[{}]", t.element, dims);
+    return put(context, t.order == unity::tensor::layout::row_major ? plain : fmt::format("{} {}", plain, t.order));
   }
 };
 
