@@ -2,7 +2,8 @@
 """amalgamate.py HEADER OUT [--include DIR]: one file that stands for HEADER and all that it includes of its library.
 
 HEADER is a file, or a name under DIR, where the library's headers are (if not said, include/ of this project). Each of
-them is put in once, where it is first needed; what is not under DIR is included at the top.
+them is put in once, where it is first needed; what is not under DIR is included at the top. The file is header-only:
+what unity::compiled would define is in it.
 """
 import argparse
 import os
@@ -22,6 +23,8 @@ TOKEN = re.compile(r"""
   | [A-Za-z_]\w*                  | \.?\d(?:'?[\w.])*
 """, re.VERBOSE)
 DIRECTIVE = re.compile(r"\s*#\s*(\w+)\s*(.*)")
+# The #if around what a header defines unless unity::compiled does. A file that stands for headers always defines it.
+DEFINED_HERE = re.compile(r"!defined\(UNITY_COMPILED\) \|\| defined\(UNITY_DEFINE_\w+\)")
 INCLUDED = re.compile(r'<([^>]+)>|"([^"]+)"')
 
 
@@ -78,9 +81,16 @@ class amalgamation:
 
     def add_lines(self, path, on_condition):
         depth = 0
+        left_out = None  # the depth outside of the #if that is left out
         for number, (line, is_code, directive, argument) in enumerate(lines_of(read(path)), 1):
             place = f"{self.name(path)}:{number}"
-            depth += {"if": 1, "ifdef": 1, "ifndef": 1, "endif": -1}.get(directive, 0)
+            if directive == "if" and DEFINED_HERE.fullmatch(argument):
+                left_out, line = depth, None
+            elif directive == "endif" and depth == left_out:
+                left_out = line = None
+                directive = None
+            else:
+                depth += {"if": 1, "ifdef": 1, "ifndef": 1, "endif": -1}.get(directive, 0)
             if directive in ("if", "elif") and re.search(r"__has_include\s*\(\s*[<\"]unity/", argument):
                 raise problem(f"{place}: __has_include of the library's own header, which one file cannot answer")
             if directive == "include":
@@ -126,7 +136,8 @@ def amalgamate(header, root):
     made.add(path)
     name = made.name(path)
     title = f"// unity {version_of(root)} (Apache License 2.0): {name} as one file, made by cmake/amalgamate.py"
-    return "\n".join([title, "#pragma once", "", *sorted(made.others), *made.text]) + "\n"
+    header_only = ["#ifdef UNITY_COMPILED", '#error "this file is header-only, expected no UNITY_COMPILED"', "#endif", ""]
+    return "\n".join([title, "#pragma once", "", *header_only, *sorted(made.others), *made.text]) + "\n"
 
 
 def write_whole(path, text):

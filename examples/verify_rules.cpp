@@ -60,7 +60,8 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("FILE", a.file, "a .rules file, TASO's .pb or FlexFlow's .json")->required();
   app.add_option("--axioms", a.axioms, "rule file to prove from instead of the shipped properties of operators");
   app.add_flag("--check-axioms", a.check_axioms,
-               "also look for properties that contradict each other (then nothing is proved) or follow from the others");
+               "also look for properties that contradict each other (then nothing is proved) or follow from the "
+               "others");
   app.add_option("--groups", a.groups,
                  "how many groups a convolution of a .pb file has: implied (by its channels, as TASO reads it) or one")
       ->transform(CLI::CheckedTransformer(group_readings));

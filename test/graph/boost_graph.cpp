@@ -140,7 +140,8 @@ std::vector<int> some_weights(const test::number_graph& g) {
 }
 constexpr int far = 1'000'000;
 
-// What nine algorithms of Boost say; dominators and isomorphism have tests of their own, against what plain loops over operands say.
+// What nine algorithms of Boost say, against what plain loops over operands say. Dominators and isomorphism have tests
+// of their own.
 void check_algorithms(const test::number_graph& g) {
   const std::size_t nodes = num_vertices(g);
   const auto paths = test::path_matrix(g);  // [n][m]: whether a path of at least one edge leads from n to m

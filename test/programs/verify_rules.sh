@@ -54,7 +54,8 @@ printf '%s\n' 'rule twice relu(relu(?x)) == relu(?x)' 'rule thrice relu(relu(rel
   grep -q '^property thrice: follows from twice$' "$scratch/stdout"
 note $? "a property that follows: $(cat "$scratch/stdout")"
 rule 'rule back relu(?x) => relu(relu(?x))' same.rules
-"$program" "$scratch/same.rules" >"$scratch/stdout" && grep -q '^axiom  back: is the property relu_twice' "$scratch/stdout"
+"$program" "$scratch/same.rules" >"$scratch/stdout" &&
+  grep -q '^axiom  back: is the property relu_twice' "$scratch/stdout"
 note $? "a rule that is a property: $(cat "$scratch/stdout")"
 
 # A name does not leave the comment that it is in.

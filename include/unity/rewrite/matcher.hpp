@@ -31,7 +31,14 @@ struct bindings {
   std::vector<value_id> values{};
   std::vector<attribute_id> attributes{};
 
-  void clear(std::uint32_t for_rule, const prepared_rule& r);
+  void clear(std::uint32_t for_rule, const prepared_rule& r) {
+    rule = for_rule;
+    stride = r.repeats ? most_repetitions : 1;
+    repetitions = 0;
+    nodes.assign(r.rule->source.nodes.size() * stride, node_id{});
+    values.assign(r.rule->variables * stride, value_id{});
+    attributes.assign(r.rule->attribute_variables, attribute_id{});
+  }
   node_id& node(std::size_t slot, std::size_t i) { return nodes[slot * stride + i]; }
   value_id& value(std::size_t slot, std::size_t i) { return values[slot * stride + i]; }
   [[nodiscard]] node_id node(std::size_t slot, std::size_t i) const { return nodes[slot * stride + i]; }
@@ -483,22 +490,3 @@ class matcher {
 };
 
 }  // namespace unity
-
-#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_REWRITE_MATCHER)
-
-#include <optional>
-
-namespace unity {
-
-UNITY_INLINE void bindings::clear(std::uint32_t for_rule, const prepared_rule& r) {
-  rule = for_rule;
-  stride = r.repeats ? most_repetitions : 1;
-  repetitions = 0;
-  nodes.assign(r.rule->source.nodes.size() * stride, node_id{});
-  values.assign(r.rule->variables * stride, value_id{});
-  attributes.assign(r.rule->attribute_variables, attribute_id{});
-}
-
-}  // namespace unity
-
-#endif

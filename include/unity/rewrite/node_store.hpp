@@ -211,8 +211,8 @@ class node_store {
     std::uint16_t results;
   };
 
-  // `wanted`, or a number that follows from it where another operator has that: canonical fingerprints are made of these,
-  // and an operator's own hash may know less than its equality. 63 bits: a label has one more.
+  // `wanted`, or a number that follows from it where another operator has that: canonical fingerprints are made of
+  // these, and an operator's own hash may know less than its equality. 63 bits: a label has one more.
   [[nodiscard]] std::uint64_t new_label(std::uint64_t wanted) const {
     wanted >>= 1U;
     while (label_table_.find(wanted, [&](auto i) { return operators_[i].hash == wanted; }) != index_table::none) {

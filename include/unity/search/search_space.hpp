@@ -31,7 +31,8 @@ template <class S>
 concept has_moves = small_move<typename S::move_type> && requires(S& s, const typename S::state_type& state) {
   { s.moves(state) } -> std::convertible_to<std::span<const typename S::move_type>>;
 };
-// S::is_serial: pricing changes the space. Searches price one move at a time, whatever number of threads they are given.
+// S::is_serial: pricing changes the space. Searches price one move at a time, whatever number of threads they are
+// given.
 template <class S>
 concept serial_space = requires { requires S::is_serial; };
 template <class S>

@@ -1,6 +1,6 @@
 // Unity's optimizer: algebra and parallelization of a training iteration, searched together.
 // Source: Unger et al., Unity: accelerating DNN training through joint optimization of algebraic transformations and
-// parallelization, OSDI 2022, section 5.
+// parallelization, OSDI 2022, section 5. Over 500 lines because the steps of one search share what they have found.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
 // Guesses of operand shapes and attributes that an operator may take: what random instances of rules are made of.
+// Over 500 lines because each family of operators guesses in its own way.
 #pragma once
 
 #include <array>

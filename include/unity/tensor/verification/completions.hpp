@@ -1,4 +1,5 @@
 // Every way to fill in what is open about an operator, within bounds: what exhaustive instances of rules are made of.
+// Over 500 lines because each kind of attribute is listed in its own way.
 #pragma once
 
 #include <cstddef>
