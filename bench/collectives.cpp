@@ -14,6 +14,8 @@
 #include <tuple>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/units.hpp>
 #include <unity/machine/collective_cost.hpp>
 #include <unity/machine/collectives.hpp>
@@ -135,9 +137,8 @@ void add_rows() {
       for (std::size_t a = 0; a < machine::collective_algorithm_names.size(); ++a) {
         for (const std::int64_t size : {std::int64_t{1} << 13U, std::int64_t{3} << 25U}) {
           const auto how = static_cast<collective_algorithm>(a);
-          const auto name = std::string{preset} + "/" +
-                            std::string{machine::exchange_names[static_cast<std::size_t>(kind)]} + "/" +
-                            std::string{machine::collective_algorithm_names[a]} + "/" + std::to_string(size);
+          const auto name = fmt::format("{}/{}/{}/{}", preset, machine::exchange_names[static_cast<std::size_t>(kind)],
+                                        machine::collective_algorithm_names[a], size);
           benchmark::RegisterBenchmark(
               name.c_str(), [=](benchmark::State& s) { agrees_but_for_contention(s, preset, kind, how, size); })
               ->Iterations(1)

@@ -20,6 +20,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/backend/device_timer.hpp>
 #include <unity/backend/elementwise_chains.hpp>
 #include <unity/backend/executor.hpp>
@@ -75,7 +77,7 @@ std::pair<double, double> in_turn(cuda_backend& b, const First& first, const Sec
 }
 
 bool claim(const char* name, const std::string& what, double value, bool holds, const char* bound) {
-  std::printf("%-12s %-44s %9.4f  %-16s %s\n", name, what.c_str(), value, bound, holds ? "holds" : "DOES NOT HOLD");
+  fmt::print("{:<12} {:<44} {:9.4f}  {:<16} {}\n", name, what, value, bound, holds ? "holds" : "DOES NOT HOLD");
   std::fflush(stdout);
   return holds;
 }
@@ -178,8 +180,7 @@ bool matmul(cuda_backend& b) {
       const auto their_runs =
           ten([&] { direct.run(left.data(), right.data(), result.data(), work.data(), b.native_stream()); });
       const auto [ours, theirs] = in_turn(b, [&] { b.replay(our_runs); }, [&] { b.replay(their_runs); });
-      const auto what = std::string{tensor::name_of(element)} + " " + std::to_string(m) + " x " + std::to_string(n) +
-                        " x " + std::to_string(k) + ", over cuBLASLt";
+      const auto what = fmt::format("{} {} x {} x {}, over cuBLASLt", tensor::name_of(element), m, n, k);
       holds = claim("matmul", what, ours / theirs, ours / theirs <= 1.03, "at most 1.03") && holds;
     }
   }
@@ -228,8 +229,9 @@ bool fused(cuda_backend& b) {
           cudaMemcpyAsync(copied.data(), in[0], size, cudaMemcpyDeviceToDevice, b.native_stream()), "copying");
     });
     const auto ratio = static_cast<double>(moved) / ours / (2 * static_cast<double>(size) / copy);
-    holds = claim("fused", std::string{name} + ", of the bandwidth of a copy", ratio, ratio >= 0.85, "at least 0.85") &&
-            holds;
+    holds =
+        claim("fused", fmt::format("{}, of the bandwidth of a copy", name), ratio, ratio >= 0.85, "at least 0.85") &&
+        holds;
   }
   return holds;
 }
@@ -238,7 +240,8 @@ bool bert_large(cuda_backend& b) {
   const auto g = tensor::zoo::build(operators(), "zoo:bert_large");
   backend::executor run{b, operators(), g, {.seed = 1}};
   const auto [first, second] = in_turn(b, [&] { run.run(); }, [&] { run.run(); });
-  std::printf("%-12s %-44s %9.6f  s\n", "bert_large", "batch 4, 512 tokens, float32, forward", std::min(first, second));
+  fmt::print("{:<12} {:<44} {:9.6f}  s\n", "bert_large", "batch 4, 512 tokens, float32, forward",
+             std::min(first, second));
   return true;
 }
 
@@ -260,12 +263,14 @@ bool optimized(cuda_backend& b) {
     const auto times = backend::compare_runs(b, operators(), g, found.graph);
     const auto measured =
         static_cast<double>(times.second.median.count()) / static_cast<double>(times.first.median.count());
-    holds = claim("optimized", std::string{model} + ", largest relative error", times.max_relative_error,
-                  times.max_relative_error < 1e-4, "below 1e-4") && holds;
-    claim("optimized", std::string{model} + ", time over the original's", measured, true, "");
+    holds = claim("optimized", fmt::format("{}, largest relative error", model), times.max_relative_error,
+                  times.max_relative_error < 1e-4, "below 1e-4") &&
+            holds;
+    claim("optimized", fmt::format("{}, time over the original's", model), measured, true, "");
     const auto off = measured / predicted;
-    holds = claim("optimized", std::string{model} + ", that over the predicted", off, off > 0.85 && off < 1.15,
-                  "0.85 to 1.15") && holds;
+    holds = claim("optimized", fmt::format("{}, that over the predicted", model), off, off > 0.85 && off < 1.15,
+                  "0.85 to 1.15") &&
+            holds;
   }
   return holds;
 }
@@ -274,7 +279,7 @@ bool optimized(cuda_backend& b) {
 
 int main(int count, char** arguments) {
   if (const auto why = backend::cuda::why_no_device()) {
-    std::printf("no GPU here: %s\n", why->c_str());
+    fmt::print("no GPU here: {}\n", *why);
     return 0;
   }
   const std::span names{arguments + 1, static_cast<std::size_t>(count - 1)};
@@ -284,7 +289,7 @@ int main(int count, char** arguments) {
   bool holds = true;
   try {
     cuda_backend b{operators()};
-    std::printf("%s\n", backend::to_string(b.description()).c_str());
+    fmt::print("{}\n", backend::to_string(b.description()));
     using run_claim = bool (*)(cuda_backend&);
     for (const auto& [name, run] : {std::pair<const char*, run_claim>{"matmul", matmul},
                                     {"fused", fused},
@@ -293,7 +298,7 @@ int main(int count, char** arguments) {
       holds = (!wanted(name) || run(b)) && holds;
     }
   } catch (const error& e) {
-    std::printf("%s\n", e.what());
+    fmt::print("{}\n", e.what());
     return 1;
   }
   return holds ? 0 : 1;

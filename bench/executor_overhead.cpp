@@ -15,6 +15,8 @@
 #include <string>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/backend/cpu.hpp>
 #include <unity/backend/local_communicator.hpp>
 #include <unity/core/units.hpp>
@@ -46,7 +48,7 @@ const tensor::algebra& operators() {
 parallel::plan plan_of(const std::string& model, std::size_t ranks, bool is_model_parallel) {
   parallel::plan p;
   p.graph = tensor::zoo::build(operators(), model);
-  p.machine = machine::preset("p100:1x" + std::to_string(ranks));
+  p.machine = machine::preset(fmt::format("p100:1x{}", ranks));
   const parallel::graph_dimensions all{operators(), p.graph};
   p.configurations = is_model_parallel ? parallel::model_parallel(operators(), p.graph, all, p.machine.network)
                                        : parallel::data_parallel(all, p.machine.network);
@@ -137,8 +139,10 @@ void executor_share(benchmark::State& state, const std::string& model, std::size
 }
 
 void add(const std::string& model, std::size_t ranks, bool is_model_parallel, int iterations) {
-  const auto name = "executor_share/" + model + "/ranks:" + std::to_string(ranks) +
-                    (ranks == 1 ? "" : is_model_parallel ? "/model" : "/data");
+  const auto name = fmt::format("executor_share/{}/ranks:{}{}", model, ranks,
+                                (ranks == 1          ? ""
+                                 : is_model_parallel ? "/model"
+                                                     : "/data"));
   benchmark::RegisterBenchmark(
       name.c_str(), [=](benchmark::State& s) { executor_share(s, model, ranks, is_model_parallel, iterations); })
       ->Iterations(1)

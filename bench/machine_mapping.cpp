@@ -11,6 +11,8 @@
 #include <string>
 #include <utility>
 
+#include <fmt/core.h>
+
 #include <unity/machine/device_mesh.hpp>
 #include <unity/machine/presets.hpp>
 #include <unity/machine/routes.hpp>
@@ -38,7 +40,7 @@ tensor::tensor_graph chain(std::int64_t layers) {
   tensor::builder b{operators()};
   auto x = b.input("x", {64, 1024});
   for (std::int64_t i = 0; i < layers; ++i) {
-    x = b.linear(x, b.weight("w" + std::to_string(i), {1024, 1024}), "relu");
+    x = b.linear(x, b.weight(fmt::format("w{}", i), {1024, 1024}), "relu");
   }
   return parallel::with_delivered_outputs(operators(), std::move(b).finish({x}));
 }

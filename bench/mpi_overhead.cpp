@@ -20,6 +20,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/backend/mpi_communicator.hpp>
 #include <unity/core/random.hpp>
 
@@ -110,7 +112,7 @@ class silent_reporter final : public benchmark::BenchmarkReporter {
 int main(int argc, char** argv) {
   return unity::backend::run_mpi([&](mpi_communicator& c) {
     for (std::size_t bytes = 4; bytes <= std::size_t{16} << 20U; bytes *= 4) {
-      benchmark::RegisterBenchmark(("all_reduce/" + std::to_string(bytes)).c_str(),
+      benchmark::RegisterBenchmark((fmt::format("all_reduce/{}", bytes)).c_str(),
                                    [&c, bytes](benchmark::State& s) { all_reduce(s, c, bytes); })
           ->Iterations(1)
           ->UseManualTime()

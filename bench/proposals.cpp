@@ -18,6 +18,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/random.hpp>
 #include <unity/machine/presets.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
@@ -101,8 +103,8 @@ void proposals(benchmark::State& state, const row& r, std::size_t column) {
   const auto devices = std::size_t{4} << column;
   const auto a = tensor::training_algebra();
   const auto batch = r.batch * static_cast<std::int64_t>(devices);
-  const auto g = tensor::zoo::build(a, "zoo:" + std::string{r.model} + "?batch=" + std::to_string(batch));
-  const auto m = machine::preset("k80:" + std::to_string(devices / 4) + "x4");
+  const auto g = tensor::zoo::build(a, fmt::format("zoo:{}?batch={}", r.model, batch));
+  const auto m = machine::preset(fmt::format("k80:{}x4", devices / 4));
   parallel::lowering l{a, g, m};
   const systems::strategy_moves moves{a, g, l.dimensions(), devices};
   const systems::strategy_proposal proposal{&moves, 0, 0, systems::device_choice::blocks};
@@ -128,7 +130,7 @@ void proposals(benchmark::State& state, const row& r, std::size_t column) {
 int main(int argc, char** argv) {
   for (const auto& r : rows) {
     for (std::size_t column = 0; column < r.paper.size(); ++column) {
-      const auto name = "proposals/" + std::string{r.model} + "/" + std::to_string(4U << column);
+      const auto name = fmt::format("proposals/{}/{}", r.model, 4U << column);
       // Multiples of eight: every eighth is also priced by full simulation.
       benchmark::RegisterBenchmark(name.c_str(), [&r, column](benchmark::State& s) { proposals(s, r, column); })
           ->Iterations(column < 3 ? 800 : 160)

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/file.hpp>
 #include <unity/tensor/generated_rules.hpp>
 
@@ -38,7 +40,8 @@ rule_set compiled(const std::string& text, const std::string& file) {
 using heat = std::map<std::string, std::map<std::string, std::size_t>>;  // rule, model: uses
 
 double ratio(const std::string& model, const rule_set& rules, heat* uses) {
-  const auto r = systems::taso(bench::operators(), rules, bench::model("zoo:" + model), bench::options("taso", 300));
+  const auto r =
+      systems::taso(bench::operators(), rules, bench::model(fmt::format("zoo:{}", model)), bench::options("taso", 300));
   for (const auto& u : uses != nullptr ? r.rules_used : std::vector<systems::rule_use>{}) {
     (*uses)[u.name][model] += u.count;
   }
@@ -52,11 +55,11 @@ std::string svg(const heat& uses) {
   std::string body;
   std::size_t row = 0;
   const auto text = [&](std::size_t x, std::size_t y, const std::string& t, const std::string& more) {
-    body += "<text x=\"" + std::to_string(x) + "\" y=\"" + std::to_string(y) + "\" " + more + ">" + t + "</text>\n";
+    body += fmt::format("<text x=\"{}\" y=\"{}\" {}>{}</text>\n", x, y, more, t);
   };
   for (std::size_t m = 0; m < models.size(); ++m) {
     const auto x = left + m * cell + 13;
-    text(x, top - 6, models[m], "transform=\"rotate(-60 " + std::to_string(x) + " " + std::to_string(top - 6) + ")\"");
+    text(x, top - 6, models[m], fmt::format("transform=\"rotate(-60 {} {})\"", x, top - 6));
   }
   for (const auto& [rule, by_model] : uses) {
     const auto y = top + row++ * cell;
@@ -65,24 +68,24 @@ std::string svg(const heat& uses) {
       const auto found = by_model.find(models[m]);
       const auto count = found == by_model.end() ? std::size_t{0} : found->second;
       const auto shade = count == 0 ? 245 : 200 - std::min<std::size_t>(180, 20 * count);
-      body += "<rect x=\"" + std::to_string(left + m * cell) + "\" y=\"" + std::to_string(y) +
-              "\" width=\"17\" height=\"17\" fill=\"rgb(" + std::to_string(shade) + "," + std::to_string(shade) +
-              ",245)\"/>\n";
+      body += fmt::format("<rect x=\"{}\" y=\"{}\" width=\"17\" height=\"17\" fill=\"rgb({},{},245)\"/>\n",
+                          left + m * cell, y, shade, shade);
       if (count > 0) {
-        text(left + m * cell + 8, y + 13, std::to_string(count), "text-anchor=\"middle\" fill=\"white\"");
+        text(left + m * cell + 8, y + 13, fmt::format("{}", count), "text-anchor=\"middle\" fill=\"white\"");
       }
     }
   }
-  return "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + std::to_string(left + models.size() * cell + 60) +
-         "\" height=\"" + std::to_string(top + row * cell + 10) + "\" font-family=\"sans-serif\" font-size=\"11\">\n" +
-         body + "</svg>\n";
+  return fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{}\" font-family=\"sans-serif\" "
+      "font-size=\"11\">\n{}</svg>\n",
+      left + models.size() * cell + 60, top + row * cell + 10, body);
 }
 
 std::vector<rules_of_a_kind> kinds_of_rules(const std::vector<std::string>& files) {
   const std::string written{tensor::standard_rules};
   std::vector<rules_of_a_kind> kinds{
       {"written", compiled(written, "standard_rules")},
-      {"shipped", compiled(written + std::string{tensor::generated_rules}, "shipped rules")}};
+      {"shipped", compiled(fmt::format("{}{}", written, tensor::generated_rules), "shipped rules")}};
   for (const auto& file : files) {
     auto both = compiled(written, "standard_rules");
     for (auto& s : compiled(read_file(file), file)) {
@@ -99,13 +102,15 @@ void run(int argc, char** argv) {
   const auto kinds = kinds_of_rules({words.begin() + (words.empty() ? 0 : 1), words.end()});
   heat uses;
   for (const auto& m : models) {
-    benchmark::RegisterBenchmark(("cost_after_over_before/" + m).c_str(), [&](benchmark::State& state) {
-      for (auto _ : state) {
-        for (const auto& k : kinds) {
-          state.counters[k.name] = ratio(m, k.rules, k.name == "shipped" ? &uses : nullptr);
-        }
-      }
-    })
+    benchmark::RegisterBenchmark((fmt::format("cost_after_over_before/{}", m)).c_str(),
+                                 [&](benchmark::State& state) {
+                                   for (auto _ : state) {
+                                     for (const auto& k : kinds) {
+                                       state.counters[k.name] =
+                                           ratio(m, k.rules, k.name == "shipped" ? &uses : nullptr);
+                                     }
+                                   }
+                                 })
         ->Iterations(1)
         ->Unit(benchmark::kSecond);
   }
@@ -121,7 +126,7 @@ int main(int argc, char** argv) {
   try {
     run(argc, argv);
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "rules_by_model: %s\n", e.what());
+    fmt::print(stderr, "rules_by_model: {}\n", e.what());
     return 1;
   }
   return 0;

@@ -17,6 +17,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/random.hpp>
 #include <unity/simulate/delta.hpp>
 #include <unity/simulate/event_queue.hpp>
@@ -142,7 +144,7 @@ void full_simulation_is_as_fast_as_a_loop_by_hand(benchmark::State& state) {
   by_hand<simulate::event_queue> hand{p};
   by_hand<std_queue> plain{p};
   if (full.run(p).count() != hand.run() || full.run(p).count() != plain.run()) {
-    std::fprintf(stderr, "the loops do not agree\n");
+    fmt::print(stderr, "the loops do not agree\n");
     std::exit(1);
   }
   std::vector<double> ratios;

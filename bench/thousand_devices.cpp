@@ -15,6 +15,8 @@
 #include <cstdlib>
 #include <string>
 
+#include <fmt/core.h>
+
 #include <unity/machine/presets.hpp>
 #include <unity/parallel/lowering/folding.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
@@ -74,7 +76,7 @@ void folding_changes_nothing(benchmark::State& state) {
   const auto operators = tensor::training_algebra();
   const auto nodes = state.range(0);
   const auto graph = parallel::test::transformer{operators, {nodes, 2, 1024, 16, 128, 1024}}.build();
-  const auto machine = machine::preset("dgx_h100:" + std::to_string(nodes) + "x8");
+  const auto machine = machine::preset(fmt::format("dgx_h100:{}x8", nodes));
   parallel::lowering low{operators, graph, machine, parallel::transfers::messages};
   const auto strategy = parallel::data_tensor_parallel(graph, low.dimensions(), machine.network, width);
   const auto symmetries = parallel::node_shifts(machine.network);
@@ -88,7 +90,7 @@ void folding_changes_nothing(benchmark::State& state) {
     const auto folded_seconds = seconds_since(start_of_folded);
     line.critical_path = whole.critical_path;  // of the representatives
     if (line != whole || folded.order == 1) {
-      std::fprintf(stderr, "the timelines differ, or nothing was folded\n");
+      fmt::print(stderr, "the timelines differ, or nothing was folded\n");
       std::exit(1);
     }
     state.counters["order"] = static_cast<double>(folded.order);

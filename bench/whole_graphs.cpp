@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/backend/cpu.hpp>
 #include <unity/backend/device_timer.hpp>
 #include <unity/backend/executor.hpp>
@@ -70,7 +72,7 @@ double whole_seconds(Executor& run) {
 
 void sum_over_whole(benchmark::State& state, const tensor::algebra& operators, backend::cpu_backend& device,
                     const std::string& model) {
-  const auto g = tensor::zoo::build(operators, "zoo:" + model);
+  const auto g = tensor::zoo::build(operators, fmt::format("zoo:{}", model));
   backend::device_timer timer{device, {.seconds = 0.02}};  // in several rounds
   backend::executor run{device, operators, g, {.data = tensor::balanced_values(operators, g)}};
   std::vector<double> whole;
@@ -100,18 +102,19 @@ int main(int argc, char** argv) {
     backend::cpu_backend device{operators};
     benchmark::AddCustomContext("backend", backend::to_string(device.description()));
     for (const auto& model : argc > 1 ? std::vector<std::string>{argv + 1, argv + argc} : defaults) {
-      benchmark::RegisterBenchmark(("sum_over_whole/" + model).c_str(), [&, model](benchmark::State& state) {
-        for (auto _ : state) {
-          sum_over_whole(state, operators, device, model);
-        }
-      })
+      benchmark::RegisterBenchmark((fmt::format("sum_over_whole/{}", model)).c_str(),
+                                   [&, model](benchmark::State& state) {
+                                     for (auto _ : state) {
+                                       sum_over_whole(state, operators, device, model);
+                                     }
+                                   })
           ->Iterations(1)
           ->UseManualTime()
           ->Unit(benchmark::kMillisecond);
     }
     benchmark::RunSpecifiedBenchmarks();
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "whole_graphs: %s\n", e.what());
+    fmt::print(stderr, "whole_graphs: {}\n", e.what());
     return 1;
   }
   return 0;

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
-#include <iostream>
 #include <iterator>
 #include <optional>
 #include <span>
@@ -17,6 +16,7 @@
 #include <variant>
 #include <vector>
 
+#include <fmt/core.h>
 #include <boost/graph/adjacency_list.hpp>
 #include <boost/graph/topological_sort.hpp>
 
@@ -144,14 +144,14 @@ int main() {
   }
   const polynomial after = std::move(copy).list();
 
-  std::cout << "cost: " << space.cost(space.initial()) << " -> " << found.cost << ", vertices: " << num_vertices(before)
-            << " -> " << num_vertices(after) << '\n';
+  fmt::print("cost: {} -> {}, vertices: {} -> {}\n", space.cost(space.initial()), found.cost, num_vertices(before),
+             num_vertices(after));
   unity::random_engine random{1};
   bool equal = true;
   for (int trial = 0; trial < 100; ++trial) {
     const std::array inputs{random(), random(), random(), random(), random()};
     equal = equal && evaluate(before, inputs) == evaluate(after, inputs);
   }
-  std::cout << (equal ? "equal at 100 random points\n" : "the polynomials differ\n");
+  fmt::print("{}", equal ? "equal at 100 random points\n" : "the polynomials differ\n");
   return equal && found.cost == 15 ? 0 : 1;  // Horner's rule: three sums and three products
 }

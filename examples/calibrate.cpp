@@ -10,7 +10,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <exception>
 #include <filesystem>
@@ -20,6 +19,8 @@
 #include <system_error>
 #include <thread>
 #include <utility>
+
+#include <fmt/core.h>
 
 #include <unity/backend/device_calibration.hpp>
 #include <unity/backend/link_calibration.hpp>
@@ -102,21 +103,21 @@ std::optional<machine::link> time_threads(const arguments& a) {
 
 void print(const machine::machine& m) {
   for (const auto& d : m.devices) {
-    std::printf("%s\n", d.name.c_str());
+    fmt::print("{}\n", d.name);
     for (const auto& p : d.peaks) {
-      std::printf("  %-10s %-10s %10.1f GFLOP/s\n", p.operation.c_str(),
-                  std::string{tensor::name_of(p.element)}.c_str(), p.flops_per_second * 1e-9);
+      fmt::print("  {:<10} {:<10} {:10.1f} GFLOP/s\n", p.operation, std::string{tensor::name_of(p.element)},
+                 p.flops_per_second * 1e-9);
     }
-    std::printf("  %-21s %10.1f GB/s\n  %-21s %10.2f us\n", "memory", d.bytes_per_second * 1e-9, "launch",
-                d.launch_seconds * 1e6);
+    fmt::print("  {:<21} {:10.1f} GB/s\n  {:<21} {:10.2f} us\n", "memory", d.bytes_per_second * 1e-9, "launch",
+               d.launch_seconds * 1e6);
   }
   for (const auto& l : m.links) {
-    std::printf("%s, %d ranks\n", l.name.c_str(), l.ranks);
+    fmt::print("{}, {} ranks\n", l.name, l.ranks);
     for (const auto& [kind, ranges] : l.costs) {
-      std::printf("  %-15s %8.2f us for 1 KiB, %8.2f GB/s at most\n",
-                  std::string{machine::exchange_names[static_cast<std::size_t>(kind)]}.c_str(),
-                  machine::exchange_seconds(ranges, 1024) * 1e6,
-                  ranges.back().beta > 0 ? 1e-9 / ranges.back().beta : 0.0);
+      fmt::print("  {:<15} {:8.2f} us for 1 KiB, {:8.2f} GB/s at most\n",
+                 std::string{machine::exchange_names[static_cast<std::size_t>(kind)]},
+                 machine::exchange_seconds(ranges, 1024) * 1e6,
+                 ranges.back().beta > 0 ? 1e-9 / ranges.back().beta : 0.0);
     }
   }
 }
@@ -159,10 +160,10 @@ int run_rank(const arguments& a) {
       [&](backend::mpi_communicator& c) {
         rank = c.rank();
         if (a.ranks > 0) {
-          throw error{"--ranks", std::to_string(a.ranks), "none beside mpirun, whose ranks are timed"};
+          throw error{"--ranks", fmt::format("{}", a.ranks), "none beside mpirun, whose ranks are timed"};
         }
         if (a.exchanges.largest > std::numeric_limits<int>::max()) {
-          throw error{"--largest-exchange", std::to_string(a.exchanges.largest), "at most 2147483647 bytes"};
+          throw error{"--largest-exchange", fmt::format("{}", a.exchanges.largest), "at most 2147483647 bytes"};
         }
         if (rank == 0) {
           check(a);

@@ -1,9 +1,10 @@
 // The example of the README: three rules, one search, one check. Given a path, draws both graphs there as an SVG.
 //
 // run: {out}/front_page.svg
-#include <iostream>
 #include <string>
 #include <utility>
+
+#include <fmt/core.h>
 
 #include <unity/io/dot.hpp>
 #include <unity/io/svg.hpp>
@@ -21,7 +22,7 @@ void draw(const tensor::algebra& operators, const tensor::tensor_graph& before, 
           const char* path) {
   const auto both = io::to_dot(operators, before, {.title = "before"}, after, {.title = "after"});
   if (const auto problem = io::write_svg(path, both)) {
-    std::cout << *problem << '\n';
+    fmt::print("{}\n", *problem);
   }
 }
 
@@ -47,15 +48,15 @@ int main(int argc, char** argv) {
   rewrite_space space{operators, tensor::analytic_cost{operators, *find_device("v100")}, rules, before};
   const auto found = backtracking(space);
   const auto after = space.graph(found.best);
-  std::cout << "as written: " << space.cost(space.initial()) / 1000 << " ns\n";
+  fmt::print("as written: {} ns\n", space.cost(space.initial()) / 1000);
   for (const auto& [move, cost] : found.path) {
-    std::cout << space.rule_of(move).name << ": " << cost / 1000 << " ns\n";
+    fmt::print("{}: {} ns\n", space.rule_of(move).name, cost / 1000);
   }
 
   // Both compute the same, in exact arithmetic modulo a prime.
   const bool equal =
       tensor::evaluate<tensor::modular61>(operators, before) == tensor::evaluate<tensor::modular61>(operators, after);
-  std::cout << (equal ? "equal\n" : "NOT EQUAL\n");
+  fmt::print("{}", equal ? "equal\n" : "NOT EQUAL\n");
   if (argc > 1) {
     draw(operators, before, after, argv[1]);
   }

@@ -144,7 +144,7 @@ std::string commented(const std::string& text) {
   for (auto at = all.find('\n'); at != std::string::npos; at = all.find('\n', at + 1)) {
     all.insert(at + 1, "# ");
   }
-  return all + "\n";
+  return fmt::format("{}\n", all);
 }
 
 std::string to_rule_file(const arguments& a, const tensor::generation_result& r) {
@@ -178,7 +178,7 @@ void run_parallel(const arguments& a) {
     files.push_back({a.out, support::written_parallel_rules(operators)});
   }
   if (!a.json.empty()) {
-    files.push_back({a.json, support::to_json(found).dump(2) + "\n"});
+    files.push_back({a.json, fmt::format("{}\n", support::to_json(found).dump(2))});
   }
   support::write_all(files);
   support::print(found);
@@ -230,7 +230,7 @@ void run(arguments a) {
     files.push_back({a.out, to_rule_file(a, result)});
   }
   if (!a.json.empty()) {
-    files.push_back({a.json, to_json(a, result).dump(2) + "\n"});
+    files.push_back({a.json, fmt::format("{}\n", to_json(a, result).dump(2))});
   }
   support::write_all(files);
   print(a, result);

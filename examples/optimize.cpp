@@ -18,6 +18,8 @@
 #include <string>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/backend/device_timer.hpp>
 #include <unity/backend/predicted_time.hpp>
 #include <unity/backend/run_comparison.hpp>
@@ -90,13 +92,13 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--rules", a.rules, "rule file to use instead of the shipped rules");
   app.add_option("--floor", a.floor, "use rules that are known at least so well: proved, tested or assumed")
       ->transform(CLI::CheckedTransformer(floors));
-  app.add_option(
-      "--cost", a.cost,
-      std::string{"analytic:DEVICE (taso, k80, p100, v100, t4, a100, h100, h200, or the FILE.json of calibrate), "} +
-          "measured:BACKEND (" + support::backend_list() + "), or flops");
+  app.add_option("--cost", a.cost,
+                 fmt::format("analytic:DEVICE (taso, k80, p100, v100, t4, a100, h100, h200, or the FILE.json of "
+                             "calibrate), measured:BACKEND ({}), or flops",
+                             support::backend_list()));
   app.add_option("--timings", a.timings,
                  "file that keeps measured times, or none; default: in the user's cache folder");
-  app.add_option("--run", a.run, "time both graphs end to end on a backend: " + support::backend_list());
+  app.add_option("--run", a.run, fmt::format("time both graphs end to end on a backend: {}", support::backend_list()));
   app.add_option("--backend-threads", a.backend_threads, "of the cpu backend; 0: all that the machine has")
       ->check(support::number_in(0, 1024));
   app.add_option("--flops-weight", a.flops_weight, "0: time alone ... 1: arithmetic alone")
@@ -150,7 +152,7 @@ void resolve_cost(arguments& a) {
   } else if (const auto preset = find_device(device)) {
     a.options.objective.device = *preset;
   } else {
-    throw error{"--cost", "'" + a.cost + "'",
+    throw error{"--cost", fmt::format("'{}'", a.cost),
                 "flops, measured:BACKEND, analytic:FILE.json, or analytic: and one of taso, k80, p100, v100, t4, a100, "
                 "h100, h200"};
   }
@@ -167,11 +169,11 @@ void resolve_measuring(const arguments& a) {
     }
   }
   if (!a.measured.empty() && a.options.threads > 1) {  // the others would disturb the one that measures
-    throw error{"--threads", std::to_string(a.options.threads) + " of them, beside measurements",
+    throw error{"--threads", fmt::format("{} of them, beside measurements", a.options.threads),
                 "1 with --cost measured"};
   }
   if (a.backend_threads != 0 && a.measured != "cpu" && a.run != "cpu") {
-    throw error{"--backend-threads", std::to_string(a.backend_threads) + " for a backend that takes none",
+    throw error{"--backend-threads", fmt::format("{} for a backend that takes none", a.backend_threads),
                 "--cost measured:cpu or --run cpu"};
   }
 }
@@ -210,7 +212,7 @@ void resolve(arguments& a) {
 }
 
 rule_set load_rules(const tensor::algebra& operators, const arguments& a) {
-  const auto shipped = std::string{tensor::standard_rules} + std::string{tensor::generated_rules};
+  const auto shipped = fmt::format("{}{}", tensor::standard_rules, tensor::generated_rules);
   const auto text = a.rules.empty() ? shipped : read_file(a.rules);
   const auto rules = compile_rules(operators, parse_rules(text, a.rules.empty() ? "shipped rules" : a.rules));
   if (!a.rules.empty()) {
@@ -219,8 +221,8 @@ rule_set load_rules(const tensor::algebra& operators, const arguments& a) {
   const auto known = static_cast<std::size_t>(
       std::count_if(rules.begin(), rules.end(), [&](const substitution& r) { return r.rule.known >= a.floor; }));
   if (known < rules.size()) {
-    std::fprintf(stderr, "optimize: %zu of %zu rules are not known well enough and left out; see --floor\n",
-                 rules.size() - known, rules.size());
+    fmt::print(stderr, "optimize: {} of {} rules are not known well enough and left out; see --floor\n",
+               rules.size() - known, rules.size());
   }
   return systems::select_rules(rules, a.floor, a.options.objective.mode);
 }
@@ -230,9 +232,7 @@ support::optimization_title about(const arguments& a) {
   return {a.model, a.cost, a.measured.empty() ? std::string{to.device.name} : a.measured, a.run, to.mode};
 }
 
-std::string title(const char* what, double seconds) {
-  return std::string{what} + ": " + std::to_string(seconds * 1e6) + " us";
-}
+std::string title(const char* what, double seconds) { return fmt::format("{}: {:f} us", what, seconds * 1e6); }
 
 // The model, its graph, and both graphs side by side with what is new marked.
 void write(const tensor::algebra& operators, const arguments& a, const outcome& r) {
@@ -252,7 +252,7 @@ void write(const tensor::algebra& operators, const arguments& a, const outcome& 
     const auto both = io::to_dot(operators, r.before.graph, before, r.found.graph, after);
     const auto draw = [both](const std::filesystem::path& file) {
       if (const auto problem = io::write_svg(file, both)) {
-        std::fprintf(stderr, "no picture: %s\n", problem->c_str());
+        fmt::print(stderr, "no picture: {}\n", *problem);
       }
     };
     files.push_back({folder / "optimized.onnx", "", write_model, folder / "optimized.onnx.data"});
@@ -261,7 +261,7 @@ void write(const tensor::algebra& operators, const arguments& a, const outcome& 
     files.push_back({folder / "before_after.svg", "", draw});
   }
   if (!a.json.empty()) {
-    files.push_back({a.json, support::to_json(about(a), r).dump(2) + "\n"});
+    files.push_back({a.json, fmt::format("{}\n", support::to_json(about(a), r).dump(2))});
   }
   support::write_all(files);
 }
@@ -274,7 +274,8 @@ void check(const tensor::algebra& operators, const arguments& a, outcome& r) {
                                        // Exporters round constants such as sqrt(2) to float.
                                        .tolerance = r.found.real_only ? 1e-6 : 1e-9});
   if (!r.check.passed) {
-    throw error{a.model, "the optimized graph differs: " + r.check.problem, "equal graphs; please report this"};
+    throw error{a.model, fmt::format("the optimized graph differs: {}", r.check.problem),
+                "equal graphs; please report this"};
   }
 }
 
@@ -291,15 +292,14 @@ backend::run_comparison run_both(Backend& backend, const tensor::algebra& operat
     tolerance = tensor::size_of(r.before.graph.type(v).element) < 4 ? 3e-2 : tolerance;
   }
   if (!(found.max_relative_error <= tolerance)) {
-    throw error{
-        a.model,
-        "on " + a.run + " the outputs of the optimized graph differ by " + std::to_string(found.max_relative_error),
-        "a relative error of at most " + std::to_string(tolerance)};
+    throw error{a.model,
+                fmt::format("on {} the outputs of the optimized graph differ by {}", a.run, found.max_relative_error),
+                fmt::format("a relative error of at most {:f}", tolerance)};
   }
   return found;
 }
 
-void warn(const std::string& line) { std::fprintf(stderr, "optimize: %s\n", line.c_str()); }
+void warn(const std::string& line) { fmt::print(stderr, "optimize: {}\n", line); }
 
 using times = tensor::timing_cache<support::any_timer>;
 

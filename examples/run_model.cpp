@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -22,6 +21,8 @@
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include <fmt/core.h>
 
 #include <unity/backend/executor.hpp>
 #include <unity/backend/run_comparison.hpp>
@@ -59,7 +60,7 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("MODEL", a.model, support::model_help)->required();
   auto* const against = app.add_option("--against", a.against,
                                        "another model of the same inputs and outputs, to run in turns with the first");
-  app.add_option("--backend", a.backend, "where to run: " + support::backend_list());
+  app.add_option("--backend", a.backend, fmt::format("where to run: {}", support::backend_list()));
   app.add_option("--backend-threads", a.backend_threads, "of the cpu backend; 0: all that the machine has")
       ->check(support::number_in(0, 1024));
   app.add_option("--dim", a.dimensions, support::dimension_help)->allow_extra_args(false);
@@ -91,7 +92,7 @@ std::vector<named_input> inputs_of(const tensor::algebra& operators, const tenso
 }
 
 std::filesystem::path numbered(const std::string& folder, const char* what, std::size_t i) {
-  return std::filesystem::path{folder} / (what + ("_" + std::to_string(i)) + ".pb");
+  return std::filesystem::path{folder} / (fmt::format("{}_{}.pb", what, i));
 }
 // The tensor of a file, which must have the sizes of `type`.
 io::named_tensor read_tensor(const std::filesystem::path& file, const tensor::tensor_type& type) {
@@ -111,8 +112,8 @@ io::data_table read_inputs(const arguments& a, const std::vector<named_input>& i
     auto t = io::read_onnx_tensor(file);
     const auto input = std::find_if(inputs.begin(), inputs.end(), [&](const auto& in) { return in.name == t.name; });
     if (input == inputs.end() && !t.name.empty()) {
-      throw error{file.string(), "a tensor of the name '" + t.name + "'",
-                  "the name of an input of " + a.model + ", or none"};
+      throw error{file.string(), fmt::format("a tensor of the name '{}'", t.name),
+                  fmt::format("the name of an input of {}, or none", a.model)};
     }
     const auto& meant = input == inputs.end() ? inputs[i] : *input;
     if (t.data.dims != meant.type.dims) {
@@ -239,17 +240,17 @@ nlohmann::json to_json(const arguments& a, const outcome& r) {
 
 void print(const arguments& a, const outcome& r) {
   const auto line = [](const std::string& what, const measurement& m) {
-    std::printf("%-40s %14.3f us, spread %.3f us, %lld runs\n", what.c_str(), to_seconds(m.median) * 1e6,
-                to_seconds(m.spread) * 1e6, static_cast<long long>(m.repetitions));
+    fmt::print("{:<40} {:14.3f} us, spread {:.3f} us, {} runs\n", what, to_seconds(m.median) * 1e6,
+               to_seconds(m.spread) * 1e6, m.repetitions);
   };
   line(a.model, r.time);
   if (r.time_against) {
     line(a.against, *r.time_against);
-    std::printf("%-40s %14.4f\n", "ratio", to_seconds(r.time.median) / to_seconds(r.time_against->median));
-    std::printf("%-40s %14.2g\n", "largest relative error", *r.error_against);
+    fmt::print("{:<40} {:14.4f}\n", "ratio", to_seconds(r.time.median) / to_seconds(r.time_against->median));
+    fmt::print("{:<40} {:14.2g}\n", "largest relative error", *r.error_against);
   }
   if (r.error_of_stored) {
-    std::printf("%-40s %14.2g\n", "largest relative error of stored outputs", *r.error_of_stored);
+    fmt::print("{:<40} {:14.2g}\n", "largest relative error of stored outputs", *r.error_of_stored);
   }
 }
 
@@ -257,8 +258,8 @@ void print(const arguments& a, const outcome& r) {
 void check(const arguments& a, const std::string& what, const std::optional<double>& found) {
   const auto most = a.tolerance.value_or(1e-4);
   if (found && !(*found <= most)) {
-    throw error{what, "outputs differ by " + std::to_string(*found),
-                "a relative error of at most " + std::to_string(most)};
+    throw error{what, fmt::format("outputs differ by {:f}", *found),
+                fmt::format("a relative error of at most {:f}", most)};
   }
 }
 
@@ -275,7 +276,7 @@ void run(const arguments& a) {
                         [&](auto& device) { r = run_on(device, operators, a); });
   print(a, r);
   if (!a.json.empty()) {
-    atomic_write(a.json, to_json(a, r).dump(2) + "\n");
+    atomic_write(a.json, fmt::format("{}\n", to_json(a, r).dump(2)));
   }
   check(a, a.data, r.error_of_stored);
   check(a, a.against, r.error_against);

@@ -6,12 +6,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <fmt/core.h>
 
 #include <unity/core/units.hpp>
 #include <unity/io/chrome_trace.hpp>
@@ -82,15 +83,15 @@ outcome simulated(const tensor::algebra& operators, const arguments& a) {
 // "conv2d 3 backward 1 on n0/gpu0"
 std::string name_of(const outcome& r, program::task_id t) {
   const auto& task = r.program.code(t);
-  return r.program.owner_of(r.program.where(t).fragment).name + " " +
-         std::string{program::task_kind_names[static_cast<std::size_t>(task.kind)]} + " " + std::to_string(task.shard) +
-         " on " + r.program.resources()[task.resource.index()].name;
+  return fmt::format("{} {} {} on {}", r.program.owner_of(r.program.where(t).fragment).name,
+                     program::task_kind_names[static_cast<std::size_t>(task.kind)], task.shard,
+                     r.program.resources()[task.resource.index()].name);
 }
 // Of a step of the critical path.
 std::string waited_for(const outcome& r, const simulate::critical_step& step) {
   switch (step.reason) {
-    case simulate::wait_reason::dependency: return "dependency: " + name_of(r, step.cause);
-    case simulate::wait_reason::resource: return "resource: " + name_of(r, step.cause);
+    case simulate::wait_reason::dependency: return fmt::format("dependency: {}", name_of(r, step.cause));
+    case simulate::wait_reason::resource: return fmt::format("resource: {}", name_of(r, step.cause));
     case simulate::wait_reason::nothing: break;
   }
   return "nothing";
@@ -124,24 +125,23 @@ void print_devices(const outcome& r) {
     sort_by_use(r, shown);
     shown.resize(most);
   }
-  std::printf("\n%-24s %12s %8s %14s\n", device_count(r) > most ? "busiest devices" : "device", "busy, ms", "busy, %",
-              "peak, MB");
+  fmt::print("\n{:<24} {:>12} {:>8} {:>14}\n", device_count(r) > most ? "busiest devices" : "device", "busy, ms",
+             "busy, %", "peak, MB");
   for (const auto d : shown) {
     const auto& use = r.line.resources[d];
-    std::printf("%-24s %12.3f %8.1f %14.3f\n", r.program.resources()[d].name.c_str(), milliseconds(use.busy),
-                percent(use.busy, r.line.iteration), megabytes(r.line.memory[d].peak));
+    fmt::print("{:<24} {:12.3f} {:8.1f} {:14.3f}\n", r.program.resources()[d].name, milliseconds(use.busy),
+               percent(use.busy, r.line.iteration), megabytes(r.line.memory[d].peak));
   }
   picoseconds busy{};
   for (std::size_t d = 0; d < device_count(r); ++d) {
     busy += r.line.resources[d].busy;
   }
-  std::printf("%zu devices are busy %.1f%% of the time\n", device_count(r),
-              percent(busy, r.line.iteration) / static_cast<double>(device_count(r)));
+  fmt::print("{} devices are busy {:.1f}% of the time\n", device_count(r),
+             percent(busy, r.line.iteration) / static_cast<double>(device_count(r)));
   for (std::size_t d = 0; d < device_count(r); ++d) {
     if (r.over[d] > bytes{}) {
-      std::printf("out of memory: %s needs %lld bytes more than its %lld\n", r.program.resources()[d].name.c_str(),
-                  static_cast<long long>(r.over[d].count()),
-                  static_cast<long long>(machine::model_of(r.plan.machine, machine::device_id{d}).memory.count()));
+      fmt::print("out of memory: {} needs {} bytes more than its {}\n", r.program.resources()[d].name,
+                 r.over[d].count(), machine::model_of(r.plan.machine, machine::device_id{d}).memory.count());
     }
   }
 }
@@ -150,14 +150,14 @@ void print_links(const outcome& r) {
   constexpr std::size_t most = 8;
   auto shown = links_of(r);
   sort_by_use(r, shown);
-  std::printf("\n%-40s %12s %8s %14s\n", "busiest links", "busy, ms", "busy, %", "moved, MB");
+  fmt::print("\n{:<40} {:>12} {:>8} {:>14}\n", "busiest links", "busy, ms", "busy, %", "moved, MB");
   for (std::size_t k = 0; k < std::min(most, shown.size()) && r.line.resources[shown[k]].busy > picoseconds{}; ++k) {
     const auto& use = r.line.resources[shown[k]];
-    std::printf("%-40s %12.3f %8.1f %14.3f\n", r.program.resources()[shown[k]].name.c_str(), milliseconds(use.busy),
-                percent(use.busy, r.line.iteration), megabytes(use.moved));
+    fmt::print("{:<40} {:12.3f} {:8.1f} {:14.3f}\n", r.program.resources()[shown[k]].name, milliseconds(use.busy),
+               percent(use.busy, r.line.iteration), megabytes(use.moved));
   }
-  std::printf("messages of %.3f MB, %.3f MB over all their links\n", megabytes(parallel::message_bytes(r.program)),
-              megabytes(r.line.communicated));
+  fmt::print("messages of {:.3f} MB, {:.3f} MB over all their links\n", megabytes(parallel::message_bytes(r.program)),
+             megabytes(r.line.communicated));
 }
 
 void print_critical_path(const outcome& r) {
@@ -166,11 +166,11 @@ void print_critical_path(const outcome& r) {
            : w == simulate::wait_reason::resource ? "resource"
                                                   : "nothing";
   };
-  std::printf("\n%-24s %-12s %8s %12s %8s\n", "critical path", "waited for", "steps", "ms", "%");
+  fmt::print("\n{:<24} {:<12} {:>8} {:>12} {:>8}\n", "critical path", "waited for", "steps", "ms", "%");
   for (const auto& share : simulate::path_shares(r.program, r.line.critical_path, r.times)) {
     const std::string kind{program::task_kind_names[static_cast<std::size_t>(share.kind)]};
-    std::printf("%-24s %-12s %8zu %12.3f %8.1f\n", kind.c_str(), reason_of(share.reason), share.steps,
-                milliseconds(share.time), percent(share.time, r.line.iteration));
+    fmt::print("{:<24} {:<12} {:8} {:12.3f} {:8.1f}\n", kind, reason_of(share.reason), share.steps,
+               milliseconds(share.time), percent(share.time, r.line.iteration));
   }
   constexpr std::size_t most = 8;
   const auto taken = simulate::step_times(r.line.critical_path, r.times);
@@ -179,20 +179,20 @@ void print_critical_path(const outcome& r) {
   std::sort(longest.begin(), longest.end(), [&](std::size_t a, std::size_t b) {
     return taken[a] != taken[b] ? taken[a] > taken[b] : a < b;
   });
-  std::printf("its longest steps\n");
+  fmt::print("its longest steps\n");
   for (std::size_t k = 0; k < std::min(most, longest.size()); ++k) {
     const auto& step = r.line.critical_path[longest[k]];
-    std::printf("%12.3f ms  %s; waited for %s\n", milliseconds(taken[longest[k]]), name_of(r, step.task).c_str(),
-                waited_for(r, step).c_str());
+    fmt::print("{:12.3f} ms  {}; waited for {}\n", milliseconds(taken[longest[k]]), name_of(r, step.task),
+               waited_for(r, step));
   }
 }
 
 void print(const arguments& a, const outcome& r) {
-  std::printf("%s on %s: an iteration takes %.6f ms, %zu tasks\n", a.plan.c_str(), r.plan.machine.name.c_str(),
-              milliseconds(r.line.iteration), r.line.tasks);
+  fmt::print("{} on {}: an iteration takes {:.6f} ms, {} tasks\n", a.plan, r.plan.machine.name,
+             milliseconds(r.line.iteration), r.line.tasks);
   if (r.plan.pipeline.is_delayed) {
-    std::printf("its updates are delayed; this is one iteration alone, which is flushed: ");
-    std::printf("`train` tells what one takes without a flush\n");
+    fmt::print("its updates are delayed; this is one iteration alone, which is flushed: ");
+    fmt::print("`train` tells what one takes without a flush\n");
   }
   print_devices(r);
   print_links(r);
@@ -237,7 +237,7 @@ nlohmann::json to_json(const outcome& r) {
 void write(const tensor::algebra& operators, const arguments& a, const outcome& r) {
   std::vector<support::output> files;
   if (!a.json.empty()) {
-    files.push_back({a.json, to_json(r).dump(2) + "\n"});
+    files.push_back({a.json, fmt::format("{}\n", to_json(r).dump(2))});
   }
   if (!a.trace.empty()) {
     files.push_back({a.trace, io::to_chrome_trace(r.program, r.times)});

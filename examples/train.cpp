@@ -16,6 +16,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/backend/local_communicator.hpp>
 #include <unity/backend/reference.hpp>
 #include <unity/core/error.hpp>
@@ -169,7 +171,7 @@ outcome trained(const training_flags& a, const tensor::algebra& operators, const
     auto r = take_steps(a, operators, j, rank, world, record, true);
     std::vector<std::string> labels;
     for (std::size_t n = 0; n < j.trained.graph.node_count(); ++n) {
-      labels.push_back(operators.signature(j.trained.graph.operation(node_id{n}).kind).name + " " + std::to_string(n));
+      labels.push_back(fmt::format("{} {}", operators.signature(j.trained.graph.operation(node_id{n}).kind).name, n));
     }
     r.timeline = train::gather_timelines(world, record, std::move(labels));
     if (j.set) {
@@ -249,8 +251,8 @@ int run(const training_flags& a) {
   const auto devices = static_cast<int>(j.given.machine.network.device_count());
   const auto ranks = a.ranks == 0 ? devices : a.ranks;
   if (ranks != devices) {
-    throw error{a.plan, "a plan for " + std::to_string(devices) + " devices",
-                "one for as many as --ranks " + std::to_string(ranks)};
+    throw error{a.plan, fmt::format("a plan for {} devices", devices),
+                fmt::format("one for as many as --ranks {}", ranks)};
   }
   support::expect_writable(a);
   outcome first;

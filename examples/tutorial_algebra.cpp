@@ -6,11 +6,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <iostream>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
+
+#include <fmt/core.h>
 
 #include <unity/search.hpp>
 
@@ -144,13 +145,13 @@ int main() {
   unity::rewrite_space space{algebra, footprint{}, unity::compile_rules(algebra, unity::parse_rules(laws)), before};
   const auto found = unity::exact(space);
   const auto after = space.graph(found.best);
-  std::cout << space.cost(space.initial()) << " -> " << found.cost << ", " << to_string(found.stopped) << " after "
-            << found.counts.expanded << " chains\n";
+  fmt::print("{} -> {}, {} after {} chains\n", space.cost(space.initial()), found.cost, to_string(found.stopped),
+             found.counts.expanded);
 
   unity::random_engine random{1};
   std::vector<std::int64_t> noise(1000);
   std::ranges::generate(noise, [&] { return random.between(-100, 100); });
   const bool equal = play(before, noise) == play(after, noise);
-  std::cout << (equal ? "both chains sound the same\n" : "the chains differ\n");
+  fmt::print("{}", equal ? "both chains sound the same\n" : "the chains differ\n");
   return equal && found.cost < 2 * 400 + 10 ? 0 : 1;  // the longest delay line alone, in stereo
 }

@@ -3,10 +3,11 @@
 // run:
 #include <cstddef>
 #include <cstdint>
-#include <iostream>
 #include <span>
 #include <string>
 #include <utility>
+
+#include <fmt/core.h>
 
 #include <unity/backend/device_backend.hpp>
 #include <unity/backend/executor.hpp>
@@ -68,7 +69,7 @@ static_assert(backend::device_backend<metered<backend::reference_backend>>);
 
 int failures = 0;
 void check(bool holds, const std::string& what) {
-  std::cout << (holds ? "ok      " : "FAILED  ") << what << '\n';
+  fmt::print("{:8}{}\n", holds ? "ok" : "FAILED", what);
   failures += holds ? 0 : 1;
 }
 
@@ -82,8 +83,8 @@ int main() {
   const auto before = device.runs;
   device.operations = 0;
   run.run();
-  std::cout << device.description().backend << ": " << device.runs - before << " runs, " << device.operations
-            << " operations, " << device.allocated << " bytes\n";
+  fmt::print("{}: {} runs, {} operations, {} bytes\n", device.description().backend, device.runs - before,
+             device.operations, device.allocated);
 
   backend::executor plain{reference, operators, graph, {.fuse = false}};
   plain.run();

@@ -2,10 +2,11 @@
 //
 // run:
 #include <cstdint>
-#include <iostream>
 #include <span>
 #include <utility>
 #include <vector>
+
+#include <fmt/core.h>
 
 #include <unity/core/id.hpp>
 #include <unity/cost/combinators.hpp>
@@ -77,17 +78,17 @@ int main() {
   unity::rewrite_space space{operators, energy, unity::compile_rules(operators, unity::parse_rules(laws)), before};
   const auto found = unity::backtracking(space);
   const auto after = space.graph(found.best);
-  std::cout << "energy: " << cost_of(energy, before) / 1000 << " -> " << found.cost / 1000 << " nJ\n";
+  fmt::print("energy: {} -> {} nJ\n", cost_of(energy, before) / 1000, found.cost / 1000);
 
   // The least time within an energy budget.
   const tensor::analytic_cost time{operators, unity::find_device("v100").value()};
   const unity::constrained_cost thrifty{time, energy, cost_of(energy, before) / 2};
   unity::rewrite_space both{operators, thrifty, space.rules(), before};
   const auto fast = unity::backtracking(both);
-  std::cout << "time with at most half the energy: " << fast.cost / 1000 << " ns\n";
+  fmt::print("time with at most half the energy: {} ns\n", fast.cost / 1000);
 
   const bool exact = found.cost == cost_of(energy, after);
   const bool within = cost_of(energy, both.graph(fast.best)) <= cost_of(energy, before) / 2;
-  std::cout << (exact ? "deltas add up to the cost of the graph\n" : "deltas do not add up\n");
+  fmt::print("{}", exact ? "deltas add up to the cost of the graph\n" : "deltas do not add up\n");
   return exact && within && 2 * found.cost < cost_of(energy, before) ? 0 : 1;
 }

@@ -4,10 +4,11 @@
 // run:
 #include <algorithm>
 #include <cstddef>
-#include <iostream>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <fmt/core.h>
 
 #include <unity/core/error.hpp>
 #include <unity/rewrite/parse.hpp>
@@ -94,7 +95,7 @@ std::vector<tensor::collected_rule> generate(const tensor::algebra& operators, c
 
 int failures = 0;
 void check(bool holds, const std::string& what) {
-  std::cout << (holds ? "ok      " : "FAILED  ") << what << '\n';
+  fmt::print("{:8}{}\n", holds ? "ok" : "FAILED", what);
   failures += holds ? 0 : 1;
 }
 
@@ -122,7 +123,7 @@ int main() {
     proved = proved && proof.found == unity::verdict::proved;
     if (text.find("reverse(") != std::string::npos) {
       rules.push_back(rule);
-      std::cout << text;
+      fmt::print("{}", text);
     }
   }
   check(proved && rules.size() > 3, "rules of the new operator are found, and all are proved");

@@ -3,9 +3,10 @@
 // run:
 #include <cstddef>
 #include <cstdint>
-#include <iostream>
 #include <string>
 #include <vector>
+
+#include <fmt/core.h>
 
 #include <unity/core/units.hpp>
 #include <unity/machine/device.hpp>
@@ -43,7 +44,7 @@ machine::machine workstations(std::int64_t ethernet) {
   const std::vector<std::string> switches{"pcie0", "pcie1", "ethernet"};
   const auto vertex = [](std::size_t n) { return machine::vertex_id{n}; };
   for (std::size_t d = 0; d < 4; ++d) {
-    devices.push_back({"gpu" + std::to_string(d), 0, static_cast<std::uint32_t>(d / 2)});
+    devices.push_back({fmt::format("gpu{}", d), 0, static_cast<std::uint32_t>(d / 2)});
     cables.push_back({vertex(d), vertex(4 + d / 2), 12'000'000'000, unity::picoseconds{microsecond}});
   }
   for (std::size_t node = 0; node < 2; ++node) {
@@ -55,7 +56,7 @@ machine::machine workstations(std::int64_t ethernet) {
 
 int failures = 0;
 void check(bool holds, const std::string& what) {
-  std::cout << (holds ? "ok      " : "FAILED  ") << what << '\n';
+  fmt::print("{:8}{}\n", holds ? "ok" : "FAILED", what);
   failures += holds ? 0 : 1;
 }
 
@@ -74,7 +75,7 @@ int main() {
   };
   const auto slow = iteration(workstations(1'250'000'000));
   const auto fast = iteration(workstations(12'500'000'000));
-  std::cout << "10 Gbit/s: " << slow / 1'000'000 << " us, 100 Gbit/s: " << fast / 1'000'000 << " us\n";
+  fmt::print("10 Gbit/s: {} us, 100 Gbit/s: {} us\n", slow / 1'000'000, fast / 1'000'000);
   check(fast < slow, "a faster network helps where gradients cross it");
 
   // Four layers of 2048 x 2048 weights and biases: a ring sends 2 x 3/4 of them over each cable, in each direction.

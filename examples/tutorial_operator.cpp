@@ -2,10 +2,11 @@
 //
 // run:
 #include <array>
-#include <iostream>
 #include <span>
 #include <string>
 #include <vector>
+
+#include <fmt/core.h>
 
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>
@@ -35,7 +36,7 @@ definition squared_distance() {
 
 int failures = 0;
 void check(bool holds, const std::string& what) {
-  std::cout << (holds ? "ok      " : "FAILED  ") << what << '\n';
+  fmt::print("{:8}{}\n", holds ? "ok" : "FAILED", what);
   failures += holds ? 0 : 1;
 }
 

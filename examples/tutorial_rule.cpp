@@ -1,9 +1,10 @@
 // Tutorial 2: a rule of one's own, as text and as a C++ expression.
 //
 // run:
-#include <iostream>
 #include <utility>
 #include <vector>
+
+#include <fmt/core.h>
 
 #include <unity/cost/roofline.hpp>
 #include <unity/rewrite/compile.hpp>
@@ -44,7 +45,7 @@ int main() {
   const auto operators = tensor::standard_algebra();
   const auto rules = unity::parse_rules(rule_text);
   if (rules != same_rules_in_cpp()) {
-    std::cout << "text and C++ state different rules\n";
+    fmt::print("text and C++ state different rules\n");
     return 1;
   }
 
@@ -63,14 +64,14 @@ int main() {
   options.alpha = 1.5;  // keep what is up to half as dear again as the best: the first step may not be the cheapest
   const auto found = unity::backtracking(space, options);
   const auto after = space.graph(found.best);
-  std::cout << "as written: " << space.cost(space.initial()) / 1000 << " ns\n";
+  fmt::print("as written: {} ns\n", space.cost(space.initial()) / 1000);
   for (const auto& [move, cost] : found.path) {
-    std::cout << space.rule_of(move).name << ": " << cost / 1000 << " ns\n";
+    fmt::print("{}: {} ns\n", space.rule_of(move).name, cost / 1000);
   }
 
   // In integers modulo a prime a difference cannot hide behind rounding.
   const bool equal =
       tensor::evaluate<tensor::modular61>(operators, before) == tensor::evaluate<tensor::modular61>(operators, after);
-  std::cout << (equal ? "both graphs compute the same\n" : "the graphs differ\n");
+  fmt::print("{}", equal ? "both graphs compute the same\n" : "the graphs differ\n");
   return equal && found.cost < space.cost(space.initial()) ? 0 : 1;
 }

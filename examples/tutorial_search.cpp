@@ -3,12 +3,13 @@
 // run:
 #include <cstddef>
 #include <cstdint>
-#include <iostream>
 #include <iterator>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
+
+#include <fmt/core.h>
 
 #include <unity/core/random.hpp>
 #include <unity/rewrite/compile.hpp>
@@ -74,7 +75,7 @@ auto iterated_descent(Space& space, int rounds, std::uint64_t seed) {
 
 int failures = 0;
 void check(bool holds, const std::string& what) {
-  std::cout << (holds ? "ok      " : "FAILED  ") << what << '\n';
+  fmt::print("{:8}{}\n", holds ? "ok" : "FAILED", what);
   failures += holds ? 0 : 1;
 }
 
@@ -85,7 +86,7 @@ int main() {
   auto product = b.input("m0", {30, 35});
   const std::int64_t sizes[] = {35, 15, 5, 10, 20, 25};
   for (std::size_t i = 0; i + 1 < std::size(sizes); ++i) {
-    product = b.matmul(product, b.input("m" + std::to_string(i + 1), {sizes[i], sizes[i + 1]}));
+    product = b.matmul(product, b.input(fmt::format("m{}", i + 1), {sizes[i], sizes[i + 1]}));
   }
   const auto graph = std::move(b).finish({product});
   const auto rules = unity::compile_rules(
@@ -94,8 +95,8 @@ int main() {
   const tensor::flop_cost operations{operators};
   unity::rewrite_space space{operators, operations, rules, graph};
   const auto found = iterated_descent(space, 20, 1);
-  std::cout << space.cost(space.initial()) << " operations before, " << found.cost << " after, "
-            << found.counts.expanded << " states\n";
+  fmt::print("{} operations before, {} after, {} states\n", space.cost(space.initial()), found.cost,
+             found.counts.expanded);
 
   unity::rewrite_space again{operators, operations, rules, graph};
   const auto optimum = unity::exact(again);

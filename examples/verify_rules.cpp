@@ -264,7 +264,7 @@ std::string to_rule_file(const result& r) {
       for (auto at = lines.size() - 1; (at = lines.rfind('\n', at - 1)) != std::string::npos && at > 0;) {
         lines.insert(at + 1, "# ");
       }
-      lines = "# " + lines;
+      lines = fmt::format("# {}", lines);
     }
     text += lines;
   }
@@ -339,7 +339,7 @@ void run(const arguments& a) {
     files.push_back({a.out, to_rule_file(r)});
   }
   if (!a.json.empty()) {
-    files.push_back({a.json, to_json(r).dump(2) + "\n"});
+    files.push_back({a.json, fmt::format("{}\n", to_json(r).dump(2))});
   }
   support::write_all(files);
   print(r);

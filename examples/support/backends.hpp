@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/backend/reference.hpp>
 #include <unity/core/error.hpp>
 #include <unity/cost/kernel_timer.hpp>
@@ -40,7 +42,7 @@ inline std::vector<std::string_view> backend_names() {
 inline std::string backend_list() {
   std::string all;
   for (const auto name : backend_names()) {
-    all += (all.empty() ? "" : " or ") + std::string{name};
+    all += fmt::format("{}{}", (all.empty() ? "" : " or "), name);
   }
   return all;
 }
@@ -50,7 +52,7 @@ inline void check_backend(std::string_view name, std::string_view where) {
   const auto known = backend_names();
   if (std::find(known.begin(), known.end(), name) == known.end()) {
     const bool elsewhere = name == "cpu" || name == "cuda";
-    throw unity::error{where, (elsewhere ? "this build has no backend '" : "no backend '") + std::string{name} + "'",
+    throw unity::error{where, fmt::format("{}{}'", (elsewhere ? "this build has no backend '" : "no backend '"), name),
                        backend_list()};
   }
 }
@@ -58,7 +60,7 @@ inline void check_backend(std::string_view name, std::string_view where) {
 // Throws: unity::error where a number of threads is given for a backend that has none.
 inline void check_threads(std::string_view name, int threads) {
   if (threads != 0 && name != "cpu") {
-    throw unity::error{"--backend-threads", "threads for the backend " + std::string{name}, "the backend cpu"};
+    throw unity::error{"--backend-threads", fmt::format("threads for the backend {}", name), "the backend cpu"};
   }
 }
 

@@ -4,12 +4,13 @@
 #include <CLI/CLI.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <fmt/core.h>
 
 #include <unity/core/error.hpp>
 #include <unity/core/units.hpp>
@@ -143,13 +144,12 @@ inline nlohmann::json to_json(const flexflow_outcome& r) {
 
 inline void print(const flexflow_flags& f, const flexflow_outcome& r) {
   if (f.options.algorithm == unity::systems::strategy_algorithm::exact) {
-    std::printf("no strategy takes less than %.3f ms\n", static_cast<double>(r.found.lower_bound) * 1e-9);
+    fmt::print("no strategy takes less than {:.3f} ms\n", static_cast<double>(r.found.lower_bound) * 1e-9);
   }
-  std::printf("computing alone takes %.3f ms at least on aligned blocks of devices\n",
-              unity::to_seconds(r.compute_bound) * 1e3);
-  std::printf("search: %llu proposals, %llu accepted, %.3f s, stopped: %s\n",
-              static_cast<unsigned long long>(r.found.proposals), static_cast<unsigned long long>(r.found.accepted),
-              r.found.seconds, std::string{to_string(r.found.stopped)}.c_str());
+  fmt::print("computing alone takes {:.3f} ms at least on aligned blocks of devices\n",
+             unity::to_seconds(r.compute_bound) * 1e3);
+  fmt::print("search: {} proposals, {} accepted, {:.3f} s, stopped: {}\n", r.found.proposals, r.found.accepted,
+             r.found.seconds, std::string{to_string(r.found.stopped)});
 }
 
 }  // namespace support

@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/io/machine_json.hpp>
 #include <unity/machine/gpu_models.hpp>
@@ -16,8 +18,10 @@
 namespace support {
 
 inline std::string machine_help() {
-  return "NAME:NODESxDEVICES (" + unity::machine::preset_names() +
-         "), a machine's .json file, or a resource_spec .yml, after a comma the kind of its GPUs (FILE.yml,a100)";
+  return fmt::format(
+      "NAME:NODESxDEVICES ({}), a machine's .json file, or a resource_spec .yml, after a comma the kind of its GPUs "
+      "(FILE.yml,a100)",
+      unity::machine::preset_names());
 }
 
 #ifdef UNITY_HAS_YAML

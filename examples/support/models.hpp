@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/io/onnx.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/balanced_values.hpp>
@@ -25,7 +27,7 @@ inline constexpr const char* dimension_help = "NAME=SIZE binds a dynamic dimensi
 // --dim is an option of files. Throws: unity::error where it is given for a model of the zoo.
 inline void expect_file_for(const std::string& model, const std::vector<std::string>& dimensions) {
   if (unity::tensor::zoo::is_name(model) && !dimensions.empty()) {
-    throw unity::error{"--dim", "'" + dimensions[0] + "' for " + model,
+    throw unity::error{"--dim", fmt::format("'{}' for {}", dimensions[0], model),
                        "sizes of a model of the zoo in its name: ?key=value"};
   }
 }
@@ -41,9 +43,9 @@ inline unity::io::onnx_model load_model(const unity::tensor::algebra& operators,
   io::import_options options;
   for (const auto& d : dimensions) {
     const auto at = d.find('=');
-    const auto size = parse_size("--dim " + d, at == std::string::npos ? "" : d.substr(at + 1));
+    const auto size = parse_size(fmt::format("--dim {}", d), at == std::string::npos ? "" : d.substr(at + 1));
     if (!options.dimensions.emplace(d.substr(0, at), size).second) {
-      throw error{"--dim", "'" + d.substr(0, at) + "' a second time", "each name once"};
+      throw error{"--dim", fmt::format("'{}' a second time", d.substr(0, at)), "each name once"};
     }
   }
   return io::import_onnx(operators, model, options);

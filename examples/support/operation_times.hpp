@@ -8,6 +8,8 @@
 #include <span>
 #include <string>
 
+#include <fmt/core.h>
+
 #include <unity/backend/device_timer.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/units.hpp>
@@ -31,10 +33,10 @@ struct timing_flags {
 };
 
 inline void declare(CLI::App& app, timing_flags& f) {
-  app.add_option(
-      "--cost", f.cost,
-      "what operators take: analytic (by the rates of the machine's devices) or measured:BACKEND (on this machine; " +
-          backend_list() + ")");
+  app.add_option("--cost", f.cost,
+                 fmt::format("what operators take: analytic (by the rates of the machine's devices) or "
+                             "measured:BACKEND (on this machine; {})",
+                             backend_list()));
   app.add_option("--timings", f.timings,
                  "file that keeps measured times, or none; default: in the user's cache folder");
   app.add_option("--backend-threads", f.backend_threads, "of --cost measured:cpu; 0: all that the machine has")
@@ -52,7 +54,7 @@ inline std::string measured_backend(const timing_flags& f) {
     return name;
   }
   if (f.cost != "analytic") {
-    throw unity::error{"--cost", "'" + f.cost + "'", "analytic or measured:BACKEND"};
+    throw unity::error{"--cost", fmt::format("'{}'", f.cost), "analytic or measured:BACKEND"};
   }
   if (!f.timings.empty() || f.backend_threads != 0) {
     throw unity::error{f.timings.empty() ? "--backend-threads" : "--timings", "given, but nothing is measured",
@@ -72,10 +74,11 @@ void with_operation_timer(const timing_flags& flags, const unity::tensor::algebr
     return f(parallel::analytic_timer(a, m));
   }
   if (m.devices.size() != 1) {
-    throw error{"--cost " + flags.cost, std::to_string(m.devices.size()) + " kinds of devices in machine " + m.name,
+    throw error{fmt::format("--cost {}", flags.cost),
+                fmt::format("{} kinds of devices in machine {}", m.devices.size(), m.name),
                 "one, which is this machine's"};
   }
-  const auto warn = [&](const std::string& line) { std::fprintf(stderr, "%s: %s\n", program, line.c_str()); };
+  const auto warn = [&](const std::string& line) { fmt::print(stderr, "{}: {}\n", program, line); };
   with_backend(name, a, flags.backend_threads, [&](auto& backend) {
     warn_if_busy(warn);
     backend::timing_options how;
@@ -88,8 +91,8 @@ void with_operation_timer(const timing_flags& flags, const unity::tensor::algebr
     f([&](std::uint32_t, const tensor::operation& op, std::span<const tensor::tensor_type> inputs,
           std::span<const tensor::tensor_type> outputs) { return cost.node_cost(op, inputs, outputs); });
     cache.save();
-    std::printf("measured: %zu operators in %.1f s, %zu known, on %s\n", static_cast<std::size_t>(cache.measured()),
-                cache.seconds(), static_cast<std::size_t>(cache.known()), timer.about.c_str());
+    fmt::print("measured: {} operators in {:.1f} s, {} known, on {}\n", cache.measured(), cache.seconds(),
+               cache.known(), timer.about);
   });
 }
 

@@ -3,10 +3,11 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+
+#include <fmt/core.h>
 
 #include <unity/backend/run_comparison.hpp>
 #include <unity/core/units.hpp>
@@ -67,39 +68,38 @@ inline std::size_t running_operators(const unity::tensor::tensor_graph& g, unity
 }
 
 inline void print(const optimization_title& a, const optimization& r) {
-  std::printf("%-28s %14s %14s\n", a.model.c_str(), "before", "after");
-  std::printf("%-28s %14zu %14zu\n", "operators", running_operators(r.before.graph, a.mode),
-              running_operators(r.found.graph, a.mode));
-  std::printf("%-28s %14.3f %14.3f   %.4f of before\n", ("time, us (" + a.timed_on + ")").c_str(),
-              r.found.cost_before_s * 1e6, r.found.cost_after_s * 1e6,
-              r.found.cost_before_s > 0 ? r.found.cost_after_s / r.found.cost_before_s : 1.0);
+  fmt::print("{:<28} {:>14} {:>14}\n", a.model, "before", "after");
+  fmt::print("{:<28} {:14} {:14}\n", "operators", running_operators(r.before.graph, a.mode),
+             running_operators(r.found.graph, a.mode));
+  fmt::print("{:<28} {:14.3f} {:14.3f}   {:.4f} of before\n", fmt::format("time, us ({})", a.timed_on),
+             r.found.cost_before_s * 1e6, r.found.cost_after_s * 1e6,
+             r.found.cost_before_s > 0 ? r.found.cost_after_s / r.found.cost_before_s : 1.0);
   for (const auto& use : r.found.rules_used) {
-    std::printf("  %4zu x %-40s %12.3f us\n", use.count, use.name.c_str(), -use.gain_s * 1e6);
+    fmt::print("  {:4} x {:<40} {:12.3f} us\n", use.count, use.name, -use.gain_s * 1e6);
   }
-  std::printf("search: %llu expanded, %llu candidates, %.3f s (best after %.4f s), stopped: %s\n",
-              static_cast<unsigned long long>(r.found.counts.expanded),
-              static_cast<unsigned long long>(r.found.counts.candidates), r.found.seconds, r.found.seconds_to_best,
-              std::string{unity::to_string(r.found.stopped)}.c_str());
+  fmt::print("search: {} expanded, {} candidates, {:.3f} s (best after {:.4f} s), stopped: {}\n",
+             r.found.counts.expanded, r.found.counts.candidates, r.found.seconds, r.found.seconds_to_best,
+             std::string{unity::to_string(r.found.stopped)});
   for (const auto& name : r.before.opaque_operators) {
-    std::printf("opaque: %s was kept as it is\n", name.c_str());
+    fmt::print("opaque: {} was kept as it is\n", name);
   }
-  std::printf("equal: yes, largest relative error %.2g on %s%s\n", r.check.max_rel_error, r.check.sizes.c_str(),
-              r.check.undefined > 0 ? ", but for what is NaN in both" : "");
+  fmt::print("equal: yes, largest relative error {:.2g} on {}{}\n", r.check.max_rel_error, r.check.sizes,
+             r.check.undefined > 0 ? ", but for what is NaN in both" : "");
   if (r.measured) {
-    std::printf("measured: %zu operators in %.1f s, %zu known, on %s\n", r.measured->measured, r.measured->seconds,
-                r.measured->known, r.measured->device.c_str());
+    fmt::print("measured: {} operators in {:.1f} s, {} known, on {}\n", r.measured->measured, r.measured->seconds,
+               r.measured->known, r.measured->device);
   }
   if (r.run) {
     const auto before = unity::to_seconds(r.run->times.first.median);
     const auto after = unity::to_seconds(r.run->times.second.median);
-    std::printf("%-28s %14.3f %14.3f   %.4f of before, largest relative error %.2g\n",
-                ("run, us (" + a.run_on + ")").c_str(), before * 1e6, after * 1e6, after / before,
-                r.run->times.max_relative_error);
+    fmt::print("{:<28} {:14.3f} {:14.3f}   {:.4f} of before, largest relative error {:.2g}\n",
+               fmt::format("run, us ({})", a.run_on), before * 1e6, after * 1e6, after / before,
+               r.run->times.max_relative_error);
     if (r.run->predicted_before) {
       const auto first = unity::to_seconds(*r.run->predicted_before);
       const auto second = unity::to_seconds(*r.run->predicted_after);
-      std::printf("%-28s %14.3f %14.3f   %.4f and %.4f of what was measured\n", "predicted, us", first * 1e6,
-                  second * 1e6, first / before, second / after);
+      fmt::print("{:<28} {:14.3f} {:14.3f}   {:.4f} and {:.4f} of what was measured\n", "predicted, us", first * 1e6,
+                 second * 1e6, first / before, second / after);
     }
   }
 }

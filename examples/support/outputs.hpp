@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
 #include <unity/io/replaced_file.hpp>
@@ -21,7 +23,8 @@ inline void make_folder(const std::filesystem::path& folder) {
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
   if (failed || !std::filesystem::is_directory(folder)) {
-    throw unity::error{folder.string(), "the folder cannot be made (" + failed.message() + ")", "a writable place"};
+    throw unity::error{folder.string(), fmt::format("the folder cannot be made ({})", failed.message()),
+                       "a writable place"};
   }
 }
 
@@ -107,7 +110,7 @@ class earlier_files {
       std::filesystem::copy_file(target, f.kept, problem);
     }
     if (problem) {
-      throw unity::error{path.string(), "what it holds cannot be kept (" + problem.message() + ")",
+      throw unity::error{path.string(), fmt::format("what it holds cannot be kept ({})", problem.message()),
                          "a writable place with enough room"};
     }
   }

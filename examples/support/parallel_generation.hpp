@@ -6,12 +6,13 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <fmt/core.h>
 
 #include <unity/core/id.hpp>
 #include <unity/parallel/parallel_rules.hpp>
@@ -78,7 +79,7 @@ class candidate_writer {
     std::vector<parallel_candidate> all;
     for (const auto& [kept, term] : terms_.pairs()) {
       unity::syntax::rule r;
-      r.name = vocabulary_.name + std::to_string(all.size());
+      r.name = fmt::format("{}{}", vocabulary_.name, all.size());
       r.source = {terms_.written(term)};
       r.target = {terms_.written(terms_.kept()[kept])};
       if (r.source[0].kind == unity::syntax::term::form::application) {
@@ -108,10 +109,10 @@ class candidate_writer {
     for (std::size_t i = 0; i < used.size(); ++i) {
       const auto& t = vocabulary_.variables[i].global;
       if (used[i]) {
-        const auto n = w.add(algebra_.operators().make_operation("input", {{"name", "x" + std::to_string(i)},
-                                                                           {"element", tensor::name_of(t.element)},
-                                                                           {"dims", t.dims}}),
-                             {});
+        const auto n = w.add(
+            algebra_.operators().make_operation(
+                "input", {{"name", fmt::format("x{}", i)}, {"element", tensor::name_of(t.element)}, {"dims", t.dims}}),
+            {});
         variables[i] = w.graph().results(n)[0];
       }
     }
@@ -227,18 +228,18 @@ inline nlohmann::json to_json(const parallel_generation& g) {
   }
   auto least = nlohmann::json::array();
   for (const auto& r : g.least) {
-    least.push_back(unity::to_text(r.source) + " = " + unity::to_text(r.target));
+    least.push_back(fmt::format("{} = {}", unity::to_text(r.source), unity::to_text(r.target)));
   }
   return {{"vocabularies", vocabularies}, {"least", least}};
 }
 
 inline void print(const parallel_generation& g) {
-  std::printf("%-12s %8s %8s %10s %9s %6s %28s\n", "vocabulary", "terms", "classes", "candidates", "parallel", "kept",
-              "not of the shipped rules");
+  fmt::print("{:<12} {:>8} {:>8} {:>10} {:>9} {:>6} {:>28}\n", "vocabulary", "terms", "classes", "candidates",
+             "parallel", "kept", "not of the shipped rules");
   vocabulary_counts sum{"all", 0, 0, 0, 0, 0, 0};
   const auto line = [](const vocabulary_counts& n) {
-    std::printf("%-12s %8zu %8zu %10zu %9zu %6zu %28zu\n", n.name.c_str(), n.terms, n.classes, n.candidates, n.parallel,
-                n.kept, n.not_followed);
+    fmt::print("{:<12} {:8} {:8} {:10} {:9} {:6} {:28}\n", n.name, n.terms, n.classes, n.candidates, n.parallel, n.kept,
+               n.not_followed);
   };
   for (const auto& n : g.vocabularies) {
     line(n);
@@ -251,7 +252,7 @@ inline void print(const parallel_generation& g) {
            sum.not_followed + n.not_followed};
   }
   line(sum);
-  std::printf("of those kept, %zu do not follow from simpler ones\n", g.least.size());
+  fmt::print("of those kept, {} do not follow from simpler ones\n", g.least.size());
 }
 
 }  // namespace support

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/io/pcg_dot.hpp>
 #include <unity/io/svg.hpp>
 #include <unity/parallel/pcg/erasure.hpp>
@@ -30,12 +32,12 @@ inline std::vector<output> pcg_pictures(const unity::tensor::algebra& operators,
   const auto dot = io::to_dot(a, g, title);
   std::vector<output> files{{folder / "pcg.dot", dot}};
   if (g.node_count() > most_nodes) {
-    std::fprintf(stderr, "parallelize: no pcg.svg: pcg.dot has %zu nodes\n", g.node_count());
+    fmt::print(stderr, "parallelize: no pcg.svg: pcg.dot has {} nodes\n", g.node_count());
     return files;
   }
   const auto draw = [dot](const std::filesystem::path& file) {
     if (const auto problem = io::write_svg(file, dot)) {
-      std::fprintf(stderr, "parallelize: %s\n", problem->c_str());
+      fmt::print(stderr, "parallelize: {}\n", *problem);
     }
   };
   files.push_back({folder / "pcg.svg", "", draw});

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/id.hpp>
 #include <unity/io/plan_notes.hpp>
 #include <unity/parallel/configuration_grid.hpp>
@@ -84,10 +86,10 @@ inline std::string to_text(const unity::tensor::algebra& operators, const unity:
                            const std::vector<unity::parallel::substitution_step>& steps) {
   std::string text;
   for (const auto& s : steps) {
-    text += unity::parallel::to_string(s) + ", ";
-    text += s.node.valid() ? "node " + std::to_string(s.node.index()) + " (" +
-                                 operators.signature(p.graph.operation(s.node).kind).name + ")"
-                           : std::string{"an output"};
+    text += fmt::format("{}, ", unity::parallel::to_string(s));
+    text += s.node.valid()
+                ? fmt::format("node {} ({})", s.node.index(), operators.signature(p.graph.operation(s.node).kind).name)
+                : std::string{"an output"};
     text += "\n";
   }
   return text;

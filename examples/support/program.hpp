@@ -11,6 +11,8 @@
 #include <string>
 #include <type_traits>
 
+#include <fmt/core.h>
+
 namespace support {
 
 // declare(app, arguments), then run(arguments), which may return an exit code.
@@ -34,10 +36,10 @@ int run_program(const char* name, const char* description, int argc, char** argv
       return run(a);
     }
   } catch (const std::bad_alloc&) {
-    std::fprintf(stderr, "%s: out of memory\n", name);
+    fmt::print(stderr, "{}: out of memory\n", name);
     return 1;
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "%s: %s\n", name, e.what());
+    fmt::print(stderr, "{}: {}\n", name, e.what());
     return 1;
   }
 }

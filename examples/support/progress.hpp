@@ -5,6 +5,8 @@
 
 #include <cstdio>
 
+#include <fmt/core.h>
+
 #include <unity/core/budget.hpp>
 
 namespace support {
@@ -23,17 +25,16 @@ inline unity::observer progress_line(const progress_words& words) {
     return {};
   }
   return [words](const unity::progress& p) {
-    std::fprintf(stderr, "\r%7.1f s  best %.3f %s  %llu %s  %llu %s ", p.seconds,
-                 static_cast<double>(p.best) / words.picoseconds, words.unit,
-                 static_cast<unsigned long long>(p.counts.expanded), words.expanded,
-                 static_cast<unsigned long long>(p.counts.candidates), words.candidates);
+    fmt::print(stderr, "\r{:7.1f} s  best {:.3f} {}  {} {}  {} {} ", p.seconds,
+               static_cast<double>(p.best) / words.picoseconds, words.unit, p.counts.expanded, words.expanded,
+               p.counts.candidates, words.candidates);
     return true;
   };
 }
 // Takes the line away, where there was one.
 inline void end_progress(const unity::observer& line) {
   if (line) {
-    std::fprintf(stderr, "\r%80s\r", "");
+    fmt::print(stderr, "\r{:>80}\r", "");
   }
 }
 

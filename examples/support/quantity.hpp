@@ -8,6 +8,8 @@
 #include <map>
 #include <string>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 
 namespace support {
@@ -32,9 +34,9 @@ inline double parse_quantity(const std::string& flag, const std::string& text, c
   if (used == 0 || unit == known.end() || !(number >= 0 && number * unit->second <= largest)) {
     std::string expected = "a number from 0 to 1e18, followed by one of:";
     for (const auto& [name, factor] : known) {
-      expected += " " + (name.empty() ? "nothing" : name);
+      expected += fmt::format(" {}", (name.empty() ? "nothing" : name));
     }
-    throw unity::error{flag, "'" + text + "'", expected};
+    throw unity::error{flag, fmt::format("'{}'", text), expected};
   }
   return number * unit->second;
 }

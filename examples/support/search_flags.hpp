@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 
 namespace support {
@@ -21,7 +23,8 @@ class search_flags {
   void check(const std::string& search) const {
     for (const auto& [of, flag] : all_) {
       if (of != search && flag->count() > 0) {
-        throw unity::error{flag->get_name(), "a flag of --search " + of, "none with --search " + search};
+        throw unity::error{flag->get_name(), fmt::format("a flag of --search {}", of),
+                           fmt::format("none with --search {}", search)};
       }
     }
   }

@@ -14,6 +14,8 @@
 #include <system_error>
 #include <thread>
 
+#include <fmt/core.h>
+
 #include <unity/core/hash.hpp>
 
 namespace support {
@@ -39,8 +41,7 @@ inline std::filesystem::path timings_file(const std::string& choice, std::string
     return caches;
   }
   const auto timings = caches / "unity" / "timings";
-  char name[24];
-  std::snprintf(name, sizeof name, "%016llx.txt", static_cast<unsigned long long>(unity::hash_bytes(description)));
+  const auto name = fmt::format("{:016x}.txt", unity::hash_bytes(description));
   std::error_code unreadable;
   std::size_t others = 0;
   for (std::filesystem::directory_iterator i{timings, unreadable}, end; !unreadable && i != end;
@@ -48,8 +49,8 @@ inline std::filesystem::path timings_file(const std::string& choice, std::string
     others += i->path().extension() == ".txt" ? 1 : 0;
   }
   if (others > 0 && !std::filesystem::exists(timings / name, unreadable)) {
-    say(timings.string() + ": timings of " + std::to_string(others) +
-        " other device(s) or version(s) are not used on " + std::string{description});
+    say(fmt::format("{}: timings of {} other device(s) or version(s) are not used on {}", timings.string(), others,
+                    description));
   }
   return timings / name;
 }
@@ -80,10 +81,7 @@ inline void warn_if_busy(const std::function<void(const std::string&)>& say) {
   const auto busy = after.all > before.all ? 1 - (after.idle - before.idle) / (after.all - before.all) : 0;
   const auto cores = std::max(1U, std::thread::hardware_concurrency());
   if (busy * cores > 0.5) {
-    char used[16];
-    std::snprintf(used, sizeof used, "%.1f", busy * cores);
-    say(std::string{"other processes use "} + used + " of " + std::to_string(cores) +
-        " cores: measured times will be too long");
+    say(fmt::format("other processes use {:.1f} of {} cores: measured times will be too long", busy * cores, cores));
   }
 }
 

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/io/dataset.hpp>
 #include <unity/parallel/optimizer.hpp>
@@ -86,7 +88,7 @@ inline void declare(CLI::App& app, training_flags& a) {
       ->check(CLI::IsMember({"cross_entropy", "mean_square"}));
   for (std::size_t i = 0; i < rule_flags.size(); ++i) {
     const auto& f = rule_flags[i];
-    app.add_option("--" + std::string{f.setting.name}, a.rule[i], f.text)->check(number_in(f.least, f.most));
+    app.add_option(fmt::format("--{}", f.setting.name), a.rule[i], f.text)->check(number_in(f.least, f.most));
   }
   app.add_option("--seed", a.seed, "of data and first weights")->check(number_from(std::uint64_t{0}));
   auto* const data =
@@ -115,21 +117,23 @@ inline void declare(CLI::App& app, training_flags& a) {
 // Throws: unity::error where the flags ask for other ranks than there are.
 inline void expect_ranks(const training_flags& a, int started) {
   if (a.comm == "nccl" && a.backend != "cuda") {
-    throw unity::error{"--comm", "nccl, with the backend " + a.backend, "--backend cuda, whose memory it reaches"};
+    throw unity::error{"--comm", fmt::format("nccl, with the backend {}", a.backend),
+                       "--backend cuda, whose memory it reaches"};
   }
   if (a.backend == "cuda" && !a.comm.empty() && a.comm != "nccl") {
-    throw unity::error{"--backend", "cuda, with --comm " + a.comm, "--comm nccl, which reaches its memory"};
+    throw unity::error{"--backend", fmt::format("cuda, with --comm {}", a.comm),
+                       "--comm nccl, which reaches its memory"};
   }
   if (started == 0 && a.comm == "mpi") {
     throw unity::error{"--comm", "mpi, and no mpirun started this process",
                        "mpirun -n RANKS train .., or --comm local"};
   }
   if (started > 0 && a.comm == "local") {
-    throw unity::error{"--comm", "local, in one of " + std::to_string(started) + " processes that mpirun started",
+    throw unity::error{"--comm", fmt::format("local, in one of {} processes that mpirun started", started),
                        "mpi, or no mpirun"};
   }
   if (started > 0 && a.ranks > 0 && a.ranks != started) {
-    throw unity::error{"--ranks", std::to_string(a.ranks), "the " + std::to_string(started) + " of mpirun"};
+    throw unity::error{"--ranks", fmt::format("{}", a.ranks), fmt::format("the {} of mpirun", started)};
   }
 }
 
@@ -145,7 +149,7 @@ inline unity::train::update_rule rule_for(const training_flags& a, const unity::
     }
     if (a.rule[i] && !is_known) {
       const std::string how{unity::parallel::optimizer_names[static_cast<std::size_t>(rule.how)]};
-      throw unity::error{"--" + std::string{f.name}, "has no effect on the plan's optimizer, " + how,
+      throw unity::error{fmt::format("--{}", f.name), fmt::format("has no effect on the plan's optimizer, {}", how),
                          "a flag that has"};
     }
     rule.*f.number = a.rule[i].value_or(rule.*f.number);
@@ -158,10 +162,8 @@ inline std::string text_of(const unity::io::dataset* set, std::int64_t shift) {
   if (set == nullptr) {
     return "synthetic";
   }
-  char digits[17];
-  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(set->sum().low));
-  return std::string{unity::io::dataset_content_names[static_cast<std::size_t>(set->content())]} + " " + digits +
-         (shift > 0 ? ", shift " + std::to_string(shift) : "");
+  return fmt::format("{} {:016x}{}", unity::io::dataset_content_names[static_cast<std::size_t>(set->content())],
+                     set->sum().low, shift > 0 ? fmt::format(", shift {}", shift) : "");
 }
 
 }  // namespace support

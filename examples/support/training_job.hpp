@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
 #include <unity/io/dataset.hpp>
@@ -46,8 +48,8 @@ inline void resume(const training_flags& a, training_job& j) {
   unity::train::expect_same(unity::train::settings_in(header, a.resume), j.run, a.resume);
   j.first = static_cast<std::uint64_t>(header.step);
   if (j.first >= a.steps) {
-    throw unity::error{a.resume, "has " + std::to_string(header.step) + " steps",
-                       "less than --steps " + std::to_string(a.steps) + ", which counts them"};
+    throw unity::error{a.resume, fmt::format("has {} steps", header.step),
+                       fmt::format("less than --steps {}, which counts them", a.steps)};
   }
 }
 
@@ -67,7 +69,7 @@ inline training_job job_of(const training_flags& a, const unity::tensor::algebra
   j.run.loss = a.loss.value_or(j.before ? j.run.loss : "cross_entropy");
   const auto loss = unity::tensor::find_loss(j.run.loss);
   if (!loss) {
-    throw unity::error{a.resume, "loss \"" + j.run.loss + "\"", "cross_entropy or mean_square"};
+    throw unity::error{a.resume, fmt::format("loss \"{}\"", j.run.loss), "cross_entropy or mean_square"};
   }
   j.trained = unity::train::with_loss(operators, j.given, *loss);
   j.run.model = unity::train::model_fingerprint(operators, j.trained.graph);

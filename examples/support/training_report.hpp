@@ -4,11 +4,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
+
+#include <fmt/core.h>
 
 #include <unity/core/units.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
@@ -85,31 +86,31 @@ inline nlohmann::json shares_json(const unity::train::time_shares& s) {
 inline void print(const training_job& j, const training_outcome& r, const simulated_iteration& simulated,
                   const unity::train::breakdown& shares, std::optional<double> error_of_losses) {
   if (j.before) {
-    std::printf("goes on after %llu steps\n", static_cast<unsigned long long>(j.first));
+    fmt::print("goes on after {} steps\n", j.first);
   }
   for (std::size_t s = 0; s < r.losses.size(); ++s) {
     if (s == 0 || s + 1 == r.losses.size()) {
-      std::printf("step %zu: loss %.9g\n", static_cast<std::size_t>(j.first) + s, r.losses[s]);
+      fmt::print("step {}: loss {:.9g}\n", static_cast<std::size_t>(j.first) + s, r.losses[s]);
     }
   }
   if (r.test) {
-    std::printf("accuracy: %.4f, %lld of %lld for testing\n", r.test->accuracy(), static_cast<long long>(r.test->right),
-                static_cast<long long>(r.test->count));
+    fmt::print("accuracy: {:.4f}, {} of {} for testing\n", r.test->accuracy(), r.test->right, r.test->count);
   }
-  std::printf("iteration: %.3f ms measured, %.3f ms simulated on %s\n", r.seconds * 1e3, simulated.seconds * 1e3,
-              j.trained.machine.name.c_str());
+  fmt::print("iteration: {:.3f} ms measured, {:.3f} ms simulated on {}\n", r.seconds * 1e3, simulated.seconds * 1e3,
+             j.trained.machine.name);
   const auto& critical = shares.ranks[shares.critical];
   const auto computing = unity::to_seconds(critical.compute + critical.update);
-  std::printf(
-      "rank %zu, the busiest, measured: %.3f ms computing, %.3f ms communicating, %.3f ms waiting, %.3f ms else\n",
+  fmt::print(
+      "rank {}, the busiest, measured: {:.3f} ms computing, {:.3f} ms communicating, {:.3f} ms waiting, {:.3f} ms "
+      "else\n",
       shares.critical, computing * 1e3, unity::to_seconds(critical.communication) * 1e3,
       unity::to_seconds(critical.waiting) * 1e3, unity::to_seconds(critical.other) * 1e3);
   const auto expected = simulated.computing[shares.critical];
-  std::printf("rank %zu, simulated: %.3f ms computing, %.3f ms communicating or waiting\n", shares.critical,
-              expected * 1e3, (simulated.seconds - expected) * 1e3);
+  fmt::print("rank {}, simulated: {:.3f} ms computing, {:.3f} ms communicating or waiting\n", shares.critical,
+             expected * 1e3, (simulated.seconds - expected) * 1e3);
   if (error_of_losses) {
-    std::printf("checked: losses differ from those of the undivided graph by %.3g at most, relative\n",
-                *error_of_losses);
+    fmt::print("checked: losses differ from those of the undivided graph by {:.3g} at most, relative\n",
+               *error_of_losses);
   }
 }
 
@@ -156,7 +157,7 @@ inline void report(const training_flags& a, const unity::tensor::algebra& operat
     for (const auto& s : shares.ranks) {
       result["breakdown"].push_back(shares_json(s));
     }
-    files.push_back({a.json, result.dump(2) + "\n", {}, {}});
+    files.push_back({a.json, fmt::format("{}\n", result.dump(2)), {}, {}});
   }
   write_all(files);
 }

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/backend/communicator.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
@@ -30,7 +32,7 @@ void agree(C& c, fingerprint own, std::string_view what) {
   }
   for (std::size_t r = 1; r < all.size(); ++r) {
     if (all[r] != all[0]) {
-      throw error{what, "rank " + std::to_string(r) + " differs from rank 0", "the same on all ranks"};
+      throw error{what, fmt::format("rank {} differs from rank 0", r), "the same on all ranks"};
     }
   }
 }

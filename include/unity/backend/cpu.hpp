@@ -130,6 +130,7 @@ class cpu_backend {
 #include <variant>
 #include <vector>
 
+#include <fmt/core.h>
 #include <dnnl.hpp>
 
 #include <unity/backend/cpu/composite.hpp>
@@ -171,9 +172,9 @@ UNITY_INLINE device_description cpu_backend::description() const {
     }
   }
   const auto* v = dnnl::version();
-  const auto version = std::to_string(v->major) + "." + std::to_string(v->minor) + "." + std::to_string(v->patch);
+  const auto version = fmt::format("{}.{}.{}", v->major, v->minor, v->patch);
   return {
-      "cpu", model + ", " + std::to_string(threads_) + (threads_ == 1 ? " thread" : " threads"), {{"oneDNN", version}}};
+      "cpu", fmt::format("{}, {}{}", model, threads_, threads_ == 1 ? " thread" : " threads"), {{"oneDNN", version}}};
 }
 
 UNITY_INLINE auto cpu_backend::make(const tensor::operation& op, cpu::types inputs, cpu::types outputs) const
@@ -190,7 +191,7 @@ UNITY_INLINE auto cpu_backend::make(const tensor::operation& op, cpu::types inpu
       return r;
     }
   } catch (const dnnl::error& e) {
-    throw detail::no_kernel("cpu", *algebra_, op, inputs, std::string{"what oneDNN has: "} + e.what());
+    throw detail::no_kernel("cpu", *algebra_, op, inputs, fmt::format("what oneDNN has: {}", e.what()));
   }
   throw detail::no_kernel("cpu", *algebra_, op, inputs, "an operator that this backend has a kernel for");
 }

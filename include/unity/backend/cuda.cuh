@@ -13,6 +13,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <fmt/core.h>
 #include <cuda_runtime.h>
 
 #include <unity/backend/cuda/blas.cuh>
@@ -48,8 +49,8 @@ class memory {
       std::size_t total = 0;
       static_cast<void>(cudaMemGetInfo(&free, &total));
       static_cast<void>(cudaGetLastError());  // or the next launch would be blamed
-      throw error{"cuda backend", "no room for " + std::to_string(bytes) + " bytes (" + cudaGetErrorName(e) + ")",
-                  "at most the " + std::to_string(free) + " bytes that are free"};
+      throw error{"cuda backend", fmt::format("no room for {} bytes ({})", bytes, cudaGetErrorName(e)),
+                  fmt::format("at most the {} bytes that are free", free)};
     }
     check(e, "taking memory of the device");
     data_.reset(static_cast<std::byte*>(p));
@@ -197,7 +198,8 @@ class cuda_backend {
     std::string names;
     for (std::size_t n = 0; n < region.node_count(); ++n) {
       if (!region.operands(node_id{n}).empty()) {
-        names += (names.empty() ? "" : ", ") + algebra_->signature(region.operation(node_id{n}).kind).name;
+        names +=
+            fmt::format("{}{}", names.empty() ? "" : ", ", algebra_->signature(region.operation(node_id{n}).kind).name);
       }
     }
     return {factory{*algebra_, *libraries_}.make_chain(region), std::move(names)};
@@ -227,7 +229,7 @@ class cuda_backend {
     }
     if (e != cudaSuccess) {
       throw error{"cuda backend",
-                  cuda::message_of(e) + ", noticed after a kernel of " + stream_->last_begun(),
+                  fmt::format("{}, noticed after a kernel of {}", cuda::message_of(e), stream_->last_begun()),
                   "kernels that end"};
     }
   }
@@ -302,12 +304,12 @@ inline device_description cuda_backend::description() const {
   int driver = 0;
   cuda::check(cudaRuntimeGetVersion(&runtime), "asking for the runtime");
   cuda::check(cudaDriverGetVersion(&driver), "asking for the driver");
-  device_description d{"cuda",
-                       std::string{p.name} + ", " + std::to_string(p.multiProcessorCount) + " multiprocessors" +
-                           (options_.tf32 ? ", tf32" : ""),
-                       {{"CUDA", cuda::version_text(runtime)},
-                        {"driver", cuda::version_text(driver)},
-                        {"cuBLASLt", cuda::blas::version()}}};
+  device_description d{
+      "cuda",
+      fmt::format("{}, {} multiprocessors{}", p.name, p.multiProcessorCount, options_.tf32 ? ", tf32" : ""),
+      {{"CUDA", cuda::version_text(runtime)},
+       {"driver", cuda::version_text(driver)},
+       {"cuBLASLt", cuda::blas::version()}}};
 #if defined(UNITY_HAS_CUDNN)
   d.versions.emplace_back("cuDNN", cuda::dnn::version());
 #endif
@@ -340,7 +342,7 @@ cuda_backend::recording cuda_backend::record(const F& f) {
   const auto ended = cudaStreamEndCapture(stream_->get(), &owner.graph);
   if (const auto failure = stream_->take_failure()) {
     static_cast<void>(cudaGetLastError());
-    throw error{"cuda backend", "recording: " + *failure, "kernels that can be recorded"};
+    throw error{"cuda backend", fmt::format("recording: {}", *failure), "kernels that can be recorded"};
   }
   cuda::check(ended, "recording");
   cudaGraphExec_t made = nullptr;

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/backend/detail/aligned_size.hpp>
 #include <unity/backend/detail/memory_pool.hpp>
 #include <unity/backend/device_backend.hpp>
@@ -38,9 +40,9 @@ struct timing_options {
 
 // One line: "cpu: AMD EPYC, 2 threads; oneDNN 2.6.3".
 [[nodiscard]] inline std::string to_string(const device_description& d) {
-  auto text = d.backend + ": " + d.device;
+  auto text = fmt::format("{}: {}", d.backend, d.device);
   for (const auto& [library, version] : d.versions) {
-    text += "; " + library + " " + version;
+    text += fmt::format("; {} {}", library, version);
   }
   std::replace(text.begin(), text.end(), '\n', ' ');
   return text;
@@ -230,19 +232,16 @@ class device_timer {
   }
   // The device, library versions, and what the times depend on besides.
   [[nodiscard]] std::string description() const {
-    const auto mib = [](std::size_t n) { return std::to_string(n >> 20U) + " MiB"; };
-    std::string unity;
-    for (const auto part : {UNITY_VERSION_MAJOR, UNITY_VERSION_MINOR, UNITY_VERSION_PATCH}) {
-      unity += (unity.empty() ? "; unity " : ".") + std::to_string(part);
-    }
+    const auto mib = [](std::size_t n) { return fmt::format("{} MiB", n >> 20U); };
 #ifdef __OPTIMIZE__
     const char* build = ", optimized";
 #else
     const char* build = ", not optimized";
 #endif
-    return to_string(backend_->description()) + unity + " by " UNITY_COMPILER + build + "; constants from " +
-           mib(options_.constant_bytes) + ", activations from " + mib(options_.activation_bytes) + "; " +
-           std::to_string(options_.least) + " to " + std::to_string(options_.most) + " runs";
+    return fmt::format("{}; unity {}.{}.{} by {}{}; constants from {}, activations from {}; {} to {} runs",
+                       to_string(backend_->description()), UNITY_VERSION_MAJOR, UNITY_VERSION_MINOR,
+                       UNITY_VERSION_PATCH, UNITY_COMPILER, build, mib(options_.constant_bytes),
+                       mib(options_.activation_bytes), options_.least, options_.most);
   }
 
  private:

@@ -97,6 +97,8 @@ class chain_finder {
 #include <string>
 #include <variant>
 
+#include <fmt/core.h>
+
 #include <unity/tensor/space.hpp>
 
 namespace unity::backend::detail {
@@ -261,7 +263,8 @@ UNITY_INLINE elementwise_chain chain_finder::assemble(std::vector<node_id> nodes
 UNITY_INLINE value_id chain_finder::add_input(elementwise_chain& c, value_id v) const {
   const auto& t = graph_.type(v);
   auto op = algebra_.make_operation(
-      "input", {{"name", std::to_string(c.inputs.size())}, {"element", tensor::name_of(t.element)}, {"dims", t.dims}});
+      "input",
+      {{"name", fmt::format("{}", c.inputs.size())}, {"element", tensor::name_of(t.element)}, {"dims", t.dims}});
   c.inputs.push_back(v);
   return c.region.results(c.region.add_node(std::move(op), {}, {&t, 1}))[0];
 }

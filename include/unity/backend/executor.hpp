@@ -14,6 +14,8 @@
 #include <variant>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/backend/detail/constant_loader.hpp>
 #include <unity/backend/detail/kernel_store.hpp>
 #include <unity/backend/detail/memory_pool.hpp>
@@ -107,7 +109,7 @@ class executor {
     for (const auto* i : find_inputs(input)) {
       if (value.dims != i->type.dims ||
           value.data.size() != static_cast<std::size_t>(tensor::element_count(value.dims))) {
-        throw error{"input " + i->name, "a value of another size", tensor::to_string(i->type)};
+        throw error{fmt::format("input {}", i->name), "a value of another size", tensor::to_string(i->type)};
       }
       store(*i, encode(value, i->type));
     }
@@ -116,7 +118,8 @@ class executor {
   void set(std::string_view input, std::span<const std::byte> value) {
     for (const auto* i : find_inputs(input)) {
       if (value.size() != byte_count(i->type)) {
-        throw error{"input " + i->name, std::to_string(value.size()) + " bytes", tensor::to_string(i->type)};
+        throw error{fmt::format("input {}", i->name), fmt::format("{} bytes", value.size()),
+                    tensor::to_string(i->type)};
       }
       store(*i, value);
     }
@@ -300,13 +303,14 @@ class executor {
     std::vector<const input_end*> found;
     std::string names;
     for (const auto& i : inputs_) {
-      names += (names.empty() ? "" : ", ") + i.name;
+      names += fmt::format("{}{}", names.empty() ? "" : ", ", i.name);
       if (i.name == name) {
         found.push_back(&i);
       }
     }
     if (found.empty()) {
-      throw error{"input " + std::string{name}, "no such input", inputs_.empty() ? "none" : "one of " + names};
+      throw error{fmt::format("input {}", name), "no such input",
+                  inputs_.empty() ? "none" : fmt::format("one of {}", names)};
     }
     return found;
   }
@@ -380,13 +384,13 @@ namespace unity::backend {
 UNITY_INLINE void expect_same_outputs(std::span<const tensor::tensor_type> first,
                                       std::span<const tensor::tensor_type> second) {
   if (first.size() != second.size()) {
-    throw error{"second graph", std::to_string(second.size()) + " outputs",
-                std::to_string(first.size()) + " as in the first"};
+    throw error{"second graph", fmt::format("{} outputs", second.size()),
+                fmt::format("{} as in the first", first.size())};
   }
   for (std::size_t i = 0; i < first.size(); ++i) {
     if (first[i].dims != second[i].dims) {
-      throw error{"output " + std::to_string(i) + " of the second graph", tensor::to_string(second[i]),
-                  tensor::to_string(first[i]) + " as in the first"};
+      throw error{fmt::format("output {} of the second graph", i), tensor::to_string(second[i]),
+                  fmt::format("{} as in the first", tensor::to_string(first[i]))};
     }
   }
 }

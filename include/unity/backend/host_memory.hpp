@@ -7,6 +7,8 @@
 #include <new>
 #include <string>
 
+#include <fmt/core.h>
+
 #if defined(__linux__)
 #include <sys/mman.h>
 #undef MAP_TYPE  // a name that the headers of ONNX use
@@ -30,7 +32,7 @@ class host_memory {
     data_.reset(countable ? static_cast<std::byte*>(::operator new(whole, std::align_val_t{alignment}, std::nothrow))
                           : nullptr);
     if (data_ == nullptr) {
-      throw error{"memory of the host", "no " + std::to_string(bytes) + " bytes", "as much free memory"};
+      throw error{"memory of the host", fmt::format("no {} bytes", bytes), "as much free memory"};
     }
 #if defined(__linux__)
     if (alignment == large_page) {

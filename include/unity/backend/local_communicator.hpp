@@ -17,6 +17,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/backend/communication/local_operation.hpp>
 #include <unity/backend/communication/local_world.hpp>
 #include <unity/backend/communication/rank_failure.hpp>
@@ -150,7 +152,7 @@ void run_ranks(std::vector<local_communicator>& ranks, const F& f) {
       f(c);
     } catch (...) {
       const auto line = current_exception_line();
-      world->fail("rank " + std::to_string(rank) + ": stopped (" + line + "); expected it to go on");
+      world->fail(fmt::format("rank {}: stopped ({}); expected it to go on", rank, line));
       outcomes[rank] = {std::current_exception(), line.find(world->failure()) == std::string::npos};
     }
   };
@@ -160,8 +162,9 @@ void run_ranks(std::vector<local_communicator>& ranks, const F& f) {
       try {
         threads.emplace_back(run, rank);
       } catch (const std::exception& e) {
-        const error problem{"rank " + std::to_string(rank), "no thread can be started (" + one_line(e.what()) + ")",
-                            std::to_string(ranks.size()) + " of them"};
+        const error problem{fmt::format("rank {}", rank),
+                            fmt::format("no thread can be started ({})", one_line(e.what())),
+                            fmt::format("{} of them", ranks.size())};
         world->fail(problem.what());
         throw problem;
       }
@@ -236,8 +239,8 @@ UNITY_INLINE void local_request::start_clock() {
 UNITY_INLINE void local_request::end() noexcept {
   if (operation_) {
     const auto give_up = [this] {
-      world_->fail("rank " + std::to_string(group_->members[static_cast<std::size_t>(rank_)]) +
-                   ": stopped; expected it to end its " + to_string(operation_->call()));
+      world_->fail(fmt::format("rank {}: stopped; expected it to end its {}",
+                               group_->members[static_cast<std::size_t>(rank_)], to_string(operation_->call())));
     };
     detail::end_request(unwinding_, give_up, [this] { wait(); });
   }
@@ -270,7 +273,7 @@ UNITY_INLINE std::optional<local_communicator> local_communicator::split(int col
 
 UNITY_INLINE std::vector<local_communicator> make_local_communicators(int size, const local_options& options) {
   if (size < 1) {
-    throw error{"local communicators", std::to_string(size) + " ranks", "at least one"};
+    throw error{"local communicators", fmt::format("{} ranks", size), "at least one"};
   }
   std::vector<int> ranks(static_cast<std::size_t>(size));
   std::iota(ranks.begin(), ranks.end(), 0);

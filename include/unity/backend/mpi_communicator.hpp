@@ -24,6 +24,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/backend/agreement.hpp>
 #include <unity/backend/communication/mpi_session.hpp>
 #include <unity/backend/communication/mpi_types.hpp>
@@ -90,7 +92,7 @@ class mpi_request {
       int got = 0;
       MPI_Get_count(&status, MPI_BYTE, &got);
       if (got != expected_) {
-        throw error{what_, "a message of " + std::to_string(got) + " bytes", std::to_string(expected_)};
+        throw error{what_, fmt::format("a message of {} bytes", got), fmt::format("{}", expected_)};
       }
     }
   }
@@ -113,8 +115,7 @@ class mpi_request {
   void end() noexcept {
     if (under_way_) {
       const auto give_up = [this] {
-        session_->watch().fail("rank " + std::to_string(session_->rank()) + ": stopped; expected it to end its " +
-                               what_);
+        session_->watch().fail(fmt::format("rank {}: stopped; expected it to end its {}", session_->rank(), what_));
       };
       detail::end_request(unwinding_, give_up, [this] { wait(); });
     }
@@ -357,8 +358,8 @@ class mpi_environment {
   // Prints one line on standard error, why this rank stops; the other ranks stop with a line that names it.
   void stop(const std::string& why) {
     session_->watch().say(why);
-    session_->watch().fail("rank " + std::to_string(session_->rank()) + ": stopped (" + detail::one_line(why) +
-                           "); expected it to go on");
+    session_->watch().fail(
+        fmt::format("rank {}: stopped ({}); expected it to go on", session_->rank(), detail::one_line(why)));
     std::this_thread::sleep_for(detail::linger);
   }
 

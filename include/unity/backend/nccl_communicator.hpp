@@ -17,6 +17,8 @@
 #include <thread>
 #include <utility>
 
+#include <fmt/core.h>
+
 #include <unity/backend/communication/meeting.hpp>
 #include <unity/backend/communication/nccl_state.hpp>
 #include <unity/backend/communication/rank_failure.hpp>
@@ -30,7 +32,7 @@ namespace unity::backend {
   int count = 0;
   const auto code = cudaGetDeviceCount(&count);
   if (code != cudaSuccess) {
-    return std::string{"no GPU can be used here ("} + cudaGetErrorString(code) + ")";
+    return fmt::format("no GPU can be used here ({})", cudaGetErrorString(code));
   }
   return count == 0 ? "no GPU here" : "";
 }

@@ -49,6 +49,8 @@ template <device_backend Backend, class Timer>
 
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/cost/kernel_timer.hpp>
 
 namespace unity::backend {
@@ -61,13 +63,14 @@ UNITY_INLINE std::string chain_signature(const tensor::algebra& a, const tensor:
     std::string operands;
     for (const auto v : region.operands(n)) {
       inputs.push_back(region.type(v));
-      operands += " %" + std::to_string(v.index());
+      operands += fmt::format(" %{}", v.index());
     }
     const auto results = region.results(n);
     const std::vector<tensor::tensor_type> outputs{region.type(results[0])};
-    const auto signature = inputs.empty() ? tensor::detail::signature_types(outputs)
-                                          : tensor::signature_text(a, region.operation(n), inputs, outputs) + operands;
-    text += (i == 0 ? " %" : "; %") + std::to_string(results[0].index()) + " = " + signature;
+    const auto signature =
+        inputs.empty() ? tensor::detail::signature_types(outputs)
+                       : fmt::format("{}{}", tensor::signature_text(a, region.operation(n), inputs, outputs), operands);
+    text += fmt::format("{}{} = {}", i == 0 ? " %" : "; %", results[0].index(), signature);
   }
   return text;
 }

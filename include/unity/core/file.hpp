@@ -132,7 +132,7 @@ inline constexpr std::uint64_t to_end = ~std::uint64_t{0};
   if (own.size() + suffix.size() > 255) {
     own = fmt::format(".unity-{}", hash_bytes(own));
   }
-  return path.parent_path() / (own + std::string{suffix});
+  return path.parent_path() / (fmt::format("{}{}", own, suffix));
 }
 
 // A file under construction beside its final name. commit() gives it that name in one step; without commit()

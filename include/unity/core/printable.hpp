@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include <fmt/core.h>
+
 namespace unity {
 
 namespace detail {
@@ -46,7 +48,7 @@ namespace detail {
     const auto size = detail::visible_character(text.substr(at));
     const auto next = at + (size == 0 ? 1 : size);
     if (next > most) {
-      return line + "...";
+      return fmt::format("{}...", line);
     }
     if (space) {
       line += line.empty() || line.back() != ' ' ? " " : "";

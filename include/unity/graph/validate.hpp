@@ -46,7 +46,7 @@ class graph_checker {
     return v.valid() ? fmt::format("value {}", v.index()) : std::string{"the null value"};
   }
   [[nodiscard]] std::string place(const std::string& inside) const {
-    return where_.empty() ? inside : std::string{where_} + ": " + inside;
+    return where_.empty() ? inside : fmt::format("{}: {}", where_, inside);
   }
   [[nodiscard]] std::string known_values() const { return fmt::format("one of the {} values", values_); }
 
@@ -61,7 +61,8 @@ class graph_checker {
           return error{here(), value_name(v), known_values()};
         }
         if (definer_[v.index()].valid()) {
-          return error{here(), value_name(v) + ", which " + node_name(definer_[v.index()].index()) + " defines",
+          return error{here(),
+                       fmt::format("{}, which {} defines", value_name(v), node_name(definer_[v.index()].index())),
                        "a value that one node defines, once"};
         }
         definer_[v.index()] = node_id{n};
@@ -77,11 +78,12 @@ class graph_checker {
       const value_id v{i};
       const node_id p = graph_traits<G>::producer(graph_, v);
       if (p.index() >= nodes_) {
-        return error{place(value_name(v)), p.valid() ? "producer " + node_name(p.index()) : std::string{"no producer"},
+        return error{place(value_name(v)),
+                     p.valid() ? fmt::format("producer {}", node_name(p.index())) : std::string{"no producer"},
                      fmt::format("one of the {} nodes", nodes_)};
       }
       if (definer_[i] != p) {
-        return error{place(value_name(v)), "producer " + node_name(p.index()) + ", which does not list it",
+        return error{place(value_name(v)), fmt::format("producer {}, which does not list it", node_name(p.index())),
                      "a node among whose results it is"};
       }
     }

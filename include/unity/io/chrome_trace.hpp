@@ -58,6 +58,8 @@ inline void write_chrome_trace(const program::program& p, std::span<const simula
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_CHROME_TRACE)
 
+#include <fmt/core.h>
+
 namespace unity::io::detail {
 
 UNITY_INLINE std::string trace_writer::run() {
@@ -75,7 +77,7 @@ UNITY_INLINE std::string trace_writer::run() {
   const auto memory = simulate::summarize(program_, times_).memory;
   for (std::size_t d = 0; d < memory.size(); ++d) {
     for (const auto& level : memory[d].levels) {
-      events_.count(devices, "memory of device " + std::to_string(d), level.from.count(), "bytes", level.held.count());
+      events_.count(devices, fmt::format("memory of device {}", d), level.from.count(), "bytes", level.held.count());
     }
   }
   return events_.text();
@@ -87,12 +89,12 @@ UNITY_INLINE void trace_writer::add_task(program::fragment_id f, std::uint32_t i
   const auto& times = times_[program_.find(f, i).index()];
   const auto r = task.resource.index();
   const std::string kind{program::task_kind_names[static_cast<std::size_t>(task.kind)]};
-  auto about = R"("kind":")" + kind + R"(","shard":)" + std::to_string(task.shard) + R"(,"ready_us":)" +
-               detail::trace_time(times.ready);
+  auto about =
+      fmt::format(R"("kind":"{}","shard":{},"ready_us":{})", kind, task.shard, detail::trace_time(times.ready));
   if (task.volume.count() > 0) {
-    about += R"(,"bytes":)" + std::to_string(task.volume.count());
+    about += fmt::format(R"(,"bytes":{})", task.volume.count());
   }
-  events_.add({process(r), r, of.name.empty() ? "fragment " + std::to_string(f.index()) : of.name, kind, times.start,
+  events_.add({process(r), r, of.name.empty() ? fmt::format("fragment {}", f.index()) : of.name, kind, times.start,
                times.end - times.start, about});
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include <unity/core/error.hpp>
@@ -31,8 +32,7 @@ namespace unity::io {
 namespace detail {
 
 [[nodiscard]] inline std::string dimension_name(const parallel::parallel_dimension& p) {
-  return std::string{parallel::parallelism_names[static_cast<std::size_t>(p.kind)]} + " dimension " +
-         std::to_string(p.dimension);
+  return fmt::format("{} dimension {}", parallel::parallelism_names[static_cast<std::size_t>(p.kind)], p.dimension);
 }
 
 [[nodiscard]] inline nlohmann::json list_to_json(const parallel::degree_list& all) {
@@ -69,7 +69,8 @@ class configuration_reader {
       const auto item = in.items()[r];
       const std::string index = o.structure.indices[o.reductions[r].indices[0]].name;
       if (item.at("index").word() != index) {
-        throw error{item.where() + ".index", "is " + shown(item.at("index").word()), "the sum over " + index};
+        throw error{fmt::format("{}.index", item.where()), fmt::format("is {}", shown(item.at("index").word())),
+                    fmt::format("the sum over {}", index)};
       }
       all.push_back(positive(item.at("degree")));
       count(item, all.back());
@@ -86,7 +87,8 @@ class configuration_reader {
       // As numbers: what else is there may be of any depth, and writing it takes the stack.
       const auto operands = list_to_json(integers_from_json(item.at("operands")));
       if (const nlohmann::json expected = o.groups[g]; operands != expected) {
-        throw error{item.where() + ".operands", "are " + operands.dump().substr(0, 60), expected.dump()};
+        throw error{fmt::format("{}.operands", item.where()), fmt::format("are {}", operands.dump().substr(0, 60)),
+                    expected.dump()};
       }
       all.push_back(positive(item.at("degree")));
       count(item, all.back());
@@ -110,15 +112,15 @@ class configuration_reader {
                                                 const Name& name) {
     const auto list = in.items();
     if (list.size() != degrees.size()) {
-      throw error{in.where(), std::to_string(list.size()) + " numbers",
-                  "one for each of the " + std::to_string(degrees.size()) + " dimensions"};
+      throw error{in.where(), fmt::format("{} numbers", list.size()),
+                  fmt::format("one for each of the {} dimensions", degrees.size())};
     }
     std::int64_t number = 0;
     for (std::size_t k = 0; k < degrees.size(); ++k) {
       const auto at = list[k].integer();
       if (at < 0 || at >= degrees[k]) {
-        throw error{list[k].where(), "is " + std::to_string(at),
-                    "a part of " + name(k) + ", 0 to " + std::to_string(degrees[k] - 1)};
+        throw error{list[k].where(), fmt::format("is {}", at),
+                    fmt::format("a part of {}, 0 to {}", name(k), degrees[k] - 1)};
       }
       number = number * degrees[k] + at;
     }
@@ -208,15 +210,14 @@ UNITY_INLINE parallel::configuration configuration_reader::read(const json_place
   const auto dimensions = item.at("dimensions");
   const auto list = dimensions.items();
   if (list.size() != o.divisible.size()) {
-    throw error{dimensions.where(), std::to_string(list.size()) + " of them",
-                std::to_string(o.divisible.size()) + ": " + names_of(o)};
+    throw error{dimensions.where(), fmt::format("{} of them", list.size()),
+                fmt::format("{}: {}", o.divisible.size(), names_of(o))};
   }
   std::int64_t tasks = 1;
   const auto count = [&](const json_place& at, std::int64_t more) {
     const auto most = static_cast<std::int64_t>(topology_.device_count());
     if (more > most / tasks) {  // before anything is that large
-      throw error{at.where(), "more parts than the machine's " + std::to_string(most) + " devices",
-                  "one per device at most"};
+      throw error{at.where(), fmt::format("more parts than the machine's {} devices", most), "one per device at most"};
     }
     tasks *= more;
   };
@@ -247,22 +248,22 @@ UNITY_INLINE parallel::configuration configuration_reader::read(const json_place
 
 UNITY_INLINE std::int64_t configuration_reader::positive(const json_place& in) {
   if (in.integer() < 1) {
-    throw error{in.where(), "is " + std::to_string(in.integer()), "1 or more"};
+    throw error{in.where(), fmt::format("is {}", in.integer()), "1 or more"};
   }
   return in.integer();
 }
 
 UNITY_INLINE void configuration_reader::expect_count(const json_place& in, std::size_t count, const char* what) {
   if (in.items().size() != count) {
-    throw error{in.where(), std::to_string(in.items().size()) + " of them",
-                "one for each of the operator's " + std::to_string(count) + " " + what};
+    throw error{in.where(), fmt::format("{} of them", in.items().size()),
+                fmt::format("one for each of the operator's {} {}", count, what)};
   }
 }
 
 UNITY_INLINE std::string configuration_reader::names_of(const parallel::operator_dimensions& o) {
   std::string all;
   for (const auto& p : o.divisible) {
-    all += (all.empty() ? "" : ", ") + dimension_name(p);
+    all += fmt::format("{}{}", all.empty() ? "" : ", ", dimension_name(p));
   }
   return all.empty() ? "the operator cannot be divided" : all;
 }
@@ -271,16 +272,16 @@ UNITY_INLINE std::int64_t configuration_reader::degree(const json_place& in, con
   const auto kind = static_cast<parallel::parallelism>(name_from_json(in.at("kind"), parallel::parallelism_names));
   const auto number = in.at("dimension").integer();
   if (kind != p.kind || number < 0 || static_cast<std::size_t>(number) != p.dimension) {
-    throw error{in.where(), "is " + in.at("kind").word() + " dimension " + std::to_string(number), dimension_name(p)};
+    throw error{in.where(), fmt::format("is {} dimension {}", in.at("kind").word(), number), dimension_name(p)};
   }
   if (in.has("size") && in.at("size").integer() != p.size) {
-    throw error{in.where() + ".size", "is " + std::to_string(in.at("size").integer()),
-                std::to_string(p.size) + " as in the model, for " + dimension_name(p)};
+    throw error{fmt::format("{}.size", in.where()), fmt::format("is {}", in.at("size").integer()),
+                fmt::format("{} as in the model, for {}", p.size, dimension_name(p))};
   }
   const auto degree = in.at("degree").integer();
   if (degree < 1 || p.size % degree != 0) {
-    throw error{in.where() + ".degree", "is " + std::to_string(degree),
-                "a divisor of the size " + std::to_string(p.size) + " of " + dimension_name(p)};
+    throw error{fmt::format("{}.degree", in.where()), fmt::format("is {}", degree),
+                fmt::format("a divisor of the size {} of {}", p.size, dimension_name(p))};
   }
   return degree;
 }
@@ -294,7 +295,7 @@ UNITY_INLINE void configuration_reader::read_tasks(const json_place& in, const p
     const auto t = task_number(list[i], o, grid);
     if (task_of[t] != none) {
       throw error{list[i].at("part").where(),
-                  task_text(grid, t) + " is that of tasks[" + std::to_string(task_of[t]) + "] too",
+                  fmt::format("{} is that of tasks[{}] too", task_text(grid, t), task_of[t]),
                   "shards that do not overlap"};
     }
     task_of[t] = i;
@@ -309,17 +310,17 @@ UNITY_INLINE void configuration_reader::read_tasks(const json_place& in, const p
     }
   }
   if (missing > 0) {
-    const auto more = missing > 1 ? " and " + std::to_string(missing - 1) + " more" : "";
-    throw error{in.where(), "no task for " + task_text(grid, first) + more,
-                "a shard for each of the " + std::to_string(task_of.size()) + " parts"};
+    const auto more = missing > 1 ? fmt::format(" and {} more", missing - 1) : "";
+    throw error{in.where(), fmt::format("no task for {}{}", task_text(grid, first), more),
+                fmt::format("a shard for each of the {} parts", task_of.size())};
   }
 }
 
 UNITY_INLINE std::string configuration_reader::task_text(const parallel::task_grid& grid, std::size_t t) {
   const auto task = task_to_json(grid, t);
-  std::string text = "part " + task.at("part").dump();
+  std::string text = fmt::format("part {}", task.at("part").dump());
   for (const auto* more : {"reduction", "term", "copy"}) {
-    text += task.contains(more) ? std::string{" "} + more + " " + task.at(more).dump() : "";
+    text += task.contains(more) ? fmt::format(" {} {}", more, task.at(more).dump()) : "";
   }
   return text;
 }
@@ -327,18 +328,17 @@ UNITY_INLINE std::string configuration_reader::task_text(const parallel::task_gr
 UNITY_INLINE std::size_t configuration_reader::task_number(const json_place& in, const parallel::operator_dimensions& o,
                                                            const parallel::task_grid& grid) {
   const auto sum = [&](std::size_t r) {
-    return std::string{"the sum over "} + o.structure.indices[o.reductions[r].indices[0]].name;
+    return fmt::format("the sum over {}", o.structure.indices[o.reductions[r].indices[0]].name);
   };
   std::int64_t number = 0;
   if (!grid.terms.empty()) {
-    number = part_number(in.at("term"), grid.terms, [](std::size_t g) { return "linear group " + std::to_string(g); });
+    number = part_number(in.at("term"), grid.terms, [](std::size_t g) { return fmt::format("linear group {}", g); });
   }
   number *= grid.copies;
   if (grid.copies > 1) {
     const auto copy = in.at("copy").integer();
     if (copy < 0 || copy >= grid.copies) {
-      throw error{in.at("copy").where(), "is " + std::to_string(copy),
-                  "a copy, 0 to " + std::to_string(grid.copies - 1)};
+      throw error{in.at("copy").where(), fmt::format("is {}", copy), fmt::format("a copy, 0 to {}", grid.copies - 1)};
     }
     number += copy;
   }
@@ -351,9 +351,9 @@ UNITY_INLINE std::size_t configuration_reader::task_number(const json_place& in,
 UNITY_INLINE machine::device_id configuration_reader::device(const json_place& in) const {
   const auto found = devices_.find(in.word());
   if (found == devices_.end()) {
-    throw error{in.where(), "no device has the name " + shown(in.word()),
-                "one of the machine's " + std::to_string(devices_.size()) + ", such as " +
-                    shown(topology_.devices().front().name)};
+    throw error{
+        in.where(), fmt::format("no device has the name {}", shown(in.word())),
+        fmt::format("one of the machine's {}, such as {}", devices_.size(), shown(topology_.devices().front().name))};
   }
   return found->second;
 }

@@ -126,6 +126,8 @@ class dataset {
 #include <algorithm>
 #include <cstring>
 
+#include <fmt/core.h>
+
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/index_permutation.hpp>
@@ -141,7 +143,7 @@ UNITY_INLINE dataset::dataset(const std::filesystem::path& path) {
   name_ = file.name();
   sum_ = file.sum();
   const auto document = detail::parse_json(file.header(), name_);
-  const detail::json_place in{document, name_ + ": header"};
+  const detail::json_place in{document, fmt::format("{}: header", name_)};
   const auto word = in.at("content").word();
   const auto found = std::find(dataset_content_names.begin(), dataset_content_names.end(), word);
   if (found == dataset_content_names.end()) {
@@ -162,15 +164,15 @@ UNITY_INLINE void dataset::expect_fits(dataset_field field, const tensor::tensor
   const bool is_image = content_ == dataset_content::images && field == dataset_field::samples;
   std::string expected;
   if (is_image) {
-    expected = "floating-point numbers, " + std::to_string(row_length()) + " a row";
+    expected = fmt::format("floating-point numbers, {} a row", row_length());
   } else if (content_ == dataset_content::images) {
     expected = "integers, one a row";
   } else {
-    expected = "integers, rows of less than " + std::to_string(std::min(parts_[0].count, parts_[1].count));
+    expected = fmt::format("integers, rows of less than {}", std::min(parts_[0].count, parts_[1].count));
   }
   const bool has_type = is_image ? tensor::is_floating(type.element) : tensor::is_integral(type.element);
   if (!has_type || type.rank() == 0 || !fits_row(field, type.dims)) {
-    throw error{name_, "does not fill " + tensor::to_string(type), expected};
+    throw error{name_, fmt::format("does not fill {}", tensor::to_string(type)), expected};
   }
 }
 
@@ -251,8 +253,9 @@ UNITY_INLINE std::vector<std::uint8_t> dataset::read(const sealed_reader& file, 
                                                      tensor::shape& dims) const {
   const auto found = std::find_if(tensors.begin(), tensors.end(), [&](const auto& t) { return t.name == what; });
   if (found == tensors.end() || found->element != tensor::dtype::uint8 || found->dims.size() != rank) {
-    throw error{name_, found == tensors.end() ? "has no " + what : "has " + to_string(*found),
-                what + " of type uint8 and rank " + std::to_string(rank)};
+    throw error{name_,
+                found == tensors.end() ? fmt::format("has no {}", what) : fmt::format("has {}", to_string(*found)),
+                fmt::format("{} of type uint8 and rank {}", what, rank)};
   }
   dims = found->dims;
   std::vector<std::uint8_t> values(static_cast<std::size_t>(found->byte_count()));
@@ -267,19 +270,18 @@ UNITY_INLINE void dataset::read_part(const sealed_reader& file, std::span<const 
   const std::string word{dataset_part_names[static_cast<std::size_t>(part)]};
   const bool is_text = content_ == dataset_content::text;
   tensor::shape dims;
-  into.samples = read(file, tensors, word + " samples", is_text ? 1 : 3, dims);
+  into.samples = read(file, tensors, fmt::format("{} samples", word), is_text ? 1 : 3, dims);
   into.count = dims[0];
   if (!is_text) {
     into.sizes = {dims[1], dims[2]};
-    into.labels = read(file, tensors, word + " labels", 1, dims);
+    into.labels = read(file, tensors, fmt::format("{} labels", word), 1, dims);
   }
   if (dims[0] != into.count) {
-    throw error{name_, std::to_string(dims[0]) + " " + word + " labels", std::to_string(into.count) + ", one a sample"};
+    throw error{name_, fmt::format("{} {} labels", dims[0], word), fmt::format("{}, one a sample", into.count)};
   }
   const auto& classes = is_text ? into.samples : into.labels;
   if (const auto most = *std::max_element(classes.begin(), classes.end()); most >= classes_) {
-    throw error{name_, "class " + std::to_string(most) + " among " + word + " samples",
-                "less than " + std::to_string(classes_)};
+    throw error{name_, fmt::format("class {} among {} samples", most, word), fmt::format("less than {}", classes_)};
   }
 }
 

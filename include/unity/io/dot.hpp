@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
 #include <unity/rewrite/algebra.hpp>
@@ -47,7 +49,7 @@ class dot_writer {
   [[nodiscard]] bool shown(node_id n) const {
     return options_->show_sources || !graph_->operands(n).empty() || kind(n) == "input";
   }
-  [[nodiscard]] std::string name(node_id n) const { return prefix_ + "n" + std::to_string(n.index()); }
+  [[nodiscard]] std::string name(node_id n) const { return fmt::format("{}n{}", prefix_, n.index()); }
 
   [[nodiscard]] std::string statement(node_id n) const;
   // Those that differ from their defaults; at most a few, since a picture is no listing.
@@ -66,8 +68,8 @@ inline constexpr std::string_view dot_header =
     "  edge [fontname=\"Helvetica\", fontsize=8, color=\"#606060\"];\n";
 
 [[nodiscard]] inline std::string dot_cluster(const std::string& id, std::string_view label, const std::string& body) {
-  return "  subgraph cluster_" + id + " {\n  label=\"" + dot_text(label) + "\";\n  fontname=\"Helvetica\";\n" + body +
-         "  }\n";
+  return fmt::format("  subgraph cluster_{} {{\n  label=\"{}\";\n  fontname=\"Helvetica\";\n{}  }}\n", id,
+                     dot_text(label), body);
 }
 
 }  // namespace detail
@@ -75,8 +77,9 @@ inline constexpr std::string_view dot_header =
 // One graph. Complexity: linear in nodes and edges.
 [[nodiscard]] inline std::string to_dot(const tensor::algebra& algebra, const tensor::tensor_graph& graph,
                                         const dot_options& options = {}) {
-  return "digraph \"" + detail::dot_text(options.title) + "\" {\n  label=\"" + detail::dot_text(options.title) +
-         "\";\n" + std::string{detail::dot_header} + detail::dot_writer{algebra, graph, options, ""}.body() + "}\n";
+  return fmt::format("digraph \"{}\" {{\n  label=\"{}\";\n{}{}}}\n", detail::dot_text(options.title),
+                     detail::dot_text(options.title), detail::dot_header,
+                     detail::dot_writer{algebra, graph, options, ""}.body());
 }
 
 // Two graphs side by side, each in a frame of its own with its options' title.
@@ -103,7 +106,7 @@ UNITY_INLINE std::string dot_text(std::string_view text, std::size_t longest) {
     }
     out += byte < 0x20 || byte >= 0x7f ? '.' : c;
   }
-  return text.size() > longest ? out + "..." : out;
+  return text.size() > longest ? fmt::format("{}...", out) : out;
 }
 
 UNITY_INLINE std::string_view dot_colour(std::string_view kind) {
@@ -122,7 +125,7 @@ UNITY_INLINE std::string_view dot_colour(std::string_view kind) {
       {"#e0e0e0", " input weight constant fill pool_kernel identity_kernel identity_matrix "},
       {"#e9d5f5", " opaque "}};
   for (const auto& f : families) {
-    if (f.kinds.find(" " + std::string{kind} + " ") != std::string_view::npos) {
+    if (f.kinds.find(fmt::format(" {} ", kind)) != std::string_view::npos) {
       return f.colour;
     }
   }
@@ -141,8 +144,8 @@ UNITY_INLINE std::string dot_writer::body() const {
     }
   }
   for (std::size_t i = 0; i < graph_->outputs().size(); ++i) {
-    const auto id = prefix_ + "out" + std::to_string(i);
-    out += "  " + id + " [label=\"output " + std::to_string(i) + "\", shape=ellipse, fillcolor=\"#e0e0e0\"];\n";
+    const auto id = fmt::format("{}out{}", prefix_, i);
+    out += fmt::format("  {} [label=\"output {}\", shape=ellipse, fillcolor=\"#e0e0e0\"];\n", id, i);
     out += edge(graph_->outputs()[i], id);
   }
   return out;
@@ -151,17 +154,16 @@ UNITY_INLINE std::string dot_writer::body() const {
 UNITY_INLINE std::string dot_writer::statement(node_id n) const {
   auto label = dot_text(kind(n));
   for (const auto& a : attributes(n)) {
-    label += "\\n" + a;
+    label += fmt::format("\\n{}", a);
   }
-  std::string out =
-      "  " + name(n) + " [label=\"" + label + "\", fillcolor=\"" + std::string{dot_colour(kind(n))} + "\"";
+  std::string out = fmt::format("  {} [label=\"{}\", fillcolor=\"{}\"", name(n), label, dot_colour(kind(n)));
   if (graph_->operands(n).empty()) {
     out += ", shape=ellipse";
   }
   if (options_->highlighted.contains(n)) {
     out += ", color=\"#b2182b\", penwidth=3";
   }
-  return out + "];\n";
+  return fmt::format("{}];\n", out);
 }
 
 UNITY_INLINE std::vector<std::string> dot_writer::attributes(node_id n) const {
@@ -173,7 +175,7 @@ UNITY_INLINE std::vector<std::string> dot_writer::attributes(node_id n) const {
     const bool dull = op.attributes[i] == a.default_value || a.name == "signature" || a.name == "element" ||
                       a.name == "elements" || (a.name == "dims" && graph_->operands(n).empty());
     if (!dull && all.size() < 4) {
-      all.push_back(dot_text(a.name + "=" + value(a, op.attributes[i]), 40));
+      all.push_back(dot_text(fmt::format("{}={}", a.name, value(a, op.attributes[i])), 40));
     }
   }
   if (op.order == tensor::layout::column_major) {
@@ -186,19 +188,15 @@ UNITY_INLINE std::string dot_writer::value(const attribute_signature& a, const a
   switch (a.form) {
     case attribute_form::word: return tensor::to_word(v);
     case attribute_form::choice: return a.choices.at(static_cast<std::size_t>(v[0]));
-    case attribute_form::real: {
-      char text[32];
-      std::snprintf(text, sizeof text, "%g", tensor::to_real(v[0]));
-      return text;
-    }
-    case attribute_form::integer: return std::to_string(v[0]);
+    case attribute_form::real: return fmt::format("{:g}", tensor::to_real(v[0]));
+    case attribute_form::integer: return fmt::format("{}", v[0]);
     case attribute_form::integers: break;
   }
   std::string list;
   for (const auto x : v) {
-    list += (list.empty() ? "[" : ",") + std::to_string(x);
+    list += fmt::format("{}{}", list.empty() ? "[" : ",", x);
   }
-  return (list.empty() ? "[" : list) + "]";
+  return fmt::format("{}]", list.empty() ? "[" : list);
 }
 
 UNITY_INLINE std::string dot_writer::edge(value_id v, const std::string& to) const {
@@ -206,15 +204,15 @@ UNITY_INLINE std::string dot_writer::edge(value_id v, const std::string& to) con
   if (!shown(from)) {
     return {};
   }
-  std::string out = "  " + name(from) + " -> " + to;
+  std::string out = fmt::format("  {} -> {}", name(from), to);
   if (options_->show_types) {
     std::string sizes;
     for (const auto d : graph_->type(v).dims) {
-      sizes += (sizes.empty() ? "" : "x") + std::to_string(d);
+      sizes += fmt::format("{}{}", sizes.empty() ? "" : "x", d);
     }
-    out += " [label=\"" + sizes + "\"]";
+    out += fmt::format(" [label=\"{}\"]", sizes);
   }
-  return out + ";\n";
+  return fmt::format("{};\n", out);
 }
 
 }  // namespace unity::io::detail
@@ -224,12 +222,11 @@ namespace unity::io {
 UNITY_INLINE std::string to_dot(const tensor::algebra& algebra, const tensor::tensor_graph& before,
                                 const dot_options& before_options, const tensor::tensor_graph& after,
                                 const dot_options& after_options) {
-  return "digraph comparison {\n" + std::string{detail::dot_header} +
-         detail::dot_cluster("before", before_options.title,
-                             detail::dot_writer{algebra, before, before_options, "b_"}.body()) +
-         detail::dot_cluster("after", after_options.title,
-                             detail::dot_writer{algebra, after, after_options, "a_"}.body()) +
-         "}\n";
+  return fmt::format("digraph comparison {{\n{}{}{}}}\n", detail::dot_header,
+                     detail::dot_cluster("before", before_options.title,
+                                         detail::dot_writer{algebra, before, before_options, "b_"}.body()),
+                     detail::dot_cluster("after", after_options.title,
+                                         detail::dot_writer{algebra, after, after_options, "a_"}.body()));
 }
 
 }  // namespace unity::io

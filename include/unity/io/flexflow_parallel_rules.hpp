@@ -80,6 +80,8 @@ class flexflow_parallel_rule {
 #include <array>
 #include <string_view>
 
+#include <fmt/core.h>
+
 #include <unity/parallel/parallel_type.hpp>
 #include <unity/parallel/pcg/parallel_operators.hpp>
 
@@ -147,16 +149,16 @@ UNITY_INLINE std::string flexflow_parallel_rule::why_outside(const foreign_rule:
   constexpr std::array<std::string_view, 4> dividing{"partition", "combine", "replicate", "reduce"};
   const bool divides = std::ranges::find(dividing, op.type) != dividing.end();
   if (!divides && std::ranges::find(plain, op.type) == plain.end()) {
-    return op.type + " is none of the operators of these rules";
+    return fmt::format("{} is none of the operators of these rules", op.type);
   }
   const auto along = op.parameter(divides ? "parallel_dim" : "axis").value_or(0);
   if (op.inputs.empty() || along < 0 || (divides && op.parameter("parallel_degree").value_or(0) < 1)) {
-    return op.type + " without operands, dimension or degree";
+    return fmt::format("{} without operands, dimension or degree", op.type);
   }
   const bool along_replicas =
       op.parameter("parallel_dim") == std::int64_t{0} && (op.type == "partition" || op.type == "combine");
   if (along_replicas || (op.type == "split" && op.parameter("axis") == std::int64_t{0})) {
-    return op.type + " along the replica dimension";
+    return fmt::format("{} along the replica dimension", op.type);
   }
   return {};
 }

@@ -79,6 +79,8 @@ class flexflow_axes {
 
 #include <array>
 
+#include <fmt/core.h>
+
 #include <unity/core/config.hpp>
 
 namespace unity::io::detail {
@@ -105,7 +107,7 @@ UNITY_INLINE std::string flexflow_parameter(std::string name) {
 UNITY_INLINE std::int64_t small_integer(const json_place& in) {
   const auto number = in.integer();
   if (number < INT32_MIN || number > INT32_MAX) {
-    throw error{in.where(), "is " + std::to_string(number), "an integer of 32 bits"};
+    throw error{in.where(), fmt::format("is {}", number), "an integer of 32 bits"};
   }
   return number;
 }
@@ -128,7 +130,8 @@ UNITY_INLINE foreign_rule flexflow_rule(const json_place& in) {
   const auto read = [&](const char* member, std::vector<foreign_rule::operation>& side) {
     const auto items = in.at(member).items();
     if (items.size() > 1000) {
-      throw error{in.where() + "." + member, "has " + std::to_string(items.size()) + " operators", "at most 1000"};
+      throw error{fmt::format("{}.{}", in.where(), member), fmt::format("has {} operators", items.size()),
+                  "at most 1000"};
     }
     for (const auto& op : items) {
       side.push_back(flexflow_operation(op));
@@ -199,7 +202,7 @@ UNITY_INLINE void flexflow_axes::translate(foreign_rule::operation& op, const so
   const auto axis = required(op, "axis");
   const auto as = roles_[key(self, side)];
   if (axis < 1 || axis > 2) {
-    throw outside{op.type + " along the replica dimension"};
+    throw outside{fmt::format("{} along the replica dimension", op.type)};
   }
   if (as == (weight | activation)) {
     throw outside{"a tensor that is both a weight and an activation"};
@@ -215,7 +218,7 @@ namespace unity::io {
 UNITY_INLINE std::vector<foreign_rule> parse_flexflow_rules(std::string_view text, std::string_view file) {
   const auto document = detail::parse_json(text, file);
   std::vector<foreign_rule> rules;
-  for (const auto& item : detail::json_place{document, std::string{file} + ": top"}.at("rule").items()) {
+  for (const auto& item : detail::json_place{document, fmt::format("{}: top", file)}.at("rule").items()) {
     rules.push_back(detail::flexflow_rule(item));
     validate(rules.back(), file);
   }
@@ -228,7 +231,7 @@ UNITY_INLINE converted_rule flexflow_rule_text(foreign_rule rule) {
     for (const auto& op : *side) {
       for (const std::string_view name : parallel) {
         if (op.type == name) {
-          return {rule.name, {}, "parallelization operator " + op.type};
+          return {rule.name, {}, fmt::format("parallelization operator {}", op.type)};
         }
       }
     }

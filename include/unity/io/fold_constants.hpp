@@ -58,6 +58,8 @@ class constant_folder {
 #include <string_view>
 #include <variant>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/graph/copy_node.hpp>
 #include <unity/io/data_provider.hpp>
@@ -142,16 +144,15 @@ UNITY_INLINE value_id constant_folder::store(value_id v, tensor::tensor_graph& t
   const auto element = tensor::name_of(type.element);
   if (std::any_of(data.begin(), data.end(), [](double x) { return std::isnan(x); })) {
     const auto node = one.producer(v);
-    throw error{
-        "node " + std::to_string(node.index()) + " (" + algebra_->signature(one.operation(node).kind).name + ")",
-        "computes NaN from weights alone", "numbers"};
+    throw error{fmt::format("node {} ({})", node.index(), algebra_->signature(one.operation(node).kind).name),
+                "computes NaN from weights alone", "numbers"};
   }
   if (std::all_of(data.begin(), data.end(), [&](double x) { return x == data.front(); })) {
     return add("fill", {{"value", data.front()}, {"element", element}, {"dims", type.dims}});
   }
   std::string name;
   do {
-    name = "folded_" + std::to_string(next_++);
+    name = fmt::format("folded_{}", next_++);
   } while (model_.data.contains(name));
   model_.data.emplace(name, make_data(type.element, type.dims, data));
   return add(tensor::is_floating(type.element) ? "weight" : "constant",

@@ -49,6 +49,8 @@ class identity_writer {
 #include <algorithm>
 #include <numeric>
 
+#include <fmt/core.h>
+
 #include <unity/core/config.hpp>
 
 namespace unity::io::detail {
@@ -68,16 +70,16 @@ UNITY_INLINE std::string identity_writer::text(const std::vector<std::size_t>& o
 UNITY_INLINE void identity_writer::append(const source_of& t, int side, std::string& all) {
   if (t.node < 0) {
     const auto number = variables_.emplace(std::pair{t.node, t.result}, variables_.size()).first->second;
-    all += '?' + std::to_string(number);
+    all += fmt::format("?{}", number);
     return;
   }
   const auto [place, fresh] = written_.emplace(t.node, written_.size());
-  all += '%' + std::to_string(place->second);
+  all += fmt::format("%{}", place->second);
   if (fresh) {
     const auto& op = (side == 0 ? rule_.source : rule_.target)[static_cast<std::size_t>(t.node)];
-    all += '=' + op.type;
+    all += fmt::format("={}", op.type);
     for (const auto& [name, value] : op.parameters) {
-      all += ',' + name + '=' + std::to_string(value);
+      all += fmt::format(",{}={}", name, value);
     }
     all += '(';
     for (const auto& in : op.inputs) {
@@ -86,7 +88,7 @@ UNITY_INLINE void identity_writer::append(const source_of& t, int side, std::str
     }
     all += ')';
   }
-  all += '.' + std::to_string(t.result);
+  all += fmt::format(".{}", t.result);
 }
 
 }  // namespace unity::io::detail

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/io/foreign_rule.hpp>
 
 namespace unity::io::detail {
@@ -23,10 +25,10 @@ using operations = std::vector<foreign_rule::operation>;
 using source_of = foreign_rule::source_of;
 
 inline std::string variable_name(const source_of& v) {
-  return "?x" + std::to_string(-v.node) + (v.result == 0 ? "" : "_" + std::to_string(v.result));
+  return fmt::format("?x{}{}", -v.node, v.result == 0 ? "" : fmt::format("_{}", v.result));
 }
 inline std::string size_of(const std::string& variable, std::int64_t axis) {
-  return "size(" + variable + ", " + std::to_string(axis) + ")";
+  return fmt::format("size({}, {})", variable, axis);
 }
 std::int64_t required(const foreign_rule::operation& op, const std::string& key);
 void require_inputs(const foreign_rule::operation& op, std::size_t count);
@@ -79,20 +81,20 @@ namespace unity::io::detail {
 UNITY_INLINE std::int64_t required(const foreign_rule::operation& op, const std::string& key) {
   const auto value = op.parameter(key);
   if (!value) {
-    throw outside{op.type + " has no parameter " + key};
+    throw outside{fmt::format("{} has no parameter {}", op.type, key)};
   }
   return *value;
 }
 
 UNITY_INLINE void require_inputs(const foreign_rule::operation& op, std::size_t count) {
   if (op.inputs.size() != count) {
-    throw outside{op.type + " with " + std::to_string(op.inputs.size()) + " inputs"};
+    throw outside{fmt::format("{} with {} inputs", op.type, op.inputs.size())};
   }
 }
 
 UNITY_INLINE std::vector<std::int64_t> permutation_of(std::int64_t code, std::int64_t n) {
   if (n < 1 || n > 8) {
-    throw outside{"a transpose of " + std::to_string(n) + " dimensions"};
+    throw outside{fmt::format("a transpose of {} dimensions", n)};
   }
   const auto axes = position_of(code, std::vector<std::int64_t>(static_cast<std::size_t>(n), n));
   auto sorted = axes;
@@ -163,11 +165,11 @@ UNITY_INLINE void foreign_ranks::join(tensor_key a, tensor_key b) {
 
 UNITY_INLINE void foreign_ranks::set(tensor_key k, std::int64_t n) {
   if (n < 1 || n > 16) {
-    throw outside{"a tensor of " + std::to_string(n) + " dimensions"};
+    throw outside{fmt::format("a tensor of {} dimensions", n)};
   }
   const auto [place, fresh] = known_.try_emplace(find(k), n);
   if (!fresh && place->second != n) {
-    throw outside{"a tensor of both " + std::to_string(place->second) + " and " + std::to_string(n) + " dimensions"};
+    throw outside{fmt::format("a tensor of both {} and {} dimensions", place->second, n)};
   }
 }
 

@@ -75,6 +75,8 @@ void validate(const foreign_rule& rule, std::string_view file);
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_FOREIGN_RULE)
 
+#include <fmt/core.h>
+
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 
@@ -83,13 +85,13 @@ namespace unity::io::detail {
 UNITY_INLINE void check_operations(const std::vector<foreign_rule::operation>& all, const std::string& where) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     for (const auto& in : all[i].inputs) {
-      const auto at = where + ", operator " + std::to_string(i);
+      const auto at = fmt::format("{}, operator {}", where, i);
       if (in.node >= static_cast<std::int64_t>(i)) {
-        throw error{at, "reads operator " + std::to_string(in.node), "an operator before it or a variable"};
+        throw error{at, fmt::format("reads operator {}", in.node), "an operator before it or a variable"};
       }
       const auto results = in.node < 0 ? 1 : all[static_cast<std::size_t>(in.node)].result_count();
       if (in.result < 0 || in.result >= results) {
-        throw error{at, "reads result " + std::to_string(in.result) + " of an operator with " + std::to_string(results),
+        throw error{at, fmt::format("reads result {} of an operator with {}", in.result, results),
                     "a result that exists"};
       }
     }
@@ -101,8 +103,8 @@ UNITY_INLINE void check_mapped(const std::vector<foreign_rule::operation>& all, 
   const auto count = static_cast<std::int64_t>(all.size());
   if (mapped.node < 0 || mapped.node >= count || mapped.result < 0 ||
       mapped.result >= all[static_cast<std::size_t>(mapped.node)].result_count()) {
-    throw error{where, "maps result " + std::to_string(mapped.result) + " of operator " + std::to_string(mapped.node),
-                "a result of one of its " + std::to_string(count) + " operators"};
+    throw error{where, fmt::format("maps result {} of operator {}", mapped.result, mapped.node),
+                fmt::format("a result of one of its {} operators", count)};
   }
 }
 
@@ -111,15 +113,15 @@ UNITY_INLINE void check_mapped(const std::vector<foreign_rule::operation>& all, 
 namespace unity::io {
 
 UNITY_INLINE void validate(const foreign_rule& rule, std::string_view file) {
-  const auto where = std::string{file} + ": " + rule.name;
-  detail::check_operations(rule.source, where + ", source");
-  detail::check_operations(rule.target, where + ", target");
+  const auto where = fmt::format("{}: {}", file, rule.name);
+  detail::check_operations(rule.source, fmt::format("{}, source", where));
+  detail::check_operations(rule.target, fmt::format("{}, target", where));
   if (rule.outputs.empty()) {
     throw error{where, "maps no output", "at least one"};
   }
   for (const auto& m : rule.outputs) {
-    detail::check_mapped(rule.source, m.source, where + ", source output");
-    detail::check_mapped(rule.target, m.target, where + ", target output");
+    detail::check_mapped(rule.source, m.source, fmt::format("{}, source output", where));
+    detail::check_mapped(rule.target, m.target, fmt::format("{}, target output", where));
   }
 }
 

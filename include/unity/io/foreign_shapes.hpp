@@ -50,7 +50,7 @@ class foreign_shapes {
   void equal_shapes(const source_of& a, const source_of& b, int side, std::vector<std::string>& all) const;
   void conditions_of(const foreign_rule::operation& op, int side, std::vector<std::string>& all) const;
   static void add_number(const std::string& size, std::int64_t number, std::vector<std::string>& all) {
-    add_equality(size, std::to_string(number), all);
+    add_equality(size, fmt::format("{}", number), all);
   }
   // Foreign operators see tensors of one rank; broadcasting would let others in. Where all operators keep
   // shapes, equal shapes say enough.
@@ -67,6 +67,8 @@ class foreign_shapes {
 
 #include <algorithm>
 #include <cstdlib>
+
+#include <fmt/core.h>
 
 #include <unity/core/config.hpp>
 
@@ -86,7 +88,7 @@ UNITY_INLINE std::string foreign_shapes::size(const source_of& t, int side, std:
   }
   auto expression = size_of_result(at(t, side), t, side, axis);
   if (expression.size() > longest) {
-    throw outside{"a size that takes more than " + std::to_string(longest) + " characters"};
+    throw outside{fmt::format("a size that takes more than {} characters", longest)};
   }
   return sizes_.emplace(key, std::move(expression)).first->second;
 }
@@ -120,7 +122,7 @@ UNITY_INLINE std::vector<std::string> foreign_shapes::conditions() const {
     }
   }
   if (all.size() > most_conditions) {
-    throw outside{"more than " + std::to_string(most_conditions) + " conditions"};
+    throw outside{fmt::format("more than {} conditions", most_conditions)};
   }
   std::vector<std::string> distinct;
   for (auto& c : all) {
@@ -174,7 +176,7 @@ UNITY_INLINE std::string foreign_shapes::size_of_result(const foreign_rule::oper
   if (op.type == "concat") {
     std::string sum;
     for (const auto& in : op.inputs) {
-      sum += (sum.empty() ? "" : " + ") + size(in, side, axis);
+      sum += fmt::format("{}{}", sum.empty() ? "" : " + ", size(in, side, axis));
     }
     return sum;
   }
@@ -187,13 +189,13 @@ UNITY_INLINE std::string foreign_shapes::size_of_result(const foreign_rule::oper
   }
   const char* suffix = axis == 2 ? "_h" : "_w";
   if (op.type == "enlarge") {
-    return std::to_string(required(op, std::string{"kernel"} + suffix));
+    return fmt::format("{}", required(op, fmt::format("kernel{}", suffix)));
   }
   if (op.type == "conv2d" || is_pool(op.type)) {
-    return window(size(op.inputs.at(0), side, axis), required(op, std::string{"kernel"} + suffix),
-                  required(op, std::string{"stride"} + suffix), required(op, "pad") == 0);
+    return window(size(op.inputs.at(0), side, axis), required(op, fmt::format("kernel{}", suffix)),
+                  required(op, fmt::format("stride{}", suffix)), required(op, "pad") == 0);
   }
-  throw outside{"the size of " + op.type};
+  throw outside{fmt::format("the size of {}", op.type)};
 }
 
 UNITY_INLINE std::string foreign_shapes::window(const std::string& size, std::int64_t kernel, std::int64_t stride,
@@ -205,9 +207,8 @@ UNITY_INLINE std::string foreign_shapes::window(const std::string& size, std::in
   if (shrink == 0 && stride == 1) {
     return size;
   }
-  const auto sum =
-      shrink == 0 ? size : "(" + size + (shrink < 0 ? " - " : " + ") + std::to_string(std::abs(shrink)) + ")";
-  return stride == 1 ? sum : sum + " / " + std::to_string(stride);
+  const auto sum = shrink == 0 ? size : fmt::format("({}{}{})", size, shrink < 0 ? " - " : " + ", std::abs(shrink));
+  return stride == 1 ? sum : fmt::format("{} / {}", sum, stride);
 }
 
 UNITY_INLINE std::optional<source_of> foreign_shapes::same_shape(source_of t, int side) const {
@@ -225,7 +226,7 @@ UNITY_INLINE void foreign_shapes::add_equality(const std::string& a, const std::
                                                std::vector<std::string>& all) {
   if (a != b) {
     const bool ordered = a < b || b.front() < 'a';  // numbers stand on the right
-    all.push_back((ordered ? a : b) + " == " + (ordered ? b : a));
+    all.push_back(fmt::format("{} == {}", ordered ? a : b, ordered ? b : a));
   }
 }
 
@@ -234,7 +235,8 @@ UNITY_INLINE void foreign_shapes::equal_shapes(const source_of& a, const source_
   const auto variable_a = same_shape(a, side);
   const auto variable_b = same_shape(b, side);
   if (variable_a && variable_b) {
-    add_equality("shape(" + variable_name(*variable_a) + ")", "shape(" + variable_name(*variable_b) + ")", all);
+    add_equality(fmt::format("shape({})", variable_name(*variable_a)),
+                 fmt::format("shape({})", variable_name(*variable_b)), all);
     return;
   }
   const auto rank = ranks_.rank(a, side);
@@ -275,12 +277,12 @@ UNITY_INLINE void foreign_shapes::rank_conditions(std::vector<std::string>& all)
         if (in.node >= 0) {
           continue;
         }
-        const auto name = "rank(" + variable_name(in) + ")";
+        const auto name = fmt::format("rank({})", variable_name(in));
         if (const auto rank = ranks_.rank(in, side)) {
-          all.push_back(name + " == " + std::to_string(*rank));
+          all.push_back(fmt::format("{} == {}", name, *rank));
         } else if (mixes) {
           const auto& other = first.try_emplace(ranks_.group(in, side), in).first->second;
-          add_equality("rank(" + variable_name(other) + ")", name, all);
+          add_equality(fmt::format("rank({})", variable_name(other)), name, all);
         }
       }
     }

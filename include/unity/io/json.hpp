@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include <unity/core/file.hpp>
@@ -65,7 +66,7 @@ class graph_from_json {
 [[nodiscard]] inline tensor::tensor_graph parse_graph(const tensor::algebra& algebra, std::string_view text,
                                                       std::string_view file) {
   const auto document = detail::parse_json(text, file);
-  return detail::graph_from_json{algebra, detail::json_place{document, std::string{file} + ": graph"}}.take();
+  return detail::graph_from_json{algebra, detail::json_place{document, fmt::format("{}: graph", file)}}.take();
 }
 
 // Throws: unity::error.
@@ -75,7 +76,7 @@ class graph_from_json {
 }
 inline void write_graph(const tensor::algebra& algebra, const tensor::tensor_graph& graph,
                         const std::filesystem::path& path) {
-  atomic_write(path, to_json(algebra, graph).dump(1) + "\n");
+  atomic_write(path, fmt::format("{}\n", to_json(algebra, graph).dump(1)));
 }
 
 }  // namespace unity::io
@@ -139,7 +140,8 @@ UNITY_INLINE attribute attribute_from_json(const attribute_signature& a, const j
           return {static_cast<std::int64_t>(i)};
         }
       }
-      throw error{in.where(), "unknown choice " + shown(word), "one of the choices of " + a.name};
+      throw error{in.where(), fmt::format("unknown choice {}", shown(word)),
+                  fmt::format("one of the choices of {}", a.name)};
     }
     case attribute_form::real: {
       if (in.value().is_number()) {
@@ -189,8 +191,8 @@ UNITY_INLINE std::vector<value_id> graph_from_json::values(const json_place& in)
   for (const auto& item : in.items()) {
     const auto number = item.integer();
     if (number < 0 || static_cast<std::size_t>(number) >= graph_.value_count()) {
-      throw error{item.where(), "value " + std::to_string(number) + " is not defined before",
-                  "a value below " + std::to_string(graph_.value_count())};
+      throw error{item.where(), fmt::format("value {} is not defined before", number),
+                  fmt::format("a value below {}", graph_.value_count())};
     }
     all.emplace_back(static_cast<std::size_t>(number));
   }
@@ -200,12 +202,12 @@ UNITY_INLINE std::vector<value_id> graph_from_json::values(const json_place& in)
 UNITY_INLINE tensor::operation graph_from_json::operation(const json_place& node) const {
   const auto kind = algebra_->find_kind(node.at("op").word());
   if (!kind) {
-    throw error{node.where() + ".op", "unknown operator " + shown(node.at("op").word()),
+    throw error{fmt::format("{}.op", node.where()), fmt::format("unknown operator {}", shown(node.at("op").word())),
                 "an operator of the tensor algebra"};
   }
   const auto attributes = node.at("attributes");
   if (!attributes.value().is_object()) {
-    throw error{attributes.where(), std::string{"is "} + attributes.value().type_name(), "an object"};
+    throw error{attributes.where(), fmt::format("is {}", attributes.value().type_name()), "an object"};
   }
   attribute_list all;
   for (const auto& a : algebra_->signature(*kind).attributes) {
@@ -213,12 +215,13 @@ UNITY_INLINE tensor::operation graph_from_json::operation(const json_place& node
   }
   auto op = algebra_->make(*kind, all);
   if (!op) {
-    throw error{attributes.where(), "attributes of another length", "those of " + algebra_->signature(*kind).name};
+    throw error{attributes.where(), "attributes of another length",
+                fmt::format("those of {}", algebra_->signature(*kind).name)};
   }
   if (node.has("layout")) {
     const auto layout = node.at("layout").word();
     if (layout != "row_major" && layout != "column_major") {
-      throw error{node.where() + ".layout", "another layout", "row_major or column_major"};
+      throw error{fmt::format("{}.layout", node.where()), "another layout", "row_major or column_major"};
     }
     op->order = layout == "column_major" ? tensor::layout::column_major : tensor::layout::row_major;
   }
@@ -234,7 +237,7 @@ UNITY_INLINE void graph_from_json::add_node(const json_place& node) {
   }
   const auto results = algebra_->infer(op, types);
   if (!results) {
-    throw error{node.where(), "operands that " + algebra_->signature(op.kind).name + " does not take",
+    throw error{node.where(), fmt::format("operands that {} does not take", algebra_->signature(op.kind).name),
                 algebra_->why_not(op, types)};
   }
   if (node.has("results")) {
@@ -254,7 +257,7 @@ UNITY_INLINE void graph_from_json::check_results(const json_place& stated,
   if (!equal) {
     std::string expected;
     for (const auto& t : inferred) {
-      expected += (expected.empty() ? "" : ", ") + tensor::to_string(t);
+      expected += fmt::format("{}{}", expected.empty() ? "" : ", ", tensor::to_string(t));
     }
     throw error{stated.where(), "results of other types", expected};
   }

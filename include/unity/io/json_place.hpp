@@ -51,6 +51,8 @@ class json_place {
 
 #include <algorithm>
 
+#include <fmt/core.h>
+
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 
@@ -58,19 +60,19 @@ namespace unity::io::detail {
 
 UNITY_INLINE json_place json_place::at(const std::string& key) const {
   if (!value_.is_object() || !value_.contains(key)) {
-    throw error{where_, "has no \"" + key + "\"", "an object with that member"};
+    throw error{where_, fmt::format("has no \"{}\"", key), "an object with that member"};
   }
-  return {value_.at(key), where_ + "." + step(key)};
+  return {value_.at(key), fmt::format("{}.{}", where_, step(key))};
 }
 
 UNITY_INLINE std::vector<json_place> json_place::items() const {
   if (!value_.is_array()) {
-    throw error{where_, std::string{"is "} + value_.type_name(), "an array"};
+    throw error{where_, fmt::format("is {}", value_.type_name()), "an array"};
   }
   std::vector<json_place> all;
   all.reserve(value_.size());
   for (std::size_t i = 0; i < value_.size(); ++i) {
-    all.emplace_back(value_[i], where_ + "[" + std::to_string(i) + "]");
+    all.emplace_back(value_[i], fmt::format("{}[{}]", where_, i));
   }
   return all;
 }
@@ -78,21 +80,21 @@ UNITY_INLINE std::vector<json_place> json_place::items() const {
 UNITY_INLINE std::int64_t json_place::integer() const {
   if (!value_.is_number_integer() ||
       (value_.is_number_unsigned() && value_.get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX))) {
-    throw error{where_, std::string{"is "} + value_.type_name(), "an integer of 64 bits"};
+    throw error{where_, fmt::format("is {}", value_.type_name()), "an integer of 64 bits"};
   }
   return value_.get<std::int64_t>();
 }
 
 UNITY_INLINE bool json_place::boolean() const {
   if (!value_.is_boolean()) {
-    throw error{where_, std::string{"is "} + value_.type_name(), "true or false"};
+    throw error{where_, fmt::format("is {}", value_.type_name()), "true or false"};
   }
   return value_.get<bool>();
 }
 
 UNITY_INLINE std::string json_place::word() const {
   if (!value_.is_string()) {
-    throw error{where_, std::string{"is "} + value_.type_name(), "a string"};
+    throw error{where_, fmt::format("is {}", value_.type_name()), "a string"};
   }
   return value_.get<std::string>();
 }
@@ -100,7 +102,7 @@ UNITY_INLINE std::string json_place::word() const {
 UNITY_INLINE std::string json_place::line() const {
   auto text = word();
   if (std::any_of(text.begin(), text.end(), [](char c) { return (c >= 0 && c < ' ') || c == '\x7f'; })) {
-    throw error{where_, "is " + shown(text), "a name without control characters"};
+    throw error{where_, fmt::format("is {}", shown(text)), "a name without control characters"};
   }
   return text;
 }
@@ -117,8 +119,7 @@ UNITY_INLINE nlohmann::json parse_json(std::string_view text, std::string_view f
   try {
     return nlohmann::json::parse(text.begin(), text.end());
   } catch (const nlohmann::json::parse_error& e) {
-    throw error{std::string{file} + ", byte " + std::to_string(e.byte), "is not JSON",
-                "a value, ',' or a closing bracket"};
+    throw error{fmt::format("{}, byte {}", file, e.byte), "is not JSON", "a value, ',' or a closing bracket"};
   } catch (const nlohmann::json::exception&) {  // a number that no double holds
     throw error{std::string{file}, "holds a number that is too large", "numbers of 64 bits"};
   }

@@ -26,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include <unity/core/file.hpp>
@@ -97,7 +98,7 @@ class topology_reader {
 // `file`: for messages. Throws: unity::error naming the byte or the member that is wrong.
 [[nodiscard]] inline machine::machine parse_machine(std::string_view text, std::string_view file) {
   const auto document = detail::parse_json(text, file);
-  return detail::machine_from_json({document, std::string{file} + ": machine"});
+  return detail::machine_from_json({document, fmt::format("{}: machine", file)});
 }
 
 // Throws: unity::error.
@@ -122,11 +123,12 @@ namespace unity::io::detail {
 
 UNITY_INLINE double number_from_json(const json_place& in, bool may_be_zero) {
   if (!in.value().is_number()) {
-    throw error{in.where(), std::string{"is "} + in.value().type_name(), "a number"};
+    throw error{in.where(), fmt::format("is {}", in.value().type_name()), "a number"};
   }
   const auto number = in.value().get<double>();
   if (!std::isfinite(number) || number < 0 || (number == 0 && !may_be_zero)) {
-    throw error{in.where(), "is " + in.value().dump(), may_be_zero ? "a number of at least 0" : "a number above 0"};
+    throw error{in.where(), fmt::format("is {}", in.value().dump()),
+                may_be_zero ? "a number of at least 0" : "a number above 0"};
   }
   return number;
 }
@@ -134,8 +136,7 @@ UNITY_INLINE double number_from_json(const json_place& in, bool may_be_zero) {
 UNITY_INLINE std::int64_t count_from_json(const json_place& in, std::int64_t least, std::int64_t most) {
   const auto number = in.integer();
   if (number < least || number > most) {
-    throw error{in.where(), "is " + std::to_string(number),
-                "a number from " + std::to_string(least) + " to " + std::to_string(most)};
+    throw error{in.where(), fmt::format("is {}", number), fmt::format("a number from {} to {}", least, most)};
   }
   return number;
 }
@@ -147,14 +148,14 @@ UNITY_INLINE std::size_t name_from_json(const json_place& in, std::span<const st
     if (names[i] == word) {
       return i;
     }
-    all += (i == 0 ? "" : i + 1 == names.size() ? " or " : ", ") + std::string{names[i]};
+    all += fmt::format("{}{}", i == 0 ? "" : i + 1 == names.size() ? " or " : ", ", names[i]);
   }
-  throw error{in.where(), "is " + shown(word), all};
+  throw error{in.where(), fmt::format("is {}", shown(word)), all};
 }
 
 UNITY_INLINE std::vector<std::pair<std::string, json_place>> members_from_json(const json_place& in) {
   if (!in.value().is_object()) {
-    throw error{in.where(), std::string{"is "} + in.value().type_name(), "an object"};
+    throw error{in.where(), fmt::format("is {}", in.value().type_name()), "an object"};
   }
   std::vector<std::pair<std::string, json_place>> all;
   for (const auto& member : in.value().items()) {
@@ -166,8 +167,8 @@ UNITY_INLINE std::vector<std::pair<std::string, json_place>> members_from_json(c
 UNITY_INLINE double rate_from_json(const json_place& in, double least, std::string_view unit) {
   const auto rate = number_from_json(in, false);
   if (rate < least) {
-    throw error{in.where(), "is " + in.value().dump(),
-                std::string{unit} + ", " + nlohmann::json(least).dump() + " or more"};
+    throw error{in.where(), fmt::format("is {}", in.value().dump()),
+                fmt::format("{}, {} or more", unit, nlohmann::json(least).dump())};
   }
   return rate;
 }
@@ -205,7 +206,8 @@ UNITY_INLINE std::vector<machine::cost_range> ranges_from_json(const json_place&
       r.up_to = count_from_json(items[i].at("up_to"), begin + 1, machine::cost_range::no_end - 1);
       begin = r.up_to;
     } else if (items[i].has("up_to")) {
-      throw error{items[i].where() + ".up_to", "the last range has an end", "none, for all sizes that are larger"};
+      throw error{fmt::format("{}.up_to", items[i].where()), "the last range has an end",
+                  "none, for all sizes that are larger"};
     }
     r.alpha = number_from_json(items[i].at("alpha_s"), true);
     r.beta = number_from_json(items[i].at("beta_s_per_byte"), true);
@@ -221,7 +223,7 @@ UNITY_INLINE machine::link link_from_json(const json_place& in) {
   for (const auto& [name, ranges] : members_from_json(in.at("costs"))) {
     const nlohmann::json word = name;
     const auto kind = static_cast<machine::exchange>(
-        name_from_json({word, in.where() + ".costs, a member"}, machine::exchange_names));
+        name_from_json({word, fmt::format("{}.costs, a member", in.where())}, machine::exchange_names));
     l.costs.emplace(kind, ranges_from_json(ranges));
   }
   return l;
@@ -231,7 +233,7 @@ UNITY_INLINE std::string utf8_word(std::string_view what, const std::string& tex
   try {
     static_cast<void>(nlohmann::json(text).dump());
   } catch (const nlohmann::json::type_error&) {
-    throw error{what, shown(text) + " is not UTF-8", "text in UTF-8"};
+    throw error{what, fmt::format("{} is not UTF-8", shown(text)), "text in UTF-8"};
   }
   return text;
 }
@@ -298,7 +300,7 @@ UNITY_INLINE void check_memory(const json_place& devices) {
   constexpr auto least = machine::least_device_memory.count();
   for (const auto& d : devices.items()) {
     if (const auto memory = d.at("memory_bytes"); memory.integer() < least) {
-      throw error{memory.where(), "is " + memory.value().dump(), "bytes, " + std::to_string(least) + " or more"};
+      throw error{memory.where(), fmt::format("is {}", memory.value().dump()), fmt::format("bytes, {} or more", least)};
     }
   }
 }
@@ -306,7 +308,8 @@ UNITY_INLINE void check_memory(const json_place& devices) {
 UNITY_INLINE topology_reader::topology_reader(const json_place& in, const machine::machine& m) : in_{in} {
   for (std::size_t i = 0; i < m.devices.size(); ++i) {
     if (!models_.emplace(m.devices[i].name, static_cast<std::uint32_t>(i)).second) {
-      throw error{in.where(), "two kinds of device named " + shown(m.devices[i].name), "names of their own"};
+      throw error{in.where(), fmt::format("two kinds of device named {}", shown(m.devices[i].name)),
+                  "names of their own"};
     }
   }
 }
@@ -336,14 +339,15 @@ UNITY_INLINE machine::topology topology_reader::read() {
 
 UNITY_INLINE void topology_reader::add_vertex(const json_place& name) {
   if (!vertices_.emplace(name.word(), machine::vertex_id{vertices_.size()}).second) {
-    throw error{name.where(), "is " + shown(name.word()) + " as before", "a name of its own"};
+    throw error{name.where(), fmt::format("is {} as before", shown(name.word())), "a name of its own"};
   }
 }
 
 UNITY_INLINE machine::placed_device topology_reader::device(const json_place& in) const {
   const auto model = models_.find(in.at("model").word());
   if (model == models_.end()) {
-    throw error{in.where() + ".model", "no kind of device has the name " + shown(in.at("model").word()),
+    throw error{fmt::format("{}.model", in.where()),
+                fmt::format("no kind of device has the name {}", shown(in.at("model").word())),
                 "a name out of machine.devices"};
   }
   return {in.at("name").line(), model->second,
@@ -353,7 +357,8 @@ UNITY_INLINE machine::placed_device topology_reader::device(const json_place& in
 UNITY_INLINE machine::vertex_id topology_reader::vertex(const json_place& in) const {
   const auto found = vertices_.find(in.word());
   if (found == vertices_.end()) {
-    throw error{in.where(), "no device or switch has the name " + shown(in.word()), "a name out of topology"};
+    throw error{in.where(), fmt::format("no device or switch has the name {}", shown(in.word())),
+                "a name out of topology"};
   }
   return found->second;
 }
@@ -362,13 +367,14 @@ UNITY_INLINE machine::cable topology_reader::link(const json_place& in) const {
   machine::cable c{vertex(in.at("from")), vertex(in.at("to")), 0, {}, machine::duplex::full};
   const auto rate = rate_from_json(in.at("bytes_per_second"), machine::least_cable_rate, "bytes per second");
   if (rate > machine::most_cable_rate) {
-    throw error{in.at("bytes_per_second").where(), "is " + in.at("bytes_per_second").value().dump(),
+    throw error{in.at("bytes_per_second").where(), fmt::format("is {}", in.at("bytes_per_second").value().dump()),
                 "bytes per second, 1e15 at most"};
   }
   c.bytes_per_second = std::llround(rate);
   const auto latency = number_from_json(in.at("latency_s"), true);
   if (latency > machine::longest_cable_latency) {
-    throw error{in.at("latency_s").where(), "is " + in.at("latency_s").value().dump(), "seconds, 0.1 at most"};
+    throw error{in.at("latency_s").where(), fmt::format("is {}", in.at("latency_s").value().dump()),
+                "seconds, 0.1 at most"};
   }
   c.latency = from_seconds(latency);
   c.mode = static_cast<machine::duplex>(name_from_json(in.at("duplex"), machine::duplex_names));
@@ -420,7 +426,7 @@ UNITY_INLINE nlohmann::json to_json(const machine::machine& m) {
 }
 
 UNITY_INLINE void write_machine(const machine::machine& m, const std::filesystem::path& path) {
-  const auto text = to_json(m).dump(2) + "\n";
+  const auto text = fmt::format("{}\n", to_json(m).dump(2));
   static_cast<void>(parse_machine(text, path.string()));
   atomic_write(path, text);
 }

@@ -61,6 +61,8 @@ void export_onnx(const tensor::algebra& algebra, const onnx_model& model, const 
 #include <exception>
 #include <string_view>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/core/printable.hpp>
 #include <unity/io/fold_constants.hpp>
@@ -71,7 +73,7 @@ namespace unity::io::detail {
 
 UNITY_INLINE model_writer::model_writer(const tensor::algebra& algebra, const onnx_model& model) {
   if (!proto_.ParseFromString(model.envelope)) {
-    throw error{"model " + in_quotes(model.name), "a damaged envelope", "what importing left there"};
+    throw error{fmt::format("model {}", in_quotes(model.name)), "a damaged envelope", "what importing left there"};
   }
   graph_exporter exporter{algebra, model, proto_};
   *proto_.mutable_graph() = exporter.run();
@@ -104,8 +106,8 @@ UNITY_INLINE std::string model_writer::with_external_data(atomic_file& file, con
     t.clear_raw_data();
     t.set_data_location(onnx::TensorProto::EXTERNAL);
     const auto size = static_cast<std::int64_t>(data->bytes.size());
-    for (const auto& [key, value] : {std::pair{"location", location}, std::pair{"offset", std::to_string(offset)},
-                                     std::pair{"length", std::to_string(size)}}) {
+    for (const auto& [key, value] : {std::pair{"location", location}, std::pair{"offset", fmt::format("{}", offset)},
+                                     std::pair{"length", fmt::format("{}", size)}}) {
       auto& entry = *t.add_external_data();
       entry.set_key(key);
       entry.set_value(value);
@@ -142,7 +144,7 @@ UNITY_INLINE void model_writer::list_weights(const std::vector<std::string>& nam
   }
   std::string list;
   for (const auto& name : names) {
-    list += (list.empty() ? "" : "\n") + name;
+    list += fmt::format("{}{}", list.empty() ? "" : "\n", name);
   }
   auto& entry = *proto_.add_metadata_props();
   entry.set_key(std::string{weights_key});
@@ -158,7 +160,7 @@ UNITY_INLINE void model_writer::check(const std::string& name) {
   try {
     onnx::checker::check_model(proto_);
   } catch (const std::exception& e) {
-    throw error{"model " + in_quotes(name), printable(e.what(), 300), "a graph that ONNX can state"};
+    throw error{fmt::format("model {}", in_quotes(name)), printable(e.what(), 300), "a graph that ONNX can state"};
   }
   inputs.DeleteSubrange(own, inputs.size() - own);
 }
@@ -166,7 +168,7 @@ UNITY_INLINE void model_writer::check(const std::string& name) {
 UNITY_INLINE std::string model_writer::serialized() const {
   std::string bytes;
   if (!proto_.SerializeToString(&bytes)) {
-    throw error{"model " + in_quotes(proto_.graph().name()), "more than 2 GiB without its weights",
+    throw error{fmt::format("model {}", in_quotes(proto_.graph().name())), "more than 2 GiB without its weights",
                 "a graph that fits into one file"};
   }
   return bytes;

@@ -86,6 +86,8 @@ class model_reader {
 #include <limits>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/core/printable.hpp>
 #include <unity/io/onnx/proto.hpp>
@@ -123,7 +125,7 @@ UNITY_INLINE onnx_model model_reader::read(std::string bytes) {
 
 UNITY_INLINE void model_reader::parse(std::string_view bytes) {
   if (bytes.size() > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
-    throw error{file_, "has " + std::to_string(bytes.size()) + " bytes",
+    throw error{file_, fmt::format("has {} bytes", bytes.size()),
                 "at most 2 GiB; larger models keep their weights as external data"};
   }
   if (!proto_.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
@@ -136,8 +138,8 @@ UNITY_INLINE void model_reader::parse(std::string_view bytes) {
     throw error{file_, "computes nothing", "a graph with outputs"};
   }
   if (graph().sparse_initializer_size() > 0) {
-    throw error{file_ + ": tensor " + in_quotes(graph().sparse_initializer(0).values().name()), "is sparse",
-                "dense initializers"};
+    throw error{fmt::format("{}: tensor {}", file_, in_quotes(graph().sparse_initializer(0).values().name())),
+                "is sparse", "dense initializers"};
   }
 }
 
@@ -145,14 +147,14 @@ UNITY_INLINE std::int64_t model_reader::find_opset() const {
   for (const auto& import : proto_.opset_import()) {
     if (is_default_domain(import.domain())) {
       if (import.version() < oldest_opset || import.version() > newest_opset) {
-        throw error{file_, "uses opset " + std::to_string(import.version()),
-                    "opset " + std::to_string(oldest_opset) + " to " + std::to_string(newest_opset)};
+        throw error{file_, fmt::format("uses opset {}", import.version()),
+                    fmt::format("opset {} to {}", oldest_opset, newest_opset)};
       }
       return import.version();
     }
   }
   throw error{file_, "imports no opset of the default domain",
-              "opset " + std::to_string(oldest_opset) + " to " + std::to_string(newest_opset)};
+              fmt::format("opset {} to {}", oldest_opset, newest_opset)};
 }
 
 UNITY_INLINE void model_reader::bind_dimensions() {
@@ -170,42 +172,41 @@ UNITY_INLINE void model_reader::bind_dimensions() {
     if (!known.contains(name)) {
       std::string names;
       for (const auto& k : known) {
-        names += (names.empty() ? "" : ", ") + printable(k, 60);
+        names += fmt::format("{}{}", names.empty() ? "" : ", ", printable(k, 60));
       }
-      throw error{file_, "has no dimension named " + in_quotes(name),
-                  names.empty() ? "no --dim: every dimension has a size" : "one of: " + names};
+      throw error{file_, fmt::format("has no dimension named {}", in_quotes(name)),
+                  names.empty() ? "no --dim: every dimension has a size" : fmt::format("one of: {}", names)};
     }
   }
 }
 
 UNITY_INLINE void model_reader::bind_input(onnx::ValueInfoProto& in, std::set<std::string>& known) {
-  const auto where = file_ + ": input " + in_quotes(in.name());
+  const auto where = fmt::format("{}: input {}", file_, in_quotes(in.name()));
   if (!in.type().has_tensor_type() || !in.type().tensor_type().has_shape()) {
     throw error{where, "is not a tensor of known rank", "one"};
   }
   if (!from_onnx_type(in.type().tensor_type().elem_type())) {
-    throw error{where, "has element type " + onnx_type_name(in.type().tensor_type().elem_type()),
+    throw error{where, fmt::format("has element type {}", onnx_type_name(in.type().tensor_type().elem_type())),
                 "numbers of at most 64 bits or booleans"};
   }
   auto& shape = *in.mutable_type()->mutable_tensor_type()->mutable_shape();
   if (shape.dim_size() > static_cast<int>(tensor::max_rank)) {
-    throw error{where, "has " + std::to_string(shape.dim_size()) + " dimensions",
-                "at most " + std::to_string(tensor::max_rank)};
+    throw error{where, fmt::format("has {} dimensions", shape.dim_size()), fmt::format("at most {}", tensor::max_rank)};
   }
   for (int i = 0; i < shape.dim_size(); ++i) {
     auto& d = *shape.mutable_dim(i);
-    const auto name = d.has_dim_param() && !d.dim_param().empty() ? d.dim_param() : in.name() + "." + std::to_string(i);
+    const auto name = d.has_dim_param() && !d.dim_param().empty() ? d.dim_param() : fmt::format("{}.{}", in.name(), i);
     if (!d.has_dim_value() || d.dim_value() < 1) {  // older exporters write 0 or -1 for an open size
       known.insert(name);
       const auto bound = options_->dimensions.find(name);
       if (bound == options_->dimensions.end()) {
-        throw error{where, "dimension " + std::to_string(i) + " (" + printable(name, 60) + ") has no size",
-                    "--dim " + printable(name, 60) + "=SIZE"};
+        throw error{where, fmt::format("dimension {} ({}) has no size", i, printable(name, 60)),
+                    fmt::format("--dim {}=SIZE", printable(name, 60))};
       }
       d.set_dim_value(bound->second);
     }
     if (d.dim_value() < 1 || d.dim_value() > tensor::max_elements) {
-      throw error{where, "dimension " + std::to_string(i) + " is " + std::to_string(d.dim_value()), "a positive size"};
+      throw error{where, fmt::format("dimension {} is {}", i, d.dim_value()), "a positive size"};
     }
   }
 }
@@ -278,7 +279,8 @@ UNITY_INLINE void model_reader::add_inputs(graph_importer& importer, const onnx:
     if (!initializers.contains(in.name())) {
       const auto type = concrete_type(in.type(), {});
       if (!type) {
-        throw error{file_ + ": input " + in_quotes(in.name()), "has too many elements", "sizes that can be counted"};
+        throw error{fmt::format("{}: input {}", file_, in_quotes(in.name())), "has too many elements",
+                    "sizes that can be counted"};
       }
       importer.add_input(in.name(), *type, weights.contains(in.name()));
     }

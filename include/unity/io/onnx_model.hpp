@@ -56,6 +56,8 @@ struct export_options {
 
 #include <filesystem>
 
+#include <fmt/core.h>
+
 namespace unity::io {
 
 UNITY_INLINE onnx_model make_model(tensor::tensor_graph graph, std::string name, data_table data) {
@@ -64,7 +66,7 @@ UNITY_INLINE onnx_model make_model(tensor::tensor_graph graph, std::string name,
   model.name = std::move(name);
   model.data = std::move(data);
   for (std::size_t i = 0; i < model.graph.outputs().size(); ++i) {
-    model.outputs.push_back(i == 0 ? "output" : "output_" + std::to_string(i));
+    model.outputs.push_back(i == 0 ? "output" : fmt::format("output_{}", i));
   }
   return model;
 }

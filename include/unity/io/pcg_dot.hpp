@@ -32,6 +32,8 @@ namespace detail {
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_PCG_DOT)
 
+#include <fmt/core.h>
+
 #include <unity/io/dot.hpp>
 #include <unity/parallel/parallel_type.hpp>
 #include <unity/tensor/attributes.hpp>
@@ -41,10 +43,9 @@ namespace unity::io::detail {
 
 UNITY_INLINE std::string parallel_label(const parallel::parallel_operator& p) {
   std::string label{parallel::parallel_names[static_cast<std::size_t>(p.kind)]};
-  label += parallel::has_axis(p.kind) ? "\\nof " + std::to_string(p.axis) : "";
-  label += parallel::has_degree(p.kind)
-               ? std::string{parallel::has_axis(p.kind) ? " by " : "\\nby "} + std::to_string(p.degree)
-               : "";
+  label += parallel::has_axis(p.kind) ? fmt::format("\\nof {}", p.axis) : "";
+  label +=
+      parallel::has_degree(p.kind) ? fmt::format("{}{}", parallel::has_axis(p.kind) ? " by " : "\\nby ", p.degree) : "";
   return label;
 }
 
@@ -56,14 +57,14 @@ UNITY_INLINE std::string pcg_statement(const parallel::pcg_algebra& a, const par
   if (is_source && a.operators().signature(op.kind).attributes.size() == op.attributes.size()) {
     const auto& fields = a.operators().signature(op.kind).attributes;
     for (std::size_t i = 0; i < fields.size(); ++i) {
-      label += fields[i].name == "name" ? "\\n" + dot_text(tensor::to_word(op.attributes[i]), 40) : "";
+      label += fields[i].name == "name" ? fmt::format("\\n{}", dot_text(tensor::to_word(op.attributes[i]), 40)) : "";
     }
   }
-  return "  n" + std::to_string(n.index()) + " [label=\"" + label + "\", fillcolor=\"" +
-         std::string{p           ? parallel_operator_colour
+  return fmt::format("  n{} [label=\"{}\", fillcolor=\"{}\"{}];\n", n.index(), label,
+                     p           ? parallel_operator_colour
                      : is_source ? dot_colour("input")
-                                 : operator_colour} +
-         "\"" + (is_source ? ", shape=ellipse" : "") + "];\n";
+                                 : operator_colour,
+                     is_source ? ", shape=ellipse" : "");
 }
 
 }  // namespace unity::io::detail
@@ -72,24 +73,24 @@ namespace unity::io {
 
 UNITY_INLINE std::string to_dot(const parallel::pcg_algebra& a, const parallel::pcg& g, std::string_view title) {
   const auto name = detail::dot_text(title);
-  auto text = "digraph \"" + name + "\" {\n  label=\"" + name + "\";\n" + std::string{detail::dot_header};
+  auto text = fmt::format("digraph \"{}\" {{\n  label=\"{}\";\n{}", name, name, detail::dot_header);
   const auto edge = [&](value_id v, const std::string& to) {
-    text += "  n" + std::to_string(g.producer(v).index()) + " -> " + to + " [label=\"" +
-            detail::dot_text(to_string(g.type(v))) + "\"];\n";
+    text +=
+        fmt::format("  n{} -> {} [label=\"{}\"];\n", g.producer(v).index(), to, detail::dot_text(to_string(g.type(v))));
   };
   for (std::size_t i = 0; i < g.node_count(); ++i) {
     text += detail::pcg_statement(a, g, node_id{i});
     for (const auto v : g.operands(node_id{i})) {
-      edge(v, "n" + std::to_string(i));
+      edge(v, fmt::format("n{}", i));
     }
   }
   for (std::size_t i = 0; i < g.outputs().size(); ++i) {
-    const auto id = "out" + std::to_string(i);
-    text += "  " + id + " [label=\"output " + std::to_string(i) + "\", shape=ellipse, fillcolor=\"" +
-            std::string{detail::dot_colour("input")} + "\"];\n";
+    const auto id = fmt::format("out{}", i);
+    text += fmt::format("  {} [label=\"output {}\", shape=ellipse, fillcolor=\"{}\"];\n", id, i,
+                        detail::dot_colour("input"));
     edge(g.outputs()[i], id);
   }
-  return text + "}\n";
+  return fmt::format("{}}}\n", text);
 }
 
 }  // namespace unity::io

@@ -63,6 +63,8 @@ inline void write_plan(const tensor::algebra& a, const parallel::plan& p, const 
 
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/io/json.hpp>
 #include <unity/io/machine_json.hpp>
@@ -76,15 +78,14 @@ namespace unity::io::detail {
 UNITY_INLINE std::string schedule_text(const parallel::plan& p) {
   std::string text;
   if (p.updates != parallel::optimizer::sgd) {
-    text +=
-        ",\n \"optimizer\": \"" + std::string{parallel::optimizer_names[static_cast<std::size_t>(p.updates)]} + "\"";
+    text += fmt::format(",\n \"optimizer\": \"{}\"", parallel::optimizer_names[static_cast<std::size_t>(p.updates)]);
   }
   if (!p.pipeline.is_trivial()) {
     nlohmann::json how{{"microbatches", p.pipeline.microbatches}, {"stages", p.pipeline.stages}};
     if (p.pipeline.is_delayed) {
       how["delayed"] = true;
     }
-    text += ",\n \"pipeline\": " + how.dump();
+    text += fmt::format(",\n \"pipeline\": {}", how.dump());
   }
   return text;
 }
@@ -94,7 +95,7 @@ UNITY_INLINE void read_schedule(const json_place& in, parallel::plan& p) {
     const auto at = in.at("optimizer");
     const auto found = parallel::find_optimizer(at.word());
     if (!found) {
-      throw error{at.where(), "is " + shown(at.word()), "sgd, momentum or adam"};
+      throw error{at.where(), fmt::format("is {}", shown(at.word())), "sgd, momentum or adam"};
     }
     p.updates = *found;
   }
@@ -107,14 +108,14 @@ UNITY_INLINE void read_schedule(const json_place& in, parallel::plan& p) {
   for (const auto& item : at.at("stages").items()) {
     const auto stage = item.integer();
     if (stage < 0 || static_cast<std::size_t>(stage) >= p.machine.network.device_count()) {
-      throw error{item.where(), "is " + std::to_string(stage), "the number of a stage, less than that of devices"};
+      throw error{item.where(), fmt::format("is {}", stage), "the number of a stage, less than that of devices"};
     }
     p.pipeline.stages.push_back(static_cast<std::uint32_t>(stage));
   }
   try {
     parallel::check(p.graph, p.configurations, p.pipeline, p.machine.network.device_count());
   } catch (const error& e) {
-    throw error{at.where() + ": " + e.what()};
+    throw error{fmt::format("{}: {}", at.where(), e.what())};
   }
 }
 
@@ -123,8 +124,8 @@ UNITY_INLINE void read_schedule(const json_place& in, parallel::plan& p) {
 namespace unity::io {
 
 UNITY_INLINE std::string to_plan_text(const tensor::algebra& a, const parallel::plan& p, const plan_notes& notes) {
-  detail::expect_topology(p.machine, "machine " + p.machine.name);
-  machine::check(p.machine, "machine " + p.machine.name);
+  detail::expect_topology(p.machine, fmt::format("machine {}", p.machine.name));
+  machine::check(p.machine, fmt::format("machine {}", p.machine.name));
   const parallel::graph_dimensions all{a, p.graph};
   parallel::check(a, p.graph, all, p.configurations, p.machine.network.device_count());
   parallel::check(p.graph, p.configurations, p.pipeline, p.machine.network.device_count());
@@ -133,16 +134,17 @@ UNITY_INLINE std::string to_plan_text(const tensor::algebra& a, const parallel::
   for (const auto& n : graph.at("nodes")) {
     nodes.push_back(n.dump());
   }
-  return "{\"format\": \"unity plan\", \"version\": 1,\n \"graph\": {\"format\": " + graph.at("format").dump() +
-         ", \"version\": " + graph.at("version").dump() + ", \"nodes\": " + detail::item_lines(nodes) +
-         ",\n  \"outputs\": " + graph.at("outputs").dump() + "},\n \"machine\": " + to_json(p.machine).dump() +
-         ",\n \"strategy\": " + detail::strategy_text(a, all, p.configurations, p.machine.network) +
-         detail::schedule_text(p) + detail::notes_text(notes, p.machine.network) + "}\n";
+  return fmt::format(
+      "{{\"format\": \"unity plan\", \"version\": 1,\n \"graph\": {{\"format\": {}, \"version\": {}, \"nodes\": {},\n  "
+      "\"outputs\": {}}},\n \"machine\": {},\n \"strategy\": {}{}{}}}\n",
+      graph.at("format").dump(), graph.at("version").dump(), detail::item_lines(nodes), graph.at("outputs").dump(),
+      to_json(p.machine).dump(), detail::strategy_text(a, all, p.configurations, p.machine.network),
+      detail::schedule_text(p), detail::notes_text(notes, p.machine.network));
 }
 
 UNITY_INLINE parallel::plan parse_plan(const tensor::algebra& a, std::string_view text, std::string_view file) {
   const auto document = detail::parse_json(text, file);
-  const detail::json_place in{document, std::string{file} + ": plan"};
+  const detail::json_place in{document, fmt::format("{}: plan", file)};
   if (in.at("format").word() != "unity plan" || in.at("version").integer() != 1) {
     throw error{in.where(), "another format", "\"format\": \"unity plan\", \"version\": 1"};
   }
@@ -159,7 +161,7 @@ UNITY_INLINE parallel::plan parse_plan(const tensor::algebra& a, std::string_vie
 
 UNITY_INLINE plan_notes parse_plan_notes(std::string_view text, std::string_view file) {
   const auto document = detail::parse_json(text, file);
-  const detail::json_place in{document, std::string{file} + ": plan"};
+  const detail::json_place in{document, fmt::format("{}: plan", file)};
   return detail::notes_from_json(in, detail::machine_from_json(in.at("machine")).network);
 }
 

@@ -79,6 +79,8 @@ namespace detail {
 
 #include <algorithm>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/io/machine_json.hpp>
 #include <unity/io/strategy_json.hpp>
@@ -105,7 +107,7 @@ UNITY_INLINE noted_division division_from_json(const json_place& in) {
   s.is_rule = !in.has("is_rule") || in.at("is_rule").boolean();
   const auto values = in.at("values");
   if (!values.value().is_object()) {
-    throw error{values.where(), std::string{"is "} + values.value().type_name(), "an object of numbers"};
+    throw error{values.where(), fmt::format("is {}", values.value().type_name()), "an object of numbers"};
   }
   for (const auto& [name, value] : values.value().items()) {
     s.values[name] = values.at(name).integer();
@@ -119,7 +121,7 @@ UNITY_INLINE noted_division division_from_json(const json_place& in) {
 UNITY_INLINE std::string notes_text(const plan_notes& n, const machine::topology& t) {
   std::string text;
   const auto add = [&](const char* name, const nlohmann::json& value) {
-    text += ",\n \"" + std::string{name} + "\": " + value.dump();
+    text += fmt::format(",\n \"{}\": {}", name, value.dump());
   };
   if (!n.substitutions.empty()) {
     auto list = nlohmann::json::array();
@@ -133,7 +135,7 @@ UNITY_INLINE std::string notes_text(const plan_notes& n, const machine::topology
     for (const auto& s : n.parallel_substitutions) {
       lines.push_back(to_json(s).dump());
     }
-    text += ",\n \"parallel_substitutions\": " + item_lines(lines);
+    text += fmt::format(",\n \"parallel_substitutions\": {}", item_lines(lines));
   }
   if (n.predicted) {
     auto memory = nlohmann::json::array();
@@ -166,14 +168,14 @@ UNITY_INLINE machine::device_mesh mesh_from_json(const json_place& in, const mac
     const auto at =
         std::find_if(all.begin(), all.end(), [name = item.word()](const auto& d) { return d.name == name; });
     if (at == all.end()) {
-      throw error{item.where(), "no device has the name " + shown(item.word()), "one of the machine's"};
+      throw error{item.where(), fmt::format("no device has the name {}", shown(item.word())), "one of the machine's"};
     }
     m.devices.emplace_back(static_cast<std::size_t>(at - all.begin()));
   }
   try {
     machine::check(t, m);
   } catch (const error& e) {
-    throw error{in.where() + ": " + e.what()};
+    throw error{fmt::format("{}: {}", in.where(), e.what())};
   }
   return m;
 }
@@ -197,8 +199,9 @@ UNITY_INLINE plan_notes notes_from_json(const json_place& in, const machine::top
       n.predicted->memory.emplace_back(item.integer());
     }
     if (n.predicted->memory.size() != t.device_count()) {
-      throw error{predicted.where() + ".memory_bytes", std::to_string(n.predicted->memory.size()) + " numbers",
-                  "one for each of the " + std::to_string(t.device_count()) + " devices"};
+      throw error{fmt::format("{}.memory_bytes", predicted.where()),
+                  fmt::format("{} numbers", n.predicted->memory.size()),
+                  fmt::format("one for each of the {} devices", t.device_count())};
     }
   }
   if (in.has("mesh")) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include <fmt/core.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -60,7 +61,7 @@ class replaced_file {
   void discard() noexcept;
   [[noreturn]] void fail(std::string_view what, int problem) {
     discard();
-    throw error{name_, std::string{what} + " (" + std::strerror(problem) + ")", "a writable place with enough room"};
+    throw error{name_, fmt::format("{} ({})", what, std::strerror(problem)), "a writable place with enough room"};
   }
 
   std::filesystem::path target_;
@@ -134,7 +135,7 @@ UNITY_INLINE bool replaced_file::lock() {
   file_ = unity::detail::descriptor{::open(partial_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666)};
   struct stat own {};
   if (file_.get() < 0 || ::fstat(file_.get(), &own) != 0) {
-    throw error{name_, std::string{"cannot be created ("} + std::strerror(errno) + ")", "a writable place"};
+    throw error{name_, fmt::format("cannot be created ({})", std::strerror(errno)), "a writable place"};
   }
   if (::flock(file_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     throw error{name_, "is being written by another process", "one that writes it at a time"};
@@ -152,7 +153,7 @@ UNITY_INLINE void replaced_file::keep() {
     fail("the one before cannot be replaced", errno);
   }
   if (::link(target_.c_str(), previous.c_str()) != 0 && ::rename(target_.c_str(), previous.c_str()) != 0) {
-    fail("cannot be kept as " + previous.string(), errno);
+    fail(fmt::format("cannot be kept as {}", previous.string()), errno);
   }
 }
 

@@ -25,6 +25,7 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
 #include <yaml-cpp/yaml.h>
 
 #include <unity/core/error.hpp>
@@ -46,7 +47,7 @@ class yaml_place {
 
   [[nodiscard]] std::string where() const {
     const auto mark = node_.Mark();
-    return file_ + (mark.is_null() ? "" : ", line " + std::to_string(mark.line + 1)) + ": " + name_;
+    return fmt::format("{}{}: {}", file_, mark.is_null() ? "" : fmt::format(", line {}", mark.line + 1), name_);
   }
   [[nodiscard]] std::optional<yaml_place> find(const std::string& key) const;
   [[nodiscard]] yaml_place at(const std::string& key) const;
@@ -56,7 +57,8 @@ class yaml_place {
     try {
       return node_.as<T>();
     } catch (const YAML::Exception&) {
-      throw error{where(), node_.IsScalar() ? "is '" + printable(node_.Scalar()) + "'" : "is no scalar", expected};
+      throw error{where(), node_.IsScalar() ? fmt::format("is '{}'", printable(node_.Scalar())) : "is no scalar",
+                  expected};
     }
   }
 
@@ -119,15 +121,16 @@ UNITY_INLINE std::optional<yaml_place> yaml_place::find(const std::string& key) 
     throw error{where(), "is no mapping", "keys and values"};
   }
   const auto value = node_[key];
-  return value.IsDefined() && !value.IsNull() ? std::optional{yaml_place{value, file_, name_ + "." + key}}
-                                              : std::nullopt;
+  return value.IsDefined() && !value.IsNull()
+             ? std::optional{yaml_place{value, file_, fmt::format("{}.{}", name_, key)}}
+             : std::nullopt;
 }
 
 UNITY_INLINE yaml_place yaml_place::at(const std::string& key) const {
   if (auto found = find(key)) {
     return *std::move(found);
   }
-  throw error{where(), "has no '" + key + "'", "one"};
+  throw error{where(), fmt::format("has no '{}'", key), "one"};
 }
 
 UNITY_INLINE std::vector<yaml_place> yaml_place::items() const {
@@ -136,7 +139,7 @@ UNITY_INLINE std::vector<yaml_place> yaml_place::items() const {
   }
   std::vector<yaml_place> all;
   for (std::size_t i = 0; i < node_.size(); ++i) {
-    all.emplace_back(node_[i], file_, name_ + "[" + std::to_string(i) + "]");
+    all.emplace_back(node_[i], file_, fmt::format("{}[{}]", name_, i));
   }
   return all;
 }
@@ -145,7 +148,7 @@ UNITY_INLINE YAML::Node parse_yaml(std::string_view text, std::string_view file)
   try {
     return YAML::Load(std::string{text});
   } catch (const YAML::ParserException& e) {
-    throw error{std::string{file} + ", line " + std::to_string(e.mark.line + 1), "is not YAML: " + printable(e.msg),
+    throw error{fmt::format("{}, line {}", file, e.mark.line + 1), fmt::format("is not YAML: {}", printable(e.msg)),
                 "a resource specification"};
   }
 }
@@ -156,7 +159,7 @@ UNITY_INLINE std::set<int> numbers_from_yaml(const std::optional<yaml_place>& in
     for (const auto& i : in->items()) {
       const auto number = i.as<int>("a number");
       if (number < 0 || !numbers.insert(number).second) {
-        throw error{i.where(), "is " + std::to_string(number), "numbers of at least 0, each once"};
+        throw error{i.where(), fmt::format("is {}", number), "numbers of at least 0, each once"};
       }
     }
   }
@@ -166,7 +169,7 @@ UNITY_INLINE std::set<int> numbers_from_yaml(const std::optional<yaml_place>& in
 UNITY_INLINE std::string address_from_yaml(const yaml_place& in) {
   auto address = in.as<std::string>("an address");
   if (address.empty() || std::any_of(address.begin(), address.end(), [](char c) { return c <= ' ' || c > '~'; })) {
-    throw error{in.where(), "is '" + printable(address) + "'", "an address of visible ASCII characters"};
+    throw error{in.where(), fmt::format("is '{}'", printable(address)), "an address of visible ASCII characters"};
   }
   return address;
 }
@@ -184,7 +187,7 @@ UNITY_INLINE resource_node resource_node_from_yaml(const yaml_place& in) {
   const auto place = in.find("network_bandwidth");
   const auto bandwidth = place ? place->as<double>("a number of gigabits per second") : 1.0;
   if (!(bandwidth > 0 && bandwidth <= most)) {
-    throw error{place->where(), "is '" + printable(place->as<std::string>("a number")) + "'",
+    throw error{place->where(), fmt::format("is '{}'", printable(place->as<std::string>("a number"))),
                 "gigabits per second above 0, 1e6 at most"};
   }
   n.bytes_per_second = std::llround(bandwidth * bytes_per_gigabit);
@@ -205,10 +208,10 @@ UNITY_INLINE machine::machine machine_from_nodes(const std::vector<resource_node
   };
   for (std::size_t n = 0; n < nodes.size(); ++n) {
     for (const auto i : nodes[n].gpus) {
-      place(gpu, nodes[n].address + ":GPU:" + std::to_string(i), n);
+      place(gpu, fmt::format("{}:GPU:{}", nodes[n].address, i), n);
     }
     for (const auto i : nodes[n].gpus.empty() ? nodes[n].cpus : std::set<int>{}) {
-      place(cpu, nodes[n].address + ":CPU:" + std::to_string(i), n);
+      place(cpu, fmt::format("{}:CPU:{}", nodes[n].address, i), n);
     }
   }
   std::vector<std::string> switches;
@@ -237,9 +240,9 @@ UNITY_INLINE machine::machine parse_resource_spec(std::string_view text, std::st
   if (!model) {
     std::string all;
     for (const auto& g : machine::gpu_models) {
-      all += (all.empty() ? "" : ", ") + std::string{g.name};
+      all += fmt::format("{}{}", all.empty() ? "" : ", ", g.name);
     }
-    throw error{file, "no GPU '" + printable(gpu) + "'", all};
+    throw error{file, fmt::format("no GPU '{}'", printable(gpu)), all};
   }
   const detail::yaml_place in{detail::parse_yaml(text, file), std::string{file}, "resources"};
   std::vector<detail::resource_node> nodes;
@@ -247,7 +250,7 @@ UNITY_INLINE machine::machine parse_resource_spec(std::string_view text, std::st
   for (const auto& n : in.at("nodes").items()) {
     nodes.push_back(detail::resource_node_from_yaml(n));
     if (!addresses.insert(nodes.back().address).second) {
-      throw error{n.where(), "the address " + printable(nodes.back().address) + " a second time",
+      throw error{n.where(), fmt::format("the address {} a second time", printable(nodes.back().address)),
                   "one node per address"};
     }
   }

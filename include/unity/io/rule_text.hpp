@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/io/foreign_ranks.hpp>
 #include <unity/io/foreign_rule.hpp>
 #include <unity/io/foreign_shapes.hpp>
@@ -52,12 +54,12 @@ class term_writer {
   // Constant tensors have no size of their own: the operator that reads them says it.
   std::string operand(const foreign_rule::operation& op, std::size_t i, int s);
   std::string expression(const source_of& t, int s, std::int64_t axis, const std::string& variable) {
-    return s == 0 ? "?" + variable : shapes_.size(t, s, axis);
+    return s == 0 ? fmt::format("?{}", variable) : shapes_.size(t, s, axis);
   }
   std::string shape(const source_of& t, int s);
 
   static std::string pair(const foreign_rule::operation& op, const std::string& what) {
-    return "[" + std::to_string(required(op, what + "_h")) + ", " + std::to_string(required(op, what + "_w")) + "]";
+    return fmt::format("[{}, {}]", required(op, fmt::format("{}_h", what)), required(op, fmt::format("{}_w", what)));
   }
   static void add_activation(const foreign_rule::operation& op, std::vector<std::string>& attributes);
   static void add_window(const foreign_rule::operation& op, std::vector<std::string>& attributes);
@@ -108,7 +110,7 @@ namespace unity::io::detail {
 
 UNITY_INLINE std::string term_writer::text() {
   if (std::max(rule_.source.size(), rule_.target.size()) > most_operators) {
-    throw outside{"more than " + std::to_string(most_operators) + " operators"};
+    throw outside{fmt::format("more than {} operators", most_operators)};
   }
   std::vector<source_of> from;
   std::vector<source_of> to;
@@ -120,16 +122,16 @@ UNITY_INLINE std::string term_writer::text() {
   const auto target = side(to, 1);
   for (const auto& v : used_[1]) {
     if (!used_[0].contains(v)) {
-      throw outside{"the target reads " + v + ", which the source does not bind"};
+      throw outside{fmt::format("the target reads {}, which the source does not bind", v)};
     }
   }
-  auto text = "rule " + identifier(rule_.name) + "\n  " + source + " => " + target + "\n";
+  auto text = fmt::format("rule {}\n  {} => {}\n", identifier(rule_.name), source, target);
   auto conditions = shapes_.conditions();
   std::erase_if(conditions, [&](const std::string& c) { return !bound(c); });
   for (std::size_t i = 0; i < conditions.size(); ++i) {
-    text += (i == 0 ? "  if " : ", ") + conditions[i];
+    text += fmt::format("{}{}", i == 0 ? "  if " : ", ", conditions[i]);
   }
-  return text + (conditions.empty() ? "" : "\n") + "  safe training\n  assumed\n";
+  return fmt::format("{}{}  safe training\n  assumed\n", text, conditions.empty() ? "" : "\n");
 }
 
 UNITY_INLINE bool term_writer::bound(const std::string& condition) const {
@@ -155,9 +157,9 @@ UNITY_INLINE std::string term_writer::side(const std::vector<source_of>& outputs
   }
   std::string all;
   for (const auto& t : terms) {
-    all += (all.empty() ? "" : ", ") + t;
+    all += fmt::format("{}{}", all.empty() ? "" : ", ", t);
   }
-  return terms.size() == 1 ? all : "(" + all + ")";
+  return terms.size() == 1 ? all : fmt::format("({})", all);
 }
 
 UNITY_INLINE std::string term_writer::term(const source_of& t, int s) {
@@ -166,7 +168,7 @@ UNITY_INLINE std::string term_writer::term(const source_of& t, int s) {
     return variable_name(t);
   }
   const auto text = application(t.node, s);
-  return operation(t.node, s).type == "split" ? text + "." + std::to_string(t.result) : text;
+  return operation(t.node, s).type == "split" ? fmt::format("{}.{}", text, t.result) : text;
 }
 
 UNITY_INLINE std::string term_writer::application(std::int64_t node, int s) {
@@ -179,7 +181,7 @@ UNITY_INLINE std::string term_writer::application(std::int64_t node, int s) {
 
 UNITY_INLINE void term_writer::check_length(const std::string& text) {
   if (text.size() > longest) {
-    throw outside{"a term of more than " + std::to_string(longest) + " characters"};
+    throw outside{fmt::format("a term of more than {} characters", longest)};
   }
 }
 
@@ -189,7 +191,7 @@ UNITY_INLINE std::string term_writer::identifier(std::string_view name) {
     const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
     text += letter || (c >= '0' && c <= '9') ? c : '_';
   }
-  return text.empty() || (text.front() >= '0' && text.front() <= '9') ? "rule_" + text : text;
+  return text.empty() || (text.front() >= '0' && text.front() <= '9') ? fmt::format("rule_{}", text) : text;
 }
 
 UNITY_INLINE std::string term_writer::write(const foreign_rule::operation& op, int s) {
@@ -205,7 +207,7 @@ UNITY_INLINE std::string term_writer::write(const foreign_rule::operation& op, i
       {"enlarge", &term_writer::enlarge}};
   const auto found = writers.find(op.type);
   if (found == writers.end()) {
-    throw outside{"operator " + op.type + " is not one of tensor algebra's"};
+    throw outside{fmt::format("operator {} is not one of tensor algebra's", op.type)};
   }
   return (this->*found->second)(op, s);
 }
@@ -214,14 +216,14 @@ UNITY_INLINE std::string term_writer::apply(const std::string& name, const std::
                                             const foreign_rule::operation& op, int s) {
   std::string text = name;
   for (std::size_t i = 0; i < attributes.size(); ++i) {
-    text += (i == 0 ? "{" : ", ") + attributes[i];
+    text += fmt::format("{}{}", i == 0 ? "{" : ", ", attributes[i]);
   }
   text += attributes.empty() ? "(" : "}(";
   for (std::size_t i = 0; i < op.inputs.size(); ++i) {
-    text += (i == 0 ? "" : ", ") + operand(op, i, s);
+    text += fmt::format("{}{}", i == 0 ? "" : ", ", operand(op, i, s));
     check_length(text);
   }
-  return text + ")";
+  return fmt::format("{})", text);
 }
 
 UNITY_INLINE std::string term_writer::operand(const foreign_rule::operation& op, std::size_t i, int s) {
@@ -232,16 +234,16 @@ UNITY_INLINE std::string term_writer::operand(const foreign_rule::operation& op,
   const auto& constant = operation(in.node, s);
   const auto other = op.inputs.size() == 2 ? op.inputs[1 - i] : source_of{-1, -1};
   if (constant.type == "identity_matrix" && op.type == "matmul") {
-    return "identity_matrix{size=" + expression(other, s, i == 0 ? -2 : -1, "n") + "}()";
+    return fmt::format("identity_matrix{{size={}}}()", expression(other, s, i == 0 ? -2 : -1, "n"));
   }
   if (constant.type == "one" && op.type == "mul") {
-    return s == 0 ? "fill{value=1.0, dims=?ones, ..}()" : "fill{value=1.0, dims=" + shape(other, s) + "}()";
+    return s == 0 ? "fill{value=1.0, dims=?ones, ..}()" : fmt::format("fill{{value=1.0, dims={}}}()", shape(other, s));
   }
   if ((constant.type == "identity_kernel" || constant.type == "pool_kernel") && op.type == "conv2d" && i == 1) {
-    return constant.type + "{channels=" + expression(other, s, 1, "channels") + ", kernel=" + pair(constant, "kernel") +
-           "}()";
+    return fmt::format("{}{{channels={}, kernel={}}}()", constant.type, expression(other, s, 1, "channels"),
+                       pair(constant, "kernel"));
   }
-  throw outside{"operator " + constant.type + " where its size is not known"};
+  throw outside{fmt::format("operator {} where its size is not known", constant.type)};
 }
 
 UNITY_INLINE std::string term_writer::shape(const source_of& t, int s) {
@@ -249,26 +251,26 @@ UNITY_INLINE std::string term_writer::shape(const source_of& t, int s) {
   if (t.node >= 0) {
     throw outside{"a tensor of ones whose shape is not a variable's"};
   }
-  return "shape(" + variable_name(t) + ")";
+  return fmt::format("shape({})", variable_name(t));
 }
 
 UNITY_INLINE void term_writer::add_activation(const foreign_rule::operation& op, std::vector<std::string>& attributes) {
   static constexpr std::string_view names[] = {"none", "sigmoid", "relu", "tanh"};
   const auto code = op.parameter("activation").value_or(0);
   if (code < 0 || code > 3) {
-    throw outside{"activation " + std::to_string(code)};
+    throw outside{fmt::format("activation {}", code)};
   }
   if (code != 0) {
-    attributes.push_back("activation=" + std::string{names[code]});
+    attributes.push_back(fmt::format("activation={}", names[code]));
   }
 }
 
 UNITY_INLINE void term_writer::add_window(const foreign_rule::operation& op, std::vector<std::string>& attributes) {
   const auto pad = required(op, "pad");
   if (pad != 0 && pad != 1) {
-    throw outside{"padding " + std::to_string(pad)};
+    throw outside{fmt::format("padding {}", pad)};
   }
-  attributes.push_back("stride=" + pair(op, "stride"));
+  attributes.push_back(fmt::format("stride={}", pair(op, "stride")));
   attributes.push_back(pad == 0 ? "padding=same" : "padding=valid");
 }
 
@@ -285,11 +287,11 @@ UNITY_INLINE std::string term_writer::convolution(const foreign_rule::operation&
   add_window(op, attributes);
   const auto& kernel = op.inputs[1];
   if (kernel.node >= 0 && operation(kernel.node, s).type == "pool_kernel") {
-    attributes.push_back("groups=" + expression(op.inputs[0], s, 1, "channels"));
+    attributes.push_back(fmt::format("groups={}", expression(op.inputs[0], s, 1, "channels")));
   } else if (const auto groups = op.parameter("groups"); groups && *groups > 1) {
-    attributes.push_back("groups=" + std::to_string(*groups));
+    attributes.push_back(fmt::format("groups={}", *groups));
   } else if (groups_ == group_reading::implied && !is_constant(kernel, s)) {
-    attributes.push_back("groups=" + implied_groups(op, s));
+    attributes.push_back(fmt::format("groups={}", implied_groups(op, s)));
   }
   add_activation(op, attributes);
   return apply("conv2d", attributes, op, s);
@@ -297,19 +299,19 @@ UNITY_INLINE std::string term_writer::convolution(const foreign_rule::operation&
 
 UNITY_INLINE std::string term_writer::implied_groups(const foreign_rule::operation& op, int s) {
   if (s == 0) {
-    return "?groups_" + std::to_string(&op - rule_.source.data());
+    return fmt::format("?groups_{}", &op - rule_.source.data());
   }
-  return "(" + shapes_.size(op.inputs[0], s, 1) + ") / (" + shapes_.size(op.inputs[1], s, 1) + ")";
+  return fmt::format("({}) / ({})", shapes_.size(op.inputs[0], s, 1), shapes_.size(op.inputs[1], s, 1));
 }
 
 UNITY_INLINE std::string term_writer::pool(const foreign_rule::operation& op, int s) {
   require_inputs(op, 1);
-  std::vector<std::string> attributes{"kernel=" + pair(op, "kernel")};
+  std::vector<std::string> attributes{fmt::format("kernel={}", pair(op, "kernel"))};
   add_window(op, attributes);
   const auto pooled = apply(op.type, attributes, op, s);
   std::vector<std::string> activation;
   add_activation(op, activation);
-  return activation.empty() ? pooled : activation[0].substr(activation[0].find('=') + 1) + "(" + pooled + ")";
+  return activation.empty() ? pooled : fmt::format("{}({})", activation[0].substr(activation[0].find('=') + 1), pooled);
 }
 
 UNITY_INLINE std::string term_writer::concat(const foreign_rule::operation& op, int s) {
@@ -317,14 +319,14 @@ UNITY_INLINE std::string term_writer::concat(const foreign_rule::operation& op, 
                                static_cast<std::int64_t>(op.inputs.size())) {
     throw outside{"a concat whose inputs are not as many as it says"};
   }
-  return apply("concat", {"axis=" + std::to_string(required(op, "axis"))}, op, s);
+  return apply("concat", {fmt::format("axis={}", required(op, "axis"))}, op, s);
 }
 
 UNITY_INLINE std::string term_writer::split(const foreign_rule::operation& op, int s) {
   require_inputs(op, 1);
   const auto axis = required(op, "axis");
   const auto& in = op.inputs[0];
-  std::string sizes = "?sizes_" + std::to_string(axis);
+  std::string sizes = fmt::format("?sizes_{}", axis);
   const auto found = shapes_.split_sizes(in, s, axis);
   if (!found && s == 1) {
     throw outside{"a split that undoes no concat"};
@@ -335,20 +337,20 @@ UNITY_INLINE std::string term_writer::split(const foreign_rule::operation& op, i
     }
     sizes.clear();
     for (const auto& size : *found) {
-      sizes += (sizes.empty() ? "[" : ", ") + size;
+      sizes += fmt::format("{}{}", sizes.empty() ? "[" : ", ", size);
     }
     sizes += "]";
   }
-  return apply("split", {"axis=" + std::to_string(axis), "sizes=" + sizes}, op, s);
+  return apply("split", {fmt::format("axis={}", axis), fmt::format("sizes={}", sizes)}, op, s);
 }
 
 UNITY_INLINE std::string term_writer::transpose(const foreign_rule::operation& op, int s) {
   require_inputs(op, 1);
   std::string axes;
   for (const auto axis : permutation_of(required(op, "permutation"), required(op, "num_dims"))) {
-    axes += (axes.empty() ? "" : ", ") + std::to_string(axis);
+    axes += fmt::format("{}{}", axes.empty() ? "" : ", ", axis);
   }
-  return apply("transpose", {"permutation=[" + axes + "]"}, op, s);
+  return apply("transpose", {fmt::format("permutation=[{}]", axes)}, op, s);
 }
 
 UNITY_INLINE std::string term_writer::enlarge(const foreign_rule::operation& op, int s) {
@@ -357,7 +359,7 @@ UNITY_INLINE std::string term_writer::enlarge(const foreign_rule::operation& op,
   }
   auto first = op;
   first.inputs.resize(1);
-  return apply("enlarge", {"kernel=" + pair(op, "kernel")}, first, s);
+  return apply("enlarge", {fmt::format("kernel={}", pair(op, "kernel"))}, first, s);
 }
 
 }  // namespace unity::io::detail
@@ -376,7 +378,7 @@ UNITY_INLINE std::string rule_file_text(std::span<const converted_rule> rules) {
   std::string text;
   for (const auto& r : rules) {
     if (r) {
-      text += (text.empty() ? "" : "\n") + r.text;
+      text += fmt::format("{}{}", text.empty() ? "" : "\n", r.text);
     }
   }
   return text;

@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -102,7 +103,7 @@ class sealed_reader {
 
   // Throws: unity::error about this file, which mentions the other one if it exists.
   [[noreturn]] void refuse(std::string_view found, std::string_view expected) const {
-    throw error{name_, found, std::string{expected} + instead_};
+    throw error{name_, found, fmt::format("{}{}", expected, instead_)};
   }
 
  private:
@@ -178,9 +179,8 @@ UNITY_INLINE void read_at(int file, std::uint64_t offset, std::span<std::byte> b
       continue;
     }
     if (got <= 0) {
-      throw error{name,
-                  got == 0 ? std::string{"ends early"} : std::string{"cannot be read ("} + std::strerror(errno) + ")",
-                  std::to_string(bytes.size()) + " bytes from byte " + std::to_string(offset)};
+      throw error{name, got == 0 ? std::string{"ends early"} : fmt::format("cannot be read ({})", std::strerror(errno)),
+                  fmt::format("{} bytes from byte {}", bytes.size(), offset)};
     }
     bytes = bytes.subspan(static_cast<std::size_t>(got));
     offset += static_cast<std::uint64_t>(got);
@@ -193,14 +193,14 @@ UNITY_INLINE sealed_reader::sealed_reader(const std::filesystem::path& path, std
   UNITY_EXPECTS(line.size() == sealed_line_length, "a first line of 16 bytes");
   std::error_code ignored;
   if (!other.empty() && std::filesystem::is_regular_file(other, ignored)) {
-    instead_ = "; " + other.string() + " is there";
+    instead_ = fmt::format("; {} is there", other.string());
   }
   struct stat status {};
   if (file_.get() < 0 || ::fstat(file_.get(), &status) != 0) {
-    refuse(std::string{"cannot be read ("} + std::strerror(errno) + ")", "a readable file");
+    refuse(fmt::format("cannot be read ({})", std::strerror(errno)), "a readable file");
   }
   if (!S_ISREG(status.st_mode)) {
-    refuse("is no regular file", "a file of \"" + kind_of(line) + "\"");
+    refuse("is no regular file", fmt::format("a file of \"{}\"", kind_of(line)));
   }
   check(line, static_cast<std::uint64_t>(status.st_size));
 }
@@ -210,29 +210,27 @@ UNITY_INLINE void sealed_reader::check(std::string_view line, std::uint64_t size
   read_at(file_.get(), 0, std::as_writable_bytes(std::span{prefix}), name_);
   const auto known = std::min(prefix.size(), line.size() - 2);  // without version and line break
   if (known == 0 || prefix.compare(0, known, line.substr(0, known)) != 0) {
-    refuse("another kind of file", "one that begins with \"" + kind_of(line) + "\"");
+    refuse("another kind of file", fmt::format("one that begins with \"{}\"", kind_of(line)));
   }
   if (prefix.size() < sealed_prefix_length) {
-    refuse("is cut short at byte " + std::to_string(size), std::to_string(sealed_prefix_length) + " bytes at least");
+    refuse(fmt::format("is cut short at byte {}", size), fmt::format("{} bytes at least", sealed_prefix_length));
   }
   if (prefix.compare(0, line.size(), line) != 0) {
-    refuse("another version", "\"" + kind_of(line) + "\"");
+    refuse("another version", fmt::format("\"{}\"", kind_of(line)));
   }
   std::uint64_t lengths[2]{};
   std::memcpy(lengths, prefix.data() + sealed_line_length, sizeof lengths);
   if (size != lengths[0]) {
-    refuse((size < lengths[0] ? "is cut short at byte " : "goes on to byte ") + std::to_string(size),
-           std::to_string(lengths[0]) + " bytes, as it says");
+    refuse(fmt::format("{}{}", size < lengths[0] ? "is cut short at byte " : "goes on to byte ", size),
+           fmt::format("{} bytes, as it says", lengths[0]));
   }
   if (size < sealed_prefix_length + sealed_checksum_length || lengths[1] > size) {
-    refuse("a header of " + std::to_string(lengths[1]) + " bytes in a file of " + std::to_string(size),
-           "one that fits");
+    refuse(fmt::format("a header of {} bytes in a file of {}", lengths[1], size), "one that fits");
   }
   begin_ = sealed_aligned(sealed_prefix_length + lengths[1]);
   end_ = size - sealed_checksum_length;
   if (begin_ > end_) {
-    refuse("a header of " + std::to_string(lengths[1]) + " bytes in a file of " + std::to_string(size),
-           "one that fits");
+    refuse(fmt::format("a header of {} bytes in a file of {}", lengths[1], size), "one that fits");
   }
   check_sum();
   header_.resize(static_cast<std::size_t>(lengths[1]));

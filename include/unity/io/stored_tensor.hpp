@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include <unity/core/small_vector.hpp>
@@ -33,8 +34,8 @@ struct stored_tensor {
 
 // For messages: weight "w" float32[2,3].
 [[nodiscard]] inline std::string to_string(const stored_tensor& t) {
-  return t.kind + (t.kind.empty() ? "" : " ") + detail::shown(t.name) + " " +
-         tensor::to_string(tensor::tensor_type{.element = t.element, .dims = t.dims});
+  return fmt::format("{}{}{} {}", t.kind, t.kind.empty() ? "" : " ", detail::shown(t.name),
+                     tensor::to_string(tensor::tensor_type{.element = t.element, .dims = t.dims}));
 }
 
 // Where each tensor begins, each at a multiple of 64, and last where the values end. Units: bytes.
@@ -94,7 +95,8 @@ UNITY_INLINE stored_tensor stored_tensor_from(const json_place& in) {
   stored_tensor t{in.at("name").word(), in.at("kind").word(), {}, {}};
   const auto element = tensor::find_dtype(in.at("element").word());
   if (!element) {
-    throw error{in.at("element").where(), "unknown element type " + shown(in.at("element").word()), "one as float32"};
+    throw error{in.at("element").where(), fmt::format("unknown element type {}", shown(in.at("element").word())),
+                "one as float32"};
   }
   t.element = *element;
   for (const auto& size : in.at("dims").items()) {
@@ -113,19 +115,19 @@ UNITY_INLINE std::vector<stored_tensor> stored_tensors_from(const json_place& in
   for (const auto& item : items) {
     all.push_back(stored_tensor_from(item));
     if (!names.emplace(all.back().name, all.back().kind).second) {
-      throw error{item.where(), "a second " + to_string(all.back()), "different names"};
+      throw error{item.where(), fmt::format("a second {}", to_string(all.back())), "different names"};
     }
   }
   const auto offsets = offsets_of(all);
   for (std::size_t i = 0; i < all.size(); ++i) {
     const auto offset = items[i].at("offset");
     if (static_cast<std::uint64_t>(offset.integer()) != offsets[i]) {
-      throw error{offset.where(), "is " + std::to_string(offset.integer()), std::to_string(offsets[i])};
+      throw error{offset.where(), fmt::format("is {}", offset.integer()), fmt::format("{}", offsets[i])};
     }
   }
   if (offsets.back() != value_bytes) {
-    throw error{in.where(), "tensors of " + std::to_string(offsets.back()) + " bytes",
-                std::to_string(value_bytes) + " bytes, as the file has"};
+    throw error{in.where(), fmt::format("tensors of {} bytes", offsets.back()),
+                fmt::format("{} bytes, as the file has", value_bytes)};
   }
   return all;
 }

@@ -22,6 +22,7 @@
 #include <string_view>
 #include <vector>
 
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include <unity/core/file.hpp>
@@ -60,7 +61,7 @@ class strategy_reader {
 
  private:
   [[nodiscard]] const std::string& kind(node_id n) const { return algebra_.signature(all_[n].op.kind).name; }
-  [[nodiscard]] std::string name(node_id n) const { return "node " + std::to_string(n.index()) + " (" + kind(n) + ")"; }
+  [[nodiscard]] std::string name(node_id n) const { return fmt::format("node {} ({})", n.index(), kind(n)); }
 
   [[nodiscard]] node_id operator_of(const json_place& item) const;
 
@@ -119,9 +120,9 @@ namespace unity::io::detail {
 UNITY_INLINE std::string item_lines(const std::vector<std::string>& items) {
   std::string text = "[";
   for (std::size_t i = 0; i < items.size(); ++i) {
-    text += (i == 0 ? "\n  " : ",\n  ") + items[i];
+    text += fmt::format("{}{}", i == 0 ? "\n  " : ",\n  ", items[i]);
   }
-  return text + "]";
+  return fmt::format("{}]", text);
 }
 
 UNITY_INLINE std::string strategy_text(const tensor::algebra& a, const parallel::graph_dimensions& all,
@@ -141,14 +142,15 @@ UNITY_INLINE parallel::strategy strategy_reader::read(const json_place& in) cons
   for (const auto& item : in.items()) {
     const auto n = operator_of(item);
     if (is_known[n.index()]) {
-      throw error{item.where() + ".node", name(n) + " for the second time", "each operator once"};
+      throw error{fmt::format("{}.node", item.where()), fmt::format("{} for the second time", name(n)),
+                  "each operator once"};
     }
     is_known[n.index()] = true;
     s[n.index()] = configurations_.read(item, all_[n]);
   }
   for (std::size_t n = 0; n < s.size(); ++n) {
     if (!is_known[n] && !all_[node_id{n}].inputs.empty()) {
-      throw error{in.where(), "nothing for " + name(node_id{n}), "a configuration for each operator"};
+      throw error{in.where(), fmt::format("nothing for {}", name(node_id{n})), "a configuration for each operator"};
     }
   }
   return s;
@@ -157,16 +159,17 @@ UNITY_INLINE parallel::strategy strategy_reader::read(const json_place& in) cons
 UNITY_INLINE node_id strategy_reader::operator_of(const json_place& item) const {
   const auto number = item.at("node").integer();
   if (number < 0 || static_cast<std::size_t>(number) >= all_.node_count()) {
-    throw error{item.where() + ".node", "is " + std::to_string(number) + ", which the model does not have",
-                "a node below " + std::to_string(all_.node_count())};
+    throw error{fmt::format("{}.node", item.where()), fmt::format("is {}, which the model does not have", number),
+                fmt::format("a node below {}", all_.node_count())};
   }
   const node_id n{static_cast<std::size_t>(number)};
   if (const auto op = item.at("op").word(); op != kind(n)) {
-    throw error{item.where() + ".op", "is " + shown(op) + ", and " + name(n) + " of the model is another",
-                "a strategy for this model"};
+    throw error{fmt::format("{}.op", item.where()),
+                fmt::format("is {}, and {} of the model is another", shown(op), name(n)), "a strategy for this model"};
   }
   if (all_[n].inputs.empty()) {
-    throw error{item.where() + ".node", name(n) + ", which has no operands", "an operator that has"};
+    throw error{fmt::format("{}.node", item.where()), fmt::format("{}, which has no operands", name(n)),
+                "an operator that has"};
   }
   return n;
 }
@@ -174,7 +177,7 @@ UNITY_INLINE node_id strategy_reader::operator_of(const json_place& item) const 
 UNITY_INLINE void expect_summed_outputs(const json_place& in, const tensor::tensor_graph& g,
                                         const parallel::strategy& s) {
   if (const auto n = parallel::unsummed_output(g, s); n.valid()) {
-    throw error{in.where(), "node " + std::to_string(n.index()) + " has an output of the graph that is terms of a sum",
+    throw error{in.where(), fmt::format("node {} has an output of the graph that is terms of a sum", n.index()),
                 "one that is added up"};
   }
 }
@@ -190,9 +193,9 @@ UNITY_INLINE void expect_model(const json_place& in, std::int64_t nodes, const s
   const auto digits = in.has("fingerprint") ? in.at("fingerprint").word() : std::string{};
   if (of != nodes || (!digits.empty() && digits != fingerprint)) {
     throw error{in.where(),
-                "another model, " + shown(in.at("name").word()) + " (" + std::to_string(of) + " nodes" +
-                    (digits.empty() ? "" : ", fingerprint " + shown(digits)) + ")",
-                "this one (" + std::to_string(nodes) + " nodes, fingerprint \"" + fingerprint + "\")"};
+                fmt::format("another model, {} ({} nodes{})", shown(in.at("name").word()), of,
+                            digits.empty() ? "" : fmt::format(", fingerprint {}", shown(digits))),
+                fmt::format("this one ({} nodes, fingerprint \"{}\")", nodes, fingerprint)};
   }
 }
 
@@ -200,8 +203,8 @@ UNITY_INLINE void expect_machine(const json_place& in, const machine::machine& m
   const auto name = in.at("name").word();
   const auto devices = in.at("devices").integer();
   if (name != m.name || devices != static_cast<std::int64_t>(m.network.device_count())) {
-    throw error{in.where(), "another machine, " + shown(name) + " with " + std::to_string(devices) + " devices",
-                shown(m.name) + " with " + std::to_string(m.network.device_count())};
+    throw error{in.where(), fmt::format("another machine, {} with {} devices", shown(name), devices),
+                fmt::format("{} with {}", shown(m.name), m.network.device_count())};
   }
 }
 
@@ -210,13 +213,11 @@ UNITY_INLINE void expect_machine(const json_place& in, const machine::machine& m
 namespace unity::io {
 
 UNITY_INLINE std::string graph_fingerprint(const tensor::algebra& a, const tensor::tensor_graph& g) {
-  char digits[17];
-  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(hash_bytes(to_json(a, g).dump())));
-  return digits;
+  return fmt::format("{:016x}", hash_bytes(to_json(a, g).dump()));
 }
 
 UNITY_INLINE std::string to_strategy_text(const tensor::algebra& a, const parallel::plan& p, const std::string& model) {
-  detail::expect_topology(p.machine, "machine " + p.machine.name);
+  detail::expect_topology(p.machine, fmt::format("machine {}", p.machine.name));
   const parallel::graph_dimensions all{a, p.graph};
   parallel::check(a, p.graph, all, p.configurations, p.machine.network.device_count());
   const nlohmann::json about{{"name", detail::utf8_word("name of a model", model)},
@@ -224,17 +225,17 @@ UNITY_INLINE std::string to_strategy_text(const tensor::algebra& a, const parall
                              {"fingerprint", graph_fingerprint(a, p.graph)}};
   const nlohmann::json on{{"name", detail::utf8_word("name of a machine", p.machine.name)},
                           {"devices", p.machine.network.device_count()}};
-  return "{\"format\": \"unity strategy\", \"version\": 1,\n \"model\": " + about.dump() +
-         ",\n \"machine\": " + on.dump() +
-         ",\n \"strategy\": " + detail::strategy_text(a, all, p.configurations, p.machine.network) + "}\n";
+  return fmt::format(
+      "{{\"format\": \"unity strategy\", \"version\": 1,\n \"model\": {},\n \"machine\": {},\n \"strategy\": {}}}\n",
+      about.dump(), on.dump(), detail::strategy_text(a, all, p.configurations, p.machine.network));
 }
 
 UNITY_INLINE parallel::strategy parse_strategy(const tensor::algebra& a, const tensor::tensor_graph& g,
                                                const machine::machine& m, std::string_view text,
                                                std::string_view file) {
-  detail::expect_topology(m, "machine " + m.name);
+  detail::expect_topology(m, fmt::format("machine {}", m.name));
   const auto document = detail::parse_json(text, file);
-  const detail::json_place in{document, std::string{file} + ": strategy"};
+  const detail::json_place in{document, fmt::format("{}: strategy", file)};
   if (in.at("format").word() != "unity strategy" || in.at("version").integer() != 1) {
     throw error{in.where(), "another format", "\"format\": \"unity strategy\", \"version\": 1"};
   }

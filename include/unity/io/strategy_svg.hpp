@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
 #include <unity/io/strategy_layout.hpp>
@@ -76,8 +78,7 @@ class strategy_drawing {
 
   [[nodiscard]] std::string legend();
   [[nodiscard]] static std::string line(int y, const char* words) {
-    return "<text class=\"l\" x=\"" + std::to_string(picture_margin) + "\" y=\"" + std::to_string(y) + "\">" + words +
-           "</text>\n";
+    return fmt::format("<text class=\"l\" x=\"{}\" y=\"{}\">{}</text>\n", picture_margin, y, words);
   }
 
   static constexpr std::int64_t wide = 100 * strategy_layout::box_width;
@@ -127,7 +128,7 @@ UNITY_INLINE std::string svg_text(std::string_view text, std::size_t longest) {
            : byte < 0x20 || byte >= 0x7f ? "."
                                          : std::string(1, c);
   }
-  return text.size() > longest ? out + "..." : out;
+  return text.size() > longest ? fmt::format("{}...", out) : out;
 }
 
 UNITY_INLINE std::string svg_colour(double hue, double lightness) {
@@ -136,9 +137,7 @@ UNITY_INLINE std::string svg_colour(double hue, double lightness) {
     const auto k = std::fmod(offset + hue * 12, 12.0);
     return static_cast<int>(std::lround(255 * (lightness - chroma * std::max(-1.0, std::min({k - 3, 9 - k, 1.0})))));
   };
-  char digits[8];
-  std::snprintf(digits, sizeof digits, "#%02x%02x%02x", channel(0) & 0xff, channel(8) & 0xff, channel(4) & 0xff);
-  return digits;
+  return fmt::format("#{:02x}{:02x}{:02x}", channel(0), channel(8), channel(4));
 }
 
 UNITY_INLINE std::vector<std::string> device_colours(const machine::topology& t) {
@@ -199,9 +198,9 @@ UNITY_INLINE box_grid grid_of(const parallel::operator_dimensions& o, const para
 }
 
 UNITY_INLINE std::string svg_length(std::int64_t hundredths) {
-  auto text = std::to_string(hundredths / 100);
+  auto text = fmt::format("{}", hundredths / 100);
   if (const auto rest = hundredths % 100; rest != 0) {
-    text += (rest < 10 ? ".0" : ".") + std::to_string(rest % 10 == 0 ? rest / 10 : rest);
+    text += fmt::format("{}{}", rest < 10 ? ".0" : ".", rest % 10 == 0 ? rest / 10 : rest);
   }
   return text;
 }
@@ -214,12 +213,13 @@ UNITY_INLINE std::string strategy_drawing::run() {
     }
   }
   const auto legend = this->legend();
-  const auto width = std::to_string(std::max(layout_.width, least_width) + picture_margin);
-  const auto height = std::to_string(height_ + picture_margin);
-  return "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + width + "\" height=\"" + height + "\" viewBox=\"0 0 " +
-         width + " " + height + "\">\n" + (title_.empty() ? "" : "<title>" + svg_text(title_) + "</title>\n") +
-         style() + "<defs>\n" + boxes_ + "</defs>\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n" +
-         frames() + edges() + operators + legend + "</svg>\n";
+  const auto width = fmt::format("{}", std::max(layout_.width, least_width) + picture_margin);
+  const auto height = fmt::format("{}", height_ + picture_margin);
+  return fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{}\" viewBox=\"0 0 {} "
+      "{}\">\n{}{}<defs>\n{}</defs>\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n{}{}{}{}</svg>\n",
+      width, height, width, height, title_.empty() ? "" : fmt::format("<title>{}</title>\n", svg_text(title_)), style(),
+      boxes_, frames(), edges(), operators, legend);
 }
 
 UNITY_INLINE std::string strategy_drawing::style() const {
@@ -229,39 +229,39 @@ UNITY_INLINE std::string strategy_drawing::style() const {
       ".f{fill:#ececec}\n.c{fill:none;stroke:#202020;stroke-width:.8}\n.a{stroke:#ffffff;stroke-width:.3}\n";
   const auto colours = device_colours(plan_.machine.network);
   for (std::size_t d = 0; d < colours.size(); ++d) {
-    text += ".d" + std::to_string(d) + "{fill:" + colours[d] + "}\n";
+    text += fmt::format(".d{}{{fill:{}}}\n", d, colours[d]);
   }
-  return text + "</style>\n";
+  return fmt::format("{}</style>\n", text);
 }
 
 UNITY_INLINE std::string strategy_drawing::frames() const {
   std::string text;
   for (const auto& f : layout_.frames) {
-    text += "<rect class=\"f\" x=\"" + std::to_string(f.corner.x) + "\" y=\"" + std::to_string(f.corner.y) +
-            "\" width=\"" + std::to_string(f.width) + "\" height=\"" + std::to_string(f.height) +
-            "\" rx=\"6\"/><text class=\"l\" x=\"" + std::to_string(f.corner.x + 6) + "\" y=\"" +
-            std::to_string(f.corner.y + 24) + "\">" + svg_text(f.name, 18) + "</text>\n";
+    text += fmt::format(
+        "<rect class=\"f\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"6\"/><text class=\"l\" x=\"{}\" "
+        "y=\"{}\">{}</text>\n",
+        f.corner.x, f.corner.y, f.width, f.height, f.corner.x + 6, f.corner.y + 24, svg_text(f.name, 18));
   }
   return text;
 }
 
 UNITY_INLINE std::string strategy_drawing::edges() const {
   std::string text = "<path class=\"e\" d=\"";
-  const auto point = [](int x, int y) { return std::to_string(x) + " " + std::to_string(y); };
+  const auto point = [](int x, int y) { return fmt::format("{} {}", x, y); };
   for (const auto& [from, to] : layout_.segments) {
-    text += "M" + point(from.x, from.y);
+    text += fmt::format("M{}", point(from.x, from.y));
     if (from.x == to.x || from.y == to.y) {
-      text += "L" + point(to.x, to.y);
+      text += fmt::format("L{}", point(to.x, to.y));
     } else if (to.x > from.x) {
       const auto middle = (from.x + to.x) / 2;
-      text += "C" + point(middle, from.y) + " " + point(middle, to.y) + " " + point(to.x, to.y);
+      text += fmt::format("C{} {} {}", point(middle, from.y), point(middle, to.y), point(to.x, to.y));
     } else {
       const auto middle = (from.y + to.y) / 2;
-      text += "C" + point(from.x, middle) + " " + point(to.x, middle) + " " + point(to.x, to.y);
+      text += fmt::format("C{} {} {}", point(from.x, middle), point(to.x, middle), point(to.x, to.y));
     }
     text += "\n";
   }
-  return text + "\"/>\n";
+  return fmt::format("{}\"/>\n", text);
 }
 
 UNITY_INLINE std::string strategy_drawing::operator_at(node_id n, picture_point at) {
@@ -269,27 +269,26 @@ UNITY_INLINE std::string strategy_drawing::operator_at(node_id n, picture_point 
   const auto& c = plan_.configurations[n.index()];
   const auto& name = algebra_.signature(o.op.kind).name;
   const auto& machine = plan_.machine.network;
-  std::string tip = name + " " + std::to_string(n.index()) + ":";
+  std::string tip = fmt::format("{} {}:", name, n.index());
   for (std::size_t k = 0; k < c.degrees.size(); ++k) {
     const auto kind = parallel::parallelism_names[static_cast<std::size_t>(o.divisible[k].kind)];
-    tip += c.degrees[k] == 1 ? ""
-                             : " " + std::string{kind} + " dimension " + std::to_string(o.divisible[k].dimension) +
-                                   " by " + std::to_string(c.degrees[k]) + ",";
+    tip +=
+        c.degrees[k] == 1 ? "" : fmt::format(" {} dimension {} by {},", kind, o.divisible[k].dimension, c.degrees[k]);
   }
   for (std::size_t r = 0; r < c.reductions.size(); ++r) {
     const auto* index = o.structure.indices[o.reductions[r].indices[0]].name;
-    tip +=
-        c.reductions[r] == 1 ? "" : " sum over " + std::string{index} + " by " + std::to_string(c.reductions[r]) + ",";
+    tip += c.reductions[r] == 1 ? "" : fmt::format(" sum over {} by {},", index, c.reductions[r]);
   }
   const auto terms = parallel::product(c.terms);
-  tip += terms == 1 ? "" : " " + std::to_string(terms) + " terms,";
-  tip += c.copies == 1 ? "" : " " + std::to_string(c.copies) + " copies,";
-  tip += " on " + machine[c.devices.front()].name + (c.task_count() > 1 ? " to " + machine[c.devices.back()].name : "");
-  const auto x = std::to_string(at.x);
-  return "<g><title>" + svg_text(tip, 200) + "</title><use href=\"#b" + std::to_string(box(o, c)) + "\" x=\"" + x +
-         "\" y=\"" + std::to_string(at.y) + "\"/><text x=\"" + std::to_string(at.x + strategy_layout::box_width / 2) +
-         "\" y=\"" + std::to_string(at.y + strategy_layout::box_height + 9) + "\">" + svg_text(name, 12) +
-         "</text></g>\n";
+  tip += terms == 1 ? "" : fmt::format(" {} terms,", terms);
+  tip += c.copies == 1 ? "" : fmt::format(" {} copies,", c.copies);
+  tip += fmt::format(" on {}{}", machine[c.devices.front()].name,
+                     c.task_count() > 1 ? fmt::format(" to {}", machine[c.devices.back()].name) : "");
+  const auto x = fmt::format("{}", at.x);
+  return fmt::format(
+      "<g><title>{}</title><use href=\"#b{}\" x=\"{}\" y=\"{}\"/><text x=\"{}\" y=\"{}\">{}</text></g>\n",
+      svg_text(tip, 200), box(o, c), x, at.y, at.x + strategy_layout::box_width / 2,
+      at.y + strategy_layout::box_height + 9, svg_text(name, 12));
 }
 
 UNITY_INLINE std::size_t strategy_drawing::box(const parallel::operator_dimensions& o,
@@ -304,7 +303,7 @@ UNITY_INLINE std::size_t strategy_drawing::box(const parallel::operator_dimensio
   key.insert(key.end(), devices.begin(), devices.end());
   const auto [known, is_new] = known_boxes_.emplace(std::move(key), known_boxes_.size());
   if (is_new) {
-    boxes_ += "<g id=\"b" + std::to_string(known->second) + "\">" + fields(grid, devices) + cuts(grid) + "</g>\n";
+    boxes_ += fmt::format("<g id=\"b{}\">{}{}</g>\n", known->second, fields(grid, devices), cuts(grid));
   }
   return known->second;
 }
@@ -321,9 +320,9 @@ UNITY_INLINE std::string strategy_drawing::fields(const box_grid& g, const std::
       }
       const auto left = wide * c / g.columns;
       const auto top = high * r / g.rows;
-      text += "<rect class=\"d" + std::to_string(device) + (is_fine ? "" : " a") + "\" x=\"" + svg_length(left) +
-              "\" y=\"" + svg_length(top) + "\" width=\"" + svg_length(wide * end / g.columns - left) + "\" height=\"" +
-              svg_length(high * (r + 1) / g.rows - top) + "\"/>";
+      text += fmt::format("<rect class=\"d{}{}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/>", device,
+                          is_fine ? "" : " a", svg_length(left), svg_length(top),
+                          svg_length(wide * end / g.columns - left), svg_length(high * (r + 1) / g.rows - top));
       c = end;
     }
   }
@@ -331,14 +330,14 @@ UNITY_INLINE std::string strategy_drawing::fields(const box_grid& g, const std::
 }
 
 UNITY_INLINE std::string strategy_drawing::cuts(const box_grid& g) {
-  std::string path = "M0 0H" + svg_length(wide) + "V" + svg_length(high) + "H0Z";
+  std::string path = fmt::format("M0 0H{}V{}H0Z", svg_length(wide), svg_length(high));
   for (std::int64_t s = 1; s < g.samples && g.samples <= 16; ++s) {
-    path += "M0 " + svg_length(high * s / g.samples) + "H" + svg_length(wide);
+    path += fmt::format("M0 {}H{}", svg_length(high * s / g.samples), svg_length(wide));
   }
   for (std::int64_t p = 1; p < g.parameters && g.parameters <= 16; ++p) {
-    path += "M" + svg_length(wide * p / g.parameters) + " 0V" + svg_length(high);
+    path += fmt::format("M{} 0V{}", svg_length(wide * p / g.parameters), svg_length(high));
   }
-  return "<path class=\"c\" d=\"" + path + "\"/>";
+  return fmt::format("<path class=\"c\" d=\"{}\"/>", path);
 }
 
 UNITY_INLINE std::string strategy_drawing::legend() {
@@ -354,9 +353,10 @@ UNITY_INLINE std::string strategy_drawing::legend() {
   for (std::size_t d = 0; d < t.device_count(); ++d) {
     const auto left = picture_margin + static_cast<int>(d) % columns * entry_width;
     const auto top = y + static_cast<int>(d) / columns * entry_height;
-    text += "<rect class=\"d" + std::to_string(d) + "\" x=\"" + std::to_string(left) + "\" y=\"" + std::to_string(top) +
-            "\" width=\"12\" height=\"12\"/><text class=\"l\" x=\"" + std::to_string(left + 16) + "\" y=\"" +
-            std::to_string(top + 10) + "\">" + svg_text(t.devices()[d].name, 16) + "</text>\n";
+    text += fmt::format(
+        "<rect class=\"d{}\" x=\"{}\" y=\"{}\" width=\"12\" height=\"12\"/><text class=\"l\" x=\"{}\" "
+        "y=\"{}\">{}</text>\n",
+        d, left, top, left + 16, top + 10, svg_text(t.devices()[d].name, 16));
     height_ = top + entry_height;
   }
   return text;

@@ -61,6 +61,8 @@ class temporary_path {
 #include <cstring>
 #include <thread>
 
+#include <fmt/core.h>
+
 #include <unity/core/config.hpp>
 #include <unity/core/file.hpp>
 
@@ -112,8 +114,8 @@ UNITY_INLINE std::optional<std::string> write_svg(const std::filesystem::path& p
   }
   // Absolute, so that no name can be taken for an option.
   const auto base = std::filesystem::absolute(path).string();
-  const detail::temporary_path in{base + ".in.dot"};
-  const detail::temporary_path out{base + ".out.svg"};
+  const detail::temporary_path in{fmt::format("{}.in.dot", base)};
+  const detail::temporary_path out{fmt::format("{}.out.svg", base)};
   atomic_write(in.get(), dot);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
@@ -125,12 +127,12 @@ UNITY_INLINE std::optional<std::string> write_svg(const std::filesystem::path& p
   const int problem = ::posix_spawn(&child, program->c_str(), &actions, nullptr, argv, environ);
   posix_spawn_file_actions_destroy(&actions);
   if (problem != 0) {
-    return "no SVG: `dot` does not start (" + std::string{std::strerror(problem)} + ")";
+    return fmt::format("no SVG: `dot` does not start ({})", std::strerror(problem));
   }
   const auto status = detail::wait_for(child, limit);
   if (!status || *status != 0) {
-    return status ? "no SVG: `dot` failed with status " + std::to_string(*status)
-                  : "no SVG: `dot` took longer than " + std::to_string(limit.count()) + " ms";
+    return status ? fmt::format("no SVG: `dot` failed with status {}", *status)
+                  : fmt::format("no SVG: `dot` took longer than {} ms", limit.count());
   }
   atomic_write(path, read_file(out.get()));
   return std::nullopt;

@@ -72,6 +72,8 @@ class taso_reader {
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_TASO_RULES)
 
+#include <fmt/core.h>
+
 #include <unity/core/config.hpp>
 
 namespace unity::io::detail {
@@ -103,7 +105,7 @@ UNITY_INLINE std::string taso_operator(std::uint64_t number) {
                                     "identity_kernel",
                                     "one",
                                     "pool_kernel"};
-  return number < names.size() ? names[number] : "taso_" + std::to_string(number);
+  return number < names.size() ? names[number] : fmt::format("taso_{}", number);
 }
 
 UNITY_INLINE std::string taso_parameter(std::int64_t number) {
@@ -111,7 +113,7 @@ UNITY_INLINE std::string taso_parameter(std::int64_t number) {
                                     "kernel_w", "stride_h",   "stride_w",    "pad",         "activation",
                                     "num_dims", "axis",       "permutation", "out_shuffle", "merge_count"};
   return number >= 0 && number < static_cast<std::int64_t>(names.size()) ? names[static_cast<std::size_t>(number)]
-                                                                         : "taso_" + std::to_string(number);
+                                                                         : fmt::format("taso_{}", number);
 }
 
 UNITY_INLINE std::vector<foreign_rule> taso_reader::collection(std::string_view bytes) {
@@ -120,7 +122,7 @@ UNITY_INLINE std::vector<foreign_rule> taso_reader::collection(std::string_view 
   for (wire_reader::field f; in.next(f);) {
     if (f.number == 1) {
       rules.push_back(rule(message(in, f), in.start_of(f)));
-      rules.back().name = "taso_" + std::to_string(rules.size() - 1);
+      rules.back().name = fmt::format("taso_{}", rules.size() - 1);
       validate(rules.back(), file_);
     }
   }
@@ -129,14 +131,14 @@ UNITY_INLINE std::vector<foreign_rule> taso_reader::collection(std::string_view 
 
 UNITY_INLINE std::string_view taso_reader::message(const wire_reader& in, const wire_reader::field& f) {
   if (!f.is_bytes) {
-    in.fail("field " + std::to_string(f.number) + " holds a number", "a message");
+    in.fail(fmt::format("field {} holds a number", f.number), "a message");
   }
   return f.bytes;
 }
 
 UNITY_INLINE std::int64_t taso_reader::integer(const wire_reader& in, const wire_reader::field& f) {
   if (f.is_bytes) {
-    in.fail("field " + std::to_string(f.number) + " holds bytes", "a number");
+    in.fail(fmt::format("field {} holds bytes", f.number), "a number");
   }
   return static_cast<std::int32_t>(f.integer);
 }
@@ -148,7 +150,7 @@ UNITY_INLINE foreign_rule taso_reader::rule(std::string_view bytes, std::size_t 
     if (f.number == 1 || f.number == 2) {
       auto& side = f.number == 1 ? r.source : r.target;
       if (side.size() == most_operators) {
-        in.fail("a rule of more than " + std::to_string(most_operators) + " operators", "a rule");
+        in.fail(fmt::format("a rule of more than {} operators", most_operators), "a rule");
       }
       side.push_back(operation(message(in, f), in.start_of(f)));
     } else if (f.number == 3) {

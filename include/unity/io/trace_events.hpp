@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 namespace unity::io {
@@ -14,8 +15,8 @@ namespace detail {
 
 // Picoseconds as microseconds, exactly.
 [[nodiscard]] inline std::string trace_time(std::int64_t picoseconds) {
-  const auto fraction = std::to_string(picoseconds % 1'000'000);
-  return std::to_string(picoseconds / 1'000'000) + "." + std::string(6 - fraction.size(), '0') + fraction;
+  const auto fraction = fmt::format("{}", picoseconds % 1'000'000);
+  return fmt::format("{}.{}{}", picoseconds / 1'000'000, std::string(6 - fraction.size(), '0'), fraction);
 }
 
 [[nodiscard]] inline std::string quoted(const std::string& text) {
@@ -46,19 +47,21 @@ class trace_events {
   // From `time` on what `name` counts is so many `unit`.
   void count(std::size_t process, const std::string& name, std::int64_t time, const std::string& unit,
              std::int64_t value) {
-    event(R"("ph":"C","pid":)" + std::to_string(process) + R"(,"name":)" + detail::quoted(name) + R"(,"ts":)" +
-          detail::trace_time(time) + R"(,"args":{)" + detail::quoted(unit) + ":" + std::to_string(value) + "}");
+    event(fmt::format(R"("ph":"C","pid":{},"name":{},"ts":{},"args":{{{}:{}}})", process, detail::quoted(name),
+                      detail::trace_time(time), detail::quoted(unit), value));
   }
   // JSON of all that was added. Complexity: linear.
   [[nodiscard]] std::string text() const {
-    return "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[" + events_ + "\n]}\n";
+    return fmt::format("{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[{}\n]}}\n", events_);
   }
 
  private:
-  void event(const std::string& members) { events_ += (events_.empty() ? "\n{" : ",\n{") + members + "}"; }
+  void event(const std::string& members) {
+    events_ += fmt::format("{}{}}}", events_.empty() ? "\n{" : ",\n{", members);
+  }
   void name(std::string_view what, std::size_t process, std::size_t thread, const std::string& text) {
-    event(R"("ph":"M","name":")" + std::string{what} + R"(","pid":)" + std::to_string(process) + R"(,"tid":)" +
-          std::to_string(thread) + R"(,"args":{"name":)" + detail::quoted(text) + "}");
+    event(fmt::format(R"("ph":"M","name":"{}","pid":{},"tid":{},"args":{{"name":{}}})", what, process, thread,
+                      detail::quoted(text)));
   }
 
   std::string events_;
@@ -73,9 +76,9 @@ class trace_events {
 namespace unity::io {
 
 UNITY_INLINE void trace_events::add(const trace_span& s) {
-  event(R"("ph":"X","pid":)" + std::to_string(s.process) + R"(,"tid":)" + std::to_string(s.thread) + R"(,"name":)" +
-        detail::quoted(s.name) + R"(,"cat":)" + detail::quoted(s.category) + R"(,"ts":)" + detail::trace_time(s.start) +
-        R"(,"dur":)" + detail::trace_time(s.duration) + R"(,"args":{)" + s.arguments + "}");
+  event(fmt::format(R"("ph":"X","pid":{},"tid":{},"name":{},"cat":{},"ts":{},"dur":{},"args":{{{}}})", s.process,
+                    s.thread, detail::quoted(s.name), detail::quoted(s.category), detail::trace_time(s.start),
+                    detail::trace_time(s.duration), s.arguments));
 }
 
 }  // namespace unity::io

@@ -122,6 +122,8 @@ class weights_reader {
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_WEIGHTS_FILE)
 
+#include <fmt/core.h>
+
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/parallel/box_runs.hpp>
@@ -144,19 +146,19 @@ UNITY_INLINE std::string weights_header_text(const weights_header& h, const std:
 
 UNITY_INLINE std::uint64_t seed_from(const json_place& in) {
   if (!in.value().is_number_unsigned()) {
-    throw error{in.where(), std::string{"is "} + in.value().type_name(), "a number of 64 bits that is not negative"};
+    throw error{in.where(), fmt::format("is {}", in.value().type_name()), "a number of 64 bits that is not negative"};
   }
   return in.value().get<std::uint64_t>();
 }
 
 UNITY_INLINE std::map<std::string, double> settings_from(const json_place& in) {
   if (!in.value().is_object()) {
-    throw error{in.where(), std::string{"is "} + in.value().type_name(), "an object of numbers"};
+    throw error{in.where(), fmt::format("is {}", in.value().type_name()), "an object of numbers"};
   }
   std::map<std::string, double> settings;
   for (const auto& [name, value] : in.value().items()) {
     if (!value.is_number()) {
-      throw error{in.at(name).where(), std::string{"is "} + value.type_name(), "a number"};
+      throw error{in.at(name).where(), fmt::format("is {}", value.type_name()), "a number"};
     }
     settings[name] = value.get<double>();
   }
@@ -165,10 +167,10 @@ UNITY_INLINE std::map<std::string, double> settings_from(const json_place& in) {
 
 UNITY_INLINE weights_header weights_header_from(const sealed_reader& file) {
   const auto document = parse_json(file.header(), file.name());
-  const json_place in{document, file.name() + ": header"};
+  const json_place in{document, fmt::format("{}: header", file.name())};
   weights_header h{in.at("graph").line(), in.at("step").integer(), seed_from(in.at("seed")), {}, {}, {}, {}, {}};
   if (h.step < 0) {
-    throw error{in.at("step").where(), "is " + std::to_string(h.step), "how many steps were done"};
+    throw error{in.at("step").where(), fmt::format("is {}", h.step), "how many steps were done"};
   }
   const auto optimizer = parallel::find_optimizer(in.at("optimizer").word());
   if (!optimizer) {
@@ -241,7 +243,7 @@ UNITY_INLINE void weights_writer::take(std::size_t tensor, const parallel::box& 
     parallel::subtract(open, part, rest);
   }
   if (!part.empty() && found != part.volume()) {
-    throw error{file_.name(), "a part of " + to_string(header_.tensors[tensor]) + " is written twice",
+    throw error{file_.name(), fmt::format("a part of {} is written twice", to_string(header_.tensors[tensor])),
                 "each element once"};
   }
   missing_[tensor] = std::move(rest);
@@ -254,12 +256,12 @@ UNITY_INLINE void weights_writer::refuse_incomplete(std::size_t tensor) const {
   }
   std::string first;
   for (const auto begin : missing_[tensor].front().begin) {
-    first += (first.empty() ? "" : ",") + std::to_string(begin);
+    first += fmt::format("{}{}", first.empty() ? "" : ",", begin);
   }
   const auto& t = header_.tensors[tensor];
   throw error{file_.name(),
-              to_string(t) + " lacks " + std::to_string(count) + " of " +
-                  std::to_string(tensor::element_count(t.dims)) + " elements, such as [" + first + "]",
+              fmt::format("{} lacks {} of {} elements, such as [{}]", to_string(t), count,
+                          tensor::element_count(t.dims), first),
               "all of them before commit"};
 }
 
@@ -268,12 +270,12 @@ UNITY_INLINE std::size_t weights_reader::find(const stored_tensor& wanted) const
     const auto& t = header_.tensors[i];
     if (t.name == wanted.name && t.kind == wanted.kind) {
       if (t != wanted) {
-        file_.refuse("has " + to_string(t), to_string(wanted));
+        file_.refuse(fmt::format("has {}", to_string(t)), to_string(wanted));
       }
       return i;
     }
   }
-  file_.refuse("has no " + wanted.kind + " " + detail::shown(wanted.name), to_string(wanted));
+  file_.refuse(fmt::format("has no {} {}", wanted.kind, detail::shown(wanted.name)), to_string(wanted));
 }
 
 UNITY_INLINE void weights_reader::get(std::size_t tensor, const parallel::box& part,

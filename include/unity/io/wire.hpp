@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 
 namespace unity::io {
@@ -34,7 +36,7 @@ class wire_reader {
     return base_ + static_cast<std::size_t>(f.bytes.data() - message_.data());
   }
   [[noreturn]] void fail(const std::string& found, std::string_view expected) const {
-    throw error{std::string{file_} + ", byte " + std::to_string(base_ + at_), found, expected};
+    throw error{fmt::format("{}, byte {}", file_, base_ + at_), found, expected};
   }
 
  private:
@@ -62,7 +64,7 @@ UNITY_INLINE bool wire_reader::next(field& f) {
     const auto tag = varint();
     f.number = static_cast<std::uint32_t>(tag >> 3U);
     if (f.number == 0 || (tag >> 3U) > 0x1fffffffU) {
-      fail("field number " + std::to_string(tag >> 3U), "one from 1 to 536870911");
+      fail(fmt::format("field number {}", tag >> 3U), "one from 1 to 536870911");
     }
     switch (tag & 7U) {
       case 0: f.integer = varint(); return true;
@@ -72,7 +74,7 @@ UNITY_INLINE bool wire_reader::next(field& f) {
         return true;
       case 1: (void)take(8); break;
       case 5: (void)take(4); break;
-      default: fail("wire type " + std::to_string(tag & 7U), "0, 1, 2 or 5");
+      default: fail(fmt::format("wire type {}", tag & 7U), "0, 1, 2 or 5");
     }
   }
   return false;
@@ -95,7 +97,7 @@ UNITY_INLINE std::uint64_t wire_reader::varint() {
 
 UNITY_INLINE std::string_view wire_reader::take(std::uint64_t length) {
   if (length > message_.size() - at_) {
-    fail("a field of " + std::to_string(length) + " bytes where " + std::to_string(message_.size() - at_) + " remain",
+    fail(fmt::format("a field of {} bytes where {} remain", length, message_.size() - at_),
          "a field that fits (is the file truncated?)");
   }
   const auto bytes = message_.substr(at_, static_cast<std::size_t>(length));

@@ -69,6 +69,8 @@ void ordered_factors(std::int64_t n, std::size_t most, mesh_sizes& so_far, std::
 #include <bit>
 #include <map>
 
+#include <fmt/core.h>
+
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 
@@ -83,23 +85,23 @@ UNITY_INLINE std::size_t device_mesh::stride(std::size_t axis) const noexcept {
 }
 
 UNITY_INLINE void check(const topology& t, const device_mesh& m) {
-  const auto where = "device mesh " + m.name;
+  const auto where = fmt::format("device mesh {}", m.name);
   std::size_t places = 1;
   for (const auto s : m.sizes) {
     if (s < 1 || (s == 1 && m.sizes.size() > 1)) {
-      throw error{where, "an axis of size " + std::to_string(s), "axes of size 2 and more"};
+      throw error{where, fmt::format("an axis of size {}", s), "axes of size 2 and more"};
     }
     // Stays above the number of devices where it comes there: sizes of a file may multiply to anything.
     const auto size = static_cast<std::size_t>(s);
     places = size > m.devices.size() / places ? m.devices.size() + 1 : places * size;
   }
   if (places != m.devices.size() || m.sizes.empty()) {
-    throw error{where, std::to_string(m.devices.size()) + " devices", "one for each of its places"};
+    throw error{where, fmt::format("{} devices", m.devices.size()), "one for each of its places"};
   }
   std::vector<bool> seen(t.device_count());
   for (const auto d : m.devices) {
     if (d.index() >= t.device_count() || seen[d.index()]) {
-      throw error{where, "device " + std::to_string(d.index()), "devices of the machine, each once"};
+      throw error{where, fmt::format("device {}", d.index()), "devices of the machine, each once"};
     }
     seen[d.index()] = true;
   }

@@ -82,6 +82,8 @@ void check(const machine& m, std::string_view where);
 #include <algorithm>
 #include <cmath>
 
+#include <fmt/core.h>
+
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/printable.hpp>
@@ -137,32 +139,33 @@ UNITY_INLINE void expect_one_name_each(const std::vector<device>& kinds, std::st
   for (std::size_t i = 0; i < kinds.size(); ++i) {
     for (std::size_t k = 0; k < i; ++k) {
       if (kinds[k].name == kinds[i].name) {
-        throw error{where, "two kinds of device named '" + printable(kinds[i].name) + "'", "names of their own"};
+        throw error{where, fmt::format("two kinds of device named '{}'", printable(kinds[i].name)),
+                    "names of their own"};
       }
     }
   }
 }
 
 UNITY_INLINE void expect_units(const device& d, std::string_view where) {
-  const auto of = " of device '" + printable(d.name) + "'";
+  const auto of = fmt::format(" of device '{}'", printable(d.name));
   auto least = d.bytes_per_second;
   for (const auto& p : d.peaks) {
     least = std::min(least, p.flops_per_second);
   }
   if (!(least >= least_device_rate)) {
-    throw error{where, "a rate of " + std::to_string(least) + " per second" + of, "1e5 or more"};
+    throw error{where, fmt::format("a rate of {:f} per second{}", least, of), "1e5 or more"};
   }
   if (d.memory < least_device_memory) {
-    throw error{where, std::to_string(d.memory.count()) + " bytes of memory" + of, "1e6 or more"};
+    throw error{where, fmt::format("{} bytes of memory{}", d.memory.count(), of), "1e6 or more"};
   }
 }
 
 UNITY_INLINE void expect_units(double rate, double latency, std::string_view where) {
   if (!(rate >= least_cable_rate && rate <= most_cable_rate)) {
-    throw error{where, "a link of " + std::to_string(rate) + " bytes per second", "1e6 to 1e15"};
+    throw error{where, fmt::format("a link of {:f} bytes per second", rate), "1e6 to 1e15"};
   }
   if (!(latency <= longest_cable_latency)) {
-    throw error{where, "a link's latency of " + std::to_string(latency) + " s", "0.1 s at most"};
+    throw error{where, fmt::format("a link's latency of {:f} s", latency), "0.1 s at most"};
   }
 }
 
@@ -192,16 +195,16 @@ UNITY_INLINE machine with_topology(machine m, std::string_view where) {
   const bool shared = m.devices.size() == 1 && messages != nullptr;
   const auto count = shared ? static_cast<std::size_t>(messages->ranks) : m.devices.size();
   if (count > most_ranks) {
-    throw error{where, std::to_string(count) + " ranks that share a device", std::to_string(most_ranks) + " at most"};
+    throw error{where, fmt::format("{} ranks that share a device", count), fmt::format("{} at most", most_ranks)};
   }
   std::vector<placed_device> devices;
   for (std::size_t i = 0; i < count; ++i) {
-    devices.push_back({"device" + std::to_string(i), static_cast<std::uint32_t>(shared ? 0 : i), 0});
+    devices.push_back({fmt::format("device{}", i), static_cast<std::uint32_t>(shared ? 0 : i), 0});
   }
   if (count == 1) {
     m.network = topology{std::move(devices), {}, {}, where};
   } else if (messages == nullptr) {
-    throw error{where, std::to_string(count) + " devices and nothing between them", "a topology, or measured messages"};
+    throw error{where, fmt::format("{} devices and nothing between them", count), "a topology, or measured messages"};
   } else {
     m.network = detail::around_switch(std::move(devices), detail::measured_rate(*messages),
                                       messages->costs.at(exchange::message).back().alpha, where);

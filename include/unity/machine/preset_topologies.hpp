@@ -45,8 +45,7 @@ class preset_builder {
   explicit preset_builder(preset_size size);
 
   [[nodiscard]] static std::string in_node(std::size_t node, const std::string& name) {
-    std::string full{'n'};  // not "n" + ..., of which g++ 12 warns falsely
-    return full.append(std::to_string(node)).append(1, '/').append(name);
+    return fmt::format("n{}/{}", node, name);
   }
   [[nodiscard]] std::size_t nodes() const noexcept { return size_.nodes; }
   [[nodiscard]] std::size_t per_node() const noexcept { return size_.devices; }
@@ -96,12 +95,14 @@ inline void connect_dgx_h100(preset_builder& b) { connect_dgx(b, nvswitch_h100, 
 #include <algorithm>
 #include <array>
 
+#include <fmt/core.h>
+
 namespace unity::machine::detail {
 
 UNITY_INLINE preset_builder::preset_builder(preset_size size) : size_{size} {
   for (std::size_t n = 0; n < size.nodes; ++n) {
     for (std::size_t i = 0; i < size.devices; ++i) {
-      devices_.push_back({in_node(n, "gpu" + std::to_string(i)), 0, static_cast<std::uint32_t>(n)});
+      devices_.push_back({in_node(n, fmt::format("gpu{}", i)), 0, static_cast<std::uint32_t>(n)});
     }
   }
 }
@@ -125,7 +126,7 @@ UNITY_INLINE void connect_k80(preset_builder& b) {
   for (std::size_t n = 0; n < b.nodes(); ++n) {
     const auto root = b.add_switch(b.in_node(n, "pcie"));
     for (std::size_t i = 0; i < b.per_node(); i += 2) {
-      const auto board = b.add_switch(b.in_node(n, "pcie" + std::to_string(i / 2)));
+      const auto board = b.add_switch(b.in_node(n, fmt::format("pcie{}", i / 2)));
       b.join(board, root, pcie3, duplex::half);
       for (std::size_t j = i; j < std::min(i + 2, b.per_node()); ++j) {
         b.join(b.gpu(n, j), board, pcie3);
@@ -157,7 +158,7 @@ UNITY_INLINE void connect_summit(preset_builder& b) {
 UNITY_INLINE void connect_dgx(preset_builder& b, cable_kind inside, cable_kind adapter) {
   std::vector<vertex_id> rails;
   for (std::size_t i = 0; b.nodes() > 1 && i < b.per_node(); ++i) {
-    rails.push_back(b.add_switch("rail" + std::to_string(i)));
+    rails.push_back(b.add_switch(fmt::format("rail{}", i)));
   }
   if (rails.size() > 1) {
     const auto spine = b.add_switch("spine");

@@ -58,6 +58,8 @@ inline constexpr std::size_t most_host_devices = 1024;
 #include <algorithm>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/core/printable.hpp>
 #include <unity/core/to_number.hpp>
@@ -92,7 +94,7 @@ UNITY_INLINE machine host_preset(std::size_t count) {
   core.launch_seconds = 1e-6;
   std::vector<placed_device> devices;
   for (std::size_t i = 0; i < count; ++i) {
-    devices.push_back({"core" + std::to_string(i), 0, 0});
+    devices.push_back({fmt::format("core{}", i), 0, 0});
   }
   m.network = around_switch(std::move(devices), 10e9, 1e-6, "host");
   return m;
@@ -105,30 +107,30 @@ namespace unity::machine {
 UNITY_INLINE std::string preset_names() {
   std::string all;
   for (const auto& k : detail::preset_kinds) {
-    all += std::string{k.name} + ", ";
+    all += fmt::format("{}, ", k.name);
   }
-  return all + "host";
+  return fmt::format("{}host", all);
 }
 
 UNITY_INLINE machine preset(std::string_view text) {
-  const auto where = "machine '" + printable(text) + "'";
+  const auto where = fmt::format("machine '{}'", printable(text));
   const auto colon = std::min(text.find(':'), text.size());
   const auto name = text.substr(0, colon);
   const auto kind = std::find_if(detail::preset_kinds.begin(), detail::preset_kinds.end(),
                                  [&](const auto& k) { return k.name == name; });
   const bool host = name == "host";
   if (kind == detail::preset_kinds.end() && !host) {
-    throw error{where, "no preset '" + printable(name) + "'", preset_names()};
+    throw error{where, fmt::format("no preset '{}'", printable(name)), preset_names()};
   }
   const auto size = detail::parse_size(text.substr(std::min(colon + 1, text.size())));
   if (!size) {
-    throw error{where, "no number of nodes and devices", std::string{name} + ":NODESxDEVICES"};
+    throw error{where, "no number of nodes and devices", fmt::format("{}:NODESxDEVICES", name)};
   }
   const auto nodes = host ? 1 : detail::most_nodes;
   const auto devices = host ? detail::most_host_devices : kind->most_devices;
   if (size->nodes > nodes || size->devices > devices) {
-    throw error{where, std::to_string(size->nodes) + " nodes of " + std::to_string(size->devices) + " devices",
-                "at most " + std::to_string(nodes) + " of " + std::to_string(devices)};
+    throw error{where, fmt::format("{} nodes of {} devices", size->nodes, size->devices),
+                fmt::format("at most {} of {}", nodes, devices)};
   }
   machine m;
   if (host) {

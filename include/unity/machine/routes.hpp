@@ -78,6 +78,8 @@ class route_table {
 #include <limits>
 #include <string>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 
 namespace unity::machine {
@@ -103,7 +105,7 @@ UNITY_INLINE route_table::route_table(const topology& t, std::string_view where)
     find(t, device_id{goal});
     for (std::size_t d = 0; d < t.device_count(); ++d) {
       if (d != goal && !next_[goal * vertices_ + d].valid()) {
-        throw error{where, "no route from " + t[device_id{d}].name + " to " + t[device_id{goal}].name,
+        throw error{where, fmt::format("no route from {} to {}", t[device_id{d}].name, t[device_id{goal}].name),
                     "links or switches between them; devices do not forward"};
       }
     }

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/config.hpp>
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
@@ -95,7 +97,7 @@ class topology {
   [[nodiscard]] std::int64_t bytes_per_second(link_id l) const { return cables_[at(l).cable].bytes_per_second; }
   [[nodiscard]] picoseconds latency(link_id l) const { return cables_[at(l).cable].latency; }
   // "n0/gpu0 -> n0/nvswitch"
-  [[nodiscard]] std::string name(link_id l) const { return name(source(l)) + " -> " + name(target(l)); }
+  [[nodiscard]] std::string name(link_id l) const { return fmt::format("{} -> {}", name(source(l)), name(target(l))); }
 
   // The links that leave or enter a vertex, by ascending id.
   [[nodiscard]] std::span<const link_id> links_from(vertex_id v) const { return row(out_, first_out_, v); }
@@ -171,26 +173,27 @@ UNITY_INLINE void topology::check_names(std::string_view where) const {
     throw error{where, "a device or switch without a name", "names"};
   }
   if (const auto twice = std::adjacent_find(names.begin(), names.end()); twice != names.end()) {
-    throw error{where, "two devices or switches named \"" + printable(*twice) + "\"", "names of their own"};
+    throw error{where, fmt::format("two devices or switches named \"{}\"", printable(*twice)), "names of their own"};
   }
 }
 
 UNITY_INLINE void topology::check_cable(std::size_t i, std::string_view where) const {
   const auto& c = cables_[i];
-  const auto place = std::string{where} + ", links[" + std::to_string(i) + "]";
+  const auto place = fmt::format("{}, links[{}]", where, i);
   if (c.from.index() >= vertex_count() || c.to.index() >= vertex_count()) {
-    throw error{place, "an end that is no device and no switch", "one of the " + std::to_string(vertex_count())};
+    throw error{place, "an end that is no device and no switch", fmt::format("one of the {}", vertex_count())};
   }
-  const auto ends = name(c.from) + " - " + name(c.to);
+  const auto ends = fmt::format("{} - {}", name(c.from), name(c.to));
   if (c.from == c.to) {
-    throw error{place + " (" + ends + ")", "both ends are the same", "two ends"};
+    throw error{fmt::format("{} ({})", place, ends), "both ends are the same", "two ends"};
   }
   if (c.bytes_per_second <= 0) {
-    throw error{place + " (" + ends + ")", "a bandwidth of " + std::to_string(c.bytes_per_second),
+    throw error{fmt::format("{} ({})", place, ends), fmt::format("a bandwidth of {}", c.bytes_per_second),
                 "bytes per second above 0"};
   }
   if (c.latency < picoseconds{0}) {
-    throw error{place + " (" + ends + ")", "a latency of " + std::to_string(c.latency.count()) + " ps", "at least 0"};
+    throw error{fmt::format("{} ({})", place, ends), fmt::format("a latency of {} ps", c.latency.count()),
+                "at least 0"};
   }
 }
 

@@ -80,6 +80,8 @@ namespace detail {
 
 #include <algorithm>
 
+#include <fmt/core.h>
+
 #include <unity/core/config.hpp>
 #include <unity/core/row_major.hpp>
 #include <unity/parallel/index_box.hpp>
@@ -125,8 +127,7 @@ UNITY_INLINE std::string scattered(const operator_dimensions& o, std::span<const
         bool whole_before = true;
         for (const auto i : tensors[t][d].indices) {
           if (degrees[i] > 1 && !whole_before) {
-            return "parts of " + std::string{what} + " " + std::to_string(t) + " that lie scattered along dimension " +
-                   std::to_string(d);
+            return fmt::format("parts of {} {} that lie scattered along dimension {}", what, t, d);
           }
           whole_before = whole_before && degrees[i] == o.structure.indices[i].size;
         }
@@ -140,32 +141,30 @@ UNITY_INLINE std::string scattered(const operator_dimensions& o, std::span<const
 
 UNITY_INLINE std::string why_not_terms(const operator_dimensions& o, const configuration& c) {
   if (!c.reductions.empty() && c.reductions.size() != o.reductions.size()) {
-    return std::to_string(c.reductions.size()) + " degrees for " + std::to_string(o.reductions.size()) +
-           " sums that can be divided";
+    return fmt::format("{} degrees for {} sums that can be divided", c.reductions.size(), o.reductions.size());
   }
   for (std::size_t r = 0; r < c.reductions.size(); ++r) {
     const auto index = o.reductions[r].indices[0];
     const auto& name = o.structure.indices[index].name;
     if (c.reductions[r] < 1 || o.reductions[r].size % c.reductions[r] != 0) {
-      return "degree " + std::to_string(c.reductions[r]) + " does not divide the size " +
-             std::to_string(o.reductions[r].size) + " of the sum over " + name;
+      return fmt::format("degree {} does not divide the size {} of the sum over {}", c.reductions[r],
+                         o.reductions[r].size, name);
     }
     const auto& windows = o.structure.windows;
     const auto slides = [&](const auto& w) { return w.inner == static_cast<int>(index); };
     if (c.reductions[r] > 1 && std::any_of(windows.begin(), windows.end(), slides)) {
-      return std::string{"parts of the sum over "} + name + ", whose windows would not fit the operand";
+      return fmt::format("parts of the sum over {}, whose windows would not fit the operand", name);
     }
   }
   if (!c.terms.empty() && c.terms.size() != o.groups.size()) {
-    return std::to_string(c.terms.size()) + " numbers of terms for " + std::to_string(o.groups.size()) +
-           " linear groups";
+    return fmt::format("{} numbers of terms for {} linear groups", c.terms.size(), o.groups.size());
   }
   for (std::size_t g = 0; g < c.terms.size(); ++g) {
     if (c.terms[g] < 1) {
-      return std::to_string(c.terms[g]) + " terms of linear group " + std::to_string(g);
+      return fmt::format("{} terms of linear group {}", c.terms[g], g);
     }
   }
-  return c.copies < 1 ? std::to_string(c.copies) + " copies" : std::string{};
+  return c.copies < 1 ? fmt::format("{} copies", c.copies) : std::string{};
 }
 
 }  // namespace unity::parallel::detail
@@ -177,11 +176,10 @@ UNITY_INLINE std::string why_not(const operator_dimensions& o, const configurati
     return reason;
   }
   if (c.degrees.size() != o.divisible.size()) {
-    return std::to_string(c.degrees.size()) + " degrees for " + std::to_string(o.divisible.size()) +
-           " divisible dimensions";
+    return fmt::format("{} degrees for {} divisible dimensions", c.degrees.size(), o.divisible.size());
   }
   const auto most = static_cast<std::int64_t>(devices);
-  const auto more = [&] { return "more tasks than the " + std::to_string(devices) + " devices"; };
+  const auto more = [&] { return fmt::format("more tasks than the {} devices", devices); };
   auto tasks = c.copies;
   if (tasks > most) {
     return more();
@@ -196,11 +194,9 @@ UNITY_INLINE std::string why_not(const operator_dimensions& o, const configurati
   }
   for (std::size_t k = 0; k < c.degrees.size(); ++k) {
     const auto& p = o.divisible[k];
-    const auto name =
-        std::string{parallelism_names[static_cast<std::size_t>(p.kind)]} + " dimension " + std::to_string(p.dimension);
+    const auto name = fmt::format("{} dimension {}", parallelism_names[static_cast<std::size_t>(p.kind)], p.dimension);
     if (c.degrees[k] < 1 || p.size % c.degrees[k] != 0) {
-      return "degree " + std::to_string(c.degrees[k]) + " does not divide the size " + std::to_string(p.size) + " of " +
-             name;
+      return fmt::format("degree {} does not divide the size {} of {}", c.degrees[k], p.size, name);
     }
     if (c.degrees[k] > most / tasks) {
       return more();
@@ -208,12 +204,11 @@ UNITY_INLINE std::string why_not(const operator_dimensions& o, const configurati
     tasks *= c.degrees[k];
   }
   if (static_cast<std::size_t>(tasks) != c.devices.size()) {
-    return std::to_string(c.devices.size()) + " devices for " + std::to_string(tasks) + " tasks";
+    return fmt::format("{} devices for {} tasks", c.devices.size(), tasks);
   }
   for (const auto d : c.devices) {
     if (d.index() >= devices) {
-      return d.valid() ? "no device " + std::to_string(d.index()) + " of " + std::to_string(devices)
-                       : "a task without a device";
+      return d.valid() ? fmt::format("no device {} of {}", d.index(), devices) : "a task without a device";
     }
   }
   auto degrees = detail::index_degrees(o, c.degrees);

@@ -48,6 +48,8 @@ namespace detail {
 
 #include <optional>
 
+#include <fmt/core.h>
+
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 
@@ -112,18 +114,18 @@ UNITY_INLINE std::string why_no_configuration(const operator_dimensions& o, cons
   for (std::size_t i = 0; i < g.indices.size(); ++i) {
     const auto& index = o.structure.indices[i];
     if (g.steps[i] > 1) {
-      return std::to_string(g.steps[i]) + " steps of index " + index.name + ": a plan has none";
+      return fmt::format("{} steps of index {}: a plan has none", g.steps[i], index.name);
     }
     if (g.indices[i] > 1 && index.kind == tensor::index_kind::statistic) {
-      return std::string{"parts of index "} + index.name + ", of which every part needs statistics of the whole";
+      return fmt::format("parts of index {}, of which every part needs statistics of the whole", index.name);
     }
   }
   const auto tasks = detail::degrees_on(o, g);
   const auto parts = detail::index_degrees(o, tasks);
   for (std::size_t i = 0; i < g.indices.size(); ++i) {
     if (!parts || (*parts)[i] != g.indices[i]) {
-      return std::to_string(g.indices[i]) + " parts of index " + o.structure.indices[i].name +
-             ", which no degree of a configuration gives";
+      return fmt::format("{} parts of index {}, which no degree of a configuration gives", g.indices[i],
+                         o.structure.indices[i].name);
     }
   }
   return {};
@@ -135,8 +137,8 @@ UNITY_INLINE configuration configuration_of(const operator_dimensions& o, const 
     throw error{"grid of an operator", std::move(reason), "one whose tasks are those of a configuration"};
   }
   if (static_cast<std::int64_t>(devices.size()) != task_count(g)) {
-    throw error{"grid of an operator", std::to_string(devices.size()) + " devices",
-                "one for each of the " + std::to_string(task_count(g)) + " tasks"};
+    throw error{"grid of an operator", fmt::format("{} devices", devices.size()),
+                fmt::format("one for each of the {} tasks", task_count(g))};
   }
   auto tasks = detail::degrees_on(o, g);
   configuration c;

@@ -132,6 +132,8 @@ class graph_dimensions {
 #include <string>
 #include <variant>
 
+#include <fmt/core.h>
+
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
@@ -328,7 +330,7 @@ UNITY_INLINE void graph_dimensions::add(const tensor::algebra& a, const tensor::
   }
   auto o = dimensions_of(a, g.operation(n), inputs);
   if (!o) {
-    throw error{"node " + std::to_string(n.index()), "operands that its operator does not take",
+    throw error{fmt::format("node {}", n.index()), "operands that its operator does not take",
                 a.why_not(g.operation(n), inputs)};
   }
   kind_of_.push_back(static_cast<std::uint32_t>(kinds_.size()));

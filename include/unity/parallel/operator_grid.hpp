@@ -104,6 +104,8 @@ namespace detail {
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_OPERATOR_GRID)
 
+#include <fmt/core.h>
+
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/space.hpp>
 
@@ -164,7 +166,7 @@ UNITY_INLINE std::string why_not(const operator_dimensions& o, const operator_gr
     const auto& index = s.indices[i];
     const auto parts = g.indices[i] * g.steps[i];
     if (g.indices[i] < 1 || g.steps[i] < 1 || index.size % parts != 0) {
-      return std::to_string(parts) + " parts of index " + index.name + ", whose size is " + std::to_string(index.size);
+      return fmt::format("{} parts of index {}, whose size is {}", parts, index.name, index.size);
     }
     if (parts == 1) {
       continue;
@@ -178,7 +180,7 @@ UNITY_INLINE std::string why_not(const operator_dimensions& o, const operator_gr
         (index.kind != tensor::index_kind::reduction &&
          !std::all_of(s.results.begin(), s.results.end(),
                       [&](const auto& dims) { return detail::has_index(s, dims, i); }))) {
-      return std::string{"parts of index "} + index.name + ", which cannot be divided";
+      return fmt::format("parts of index {}, which cannot be divided", index.name);
     }
   }
   return {};

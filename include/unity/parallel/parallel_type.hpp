@@ -82,6 +82,8 @@ struct std::hash<unity::parallel::parallel_type> {
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_PARALLEL_TYPE)
 
+#include <fmt/core.h>
+
 namespace unity::parallel {
 
 UNITY_INLINE std::int64_t product(const degree_list& all) noexcept {
@@ -120,24 +122,24 @@ UNITY_INLINE std::string to_string(const parallel_type& t) {
   text += '[';
   for (std::size_t d = 0; d < t.global.dims.size(); ++d) {
     text += d == 0 ? "" : ",";
-    text += std::to_string(t.global.dims[d]);
+    text += fmt::format("{}", t.global.dims[d]);
     if (t.degrees[d] > 1 || t.steps[d] > 1) {
       text += '/';
-      text += std::to_string(t.degrees[d]);
+      text += fmt::format("{}", t.degrees[d]);
     }
     if (t.steps[d] > 1) {
       text += '*';
-      text += std::to_string(t.steps[d]);
+      text += fmt::format("{}", t.steps[d]);
     }
   }
   text += ']';
   if (t.copies > 1) {
     text += " copies ";
-    text += std::to_string(t.copies);
+    text += fmt::format("{}", t.copies);
   }
   if (t.partial > 1) {
     text += " partial ";
-    text += std::to_string(t.partial);
+    text += fmt::format("{}", t.partial);
   }
   return text;
 }

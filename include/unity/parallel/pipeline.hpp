@@ -23,6 +23,8 @@ void check(const tensor::tensor_graph& g, const strategy& s, const pipeline& p, 
 #include <string>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
 #include <unity/parallel/configuration.hpp>
@@ -31,7 +33,7 @@ namespace unity::parallel {
 
 UNITY_INLINE void check(const tensor::tensor_graph& g, const strategy& s, const pipeline& p, std::size_t devices) {
   if (p.microbatches < 1) {
-    throw error{"pipeline", std::to_string(p.microbatches) + " micro-batches", "1 or more"};
+    throw error{"pipeline", fmt::format("{} micro-batches", p.microbatches), "1 or more"};
   }
   if (p.stages.empty()) {
     if (p.microbatches > 1) {
@@ -40,23 +42,21 @@ UNITY_INLINE void check(const tensor::tensor_graph& g, const strategy& s, const 
     return;
   }
   if (p.stages.size() != devices) {
-    throw error{"pipeline", std::to_string(p.stages.size()) + " devices with a stage",
-                "all " + std::to_string(devices)};
+    throw error{"pipeline", fmt::format("{} devices with a stage", p.stages.size()), fmt::format("all {}", devices)};
   }
   for (std::uint32_t k = 0; k < p.stage_count(); ++k) {
     if (std::find(p.stages.begin(), p.stages.end(), k) == p.stages.end()) {
-      throw error{"pipeline", "no device of stage " + std::to_string(k), "a device at least for each stage"};
+      throw error{"pipeline", fmt::format("no device of stage {}", k), "a device at least for each stage"};
     }
   }
   const auto stage_of = [&](node_id n) { return p.stages[s[n.index()].devices[0].index()]; };
   for (std::size_t n = 0; n < g.node_count(); ++n) {
     const auto& c = s[n];
-    const auto where = "pipeline, node " + std::to_string(n);
+    const auto where = fmt::format("pipeline, node {}", n);
     for (const auto d : c.devices) {
       if (p.stages[d.index()] != stage_of(node_id{n})) {
         throw error{where,
-                    "tasks on devices of stages " + std::to_string(stage_of(node_id{n})) + " and " +
-                        std::to_string(p.stages[d.index()]),
+                    fmt::format("tasks on devices of stages {} and {}", stage_of(node_id{n}), p.stages[d.index()]),
                     "devices of one stage"};
       }
     }
@@ -64,8 +64,7 @@ UNITY_INLINE void check(const tensor::tensor_graph& g, const strategy& s, const 
       const auto from = g.producer(v);
       if (!g.operands(from).empty() && stage_of(from) > stage_of(node_id{n})) {
         throw error{where,
-                    "an operand of stage " + std::to_string(stage_of(from)) + ", behind its own, " +
-                        std::to_string(stage_of(node_id{n})),
+                    fmt::format("an operand of stage {}, behind its own, {}", stage_of(from), stage_of(node_id{n})),
                     "operands of its stage or those before"};
       }
     }

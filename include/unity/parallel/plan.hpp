@@ -75,6 +75,8 @@ inline void check(const tensor::algebra& a, const plan& p) {
 
 #include <string>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 
 namespace unity::parallel {
@@ -82,12 +84,12 @@ namespace unity::parallel {
 UNITY_INLINE void check(const tensor::algebra& a, const graph_dimensions& dimensions, const strategy& s,
                         std::size_t devices) {
   if (s.size() != dimensions.node_count()) {
-    throw error{"strategy", std::to_string(s.size()) + " configurations",
-                "one for each of the " + std::to_string(dimensions.node_count()) + " nodes"};
+    throw error{"strategy", fmt::format("{} configurations", s.size()),
+                fmt::format("one for each of the {} nodes", dimensions.node_count())};
   }
   for (std::size_t n = 0; n < s.size(); ++n) {
     const auto& o = dimensions[node_id{n}];
-    const auto where = [&] { return "strategy, node " + std::to_string(n) + " (" + a.signature(o.op.kind).name + ")"; };
+    const auto where = [&] { return fmt::format("strategy, node {} ({})", n, a.signature(o.op.kind).name); };
     if (o.inputs.empty()) {
       if (s[n] != configuration{}) {
         throw error{where(), "a configuration", "none for what has no operands"};
@@ -111,7 +113,7 @@ UNITY_INLINE void check(const tensor::algebra& a, const tensor::tensor_graph& g,
                         const strategy& s, std::size_t devices) {
   check(a, dimensions, s, devices);
   if (const auto n = unsummed_output(g, s); n.valid()) {
-    throw error{"strategy, node " + std::to_string(n.index()) + " (" + a.signature(g.operation(n).kind).name + ")",
+    throw error{fmt::format("strategy, node {} ({})", n.index(), a.signature(g.operation(n).kind).name),
                 "an output of the graph that is terms of a sum", "one that is added up"};
   }
 }

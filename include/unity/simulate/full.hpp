@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/core/units.hpp>
 #include <unity/program/program.hpp>
@@ -37,8 +39,8 @@ template <class IsDone>
       if (!is_done(t)) {
         const auto& of = p.owner_of(program::fragment_id{f});
         throw error{"program",
-                    "task " + std::to_string(t - range.first) + " of fragment " + std::to_string(f) +
-                        (of.name.empty() ? "" : " (" + of.name + ")") + " waits for itself",
+                    fmt::format("task {} of fragment {}{} waits for itself", t - range.first, f,
+                                of.name.empty() ? "" : fmt::format(" ({})", of.name)),
                     "dependencies without a cycle"};
       }
     }
@@ -94,7 +96,7 @@ class full_simulation {
     while (!queue_.empty()) {
       const auto times = run_next(p);
       if (times.end > latest_end) {
-        throw error{"program", "an iteration of more than " + std::to_string(latest_end / 1'000'000'000'000) + " s",
+        throw error{"program", fmt::format("an iteration of more than {} s", latest_end / 1'000'000'000'000),
                     "times that fit"};
       }
       latest = std::max(latest, times.end);

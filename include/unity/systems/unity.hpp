@@ -187,6 +187,8 @@ class unity_search {
 #include <limits>
 #include <string>
 
+#include <fmt/core.h>
+
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/parallel/delivered_outputs.hpp>
@@ -216,7 +218,7 @@ UNITY_INLINE unity_search::unity_search(const tensor::algebra& a, const machine:
       machine_{m},
       timer_{timer},
       options_{options},
-      routes_{m.network, "machine " + m.name},
+      routes_{m.network, fmt::format("machine {}", m.name)},
       clock_{a, timer, models_of(m)},
       computing_{a, std::move(timer), models_of(m), m.network.device_count()} {
   for (const auto limit : parallel::memory_limits(m)) {

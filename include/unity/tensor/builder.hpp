@@ -251,12 +251,13 @@ UNITY_INLINE tensor_graph builder::finish(std::span<const value_id> outputs) && 
 
 UNITY_INLINE value_id builder::named_source(std::string_view kind, std::string_view name, const shape& dims,
                                             dtype element) {
-  const auto quoted = "\"" + std::string{name} + "\"";
+  const auto quoted = fmt::format("\"{}\"", name);
   if (name.empty() || names_.contains(std::string{name})) {
-    throw error{where(kind), "name " + quoted, "a name that no other source has"};
+    throw error{where(kind), fmt::format("name {}", quoted), "a name that no other source has"};
   }
   if (!checked_element_count(dims)) {
-    throw error{where(kind), quoted + " of " + to_string(tensor_type{element, layout::row_major, false, dims}),
+    throw error{where(kind),
+                fmt::format("{} of {}", quoted, to_string(tensor_type{element, layout::row_major, false, dims})),
                 "positive sizes and a countable number of elements"};
   }
   const auto v = one(kind, {}, {{"name", name}, {"element", name_of(element)}, {"dims", dims}});
@@ -277,7 +278,7 @@ UNITY_INLINE value_id builder::convolve(std::initializer_list<value_id> operands
 UNITY_INLINE void builder::refuse(const operation& op, std::span<const tensor_type> types) const {
   std::string found = types.empty() ? "no operands" : "operands ";
   for (std::size_t i = 0; i < types.size(); ++i) {
-    found += (i == 0 ? "" : ", ") + to_string(types[i]);
+    found += fmt::format("{}{}", i == 0 ? "" : ", ", to_string(types[i]));
   }
   constexpr std::string_view prefix = "expected ";
   const auto reason = algebra_->why_not(op, types);

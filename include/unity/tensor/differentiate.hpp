@@ -114,7 +114,7 @@ UNITY_INLINE std::vector<value_id> append_node_adjoint(body_builder& b, const al
 
 UNITY_INLINE void require_real(const algebra& a, const tensor_graph& g, value_id v) {
   if (!is_floating(g.type(v).element)) {
-    throw error{place_of(a, g, v), "a gradient of " + to_string(g.type(v)), "floating-point elements"};
+    throw error{place_of(a, g, v), fmt::format("a gradient of {}", to_string(g.type(v))), "floating-point elements"};
   }
 }
 
@@ -123,7 +123,7 @@ UNITY_INLINE void seed_loss(reverse_sweep& sweep, body_builder& b, const algebra
   const auto& t = g.type(loss);
   require_real(a, g, loss);
   if (element_count(t.dims) != 1) {
-    throw error{place_of(a, g, loss), "a loss of " + to_string(t), "one number"};
+    throw error{place_of(a, g, loss), fmt::format("a loss of {}", to_string(t)), "one number"};
   }
   sweep.seed(loss, b.add("fill", {}, {{"value", 1.0}, {"element", name_of(t.element)}, {"dims", t.dims}}));
 }

@@ -79,7 +79,7 @@ class comparison {
     }
     const auto b = second.run(sources_);
     if (compares_numbers_alone_ && !count_numbers(a, r)) {
-      r.problem = first.problem() + " in the first graph, and no element of an output is a number";
+      r.problem = fmt::format("{} in the first graph, and no element of an output is a number", first.problem());
       return;
     }
     for (std::size_t i = 0; i < a.size(); ++i) {
@@ -91,7 +91,7 @@ class comparison {
       }
     }
     if (!second.problem().empty() && !domain_error_) {
-      r.problem = second.problem() + " in the second graph";
+      r.problem = fmt::format("{} in the second graph", second.problem());
     }
   }
 

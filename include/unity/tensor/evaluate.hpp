@@ -54,7 +54,7 @@ template <class Scalar>
       if constexpr (arbitrary_scalar<Scalar>) {
         return {arbitrary_source<Scalar>(a.read(op).word("name"), s->results()[0], d.source, seed)};
       } else {
-        throw error{"evaluation of " + a.signature(op.kind).name, "no value", "a supplied value"};
+        throw error{fmt::format("evaluation of {}", a.signature(op.kind).name), "no value", "a supplied value"};
       }
     }
     return {evaluate_primitive<Scalar>(*s, std::get<primitive>(d.body).kernel(a.read(op), types), operands)};
@@ -202,10 +202,10 @@ UNITY_INLINE error cannot_evaluate(const algebra& a, const operation& op, std::s
   const bool known = op.kind.index() < a.kind_count();
   std::string found = "operands";
   for (const auto& t : inputs) {
-    found += " " + to_string(t);
+    found += fmt::format(" {}", to_string(t));
   }
   const auto reason = a.why_not(op, inputs);
-  return {"evaluation of " + (known ? a.signature(op.kind).name : "an operator of no kind"),
+  return {fmt::format("evaluation of {}", known ? a.signature(op.kind).name : "an operator of no kind"),
           inputs.empty() ? "no operands" : found,
           reason.empty() ? "an operator with a known meaning" : reason.substr(std::string{"expected "}.size())};
 }

@@ -117,7 +117,8 @@ UNITY_INLINE value_id loss_writer::cross_entropy(std::size_t k, value_id output)
   const auto logits = logits_of(output);
   const auto& t = graph_.type(logits);
   if (t.rank() == 0) {
-    throw error{fmt::format("output {}", k), "cross entropy of " + to_string(t), "a dimension of classes"};
+    throw error{fmt::format("output {}", k), fmt::format("cross entropy of {}", to_string(t)),
+                "a dimension of classes"};
   }
   const std::span<const std::int64_t> rows = std::span<const std::int64_t>{t.dims}.first(t.rank() - 1);
   const auto labels = input(labels_name(k), dtype::int32, rows);

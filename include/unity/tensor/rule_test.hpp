@@ -155,7 +155,7 @@ UNITY_INLINE bool rule_tester::check(const rule_instance& instance) {
   const auto difference = sides.run(s_.rule.real_only, hash_combine(options_.seed, ++points_));
   if (difference) {
     report_.found = rule_report::verdict::refuted;
-    report_.because = to_string(algebra_, s_, instance) + "; " + *difference;
+    report_.because = fmt::format("{}; {}", to_string(algebra_, s_, instance), *difference);
     return true;
   }
   ++report_.instances;
@@ -191,17 +191,17 @@ UNITY_INLINE std::int64_t rule_tester::elements(const tensor_graph& g) {
 
 UNITY_INLINE std::string rule_tester::misfit(const rule_instance& instance, const tensor_graph& source,
                                              const std::optional<tensor_graph>& target) const {
-  const auto text = to_string(algebra_, s_, instance) + "; source gives" + types_of(source);
+  const auto text = fmt::format("{}; source gives{}", to_string(algebra_, s_, instance), types_of(source));
   if (!target) {
-    return text + ", target cannot be built";
+    return fmt::format("{}, target cannot be built", text);
   }
-  return text + ", target gives" + types_of(*target);
+  return fmt::format("{}, target gives{}", text, types_of(*target));
 }
 
 UNITY_INLINE std::string rule_tester::types_of(const tensor_graph& g) {
   std::string text;
   for (const auto& t : output_types(g)) {
-    text += " " + to_string(t) + (t.constant ? " constant" : "");
+    text += fmt::format(" {}{}", to_string(t), t.constant ? " constant" : "");
   }
   return text;
 }
@@ -219,15 +219,17 @@ UNITY_INLINE void check_rules(const algebra& a, const rule_set& rules, std::stri
       chained.chained = true;
       report = test_rule(a, s, chained);
     }
-    const auto where = std::string{file} + ": rule " + s.name;
+    const auto where = fmt::format("{}: rule {}", file, s.name);
     if (report.found == rule_report::verdict::refuted) {
-      throw error{where, "sides that differ: " + report.because, "sides that are equal"};
+      throw error{where, fmt::format("sides that differ: {}", report.because), "sides that are equal"};
     }
     if (report.found == rule_report::verdict::never_fits) {
       throw error{where, report.because, "a target whose outputs have the types of the source's"};
     }
     if (report.found == rule_report::verdict::untested) {
-      throw error{where, "no shapes found to test it on" + (report.because.empty() ? "" : ": " + report.because),
+      throw error{where,
+                  fmt::format("no shapes found to test it on{}",
+                              report.because.empty() ? "" : fmt::format(": {}", report.because)),
                   "a rule that can be tested"};
     }
   }

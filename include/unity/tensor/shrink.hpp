@@ -344,8 +344,8 @@ UNITY_INLINE shrunk_graphs shrinker::describe(tensor_graph first, tensor_graph s
     const auto& op = s.first.operation(node_id{i});
     if (algebra_.definition_of(op.kind).source == source_kind::input) {
       const auto v = s.first.results(node_id{i})[0];
-      s.sizes += algebra_.read(op).word("name") + " " + to_string(graphs_[0]->type(v)) + " as " +
-                 to_string(s.first.type(v)) + ", ";
+      s.sizes += fmt::format("{} {} as {}, ", algebra_.read(op).word("name"), to_string(graphs_[0]->type(v)),
+                             to_string(s.first.type(v)));
     }
   }
   s.sizes += fmt::format("{} elements as {}", elements_of(*graphs_[0]) + elements_of(*graphs_[1]), s.elements);

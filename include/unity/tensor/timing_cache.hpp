@@ -208,10 +208,10 @@ class timing_cache {
       if (stored.description == table_.description) {
         return std::move(stored.entries);
       }
-      warn(file_.string() + ": timings of " + stored.description + " are not used on " + table_.description +
-           " and will be replaced");
+      warn(fmt::format("{}: timings of {} are not used on {} and will be replaced", file_.string(), stored.description,
+                       table_.description));
     } catch (const error& e) {
-      warn(std::string{e.what()} + "; timings are not kept");
+      warn(fmt::format("{}; timings are not kept", e.what()));
       file_.clear();
     }
     return std::nullopt;
@@ -230,7 +230,7 @@ class timing_cache {
       unsaved_ = 0;
       saved_ = clock::now();
     } catch (const error& e) {
-      warn(std::string{e.what()} + "; timings are not kept");
+      warn(fmt::format("{}; timings are not kept", e.what()));
       file_.clear();
     }
   }
@@ -283,7 +283,7 @@ UNITY_INLINE std::string signature_integers(std::span<const std::int64_t> values
   for (const auto v : values) {
     text += fmt::format("{}{}", text.empty() ? '[' : ',', v);
   }
-  return text.empty() ? "[]" : text + "]";
+  return text.empty() ? "[]" : fmt::format("{}]", text);
 }
 
 UNITY_INLINE std::string signature_attribute(const attribute_signature& a, const attribute& value) {
@@ -319,10 +319,10 @@ UNITY_INLINE std::string signature_text(const algebra& operators, const operatio
   std::string attributes;
   for (std::size_t i = 0; i < signature.attributes.size(); ++i) {
     const auto& a = signature.attributes[i];
-    attributes += (i == 0 ? "{" : ", ") + a.name + "=" + detail::signature_attribute(a, op.attributes[i]);
+    attributes += fmt::format("{}{}={}", i == 0 ? "{" : ", ", a.name, detail::signature_attribute(a, op.attributes[i]));
   }
-  return signature.name + attributes + (attributes.empty() ? "(" : "}(") + detail::signature_types(inputs) + ") -> " +
-         detail::signature_types(outputs);
+  return fmt::format("{}{}{}{}) -> {}", signature.name, attributes, attributes.empty() ? "(" : "}(",
+                     detail::signature_types(inputs), detail::signature_types(outputs));
 }
 
 UNITY_INLINE std::string timings_text(const timing_table& t) {

@@ -290,11 +290,12 @@ UNITY_INLINE side_verdict z3_reals::compare(const algebra& a, const tensor_graph
   switch (solver.check()) {
     case z3::unsat: return {answer::equal, {}};
     case z3::sat: break;
-    default: return {answer::unknown, name() + " gave up"};
+    default: return {answer::unknown, fmt::format("{} gave up", name())};
   }
   auto found = detail::number_search{a, first, second}.run();
-  return {found ? answer::different : answer::unknown,
-          found ? *std::move(found) : name() + " finds the sides different, for some meaning of functions"};
+  return {
+      found ? answer::different : answer::unknown,
+      found ? *std::move(found) : fmt::format("{} finds the sides different, for some meaning of functions", name())};
 }
 
 UNITY_INLINE void z3_reals::add_difference(const z3::expr& x, const z3::expr& y, z3::expr_vector& differences) const {

@@ -81,6 +81,8 @@ class batches {
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TRAIN_BATCHES)
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
 #include <unity/parallel/dimensions.hpp>
@@ -168,7 +170,7 @@ UNITY_INLINE void batches::give_role(const std::string& name, const tensor::tens
     return keep(name, role::mask);
   }
   if (!samples_name_.empty() || name == tensor::target_name(0) || name.starts_with("labels of ")) {
-    throw error{set_->name(), "nothing for input \"" + name + "\" of the model",
+    throw error{set_->name(), fmt::format("nothing for input \"{}\" of the model", name),
                 "one of samples, and the labels of its output"};
   }
   set_->expect_fits(io::dataset_field::samples, type);
@@ -181,27 +183,26 @@ UNITY_INLINE void batches::keep(const std::string& name, role r) {
   roles_[name] = r;
   if (r != role::mask && tensor::is_integral(labels_ && r == role::labels ? labels_->element : samples_->element) &&
       synthetic_.limit(name) < set_->classes()) {
-    throw error{
-        set_->name(), std::to_string(set_->classes()) + " classes",
-        "as many as input \"" + name + "\" of the model has, " + std::to_string(synthetic_.limit(name)) + " at most"};
+    throw error{set_->name(), fmt::format("{} classes", set_->classes()),
+                fmt::format("as many as input \"{}\" of the model has, {} at most", name, synthetic_.limit(name))};
   }
 }
 
 UNITY_INLINE void batches::check_roles() const {
   if (!samples_ || !labels_) {
-    throw error{set_->name(), std::string{"a model without "} + (samples_ ? "labels" : "an input of samples"),
+    throw error{set_->name(), fmt::format("a model without {}", samples_ ? "labels" : "an input of samples"),
                 "one with both; is the loss cross_entropy?"};
   }
   const bool is_text = set_->content() == io::dataset_content::text;
   if (is_text ? samples_->dims != labels_->dims : samples_->dims[0] != labels_->dims[0]) {
     throw error{
         set_->name(),
-        "samples " + tensor::to_string(*samples_) + " and labels " + tensor::to_string(*labels_) + " of the model",
+        fmt::format("samples {} and labels {} of the model", tensor::to_string(*samples_), tensor::to_string(*labels_)),
         is_text ? "the same sizes" : "a label a sample"};
   }
   if (is_text && masks_width_ != 0 && masks_width_ != samples_->dims.back()) {
-    throw error{set_->name(), "a mask for windows of " + std::to_string(masks_width_),
-                "one for those of " + std::to_string(samples_->dims.back()) + " characters"};
+    throw error{set_->name(), fmt::format("a mask for windows of {}", masks_width_),
+                fmt::format("one for those of {} characters", samples_->dims.back())};
   }
 }
 

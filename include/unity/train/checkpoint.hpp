@@ -144,6 +144,8 @@ template <class Rank, host_reaching_communicator Communicator>
 #include <algorithm>
 #include <string>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/io/replaced_file.hpp>
 
@@ -163,7 +165,7 @@ UNITY_INLINE kept_tensors::kept_tensors(const tensor::algebra& a, const tensor::
     const auto& t = g.type(g.results(node_id{n})[0]);
     const std::string name{a.read(g.operation(node_id{n})).word("name")};
     if (!names.insert(name).second) {
-      throw error{"checkpoint", "two weights \"" + name + "\" in the graph", "weights of different names"};
+      throw error{"checkpoint", fmt::format("two weights \"{}\" in the graph", name), "weights of different names"};
     }
     first_[n] = all_.size();
     all_.push_back({name, "weight", t.element, t.dims});

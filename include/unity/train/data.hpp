@@ -58,6 +58,8 @@ class synthetic_data {
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TRAIN_DATA)
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
@@ -109,7 +111,7 @@ UNITY_INLINE void synthetic_data::fill(std::string_view name, const tensor::tens
 UNITY_INLINE auto synthetic_data::find(std::string_view name) const -> const source& {
   const auto found = sources_.find(name);
   if (found == sources_.end()) {
-    throw error{"data", "no input \"" + std::string{name} + "\" in the graph", "the name of an input or constant"};
+    throw error{"data", fmt::format("no input \"{}\" in the graph", name), "the name of an input or constant"};
   }
   return found->second;
 }

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/backend/device_backend.hpp>
 #include <unity/backend/host_values.hpp>
 #include <unity/core/config.hpp>
@@ -70,7 +72,7 @@ class evaluation {
         return t.weight.part == w.weight.part && name_of(with_loss, t.weight.of) == name;
       });
       if (same == all.end()) {
-        throw error{"evaluation", "no part of weight \"" + name + "\" on rank " + std::to_string(world.rank()),
+        throw error{"evaluation", fmt::format("no part of weight \"{}\" on rank {}", name, world.rank()),
                     "the division that it was trained with"};
       }
       values.resize(ranks_.size_of(w.weight.value));

@@ -110,6 +110,8 @@ class initial_weights {
 #include <cmath>
 #include <variant>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/tensor/definition.hpp>
@@ -233,7 +235,7 @@ UNITY_INLINE initial_weights::initial_weights(const tensor::algebra& a, const te
 UNITY_INLINE const initial_value& initial_weights::value(std::string_view name) const {
   const auto found = values_.find(name);
   if (found == values_.end()) {
-    throw error{"weights", "no weight \"" + std::string{name} + "\" in the graph", "the name of a weight"};
+    throw error{"weights", fmt::format("no weight \"{}\" in the graph", name), "the name of a weight"};
   }
   return found->second;
 }

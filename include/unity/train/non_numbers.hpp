@@ -117,6 +117,8 @@ class non_number_search {
 
 #include <cmath>
 
+#include <fmt/core.h>
+
 #include <unity/backend/host_values.hpp>
 #include <unity/tensor/definition.hpp>
 #include <unity/tensor/shape.hpp>
@@ -139,11 +141,11 @@ UNITY_INLINE bool is_finite(tensor::dtype element, std::span<const std::byte> by
 UNITY_INLINE std::string to_string(const tensor::algebra& a, const tensor::tensor_graph& g, iteration_place p) {
   const auto n = p.node(g.node_count());
   const auto& op = g.operation(n);
-  const auto text = a.signature(op.kind).name + " " + std::to_string(n.index());
+  const auto text = fmt::format("{} {}", a.signature(op.kind).name, n.index());
   if (a.definition_of(op.kind).source != tensor::source_kind::none) {
-    return text + " \"" + std::string{a.read(op).word("name")} + "\"";
+    return fmt::format("{} \"{}\"", text, a.read(op).word("name"));
   }
-  return text + (p.is_backward(g.node_count()) ? ", backward" : ", forward");
+  return fmt::format("{}{}", text, p.is_backward(g.node_count()) ? ", backward" : ", forward");
 }
 
 }  // namespace unity::train

@@ -77,6 +77,8 @@ void expect_same(const run_settings& found, const run_settings& wanted, const st
 #include <map>
 #include <set>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/tensor/dtype.hpp>
@@ -121,10 +123,10 @@ UNITY_INLINE std::string model_fingerprint(const tensor::algebra& a, const tenso
       continue;
     }
     const auto& t = g.type(g.results(node_id{n})[0]);
-    std::string line = std::string{is_weight ? "w " : "i "} + std::string{a.read(op).word("name")} + " " +
-                       std::string{tensor::name_of(t.element)};
+    std::string line =
+        fmt::format("{}{} {}", is_weight ? "w " : "i ", a.read(op).word("name"), tensor::name_of(t.element));
     for (std::size_t d = 0; d < t.rank(); ++d) {
-      line += !is_weight && d == 0 && t.dims[d] == samples ? " samples" : " " + std::to_string(t.dims[d]);
+      line += !is_weight && d == 0 && t.dims[d] == samples ? " samples" : fmt::format(" {}", t.dims[d]);
     }
     lines.insert(line);
   }
@@ -132,20 +134,14 @@ UNITY_INLINE std::string model_fingerprint(const tensor::algebra& a, const tenso
   for (const auto& line : lines) {
     all.add(hash_bytes(line));
   }
-  char digits[17];
-  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(all.result().low));
-  return digits;
+  return fmt::format("{:016x}", all.result().low);
 }
 
 }  // namespace unity::train
 
 namespace unity::train::detail {
 
-UNITY_INLINE std::string number_text(double x) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.17g", x);
-  return text;
-}
+UNITY_INLINE std::string number_text(double x) { return fmt::format("{:.17g}", x); }
 
 }  // namespace unity::train::detail
 
@@ -164,17 +160,17 @@ UNITY_INLINE run_settings settings_in(const io::weights_header& h, const std::st
   const auto number = [&](std::string_view name) {
     const auto found = h.settings.find(std::string{name});
     if (found == h.settings.end()) {
-      throw error{file, "no setting \"" + std::string{name} + "\"", "those of the optimizer, and the batch"};
+      throw error{file, fmt::format("no setting \"{}\"", name), "those of the optimizer, and the batch"};
     }
     return found->second;
   };
   if (h.step < 0) {
-    throw error{file, "step " + std::to_string(h.step), "a number of steps"};
+    throw error{file, fmt::format("step {}", h.step), "a number of steps"};
   }
   const auto batch = number("batch");
   constexpr double most = 0x1p53;
   if (!(batch >= 0 && batch <= most) || std::trunc(batch) != batch) {
-    throw error{file, "a batch of " + detail::number_text(batch), "a number of samples"};
+    throw error{file, fmt::format("a batch of {}", detail::number_text(batch)), "a number of samples"};
   }
   run_settings s{h.graph, static_cast<std::int64_t>(batch), h.loss, h.data, {}, h.seed};
   s.rule.how = h.optimizer;
@@ -187,25 +183,25 @@ UNITY_INLINE run_settings settings_in(const io::weights_header& h, const std::st
 UNITY_INLINE void expect_same(const run_settings& found, const run_settings& wanted, const std::string& file) {
   const auto expect = [&](const auto& of, const auto& here, const auto& text) {
     if (of != here) {
-      throw error{file, "of a run with " + text(of), text(here) + ", as here"};
+      throw error{file, fmt::format("of a run with {}", text(of)), fmt::format("{}, as here", text(here))};
     }
   };
   const auto optimizer = [](parallel::optimizer o) {
-    return "optimizer " + std::string{parallel::optimizer_names[static_cast<std::size_t>(o)]};
+    return fmt::format("optimizer {}", parallel::optimizer_names[static_cast<std::size_t>(o)]);
   };
-  expect(found.loss, wanted.loss, [](const std::string& x) { return "loss " + x; });
+  expect(found.loss, wanted.loss, [](const std::string& x) { return fmt::format("loss {}", x); });
   if (found.model != wanted.model) {
-    throw error{file, "weights of another model, fingerprint \"" + found.model + "\"",
-                "this one, fingerprint \"" + wanted.model + "\""};
+    throw error{file, fmt::format("weights of another model, fingerprint \"{}\"", found.model),
+                fmt::format("this one, fingerprint \"{}\"", wanted.model)};
   }
-  expect(found.batch, wanted.batch, [](std::int64_t x) { return "batches of " + std::to_string(x) + " samples"; });
+  expect(found.batch, wanted.batch, [](std::int64_t x) { return fmt::format("batches of {} samples", x); });
   expect(found.rule.how, wanted.rule.how, optimizer);
   for (const auto& s : settings_of(wanted.rule.how)) {
     expect(found.rule.*s.number, wanted.rule.*s.number,
-           [&](double x) { return std::string{s.name} + " " + detail::number_text(x); });
+           [&](double x) { return fmt::format("{} {}", s.name, detail::number_text(x)); });
   }
-  expect(found.seed, wanted.seed, [](std::uint64_t x) { return "seed " + std::to_string(x); });
-  expect(found.data, wanted.data, [](const std::string& x) { return "data " + x; });
+  expect(found.seed, wanted.seed, [](std::uint64_t x) { return fmt::format("seed {}", x); });
+  expect(found.data, wanted.data, [](const std::string& x) { return fmt::format("data {}", x); });
 }
 
 }  // namespace unity::train

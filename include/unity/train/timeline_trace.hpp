@@ -56,6 +56,8 @@ inline void write_chrome_trace(const merged_timeline& t, const std::filesystem::
 #include <array>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/config.hpp>
 
 namespace unity::train::detail {
@@ -63,8 +65,8 @@ namespace unity::train::detail {
 UNITY_INLINE std::string timeline_tracer::run() {
   for (std::size_t r = 0; r < timeline_.ranks.size(); ++r) {
     const auto dropped = timeline_.ranks[r].dropped;
-    trace_.name_process(r, "rank " + std::to_string(r) +
-                               (dropped == 0 ? "" : ", without the last " + std::to_string(dropped) + " spans"));
+    trace_.name_process(
+        r, fmt::format("rank {}{}", r, dropped == 0 ? "" : fmt::format(", without the last {} spans", dropped)));
     add_rank(r);
   }
   return trace_.text();
@@ -86,8 +88,8 @@ UNITY_INLINE void timeline_tracer::add_rank(std::size_t r) {
       // Computing comes first, then communication.
       const auto thread = number + (is_exchange ? first_exchange : 0);
       trace_.name_thread(r, thread,
-                         std::string{is_exchange ? "communication" : "device"} +
-                             (number == 0 ? "" : " " + std::to_string(number + 1)));
+                         fmt::format("{}{}", is_exchange ? "communication" : "device",
+                                     number == 0 ? "" : fmt::format(" {}", number + 1)));
       lanes.push_back({thread, is_exchange, 0});
       free = lanes.end() - 1;
     }
@@ -98,11 +100,11 @@ UNITY_INLINE void timeline_tracer::add_rank(std::size_t r) {
 
 UNITY_INLINE void timeline_tracer::add_span(std::size_t r, std::size_t thread, const activity_span& s) {
   const std::string kind{activity_names[static_cast<std::size_t>(s.kind)]};
-  std::string about = R"("kind":")" + kind + "\"";
+  std::string about = fmt::format(R"("kind":"{}")", kind);
   if (s.peer != no_peer) {
-    about += R"(,"peer":)" + std::to_string(s.peer);
+    about += fmt::format(R"(,"peer":{})", s.peer);
   }
-  const auto name = s.label < timeline_.labels.size() ? timeline_.labels[s.label] : std::to_string(s.label);
+  const auto name = s.label < timeline_.labels.size() ? timeline_.labels[s.label] : fmt::format("{}", s.label);
   trace_.add({r, thread, name, kind, (s.start - begin_) * 1000, (s.end - s.start) * 1000, about});
 }
 

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/backend/communicator.hpp>
 #include <unity/backend/device_backend.hpp>
 #include <unity/backend/host_values.hpp>
@@ -79,7 +81,7 @@ class trainer {
     const auto all = iterate(number, io::dataset_part::train, record);
     if (!std::isfinite(all)) {
       ranks_.restart();
-      refuse(number, "a loss of " + std::to_string(all), false);
+      refuse(number, fmt::format("a loss of {}", all), false);
     }
     ranks_.commit();
     last_ = number;
@@ -120,8 +122,8 @@ class trainer {
                                                             const Communicator& world) {
     const auto devices = p.machine.network.device_count();
     if (static_cast<std::size_t>(world.size()) != devices) {
-      throw error{"plan", "one for " + std::to_string(devices) + " devices",
-                  "as many as the " + std::to_string(world.size()) + " ranks"};
+      throw error{"plan", fmt::format("one for {} devices", devices),
+                  fmt::format("as many as the {} ranks", world.size())};
     }
     return parallel::programs_of_ranks(a, p);
   }
@@ -165,11 +167,11 @@ class trainer {
     const auto own = search.first();
     gather_bytes(world_, std::as_bytes(std::span{&own, 1}), std::as_writable_bytes(std::span{all}));
     const auto first = std::min_element(all.begin(), all.end());
-    const auto where = !first->is_none() ? to_string(algebra_, plan_.graph, *first) + ", on rank " +
-                                               std::to_string(first - all.begin())
-                       : is_change ? std::string{"a change of weights"}
-                                   : std::string{"the sum of the ranks' losses"};
-    throw error{"step " + std::to_string(number), found + ", first from " + where,
+    const auto where =
+        !first->is_none() ? fmt::format("{}, on rank {}", to_string(algebra_, plan_.graph, *first), first - all.begin())
+        : is_change       ? std::string{"a change of weights"}
+                          : std::string{"the sum of the ranks' losses"};
+    throw error{fmt::format("step {}", number), fmt::format("{}, first from {}", found, where),
                 "numbers; is the learning rate too large?"};
   }
   void read_part(const parallel::given_part& x, std::uint64_t number, io::dataset_part from) {

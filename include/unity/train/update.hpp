@@ -92,6 +92,8 @@ class update_writer {
 #include <span>
 #include <string>
 
+#include <fmt/core.h>
+
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 
@@ -171,7 +173,7 @@ UNITY_INLINE tensor::tensor_graph update_graph(const tensor::algebra& a, paralle
                                                tensor::dtype element) {
   UNITY_EXPECTS(elements > 0, "a positive number of elements");
   if (element != tensor::dtype::float32 && element != tensor::dtype::float64) {
-    throw error{"optimizer", "weights of " + std::string{tensor::name_of(element)}, "float32 or float64"};
+    throw error{"optimizer", fmt::format("weights of {}", tensor::name_of(element)), "float32 or float64"};
   }
   return detail::update_writer{a, how, elements, element}.write();
 }

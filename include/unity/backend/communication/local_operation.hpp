@@ -112,6 +112,8 @@ class local_operation {
 #include <cstring>
 #include <span>
 
+#include <fmt/core.h>
+
 #include <unity/backend/communication/reduce.hpp>
 
 namespace unity::backend::detail {
@@ -121,12 +123,12 @@ UNITY_INLINE std::string to_string(const local_call& c) {
   if (c.kind == local_kind::barrier || c.kind == local_kind::split) {
     return text;
   }
-  text += " of " + std::to_string(c.count) + " " + std::string{tensor::name_of(c.type)};
+  text += fmt::format(" of {} {}", c.count, tensor::name_of(c.type));
   if (c.kind == local_kind::all_reduce || c.kind == local_kind::reduce_scatter) {
     constexpr std::array<std::string_view, 4> names{"sum", "product", "minimum", "maximum"};
-    text += " (" + std::string{names[static_cast<std::size_t>(c.op)]} + ")";
+    text += fmt::format(" ({})", names[static_cast<std::size_t>(c.op)]);
   }
-  return c.kind == local_kind::broadcast ? text + " from rank " + std::to_string(c.root) : text;
+  return c.kind == local_kind::broadcast ? fmt::format("{} from rank {}", text, c.root) : text;
 }
 
 UNITY_INLINE bool local_operation::arrive(std::size_t rank, const std::byte* in, std::byte* out) {

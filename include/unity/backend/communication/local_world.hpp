@@ -16,6 +16,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/backend/communication/local_operation.hpp>
 #include <unity/backend/communication/time_limit.hpp>
 #include <unity/core/error.hpp>
@@ -73,11 +75,11 @@ class local_world {
 
  private:
   [[nodiscard]] static std::string name(const local_group& g, int rank) {
-    return std::to_string(g.members[static_cast<std::size_t>(rank)]);
+    return fmt::format("{}", g.members[static_cast<std::size_t>(rank)]);
   }
   [[nodiscard]] std::string missing_line(const local_operation& o, const local_group& g) const;
   [[nodiscard]] static std::string left_line(int world_rank, const local_operation& o) {
-    return "rank " + std::to_string(world_rank) + ": has left; expected it to come to " + to_string(o.call());
+    return fmt::format("rank {}: has left; expected it to come to {}", world_rank, to_string(o.call()));
   }
   [[nodiscard]] static int first_gone(const local_operation& o, const local_group& g);
   void throw_if_failed() const;
@@ -147,8 +149,8 @@ UNITY_INLINE std::shared_ptr<local_operation> local_world::begin(local_group& gr
   ++group.begun[r];
   const auto operation = group.open[at];
   if (!(operation->call() == call)) {
-    fail_and_throw("rank " + std::to_string(group.members[r]) + ": began " + to_string(call) + "; expected " +
-                   to_string(operation->call()) + " like the ranks before it");
+    fail_and_throw(fmt::format("rank {}: began {}; expected {} like the ranks before it", group.members[r],
+                               to_string(call), to_string(operation->call())));
   }
   operation->colors[r] = color;
   if (operation->arrive(r, in, out)) {
@@ -195,8 +197,8 @@ UNITY_INLINE std::shared_ptr<local_operation> local_world::post(local_group& gro
   if (operation->call().count != bytes) {
     const auto sent = sends ? bytes : operation->call().count;
     const auto wanted = sends ? operation->call().count : bytes;
-    fail_and_throw("message from rank " + name(group, from) + " to rank " + name(group, to) + ", tag " +
-                   std::to_string(tag) + ": " + std::to_string(sent) + " bytes; expected " + std::to_string(wanted));
+    fail_and_throw(fmt::format("message from rank {} to rank {}, tag {}: {} bytes; expected {}", name(group, from),
+                               name(group, to), tag, sent, wanted));
   }
   operation->arrive(own, in, out);
   start(hold, operation);
@@ -262,8 +264,8 @@ UNITY_INLINE void local_world::leave(local_group& group, int rank) {
 UNITY_INLINE std::string local_world::missing_line(const local_operation& o, const local_group& g) const {
   const auto slot = static_cast<int>(o.first_missing());
   const auto rank = o.call().kind == local_kind::message ? (slot == 0 ? o.from : o.to) : slot;
-  return "rank " + name(g, rank) + ": did not come to " + to_string(o.call()) + "; expected it within " +
-         to_string(limit_);
+  return fmt::format("rank {}: did not come to {}; expected it within {}", name(g, rank), to_string(o.call()),
+                     to_string(limit_));
 }
 
 UNITY_INLINE int local_world::first_gone(const local_operation& o, const local_group& g) {

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <utility>
 
+#include <fmt/core.h>
+
 #include <unity/backend/communicator.hpp>
 #include <unity/tensor/dtype.hpp>
 
@@ -48,7 +50,7 @@ class folder_meeting {
 
  private:
   [[nodiscard]] std::filesystem::path name(std::string_view step, int rank) const {
-    return folder_ / (std::string{step} + "_" + std::to_string(rank));
+    return folder_ / (fmt::format("{}_{}", step, rank));
   }
   void all_have(std::string_view step, std::chrono::milliseconds limit) const;
   void all_have_one(const std::filesystem::path& file, int rank, std::chrono::milliseconds limit) const;
@@ -85,14 +87,13 @@ UNITY_INLINE folder_meeting::folder_meeting(std::filesystem::path folder, int ra
   std::error_code problem;
   std::filesystem::create_directories(folder_, problem);
   if (std::filesystem::exists(name("came", rank_), problem)) {
-    throw error{folder_.string(), "rank " + std::to_string(rank_) + " has been here",
-                "a folder that no other run uses"};
+    throw error{folder_.string(), fmt::format("rank {} has been here", rank_), "a folder that no other run uses"};
   }
   atomic_write(name("came", rank_), "");
 }
 
 UNITY_INLINE void folder_meeting::share(std::span<std::byte> bytes) {
-  const auto file = name("shared_" + std::to_string(shared_++), 0);
+  const auto file = name(fmt::format("shared_{}", shared_++), 0);
   if (rank_ == 0) {
     atomic_write(file, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   }
@@ -103,7 +104,7 @@ UNITY_INLINE void folder_meeting::share(std::span<std::byte> bytes) {
 }
 
 UNITY_INLINE void folder_meeting::call_roll() {
-  const auto step = "waits_" + std::to_string(roll_calls_++);
+  const auto step = fmt::format("waits_{}", roll_calls_++);
   atomic_write(name(step, rank_), "");
   all_have(step,
            std::clamp<std::chrono::milliseconds>(limit_, std::chrono::milliseconds{200}, std::chrono::seconds{5}));
@@ -123,8 +124,8 @@ UNITY_INLINE void folder_meeting::all_have_one(const std::filesystem::path& file
   std::error_code none;
   while (!std::filesystem::exists(file, none)) {
     if (std::chrono::steady_clock::now() >= until) {
-      throw error{"rank " + std::to_string(rank), "did not come to " + folder_.string(),
-                  "it within " + to_string(limit_)};
+      throw error{fmt::format("rank {}", rank), fmt::format("did not come to {}", folder_.string()),
+                  fmt::format("it within {}", to_string(limit_))};
     }
     std::this_thread::sleep_for(std::chrono::milliseconds{10});
   }

@@ -10,6 +10,8 @@
 #include <string>
 #include <thread>
 
+#include <fmt/core.h>
+
 #include <unity/backend/communication/mpi_start.hpp>
 
 namespace unity::backend::detail {
@@ -87,8 +89,8 @@ class mpi_guard {
   [[nodiscard]] std::string last_line() const {
     const auto to = sends_to_.load(std::memory_order_relaxed);
     return to != nobody
-               ? "rank " + std::to_string(to) + ": cannot be reached; expected it to go on"
-               : "rank " + std::to_string(rank_) + ": MPI does not return since a rank was lost; expected all to go on";
+               ? fmt::format("rank {}: cannot be reached; expected it to go on", to)
+               : fmt::format("rank {}: MPI does not return since a rank was lost; expected all to go on", rank_);
   }
 
   int rank_;

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/backend/communication/mpi_algorithms.hpp>
 #include <unity/backend/communication/mpi_start.hpp>
 #include <unity/backend/communication/mpi_types.hpp>
@@ -27,7 +29,7 @@ class mpi_session {
   explicit mpi_session(const mpi_options& options) : options_{options} {
     const mpi_roster roster;
     const auto late = [&roster, limit = options.start_limit] {
-      return roster.missing() + "; expected it within " + to_string(limit);
+      return fmt::format("{}; expected it within {}", roster.missing(), to_string(limit));
     };
     if (options.take_termination) {
       mpi_watch::block_termination();
@@ -47,7 +49,7 @@ class mpi_session {
       if (owns_) {
         MPI_Finalize();
       }
-      throw error{"MPI_Init", "thread level " + std::to_string(level), "MPI_THREAD_MULTIPLE"};
+      throw error{"MPI_Init", fmt::format("thread level {}", level), "MPI_THREAD_MULTIPLE"};
     }
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
@@ -65,9 +67,9 @@ class mpi_session {
       return;
     }
     const mpi_call_limit limit{options_.limit, [this] {
-                                 return "rank " + std::to_string(rank_) +
-                                        ": waits in MPI_Finalize; expected all ranks there within " +
-                                        to_string(options_.limit);
+                                 return fmt::format(
+                                     "rank {}: waits in MPI_Finalize; expected all ranks there within {}", rank_,
+                                     to_string(options_.limit));
                                }};
     watch_.reset();
     operators_->free();

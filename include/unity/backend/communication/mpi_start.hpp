@@ -12,6 +12,8 @@
 #include <system_error>
 #include <thread>
 
+#include <fmt/core.h>
+
 #include <unity/backend/communication/rank_failure.hpp>
 #include <unity/backend/communication/time_limit.hpp>
 
@@ -22,7 +24,7 @@ inline constexpr std::chrono::milliseconds linger{500};
 
 // One line, whatever its text: what others say in several lines, such as MPI, is not told apart among many ranks.
 inline void print_line(const std::string& text) {
-  std::fputs((one_line(text) + "\n").c_str(), stderr);
+  std::fputs((fmt::format("{}\n", one_line(text))).c_str(), stderr);
   std::fflush(stderr);
 }
 
@@ -36,8 +38,8 @@ class mpi_roster {
     ranks_ = number_of("OMPI_COMM_WORLD_SIZE");
     here_ = number_of("OMPI_COMM_WORLD_LOCAL_SIZE");
     if (!folder.empty() && !job.empty() && ranks_ > 0) {
-      prefix_ = folder + "/unity_" + job + "_rank_";
-      std::ofstream{prefix_ + text_of("OMPI_COMM_WORLD_RANK")}.flush();
+      prefix_ = fmt::format("{}/unity_{}_rank_", folder, job);
+      std::ofstream{fmt::format("{}{}", prefix_, text_of("OMPI_COMM_WORLD_RANK"))}.flush();
     }
   }
   // "rank 2: has not started", or as much as can be known here.
@@ -46,7 +48,7 @@ class mpi_roster {
     int first_absent = -1;
     for (int r = 0; r < ranks_ && !prefix_.empty(); ++r) {
       std::error_code none;
-      if (std::filesystem::exists(prefix_ + std::to_string(r), none)) {
+      if (std::filesystem::exists(fmt::format("{}{}", prefix_, r), none)) {
         ++present;
       } else if (first_absent < 0) {
         first_absent = r;
@@ -56,9 +58,9 @@ class mpi_roster {
       return "MPI_Init: has not returned";
     }
     if (here_ == ranks_ || present + 1 == ranks_) {
-      return "rank " + std::to_string(first_absent) + ": has not started";
+      return fmt::format("rank {}: has not started", first_absent);
     }
-    return std::string{"a rank of "} + (present < here_ ? "this" : "another") + " machine: has not started";
+    return fmt::format("a rank of {} machine: has not started", present < here_ ? "this" : "another");
   }
 
  private:

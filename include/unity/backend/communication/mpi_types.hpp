@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include <fmt/core.h>
+
 #include <unity/backend/communication/reduce.hpp>
 #include <unity/backend/communicator.hpp>
 #include <unity/core/error.hpp>
@@ -29,7 +31,7 @@ inline void check_mpi(int code, std::string_view what) {
 [[nodiscard]] inline int mpi_count(std::size_t count, std::string_view what) {
   constexpr auto most = static_cast<std::size_t>(std::numeric_limits<int>::max());
   if (count > most) {
-    throw error{what, std::to_string(count) + " elements", "at most " + std::to_string(most) + " in one call of MPI"};
+    throw error{what, fmt::format("{} elements", count), fmt::format("at most {} in one call of MPI", most)};
   }
   return static_cast<int>(count);
 }

@@ -24,6 +24,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/backend/communication/mpi_guard.hpp>
 #include <unity/backend/communication/mpi_start.hpp>
 #include <unity/backend/communication/time_limit.hpp>
@@ -335,8 +337,8 @@ class mpi_watch {
   [[nodiscard]] std::string verdict() const {
     if (terminating_) {
       const auto dead = std::find(answers_.begin(), answers_.end(), silent) - answers_.begin();
-      return dead < size_ ? "rank " + std::to_string(dead) + ": has died; expected it to go on"
-                          : "rank " + std::to_string(rank_) + ": told to stop (SIGTERM); expected to go on";
+      return dead < size_ ? fmt::format("rank {}: has died; expected it to go on", dead)
+                          : fmt::format("rank {}: told to stop (SIGTERM); expected to go on", rank_);
     }
     const std::string what{stuck_at_->what.load(std::memory_order_relaxed)};
     const auto& own = stuck_at_->group.load(std::memory_order_relaxed)->members;
@@ -344,21 +346,25 @@ class mpi_watch {
     for (std::size_t r = 0; r < world.size(); ++r) {
       world[r] = static_cast<int>(r);
     }
-    const auto within = [](std::chrono::milliseconds limit) { return "; expected it within " + to_string(limit); };
+    const auto within = [](std::chrono::milliseconds limit) {
+      return fmt::format("; expected it within {}", to_string(limit));
+    };
     for (const auto state : {silent, elsewhere}) {
       for (const auto* const ranks : {&own, &std::as_const(world)}) {
         for (const int r : *ranks) {
           if (answers_[static_cast<std::size_t>(r)] == state) {
-            const auto rank = "rank " + std::to_string(r);
-            return state == silent
-                       ? rank + ": does not answer at " + what + within(std::min(options_.limit, options_.silence))
-                       : rank + ": did not come to " + what + within(options_.limit);
+            const auto rank = fmt::format("rank {}", r);
+            return state == silent ? fmt::format("{}: does not answer at {}{}", rank, what,
+                                                 within(std::min(options_.limit, options_.silence)))
+                                   : fmt::format("{}: did not come to {}{}", rank, what, within(options_.limit));
           }
         }
       }
     }
-    return "rank " + std::to_string(rank_) + ": waits at " + what + " for " + to_string(options_.limit) +
-           ", and all others wait as well; expected the same operations in the same order on all ranks";
+    return fmt::format(
+        "rank {}: waits at {} for {}, and all others wait as well; expected the same operations in the same order on "
+        "all ranks",
+        rank_, what, to_string(options_.limit));
   }
   // Where the process is inside a call that nobody can leave, it ends here.
   void leave_blocking_call() {

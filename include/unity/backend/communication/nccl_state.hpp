@@ -16,6 +16,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/backend/communication/meeting.hpp>
 #include <unity/backend/communication/time_limit.hpp>
 #include <unity/backend/communicator.hpp>
@@ -189,7 +191,7 @@ class nccl_state {
     }
     return comm_;
   }
-  void use_device() const { check_cuda(cudaSetDevice(device_), "GPU " + std::to_string(device_)); }
+  void use_device() const { check_cuda(cudaSetDevice(device_), fmt::format("GPU {}", device_)); }
 
   // Hands over what call(comm, stream) asks of NCCL, after the messages before it.
   template <class Call>
@@ -277,11 +279,13 @@ class nccl_state {
   void stop(const char* what) noexcept {
     if (comm_ != nullptr) {
       failure_ =
-          std::string{what} + ": given up, as an exception came in between; expected its request to be waited for";
+          fmt::format("{}: given up, as an exception came in between; expected its request to be waited for", what);
       ncclCommAbort(std::exchange(comm_, nullptr));
     }
   }
-  [[noreturn]] void time_out(const char* what) { give_up(what, "did not end within " + to_string(limit_)); }
+  [[noreturn]] void time_out(const char* what) {
+    give_up(what, fmt::format("did not end within {}", to_string(limit_)));
+  }
   [[nodiscard]] std::chrono::milliseconds limit() const noexcept { return limit_; }
 
  private:
@@ -339,7 +343,7 @@ class nccl_state {
     }
   }
   [[noreturn]] void give_up(const char* what, const std::string& why) {
-    failure_ = std::string{what} + ": " + why + "; expected all ranks to come to the same operations in the same order";
+    failure_ = fmt::format("{}: {}; expected all ranks to come to the same operations in the same order", what, why);
     if (comm_ != nullptr) {
       ncclCommAbort(std::exchange(comm_, nullptr));
     }

@@ -47,6 +47,8 @@ void end_request(const unwinding& state, const GiveUp& give_up, const Wait& wait
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_COMMUNICATION_RANK_FAILURE)
 
+#include <fmt/core.h>
+
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 
@@ -54,7 +56,7 @@ namespace unity::backend::detail {
 
 UNITY_INLINE void check_rank(std::string_view what, int rank, int size) {
   if (rank < 0 || rank >= size) {
-    throw error{what, "rank " + std::to_string(rank), "one below " + std::to_string(size)};
+    throw error{what, fmt::format("rank {}", rank), fmt::format("one below {}", size)};
   }
 }
 

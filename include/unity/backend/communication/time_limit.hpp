@@ -5,6 +5,8 @@
 #include <chrono>
 #include <string>
 
+#include <fmt/core.h>
+
 namespace unity::backend::detail {
 
 // Limits beyond a year would overflow the clock; nobody waits that long.
@@ -14,7 +16,7 @@ namespace unity::backend::detail {
 
 [[nodiscard]] inline std::string to_string(std::chrono::milliseconds limit) {
   const auto count = limit.count();
-  return count % 1000 == 0 ? std::to_string(count / 1000) + " s" : std::to_string(count) + " ms";
+  return count % 1000 == 0 ? fmt::format("{} s", count / 1000) : fmt::format("{} ms", count);
 }
 
 }  // namespace unity::backend::detail

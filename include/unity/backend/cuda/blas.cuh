@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <fmt/core.h>
 #include <cublasLt.h>
 
 #include <unity/backend/cuda/ending.hpp>
@@ -212,7 +213,7 @@ class blas {
 
   [[nodiscard]] static std::string version() {
     const auto v = cublasLtGetVersion();
-    return std::to_string(v / 10000) + "." + std::to_string(v / 100 % 100) + "." + std::to_string(v % 100);
+    return fmt::format("{}.{}.{}", v / 10000, v / 100 % 100, v % 100);
   }
 
   // Null where the library has none. No routine may outlive the handle.

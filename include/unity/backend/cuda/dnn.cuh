@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include <fmt/core.h>
 #include <cudnn.h>
 
 #include <unity/backend/cuda/convolution_plan.hpp>
@@ -144,7 +145,7 @@ class dnn {
 
   [[nodiscard]] static std::string version() {
     const auto v = cudnnGetVersion();
-    return std::to_string(v / 10000) + "." + std::to_string(v / 100 % 100) + "." + std::to_string(v % 100);
+    return fmt::format("{}.{}.{}", v / 10000, v / 100 % 100, v % 100);
   }
 
   // Null where the library has none. No routine may outlive the handle.

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include <fmt/core.h>
 #include <cudnn.h>
 
 #include <unity/backend/cuda/blas.cuh>
@@ -20,7 +21,7 @@ namespace detail {
 
 inline void check_dnn(cudnnStatus_t s, std::string_view what) {
   if (s != CUDNN_STATUS_SUCCESS) {
-    throw error{"cuda backend", std::string{what} + ": " + cudnnGetErrorString(s), "success"};
+    throw error{"cuda backend", fmt::format("{}: {}", what, cudnnGetErrorString(s)), "success"};
   }
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include <fmt/core.h>
 #include <cublasLt.h>
 #include <cuda_runtime.h>
 
@@ -13,24 +14,24 @@
 namespace unity::backend::cuda {
 
 [[nodiscard]] inline std::string message_of(cudaError_t e) {
-  return std::string{cudaGetErrorName(e)} + ", " + cudaGetErrorString(e);
+  return fmt::format("{}, {}", cudaGetErrorName(e), cudaGetErrorString(e));
 }
 
 // Throws: unity::error where the call failed; `what`: the call, as a reader would say it.
 inline void check(cudaError_t e, std::string_view what) {
   if (e != cudaSuccess) {
     static_cast<void>(cudaGetLastError());  // or the next launch would be blamed
-    throw error{"cuda backend", std::string{what} + ": " + message_of(e), "success"};
+    throw error{"cuda backend", fmt::format("{}: {}", what, message_of(e)), "success"};
   }
 }
 inline void check(cublasStatus_t s, std::string_view what) {
   if (s != CUBLAS_STATUS_SUCCESS) {
-    throw error{"cuda backend", std::string{what} + ": " + cublasLtGetStatusName(s), "success"};
+    throw error{"cuda backend", fmt::format("{}: {}", what, cublasLtGetStatusName(s)), "success"};
   }
 }
 
 [[nodiscard]] inline std::string version_text(int version) {
-  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
 // Why no device can be used, in one line; nothing where one can. device: its number.
@@ -43,8 +44,10 @@ inline void check(cublasStatus_t s, std::string_view what) {
     int driver = 0;
     static_cast<void>(cudaRuntimeGetVersion(&runtime));
     static_cast<void>(cudaDriverGetVersion(&driver));
-    return (driver == 0 ? std::string{"no driver"} : "a driver for CUDA " + version_text(driver)) +
-           ", expected one for CUDA " + version_text(runtime) + " or later";
+    return fmt::format(
+        "{}, expected one for CUDA {} or later",
+        driver == 0 ? std::string{"no driver"} : fmt::format("a driver for CUDA {}", version_text(driver)),
+        version_text(runtime));
   }
   if (e == cudaErrorNoDevice || (e == cudaSuccess && count == 0)) {
     return "no GPU";
@@ -53,8 +56,7 @@ inline void check(cublasStatus_t s, std::string_view what) {
     return message_of(e);
   }
   return device < count ? std::nullopt
-                        : std::optional{"no GPU of number " + std::to_string(device) + ", expected one below " +
-                                        std::to_string(count)};
+                        : std::optional{fmt::format("no GPU of number {}, expected one below {}", device, count)};
 }
 
 }  // namespace unity::backend::cuda

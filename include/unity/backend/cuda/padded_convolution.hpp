@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/backend/cuda/convolution_plan.hpp>
 #include <unity/backend/cuda/routine.hpp>
 #include <unity/backend/detail/run_list.hpp>
@@ -66,7 +68,7 @@ class padded_convolution {
       t.constant = false;
       const auto input = a.make_operation(
           "input",
-          {{"name", std::to_string(sources_.size())}, {"element", tensor::name_of(t.element)}, {"dims", t.dims}});
+          {{"name", fmt::format("{}", sources_.size())}, {"element", tensor::name_of(t.element)}, {"dims", t.dims}});
       sources_.push_back(graph_.add_node(input, {}, {&t, 1}));
       operands_.push_back(graph_.results(sources_.back())[0]);
     }

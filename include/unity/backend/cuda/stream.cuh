@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include <fmt/core.h>
 #include <cuda_runtime.h>
 
 #include <unity/backend/cuda/errors.cuh>
@@ -143,13 +144,13 @@ __global__ void __launch_bounds__(block_threads) tiles_kernel(const __grid_const
   }
   std::string built;
   for (const int architecture : {__CUDA_ARCH_LIST__}) {
-    built += (built.empty() ? "sm_" : ", sm_") + std::to_string(architecture / 10);
+    built += fmt::format("{}sm_{}", built.empty() ? "" : ", ", architecture / 10);
   }
   int major = 0;
   int minor = 0;
   check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "asking for the architecture");
   check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), "asking for the architecture");
-  return "built for " + built + ", found sm_" + std::to_string(major) + std::to_string(minor);
+  return fmt::format("built for {}, found sm_{}{}", built, major, minor);
 }
 
 // Owns a stream. The first call that failed is kept with the name of the kernel that made it, and later ones are not.
@@ -202,7 +203,7 @@ class stream {
   }
   void note(std::string message) {
     if (!failure_) {
-      failure_ = "kernel of " + last_begun() + ": " + std::move(message);
+      failure_ = fmt::format("kernel of {}: {}", last_begun(), message);
     }
   }
   // The failure that was noted, which is forgotten.
@@ -216,7 +217,7 @@ class stream {
     const auto per_block = block_threads / threads_each;
     const auto blocks = (n + per_block - 1) / per_block;
     if (blocks > most) {
-      note(std::to_string(blocks) + " blocks, expected fewer than a grid has");
+      note(fmt::format("{} blocks, expected fewer than a grid has", blocks));
       return 0;
     }
     return static_cast<unsigned>(blocks);

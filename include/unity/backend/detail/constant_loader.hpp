@@ -143,6 +143,8 @@ class constant_loader {
 #include <optional>
 #include <string>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/tensor/dense.hpp>
 #include <unity/tensor/evaluate.hpp>
@@ -158,7 +160,7 @@ UNITY_INLINE std::vector<std::byte> source_bytes(const tensor::algebra& a, const
     if (const auto given = data(name)) {
       if (given->dims != type.dims ||
           given->data.size() != static_cast<std::size_t>(tensor::element_count(type.dims))) {
-        throw error{"source " + name, "a value of another size", tensor::to_string(type)};
+        throw error{fmt::format("source {}", name), "a value of another size", tensor::to_string(type)};
       }
       return encode(*given, type);
     }

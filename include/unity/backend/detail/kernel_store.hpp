@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/backend/detail/run_list.hpp>
 #include <unity/backend/device_backend.hpp>
 #include <unity/core/error.hpp>
@@ -35,7 +37,7 @@ class kernel_store {
       try {
         kernels_.push_back(make(backend, found->first, item));
       } catch (const error& e) {
-        throw error{"node " + std::to_string(item.node.index()) + " (" + name(g, item) + "): " + e.what()};
+        throw error{fmt::format("node {} ({}): {}", item.node.index(), name(g, item), e.what())};
       }
     }
     return found->second;
@@ -90,7 +92,7 @@ class kernel_store {
     std::string names;
     for (const auto n :
          item.chain != nullptr ? std::span<const node_id>{item.chain->nodes} : std::span{&item.node, 1}) {
-      names += (names.empty() ? "" : ", ") + algebra_->signature(g.operation(n).kind).name;
+      names += fmt::format("{}{}", names.empty() ? "" : ", ", algebra_->signature(g.operation(n).kind).name);
     }
     return names;
   }

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/backend/device_backend.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/units.hpp>
@@ -32,7 +34,7 @@ class memory_pool {
     try {
       memory_.emplace(backend.allocate(size()));
     } catch (const error& e) {
-      throw error{std::string{what} + ": " + std::to_string(size()) + " bytes wanted: " + e.what()};
+      throw error{fmt::format("{}: {} bytes wanted: {}", what, size(), e.what())};
     }
   }
 

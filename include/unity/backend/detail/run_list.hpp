@@ -74,6 +74,8 @@ class run_list {
 
 #include <string>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 
 namespace unity::backend::detail {
@@ -130,7 +132,7 @@ UNITY_INLINE void run_list::add(const tensor::algebra& a, node_id n) {
   }
   for (const auto& t : inputs) {
     if (constant && !t.constant) {
-      throw error{"node " + std::to_string(n.index()), "a constant result of an operand that is none",
+      throw error{fmt::format("node {}", n.index()), "a constant result of an operand that is none",
                   "types as the algebra infers them"};
     }
   }

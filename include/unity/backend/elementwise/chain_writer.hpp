@@ -5,6 +5,8 @@
 #include <map>
 #include <utility>
 
+#include <fmt/core.h>
+
 #include <unity/backend/elementwise/tile_program.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
@@ -38,7 +40,8 @@ class chain_writer {
   std::size_t computed(value_id v);
 
   [[nodiscard]] error not_elementwise(const tensor::operation& op) const {
-    return {"chain of operators", "operator " + algebra_.signature(op.kind).name, "element-wise operators"};
+    return {"chain of operators", fmt::format("operator {}", algebra_.signature(op.kind).name),
+            "element-wise operators"};
   }
 
   const tensor::algebra& algebra_;

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
 #include <onnx/onnx_pb.h>
 
 #include <unity/core/error.hpp>
@@ -73,7 +74,7 @@ class export_node {
     emit(type, std::span{from.begin(), from.size()}, to, with);
   }
   // An intermediate value on the way to a result.
-  [[nodiscard]] std::string step() { return out.fresh(result() + "_step"); }
+  [[nodiscard]] std::string step() { return out.fresh(fmt::format("{}_step", result())); }
   [[nodiscard]] std::string scalar(double value, tensor::dtype element) { return out.filled(value, element); }
 
   // Operators that end in an activation write to before_activation() and then call activate with it.
@@ -81,7 +82,7 @@ class export_node {
   void activate(const std::string& from);
 
   [[noreturn]] void refuse(std::string_view found, std::string_view expected) const {
-    throw error{"node " + std::to_string(node_.index()) + " (" + kind() + ")", found, expected};
+    throw error{fmt::format("node {} ({})", node_.index(), kind()), found, expected};
   }
 
  private:
@@ -150,7 +151,7 @@ UNITY_INLINE void export_node::activate(const std::string& from) {
   } else if (activation == "gelu") {
     emit_gelu(*this, from, result(), result_type().element);
   } else if (activation != "none") {
-    refuse("activation " + activation, "one that ONNX has operators for");
+    refuse(fmt::format("activation {}", activation), "one that ONNX has operators for");
   }
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
 #include <onnx/checker.h>
 #include <onnx/defs/schema.h>
 #include <onnx/onnx_pb.h>
@@ -53,7 +54,7 @@ class graph_exporter {
     return algebra_->definition_of(op.kind).source != tensor::source_kind::none;
   }
   [[nodiscard]] std::string place(node_id n) const {
-    return "node " + std::to_string(n.index()) + " (" + algebra_->signature(model_->graph.operation(n).kind).name + ")";
+    return fmt::format("node {} ({})", n.index(), algebra_->signature(model_->graph.operation(n).kind).name);
   }
 
   // Equal operations are one source: a weight that two nodes name is written once.
@@ -107,7 +108,7 @@ UNITY_INLINE onnx::GraphProto graph_exporter::run() {
   for (std::size_t v = 0; v < names.size(); ++v) {
     if (names[v].empty()) {
       const auto producer = g.producer(value_id{v});
-      names[v] = out_.fresh(algebra_->signature(g.operation(producer).kind).name + "_" + std::to_string(v));
+      names[v] = out_.fresh(fmt::format("{}_{}", algebra_->signature(g.operation(producer).kind).name, v));
     }
   }
   write_nodes(g, names);
@@ -149,9 +150,10 @@ UNITY_INLINE void graph_exporter::add_source(node_id n, const std::string& name)
   const auto& data = found->second;
   const auto size = static_cast<std::size_t>(tensor::element_count(type.dims) * tensor::size_of(type.element));
   if (data.element != type.element || data.dims != type.dims || data.bytes.size() != size) {
-    throw error{place(n) + " " + in_quotes(name),
-                "data of " + tensor::to_string({data.element, tensor::layout::row_major, false, data.dims}),
-                tensor::to_string(type)};
+    throw error{
+        fmt::format("{} {}", place(n), in_quotes(name)),
+        fmt::format("data of {}", tensor::to_string({data.element, tensor::layout::row_major, false, data.dims})),
+        tensor::to_string(type)};
   }
   data_.emplace_back(name, &data);
 }
@@ -160,7 +162,7 @@ UNITY_INLINE void graph_exporter::name_outputs(std::vector<std::string>& names) 
   const auto outputs = model_->graph.outputs();
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const auto wish =
-        i < model_->outputs.size() && !model_->outputs[i].empty() ? model_->outputs[i] : "output_" + std::to_string(i);
+        i < model_->outputs.size() && !model_->outputs[i].empty() ? model_->outputs[i] : fmt::format("output_{}", i);
     output_names_.push_back(out_.fresh(wish));
     output_set_.insert(output_names_.back());
     auto& name = names[outputs[i].index()];
@@ -199,7 +201,7 @@ UNITY_INLINE void graph_exporter::write_kernel(const tensor::tensor_graph& g, no
                                                const std::vector<std::string>& names) {
   const auto& type = g.type(g.results(n)[0]);
   if (tensor::element_count(type.dims) > most_kernel_elements) {
-    throw error{place(n), tensor::to_string(type), "at most " + std::to_string(most_kernel_elements) + " elements"};
+    throw error{place(n), tensor::to_string(type), fmt::format("at most {} elements", most_kernel_elements)};
   }
   const auto value = tensor::evaluate<double>(*algebra_, g.operation(n), {}, {});
   out_.initializer(names[g.results(n)[0].index()], make_data(type.element, type.dims, value.front().data));
@@ -231,7 +233,7 @@ UNITY_INLINE void graph_exporter::write_composite(const tensor::tensor_graph& g,
   }
   for (auto& name : inner) {
     if (name.empty()) {
-      name = out_.fresh(names[g.results(n)[0].index()] + "_body");
+      name = out_.fresh(fmt::format("{}_body", names[g.results(n)[0].index()]));
     }
   }
   write_nodes(*body, inner);

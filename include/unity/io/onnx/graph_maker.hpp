@@ -80,6 +80,8 @@ class graph_maker {
 #include <map>
 #include <optional>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/io/onnx/proto.hpp>
 #include <unity/tensor/detail/algebra.hpp>
@@ -95,9 +97,9 @@ UNITY_INLINE std::vector<value_id> graph_maker::emit(std::string_view name, std:
   }
   const auto results = algebra_->infer(op, types);
   if (!results) {
-    std::string found = std::string{name} + " of";
+    std::string found = fmt::format("{} of", name);
     for (const auto& t : types) {
-      found += " " + tensor::to_string(t);
+      found += fmt::format(" {}", tensor::to_string(t));
     }
     auto reason = algebra_->why_not(op, types);
     constexpr std::string_view prefix = "expected ";

@@ -77,6 +77,8 @@ class graph_writer {
 #include <bit>
 #include <tuple>
 
+#include <fmt/core.h>
+
 #include <unity/io/onnx/proto.hpp>
 
 namespace unity::io::detail {
@@ -113,7 +115,7 @@ UNITY_INLINE void fill_attribute(onnx::AttributeProto& proto, const onnx_attribu
 UNITY_INLINE std::string graph_writer::fresh(std::string_view wish) {
   std::string name{wish};
   while (!claim(name)) {
-    name = std::string{wish} + "_" + std::to_string(++tried_[std::string{wish}]);
+    name = fmt::format("{}_{}", wish, ++tried_[std::string{wish}]);
   }
   return name;
 }

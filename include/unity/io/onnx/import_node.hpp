@@ -113,13 +113,15 @@ inline import_result one(value_id v) { return std::vector{v}; }
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_IMPORT_NODE)
 
+#include <fmt/core.h>
+
 #include <unity/io/onnx/proto.hpp>
 
 namespace unity::io::detail {
 
 UNITY_INLINE value_id import_node::input(std::size_t i) const {
   if (!has(i)) {
-    refuse("has no input " + std::to_string(i), "one");
+    refuse(fmt::format("has no input {}", i), "one");
   }
   return maker_->materialize(*inputs_[i]);
 }
@@ -135,7 +137,7 @@ UNITY_INLINE auto import_node::list(std::string_view name, std::size_t place, st
 UNITY_INLINE std::int64_t import_node::axis(std::int64_t axis, std::size_t rank) const {
   const auto front = front_axis(axis, rank);
   if (!front) {
-    refuse("has axis " + std::to_string(axis), "one within rank " + std::to_string(rank));
+    refuse(fmt::format("has axis {}", axis), fmt::format("one within rank {}", rank));
   }
   return static_cast<std::int64_t>(*front);
 }
@@ -143,7 +145,7 @@ UNITY_INLINE std::int64_t import_node::axis(std::int64_t axis, std::size_t rank)
 UNITY_INLINE tensor::shape import_node::axes(std::span<const std::int64_t> axes, std::size_t rank) const {
   const auto front = front_axes(axes, rank);
   if (!front) {
-    refuse("has axes that are doubled or outside", "axes within rank " + std::to_string(rank));
+    refuse("has axes that are doubled or outside", fmt::format("axes within rank {}", rank));
   }
   return tensor::shape(std::span<const std::int64_t>{*front});
 }

@@ -98,6 +98,8 @@ class graph_importer {
 #include <optional>
 #include <string_view>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/io/onnx/fold.hpp>
 #include <unity/io/onnx/import_node.hpp>
@@ -112,7 +114,7 @@ UNITY_INLINE void graph_importer::add_input(const std::string& name, const tenso
   try {
     v.value = maker_.source(is_weight ? "weight" : "input", name, type.element, type.dims);
   } catch (const not_accepted& e) {
-    throw error{file_ + ": input " + in_quotes(name), e.found, e.expected};
+    throw error{fmt::format("{}: input {}", file_, in_quotes(name)), e.found, e.expected};
   }
   values_.emplace(name, std::move(v));
 }
@@ -130,7 +132,7 @@ UNITY_INLINE onnx_model graph_importer::finish(const onnx::GraphProto& graph) {
     try {
       outputs.push_back(maker_.materialize(values_.at(out.name())));
     } catch (const not_accepted& e) {
-      throw error{file_ + ": output " + in_quotes(out.name()), e.found, e.expected};
+      throw error{fmt::format("{}: output {}", file_, in_quotes(out.name())), e.found, e.expected};
     }
     model.outputs.push_back(out.name());
   }
@@ -161,7 +163,7 @@ UNITY_INLINE void graph_importer::add_known(const std::string& name, known_tenso
 }
 
 UNITY_INLINE void graph_importer::add_node(const onnx::NodeProto& node, std::size_t index) {
-  const auto where = file_ + ": " + node_place(node, index);
+  const auto where = fmt::format("{}: {}", file_, node_place(node, index));
   std::vector<onnx_value*> inputs;
   for (const auto& in : node.input()) {
     inputs.push_back(in.empty() ? nullptr : &values_.at(in));
@@ -256,8 +258,9 @@ UNITY_INLINE bool graph_importer::add_decided_branch(const onnx::NodeProto& node
   for (const auto& inner : g.node()) {
     for (const auto& in : inner.input()) {
       if (!in.empty() && !values_.contains(in)) {
-        throw error{where + ", " + node_place(inner, index),
-                    "reads " + in_quotes(in) + ", which nothing defines before", "a value of the branch or around it"};
+        throw error{fmt::format("{}, {}", where, node_place(inner, index)),
+                    fmt::format("reads {}, which nothing defines before", in_quotes(in)),
+                    "a value of the branch or around it"};
       }
     }
     add_node(inner, index);
@@ -265,7 +268,8 @@ UNITY_INLINE bool graph_importer::add_decided_branch(const onnx::NodeProto& node
   for (int i = 0; i < g.output_size(); ++i) {
     const auto found = values_.find(g.output(i).name());
     if (found == values_.end()) {
-      throw error{where, "branch output " + in_quotes(g.output(i).name()) + " is not defined", "a value of the branch"};
+      throw error{where, fmt::format("branch output {} is not defined", in_quotes(g.output(i).name())),
+                  "a value of the branch"};
     }
     alias(node.output(i), found->second);
   }
@@ -297,7 +301,7 @@ UNITY_INLINE bool graph_importer::add_folded(const onnx::NodeProto& node, std::s
   if (result) {
     known_elements_ += result->size();
     if (known_elements_ > most_folded_elements) {
-      throw error{where, "shape arithmetic on more than " + std::to_string(most_folded_elements) + " numbers", "less"};
+      throw error{where, fmt::format("shape arithmetic on more than {} numbers", most_folded_elements), "less"};
     }
     add_known(node.output(0), std::move(*result));
   }
@@ -320,7 +324,8 @@ UNITY_INLINE bool graph_importer::add_expressed(const onnx::NodeProto& node, std
   }
   for (int i = static_cast<int>(results->size()); i < node.output_size(); ++i) {
     if (!node.output(i).empty()) {
-      throw error{where, "has an output " + in_quotes(node.output(i)), std::to_string(results->size()) + " outputs"};
+      throw error{where, fmt::format("has an output {}", in_quotes(node.output(i))),
+                  fmt::format("{} outputs", results->size())};
     }
   }
   return true;

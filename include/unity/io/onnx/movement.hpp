@@ -83,6 +83,8 @@ void export_embedding_bag(export_node& n);
 #include <string>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/io/onnx/known.hpp>
 
 namespace unity::io::detail {
@@ -107,7 +109,7 @@ UNITY_INLINE import_result import_split(import_node& n) {
     const std::int64_t count = n.output_count();
     if (n.attributes.integer("num_outputs", count) != count || count < 1 || count > size ||
         (n.opset() < 18 && size % count != 0)) {
-      n.refuse("a split of " + std::to_string(size) + " into " + std::to_string(count) + " results", "parts that fit");
+      n.refuse(fmt::format("a split of {} into {} results", size, count), "parts that fit");
     }
     const auto part = (size + count - 1) / count;
     for (std::int64_t at = 0; at < size; at += part) {
@@ -115,7 +117,7 @@ UNITY_INLINE import_result import_split(import_node& n) {
     }
   }
   if (static_cast<int>(sizes.size()) != n.output_count()) {
-    n.refuse(std::to_string(sizes.size()) + " sizes for " + std::to_string(n.output_count()) + " results", "one each");
+    n.refuse(fmt::format("{} sizes for {} results", sizes.size(), n.output_count()), "one each");
   }
   const value_id operands[] = {n.input(0)};
   return n.emit_all("split", operands, {{"axis", axis}, {"sizes", sizes}});
@@ -148,7 +150,7 @@ UNITY_INLINE import_result import_slice(import_node& n) {
       return std::nullopt;
     }
     if (range->count == 0) {
-      n.refuse("a slice without elements along axis " + std::to_string(axis), "at least one element");
+      n.refuse(fmt::format("a slice without elements along axis {}", axis), "at least one element");
     }
     const auto end = range->from + (range->count - 1) * range->step + 1;
     if (range->count < size) {
@@ -183,7 +185,7 @@ UNITY_INLINE import_result import_pad(import_node& n) {
   if (n.has(3)) {
     const auto axes = *n.known_integers(3);
     if (pads.size() != 2 * axes.size()) {
-      n.refuse(std::to_string(pads.size()) + " pads for " + std::to_string(axes.size()) + " axes", "two each");
+      n.refuse(fmt::format("{} pads for {} axes", pads.size(), axes.size()), "two each");
     }
     std::vector<std::int64_t> all(2 * rank, 0);
     for (std::size_t i = 0; i < axes.size(); ++i) {
@@ -214,9 +216,9 @@ UNITY_INLINE import_result import_reshape(import_node& n) {
   if (!dims) {
     std::string text;
     for (const auto d : *wanted) {
-      text += (text.empty() ? "" : ",") + std::to_string(d);
+      text += fmt::format("{}{}", text.empty() ? "" : ",", d);
     }
-    n.refuse("a reshape of " + tensor::to_string(n.type(0)) + " to [" + text + "]", "the same number of elements");
+    n.refuse(fmt::format("a reshape of {} to [{}]", tensor::to_string(n.type(0)), text), "the same number of elements");
   }
   return one(n.emit("reshape", {n.input(0)}, {{"dims", *dims}}));
 }
@@ -226,7 +228,7 @@ UNITY_INLINE import_result import_flatten(import_node& n) {
   const auto given = n.attributes.integer("axis", 1);
   const auto axis = given < 0 ? given + rank : given;
   if (axis < 0 || axis > rank) {
-    n.refuse("has axis " + std::to_string(given), "one within rank " + std::to_string(rank));
+    n.refuse(fmt::format("has axis {}", given), fmt::format("one within rank {}", rank));
   }
   tensor::shape dims{1, 1};
   for (std::int64_t d = 0; d < rank; ++d) {
@@ -276,7 +278,7 @@ UNITY_INLINE import_result import_gather(import_node& n) {
     const auto size = n.type(0).dims[static_cast<std::size_t>(axis)];
     const auto at = index->front() < 0 ? index->front() + size : index->front();
     if (at < 0 || at >= size) {
-      n.refuse("index " + std::to_string(index->front()), "one within size " + std::to_string(size));
+      n.refuse(fmt::format("index {}", index->front()), fmt::format("one within size {}", size));
     }
     const auto v =
         n.emit("slice", {n.input(0)}, {{"axes", {axis}}, {"starts", {at}}, {"ends", {at + 1}}, {"steps", {1}}});

@@ -63,6 +63,8 @@ class node_attributes {
 
 #include <filesystem>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/io/onnx/proto.hpp>
 #include <unity/io/onnx/read_tensor.hpp>
@@ -84,8 +86,7 @@ UNITY_INLINE std::optional<tensor_data> node_attributes::data(std::string_view n
     return std::nullopt;
   }
   if (a->t().data_location() == onnx::TensorProto::EXTERNAL) {
-    throw error{where_, "attribute " + std::string{name} + " keeps its data in another file",
-                "it here; initializers may"};
+    throw error{where_, fmt::format("attribute {} keeps its data in another file", name), "it here; initializers may"};
   }
   auto copy = a->t();
   return tensor_reader{where_, {}}.read(copy, name);
@@ -96,7 +97,7 @@ UNITY_INLINE const onnx::AttributeProto* node_attributes::typed(std::string_view
   const auto* a = find(name);
   // Files of the first IR versions leave the type out.
   if (a != nullptr && a->type() != type && a->type() != onnx::AttributeProto::UNDEFINED) {
-    throw error{where_, "attribute " + std::string{name} + " is of another type",
+    throw error{where_, fmt::format("attribute {} is of another type", name),
                 onnx::AttributeProto::AttributeType_Name(type)};
   }
   return a;

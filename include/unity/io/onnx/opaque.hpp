@@ -73,6 +73,8 @@ void drop_default(onnx::NodeProto& node, std::string_view name, std::int64_t int
 #include <unordered_map>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/printable.hpp>
 #include <unity/io/onnx/graph_writer.hpp>
 #include <unity/io/onnx/isolated.hpp>
@@ -260,7 +262,7 @@ UNITY_INLINE std::map<std::string, tensor::tensor_type> infer_results(const onnx
   const auto known =
       opset > newest_checked_opset ? node_at_export_opset(node, inputs, envelope, opset) : std::optional{node};
   if (!known) {
-    problem = "it is newer than opset " + std::to_string(newest_checked_opset);
+    problem = fmt::format("it is newer than opset {}", newest_checked_opset);
     return {};
   }
   const auto bytes = isolated([&] {
@@ -268,11 +270,11 @@ UNITY_INLINE std::map<std::string, tensor::tensor_type> infer_results(const onnx
     try {
       onnx::shape_inference::InferShapes(m, onnx::OpSchemaRegistry::Instance(), {false, 1, true});
     } catch (const std::exception& e) {
-      return "!" + printable(e.what(), 300);
+      return fmt::format("!{}", printable(e.what(), 300));
     }
     onnx::GraphProto types;
     types.mutable_value_info()->Swap(m.mutable_graph()->mutable_value_info());
-    return " " + types.SerializeAsString();
+    return fmt::format(" {}", types.SerializeAsString());
   });
   std::map<std::string, tensor::tensor_type> types;
   onnx::GraphProto inferred;

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
 #include <onnx/checker.h>
 #include <onnx/defs/schema.h>
 #include <onnx/onnx_pb.h>
@@ -42,7 +43,7 @@ class opaque_exporter {
   void write(node_id n, const std::vector<std::string>& names, const std::set<std::string>& outputs);
 
  private:
-  [[nodiscard]] std::string place(node_id n) const { return "node " + std::to_string(n.index()) + " (opaque)"; }
+  [[nodiscard]] std::string place(node_id n) const { return fmt::format("node {} (opaque)", n.index()); }
   // Inputs without elements are no operands; they are kept by name.
   void write_empty(const std::string& name);
   [[nodiscard]] const tensor_data* empty_data(const std::string& name) const {
@@ -91,7 +92,8 @@ UNITY_INLINE void opaque_exporter::read() {
     const auto found = model_->opaque_nodes.find(key);
     onnx::NodeProto node;
     if (found == model_->opaque_nodes.end() || !node.ParseFromString(found->second)) {
-      throw error{place(n), "no ONNX node for signature " + in_quotes(key), "one in the model's side table"};
+      throw error{place(n), fmt::format("no ONNX node for signature {}", in_quotes(key)),
+                  "one in the model's side table"};
     }
     for (const auto& a : node.attribute()) {
       claim_inner(a);
@@ -136,8 +138,8 @@ UNITY_INLINE void opaque_exporter::write(node_id n, const std::vector<std::strin
   name_outputs(n, node, names, outputs);
   const auto current = node_at_export_opset(node, inputs, *envelope_, model_->opset);
   if (!current) {
-    throw error{node_place(node, n.index()), "has a form of opset " + std::to_string(model_->opset),
-                "an operator that opset " + std::to_string(export_opset) + " can express"};
+    throw error{node_place(node, n.index()), fmt::format("has a form of opset {}", model_->opset),
+                fmt::format("an operator that opset {} can express", export_opset)};
   }
   *out_->proto().add_node() = *current;
 }

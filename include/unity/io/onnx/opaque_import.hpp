@@ -62,6 +62,8 @@ class opaque_importer {
 
 #include <set>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/io/onnx/proto.hpp>
 #include <unity/io/onnx/structure.hpp>
@@ -96,12 +98,13 @@ UNITY_INLINE std::vector<value_id> opaque_importer::add(const onnx::NodeProto& n
   for (const auto& name : captured.names()) {
     const auto found = values.find(name);
     if (found == values.end()) {
-      throw error{where, "reads " + in_quotes(name) + ", which nothing defines before", "a value of the graph"};
+      throw error{where, fmt::format("reads {}, which nothing defines before", in_quotes(name)),
+                  "a value of the graph"};
     }
     read(name, found->second);
   }
   const auto types = result_types(node, typed, where);
-  const auto key = operator_name(node) + "#" + std::to_string(nodes_.size());
+  const auto key = fmt::format("{}#{}", operator_name(node), nodes_.size());
   std::vector<std::int64_t> elements;
   std::vector<std::int64_t> dims;
   for (const auto& t : types) {
@@ -133,13 +136,14 @@ UNITY_INLINE std::vector<tensor::tensor_type> opaque_importer::result_types(cons
     const auto hint = hints_.find(out);
     if (found == inferred.end() && hint == hints_.end()) {
       throw error{where,
-                  "output " + in_quotes(out) + " has no known sizes" + (problem.empty() ? "" : " (" + problem + ")"),
+                  fmt::format("output {} has no known sizes{}", in_quotes(out),
+                              problem.empty() ? "" : fmt::format(" ({})", problem)),
                   "an operator of known result types, or value_info with sizes"};
     }
     const bool both = found != inferred.end() && hint != hints_.end();
     if (both && (found->second.element != hint->second.element || found->second.rank() != hint->second.rank())) {
-      throw error{where, "output " + in_quotes(out) + " is " + tensor::to_string(found->second),
-                  tensor::to_string(hint->second) + " as value_info says"};
+      throw error{where, fmt::format("output {} is {}", in_quotes(out), tensor::to_string(found->second)),
+                  fmt::format("{} as value_info says", tensor::to_string(hint->second))};
     }
     types.push_back(hint != hints_.end() ? hint->second : found->second);
   }
@@ -150,7 +154,7 @@ UNITY_INLINE value_id opaque_importer::carried(onnx_value& v, const std::string&
   try {
     return maker_->materialize(v);
   } catch (const not_accepted&) {
-    throw error{where, "reads " + in_quotes(v.name) + ", which has no elements", "a tensor with elements"};
+    throw error{where, fmt::format("reads {}, which has no elements", in_quotes(v.name)), "a tensor with elements"};
   }
 }
 

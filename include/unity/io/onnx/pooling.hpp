@@ -56,6 +56,8 @@ inline void export_batch_norm(export_node& n) {
 #include <string_view>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/io/onnx/products.hpp>
 
 namespace unity::io::detail {
@@ -69,7 +71,7 @@ UNITY_INLINE import_result import_pool(import_node& n) {
   const auto kernel = n.attributes.integers("kernel_shape", {});
   const auto ceil_mode = n.attributes.integer("ceil_mode", 0);
   if (kernel.size() != 2) {
-    n.refuse("a kernel_shape of " + std::to_string(kernel.size()) + " sizes", "2");
+    n.refuse(fmt::format("a kernel_shape of {} sizes", kernel.size()), "2");
   }
   if (largest) {
     return one(n.emit("max_pool", {n.input(0)},

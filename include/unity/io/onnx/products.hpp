@@ -54,6 +54,8 @@ void export_conv2d(export_node& n);
 
 #include <optional>
 
+#include <fmt/core.h>
+
 namespace unity::io::detail {
 
 UNITY_INLINE import_result import_matmul(import_node& n) {
@@ -88,7 +90,7 @@ UNITY_INLINE import_result import_gemm(import_node& n) {
                                                     : n.input(i);
   };
   if (n.rank(0) != 2 || n.rank(1) != 2) {
-    n.refuse("operands of rank " + std::to_string(n.rank(0)) + " and " + std::to_string(n.rank(1)), "matrices");
+    n.refuse(fmt::format("operands of rank {} and {}", n.rank(0), n.rank(1)), "matrices");
   }
   const auto alpha = n.attributes.real("alpha", 1);
   const auto beta = n.attributes.real("beta", 1);
@@ -116,7 +118,7 @@ UNITY_INLINE window2 read_window(const import_node& n) {
     w.padding = automatic == "VALID" ? "valid" : automatic == "SAME_UPPER" ? "same" : "same_lower";
     w.pads = {0, 0, 0, 0};
   } else if (automatic != "NOTSET" && !automatic.empty()) {
-    n.refuse("auto_pad " + automatic, "NOTSET, SAME_UPPER, SAME_LOWER or VALID");
+    n.refuse(fmt::format("auto_pad {}", automatic), "NOTSET, SAME_UPPER, SAME_LOWER or VALID");
   }
   if (w.stride.size() != 2 || w.dilation.size() != 2 || w.pads.size() != 4) {
     n.refuse("a window that is not of two dimensions", "2 strides, 2 dilations, 4 pads");
@@ -132,7 +134,8 @@ UNITY_INLINE import_result import_conv(import_node& n) {
   const auto kernel = n.attributes.integers("kernel_shape");
   const auto& dims = n.type(1).dims;
   if (kernel && (dims.size() != 4 || *kernel != std::vector<std::int64_t>{dims[2], dims[3]})) {
-    n.refuse("kernel_shape that is not that of the weights " + tensor::to_string(n.type(1)), "the same kernel");
+    n.refuse(fmt::format("kernel_shape that is not that of the weights {}", tensor::to_string(n.type(1))),
+             "the same kernel");
   }
   std::vector<value_id> operands{n.input(0), n.input(1)};
   if (n.has(2)) {

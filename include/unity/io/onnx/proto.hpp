@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include <fmt/core.h>
 #include <onnx/onnx_pb.h>
 
 #include <unity/core/printable.hpp>
@@ -32,15 +33,15 @@ inline constexpr std::string_view weights_key = "unity.weights";
 
 // "LSTM", "com.example.Fancy".
 [[nodiscard]] inline std::string operator_name(const onnx::NodeProto& node) {
-  return is_default_domain(node.domain()) ? node.op_type() : node.domain() + "." + node.op_type();
+  return is_default_domain(node.domain()) ? node.op_type() : fmt::format("{}.{}", node.domain(), node.op_type());
 }
 
-[[nodiscard]] inline std::string in_quotes(std::string_view name) { return "'" + printable(name, 120) + "'"; }
+[[nodiscard]] inline std::string in_quotes(std::string_view name) { return fmt::format("'{}'", printable(name, 120)); }
 
 // node 'encoder/add' (Add), or node 17 (Add) where it has no name.
 [[nodiscard]] inline std::string node_place(const onnx::NodeProto& node, std::size_t index) {
-  const auto label = !node.name().empty() ? in_quotes(node.name()) : std::to_string(index);
-  return "node " + label + " (" + printable(operator_name(node), 80) + ")";
+  const auto label = !node.name().empty() ? in_quotes(node.name()) : fmt::format("{}", index);
+  return fmt::format("node {} ({})", label, printable(operator_name(node), 80));
 }
 
 }  // namespace unity::io::detail
@@ -85,7 +86,7 @@ UNITY_INLINE onnx::TensorProto::DataType to_onnx_type(tensor::dtype element) {
 UNITY_INLINE std::string onnx_type_name(std::int32_t type) {
   return onnx::TensorProto::DataType_IsValid(type)
              ? onnx::TensorProto::DataType_Name(static_cast<onnx::TensorProto::DataType>(type))
-             : "number " + std::to_string(type);
+             : fmt::format("number {}", type);
 }
 
 }  // namespace unity::io::detail

@@ -62,6 +62,8 @@ class tensor_reader {
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_READ_TENSOR)
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
 #include <unity/core/to_number.hpp>
@@ -70,10 +72,11 @@ class tensor_reader {
 namespace unity::io::detail {
 
 UNITY_INLINE tensor_data tensor_reader::read(onnx::TensorProto& proto, std::string_view name) const {
-  const auto where = file_ + ": tensor " + in_quotes(name);
+  const auto where = fmt::format("{}: tensor {}", file_, in_quotes(name));
   const auto element = from_onnx_type(proto.data_type());
   if (!element) {
-    throw error{where, "has element type " + onnx_type_name(proto.data_type()), "one of " + known_types()};
+    throw error{where, fmt::format("has element type {}", onnx_type_name(proto.data_type())),
+                fmt::format("one of {}", known_types())};
   }
   tensor_data data{*element, {}, {}};
   const auto count = element_count(proto, where);
@@ -89,12 +92,11 @@ UNITY_INLINE tensor_data tensor_reader::read(onnx::TensorProto& proto, std::stri
     typed(proto, *element, data.bytes);
   }
   if (data.bytes.size() != size) {
-    throw error{where, "holds " + std::to_string(data.bytes.size()) + " bytes",
-                std::to_string(size) + " for " + std::to_string(count) + " elements of " +
-                    std::string{tensor::name_of(*element)}};
+    throw error{where, fmt::format("holds {} bytes", data.bytes.size()),
+                fmt::format("{} for {} elements of {}", size, count, tensor::name_of(*element))};
   }
   if (const auto bad = find_nan(data)) {
-    throw error{where, "element " + std::to_string(*bad) + " is NaN", "numbers"};
+    throw error{where, fmt::format("element {} is NaN", *bad), "numbers"};
   }
   return data;
 }
@@ -102,7 +104,7 @@ UNITY_INLINE tensor_data tensor_reader::read(onnx::TensorProto& proto, std::stri
 UNITY_INLINE std::string tensor_reader::known_types() {
   std::string all;
   for (const auto name : tensor::dtype_names) {
-    all += (all.empty() ? "" : ", ") + std::string{name};
+    all += fmt::format("{}{}", all.empty() ? "" : ", ", name);
   }
   return all;
 }
@@ -113,13 +115,13 @@ UNITY_INLINE std::uint64_t tensor_reader::element_count(const onnx::TensorProto&
   for (const auto d : proto.dims()) {
     empty = empty || d == 0;
     if (d < 0 || (d > 0 && count > tensor::max_elements / d)) {
-      throw error{where, "has a dimension of " + std::to_string(d), "sizes that can be counted"};
+      throw error{where, fmt::format("has a dimension of {}", d), "sizes that can be counted"};
     }
     count *= d == 0 ? 1 : d;
   }
   if (proto.dims_size() > static_cast<int>(tensor::max_rank)) {
-    throw error{where, "has " + std::to_string(proto.dims_size()) + " dimensions",
-                "at most " + std::to_string(tensor::max_rank)};
+    throw error{where, fmt::format("has {} dimensions", proto.dims_size()),
+                fmt::format("at most {}", tensor::max_rank)};
   }
   return empty ? 0 : static_cast<std::uint64_t>(count);
 }
@@ -153,16 +155,17 @@ UNITY_INLINE std::string tensor_reader::external(const onnx::TensorProto& proto,
     }
   }
   if (length != size) {
-    throw error{where, "says that its external data has " + std::to_string(length) + " bytes", std::to_string(size)};
+    throw error{where, fmt::format("says that its external data has {} bytes", length), fmt::format("{}", size)};
   }
   const std::filesystem::path relative{location};
   if (!is_name(location) || relative.is_absolute() || leaves(relative)) {
-    throw error{where, "keeps its data in " + in_quotes(location), "a file in the model's folder or below"};
+    throw error{where, fmt::format("keeps its data in {}", in_quotes(location)),
+                "a file in the model's folder or below"};
   }
   try {
     return read_file(directory_ / relative, offset, length);
   } catch (const error& e) {
-    throw error{where + ": external data: " + e.what()};
+    throw error{fmt::format("{}: external data: {}", where, e.what())};
   }
 }
 
@@ -178,7 +181,7 @@ UNITY_INLINE bool tensor_reader::leaves(const std::filesystem::path& relative) {
 UNITY_INLINE std::uint64_t tensor_reader::number(const std::string& text, const std::string& where) {
   const auto value = to_number<std::uint64_t>(text);
   if (!value) {
-    throw error{where, "external data has " + in_quotes(text), "a number of bytes"};
+    throw error{where, fmt::format("external data has {}", in_quotes(text)), "a number of bytes"};
   }
   return *value;
 }

@@ -63,6 +63,8 @@ class structure_check {
 
 #include <string_view>
 
+#include <fmt/core.h>
+
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 
@@ -142,17 +144,19 @@ UNITY_INLINE void structure_check::run() {
   }
   for (const auto& out : graph_->output()) {
     if (!producers_.contains(out.name())) {
-      throw error{file_ + ": output " + in_quotes(out.name()), "is not defined", "the name of a value of the graph"};
+      throw error{fmt::format("{}: output {}", file_, in_quotes(out.name())), "is not defined",
+                  "the name of a value of the graph"};
     }
   }
 }
 
 UNITY_INLINE void structure_check::define(const std::string& name, int node, const std::string& by) {
   if (name.empty()) {
-    throw error{file_ + ": " + by, "has no name", "a name"};
+    throw error{fmt::format("{}: {}", file_, by), "has no name", "a name"};
   }
   if (!producers_.emplace(name, node).second) {
-    throw error{file_ + ": " + by, "defines " + in_quotes(name) + " a second time", "each name once"};
+    throw error{fmt::format("{}: {}", file_, by), fmt::format("defines {} a second time", in_quotes(name)),
+                "each name once"};
   }
 }
 
@@ -170,15 +174,15 @@ UNITY_INLINE void structure_check::check_reads(int node) const {
     if (name.empty() || (found != producers_.end() && found->second < node)) {
       continue;
     }
-    const auto where = file_ + ": " + place(node);
+    const auto where = fmt::format("{}: {}", file_, place(node));
     if (found == producers_.end()) {
-      throw error{where, "reads " + in_quotes(name) + ", which nothing defines",
+      throw error{where, fmt::format("reads {}, which nothing defines", in_quotes(name)),
                   "an input, an initializer or the output of a node"};
     }
     if (depends(found->second, node)) {
-      throw error{where, "depends on itself through " + in_quotes(name), "a graph without cycles"};
+      throw error{where, fmt::format("depends on itself through {}", in_quotes(name)), "a graph without cycles"};
     }
-    throw error{where, "reads " + in_quotes(name) + " before " + place(found->second) + " defines it",
+    throw error{where, fmt::format("reads {} before {} defines it", in_quotes(name), place(found->second)),
                 "nodes in topological order"};
   }
 }

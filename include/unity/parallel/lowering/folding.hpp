@@ -139,6 +139,8 @@ class folder {
 
 #include <algorithm>
 
+#include <fmt/core.h>
+
 #include <unity/core/config.hpp>
 #include <unity/parallel/lowering/folded_rings.hpp>
 #include <unity/parallel/lowering/synchronization.hpp>
@@ -160,20 +162,18 @@ UNITY_INLINE std::string folder::run(folded_program& result) {
   lowering_.declare(result.code);
   for (std::size_t n = 0; n < g.node_count(); ++n) {
     if (lowering_.fragment_of(node_id{n}).valid() && !add_node(node_id{n})) {
-      return "node " + std::to_string(n) + ": " + reason_;
+      return fmt::format("node {}: {}", n, reason_);
     }
   }
   for (std::uint32_t e = 0; e < lowering_.training().edges().size(); ++e) {
     if (!add_edge(e)) {
       const auto& edge = lowering_.training().edges()[e];
-      return "from node " + std::to_string(edge.from.index()) + " to node " + std::to_string(edge.to.index()) + ": " +
-             reason_;
+      return fmt::format("from node {} to node {}: {}", edge.from.index(), edge.to.index(), reason_);
     }
   }
   for (std::uint32_t w = 0; w < lowering_.training().weights().size(); ++w) {
     if (!add_weight(w)) {
-      return "weight of node " + std::to_string(g.producer(lowering_.training().weights()[w].value).index()) + ": " +
-             reason_;
+      return fmt::format("weight of node {}: {}", g.producer(lowering_.training().weights()[w].value).index(), reason_);
     }
   }
   result.code.replace(replacements_of(fragments_));

@@ -166,6 +166,8 @@ class lowering {
 #include <optional>
 #include <string>
 
+#include <fmt/core.h>
+
 #include <unity/core/config.hpp>
 #include <unity/parallel/lowering/edge_reads.hpp>
 #include <unity/parallel/lowering/pipelined_program.hpp>
@@ -265,7 +267,7 @@ UNITY_INLINE program::fragment lowering::code_of_weight(const strategy& s, std::
 UNITY_INLINE void lowering::declare(program::program& p) const {
   network_.declare(p);
   const auto name_of = [&](node_id n) {
-    return algebra_->signature(graph_->operation(n).kind).name + " " + std::to_string(n.index());
+    return fmt::format("{} {}", algebra_->signature(graph_->operation(n).kind).name, n.index());
   };
   for (std::uint32_t n = 0; n < graph_->node_count(); ++n) {
     if (fragment_of(node_id{n}).valid()) {
@@ -274,7 +276,7 @@ UNITY_INLINE void lowering::declare(program::program& p) const {
   }
   for (std::uint32_t e = 0; e < training_.edges().size(); ++e) {
     const auto& edge = training_.edges()[e];
-    p.add_fragment({program::owner_kind::edge, e, name_of(edge.from) + " to " + name_of(edge.to)});
+    p.add_fragment({program::owner_kind::edge, e, fmt::format("{} to {}", name_of(edge.from), name_of(edge.to))});
   }
   for (std::uint32_t w = 0; w < training_.weights().size(); ++w) {
     const auto n = graph_->producer(training_.weights()[w].value);

@@ -101,6 +101,8 @@ class network {
 #include <map>
 #include <string>
 
+#include <fmt/core.h>
+
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 
@@ -108,9 +110,9 @@ namespace unity::parallel {
 
 UNITY_INLINE network::network(const machine::machine& m) : machine_{&m} {
   if (m.network.empty()) {
-    throw error{"machine " + m.name, "no topology", "devices and what connects them"};
+    throw error{fmt::format("machine {}", m.name), "no topology", "devices and what connects them"};
   }
-  routes_ = machine::route_table{m.network, "machine " + m.name};
+  routes_ = machine::route_table{m.network, fmt::format("machine {}", m.name)};
   known_.resize(device_count() * device_count());
   for (std::size_t l = 0; l < m.network.link_count(); ++l) {
     rates_.push_back(m.network.bytes_per_second(machine::link_id{l}));
@@ -173,8 +175,8 @@ UNITY_INLINE auto network::route(machine::device_id from, machine::device_id to)
 UNITY_INLINE picoseconds network::time_of(bytes volume, const route_link& l) const {
   const auto t = std::max(machine::transfer_time(volume, rates_[l.rate]), picoseconds{1});
   if (t > program::longest_task) {
-    const auto what = std::to_string(volume.count()) + " bytes over " + machine_->network.name(l.id);
-    throw error{"machine " + machine_->name, what + " would take " + std::to_string(to_seconds(t)) + " s",
+    const auto what = fmt::format("{} bytes over {}", volume.count(), machine_->network.name(l.id));
+    throw error{fmt::format("machine {}", machine_->name), fmt::format("{} would take {:f} s", what, to_seconds(t)),
                 "at most 100 s; is the link's bandwidth right?"};
   }
   return t;

@@ -148,6 +148,8 @@ class mesh_program_writer {
 #include <span>
 #include <string>
 
+#include <fmt/core.h>
+
 #include <unity/parallel/mesh/mesh_layout.hpp>
 #include <unity/tensor/shape.hpp>
 
@@ -169,10 +171,10 @@ namespace unity::parallel::detail {
 UNITY_INLINE program::program mesh_program_writer::run() {
   const auto& mesh = tables_.mesh();
   for (std::uint32_t k = 0; k < mapping_.stage_count; ++k) {
-    const auto name = "stage " + std::to_string(k);
+    const auto name = fmt::format("stage {}", k);
     all_.add_resource({name, program::resource_kind::stream, k});
-    all_.add_resource({name + ", links within nodes", program::resource_kind::link, k});
-    all_.add_resource({name + ", links between nodes", program::resource_kind::link, k});
+    all_.add_resource({fmt::format("{}, links within nodes", name), program::resource_kind::link, k});
+    all_.add_resource({fmt::format("{}, links between nodes", name), program::resource_kind::link, k});
   }
   for (std::size_t a = 0; a < mesh.axis_count(); ++a) {
     const auto last = (static_cast<std::size_t>(mesh.sizes[a]) - 1) * mesh.stride(a);
@@ -199,8 +201,7 @@ UNITY_INLINE program::program mesh_program_writer::run() {
 UNITY_INLINE void mesh_program_writer::add_fragment(program::owner_kind kind, std::uint32_t number,
                                                     program::fragment code) {
   all_.add_fragment(
-      {kind, number,
-       algebra_.signature(graph_.placed(number).dimensions->op.kind).name + " " + std::to_string(number)});
+      {kind, number, fmt::format("{} {}", algebra_.signature(graph_.placed(number).dimensions->op.kind).name, number)});
   codes_.push_back(std::move(code));
 }
 

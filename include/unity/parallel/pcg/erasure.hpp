@@ -62,6 +62,8 @@ class eraser {
 #include <optional>
 #include <string>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/parallel/parallel_type.hpp>
 #include <unity/parallel/pcg/parallel_operators.hpp>
@@ -136,7 +138,7 @@ UNITY_INLINE pcg spell_out(const pcg_algebra& a, const tensor::tensor_graph& g, 
       const auto* o = a.dimensions(g.operation(n), global);
       const auto types = o != nullptr ? types_on(*o, grids[i]) : std::nullopt;
       if (!types) {
-        throw error{"node " + std::to_string(i) + " (" + a.signature(g.operation(n).kind).name + ")",
+        throw error{fmt::format("node {} ({})", i, a.signature(g.operation(n).kind).name),
                     o == nullptr ? "operands that it does not take" : why_not(*o, grids[i]), "a grid of the operator"};
       }
       for (std::size_t x = 0; x < global.size(); ++x) {

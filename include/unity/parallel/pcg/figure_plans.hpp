@@ -48,6 +48,8 @@ struct layer_axes {
 #include <string>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
 #include <unity/parallel/parallel_type.hpp>
@@ -92,7 +94,7 @@ UNITY_INLINE pcg two_layer_plan(const pcg_algebra& a, const tensor::tensor_graph
     grids.push_back(grid_along(*o, !is_layer ? how.between : layers == 1 ? how.first : how.second, degree));
   }
   if (layers != 2) {
-    throw error{"a perceptron of two layers", std::to_string(layers) + " layers", "two products of matrices"};
+    throw error{"a perceptron of two layers", fmt::format("{} layers", layers), "two products of matrices"};
   }
   return spell_out(a, g, grids);
 }

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
 #include <unity/core/row_major.hpp>
@@ -99,7 +101,7 @@ template <class Scalar>
   }
   const auto results = a.infer(op, types);
   if (!results || operands.empty()) {
-    throw error{"evaluation of " + a.signature(op.kind).name, "operands that it does not take",
+    throw error{fmt::format("evaluation of {}", a.signature(op.kind).name), "operands that it does not take",
                 "operands of one grid of tasks"};
   }
   if (const auto p = a.read(op)) {
@@ -119,7 +121,7 @@ template <class Scalar, tensor::source_provider<Scalar> Provider>
   std::vector<sharded<Scalar>> values(g.value_count());
   for (std::size_t i = 0; i < g.node_count(); ++i) {
     const node_id n{i};
-    const auto where = [&] { return "node " + std::to_string(i) + " (" + a.signature(g.operation(n).kind).name + ")"; };
+    const auto where = [&] { return fmt::format("node {} ({})", i, a.signature(g.operation(n).kind).name); };
     if (g.operands(n).empty()) {
       for (const auto v : g.results(n)) {
         const auto& type = g.type(v).global;

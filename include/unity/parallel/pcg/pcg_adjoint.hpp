@@ -79,6 +79,8 @@ class pcg_sweep {
 #include <algorithm>
 #include <string>
 
+#include <fmt/core.h>
+
 #include <unity/parallel/pcg/parallel_operators.hpp>
 #include <unity/tensor/adjoint.hpp>
 #include <unity/tensor/dtype.hpp>
@@ -93,9 +95,9 @@ UNITY_INLINE differentiated_pcg pcg_sweep::run(std::span<const value_id> sources
     const auto v = graph_.outputs()[i];
     if (active_[v.index()]) {
       const auto& t = graph_.type(v).global;
-      give(v, out_.add("input",
-                       {{"name", "cotangent" + std::to_string(i)}, {"element", name_of(t.element)}, {"dims", t.dims}},
-                       {}));
+      give(v,
+           out_.add("input",
+                    {{"name", fmt::format("cotangent{}", i)}, {"element", name_of(t.element)}, {"dims", t.dims}}, {}));
     }
   }
   for (auto n = graph_.node_count(); n-- > 0;) {

@@ -106,6 +106,8 @@ class pcg_algebra {
 #include <string>
 #include <variant>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/parallel/tasks/composite_parts.hpp>
 #include <unity/parallel/tasks/grid_tasks.hpp>
@@ -118,7 +120,7 @@ namespace unity::parallel {
 UNITY_INLINE pcg_algebra::pcg_algebra(tensor::algebra operators) : operators_{std::move(operators)} {
   for (std::size_t k = 0; k < parallel_names.size(); ++k) {
     if (operators_.find_kind(parallel_names[k])) {
-      throw error{"operator " + std::string{parallel_names[k]}, "a definition", "the parallelization operator alone"};
+      throw error{fmt::format("operator {}", parallel_names[k]), "a definition", "the parallelization operator alone"};
     }
     signatures_.push_back(signature_of(static_cast<parallel_kind>(k)));
   }

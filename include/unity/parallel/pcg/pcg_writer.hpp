@@ -48,6 +48,8 @@ class pcg_writer {
 
 #include <string>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/parallel/pcg/chains.hpp>
 
@@ -80,9 +82,9 @@ UNITY_INLINE node_id pcg_writer::add(const tensor::operation& op, std::span<cons
   if (!results) {
     std::string found = "operands";
     for (const auto& t : types) {
-      found += " " + to_string(t);
+      found += fmt::format(" {}", to_string(t));
     }
-    throw error{"operator " + algebra_.signature(op.kind).name, found, "operands of one grid of tasks"};
+    throw error{fmt::format("operator {}", algebra_.signature(op.kind).name), found, "operands of one grid of tasks"};
   }
   return graph_.add_node(op, operands, *results);
 }

@@ -7,6 +7,8 @@
 #include <variant>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/core/row_major.hpp>
 #include <unity/parallel/dimensions.hpp>
@@ -59,7 +61,7 @@ template <class Scalar>
                                                             std::span<const region<Scalar>> operands) {
   const auto part = composite_on(a, o, t);
   if (!part) {
-    throw error{"a task of " + a.signature(o.op.kind).name, "parts that the operator does not take",
+    throw error{fmt::format("a task of {}", a.signature(o.op.kind).name), "parts that the operator does not take",
                 "an operator that runs on parts"};
   }
   std::vector<tensor::dense<Scalar>> values;

@@ -112,7 +112,7 @@ template <class Scalar>
 template <class Scalar>
 [[nodiscard]] tensor::dense<Scalar> combined(const sharded<Scalar>& x) {
   if (!detail::copies_agree(x)) {
-    throw error{"a tensor " + to_string(x.type), "copies that differ", "equal ones"};
+    throw error{fmt::format("a tensor {}", to_string(x.type)), "copies that differ", "equal ones"};
   }
   tensor::dense<Scalar> whole{x.type.global.dims};
   const auto dims = shard_type(x.type).dims;

@@ -29,6 +29,8 @@ namespace unity::parallel {
 
 #include <string>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/parallel/ranks/backward_tasks.hpp>
 #include <unity/parallel/ranks/divided_training.hpp>
@@ -44,8 +46,8 @@ namespace unity::parallel {
 UNITY_INLINE rank_programs programs_of_ranks(const tensor::algebra& a, const plan& p) {
   const auto count = p.pipeline.microbatches;
   if (p.pipeline.is_delayed && count < static_cast<std::int64_t>(p.pipeline.stage_count())) {
-    throw error{"delayed updates", std::to_string(count) + " micro-batches",
-                "as many as the " + std::to_string(p.pipeline.stage_count()) + " stages, or more"};
+    throw error{"delayed updates", fmt::format("{} micro-batches", count),
+                fmt::format("as many as the {} stages, or more", p.pipeline.stage_count())};
   }
   const detail::divided_training training{a, p};
   detail::rank_streams streams{a, p.machine.network.device_count(), count};

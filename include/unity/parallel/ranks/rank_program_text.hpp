@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include <fmt/core.h>
+
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
 #include <unity/parallel/box.hpp>
@@ -29,20 +31,22 @@ class rank_program_writer {
   [[nodiscard]] std::string run() &&;
 
  private:
-  void line(const std::string& text) { text_ += "  " + text + "\n"; }
-  [[nodiscard]] static std::string name(value_id v) { return "%" + std::to_string(v.index()); }
-  [[nodiscard]] std::string typed(value_id v) const { return name(v) + " " + to_string(program_.graph.type(v)); }
+  void line(const std::string& text) { text_ += fmt::format("  {}\n", text); }
+  [[nodiscard]] static std::string name(value_id v) { return fmt::format("%{}", v.index()); }
+  [[nodiscard]] std::string typed(value_id v) const {
+    return fmt::format("{} {}", name(v), to_string(program_.graph.type(v)));
+  }
   [[nodiscard]] static std::string region(const box& b);
   [[nodiscard]] static std::string of_batch(std::int64_t microbatch) {
-    return microbatch == 0 ? "" : ", micro-batch " + std::to_string(microbatch);
+    return microbatch == 0 ? "" : fmt::format(", micro-batch {}", microbatch);
   }
   [[nodiscard]] std::string part_of(value_id v, const box& b) const {
-    return std::string{algebra_.read(plan_.operation(plan_.producer(v))).word("name")} + region(b);
+    return fmt::format("{}{}", algebra_.read(plan_.operation(plan_.producer(v))).word("name"), region(b));
   }
   [[nodiscard]] std::string results(node_id n) const;
   [[nodiscard]] std::string origin_of(const rank_step& s) const {
-    return algebra_.signature(plan_.operation(s.origin).kind).name + " " + std::to_string(s.origin.index()) +
-           (s.is_backward ? ", backward" : ", forward") + of_batch(s.microbatch);
+    return fmt::format("{} {}{}{}", algebra_.signature(plan_.operation(s.origin).kind).name, s.origin.index(),
+                       s.is_backward ? ", backward" : ", forward", of_batch(s.microbatch));
   }
   [[nodiscard]] std::string operation_text(node_id n) const;
   [[nodiscard]] std::string text_of(const rank_step& s) const;
@@ -71,20 +75,19 @@ namespace unity::parallel::detail {
 UNITY_INLINE std::string rank_program_writer::run() && {
   for (std::size_t w = 0; w < program_.weights.size(); ++w) {
     const auto& x = program_.weights[w];
-    line("weight " + std::to_string(w) + ": " + typed(x.weight.value) + " = " + part_of(x.weight.of, x.weight.part) +
-         (x.gradient.valid() ? ", gradient " + name(x.gradient) : ""));
+    line(fmt::format("weight {}: {} = {}{}", w, typed(x.weight.value), part_of(x.weight.of, x.weight.part),
+                     x.gradient.valid() ? fmt::format(", gradient {}", name(x.gradient)) : ""));
   }
   for (const auto& c : program_.cotangents) {
-    line("cotangent " + typed(c.value) + " of output " + std::to_string(c.output) + region(c.part) +
-         of_batch(c.microbatch));
+    line(
+        fmt::format("cotangent {} of output {}{}{}", typed(c.value), c.output, region(c.part), of_batch(c.microbatch)));
   }
   for (std::size_t s = 0; s < program_.steps.size(); ++s) {
     const auto& step = program_.steps[s];
-    line(std::to_string(s) + ": " + text_of(step) + (step.is_late ? ", of the batch before" : "") + "  # " +
-         origin_of(step));
+    line(fmt::format("{}: {}{}  # {}", s, text_of(step), step.is_late ? ", of the batch before" : "", origin_of(step)));
   }
   for (const auto& o : program_.outputs) {
-    line("output " + std::to_string(o.output) + region(o.part) + " = " + name(o.value) + of_batch(o.microbatch));
+    line(fmt::format("output {}{} = {}{}", o.output, region(o.part), name(o.value), of_batch(o.microbatch)));
   }
   return std::move(text_);
 }
@@ -92,40 +95,41 @@ UNITY_INLINE std::string rank_program_writer::run() && {
 UNITY_INLINE std::string rank_program_writer::region(const box& b) {
   std::string text = "[";
   for (std::size_t d = 0; d < b.begin.size(); ++d) {
-    text += (d == 0 ? "" : ", ") + std::to_string(b.begin[d]) + ":" + std::to_string(b.end[d]);
+    text += fmt::format("{}{}:{}", d == 0 ? "" : ", ", b.begin[d], b.end[d]);
   }
-  return text + "]";
+  return fmt::format("{}]", text);
 }
 
 UNITY_INLINE std::string rank_program_writer::results(node_id n) const {
   std::string text;
   for (const auto v : program_.graph.results(n)) {
-    text += (text.empty() ? "" : ", ") + typed(v);
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", typed(v));
   }
   return text;
 }
 
 UNITY_INLINE std::string rank_program_writer::operation_text(node_id n) const {
   const auto& op = program_.graph.operation(n);
-  std::string text = algebra_.signature(op.kind).name + "(";
+  std::string text = fmt::format("{}(", algebra_.signature(op.kind).name);
   for (const auto v : program_.graph.operands(n)) {
-    text += (text.ends_with('(') ? "" : ", ") + name(v);
+    text += fmt::format("{}{}", text.ends_with('(') ? "" : ", ", name(v));
   }
-  return text + ")";
+  return fmt::format("{})", text);
 }
 
 UNITY_INLINE std::string rank_program_writer::text_of(const rank_step& s) const {
   switch (s.kind) {
     case step_kind::load:
-      return results(s.node) + " = load " + part_of(program_.inputs[s.peer].of, program_.inputs[s.peer].part);
-    case step_kind::run: return results(s.node) + " = " + operation_text(s.node);
-    case step_kind::send:
-      return "send " + name(s.value) + " to rank " + std::to_string(s.peer) + ", message " + std::to_string(s.tag);
+      return fmt::format("{} = load {}", results(s.node),
+                         part_of(program_.inputs[s.peer].of, program_.inputs[s.peer].part));
+    case step_kind::run: return fmt::format("{} = {}", results(s.node), operation_text(s.node));
+    case step_kind::send: return fmt::format("send {} to rank {}, message {}", name(s.value), s.peer, s.tag);
     case step_kind::receive:
-      return results(s.node) + " = receive from rank " + std::to_string(s.peer) + ", message " + std::to_string(s.tag);
-    case step_kind::reduce: return results(s.node) + " = sum of " + name(s.value) + " over ranks " + group(s.peer);
-    case step_kind::wait: return "wait for step " + std::to_string(s.peer);
-    case step_kind::update: return "update weight " + std::to_string(s.peer);
+      return fmt::format("{} = receive from rank {}, message {}", results(s.node), s.peer, s.tag);
+    case step_kind::reduce:
+      return fmt::format("{} = sum of {} over ranks {}", results(s.node), name(s.value), group(s.peer));
+    case step_kind::wait: return fmt::format("wait for step {}", s.peer);
+    case step_kind::update: return fmt::format("update weight {}", s.peer);
   }
   return {};
 }
@@ -133,7 +137,7 @@ UNITY_INLINE std::string rank_program_writer::text_of(const rank_step& s) const 
 UNITY_INLINE std::string rank_program_writer::group(std::uint32_t number) const {
   std::string text;
   for (const auto r : all_.groups[number]) {
-    text += (text.empty() ? "" : ", ") + std::to_string(r);
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", r);
   }
   return text;
 }
@@ -145,7 +149,7 @@ namespace unity::parallel {
 UNITY_INLINE std::string to_text(const tensor::algebra& a, const tensor::tensor_graph& plan, const rank_programs& p) {
   std::string text;
   for (std::size_t r = 0; r < p.ranks.size(); ++r) {
-    text += "rank " + std::to_string(r) + "\n" + detail::rank_program_writer{a, plan, p, p.ranks[r]}.run();
+    text += fmt::format("rank {}\n{}", r, detail::rank_program_writer{a, plan, p, p.ranks[r]}.run());
   }
   return text;
 }

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/parallel/pcg/parallel_operators.hpp>
 #include <unity/rewrite/syntax.hpp>
 
@@ -35,11 +37,11 @@ inline constexpr std::array<parallel_kind, 8> canonical_order{
 
 // Names of the rules: combine_of_partition, partition_twice, combine_past_replicate.
 [[nodiscard]] inline std::string cancelling_rule(parallel_kind last) {
-  return name_of(last) + "_of_" + name_of(inverse_kind(last));
+  return fmt::format("{}_of_{}", name_of(last), name_of(inverse_kind(last)));
 }
-[[nodiscard]] inline std::string fusing_rule(parallel_kind k) { return name_of(k) + "_twice"; }
+[[nodiscard]] inline std::string fusing_rule(parallel_kind k) { return fmt::format("{}_twice", name_of(k)); }
 [[nodiscard]] inline std::string swapping_rule(parallel_kind last, parallel_kind first) {
-  return name_of(last) + "_past_" + name_of(first);
+  return fmt::format("{}_past_{}", name_of(last), name_of(first));
 }
 
 // One rule per pair of operators that can follow each other: together they bring every chain into canonical form.

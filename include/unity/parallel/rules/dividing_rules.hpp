@@ -96,6 +96,8 @@ class rule_family_writer {
 #include <algorithm>
 #include <map>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/parallel/rules/rule_terms.hpp>
 #include <unity/tensor/index_structure.hpp>
@@ -141,7 +143,7 @@ UNITY_INLINE syntax::expression expression_for(const std::vector<division_instan
   if (fits([](const division_instance& i) { return number_type{i.e}; })) {
     return attribute_variable("e");
   }
-  throw error{"rule " + rule, "a dimension that depends on ranks in no known way", "an example less"};
+  throw error{fmt::format("rule {}", rule), "a dimension that depends on ranks in no known way", "an example less"};
 }
 
 UNITY_INLINE rule_family_writer::rule_family_writer(const pcg_algebra& a, const operator_form& f)
@@ -180,14 +182,14 @@ UNITY_INLINE auto rule_family_writer::axis_of(const operator_dimensions& o, cons
   const auto& indices = o.structure.indices;
   for (std::size_t i = 0; i < indices.size(); ++i) {
     if (g.indices[i] * g.steps[i] > 1) {
-      return {std::string{g.steps[i] > 1 ? "_in_steps_over_" : "_over_"} + name_of(o, i), i};
+      return {fmt::format("{}{}", g.steps[i] > 1 ? "_in_steps_over_" : "_over_", name_of(o, i)), i};
     }
   }
   for (std::size_t p = 0; p < g.groups.size(); ++p) {
     if (g.groups[p] > 1) {
       std::string label = "_of_terms_in";
       for (const auto x : o.groups[p]) {
-        label += form_.any_operands ? "" : std::string{"_"} + operand_names[x];
+        label += form_.any_operands ? "" : fmt::format("_{}", operand_names[x]);
       }
       return {form_.any_operands ? "_of_terms" : label, {}};
     }
@@ -280,7 +282,7 @@ UNITY_INLINE syntax::term rule_family_writer::operation(std::vector<syntax::term
 
 UNITY_INLINE syntax::rule rule_family_writer::written(const family& f, bool is_variant) const {
   syntax::rule r;
-  r.name = form_.name + f.label;
+  r.name = fmt::format("{}{}", form_.name, f.label);
   std::vector<syntax::term> plain;
   std::vector<syntax::term> divided;
   std::size_t place = 0;
@@ -299,10 +301,10 @@ UNITY_INLINE syntax::rule rule_family_writer::written(const family& f, bool is_v
     divided.push_back(behind(f.operands[x], v));
     plain.back().repeated = divided.back().repeated = form_.any_operands;
     kept += f.operands[x].value_or(parallel_kind::replicate) == parallel_kind::replicate
-                ? std::string{"_"} + operand_names[x]
+                ? fmt::format("_{}", operand_names[x])
                 : "";
   }
-  r.name += is_variant && !kept.empty() ? "_with_whole" + kept : "";
+  r.name += is_variant && !kept.empty() ? fmt::format("_with_whole{}", kept) : "";
   const auto from = operation(std::move(plain));
   const auto to = operation(std::move(divided));
   for (std::size_t i = 0; i < f.results.size(); ++i) {

@@ -78,6 +78,8 @@ void visit_expressions(syntax::rule& r, const Visit& visit) {
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_RULES_RULE_PARAMETERS)
 
+#include <fmt/core.h>
+
 #include <unity/core/config.hpp>
 
 namespace unity::parallel {
@@ -97,7 +99,7 @@ UNITY_INLINE std::vector<std::string> parameters_of(syntax::rule rule) {
 UNITY_INLINE std::string name_with(std::string_view rule, const rule_values& values) {
   std::string text{rule};
   for (const auto& [name, value] : values) {
-    text += ' ' + name + '=' + std::to_string(value);
+    text += fmt::format(" {}={}", name, value);
   }
   return text;
 }

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
 #include <unity/parallel/dimensions.hpp>
@@ -41,7 +43,8 @@ struct substitution_step {
 
 // "matmul_over_k k=2", as compiled rules are called (with_values, compile_rule).
 [[nodiscard]] inline std::string to_string(const substitution_step& s) {
-  return name_with(s.rule, s.values) + (s.reversed ? ".reverse" : "") + (s.is_rule ? "" : " (no rule)");
+  return fmt::format("{}{}{}", name_with(s.rule, s.values), s.reversed ? ".reverse" : "",
+                     s.is_rule ? "" : " (no rule)");
 }
 
 struct substitution_trace {
@@ -114,7 +117,7 @@ class trace_writer {
       global.push_back(undivided(source_.type(v)));
     }
     const auto* o = algebra_.dimensions(source_.operation(n), global);
-    const auto where = "node " + std::to_string(n.index());
+    const auto where = fmt::format("node {}", n.index());
     if (o == nullptr || !types_on(*o, grids_[n.index()])) {
       throw error{where, o == nullptr ? "operands that it does not take" : why_not(*o, grids_[n.index()]),
                   "a grid of the operator"};
@@ -144,10 +147,10 @@ class trace_writer {
     auto what = algebra_.operators().signature(o.op.kind).name;
     switch (axis.kind) {
       case grid_axis::kinds::steps:
-        what += std::string{" in steps over "} + o.structure.indices[axis.number].name;
+        what += fmt::format(" in steps over {}", o.structure.indices[axis.number].name);
         break;
-      case grid_axis::kinds::index: what += std::string{" over "} + o.structure.indices[axis.number].name; break;
-      case grid_axis::kinds::group: what += " of terms in group " + std::to_string(axis.number); break;
+      case grid_axis::kinds::index: what += fmt::format(" over {}", o.structure.indices[axis.number].name); break;
+      case grid_axis::kinds::group: what += fmt::format(" of terms in group {}", axis.number); break;
       case grid_axis::kinds::copies: what += " repeated"; break;
     }
     return {std::move(what), {{"k", axis.degree}}, false, n, axis, false};

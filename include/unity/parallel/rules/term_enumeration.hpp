@@ -102,6 +102,8 @@ class term_enumeration {
 #include <algorithm>
 #include <optional>
 
+#include <fmt/core.h>
+
 #include <unity/core/hash.hpp>
 #include <unity/parallel/pcg/parallel_operators.hpp>
 #include <unity/parallel/rules/rule_terms.hpp>
@@ -143,7 +145,7 @@ UNITY_INLINE term_enumeration::term_enumeration(const pcg_algebra& a, const pcg_
 UNITY_INLINE syntax::term term_enumeration::written(const enumerated_term& t) const {
   const auto operators = vocabulary_.operators.size();
   if (t.op >= operators) {
-    return value_variable("x" + std::to_string(t.op - operators));
+    return value_variable(fmt::format("x{}", t.op - operators));
   }
   std::vector<syntax::term> operands;
   for (const auto o : t.operands) {

@@ -49,6 +49,8 @@ class buffer_sums {
 
 #include <algorithm>
 
+#include <fmt/core.h>
+
 #include <unity/core/config.hpp>
 
 namespace unity::parallel {
@@ -78,11 +80,11 @@ UNITY_INLINE std::string describe(const machine::machine& m, std::span<const mem
     return {};
   }
   const machine::device_id d{worst->device};
-  return m.network[d].name + " needs " + std::to_string(worst->over.count()) + " bytes more than its " +
-         std::to_string(machine::model_of(m, d).memory.count()) +
-         (all.size() == 1   ? ""
-          : all.size() == 2 ? ", and so does 1 other"
-                            : ", and so do " + std::to_string(all.size() - 1) + " others");
+  return fmt::format("{} needs {} bytes more than its {}{}", m.network[d].name, worst->over.count(),
+                     machine::model_of(m, d).memory.count(),
+                     all.size() == 1   ? ""
+                     : all.size() == 2 ? ", and so does 1 other"
+                                       : fmt::format(", and so do {} others", all.size() - 1));
 }
 
 UNITY_INLINE void buffer_sums::add(const program::fragment& f) {

@@ -147,6 +147,8 @@ class strategy_tables {
 #include <algorithm>
 #include <string>
 
+#include <fmt/core.h>
+
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/row_major.hpp>
@@ -183,8 +185,8 @@ UNITY_INLINE void strategy_tables::expect_few_pairs(const lowering& l, const str
         choices.configurations[number[e.from.index()]].size() * choices.configurations[number[e.to.index()]].size();
   }
   if (pairs > most_pairs) {
-    throw error{"exact search", std::to_string(pairs) + " pairs of configurations of neighbouring operators",
-                "at most " + std::to_string(most_pairs) + ": fewer operators or devices"};
+    throw error{"exact search", fmt::format("{} pairs of configurations of neighbouring operators", pairs),
+                fmt::format("at most {}: fewer operators or devices", most_pairs)};
   }
 }
 
@@ -305,9 +307,9 @@ UNITY_INLINE void strategy_tables::add_weight(lowering& l, const strategy_choice
     counts.push_back(operators_[u].size());
     joint *= counts.back();
     if (joint > most_joint_choices) {
-      throw error{"weight " + std::to_string(w),
-                  std::to_string(all.users.size()) + " operators with too many joint configurations",
-                  "at most " + std::to_string(most_joint_choices)};
+      throw error{fmt::format("weight {}", w),
+                  fmt::format("{} operators with too many joint configurations", all.users.size()),
+                  fmt::format("at most {}", most_joint_choices)};
     }
   }
   all.delays.resize(all.users.size() + 1);

@@ -128,6 +128,8 @@ class task_times {
 #include <string>
 #include <variant>
 
+#include <fmt/core.h>
+
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/cost/roofline.hpp>
@@ -143,7 +145,7 @@ UNITY_INLINE operation_timer analytic_timer(const tensor::algebra& a, const mach
   for (const auto& d : m.devices) {
     const auto usual = machine::roofline_of(d);
     if (!usual) {
-      throw error{"machine " + m.name + ", device " + d.name, "no float32 rate", "one, to predict times"};
+      throw error{fmt::format("machine {}, device {}", m.name, d.name), "no float32 rate", "one, to predict times"};
     }
     auto& costs = models.emplace_back();
     for (std::size_t element = 0; element < tensor::dtype_names.size(); ++element) {
@@ -216,7 +218,8 @@ UNITY_INLINE part_of_operation operation_on(const tensor::algebra& a, const oper
   detail::fit_windows(a, o, s);
   const auto made = a.infer(s.op, s.inputs);
   if (!made || *made != s.outputs) {
-    throw error{"operator " + name, made ? "results of other sizes for its parts" : a.why_not(s.op, s.inputs),
+    throw error{fmt::format("operator {}", name),
+                made ? "results of other sizes for its parts" : a.why_not(s.op, s.inputs),
                 "an operator that runs on parts of its operands"};
   }
   return s;
@@ -258,10 +261,9 @@ UNITY_INLINE picoseconds task_times::timed(std::uint32_t model, const tensor::op
                                            std::span<const tensor::tensor_type> outputs) const {
   const auto t = timer_(model, op, inputs, outputs);
   if (t > program::longest_task) {
-    throw error{
-        "operator " + algebra_->signature(op.kind).name,
-        "it would take " + std::to_string(to_seconds(t)) + " s on the machine's device " + std::to_string(model),
-        "at most 100 s; are the device's rates right?"};
+    throw error{fmt::format("operator {}", algebra_->signature(op.kind).name),
+                fmt::format("it would take {:f} s on the machine's device {}", to_seconds(t), model),
+                "at most 100 s; are the device's rates right?"};
   }
   return t;
 }

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
 #include <unity/core/small_vector.hpp>
@@ -80,8 +82,8 @@ class segment_writer {
   segment_writer(const tensor::algebra& a, const tensor::tensor_graph& g, std::size_t number)
       : a_{a},
         g_{g},
-        before_{std::string{before_name} + std::to_string(number)},
-        behind_{std::string{behind_name} + std::to_string(number)} {}
+        before_{fmt::format("{}{}", before_name, number)},
+        behind_{fmt::format("{}{}", behind_name, number)} {}
 
   // nodes: ascending. is_trained: depends what comes before on weights that training changes.
   [[nodiscard]] segment_graph run(std::span<const node_id> nodes, value_id entry, bool is_trained, value_id exit) &&;
@@ -282,7 +284,7 @@ UNITY_INLINE value_id segment_writer::value(value_id v) {
   if (signature.name == "input" || signature.name == "weight" || signature.name == "constant") {
     op = a_.make_operation(
         signature.name,
-        {{"name", "s" + std::to_string(s_.sources.size())}, {"element", name_of(t.element)}, {"dims", dims_of(t)}});
+        {{"name", fmt::format("s{}", s_.sources.size())}, {"element", name_of(t.element)}, {"dims", dims_of(t)}});
   }
   count(op, {});
   const std::vector<tensor::tensor_type> types{t};

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
 #include <unity/core/small_vector.hpp>
@@ -28,7 +30,7 @@ class primitive_adjoint {
 
  private:
   [[noreturn]] void refuse(const char* what) const {
-    throw error{"adjoint of " + std::string{name_}, std::string{what} + " that no rule derives from",
+    throw error{fmt::format("adjoint of {}", name_), fmt::format("{} that no rule derives from", what),
                 "an adjoint beside its definition"};
   }
 

@@ -129,7 +129,7 @@ UNITY_INLINE attribute stored(const attribute_field& field, const named_attribut
                                     : s.form != attribute_form::real && s.form != attribute_form::word;
   if (!right_form || !fits(field, result)) {
     constexpr std::array<const char*, 5> forms{"an integer", "integers", "a real number", "a word", "a choice"};
-    throw error{where, "another value of " + s.name,
+    throw error{where, fmt::format("another value of {}", s.name),
                 field.length == attribute_field::any || field.length == 1
                     ? std::string{forms[static_cast<std::size_t>(s.form)]}
                     : fmt::format("{} integers", field.length)};
@@ -173,9 +173,10 @@ UNITY_INLINE operation algebra::make_operation(std::string_view name,
       given = a.name() == field.signature.name ? &a : given;
     }
     if (given == nullptr && field.required) {
-      throw error{"operator " + std::string{name}, "no attribute " + field.signature.name, "it, as it has no default"};
+      throw error{fmt::format("operator {}", name), fmt::format("no attribute {}", field.signature.name),
+                  "it, as it has no default"};
     }
-    op.attributes.push_back(given != nullptr ? detail::stored(field, given->value(), "operator " + std::string{name})
+    op.attributes.push_back(given != nullptr ? detail::stored(field, given->value(), fmt::format("operator {}", name))
                                              : field.signature.default_value);
   }
   for (const auto& a : attributes) {
@@ -184,7 +185,8 @@ UNITY_INLINE operation algebra::make_operation(std::string_view name,
       known = known || field.signature.name == a.name();
     }
     if (!known) {
-      throw error{"operator " + std::string{name}, "attribute " + a.name(), "the name of one of its attributes"};
+      throw error{fmt::format("operator {}", name), fmt::format("attribute {}", a.name()),
+                  "the name of one of its attributes"};
     }
   }
   return op;
@@ -214,7 +216,7 @@ UNITY_INLINE auto algebra::judge(const operation& op, std::span<const tensor_typ
     -> algebra::inferred {
   if (const auto* expected = malformed(op, inputs)) {
     if (reason != nullptr) {
-      *reason = std::string{"expected "} + expected;
+      *reason = fmt::format("expected {}", expected);
     }
     return std::nullopt;
   }
@@ -246,7 +248,7 @@ UNITY_INLINE auto algebra::judge_body(const operation& op, std::span<const tenso
     return results;
   } catch (const error& e) {
     if (reason != nullptr) {
-      *reason = std::string{"expected what its body takes: "} + e.what();
+      *reason = fmt::format("expected what its body takes: {}", e.what());
     }
     return std::nullopt;
   }

@@ -55,6 +55,8 @@ inline std::vector<value_id> detail::body_graph::add_body_adjoint(std::string_vi
 
 #include <variant>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/tensor/adjoint_scalar.hpp>
 #include <unity/tensor/detail/adjoint_primitive.hpp>
@@ -103,7 +105,7 @@ UNITY_INLINE std::vector<value_id> activated_adjoint(body_builder& b, operation 
 UNITY_INLINE std::vector<value_id> body_adjoint(body_builder& b, const operation& op, const adjoint_problem& p) {
   const auto body = b.operators().body(op, p.inputs);
   if (!body) {
-    throw error{"adjoint of " + b.operators().signature(op.kind).name, "no body on these operands",
+    throw error{fmt::format("adjoint of {}", b.operators().signature(op.kind).name), "no body on these operands",
                 "operands that it takes"};
   }
   const auto known = [&](value_id v) {
@@ -161,7 +163,7 @@ UNITY_INLINE std::vector<value_id> append_adjoint(body_builder& b, const operati
   if (std::holds_alternative<composite>(d.body)) {
     return detail::body_adjoint(b, op, p);
   }
-  throw error{"adjoint of " + d.signature.name, "no derivative", "an operator with a known meaning"};
+  throw error{fmt::format("adjoint of {}", d.signature.name), "no derivative", "an operator with a known meaning"};
 }
 
 }  // namespace unity::tensor

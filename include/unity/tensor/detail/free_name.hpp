@@ -17,6 +17,8 @@ void expect_free_name(const algebra& a, const tensor_graph& g, std::string_view 
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_DETAIL_FREE_NAME)
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
 
@@ -28,7 +30,7 @@ UNITY_INLINE void expect_free_name(const algebra& a, const tensor_graph& g, std:
   for (std::size_t n = 0; n < g.node_count(); ++n) {
     const auto& op = g.operation(node_id{n});
     if (op.kind == kind && a.read(op).word("name") == name) {
-      throw error{what, "an input \"" + name + "\" in the graph", "that name to be free"};
+      throw error{what, fmt::format("an input \"{}\" in the graph", name), "that name to be free"};
     }
   }
 }

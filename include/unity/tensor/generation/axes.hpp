@@ -48,6 +48,8 @@ void sort_by_appearance(const term_graph& side, std::vector<known_rank>& all);
 
 #include <algorithm>
 
+#include <fmt/core.h>
+
 #include <unity/rewrite/print.hpp>
 
 namespace unity::tensor::detail {
@@ -132,9 +134,9 @@ UNITY_INLINE void write_axis(rule_graph& r, const place_group& g, const syntax::
 UNITY_INLINE void sort_by_appearance(const term_graph& side, std::vector<known_rank>& all) {
   const auto text = to_text(to_terms(side));
   const auto place = [&](const known_rank& k) {
-    auto at = text.find("?" + k.variable);
+    auto at = text.find(fmt::format("?{}", k.variable));
     while (at != std::string::npos && is_name_character(text, at + 1 + k.variable.size())) {
-      at = text.find("?" + k.variable, at + 1);
+      at = text.find(fmt::format("?{}", k.variable), at + 1);
     }
     return at;
   };

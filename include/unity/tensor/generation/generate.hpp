@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/hash.hpp>
 #include <unity/rewrite/generation/enumerate.hpp>
 #include <unity/tensor/generation/language.hpp>
@@ -57,7 +59,7 @@ class rule_generation {
   static double since(clock::time_point start) { return std::chrono::duration<double>(clock::now() - start).count(); }
 
   [[nodiscard]] rule_collection::prover_function timed(rule_collection::prover_function prove);
-  [[nodiscard]] std::string terms_file() const { return options_.checkpoint + ".terms"; }
+  [[nodiscard]] std::string terms_file() const { return fmt::format("{}.terms", options_.checkpoint); }
   [[nodiscard]] std::uint64_t terms_identity() const {
     return hash_combine(hash_combine(options_.identity, options_.enumeration.most_operators),
                         options_.enumeration.variables);

@@ -247,12 +247,12 @@ UNITY_INLINE void rule_collection::accept(collected_rule r) {
 UNITY_INLINE std::string rule_collection::named(const syntax::rule& r) {
   std::string name;
   for (const auto& t : r.source) {
-    name += (name.empty() ? "" : "_and_") + t.name;
+    name += fmt::format("{}{}", name.empty() ? "" : "_and_", t.name);
   }
   std::string inner;
   for (const auto& o : r.source[0].operands) {
     const bool new_one = o.kind == syntax::term::form::application && inner.find(o.name) == std::string::npos;
-    inner += new_one ? (inner.empty() ? "_of_" : "_") + o.name : "";
+    inner += new_one ? fmt::format("{}{}", inner.empty() ? "_of_" : "_", o.name) : "";
   }
   name += r.source.size() == 1 ? inner : "";
   const auto number = ++names_[name];
@@ -409,7 +409,7 @@ UNITY_INLINE std::size_t rule_collection::resume(const std::string& path, std::u
     try {
       static_cast<void>(compile_rule(language_.operators(), r.rule));
     } catch (const error& e) {
-      in.fail("a rule that does not hold in both directions (" + std::string{e.what()} + ")");
+      in.fail(fmt::format("a rule that does not hold in both directions ({})", e.what()));
     }
     accept(std::move(r));
   }

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/id.hpp>
 #include <unity/rewrite/algebra.hpp>
 #include <unity/rewrite/attribute.hpp>
@@ -81,7 +83,7 @@ class vocabulary_parser {
       parse_element();
     } while (lexer_.accept(","));
     if (!lexer_.at(end)) {
-      lexer_.fail("',' or '" + std::string{end} + "'");
+      lexer_.fail(fmt::format("',' or '{}'", end));
     }
   }
   void parse_sizes();
@@ -175,7 +177,7 @@ UNITY_INLINE void vocabulary_parser::parse_sizes() {
     }
     auto name = take_name("the letter of a size");
     if (find_size(name)) {
-      lexer_.fail("a new letter before it, not '" + name + "' again");
+      lexer_.fail(fmt::format("a new letter before it, not '{}' again", name));
     }
     lexer_.expect("=");
     const auto number = take_integer("a size of 1 to 64");
@@ -215,7 +217,7 @@ UNITY_INLINE vocabulary_size vocabulary_parser::take_size() {
   }
   auto name = take_name("a size");
   if (!find_size(name)) {
-    lexer_.fail("a letter that 'sizes' declares before it, not '" + name + "'");
+    lexer_.fail(fmt::format("a letter that 'sizes' declares before it, not '{}'", name));
   }
   return {std::move(name), 0};
 }
@@ -295,7 +297,7 @@ UNITY_INLINE void vocabulary_parser::parse_operands(vocabulary_operator& o) {
   const bool fits =
       signature.operands == op_signature::any || signature.operands == static_cast<int>(o.operands.size());
   if (!fits || o.operands.size() > 2) {
-    lexer_.fail("as many operands as '" + signature.name + "' takes, two at most");
+    lexer_.fail(fmt::format("as many operands as '{}' takes, two at most", signature.name));
   }
   lexer_.expect(")");
 }
@@ -312,7 +314,7 @@ UNITY_INLINE auto vocabulary_parser::parse_ranges(kind_id kind) -> std::vector<r
       ++r.attribute;
     }
     if (r.attribute == attributes.size()) {
-      lexer_.fail("an attribute of '" + algebra_.signature(kind).name + "'");
+      lexer_.fail(fmt::format("an attribute of '{}'", algebra_.signature(kind).name));
     }
     for (const auto& other : all) {
       if (other.attribute == r.attribute) {
@@ -334,7 +336,7 @@ UNITY_INLINE void vocabulary_parser::parse_range(const attribute_signature& a, s
     return;
   }
   if (lexer_.at("}")) {
-    lexer_.fail("a value: the range of '" + a.name + "' is empty");
+    lexer_.fail(fmt::format("a value: the range of '{}' is empty", a.name));
   }
   do {
     values.push_back(parse_value(a));
@@ -350,7 +352,7 @@ UNITY_INLINE auto vocabulary_parser::parse_value(const attribute_signature& a) -
         return {{{}, static_cast<std::int64_t>(c)}};
       }
     }
-    lexer_.fail("a choice of '" + a.name + "'");
+    lexer_.fail(fmt::format("a choice of '{}'", a.name));
   }
   if (a.form == attribute_form::real) {
     const auto number = to_number<double>(lexer_.peek().text);
@@ -396,8 +398,8 @@ UNITY_INLINE void vocabulary_parser::check(const vocabulary_operator& o) {
     values[number] = values_of(chosen);
   }
   if (!algebra_.make(o.kind, values)) {
-    lexer_.fail("values before it for all attributes of '" + signature.name +
-                "' that have no default, as long as it takes them");
+    lexer_.fail(fmt::format(
+        "values before it for all attributes of '{}' that have no default, as long as it takes them", signature.name));
   }
 }
 

@@ -27,6 +27,8 @@ namespace unity::tensor::operators {
 #include <span>
 #include <variant>
 
+#include <fmt/core.h>
+
 #include <unity/tensor/body_builder.hpp>
 
 namespace unity::tensor::operators {
@@ -110,8 +112,8 @@ UNITY_INLINE definition composite_gradient(const definition& forward, int result
   };
   auto fields = forward.fields;
   fields.push_back(integers_field("of"));
-  return define(forward.signature.name + "_gradient", forward.signature.operands + results, op_signature::any,
-                std::move(fields), composite{body, types});
+  return define(fmt::format("{}_gradient", forward.signature.name), forward.signature.operands + results,
+                op_signature::any, std::move(fields), composite{body, types});
 }
 
 }  // namespace unity::tensor::operators

@@ -47,6 +47,8 @@ void iterate_lookup_gradient(space& s, std::int64_t rows, bool bag);
 
 #include <span>
 
+#include <fmt/core.h>
+
 #include <unity/tensor/operators/broadcasting.hpp>
 
 namespace unity::tensor::operators {
@@ -84,8 +86,8 @@ UNITY_INLINE definition lookup(std::string name, bool bag) {
     using namespace kernels;
     return sum(equal(x(1), coordinate(0)) * x(0));
   };
-  const auto adjoint = [gradient = name + "_gradient"](body_builder& b, const attribute_reader&,
-                                                       const adjoint_problem& p) {
+  const auto adjoint = [gradient = fmt::format("{}_gradient", name)](body_builder& b, const attribute_reader&,
+                                                                     const adjoint_problem& p) {
     return std::vector{b.add(gradient, {p.operand(1), p.cotangents[0]}, {{"rows", p.inputs[0].dims[0]}}), value_id{}};
   };
   return define(std::move(name), 2, 1, {}, primitive{iteration, kernel}).with_adjoint(adjoint);

@@ -242,7 +242,7 @@ UNITY_INLINE void collect_names(const syntax::term& t, std::vector<std::string>&
     }
     return;
   }
-  const auto name = (t.kind == syntax::term::form::indexed_variable ? "??" : "?") + t.name;
+  const auto name = fmt::format("{}{}", t.kind == syntax::term::form::indexed_variable ? "??" : "?", t.name);
   if (std::find(names.begin(), names.end(), name) == names.end()) {
     names.push_back(name);
   }
@@ -288,7 +288,7 @@ UNITY_INLINE std::string to_string(const algebra& a, const substitution& s, cons
   const auto names = variable_names(s);
   std::string text;
   for (std::size_t slot = 0; slot < instance.values.size(); ++slot) {
-    text += (slot == 0 ? "" : ", ") + names[slot];
+    text += fmt::format("{}{}", slot == 0 ? "" : ", ", names[slot]);
     for (const auto& t : instance.values[slot]) {
       text.append(" ").append(to_string(t));
     }
@@ -302,11 +302,11 @@ UNITY_INLINE std::string to_string(const algebra& a, const substitution& s, cons
       if (op.attributes[k] == field.default_value && !field.default_value.empty()) {
         continue;
       }
-      attributes +=
-          (attributes.empty() ? "" : ", ") + field.name + "=" + detail::attribute_text(field, op.attributes[k]);
+      attributes += fmt::format("{}{}={}", attributes.empty() ? "" : ", ", field.name,
+                                detail::attribute_text(field, op.attributes[k]));
     }
     if (!attributes.empty()) {
-      text += (text.empty() ? "" : "; ") + signature.name + "{" + attributes + "}";
+      text += fmt::format("{}{}{{{}}}", text.empty() ? "" : "; ", signature.name, attributes);
     }
   }
   return text;

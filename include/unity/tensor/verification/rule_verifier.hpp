@@ -108,9 +108,9 @@ class rule_verifier {
     });
   }
   static std::string one_line(const syntax::rule& rule) {
-    auto text = to_text(rule.source) + (rule.both_ways ? " == " : " => ") + to_text(rule.target);
+    auto text = fmt::format("{}{}{}", to_text(rule.source), rule.both_ways ? " == " : " => ", to_text(rule.target));
     for (std::size_t i = 0; i < rule.conditions.size(); ++i) {
-      text += (i == 0 ? " if " : ", ") + to_text(rule.conditions[i]);
+      text += fmt::format("{}{}", i == 0 ? " if " : ", ", to_text(rule.conditions[i]));
     }
     return text;
   }
@@ -180,7 +180,7 @@ class rule_verifier {
     const auto difference = sides.run(s.rule.real_only, options_.quick.seed);
     proof.found = difference ? verdict::refuted : verdict::unknown;
     proof.reason = difference ? "the sides differ" : "no proof was found";
-    proof.details = difference ? at + "; " + *difference : "for " + at;
+    proof.details = difference ? fmt::format("{}; {}", at, *difference) : fmt::format("for {}", at);
   }
   // Lets the prover have the last word, and takes note of the axioms that it needed.
   void confirm(rule_proof& proof) const {
@@ -188,7 +188,7 @@ class rule_verifier {
     const auto answers = decide_all(prover_, std::span<const ground_problem>{grounds_});
     for (std::size_t i = 0; i < answers.size(); ++i) {
       if (answers[i].found != verdict::proved) {
-        proof.reason = prover_.name() + " does not confirm the proof";
+        proof.reason = fmt::format("{} does not confirm the proof", prover_.name());
         return;
       }
       for (const auto e : answers[i].used) {
@@ -277,7 +277,7 @@ UNITY_INLINE void proved_instances::add(const proved_instances& o) {
 UNITY_INLINE std::string proved_instances::text() const {
   auto t = fmt::format("{} instances", count);
   t += least_rank <= most_rank ? fmt::format(" of ranks {} to {}", least_rank, most_rank) : "";
-  return t + (least_size <= most_size ? fmt::format(", sizes {} to {}", least_size, most_size) : "");
+  return fmt::format("{}{}", t, least_size <= most_size ? fmt::format(", sizes {} to {}", least_size, most_size) : "");
 }
 
 UNITY_INLINE syntax::rule with_proof(syntax::rule rule, const rule_proof& proof) {

@@ -155,7 +155,7 @@ class validator {
     if (v.found != side_verdict::answer::equal) {
       conclude(v.found == side_verdict::answer::different ? validation_report::verdict::refuted
                                                           : validation_report::verdict::unknown,
-               to_string(algebra_, s, instance) + "; " + v.because);
+               fmt::format("{}; ", to_string(algebra_, s, instance)) + v.because);
     }
     return holds();
   }
@@ -208,7 +208,8 @@ class validator {
     side_comparison sides{algebra_, options_.random, *source, *target};
     const auto real = s.rule.real_only;
     if (const auto difference = sides.run(real, hash_combine(options_.random.seed, ++report_.random))) {
-      conclude(validation_report::verdict::refuted, to_string(algebra_, s, instance) + "; " + *difference);
+      conclude(validation_report::verdict::refuted,
+               fmt::format("{}; {}", to_string(algebra_, s, instance), *difference));
     }
     report_.bits = std::min(report_.bits, sides.bits(real));
   }
@@ -245,7 +246,7 @@ void require_valid(const algebra& a, std::span<const syntax::rule> axioms, std::
     const auto report = validate_axiom(a, axiom, options, reals);
     if (report.found != validation_report::verdict::holds) {
       throw error{
-          std::string{file} + ": property " + report.name, report.because,
+          fmt::format("{}: property ", file) + report.name, report.because,
           report.found == validation_report::verdict::refuted ? "sides that are equal" : "sides that can be decided"};
     }
   }
