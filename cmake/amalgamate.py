@@ -136,7 +136,8 @@ def amalgamate(header, root):
     made.add(path)
     name = made.name(path)
     title = f"// unity {version_of(root)} (Apache License 2.0): {name} as one file, made by cmake/amalgamate.py"
-    header_only = ["#ifdef UNITY_COMPILED", '#error "this file is header-only, expected no UNITY_COMPILED"', "#endif", ""]
+    header_only = ["#ifdef UNITY_COMPILED", '#error "a file that is header-only, expected no UNITY_COMPILED"', "#endif",
+                   ""]
     return "\n".join([title, "#pragma once", "", *header_only, *sorted(made.others), *made.text]) + "\n"
 
 
