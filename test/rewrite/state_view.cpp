@@ -21,6 +21,62 @@ namespace tests_of_state_view {
 using namespace unity;
 using namespace unity::test;
 
+TEST_CASE("the uses of a value that has many are told in blocks") {
+  circuit_builder b;
+  const auto x = b.input('a');
+  std::vector<value_id> outputs;
+  for (int i = 0; i < 100; ++i) {
+    outputs.push_back(b.conjunction(x, b.negation(i == 0 ? x : outputs.back())));
+  }
+  node_store<circuits> store{circuits{}};
+  const auto nodes = intern_graph(store, b.build(outputs));
+  state_view view;
+  view.load(store, nodes);
+  const auto v = store.results(nodes[0])[0];
+  std::vector<value_use> all(view.users(v).begin(), view.users(v).end());
+  std::reverse(all.begin(), all.end());
+  REQUIRE(all.size() == 101);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto block = view.users_near(v, all[i].node, 8);
+    REQUIRE(block.size() == (i < 96 ? 8 : 5));
+    CHECK(block[i % 8].node == all[i].node);
+    CHECK(block.front().node == all[i / 8 * 8].node);
+  }
+}
+
+TEST_CASE("in a large state a view says no dependence only where there is none") {
+  // Two chains beside each other, each a step deeper than the last 16,384 nodes allow to be tabulated.
+  circuit_builder b;
+  auto left = b.input('a');
+  auto right = b.input('b');
+  for (int i = 0; i < 9000; ++i) {
+    left = b.negation(left);
+    right = b.negation(right);
+  }
+  node_store<circuits> store{circuits{}};
+  const auto nodes = intern_graph(store, b.build({left, right}));
+  state_view view;
+  view.load(store, nodes);
+  const auto maker = [&](value_id v) { return view.definition(v); };
+  const auto below = [&](node_id n) { return maker(store.operands(n)[0]); };
+  const auto sink = nodes.back();
+  const auto left_end = maker(store.operands(sink)[0]);
+  const auto right_end = maker(store.operands(sink)[1]);
+  auto near = left_end;
+  for (int i = 0; i < 500; ++i) {
+    near = below(near);
+  }
+  CHECK(view.depends(store, left_end, near));
+  CHECK(!view.depends(store, right_end, near));
+  CHECK(!view.depends(store, near, right_end));
+  auto far = near;
+  for (int i = 0; i < 5000; ++i) {
+    far = below(far);
+  }
+  CHECK(view.depends(store, left_end, far));
+  CHECK(view.depends(store, right_end, far));  // too far to tell: yes is the safe answer
+}
+
 TEST_CASE("a view answers who defines, who uses and what depends, as a plain search does", "[law]") {
   state_view view;  // one for all: what was loaded before must not show
   for (std::uint64_t seed = 0; seed < 60; ++seed) {

@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +18,7 @@
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/search/backtracking.hpp>
+#include <unity/search/beam.hpp>
 #include <unity/search/rewrite_space.hpp>
 
 #include "../support/cases.hpp"
@@ -97,6 +100,47 @@ TEST_CASE("a search stops at its budget and says which") {
   CHECK(by_memory.counts.expanded <= 1024);
 
   CHECK(backtracking(long_way, o).stopped == stop_reason::exhausted);
+}
+
+TEST_CASE("an expansion that takes longer than the budget is ended") {
+  // A state with 100,000 moves, each of which takes 20 microseconds to price.
+  struct slow_space {
+    using state_type = int;
+    using move_type = int;
+    struct scratch_type {};
+    std::vector<int> all = std::vector<int>(100'000);
+
+    static int initial() { return 0; }
+    static cost_value cost(const int& s) { return 10 - s; }
+    static fingerprint fingerprint_of(const int& s) { return {static_cast<std::uint64_t>(s), 0}; }
+    [[nodiscard]] std::span<const int> moves(const int& s) const {
+      return std::span{all}.first(s == 0 ? all.size() : 0);
+    }
+    static void prepare(const int&, scratch_type&) {}
+    static std::optional<candidate> price(const int&, int, scratch_type&) {
+      const stopwatch watch;
+      while (watch.seconds() < 20e-6) {
+      }
+      return candidate{9, {1, 0}};
+    }
+    static int apply(const int&, int, scratch_type&, scratch_type&) { return 1; }
+  };
+  for (const std::size_t threads : {1, 2}) {
+    slow_space space;
+    backtracking_options o;
+    o.threads = threads;
+    o.limits.seconds = 0.05;
+    const auto r = backtracking(space, o);
+    CHECK(r.stopped == stop_reason::time);
+    CHECK(r.counts.candidates + r.counts.rejected < 100'000);
+    CHECK(r.cost == 9);
+    CHECK(r.seconds < 0.5);
+    beam_options b{{o}};
+    const auto by_beam = beam(space, b);
+    CHECK(by_beam.stopped == stop_reason::time);
+    CHECK(by_beam.cost == 9);
+    CHECK(by_beam.seconds < 0.5);
+  }
 }
 
 TEST_CASE("what is done aside is no time of the search, also when it goes on") {

@@ -1,5 +1,6 @@
 // Laws of rewriting as a search space, over two algebras that are not of tensors.
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -57,6 +58,43 @@ struct matrix_case {
 bool has_siblings(const substitution& s) { return !s.source.roots.empty() && s.source.roots[0].repeated; }
 
 }  // namespace
+
+TEST_CASE("moves are linear in how many nodes read a value, and in how many share nothing") {
+  const auto moves = [](int readers, const char* rules) {
+    circuit_builder b;
+    const auto x = b.input('a');
+    std::vector<value_id> outputs;
+    auto y = b.input('b');
+    for (int i = 0; i < readers; ++i) {
+      y = b.negation(y);
+      outputs.push_back(b.conjunction(x, y));
+    }
+    circuit_space space{circuits{}, gate_count{}, compile_rules(circuits{}, parse_rules(rules)), b.build(outputs)};
+    return space.moves(space.initial()).size();
+  };
+  const auto* const shared = "rule r (and(?x, ?y), and(?x, ?z)) => (or(?x, ?y), or(?x, ?z))";
+  const auto* const apart = "rule r (and(?x, ?y), and(?z, ?w)) => (or(?x, ?y), or(?z, ?w))";
+  for (const auto* const rules : {shared, apart}) {
+    CAPTURE(rules);
+    const auto few = moves(500, rules);
+    CHECK(few > 500);
+    CHECK(moves(1000, rules) < few * 5 / 2);
+    CHECK(moves(2000, rules) < few * 5);
+  }
+}
+
+TEST_CASE("a space that is out of time leaves moves out, and finds them again when it has time") {
+  circuit_builder b;
+  auto y = b.input('a');
+  for (int i = 0; i < 1000; ++i) {
+    y = b.negation(b.negation(y));
+  }
+  circuit_space space{circuits{}, gate_count{}, compile_rules(circuits{}, parse_rules(circuit_rules)), b.build({y})};
+  space.end_at(std::chrono::steady_clock::now());
+  CHECK(space.moves(space.initial()).size() < 200);
+  space.end_at(std::chrono::steady_clock::time_point::max());
+  CHECK(space.moves(space.initial()).size() >= 1000);
+}
 
 TEMPLATE_TEST_CASE("the price of a rewrite is exactly the cost and the fingerprint of its result", "[law]",
                    circuit_case, matrix_case) {

@@ -126,10 +126,11 @@ class circuit_builder {
     const std::vector<bit> types(g.kind == gate::form::half_adder ? 2 : 1);
     return graph_.results(graph_.add_node(g, std::span{operands.begin(), operands.size()}, types))[0];
   }
-  circuit build(std::initializer_list<value_id> outputs) {
-    graph_.set_outputs(std::span{outputs.begin(), outputs.size()});
+  circuit build(std::span<const value_id> outputs) {
+    graph_.set_outputs(outputs);
     return graph_;
   }
+  circuit build(std::initializer_list<value_id> outputs) { return build({outputs.begin(), outputs.size()}); }
 
  private:
   circuit graph_;

@@ -96,6 +96,14 @@ class rematcher {
       const auto rule = static_cast<std::uint32_t>(space_.rules().size());
       find_duplicates(store_, known, view_, rule, n, [&](match_id m) { found.insert(m); });
     }
+    matcher_.match_unconnected(
+        store_, index_, view_,
+        [&](const bindings& b) {
+          if (const auto m = known.intern(store_, index_, b)) {
+            found.insert(*m);
+          }
+        },
+        [] { return false; });
     return found;
   }
 

@@ -50,20 +50,19 @@ struct bindings {
 template <class Store>
 class matcher {
  public:
-  // Reports each match that involves live node `n` as sink(bindings), some more than once.
+  // Reports each match of rules whose roots share something that involves live node `n` as sink(bindings), some more than
+  // once.
   // Matches of repeated roots take the largest set of independent siblings that contains n's.
   template <class Sink>
   void match(const Store& store, const rule_index& rules, state_view& view, node_id n, Sink&& sink) {
     store_ = &store;
     view_ = &view;
-    among_ = view.nodes();
     for (const auto& a : rules.anchors(store.kind(n))) {
       rule_ = &rules.rule(a.rule);
       anchor_ = &a;
-      tried_.clear();
+      begin_trying();
       climb_up(n, a.path, 0, [&](node_id root) {
-        if (std::find(tried_.begin(), tried_.end(), root) == tried_.end()) {
-          tried_.push_back(root);
+        if (is_new_root(root)) {
           start(root, sink);
         }
       });
@@ -71,9 +70,10 @@ class matcher {
   }
 
   // Reports the matches of all rules whose roots share nothing. Which there are depends on the whole state, so those of
-  // its new nodes are not all that is new.
-  template <class Sink>
-  void match_unconnected(const Store& store, const rule_index& rules, state_view& view, Sink&& sink) {
+  // its new nodes are not all that is new. Ends early where is_late() says so.
+  template <class Sink, class Late>
+  void match_unconnected(const Store& store, const rule_index& rules, state_view& view, Sink&& sink,
+                         const Late& is_late) {
     store_ = &store;
     view_ = &view;
     if (rules.unconnected().empty()) {
@@ -89,7 +89,7 @@ class matcher {
         roots_ = std::move(roots);
         find_apart();
       }
-      for (std::size_t i = 0; i < roots_.size(); ++i) {
+      for (std::size_t i = 0; i < roots_.size() && (i % 64 != 63 || !is_late()); ++i) {
         if (store.kind(roots_[i]) == source().nodes[a.slot].kind && !apart_[i].empty()) {
           among_ = apart_[i];
           start(roots_[i], sink);
@@ -109,6 +109,14 @@ class matcher {
   };
 
   [[nodiscard]] const pattern& source() const { return rule_->rule->source; }
+
+  void begin_trying() {
+    ++trial_;
+    if (tried_.size() < store_->node_count()) {
+      tried_.resize(store_->node_count() + store_->node_count() / 2);
+    }
+  }
+  [[nodiscard]] bool is_new_root(node_id n) { return std::exchange(tried_[n.index()], trial_) != trial_; }
 
   [[nodiscard]] std::vector<node_id> possible_roots(std::span<const node_id> candidates) const {
     std::vector<node_id> nodes;
@@ -152,9 +160,13 @@ class matcher {
   template <class Visit>
   void climb_from(value_id v, kind_id kind, std::int32_t operand, const Visit& visit) {
     for (const auto& u : view_->users(v)) {
-      if (store_->kind(u.node) == kind && (operand < 0 || static_cast<std::uint32_t>(operand) == u.operand)) {
-        visit(u.node);
-      }
+      climb_by(u, kind, operand, visit);
+    }
+  }
+  template <class Visit>
+  void climb_by(const value_use& u, kind_id kind, std::int32_t operand, const Visit& visit) {
+    if (store_->kind(u.node) == kind && (operand < 0 || static_cast<std::uint32_t>(operand) == u.operand)) {
+      visit(u.node);
     }
   }
 
@@ -303,21 +315,36 @@ class matcher {
     }
     const auto attempt = [&](node_id n) { take_node(root.slot, 0, n, nullptr, [&] { next_root(step + 1, sink); }); };
     if (link.connected) {
-      follow(link, 0, attempt);
+      follow(link, 0, state_view::few_neighbours, attempt);
     } else {
       try_unconnected(source().nodes[root.slot].kind, attempt);
     }
   }
 
-  // The nodes at the upper end of a link whose lower end is bound.
+  // The nodes at the upper end of a link whose lower end is bound. Where a value that is shared has many uses, they are
+  // looked for among `most` of these, a bound node's.
   template <class Visit>
-  void follow(const root_link& link, std::size_t i, const Visit& visit) {
+  void follow(const root_link& link, std::size_t i, std::size_t most, const Visit& visit) {
     if (!link.from.is_variable) {
       climb_up(found_.node(link.from.slot, i), link.path, 0, visit);
       return;
     }
-    climb_from(found_.value(link.from.slot, i), link.first_kind, link.first_operand,
-               [&](node_id first) { climb_up(first, link.path, 0, visit); });
+    const auto v = found_.value(link.from.slot, i);
+    const auto up = [&](node_id first) { climb_up(first, link.path, 0, visit); };
+    if (view_->use_count(v) <= state_view::most_neighbours) {
+      climb_from(v, link.first_kind, link.first_operand, up);
+      return;
+    }
+    for (const auto& u : view_->users_near(v, bound_user(v), most)) {
+      climb_by(u, link.first_kind, link.first_operand, up);
+    }
+  }
+  [[nodiscard]] node_id bound_user(value_id v) const {
+    const auto reads = [&](node_id n) {
+      const auto operands = n.valid() ? store_->operands(n) : std::span<const value_id>{};
+      return std::find(operands.begin(), operands.end(), v) != operands.end();
+    };
+    return *std::find_if(found_.nodes.begin(), found_.nodes.end(), reads);
   }
 
   // Roots that share nothing: merging them is only possible where neither depends on another.
@@ -354,7 +381,7 @@ class matcher {
   template <class Sink>
   void gather_siblings(node_id first, std::size_t slot, const root_link& link, Sink& sink) {
     std::vector<node_id> candidates;
-    follow(link, 0, [&](node_id n) { candidates.push_back(n); });
+    follow(link, 0, bindings::most_repetitions, [&](node_id n) { candidates.push_back(n); });
     std::sort(candidates.begin(), candidates.end());
     candidates.erase(std::unique(candidates.begin(), candidates.end()), candidates.end());
     std::vector<node_id> chosen{first};
@@ -486,7 +513,8 @@ class matcher {
   std::vector<std::vector<node_id>> apart_;
   bindings found_{};
   std::vector<std::uint32_t> bound_attributes_{};
-  std::vector<node_id> tried_{};
+  std::vector<std::uint32_t> tried_{};  // by node: the search for roots that met it last
+  std::uint32_t trial_ = 0;
 };
 
 }  // namespace unity

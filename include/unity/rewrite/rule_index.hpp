@@ -132,6 +132,7 @@ class rule_index {
 
   [[nodiscard]] const prepared_rule& rule(std::size_t i) const { return rules_[i]; }
   [[nodiscard]] std::size_t size() const noexcept { return rules_.size(); }
+  // The places that a node of this kind can take in rules whose roots share something.
   [[nodiscard]] std::span<const anchor> anchors(kind_id kind) const {
     return kind.valid() ? std::span<const anchor>{by_kind_[kind.index()]} : std::span<const anchor>{};
   }
@@ -159,16 +160,18 @@ class rule_index {
       }
     }
     r.sibling = detail::sibling_link(s);
-    for (std::size_t slot = 0; slot < s.source.nodes.size(); ++slot) {
-      auto [root, path] = detail::path_to_root(s.source, slot);
-      by_kind_[s.source.nodes[slot].kind.index()].push_back(
-          {static_cast<std::uint32_t>(rules_.size()), static_cast<std::uint32_t>(slot), root, std::move(path)});
-    }
+    const auto number = static_cast<std::uint32_t>(rules_.size());
     if (std::any_of(r.links[0].begin(), r.links[0].end(), [](const auto& link) { return !link.connected; })) {
       for (const auto& root : s.source.roots) {
         unconnected_kinds_[s.source.nodes[root.slot].kind.index()] = true;
       }
-      unconnected_.push_back({static_cast<std::uint32_t>(rules_.size()), s.source.roots[0].slot, 0, {}});
+      unconnected_.push_back({number, s.source.roots[0].slot, 0, {}});
+    } else {
+      for (std::size_t slot = 0; slot < s.source.nodes.size(); ++slot) {
+        auto [root, path] = detail::path_to_root(s.source, slot);
+        by_kind_[s.source.nodes[slot].kind.index()].push_back(
+            {number, static_cast<std::uint32_t>(slot), root, std::move(path)});
+      }
     }
     rules_.push_back(std::move(r));
   }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -116,9 +117,19 @@ class state_view {
     return {uses_.data(), count == 0 ? no_use : values_[v.index()].last_use, count};
   }
 
+  // Of a value with more uses than this, nodes that share it are looked for in blocks of its uses only: of pairs and
+  // triples there are as many as the square and the cube of the uses otherwise.
+  static constexpr std::size_t most_neighbours = 64;
+  static constexpr std::uint32_t few_neighbours = 8;
+  // Uses of v, earliest first: the block of at most `size` that holds the first one by n, a user of v. Blocks are counted
+  // from the first use on.
+  // Complexity: linear in the uses the first time, logarithmic afterwards.
+  [[nodiscard]] std::span<const value_use> users_near(value_id v, node_id n, std::size_t size);
+
   // Whether live node `later` reads, directly or not, what live node `earlier` defines, or is that node. Of a node
-  // without operands as `earlier` it is taken to be true.
-  // Complexity: usually constant, from the nodes' depths; else, once per state, nodes x operands / 64 words.
+  // without operands as `earlier` it is taken to be true, and in large states where it takes too many steps to tell.
+  // Complexity: usually constant, from the nodes' depths; else, once per state, nodes x operands / 64 words; in states
+  // of more than `most_rows` nodes, of which these words would be too many, `most_steps` nodes each time.
   template <class Store>
   [[nodiscard]] bool depends(const Store& store, node_id later, node_id earlier) {
     const auto& l = nodes_at_[later.index()];
@@ -129,16 +140,30 @@ class state_view {
     if (e.level == 0) {
       return true;  // on a source: nobody asks to know exactly, and yes is the safe answer
     }
+    if (nodes_.size() > most_rows) {
+      return may_reach(store, later, earlier);
+    }
     compute_ancestors(store);
     const auto bit = row_[e.position];
     return ((ancestors_[words_ * row_[l.position] + bit / 64] >> (bit % 64)) & 1U) != 0;
   }
 
   // Visits, ascending, the pairs (i, j), j < i, of which neither among[i] nor among[j] depends on the other, as
-  // depends() has it. Expects live nodes in the order of nodes().
+  // depends() has it. Expects live nodes in the order of nodes(). Of more than `most_apart` of them only pairs that are
+  // less than `few_neighbours` apart in `among` are looked at.
   // Complexity: nodes / 64 words for each of `among`, and the pairs; once per state, what depends() takes.
   template <class Store, class Visit>
   void visit_pairs_apart(const Store& store, std::span<const node_id> among, const Visit& visit) {
+    if (among.size() > most_apart) {
+      for (std::uint32_t i = 0; i < among.size(); ++i) {
+        for (auto j = i < few_neighbours ? 0 : i - few_neighbours + 1; j < i; ++j) {
+          if (!depends(store, among[i], among[j])) {
+            visit(i, j);
+          }
+        }
+      }
+      return;
+    }
     compute_ancestors(store);
     seen_.assign(words_, 0);
     index_of_row_.resize(words_ * 64);
@@ -165,6 +190,10 @@ class state_view {
   }
 
  private:
+  static constexpr std::size_t most_rows = 1U << 14U;  // 32 MiB of ancestors
+  static constexpr std::size_t most_apart = 256;
+  static constexpr std::size_t most_steps = 1U << 10U;
+
   struct value_slot {
     std::uint32_t epoch = 0;
     node_id definition{};
@@ -206,6 +235,31 @@ class state_view {
   }
   void inherit_ancestors(std::size_t row, std::size_t from);
 
+  // Walks down from `later` through nodes that are deeper than `earlier`.
+  template <class Store>
+  [[nodiscard]] bool may_reach(const Store& store, node_id later, node_id earlier) {
+    const auto level = nodes_at_[earlier.index()].level;
+    walk_.assign(1, later);
+    walked_.resize(nodes_.size());
+    ++walk_stamp_;
+    for (std::size_t next = 0; next < walk_.size(); ++next) {
+      for (const auto v : store.operands(walk_[next])) {
+        const auto& below = values_[v.index()];
+        if (below.definition == earlier) {
+          return true;
+        }
+        // The level of a value is that of its definition.
+        if (below.level > level && std::exchange(walked_[below.position], walk_stamp_) != walk_stamp_) {
+          if (walk_.size() == most_steps) {
+            return true;
+          }
+          walk_.push_back(below.definition);
+        }
+      }
+    }
+    return false;
+  }
+
   std::uint32_t epoch_ = 0;
   std::uint32_t ancestors_epoch_ = 0;
   std::vector<node_id> nodes_;
@@ -215,6 +269,10 @@ class state_view {
   std::vector<std::uint32_t> row_;  // by position
   std::vector<std::uint64_t> ancestors_;
   std::size_t words_ = 0;
+  std::vector<node_id> walk_;          // of may_reach
+  std::vector<std::uint64_t> walked_;  // by position: the walk that was there last
+  std::uint64_t walk_stamp_ = 0;
+  std::unordered_map<std::size_t, std::vector<value_use>> wide_;  // values with many uses, earliest first
   std::vector<std::uint64_t> seen_;          // of visit_pairs_apart: rows of nodes that were met
   std::vector<std::uint32_t> index_of_row_;  // their indices
 };
@@ -236,7 +294,21 @@ UNITY_INLINE void state_view::begin(std::size_t nodes, std::size_t values, std::
     values_.resize(values + values / 2);
   }
   uses_.clear();
+  wide_.clear();
   ++epoch_;
+}
+
+UNITY_INLINE std::span<const value_use> state_view::users_near(value_id v, node_id n, std::size_t size) {
+  auto& all = wide_[v.index()];
+  if (all.empty()) {
+    const auto uses = users(v);
+    all.assign(uses.begin(), uses.end());
+    std::reverse(all.begin(), all.end());
+  }
+  const auto at = std::lower_bound(all.begin(), all.end(), position(n),
+                                   [&](const value_use& u, std::uint32_t p) { return position(u.node) < p; });
+  const auto block = static_cast<std::size_t>(at - all.begin()) / size * size;
+  return std::span{all}.subspan(block, std::min(size, all.size() - block));
 }
 
 UNITY_INLINE void state_view::inherit_ancestors(std::size_t row, std::size_t from) {

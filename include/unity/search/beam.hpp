@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -37,6 +38,9 @@ class beam_search {
       : space_{space}, options_{options}, pool_{pricing_threads<Space>(options.threads)}, scratch_(pool_.size()) {}
 
   result run() {
+    if constexpr (timed_space<Space>) {
+      space_.end_at(end_of(options_));
+    }
     result r{space_.initial()};
     r.cost = space_.cost(r.best);
     r.history.push_back({0, 0, r.cost});
@@ -65,6 +69,7 @@ class beam_search {
 
  private:
   static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
+  static constexpr std::size_t slice = 256;  // moves that a thread prices between looks at the clock
   struct step {
     std::uint32_t parent;
     move by;
@@ -97,7 +102,7 @@ class beam_search {
     choices_memory_ = choices.capacity() * sizeof(choice);
     std::vector<member> next;
     for (const auto& c : choices) {
-      if (next.size() == options_.width) {
+      if (next.size() == options_.width || (!next.empty() && is_late())) {
         break;  // what is cut here stays unknown: a later level may find it again, where there is room for it
       }
       if (!seen_.insert(c.leads_to)) {
@@ -122,16 +127,21 @@ class beam_search {
   void expand(const state& s, std::uint32_t index, std::vector<choice>& choices, result& r) {
     const std::span<const move> moves = space_.moves(s);
     std::vector<std::optional<candidate>> priced(moves.size());
-    pool_.parallel_for(moves.size(), 256, [&](std::size_t worker, std::size_t begin, std::size_t end) {
+    std::atomic<bool> ended = false;
+    pool_.parallel_for(moves.size(), slice, [&](std::size_t worker, std::size_t begin, std::size_t end) {
       space_.prepare(s, scratch_[worker]);
       for (auto i = begin; i < end; ++i) {
+        if (i % slice == 0 && i != 0 && is_late()) {
+          ended = true;
+          return;
+        }
         priced[i] = space_.price(s, moves[i], scratch_[worker]);
       }
     });
     ++r.counts.expanded;
     for (std::size_t i = 0; i < moves.size(); ++i) {
       if (!priced[i]) {
-        ++r.counts.rejected;
+        r.counts.rejected += ended ? 0 : 1;
         continue;
       }
       ++r.counts.candidates;
@@ -168,7 +178,10 @@ class beam_search {
     if (r.counts.expanded >= options_.limits.expansions) {
       return stop_reason::expansions;
     }
-    return clock_.seconds() >= options_.limits.seconds ? std::optional{stop_reason::time} : std::nullopt;
+    return is_late() ? std::optional{stop_reason::time} : std::nullopt;
+  }
+  [[nodiscard]] bool is_late() const {
+    return options_.limits.seconds != budget{}.seconds && clock_.seconds() >= options_.limits.seconds;
   }
   // Of what is looked at between levels.
   [[nodiscard]] std::optional<stop_reason> reached_limit(const result& r) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -43,6 +44,9 @@ class best_first {
         scratch_(pool_.size()) {}
 
   result run() {
+    if constexpr (timed_space<Space>) {
+      space_.end_at(end_of(options_));
+    }
     begin();
     return search();
   }
@@ -55,7 +59,7 @@ class best_first {
  private:
   static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
   static constexpr cost_value unpriced = std::numeric_limits<cost_value>::max();
-  static constexpr std::size_t slice = 256;  // moves that a thread prices at a time
+  static constexpr std::size_t slice = 256;  // moves that a thread prices at a time, or one between looks at the clock
   static constexpr bool sleeps = commuting_space<Space> && !Admit::keeps_all;
 
   struct entry {
@@ -191,6 +195,9 @@ class best_first {
     if (pool_.size() == 1 || moves.size() < 2 * slice) {
       space_.prepare(s, scratch_[0]);
       for (std::size_t i = 0; i < moves.size(); ++i) {
+        if (i % slice == slice - 1 && is_late()) {
+          return;
+        }
         if (awake(r, i)) {
           take(r, i, moves[i], space_.price(s, moves[i], scratch_[0]));
         }
@@ -202,7 +209,12 @@ class best_first {
   // Threads price slices; what they found is taken in order, so that their number does not matter.
   void expand_in_parallel(std::uint32_t r, const state& s, std::span<const move> moves) {
     priced_.assign(moves.size(), std::nullopt);
+    std::atomic<bool> ended = false;
     pool_.parallel_for(moves.size(), slice, [&](std::size_t worker, std::size_t begin, std::size_t end) {
+      if (is_late()) {
+        ended = true;
+        return;
+      }
       space_.prepare(s, scratch_[worker]);
       for (auto i = begin; i < end; ++i) {
         if (awake(r, i)) {
@@ -211,7 +223,7 @@ class best_first {
       }
     });
     for (std::size_t i = 0; i < moves.size(); ++i) {
-      if (awake(r, i)) {
+      if (awake(r, i) && (priced_[i] || !ended)) {
         take(r, i, moves[i], priced_[i]);
       }
     }
@@ -280,6 +292,12 @@ class best_first {
     return std::nullopt;
   }
 
+  // Whether an expansion is to end before all moves are priced. Not where a checkpoint is written: what it leaves out
+  // would be lost to a search that goes on from it.
+  [[nodiscard]] bool is_late() const {
+    return options_.limits.seconds != budget{}.seconds && options_.checkpoint.empty() &&
+           elapsed() >= options_.limits.seconds;
+  }
   [[nodiscard]] double elapsed() const { return clock_.seconds(); }
   [[nodiscard]] std::size_t memory_of(const state& s) const {
     if constexpr (measured_space<Space>) {
@@ -300,7 +318,7 @@ class best_first {
     if (!options_.checkpoint.empty()) {
       save();
     }
-    result r{best_parent_ == none ? space_.initial() : materialize(best_parent_, best_move_)};
+    result r{best_parent_ == none ? std::move(*records_[0].at) : materialize(best_parent_, best_move_)};
     r.cost = best_;
     r.lower_bound = proven_bound(why);
     r.history = history_;

@@ -36,6 +36,9 @@ class mcmc_search {
   mcmc_search(Space& space, const mcmc_options& options) : space_{space}, options_{options}, random_{options.seed} {}
 
   result run() {
+    if constexpr (timed_space<Space>) {
+      space_.end_at(end_of(options_));
+    }
     result r{space_.initial()};
     r.cost = space_.cost(r.best);
     r.history.push_back({0, 0, r.cost});

@@ -1,6 +1,7 @@
 // What a search is told and what it answers.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -25,6 +26,16 @@ struct search_options {
   // cost. Empty: none.
   std::function<double()> aside{};
 };
+
+// When a search that starts now ends, if its time is limited and all of it counts.
+[[nodiscard]] inline std::chrono::steady_clock::time_point end_of(const search_options& o) {
+  using clock = std::chrono::steady_clock;
+  constexpr double longest = 1e8;  // seconds: three years
+  if (o.aside || o.limits.seconds > longest) {
+    return clock::time_point::max();
+  }
+  return clock::now() + std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>(o.limits.seconds));
+}
 
 // Seconds of a search.
 class search_clock {

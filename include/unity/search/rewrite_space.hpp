@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -37,7 +38,7 @@ namespace unity {
 // Whether a search keeps the layouts that operators have by themselves, or chooses among those they can have.
 enum class layouts : std::uint8_t { kept, searched };
 
-// Models search_space, canonical_space, commuting_space and measured_space; bounded_space over a bounded_cost_model.
+// Models search_space, canonical_space, commuting_space, timed_space and measured_space; bounded_space over a bounded_cost_model.
 template <pattern_algebra Algebra, additive_cost_model<Algebra> Model>
 class rewrite_space {
  public:
@@ -82,23 +83,18 @@ class rewrite_space {
   rewrite_space(const rewrite_space&) = delete;
   rewrite_space& operator=(const rewrite_space&) = delete;
 
+  void end_at(std::chrono::steady_clock::time_point when) { end_ = when; }
+
+  // Complexity: linear in the nodes and their matches, the first time.
   [[nodiscard]] state_type initial() {
-    state_type s;
-    s.nodes = first_nodes_;
-    s.serial = ++serials_;
-    for (const auto n : s.nodes) {
-      add_cost(s.total, cost_of(n));
-      s.fingerprint += store_.mix(n);
+    if (first_.nodes.empty()) {
+      auto s = find_initial();
+      if (is_late()) {
+        return s;  // some matches may be missing
+      }
+      first_ = std::move(s);
     }
-    state_view view;
-    view.load(store_, s.nodes);
-    mark_listed({});
-    for (const auto n : first_nodes_) {
-      find_matches(n, view, s.matches);
-      find_layouts(n, view, s.matches);
-    }
-    price_new_nodes();
-    return s;
+    return first_;
   }
 
   [[nodiscard]] cost_value cost(const state_type& s) const { return model_.objective(s.total); }
@@ -205,6 +201,29 @@ class rewrite_space {
   }
 
  private:
+  [[nodiscard]] state_type find_initial() {
+    state_type s;
+    s.nodes = first_nodes_;
+    s.serial = ++serials_;
+    for (const auto n : s.nodes) {
+      add_cost(s.total, cost_of(n));
+      s.fingerprint += store_.mix(n);
+    }
+    state_view view;
+    view.load(store_, s.nodes);
+    mark_listed({});
+    for (std::size_t i = 0; i < first_nodes_.size() && (i % 64 != 63 || !is_late()); ++i) {
+      find_matches(first_nodes_[i], view, s.matches);
+      find_layouts(first_nodes_[i], view, s.matches);
+    }
+    find_unconnected(view, s.matches);
+    price_new_nodes();
+    return s;
+  }
+
+  [[nodiscard]] bool is_late() const {
+    return end_ != std::chrono::steady_clock::time_point::max() && std::chrono::steady_clock::now() >= end_;
+  }
 
   [[nodiscard]] const cost_type& cost_of(node_id n) const { return costs_[n.index()]; }
 
@@ -318,7 +337,7 @@ class rewrite_space {
       }
     }
     // Nodes that depended on one another may do so no more.
-    matcher_.match_unconnected(store_, index_, view, [&](const bindings& b) { list_matches(b, child.matches); });
+    find_unconnected(view, child.matches);
   }
 
   void mark_listed(std::span<const match_id> matches) {
@@ -337,6 +356,10 @@ class rewrite_space {
   void find_matches(node_id n, state_view& view, std::vector<match_id>& list) {
     matcher_.match(store_, index_, view, n, [&](const bindings& b) { list_matches(b, list); });
     find_duplicates(store_, matches_, view, merge_rule(), n, [&](match_id m) { list_match(m, list); });
+  }
+  void find_unconnected(state_view& view, std::vector<match_id>& list) {
+    matcher_.match_unconnected(
+        store_, index_, view, [&](const bindings& b) { list_matches(b, list); }, [&] { return is_late(); });
   }
   void list_matches(const bindings& b, std::vector<match_id>& list) {
     const auto first = matches_.intern(store_, index_, b);
@@ -451,6 +474,8 @@ class rewrite_space {
   matcher<store_type> matcher_;
   std::vector<cost_type> costs_;
   std::vector<node_id> first_nodes_;
+  state_type first_{};
+  std::chrono::steady_clock::time_point end_ = std::chrono::steady_clock::time_point::max();
   std::vector<std::uint32_t> listed_;
   std::uint32_t list_stamp_ = 0;
   std::vector<node_id> added_;

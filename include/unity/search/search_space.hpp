@@ -1,6 +1,7 @@
 // A space of states and moves, as search algorithms see it.
 #pragma once
 
+#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <optional>
@@ -90,6 +91,11 @@ template <class S>
 [[nodiscard]] constexpr std::size_t pricing_threads(std::size_t threads) noexcept {
   return serial_space<S> ? 1 : threads;
 }
+
+// end_at(time): from then on it answers as soon as it can, and may leave moves out: a search that has so little time ends
+// anyway.
+template <class S>
+concept timed_space = search_space<S> && requires(S& s, std::chrono::steady_clock::time_point when) { s.end_at(when); };
 
 // memory(), memory(state): bytes that the space itself and one state hold, for budgets.
 template <class S>

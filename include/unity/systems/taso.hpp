@@ -222,11 +222,17 @@ template <time_model Time>
 [[nodiscard]] taso_result taso(const tensor::algebra& operators, Time time, rule_set rules,
                                const tensor::tensor_graph& graph, const taso_options& options = {}) {
   const auto cpu_before = detail::cpu_seconds();
+  const stopwatch watch;
+  const auto end = end_of(options);
   detail::expect_sums(operators, time, graph, options.objective);
   rewrite_space space{operators, make_cost(operators, std::move(time), options.objective), std::move(rules), graph,
                       options.layouts};
+  space.end_at(end);
   const auto start = space.initial();
-  const auto found = detail::search(space, options);
+  const auto seconds_before = options.aside ? 0 : watch.seconds();
+  auto rest = options;
+  rest.limits.seconds -= seconds_before;
+  const auto found = detail::search(space, rest);
   taso_result r;
   r.graph = space.graph(found.best);
   r.new_nodes = detail::made_by_rewriting(start, found.best);
@@ -236,9 +242,9 @@ template <time_model Time>
   r.real_only = std::any_of(found.path.begin(), found.path.end(),
                             [&](const auto& step) { return space.rule_of(step.first).rule.real_only; });
   r.counts = found.counts;
-  r.seconds = found.seconds;
+  r.seconds = seconds_before + found.seconds;
   r.cpu_s = detail::cpu_seconds() - cpu_before;
-  r.seconds_to_best = found.history.back().seconds;
+  r.seconds_to_best = seconds_before + found.history.back().seconds;
   r.lower_bound = found.lower_bound;
   r.stopped = found.stopped;
   return r;
