@@ -95,6 +95,12 @@ class unity_search {
   [[nodiscard]] unity_result run(const rule_set& rules, const tensor::tensor_graph& g);
 
  private:
+  // Whether a further step is left out for want of time.
+  [[nodiscard]] bool is_late() {
+    const bool late = watch_.seconds() >= options_.limits.seconds;
+    ended_early_ = ended_early_ || late;
+    return late;
+  }
   void add_room(const machine::device_mesh& mesh, parallel::index_uses uses);
   // A graph and the substitutions that led to it.
   struct graph_variant {
@@ -255,7 +261,7 @@ UNITY_INLINE unity_result unity_search::run(const rule_set& rules, const tensor:
   r.graphs_bound = computing_of(variants[0].graph);
   auto best = simulate(variants[0], 0, r);
   add_variants(rules, variants, r);
-  for (std::size_t v = 1; v < variants.size(); ++v) {
+  for (std::size_t v = 1; v < variants.size() && !is_late(); ++v) {
     if (const auto other = simulate(variants[v], v, r); is_better(other.report, best.report)) {
       best = other;
     }
@@ -295,9 +301,10 @@ UNITY_INLINE auto unity_search::simulate(const graph_variant& v, std::size_t num
     -> simulated_best {
   parallel::lowering lowering{algebra_, v.graph, machine_, timer_, parallel::transfers::exchanges, options_.optimizer};
   const parallel::operator_graph ops{algebra_, v.graph, lowering.dimensions(), lowering.training()};
-  auto all = mapping_candidates(rooms_for(number), ops, limit_);
-  if (number == 0 && !all.empty() && add_parts(v.graph, picoseconds{all.front().predicted})) {
-    all = mapping_candidates(rooms_for(number), ops, limit_);
+  const auto late = [this] { return is_late(); };
+  auto all = mapping_candidates(rooms_for(number), ops, limit_, late);
+  if (number == 0 && !all.empty() && !is_late() && add_parts(v.graph, picoseconds{all.front().predicted})) {
+    all = mapping_candidates(rooms_for(number), ops, limit_, late);
   }
   if (all.empty()) {
     throw error{"graph", "an operator that runs on no part of the machine", "operators of known meaning and sizes"};
@@ -311,7 +318,8 @@ UNITY_INLINE auto unity_search::simulate(const graph_variant& v, std::size_t num
   const auto least = options_.candidates;
   std::uint64_t tasks = 0;
   for (const auto& c : chosen_candidates(all, 4 * least, limit_)) {
-    if (r.simulated.size() >= first_simulated + least && tasks > options_.program_tasks / 4) {
+    if ((r.simulated.size() >= first_simulated + least && tasks > options_.program_tasks / 4) ||
+        (!is_first && is_late())) {
       break;
     }
     auto strategy = c.room->strategy_of(ops, c.solution.options, v.graph.node_count());
@@ -380,7 +388,7 @@ UNITY_INLINE parallel::strategy_report unity_search::report_of_representatives(
 UNITY_INLINE auto unity_search::best_pipeline(const std::vector<graph_variant>& variants, const simulated_best& without,
                                               unity_result& r) -> std::optional<simulated_pipeline> {
   std::optional<simulated_pipeline> best;
-  if (!parallel::has(options_.uses, parallel::index_use::pipeline) || !options_.joint.dynamic) {
+  if (!parallel::has(options_.uses, parallel::index_use::pipeline) || !options_.joint.dynamic || is_late()) {
     return best;
   }
   pipelines_.emplace(algebra_, machine_, routes_, clock_,
@@ -390,11 +398,11 @@ UNITY_INLINE auto unity_search::best_pipeline(const std::vector<graph_variant>& 
   const auto slowest =
       without.report.excess.empty() ? 2 * without.report.iteration.count() : std::numeric_limits<std::int64_t>::max();
   for (const auto v : without.graph == 0 ? std::vector<std::size_t>{0} : std::vector<std::size_t>{0, without.graph}) {
-    auto all = pipelines_->run(variants[v].graph);
+    auto all = pipelines_->run(variants[v].graph, [this] { return is_late(); });
     std::uint64_t tasks = 0;  // large programs: few of them
     for (std::size_t i = 0; i < std::min(all.size(), options_.candidates) && tasks <= options_.program_tasks; ++i) {
       auto& c = all[i];
-      if (c.predicted > slowest) {
+      if (c.predicted > slowest || is_late()) {
         continue;
       }
       auto report = report_on(c);
@@ -442,14 +450,12 @@ UNITY_INLINE void unity_search::add_variants(const rule_set& rules, std::vector<
     const auto c = std::find_if(first_.begin(), first_.end(), [&](const mapping_candidate& k) {
       return k.room->uses() == uses && (k.objective.synchronizing_16ths == share || uses == samples_alone);
     });
-    if (c == first_.end()) {
+    if (c == first_.end() || is_late()) {
       continue;
     }
     auto joint = options_.joint;
-    joint.limits.seconds = std::min(joint.limits.seconds, options_.limits.seconds / 4);
-    if (!joint.dynamic) {  // a single mapping may have taken all the time
-      joint.limits.seconds = std::min(joint.limits.seconds, std::max(0.0, options_.limits.seconds - watch_.seconds()));
-    }
+    joint.limits.seconds = std::min(
+        {joint.limits.seconds, options_.limits.seconds / 4, std::max(0.0, options_.limits.seconds - watch_.seconds())});
     joint.computing = [this](const parallel::operator_graph& ops) { return computing_.of(ops); };
     auto found = improve(algebra_, rules, variants[0].graph, *c->room, {share, c->objective.per_mebibyte}, joint);
     r.expanded += found.expanded;
@@ -470,7 +476,8 @@ UNITY_INLINE void unity_search::finish(unity_result& r, mesh_room& room) {
   if (!r.report.is_of_representatives) {
     polish(r, ops, room, lowering);
   }
-  r.mapping_bound = bound(ops, rooms_, machine_.network.device_count());
+  // Tables of meshes that no mapping was looked for on take time; without them the bound is of any plan of the graph.
+  r.mapping_bound = is_late() ? computing_of(r.graph) : bound(ops, rooms_, machine_.network.device_count());
 }
 
 UNITY_INLINE bool unity_search::is_better(const parallel::strategy_report& a, const parallel::strategy_report& b) {

@@ -90,9 +90,10 @@ class joint_search {
   // How many segments in a row are alike from one on.
   [[nodiscard]] static std::size_t run_of(std::span<const segment_graph> segments, std::size_t first);
 
-  // By layout of the value at each cut: what all before it takes, and all behind it.
-  void find_contexts(const parallel::operator_graph& ops, std::span<const parallel::spine_step> steps,
-                     std::span<const segment_range> ranges);
+  [[nodiscard]] bool is_late() const { return watch_.seconds() >= options_.limits.seconds; }
+  // By layout of the value at each cut: what all before it takes, and all behind it. False where there was no time.
+  [[nodiscard]] bool find_contexts(const parallel::operator_graph& ops, std::span<const parallel::spine_step> steps,
+                                   std::span<const segment_range> ranges);
   void close_backwards(const parallel::layout_space& results, const parallel::operator_graph& ops, std::uint32_t last,
                        std::vector<std::int64_t>& costs);
 
@@ -172,8 +173,9 @@ UNITY_INLINE joint_result joint_search::run(const tensor::tensor_graph& g) {
   const auto steps = parallel::spine_of(whole.ops.tree(), whole.ops.tree().root());
   const auto least = options_.split && options_.dynamic ? options_.segment : whole.ops.size();
   const auto ranges = cut(g, whole.ops, steps, edges_, least);
-  if (ranges.size() > 1) {
-    find_contexts(whole.ops, steps, ranges);
+  if (ranges.size() > 1 && !find_contexts(whole.ops, steps, ranges)) {
+    count_computing(whole.ops);
+    return {g, {}, ranges.size(), 0, 0, 0, computing_, true};
   }
   std::vector<segment_graph> segments;
   for (const auto& range : ranges) {
@@ -232,13 +234,16 @@ UNITY_INLINE std::size_t joint_search::run_of(std::span<const segment_graph> seg
   return last - first;
 }
 
-UNITY_INLINE void joint_search::find_contexts(const parallel::operator_graph& ops,
+UNITY_INLINE bool joint_search::find_contexts(const parallel::operator_graph& ops,
                                               std::span<const parallel::spine_step> steps,
                                               std::span<const segment_range> ranges) {
   auto& p = room_.program(objective_, core_width);
   p.mapping.set_graph(ops);
   std::vector<parallel::cost_table> tables;
   for (const auto& r : ranges) {
+    if (is_late()) {
+      return false;
+    }
     tables.push_back(p.mapping.along(p.program, steps.subspan(r.first, r.last - r.first)));
   }
   const auto cuts = ranges.size() + 1;
@@ -276,6 +281,7 @@ UNITY_INLINE void joint_search::find_contexts(const parallel::operator_graph& op
     // Behind a cut any layout will do that can be brought into one with a price.
     close_backwards(*t.results[0], ops, last, behind_[i]);
   }
+  return true;
 }
 
 UNITY_INLINE void joint_search::close_backwards(const parallel::layout_space& results,
@@ -297,7 +303,7 @@ UNITY_INLINE void joint_search::close_backwards(const parallel::layout_space& re
 }
 
 UNITY_INLINE cost_value joint_search::price(const tensor::tensor_graph& g, cost_value limit) {
-  if (has_price_ && watch_.seconds() >= options_.limits.seconds) {
+  if (has_price_ && is_late()) {
     ended_early_ = true;
     return std::min(limit, parallel::unreachable);
   }
@@ -349,7 +355,8 @@ UNITY_INLINE tensor::tensor_graph joint_search::improved(const segment_graph& s,
                                                          joint_result& r) {
   is_first_ = true;
   copies_ = std::min(run, most_copies);
-  if (s.graph.node_count() > most_nodes) {
+  ended_early_ = ended_early_ || is_late();
+  if (s.graph.node_count() > most_nodes || is_late()) {
     count_computing(analyzed_graph{algebra_, s.graph}.ops);
     return s.graph;
   }
@@ -363,7 +370,8 @@ UNITY_INLINE tensor::tensor_graph joint_search::improved(const segment_graph& s,
 UNITY_INLINE bool joint_search::is_improved(tensor::tensor_graph& g, joint_result& r) {
   has_price_ = false;
   joint_space space{algebra_, rules_, g,
-                    [this](const tensor::tensor_graph& h, cost_value limit) { return price(h, limit); }};
+                    [this](const tensor::tensor_graph& h, cost_value limit) { return price(h, limit); },
+                    [this] { return is_late(); }};
   backtracking_options o;
   o.alpha = options_.alpha;
   o.limits = options_.limits;

@@ -44,8 +44,12 @@ class joint_space {
     cost_value cost = 0;
   };
 
-  joint_space(const tensor::algebra& a, const rule_set& rules, const tensor::tensor_graph& g, graph_price mapped)
-      : mapped_{std::move(mapped)}, inner_{a, tensor::flop_cost{a, tensor::mode::training}, rules, g} {}
+  // is_late: once it is true, no further graphs are looked for; may be empty.
+  joint_space(const tensor::algebra& a, const rule_set& rules, const tensor::tensor_graph& g, graph_price mapped,
+              std::function<bool()> is_late = {})
+      : mapped_{std::move(mapped)},
+        is_late_{std::move(is_late)},
+        inner_{a, tensor::flop_cost{a, tensor::mode::training}, rules, g} {}
 
   [[nodiscard]] state_type initial();
   [[nodiscard]] static cost_value cost(const state_type& s) noexcept { return s.cost; }
@@ -89,10 +93,12 @@ class joint_space {
     std::size_t from = 0;
     move_type by{};
   };
-  // All that moves lead to from a state, which comes first; a step that would make more than `most` is not made.
+  // All that moves lead to from a state, which comes first; a step that would make more than `most` is not made, nor
+  // one for which there is no time.
   [[nodiscard]] std::vector<passed_graph> passed(const state_type& s, std::size_t steps, std::size_t most);
 
   graph_price mapped_;
+  std::function<bool()> is_late_;
   inner_space inner_;
   std::unordered_map<fingerprint, cost_value, hash> prices_{};
   scratch_type child_{};
@@ -200,7 +206,7 @@ UNITY_INLINE auto joint_space::passed(const state_type& s, std::size_t steps, st
         if (!met.insert(inner_.canonical_fingerprint(child, there)).second) {
           continue;
         }
-        if (all.size() > most) {
+        if (all.size() > most || (is_late_ && is_late_())) {
           all.erase(all.begin() + static_cast<std::ptrdiff_t>(end), all.end());
           return all;
         }

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -44,10 +45,11 @@ inline constexpr std::array<std::int64_t, 10> memory_prices{0,         1LL << 10
 // One for each room and share; where the cheapest takes more memory than there is, with the lowest price of bytes
 // with which it fits, too, or with the highest, and for the first and the last share alone. Those that lay all
 // operators alike are there once. Cheapest first.
+// Once is_late() is true, of those that are found by then; one at least, if there is any.
 // Complexity: a solution for each room and share, or ten where memory is short.
-[[nodiscard]] std::vector<mapping_candidate> mapping_candidates(const std::vector<mesh_room*>& rooms,
-                                                                const parallel::operator_graph& g,
-                                                                std::int64_t memory_limit);
+[[nodiscard]] std::vector<mapping_candidate> mapping_candidates(
+    const std::vector<mesh_room*>& rooms, const parallel::operator_graph& g, std::int64_t memory_limit,
+    const std::function<bool()>& is_late = [] { return false; });
 
 // Of so many candidates the most promising: for each kind of objective and of index uses, and for all devices and some,
 // the first in turn, and the first that fits in memory; and the first of the fewest index uses.
@@ -81,7 +83,8 @@ UNITY_INLINE mapping_totals totals_of(mesh_room& room, const parallel::operator_
 
 UNITY_INLINE std::vector<mapping_candidate> mapping_candidates(const std::vector<mesh_room*>& rooms,
                                                                const parallel::operator_graph& g,
-                                                               std::int64_t memory_limit) {
+                                                               std::int64_t memory_limit,
+                                                               const std::function<bool()>& is_late) {
   std::vector<mapping_candidate> all;
   const auto add = [&](mesh_room& room, const parallel::mapping_objective& o) -> std::int64_t {
     mapping_candidate c{&room, o, room.solve(g, o), 0, 0};
@@ -103,7 +106,7 @@ UNITY_INLINE std::vector<mapping_candidate> mapping_candidates(const std::vector
   for (auto* room : rooms) {
     bool is_short = false;
     for (const auto share : overlap_shares) {
-      if (is_short && share != overlap_shares.back()) {
+      if ((is_short && share != overlap_shares.back()) || (!all.empty() && is_late())) {
         continue;
       }
       const auto memory = add(*room, {share, memory_prices.front()});
@@ -116,7 +119,7 @@ UNITY_INLINE std::vector<mapping_candidate> mapping_candidates(const std::vector
       }
       auto above = std::size_t{0};  // does not fit with this price, fits with the other
       auto below = memory_prices.size() - 1;
-      while (below - above > 1) {
+      while (below - above > 1 && !is_late()) {
         const auto middle = (above + below) / 2;
         (add(*room, {share, memory_prices[middle]}) <= memory_limit ? below : above) = middle;
       }

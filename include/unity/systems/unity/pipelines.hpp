@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -88,9 +89,10 @@ class pipeline_search {
                   parallel::shard_clock& clock, const pipeline_options& options)
       : algebra_{a}, machine_{m}, routes_{routes}, clock_{clock}, options_{options} {}
 
-  // Least excess first, then what takes least.
+  // Least excess first, then what takes least. Once is_late() is true, those that are found by then.
   // Complexity: a mapping for each mesh of each group, number of micro-batches and price of memory.
-  [[nodiscard]] std::vector<pipeline_candidate> run(const tensor::tensor_graph& g);
+  [[nodiscard]] std::vector<pipeline_candidate> run(
+      const tensor::tensor_graph& g, const std::function<bool()>& is_late = [] { return false; });
   // Each operator's tasks are on the devices of its stage; nodes are those of the candidate's graph.
   [[nodiscard]] static parallel::strategy strategy_of(const pipeline_candidate& c);
   [[nodiscard]] static parallel::pipeline pipeline_of(const pipeline_candidate& c);
@@ -151,7 +153,8 @@ class pipeline_search {
 
 namespace unity::systems {
 
-UNITY_INLINE std::vector<pipeline_candidate> pipeline_search::run(const tensor::tensor_graph& g) {
+UNITY_INLINE std::vector<pipeline_candidate> pipeline_search::run(const tensor::tensor_graph& g,
+                                                                  const std::function<bool()>& is_late) {
   const auto rows = machine::devices_by_node(machine_.network);
   const auto width = rows.front().size();
   const bool alike = std::all_of(rows.begin(), rows.end(), [&](const auto& r) { return r.size() == width; });
@@ -165,13 +168,15 @@ UNITY_INLINE std::vector<pipeline_candidate> pipeline_search::run(const tensor::
       continue;
     }
     for (const auto count : microbatch_counts(samples, static_cast<std::int64_t>(s))) {
-      const auto* part = graph_of(g, dimensions, count);
+      const auto* part = is_late() ? nullptr : graph_of(g, dimensions, count);
       if (part == nullptr || part->steps.size() < s) {
         continue;
       }
       auto& stage = rooms_of(static_cast<std::uint32_t>(s));
       for (auto& room : stage.rooms) {
-        add(*part, stage, *room, all);
+        if (!is_late()) {
+          add(*part, stage, *room, all);
+        }
       }
     }
   }
