@@ -77,7 +77,7 @@ def main():
     for number, model in enumerate(a.model or MODELS):
         own = f"{folder}/{number}"
         shutil.rmtree(own, ignore_errors=True)  # of an earlier run with --keep
-        run(f"{a.bin}/parallelize", model, "--machine", machine, "--search", "unity", "--baseline-proposals", "500",
+        run(f"{a.bin}/parallelize", model, "--machine", machine, "--search", "unity",
             "--budget", "1h", "--plans", f"{own}/plans", *measuring)
         names = sorted(p[:-5] for p in os.listdir(f"{own}/plans"))
         results = {n: [] for n in names}

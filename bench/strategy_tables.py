@@ -8,7 +8,8 @@ strategies  six networks on 64 K80 and 16 P100: data parallel, expert and search
 scaling     DLRM and Candle Uno on 6 to 96 GPUs of Summit (section 3.7.3, figure 3.11)
 times       the 30 cells of table 3.4: a search of a fiftieth of the paper's time, half a second at least
 joint       the seven networks of Unger et al. (OSDI 2022), table 1, on 6 to 192 GPUs of Summit: Unity beside its
-            baselines, all without pipelines, as in figure 14, and Unity with them
+            baselines, all without pipelines, as in figure 14, and Unity with them; each search of a row has the time
+            that Unity's took
 dimensions  BERT-Large on 96 GPUs, kinds of parallelism added one by one (figure 15a)
 ablation    the search of ResNeXt-50 without parts of it (table 2); > where the budget of 600 s times F ended it
 long        nmt on 64 K80: the same search for 43.8 s (a fiftieth of the paper's 2,190 s) and 20 times as long
@@ -112,8 +113,7 @@ UNITY_NETWORKS = ["resnext50", "inception_v3", "bert_large", "dlrm", "xdl", "can
 
 
 def unity(arguments, model, machine, *more):
-    return search(arguments, model, machine, 600, "--search", "unity",
-                  "--baseline-proposals", str(int(200 * arguments.scale)), *more)
+    return search(arguments, model, machine, 600, "--search", "unity", *more)
 
 
 def joint(arguments):

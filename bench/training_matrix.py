@@ -51,7 +51,7 @@ def main():
             shutil.rmtree(own, ignore_errors=True)  # of an earlier run with --keep
             os.makedirs(own)
             found = run([f"{a.bin}/parallelize", model, "--machine", f"host:1x{ranks}", "--search", "unity",
-                         "--max-proposals", "50", "--baseline-proposals", "200", "--candidates", "4", "--budget", "1h",
+                         "--max-proposals", "50", "--candidates", "4", "--budget", "1h",
                          "--plans", f"{own}/plans"], f"{own}/search.txt")
             if not found:
                 print(f"{model} {ranks}: no plans: {open(f'{own}/search.txt').read().strip()[-500:]}", flush=True)

@@ -9,12 +9,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <iostream>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <variant>
 #include <vector>
+
+#include <fmt/core.h>
 
 #include <unity/search.hpp>
 
@@ -135,11 +136,11 @@ int main() {
   const auto found = backtracking(space, options);
   const auto after = space.graph(found.best);
 
-  std::cout << "transistors: " << space.cost(space.initial()) << '\n';
+  fmt::print("transistors: {}\n", space.cost(space.initial()));
   for (const auto& [move, cost] : found.path) {
-    std::cout << "  after " << space.rule_of(move).name << ": " << cost << '\n';
+    fmt::print("  after {}: {}\n", space.rule_of(move).name, cost);
   }
   const bool equal = truth_tables(before) == truth_tables(after);
-  std::cout << (equal ? "every row of the truth tables agrees\n" : "the circuits differ\n");
+  fmt::print("{}", equal ? "every row of the truth tables agrees\n" : "the circuits differ\n");
   return equal && 2 * found.cost < space.cost(space.initial()) ? 0 : 1;
 }

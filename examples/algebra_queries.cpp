@@ -6,11 +6,12 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <iostream>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
+
+#include <fmt/core.h>
 
 #include <unity/search.hpp>
 
@@ -138,12 +139,12 @@ int main() {
   rewrite_space space{algebra, traffic{}, compile_rules(algebra, parse_rules(laws)), before};
   const auto found = exact(space);
   const auto after = space.graph(found.best);
-  std::cout << "values moved by the plan as written: " << space.cost(space.initial()) << '\n';
+  fmt::print("values moved by the plan as written: {}\n", space.cost(space.initial()));
   for (const auto& [move, cost] : found.path) {
-    std::cout << "  after " << space.rule_of(move).name << ": " << cost << '\n';
+    fmt::print("  after {}: {}\n", space.rule_of(move).name, cost);
   }
   const auto rows = run(before, before.outputs()[0]);
   const bool equal = !rows.empty() && rows == run(after, after.outputs()[0]);
-  std::cout << (equal ? "both plans give the same rows: " : "the plans differ, expected rows: ") << rows.size() << '\n';
+  fmt::print("{}{}\n", equal ? "both plans give the same rows: " : "the plans differ, expected rows: ", rows.size());
   return equal && 5 * found.cost < space.cost(space.initial()) ? 0 : 1;
 }

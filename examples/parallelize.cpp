@@ -6,14 +6,13 @@
 // run: zoo:mlp?form=fig1 --machine host:1x2 --algorithm greedy --out {out}
 // run: zoo:lenet?batch=4 --machine p100:1x4 --algorithm exact --placement one
 // run: zoo:lenet?batch=4 --machine p100:1x2 --algorithm beam --width 2 --placement one --json {out}/result.json
-// run: zoo:mlp?form=fig1 --machine summit:1x2 --search unity --baseline-proposals 50 --out {out} --json {out}/result.json
-// run: zoo:bert?form=ae&layers=2&hidden=64&heads=4&seq=16 --machine p100:1x4 --search unity --baseline-proposals 50 --optimizer adam
-// run: zoo:dlrm?form=ae --machine summit:2x6 --search unity --baseline-proposals 20 --dims data,model --mesh-axes 2 --candidates 4
+// run: zoo:mlp?form=fig1 --machine summit:1x2 --search unity --out {out} --json {out}/result.json
+// run: zoo:bert?form=ae&layers=2&hidden=64&heads=4&seq=16 --machine p100:1x4 --search unity --optimizer adam
+// run: zoo:dlrm?form=ae --machine summit:2x6 --search unity --dims data,model --mesh-axes 2 --candidates 4
 
 #include <CLI/CLI.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -21,6 +20,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <fmt/core.h>
 
 #include <unity/io/machine_json.hpp>
 #include <unity/io/plan_json.hpp>
@@ -146,9 +147,12 @@ nlohmann::json to_json(const arguments& a, const support::strategy_comparison& c
 }
 
 void print(const arguments& a, const support::strategy_comparison& c) {
-  std::printf("%s on %s (%zu devices)\n", a.model.c_str(), c.machine().name.c_str(),
-              c.machine().network.device_count());
+  fmt::print("{} on {} ({} devices)\n", a.model, c.machine().name, c.machine().network.device_count());
   support::print(c);
+}
+
+std::string title_of(const arguments& a, const support::strategy_comparison& c) {
+  return fmt::format("{} on {}: {}", a.model, c.machine().name, c.best().name);
 }
 
 // Of the best strategy, and of the result.
@@ -161,8 +165,7 @@ std::vector<support::output> files_of(const arguments& a, const support::strateg
     const auto& operators = c.operators();
     files.push_back({folder / "plan.json", io::to_plan_text(operators, plan, notes)});
     files.push_back({folder / "strategy.json", io::to_strategy_text(operators, plan, a.model)});
-    files.push_back({folder / "strategy.svg",
-                     io::to_strategy_svg(operators, plan, a.model + " on " + c.machine().name + ": " + c.best().name)});
+    files.push_back({folder / "strategy.svg", io::to_strategy_svg(operators, plan, title_of(a, c))});
   }
   std::set<std::string> names;  // files of strategies in different folders can have one
   for (const auto& s : c.strategies()) {
@@ -170,7 +173,7 @@ std::vector<support::output> files_of(const arguments& a, const support::strateg
       const auto stem = std::filesystem::path{s.name}.stem().string();
       auto name = stem;
       for (std::size_t again = 2; !names.insert(name).second; ++again) {
-        name = stem + "-" + std::to_string(again);
+        name = fmt::format("{}-{}", stem, again);
       }
       io::plan_notes prediction;
       prediction.predicted = io::noted_prediction{to_seconds(s.report.iteration), s.report.memory_peaks};
@@ -207,8 +210,7 @@ void run_unity(arguments& a, support::strategy_comparison& c) {
   const auto r = support::compare_unity(c, a.unity, given_strategies(c, a));
   auto files = files_of(a, c, support::to_json(r), support::notes_of(r, c.best()));
   if (!a.out.empty()) {
-    const auto title = a.model + " on " + c.machine().name + ": " + c.best().name;
-    const auto pictures = support::pcg_pictures(c.operators(), c.plan_of(c.best()), title, a.out);
+    const auto pictures = support::pcg_pictures(c.operators(), c.plan_of(c.best()), title_of(a, c), a.out);
     files.insert(files.end(), pictures.begin(), pictures.end());
     const auto steps = support::to_text(c.operators(), c.plan_of(c.best()), r.trace_to_best);
     files.push_back({std::filesystem::path{a.out} / "substitutions.txt", steps});
@@ -234,7 +236,7 @@ void run(arguments& a) {
   support::expect_writable(a.json);
   if (!support::measured_backend(a.timing).empty() &&
       a.threads > 1) {  // the others would disturb the one that measures
-    throw error{"--threads", std::to_string(a.threads) + " of them, beside measurements", "1 with --cost measured"};
+    throw error{"--threads", fmt::format("{} of them, beside measurements", a.threads), "1 with --cost measured"};
   }
   auto machine = support::load_machine(a.machine);
   auto graph = load_graph(operators, a, machine.network.device_count());

@@ -3,12 +3,13 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <fmt/core.h>
 
 #include <unity/core/units.hpp>
 #include <unity/machine/machine.hpp>
@@ -151,31 +152,28 @@ inline nlohmann::json to_json(const strategy_comparison& c) {
 }
 
 inline void print(const strategy_comparison& c) {
-  std::printf("%-12s %14s %14s %16s %14s %14s\n", "strategy", "iteration, ms", "computing, ms", "communicating, ms",
-              "moved, MB", "memory, MB");
+  fmt::print("{:<12} {:>14} {:>14} {:>16} {:>14} {:>14}\n", "strategy", "iteration, ms", "computing, ms",
+             "communicating, ms", "moved, MB", "memory, MB");
   for (const auto& s : c.strategies()) {
     const auto& p = s.report;
-    char moved[32] = "not known";
-    if (!p.is_of_representatives) {
-      std::snprintf(moved, sizeof moved, "%.3f", static_cast<double>(p.communicated.count()) * 1e-6);
-    }
-    std::printf("%-12s %14.3f %14.3f %16.3f %14s %14.3f%s\n", s.name.c_str(), unity::to_seconds(p.iteration) * 1e3,
-                unity::to_seconds(p.compute) * 1e3, unity::to_seconds(p.communication) * 1e3, moved,
-                static_cast<double>(p.memory_peak().count()) * 1e-6, &s == &c.best() ? "  best" : "");
+    const auto moved = p.is_of_representatives
+                           ? "not known"
+                           : fmt::format("{:.3f}", static_cast<double>(p.communicated.count()) * 1e-6);
+    fmt::print("{:<12} {:14.3f} {:14.3f} {:16.3f} {:>14} {:14.3f}{}\n", s.name, unity::to_seconds(p.iteration) * 1e3,
+               unity::to_seconds(p.compute) * 1e3, unity::to_seconds(p.communication) * 1e3, moved,
+               static_cast<double>(p.memory_peak().count()) * 1e-6, &s == &c.best() ? " best" : "");
   }
   for (const auto& s : c.strategies()) {
     if (!s.pipeline.is_trivial()) {
-      std::printf("%s: %lld micro-batches in %u stages\n", s.name.c_str(),
-                  static_cast<long long>(s.pipeline.microbatches), s.pipeline.stage_count());
+      fmt::print("{}: {} micro-batches in {} stages\n", s.name, s.pipeline.microbatches, s.pipeline.stage_count());
     }
     if (s.report.is_of_representatives) {
-      std::printf("%s: one device of each stage was simulated, the others do the same\n", s.name.c_str());
+      fmt::print("{}: one device of each stage was simulated, the others do the same\n", s.name);
     }
   }
   for (const auto& s : c.strategies()) {
     if (!s.report.excess.empty()) {
-      std::printf("%s does not fit: %s\n", s.name.c_str(),
-                  unity::parallel::describe(c.machine(), s.report.excess).c_str());
+      fmt::print("{} does not fit: {}\n", s.name, unity::parallel::describe(c.machine(), s.report.excess));
     }
   }
 }

@@ -5,13 +5,15 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include <fmt/core.h>
 
 #include <unity/core/budget.hpp>
 #include <unity/core/config.hpp>
@@ -57,9 +59,6 @@
 namespace support {
 
 struct unity_flags {
-  static constexpr std::uint64_t none = std::numeric_limits<std::uint64_t>::max();
-
-  std::uint64_t baseline_proposals = none;
   std::vector<std::string> baselines{"data", "model", "expert", "figures", "flexflow", "sequential"};
   unity::systems::unity_options options{};
 };
@@ -100,12 +99,12 @@ inline void declare(CLI::App& app, search_flags& flags, unity_flags& f) {
       ->delimiter(',')
       ->check(CLI::IsMember({"split", "cache", "dp"}));
   own(app.add_option("--stages", o.stages, "of pipelines, at most"))->check(number_in(2, 4096));
-  own(app.add_option("--baselines", f.baselines, "what is compared; none: nothing but --strategy; default: all"))
+  own(app.add_option(
+          "--baselines", f.baselines,
+          "what is compared, searches with as much time as this one takes; none: nothing but --strategy; default: "
+          "all"))
       ->delimiter(',')
       ->check(CLI::IsMember({"data", "model", "expert", "figures", "flexflow", "sequential", "none"}));
-  own(app.add_option("--baseline-proposals", f.baseline_proposals,
-                     "of each search that is compared, instead of as much time as this search takes"))
-      ->check(number_in(std::uint64_t{0}, std::uint64_t{1'000'000'000'000'000'000}));
 }
 
 struct unity_outcome {
@@ -114,8 +113,7 @@ struct unity_outcome {
   std::vector<unity::parallel::substitution_step>
       trace_to_best{};                          // from the graph of the best plan to that of the plan
   unity::parallel::value_comparison checked{};  // the best plan beside its graph
-  double baseline_seconds = 0;                  // that each search had which is compared; 0: it had proposals
-  double baseline_proposals = 0;                // 0: it had time
+  std::optional<double> baseline_seconds{};     // that each search had which is compared
 };
 
 // Throws: unity::error where nothing is to be compared, and something.
@@ -145,15 +143,14 @@ inline std::vector<unity::parallel::strategy> data_strategies(strategy_compariso
   return both;
 }
 
-// FlexFlow's search with what the baselines have. It also starts from the second of data_strategies: its moves do not
+// FlexFlow's search with that much time. It also starts from the second of data_strategies: its moves do not
 // repeat operators.
 inline unity::systems::flexflow_result baseline(strategy_comparison& c, std::size_t graph, const unity_flags& f,
                                                 double seconds) {
   flexflow_flags flags;
   flags.options.seed = f.options.seed;
   flags.options.threads = f.options.threads;
-  flags.options.proposals = unity_flags::none;
-  flags.options.limits.expansions = f.baseline_proposals;
+  flags.options.proposals = std::numeric_limits<std::uint64_t>::max();
   flags.options.limits.seconds = seconds;
   auto further = data_strategies(c, graph);
   further.erase(further.begin());
@@ -170,7 +167,6 @@ inline unity::tensor::tensor_graph substituted(const strategy_comparison& c, con
   o.objective.mode = tensor::mode::training;
   o.seed = f.options.seed;
   o.threads = f.options.threads;
-  o.limits.expansions = f.baseline_proposals;
   o.limits.seconds = seconds;
   return systems::taso(c.operators(), tensor::analytic_cost{c.operators(), *rates, tensor::mode::training}, rules,
                        c.graph(), o)
@@ -188,7 +184,8 @@ inline unity::parallel::value_comparison checked(const unity::tensor::algebra& a
   const parallel::pcg_algebra pcgs{a};
   auto r = parallel::compare_values(pcgs, p.graph, grids_of(a, p), most_elements);
   if (r.verdict == parallel::value_comparison::verdicts::different) {
-    throw error{"the best plan", "it does not compute what its graph does, on " + r.sizes, "equal values"};
+    throw error{"the best plan", fmt::format("it does not compute what its graph does, on {}", r.sizes),
+                "equal values"};
   }
   return r;
 }
@@ -252,10 +249,10 @@ inline unity_outcome compare_unity(strategy_comparison& c, const unity_flags& f,
   options.watch = progress_line({"ms", 1e9, "proposals", "accepted"});
   r.found = systems::unity(c.operators(), joint, c.graph(), c.machine(), c.timer(), options);
   end_progress(options.watch);
-  const bool has_time = f.baseline_proposals == unity_flags::none;
-  r.baseline_seconds = has_time ? r.found.seconds : 0;
-  r.baseline_proposals = has_time ? 0 : static_cast<double>(f.baseline_proposals);
-  const auto seconds = has_time ? r.found.seconds : std::numeric_limits<double>::infinity();
+  const auto seconds = r.found.seconds;
+  if (detail::compares(f, "flexflow") || detail::compares(f, "sequential")) {
+    r.baseline_seconds = seconds;
+  }
   detail::add_fixed(c, f, given);
   if (detail::compares(f, "flexflow")) {
     c.add("flexflow", 0, detail::baseline(c, 0, f, seconds).best);
@@ -290,11 +287,9 @@ inline nlohmann::json to_json(const unity_outcome& r) {
     const auto kind = rule.kind.empty() ? nlohmann::json{} : nlohmann::json(rule.kind);
     parallel.push_back({{"name", rule.rule}, {"kind", kind}, {"is_rule", rule.is_rule}, {"count", rule.count}});
   }
-  nlohmann::json baselines{{"seconds", nullptr}, {"proposals", nullptr}};
-  if (r.baseline_seconds > 0) {
-    baselines["seconds"] = r.baseline_seconds;
-  } else {
-    baselines["proposals"] = r.baseline_proposals;
+  nlohmann::json baselines{{"seconds", nullptr}};
+  if (r.baseline_seconds) {
+    baselines["seconds"] = *r.baseline_seconds;
   }
   return {{"joint", {{"algebraic_rules_used", algebraic}, {"parallel_rules_used", parallel}}},
           {"lower_bound_s", unity::to_seconds(r.found.mapping_bound)},
@@ -311,31 +306,31 @@ inline nlohmann::json to_json(const unity_outcome& r) {
 
 inline void print(const unity_outcome& r) {
   for (const auto& rule : r.found.rules) {
-    std::printf("substitution: %s, in %zu segments\n", rule.name.c_str(), rule.segments);
+    fmt::print("substitution: {}, in {} segments\n", rule.name, rule.segments);
   }
   for (const auto& rule : r.parallel_rules) {
-    std::printf("parallel substitution: %s%s%s, %zu times\n", rule.rule.c_str(),
-                rule.kind.empty() ? "" : (" (" + rule.kind + ")").c_str(), rule.is_rule ? "" : ", which is no rule",
-                rule.count);
+    fmt::print("parallel substitution: {}{}{}, {} times\n", rule.rule,
+               rule.kind.empty() ? "" : fmt::format(" ({})", rule.kind), rule.is_rule ? "" : ", which is no rule",
+               rule.count);
   }
   if (r.checked.verdict == unity::parallel::value_comparison::verdicts::equal) {
-    std::printf(
-        "checked: the best plan computes what its graph does, and %zu gradients: %zu operators, evaluated on %lld "
+    fmt::print(
+        "checked: the best plan computes what its graph does, and {} gradients: {} operators, evaluated on {} "
         "elements\n",
-        r.checked.gradients, r.checked.nodes, static_cast<long long>(r.checked.elements));
+        r.checked.gradients, r.checked.nodes, r.checked.elements);
   } else {
-    std::printf("not checked: values of the best plan, %lld elements on the least sizes that it can have\n",
-                static_cast<long long>(r.checked.elements));
+    fmt::print("not checked: values of the best plan, {} elements on the least sizes that it can have\n",
+               r.checked.elements);
   }
-  std::printf(
-      "lower bound: %.3f ms for mappings of this graph onto the meshes that were searched; unity takes %.1f%% more\n",
+  fmt::print(
+      "lower bound: {:.3f} ms for mappings of this graph onto the meshes that were searched; unity takes {:.1f}% "
+      "more\n",
       unity::to_seconds(r.found.mapping_bound) * 1e3, 100 * gap(r));
-  std::printf("lower bound: %.3f ms for all plans of all graphs that substitutions led to\n",
-              unity::to_seconds(r.found.graphs_bound) * 1e3);
-  std::printf("search: %llu graphs expanded, %llu goals, %llu proposals, %.3f s%s\n",
-              static_cast<unsigned long long>(r.found.expanded), static_cast<unsigned long long>(r.found.goals),
-              static_cast<unsigned long long>(r.found.proposals), r.found.seconds,
-              r.found.stopped == unity::stop_reason::time ? ", ended early: the time is used up" : "");
+  fmt::print("lower bound: {:.3f} ms for all plans of all graphs that substitutions led to\n",
+             unity::to_seconds(r.found.graphs_bound) * 1e3);
+  fmt::print("search: {} graphs expanded, {} goals, {} proposals, {:.3f} s{}\n", r.found.expanded, r.found.goals,
+             r.found.proposals, r.found.seconds,
+             r.found.stopped == unity::stop_reason::time ? ", ended early: the time is used up" : "");
 }
 
 // What the plan's file says besides the plan.

@@ -38,7 +38,7 @@ model empty 'm (float[8,16] x) => (float[8,16] y) { y = Identity(x) }' ''
 declare -A what=([batch]='a batch that no degree divides' [apart]='a graph of two parts'
   [sinks]='a graph of three outputs, one inside' [bare]='a graph without weights')
 for name in batch apart sinks bare; do
-  for search in 'unity --baseline-proposals 20' 'flexflow --max-proposals 20'; do
+  for search in 'unity' 'flexflow --max-proposals 20'; do
     # shellcheck disable=SC2086
     check "${what[$name]}, ${search%% *}" silent timeout 60 "$parallelize" "$scratch/$name.onnx" --machine p100:1x4 \
       --search $search --out "$scratch/$name" --json "$scratch/$name.json"
