@@ -11,13 +11,16 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
 #include <fmt/core.h>
 
+#include <unity/rewrite/algebra_laws.hpp>
 #include <unity/search.hpp>
+#include <unity/search/test_rules.hpp>
 
 using namespace unity;
 
@@ -128,9 +131,30 @@ std::vector<std::uint64_t> truth_tables(const netlist& g) {
   return outputs;
 }
 
+// What is wrong with the algebra or with a rule, or nothing.
+std::string fault(const rule_set& rules) {
+  const std::vector<operator_sample<circuits>> samples{
+      {{kind_id{and_gate}}, {wire{}, wire{}}}, {{kind_id{not_gate}}, {wire{}}}, {{kind_id{input_gate}, 2}, {}}};
+  if (const auto broken = check_algebra(circuits{}, samples)) {
+    return broken->what();
+  }
+  const auto adder = [](random_engine&) { return textbook_full_adder(); };
+  for (const auto& r : test_rules(circuits{}, rules, truth_tables, adder, {.graphs = 3})) {
+    if (r.counter) {
+      return fmt::format("rule {}: another truth table, seed {}", r.name, *r.counter);
+    }
+  }
+  return {};
+}
+
 int main() {
   const auto before = textbook_full_adder();
-  rewrite_space space{circuits{}, transistors{}, compile_rules(circuits{}, parse_rules(laws)), before};
+  const auto rules = compile_rules(circuits{}, parse_rules(laws));
+  if (const auto what = fault(rules); !what.empty()) {
+    fmt::print("{}\n", what);
+    return 1;
+  }
+  rewrite_space space{circuits{}, transistors{}, rules, before};
   backtracking_options options;
   options.alpha = 1.3;
   const auto found = backtracking(space, options);

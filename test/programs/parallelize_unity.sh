@@ -80,7 +80,7 @@ fi
 
 # The same again, without what time ends.
 fixed=(--baselines data,model,expert --seed 1)
-check 'it searches beside fixed strategies' unity "${lenet[@]}" "${fixed[@]}" --out "$scratch/b" --json "$scratch/b.json"
+check 'it searches beside what is fixed' unity "${lenet[@]}" "${fixed[@]}" --out "$scratch/b" --json "$scratch/b.json"
 check 'and again' unity "${lenet[@]}" "${fixed[@]}" --threads 2 --out "$scratch/c" --json "$scratch/c.json"
 check 'its plan and pictures are the same' diff -r "$scratch/b" "$scratch/c"
 check 'and so is its JSON, but for the time' "$python" -c '

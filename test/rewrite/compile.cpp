@@ -107,10 +107,11 @@ TEST_CASE("literals take the form of their attribute: choices by name, reals as 
 
 TEST_CASE("a real number is no value of an attribute of another form") {
   CHECK(message("split{sizes=?s}(?x) => split{sizes=[1, 1.5]}(?x)") ==
-        "rule r: 1.5; expected no real number for attribute 'sizes'");
-  CHECK(message("scale{by=1.5}(?x) => ?x") == "rule r: 1.5; expected no real number for attribute 'by'");
-  CHECK(message("scale(?x) => scale{by=-1.5}(?x)") == "rule r: 1.5; expected no real number for attribute 'by'");
-  CHECK(message("power{form=0.5}(?x) => ?x") == "rule r: 0.5; expected no real number for attribute 'form'");
+        "rules:1: rule r: 1.5; expected no real number for attribute 'sizes'");
+  CHECK(message("scale{by=1.5}(?x) => ?x") == "rules:1: rule r: 1.5; expected no real number for attribute 'by'");
+  CHECK(message("scale(?x) => scale{by=-1.5}(?x)") ==
+        "rules:1: rule r: 1.5; expected no real number for attribute 'by'");
+  CHECK(message("power{form=0.5}(?x) => ?x") == "rules:1: rule r: 0.5; expected no real number for attribute 'form'");
   CHECK(message("shift{by=0.5}(?x) => ?x").empty());
   CHECK(message("shift{by=?b}(?x) => ?x if ?b == 0.5").empty());
 }
@@ -120,9 +121,9 @@ TEST_CASE("an algebra that says how many arguments its measures take gets no oth
     const auto rules = parse_rules("rule r scale(?x) => ?x if " + std::string{condition} + " == 1");
     return unity::test::message_of([&] { (void)compile_rules(strict_matrices{}, rules); });
   };
-  CHECK(refused("size(?x)") == "rule r: size(?x); expected 2 argument(s) of size");
-  CHECK(refused("size(?x, 0, 1)") == "rule r: size(?x, 0, 1); expected 2 argument(s) of size");
-  CHECK(refused("rows(?x, 0)") == "rule r: rows(?x, 0); expected 1 argument(s) of rows");
+  CHECK(refused("size(?x)") == "rules:1: rule r: size(?x); expected 2 argument(s) of size");
+  CHECK(refused("size(?x, 0, 1)") == "rules:1: rule r: size(?x, 0, 1); expected 2 argument(s) of size");
+  CHECK(refused("rows(?x, 0)") == "rules:1: rule r: rows(?x, 0); expected 1 argument(s) of rows");
   CHECK(refused("size(?x, 0)").empty());
   CHECK(refused("rows(?x)").empty());
   CHECK(message("scale(?x) => ?x if size(?x) == 1").empty());
@@ -159,91 +160,97 @@ TEST_CASE("what depends on an indexed variable, operand or attribute, is there o
 
 TEST_CASE("a malformed rule is told which part of it is wrong and what would be right") {
   // Unbound.
-  CHECK(message("scale(?x) => ?y") == "rule r: unbound variable ?y; expected a variable of the source");
-  CHECK(message("scale(?x) => ??x...") == "rule r: unbound variable ??x; expected a variable of the source");
+  CHECK(message("scale(?x) => ?y") == "rules:1: rule r: unbound variable ?y; expected a variable of the source");
+  CHECK(message("scale(?x) => ??x...") == "rules:1: rule r: unbound variable ??x; expected a variable of the source");
   CHECK(message("scale(?x) => scale{by=?k}(?x)") ==
-        "rule r: unbound attribute variable ?k; expected one that the source binds before this place");
+        "rules:1: rule r: unbound attribute variable ?k; expected one that the source binds before this place");
   CHECK(message("scale(?x) => ?x if ?k == 1") ==
-        "rule r: unbound attribute variable ?k; expected one that the source binds before this place");
+        "rules:1: rule r: unbound attribute variable ?k; expected one that the source binds before this place");
   CHECK(message("scale(?x) => ?x if size(?y, 0) == 1") ==
-        "rule r: unbound variable ?y; expected a variable that the source binds");
-  CHECK(message("add(?x, ?x) == scale{by=2}(?y)") == "rule r: unbound variable ?y; expected a variable of the source");
+        "rules:1: rule r: unbound variable ?y; expected a variable that the source binds");
+  CHECK(message("add(?x, ?x) == scale{by=2}(?y)") ==
+        "rules:1: rule r: unbound variable ?y; expected a variable of the source");
   CHECK(message("mul(?x, ?y) == scale(?x)") ==
-        "rule r.reverse: unbound variable ?y; expected a variable of the source");
+        "rules:1: rule r.reverse: unbound variable ?y; expected a variable of the source");
 
   // Unknown.
-  CHECK(message("sale(?x) => ?x") == "rule r: operator 'sale'; expected an operator of the algebra");
-  CHECK(message("scale{b=1}(?x) => ?x") == "rule r: scale{b=1}(?x); expected attributes of scale, each once: by");
-  CHECK(message("add{by=1}(?x, ?y) => ?x") == "rule r: add{by=1}(?x, ?y); expected attributes of add, each once: none");
+  CHECK(message("sale(?x) => ?x") == "rules:1: rule r: operator 'sale'; expected an operator of the algebra");
+  CHECK(message("scale{b=1}(?x) => ?x") == "rules:1: rule r: attribute 'b' of scale; expected attributes of scale: by");
+  CHECK(message("add{by=1}(?x, ?y) => ?x") ==
+        "rules:1: rule r: attribute 'by' of add; expected attributes of add: none");
   CHECK(message("scale{by=1, by=1}(?x) => ?x") ==
-        "rule r: scale{by=1, by=1}(?x); expected attributes of scale, each once: by");
+        "rules:1: rule r: scale{by=1, by=1}(?x); expected attributes of scale, each once: by");
   CHECK(message("power{form=fourth}(?x) => ?x") ==
-        "rule r: word 'fourth' for attribute 'form'; expected one of its choices");
+        "rules:1: rule r: word 'fourth' for attribute 'form'; expected one of its choices");
   CHECK(message("power{form=?f}(?x) => ?x if ?f == fourth") ==
-        "rule r: word 'fourth' for attribute 'form'; expected one of its choices");
+        "rules:1: rule r: word 'fourth' for attribute 'form'; expected one of its choices");
   CHECK(message("scale(?x) => ?x if depth(?x) == 1") ==
-        "rule r: depth(?x); expected a function or measure with 1 argument(s)");
+        "rules:1: rule r: depth(?x); expected a function or measure with 1 argument(s)");
   CHECK(message("scale{by=?k}(?x) => ?x if min(?k) == 1") ==
-        "rule r: min(?k); expected a function or measure with 1 argument(s)");
+        "rules:1: rule r: min(?k); expected a function or measure with 1 argument(s)");
 
   // Of the wrong number.
-  CHECK(message("scale(?x, ?y) => ?x") == "rule r: scale(?x, ?y); expected 1 operand(s) of scale");
-  CHECK(message("add() => add()") == "rule r: add(); expected 2 operand(s) of add");
-  CHECK(message("add(??x...) => ?x") == "rule r: add(??x...); expected 2 operand(s) of add");
-  CHECK(message("parts(?x).2 => ?x") == "rule r: parts(?x).2; expected a result below 2");
+  CHECK(message("scale(?x, ?y) => ?x") == "rules:1: rule r: scale(?x, ?y); expected 1 operand(s) of scale");
+  CHECK(message("add() => add()") == "rules:1: rule r: add(); expected 2 operand(s) of add");
+  CHECK(message("add(??x...) => ?x") == "rules:1: rule r: add(??x...); expected 2 operand(s) of add");
+  CHECK(message("parts(?x).2 => ?x") == "rules:1: rule r: parts(?x).2; expected a result below 2");
   CHECK(message("(scale(?x), transpose(?x)) => ?x") ==
-        "rule r: (scale(?x), transpose(?x)) and ?x; expected as many outputs on one side as on the other");
-  CHECK(message("parts(?x) => ?x") == "rule r: parts(?x) and ?x; expected as many outputs on one side as on the other");
+        "rules:1: rule r: (scale(?x), transpose(?x)) and ?x; expected as many outputs on one side as on the other");
+  CHECK(message("parts(?x) => ?x") ==
+        "rules:1: rule r: parts(?x) and ?x; expected as many outputs on one side as on the other");
   CHECK(message("(scale(?x), scale(?x)) => (?x, transpose(transpose(?x)))") ==
-        "rule r: (scale(?x), scale(?x)); expected each output once");
+        "rules:1: rule r: (scale(?x), scale(?x)); expected each output once");
   CHECK(message("(parts(?x).0, parts(?x).0) => (?x, ?x)") ==
-        "rule r: (parts(?x).0, parts(?x).0); expected each output once");
+        "rules:1: rule r: (parts(?x).0, parts(?x).0); expected each output once");
 
   // Where it cannot stand.
   CHECK(message("?x => scale(?x)") ==
-        "rule r: ?x; expected an operator, not a variable, as what is replaced (write => to go one way)");
+        "rules:1: rule r: ?x; expected an operator, not a variable, as what is replaced (write => to go one way)");
   CHECK(message("scale(?x) == ?x") ==
-        "rule r.reverse: ?x; expected an operator, not a variable, as what is replaced (write => to go one way)");
-  CHECK(message("scale(?x) => scale{..}(?x)") == "rule r: scale{..}(?x); expected no '..' on the side that is built");
+        "rules:1: rule r.reverse: ?x; expected an operator, not a variable, as what is replaced (write => to go one "
+        "way)");
+  CHECK(message("scale(?x) => scale{..}(?x)") ==
+        "rules:1: rule r: scale{..}(?x); expected no '..' on the side that is built");
   CHECK(message("scale(?x) => input{name=a}()") ==
-        "rule r: input{name=a}(); expected a value for attribute 'rows', which has no default");
+        "rules:1: rule r: input{name=a}(); expected a value for attribute 'rows', which has no default");
   CHECK(message("join(parts(?x), ?y) => ?x") ==
-        "rule r: parts(?x); expected a selector, as in parts(..).0, where an operator has several results");
+        "rules:1: rule r: parts(?x); expected a selector, as in parts(..).0, where an operator has several results");
   CHECK(message("concat(split{sizes=[1]}(?x)) => ?x") ==
-        "rule r: split{sizes=[1]}(?x); expected a selector, as in split(..).0, where an operator has several results");
+        "rules:1: rule r: split{sizes=[1]}(?x); expected a selector, as in split(..).0, where an operator has several "
+        "results");
   CHECK(message("shift{by=0.5}(?x) => shift{by=0.5 + 1}(?x)") ==
-        "rule r: 0.5 + 1; expected a number or a variable for real attribute 'by'");
+        "rules:1: rule r: 0.5 + 1; expected a number or a variable for real attribute 'by'");
 
   // Repetition misused.
   CHECK(message("matmul(?x, ??w) => ?x") ==
-        "rule r: matmul(?x, ??w); expected '...' after what is there once per repetition");
+        "rules:1: rule r: matmul(?x, ??w); expected '...' after what is there once per repetition");
   CHECK(message("matmul(?x, ??w)... => scale(?x)") ==
-        "rule r: matmul(?x, ??w)... and scale(?x); expected as many outputs on one side as on the other");
+        "rules:1: rule r: matmul(?x, ??w)... and scale(?x); expected as many outputs on one side as on the other");
   CHECK(message("concat(??x...) => scale(??x)") ==
-        "rule r: scale(??x); expected '...' after what is there once per repetition");
+        "rules:1: rule r: scale(??x); expected '...' after what is there once per repetition");
   CHECK(message("scale(?x)... => ?x...") ==
-        "rule r: scale(?x)...; expected '...' only after what differs from repetition to repetition");
+        "rules:1: rule r: scale(?x)...; expected '...' only after what differs from repetition to repetition");
   CHECK(message("(matmul(?x, ??w)..., scale(?x)) => (??w..., ?x)") ==
-        "rule r: (matmul(?x, ??w)..., scale(?x)); expected a repeated output to be the only one");
+        "rules:1: rule r: (matmul(?x, ??w)..., scale(?x)); expected a repeated output to be the only one");
   CHECK(message("matmul(?x, ??w)... => ??w... if ??w == 1") ==
-        "rule r: ??w; expected size(??w, ..) or another measure of it");
+        "rules:1: rule r: ??w; expected size(??w, ..) or another measure of it");
   CHECK(message("matmul(?x, ??w)... => ??w... if sum(size(??w, 1)...) == 4") ==
-        "rule r: sum(size(??w, 1)...); expected a list around '...', as in [x...]");
+        "rules:1: rule r: sum(size(??w, 1)...); expected a list around '...', as in [x...]");
   CHECK(message("split{sizes=?s}(?x).* => ?x") ==
-        "rule r: split{sizes=?s}(?x).*; expected '...' after what is there once per repetition");
+        "rules:1: rule r: split{sizes=?s}(?x).*; expected '...' after what is there once per repetition");
 }
 
 TEST_CASE("every message of a malformed rule is one line that begins with the rule's name") {
   for (const auto* rule : {"scale(?x) => ?y", "sale(?x) => ?x", "add() => add()", "?x => scale(?x)"}) {
     const auto said = message(rule);
-    CHECK(said.rfind("rule r: ", 0) == 0);
+    CHECK(said.rfind("rules:1: rule r: ", 0) == 0);
     CHECK(std::count(said.begin(), said.end(), '\n') == 0);
   }
 }
 
 TEST_CASE("one bad rule refuses the whole set and is named") {
   const auto rules = parse_rules("rule good scale(?x) => ?x\nrule bad scale(?x) => ?y");
-  CHECK_THROWS_WITH(compile_rules(matrices{}, rules), Catch::StartsWith("rule bad: "));
+  CHECK_THROWS_WITH(compile_rules(matrices{}, rules), Catch::StartsWith("rules:2: rule bad: "));
 }
 
 namespace {
@@ -280,25 +287,54 @@ TEST_CASE("what is no value of the attribute beside it is refused in a condition
     const auto text = "rule r shift{by=?b}(scale{by=?n}(power{form=?f}(?x))) => ?x if " + std::string{condition};
     return unity::test::message_of([&] { (void)compile_rule(matrices{}, parse_rules(text).at(0)); });
   };
-  CHECK(refused("?n == 0.5") == "rule r: 0.5; expected no real number for attribute 'by'");
+  CHECK(refused("?n == 0.5") == "rules:1: rule r: 0.5; expected no real number for attribute 'by'");
   CHECK(refused("size(?x, 0) == 0.5") ==
-        "rule r: 0.5; expected a real number only as an attribute, or beside == or != and a variable");
+        "rules:1: rule r: 0.5; expected a real number only as an attribute, or beside == or != and a variable");
   CHECK(refused("size(?x, 0) == cube") ==
-        "rule r: word 'cube'; expected a word only as an attribute, or beside == or != and a variable");
-  CHECK(refused("?b < 0.5") == "rule r: ?b < 0.5; expected == or != between real numbers");
-  CHECK(refused("0 < ?b") == "rule r: 0 < ?b; expected == or != between real numbers");
-  CHECK(refused("?b == ?n") == "rule r: ?n, which is an integer; expected a real number for attribute 'by'");
-  CHECK(refused("?n == ?f") == "rule r: ?f, which is one of square, cube; expected an integer for attribute 'by'");
+        "rules:1: rule r: word 'cube'; expected a word only as an attribute, or beside == or != and a variable");
+  CHECK(refused("?b < 0.5") == "rules:1: rule r: ?b < 0.5; expected == or != between real numbers");
+  CHECK(refused("0 < ?b") == "rules:1: rule r: 0 < ?b; expected == or != between real numbers");
+  CHECK(refused("?b == ?n") == "rules:1: rule r: ?n, which is an integer; expected a real number for attribute 'by'");
+  CHECK(refused("?n == ?f") ==
+        "rules:1: rule r: ?f, which is one of square, cube; expected an integer for attribute 'by'");
   CHECK(refused("?n == ?b + 1") ==
-        "rule r: ?b of real attribute 'by'; expected it only as a real attribute, or beside == or !=");
+        "rules:1: rule r: ?b of real attribute 'by'; expected it only as a real attribute, or beside == or !=");
   CHECK(refused("0.5 == ?b, ?b != 2, ?f != cube, ?n == min(size(?x, 0), 2), (?n == 1) == (?f == cube)").empty());
+}
+
+TEST_CASE("what is unknown is said first, and what is bound is not said to be unbound") {
+  CHECK(message("scale{bye=?k}(?x) => scale{by=?k}(?x)") ==
+        "rules:1: rule r: attribute 'bye' of scale; expected attributes of scale: by");
+  CHECK(message("scale{by=?k}(?x) => add(?x, ?k)") ==
+        "rules:1: rule r: ?k, which stands for an attribute; expected a variable of the source");
+  CHECK(message("scale{by=?k}(?x) => ?x if size(?k, 0) == 1") ==
+        "rules:1: rule r: ?k, which stands for an attribute; expected a value as the first argument of size");
+  CHECK(message("scale(?x) => scale{by=?x}(?x)") ==
+        "rules:1: rule r: ?x, which stands for a value; expected a variable that an attribute of the source binds");
+}
+
+TEST_CASE("a list is no integer, no real number and no choice") {
+  CHECK(message("scale{by=[2]}(?x) => ?x") == "rules:1: rule r: [2], a list; expected an integer for attribute 'by'");
+  CHECK(message("scale{by=[]}(?x) => ?x") == "rules:1: rule r: [], a list; expected an integer for attribute 'by'");
+  CHECK(message("shift{by=[0.5]}(?x) => ?x") ==
+        "rules:1: rule r: [0.5], a list; expected a real number for attribute 'by'");
+  CHECK(message("scale{by=?k}(?x) => ?x if ?k == [1]") ==
+        "rules:1: rule r: [1], a list; expected an integer for attribute 'by'");
+  CHECK(message("split{sizes=[1, 2]}(?x) => split{sizes=[1, 2], axis=1}(?x)").empty());
+}
+
+TEST_CASE("the line of a rule is said, whatever is wrong with it") {
+  const auto rules =
+      parse_rules("# two rules\nrule good\n  scale(?x) => ?x\nrule bad\n  scale(?x)\n  => ?y\n", "my.rules");
+  CHECK(message_of([&] { (void)compile_rules(matrices{}, rules); }) ==
+        "my.rules:4: rule bad: unbound variable ?y; expected a variable of the source");
 }
 
 TEST_CASE("a variable stands for attributes of one form") {
   CHECK(message("shift{by=?b}(?x) => scale{by=?b}(?x)") ==
-        "rule r: ?b, which is a real number; expected an integer for attribute 'by'");
+        "rules:1: rule r: ?b, which is a real number; expected an integer for attribute 'by'");
   CHECK(message("shift{by=?b}(scale{by=?b}(?x)) => ?x") ==
-        "rule r: ?b, which is an integer; expected a real number for attribute 'by'");
+        "rules:1: rule r: ?b, which is an integer; expected a real number for attribute 'by'");
   CHECK(message("scale{by=?b}(?x) => scale{by=?b}(scale{by=?b}(?x))").empty());
 }
 

@@ -10,8 +10,8 @@
 
 namespace unity {
 
-// Limits of a search; what is not set does not limit. Time is looked at between expansions and within them; a search that
-// writes checkpoints finishes the one under way.
+// Limits of a search; what is not set does not limit. Time is looked at between expansions and within them; a search
+// that writes checkpoints finishes the one under way.
 struct budget {
   double seconds = std::numeric_limits<double>::infinity();
   std::uint64_t expansions = std::numeric_limits<std::uint64_t>::max();

@@ -49,6 +49,11 @@ enum class attribute_form : std::uint8_t {
   choice,    // padding=same    (index into attribute_signature::choices)
 };
 
+// Whether attributes of this form are a list of one.
+[[nodiscard]] constexpr bool is_single(attribute_form f) noexcept {
+  return f == attribute_form::integer || f == attribute_form::real || f == attribute_form::choice;
+}
+
 struct attribute_signature {
   std::string name;
   attribute_form form = attribute_form::integer;

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/rewrite/algebra.hpp>
 #include <unity/rewrite/compile_expression.hpp>
 #include <unity/rewrite/print.hpp>
@@ -50,7 +52,7 @@ class rule_compiler {
 
  private:
   [[noreturn]] void fail(const std::string& found, const std::string& expected) const {
-    refuse_rule(name_, found, expected);
+    refuse_rule(rule_.place.text, name_, found, expected);
   }
 
   pattern side(const std::vector<syntax::term>& terms, const std::vector<syntax::term>& other) {
@@ -92,11 +94,11 @@ class rule_compiler {
       o.slot = node(p, t);
       const auto results = algebra_.signature(p.nodes[o.slot].kind).results;
       if (t.selector >= 0 && results != op_signature::any && t.selector >= results) {
-        fail(to_text(t), "a result below " + std::to_string(results));
+        fail(to_text(t), fmt::format("a result below {}", results));
       }
       o.result = t.selector == syntax::term::whole ? 0 : t.selector;
       if (t.selector == syntax::term::whole && results != 1 && !is_side) {
-        fail(to_text(t), "a selector, as in " + t.name + "(..).0, where an operator has several results");
+        fail(to_text(t), fmt::format("a selector, as in {}(..).0, where an operator has several results", t.name));
       }
     } else {
       o.is_variable = true;
@@ -117,7 +119,7 @@ class rule_compiler {
     }
     const auto kind = algebra_.find_kind(t.name);
     if (!kind) {
-      fail("operator '" + t.name + "'", "an operator of the algebra");
+      fail(fmt::format("operator '{}'", t.name), "an operator of the algebra");
     }
     const auto& signature = algebra_.signature(*kind);
     pattern_node n{*kind, signature.commutative, false, {}, {}};
@@ -146,13 +148,19 @@ class rule_compiler {
       return;
     }
     if (repeats || t.operands.size() != static_cast<std::size_t>(signature.operands)) {
-      fail(to_text(t), std::to_string(signature.operands) + " operand(s) of " + signature.name);
+      fail(to_text(t), fmt::format("{} operand(s) of {}", signature.operands, signature.name));
     }
   }
 
   std::vector<pattern_attribute> attributes(const syntax::term& t, const op_signature& signature) {
     std::vector<pattern_attribute> all;
     std::size_t used = 0;
+    for (const auto& b : t.attributes) {
+      if (std::ranges::find(signature.attributes, b.name, &attribute_signature::name) == signature.attributes.end()) {
+        fail(fmt::format("attribute '{}' of {}", b.name, signature.name),
+             fmt::format("attributes of {}: {}", signature.name, names(signature)));
+      }
+    }
     for (const auto& a : signature.attributes) {
       const auto written =
           std::find_if(t.attributes.begin(), t.attributes.end(), [&](const auto& b) { return b.name == a.name; });
@@ -160,7 +168,7 @@ class rule_compiler {
       all.push_back(written != t.attributes.end() ? attribute_of(written->value, a) : omitted(t, a));
     }
     if (used != t.attributes.size()) {
-      fail(to_text(t), "attributes of " + signature.name + ", each once: " + names(signature));
+      fail(to_text(t), fmt::format("attributes of {}, each once: {}", signature.name, names(signature)));
     }
     return all;
   }
@@ -168,7 +176,7 @@ class rule_compiler {
   static std::string names(const op_signature& signature) {
     std::string all;
     for (const auto& a : signature.attributes) {
-      all += (all.empty() ? "" : ", ") + a.name;
+      all += fmt::format("{}{}", (all.empty() ? "" : ", "), a.name);
     }
     return all.empty() ? "none" : all;
   }
@@ -181,7 +189,7 @@ class rule_compiler {
       fail(to_text(t), "no '..' on the side that is built");
     }
     if (a.default_value.empty() && a.form != attribute_form::integers && a.form != attribute_form::word) {
-      fail(to_text(t), "a value for attribute '" + a.name + "', which has no default");
+      fail(to_text(t), fmt::format("a value for attribute '{}', which has no default", a.name));
     }
     expression literal;
     literal.literal = a.default_value;
@@ -205,7 +213,10 @@ class rule_compiler {
       return *known;
     }
     if (!in_source_) {
-      fail("unbound variable " + std::string{indexed ? "??" : "?"} + name, "a variable of the source");
+      const bool is_attribute = !indexed && variables_.find_attribute(name);
+      fail(fmt::format("{}{}{}", is_attribute ? "" : "unbound variable ", indexed ? "??" : "?",
+                       is_attribute ? fmt::format("{}, which stands for an attribute", name) : name),
+           "a variable of the source");
     }
     variables_.values.push_back({name, indexed});
     return variables_.values.size() - 1;
@@ -217,7 +228,7 @@ class rule_compiler {
       return std::count_if(p.roots.begin(), p.roots.end(), [](const auto& r) { return r.repeated; });
     };
     if (s.source.roots.size() != s.target.roots.size() || repeated(s.source) != repeated(s.target)) {
-      fail(to_text(source) + " and " + to_text(target), "as many outputs on one side as on the other");
+      fail(fmt::format("{} and {}", to_text(source), to_text(target)), "as many outputs on one side as on the other");
     }
     if (repeated(s.source) > 0 && s.source.roots.size() != 1) {
       fail(to_text(source), "a repeated output to be the only one");
@@ -253,7 +264,7 @@ class rule_compiler {
   std::string name_;
   bool in_source_ = true;
   rule_variables variables_;
-  expression_compiler<Algebra> expressions_{algebra_, name_, variables_};
+  expression_compiler<Algebra> expressions_{algebra_, rule_.place.text, name_, variables_};
   std::vector<std::pair<syntax::term, std::uint32_t>> made_;
 };
 
@@ -266,8 +277,8 @@ template <pattern_algebra Algebra>
   rule_set all;
   all.push_back(detail::rule_compiler<Algebra>{algebra, rule, rule.name}.direction(rule.source, rule.target));
   if (rule.both_ways) {
-    all.push_back(
-        detail::rule_compiler<Algebra>{algebra, rule, rule.name + ".reverse"}.direction(rule.target, rule.source));
+    all.push_back(detail::rule_compiler<Algebra>{algebra, rule, fmt::format("{}.reverse", rule.name)}.direction(
+        rule.target, rule.source));
   }
   return all;
 }

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/core/printable.hpp>
 #include <unity/core/small_vector.hpp>
@@ -38,16 +40,19 @@ struct rule_variables {
   [[nodiscard]] std::optional<std::size_t> find_attribute(const std::string& name) const;
 };
 
-[[noreturn]] inline void refuse_rule(const std::string& name, const std::string& found, const std::string& expected) {
-  throw error{"rule " + name, printable(found, 200), expected};
+// place: file and line of the rule, or empty.
+[[noreturn]] inline void refuse_rule(const std::string& place, const std::string& name, const std::string& found,
+                                     const std::string& expected) {
+  throw error{fmt::format("{}{}rule {}", place, place.empty() ? "" : ": ", name), printable(found, 200), expected};
 }
 
-// Of one direction of a rule, whose name and variables must outlive it.
+// Of one direction of a rule, whose place, name and variables must outlive it.
 template <pattern_algebra Algebra>
 class expression_compiler {
  public:
-  expression_compiler(const Algebra& algebra, const std::string& rule, const rule_variables& variables)
-      : algebra_{algebra}, rule_{rule}, variables_{variables} {}
+  expression_compiler(const Algebra& algebra, const std::string& place, const std::string& rule,
+                      const rule_variables& variables)
+      : algebra_{algebra}, place_{place}, rule_{rule}, variables_{variables} {}
 
   // context: the attribute whose value it is; nullptr where it is none, as in a condition.
   [[nodiscard]] expression compile(const syntax::expression& e, const attribute_signature* context) const {
@@ -58,8 +63,12 @@ class expression_compiler {
       case form::real: r.literal = real(e, context); return r;
       case form::word: r.literal = word(e, context); return r;
       case form::variable: return attribute_variable(e, context);
-      case form::indexed_variable: fail("??" + e.name, "size(??" + e.name + ", ..) or another measure of it");
-      case form::list: r.kind = expression::form::list; break;
+      case form::indexed_variable:
+        fail(fmt::format("??{}", e.name), fmt::format("size(??{}, ..) or another measure of it", e.name));
+      case form::list:
+        r.kind = expression::form::list;
+        check_list(e, context);
+        break;
       case form::pack: r.kind = expression::form::pack; break;
       case form::call: return call(e, context);
     }
@@ -71,13 +80,21 @@ class expression_compiler {
   void check_form(const syntax::expression& e, const attribute_signature& used_as) const {
     const auto* by = signature_of(e);
     if (by != nullptr && !same_form(*by, used_as)) {
-      fail("?" + e.name + ", which is " + form_of(*by), form_of(used_as) + " for attribute '" + used_as.name + "'");
+      fail(fmt::format("?{}, which is ", e.name) + form_of(*by),
+           fmt::format("{} for attribute '{}'", form_of(used_as), used_as.name));
     }
   }
 
  private:
   [[noreturn]] void fail(const std::string& found, const std::string& expected) const {
-    refuse_rule(rule_, found, expected);
+    refuse_rule(place_, rule_, found, expected);
+  }
+
+  void check_list(const syntax::expression& e, const attribute_signature* context) const {
+    if (context != nullptr && context->form != attribute_form::integers) {
+      fail(fmt::format("{}, a list", to_text(e)),
+           fmt::format("{} for attribute '{}'", form_of(*context), context->name));
+    }
   }
 
   // What binds `e`, where it is a variable of attributes that is bound.
@@ -96,7 +113,7 @@ class expression_compiler {
     }
     std::string all;
     for (const auto& c : a.choices) {
-      all += (all.empty() ? "one of " : ", ") + c;
+      all += fmt::format("{}{}", (all.empty() ? "one of " : ", "), c);
     }
     return all;
   }
@@ -118,14 +135,14 @@ class expression_compiler {
       fail(to_text(e), "a real number only as an attribute, or beside == or != and a variable");
     }
     if (context->form != attribute_form::real) {
-      fail(to_text(e), "no real number for attribute '" + context->name + "'");
+      fail(to_text(e), fmt::format("no real number for attribute '{}'", context->name));
     }
     return {e.integer};
   }
 
   attribute word(const syntax::expression& e, const attribute_signature* context) const {
     if (context == nullptr) {
-      fail("word '" + e.name + "'", "a word only as an attribute, or beside == or != and a variable");
+      fail(fmt::format("word '{}'", e.name), "a word only as an attribute, or beside == or != and a variable");
     }
     if (context->form == attribute_form::word) {
       attribute bytes_of_word;
@@ -136,19 +153,22 @@ class expression_compiler {
     }
     const auto found = std::find(context->choices.begin(), context->choices.end(), e.name);
     if (found == context->choices.end()) {
-      fail("word '" + e.name + "' for attribute '" + context->name + "'", "one of its choices");
+      fail(fmt::format("word '{}' for attribute '{}'", e.name, context->name), "one of its choices");
     }
     return attribute{found - context->choices.begin()};
   }
 
   expression attribute_variable(const syntax::expression& e, const attribute_signature* context) const {
     const auto slot = variables_.find_attribute(e.name);
+    if (!slot && variables_.find_value(e.name, false)) {
+      fail(fmt::format("?{}, which stands for a value", e.name), "a variable that an attribute of the source binds");
+    }
     if (!slot) {
-      fail("unbound attribute variable ?" + e.name, "one that the source binds before this place");
+      fail(fmt::format("unbound attribute variable ?{}", e.name), "one that the source binds before this place");
     }
     if (variables_.attributes[*slot].by.form == attribute_form::real &&
         (context == nullptr || context->form != attribute_form::real)) {
-      fail("?" + e.name + " of real attribute '" + variables_.attributes[*slot].by.name + "'",
+      fail(fmt::format("?{} of real attribute '{}'", e.name, variables_.attributes[*slot].by.name),
            "it only as a real attribute, or beside == or !=");
     }
     expression r;
@@ -168,7 +188,7 @@ class expression_compiler {
       return negated_real(e, context);
     }
     if (f == functions.end()) {
-      fail(to_text(e), "a function or measure with " + std::to_string(e.arguments.size()) + " argument(s)");
+      fail(to_text(e), fmt::format("a function or measure with {} argument(s)", e.arguments.size()));
     }
     if (std::any_of(e.arguments.begin(), e.arguments.end(),
                     [](const auto& a) { return a.kind == syntax::expression::form::pack; })) {
@@ -211,7 +231,7 @@ class expression_compiler {
     const bool negates_number = e.name == "-" && e.arguments.size() == 1 &&
                                 (e.arguments[0].kind == form::real || e.arguments[0].kind == form::integer);
     if (!negates_number) {
-      fail(to_text(e), "a number or a variable for real attribute '" + context->name + "'");
+      fail(to_text(e), fmt::format("a number or a variable for real attribute '{}'", context->name));
     }
     const auto& number = e.arguments[0];
     const auto bits = number.kind == form::real ? number.integer : real_or_integer(number, context);
@@ -224,17 +244,21 @@ class expression_compiler {
     using form = syntax::expression::form;
     const bool indexed = !e.arguments.empty() && e.arguments[0].kind == form::indexed_variable;
     if (!indexed && (e.arguments.empty() || e.arguments[0].kind != form::variable)) {
-      fail(to_text(e), "a variable of the source as the first argument of " + e.name);
+      fail(to_text(e), fmt::format("a variable of the source as the first argument of {}", e.name));
     }
     if constexpr (has_measure_arguments<Algebra>) {
       const auto all = 1 + algebra_.measure_arguments(measure);
       if (e.arguments.size() != all) {
-        fail(to_text(e), std::to_string(all) + " argument(s) of " + e.name);
+        fail(to_text(e), fmt::format("{} argument(s) of {}", all, e.name));
       }
     }
     const auto slot = variables_.find_value(e.arguments[0].name, indexed);
+    if (!slot && !indexed && variables_.find_attribute(e.arguments[0].name)) {
+      fail(fmt::format("?{}, which stands for an attribute", e.arguments[0].name),
+           fmt::format("a value as the first argument of {}", e.name));
+    }
     if (!slot) {
-      fail(std::string{"unbound variable "} + (indexed ? "??" : "?") + e.arguments[0].name,
+      fail(fmt::format("unbound variable {}{}", indexed ? "??" : "?", e.arguments[0].name),
            "a variable that the source binds");
     }
     expression r;
@@ -255,6 +279,7 @@ class expression_compiler {
   }
 
   const Algebra& algebra_;
+  const std::string& place_;
   const std::string& rule_;
   const rule_variables& variables_;
 };

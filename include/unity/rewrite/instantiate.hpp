@@ -192,10 +192,12 @@ class target_builder {
 
   bool make(std::size_t slot, std::size_t i) {
     const auto& p = s_.target.nodes[slot];
+    const auto& fields = store_.algebra().signature(p.kind).attributes;
     attribute_list attributes;
-    for (const auto& a : p.attributes) {
-      auto value = evaluate(a.value, env_, i);
-      if (!value) {
+    for (std::size_t k = 0; k < p.attributes.size(); ++k) {
+      auto value = evaluate(p.attributes[k].value, env_, i);
+      // Expressions know lists of numbers alone; make() is promised one where the attribute is one.
+      if (!value || (is_single(fields[k].form) && value->size() != 1)) {
         return false;
       }
       attributes.push_back(*std::move(value));

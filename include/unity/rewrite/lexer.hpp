@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include <fmt/core.h>
+
 namespace unity::detail {
 
 struct token {
@@ -31,6 +33,8 @@ class lexer {
   }
   bool accept(std::string_view symbol);
   void expect(std::string_view symbol);
+  // The file and the line of the next token.
+  [[nodiscard]] std::string place() const { return fmt::format("{}:{}", file_, peek().line); }
   // Throws: always; the message names file, line, column, what stands there and what was expected.
   [[noreturn]] void fail(std::string_view expected) const;
 
@@ -96,15 +100,14 @@ UNITY_INLINE bool lexer::accept(std::string_view symbol) {
 
 UNITY_INLINE void lexer::expect(std::string_view symbol) {
   if (!accept(symbol)) {
-    fail("'" + std::string{symbol} + "'");
+    fail(fmt::format("'{}'", symbol));
   }
 }
 
 UNITY_INLINE void lexer::fail(std::string_view expected) const {
   const auto found =
-      current_.kind == token::form::end ? std::string{"end of file"} : "'" + printable(current_.text) + "'";
-  throw error{std::string{file_} + ":" + std::to_string(current_.line) + ":" + std::to_string(current_.column),
-              "found " + found, expected};
+      current_.kind == token::form::end ? std::string{"end of file"} : fmt::format("'{}'", printable(current_.text));
+  throw error{fmt::format("{}:{}:{}", file_, current_.line, current_.column), fmt::format("found {}", found), expected};
 }
 
 UNITY_INLINE void lexer::skip_space() {

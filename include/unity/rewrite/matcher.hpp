@@ -1,4 +1,5 @@
-// Finds where substitutions match: every match that involves a given node.
+// Finds where substitutions match: every match that involves a given node. Over 500 lines because what matches the parts
+// of a pattern calls each other.
 #pragma once
 
 #include <algorithm>
@@ -50,8 +51,8 @@ struct bindings {
 template <class Store>
 class matcher {
  public:
-  // Reports each match of rules whose roots share something that involves live node `n` as sink(bindings), some more than
-  // once.
+  // Reports each match of rules whose roots share something that involves live node `n` as sink(bindings), some more
+  // than once.
   // Matches of repeated roots take the largest set of independent siblings that contains n's.
   template <class Sink>
   void match(const Store& store, const rule_index& rules, state_view& view, node_id n, Sink&& sink) {

@@ -13,7 +13,10 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
 #include <unity/core/index_table.hpp>
@@ -51,6 +54,7 @@ class node_store {
     return attribute_id{attributes_.size() - 1};
   }
 
+  // Throws: unity::error where the operator has another number of attributes than its kind.
   operator_id intern(const op_type& op) {
     const auto hash = mix64(std::hash<op_type>{}(op));
     const auto found = operator_table_.find(hash, [&](auto i) { return operators_[i].op == op; });
@@ -60,7 +64,12 @@ class node_store {
     operator_record r{op, algebra_.kind_of(op), algebra_.signature(algebra_.kind_of(op)).commutative, hash, {}};
     hasher label{r.kind.index()};
     label.add(hash);
-    for (const auto& a : algebra_.attributes_of(op)) {
+    const auto attributes = algebra_.attributes_of(op);
+    if (const auto& s = algebra_.signature(r.kind); attributes.size() != s.attributes.size()) {
+      throw error{fmt::format("operator '{}'", s.name), fmt::format("{} attributes", attributes.size()),
+                  fmt::format("{}, as its signature has", s.attributes.size())};
+    }
+    for (const auto& a : attributes) {
       r.attributes.push_back(intern(a));
       label.add(hash_value(a));
     }

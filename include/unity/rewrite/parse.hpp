@@ -115,6 +115,7 @@ UNITY_INLINE rule_parser::nesting::nesting(rule_parser& p) : depth{p.depth_} {
 UNITY_INLINE syntax::rule rule_parser::rule() {
   syntax::rule r;
   operators_ = 0;
+  r.place.text = in_.place();
   r.name = name("a rule's name");
   r.source = terms();
   r.both_ways = in_.at("==");

@@ -38,6 +38,8 @@ std::string arguments_text(const std::vector<syntax::expression>& arguments);
 #include <bit>
 #include <charconv>
 
+#include <fmt/core.h>
+
 #include <unity/core/config.hpp>
 #include <unity/rewrite/operators.hpp>
 
@@ -54,13 +56,13 @@ UNITY_INLINE std::string real_text(double value) {
   char buffer[40];
   const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
   const std::string text{buffer, end};
-  return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
+  return text.find_first_of(".e") == std::string::npos ? fmt::format("{}.0", text) : text;
 }
 
 UNITY_INLINE std::string arguments_text(const std::vector<syntax::expression>& arguments) {
   std::string text;
   for (const auto& a : arguments) {
-    text += (text.empty() ? "" : ", ") + to_text(a);
+    text += fmt::format("{}{}", (text.empty() ? "" : ", "), to_text(a));
   }
   return text;
 }
@@ -72,50 +74,54 @@ namespace unity {
 UNITY_INLINE std::string to_text(const syntax::expression& e) {
   using form = syntax::expression::form;
   switch (e.kind) {
-    case form::integer: return std::to_string(e.integer);
+    case form::integer: return fmt::format("{}", e.integer);
     case form::real: return detail::real_text(std::bit_cast<double>(e.integer));
-    case form::word: return detail::is_plain_word(e.name) ? e.name : "\"" + e.name + "\"";
-    case form::variable: return "?" + e.name;
-    case form::indexed_variable: return "??" + e.name;
-    case form::list: return "[" + detail::arguments_text(e.arguments) + "]";
-    case form::pack: return to_text(e.arguments[0]) + "...";
+    case form::word: return detail::is_plain_word(e.name) ? e.name : fmt::format("\"{}\"", e.name);
+    case form::variable: return fmt::format("?{}", e.name);
+    case form::indexed_variable: return fmt::format("??{}", e.name);
+    case form::list: return fmt::format("[{}]", detail::arguments_text(e.arguments));
+    case form::pack: return fmt::format("{}...", to_text(e.arguments[0]));
     case form::call: break;
   }
   const auto level = detail::level_of(e);
   if (level == detail::primary_level) {
-    return e.name + "(" + detail::arguments_text(e.arguments) + ")";
+    return fmt::format("{}({})", e.name, detail::arguments_text(e.arguments));
   }
   // Parentheses only where they are needed: so no text is nested deeper than the one that was read.
   const auto operand = [](const syntax::expression& a, std::size_t weakest) {
-    return detail::level_of(a) < weakest ? "(" + to_text(a) + ")" : to_text(a);
+    return detail::level_of(a) < weakest ? fmt::format("({})", to_text(a)) : to_text(a);
   };
   return level == detail::sign_level
-             ? e.name + operand(e.arguments[0], level)
-             : operand(e.arguments[0], level) + " " + e.name + " " + operand(e.arguments[1], level + 1);
+             ? fmt::format("{}{}", e.name, operand(e.arguments[0], level))
+             : fmt::format("{} {} {}", operand(e.arguments[0], level), e.name, operand(e.arguments[1], level + 1));
 }
 
 UNITY_INLINE std::string to_text(const syntax::term& t) {
   using form = syntax::term::form;
-  std::string text = (t.kind == form::variable ? "?" : t.kind == form::indexed_variable ? "??" : "") + t.name;
+  std::string text = fmt::format("{}{}",
+                                 (t.kind == form::variable           ? "?"
+                                  : t.kind == form::indexed_variable ? "??"
+                                                                     : ""),
+                                 t.name);
   if (t.kind == form::application) {
     std::string inner;
     for (const auto& a : t.attributes) {
-      inner += (inner.empty() ? "" : ", ") + a.name + "=" + to_text(a.value);
+      inner += fmt::format("{}{}={}", (inner.empty() ? "" : ", "), a.name, to_text(a.value));
     }
     if (t.open) {
       inner += inner.empty() ? ".." : ", ..";
     }
-    text += inner.empty() ? "" : "{" + inner + "}";
+    text += inner.empty() ? "" : fmt::format("{{{}}}", inner);
     std::string operands;
     for (const auto& o : t.operands) {
-      operands += (operands.empty() ? "" : ", ") + to_text(o);
+      operands += fmt::format("{}{}", (operands.empty() ? "" : ", "), to_text(o));
     }
-    text += "(" + operands + ")";
+    text += fmt::format("({})", operands);
   }
   if (t.selector != syntax::term::whole) {
-    text += t.selector == syntax::term::each ? ".*" : "." + std::to_string(t.selector);
+    text += t.selector == syntax::term::each ? ".*" : fmt::format(".{}", t.selector);
   }
-  return t.repeated ? text + "..." : text;
+  return t.repeated ? fmt::format("{}...", text) : text;
 }
 
 UNITY_INLINE std::string to_text(const std::vector<syntax::term>& terms) {
@@ -124,27 +130,27 @@ UNITY_INLINE std::string to_text(const std::vector<syntax::term>& terms) {
   }
   std::string text;
   for (const auto& t : terms) {
-    text += (text.empty() ? "(" : ", ") + to_text(t);
+    text += fmt::format("{}{}", (text.empty() ? "(" : ", "), to_text(t));
   }
-  return text + ")";
+  return fmt::format("{})", text);
 }
 
 UNITY_INLINE std::string to_text(const syntax::rule& r) {
   std::string text =
-      "rule " + r.name + "\n  " + to_text(r.source) + (r.both_ways ? " == " : " => ") + to_text(r.target) + "\n";
+      fmt::format("rule {}\n  {}{}{}\n", r.name, to_text(r.source), (r.both_ways ? " == " : " => "), to_text(r.target));
   for (std::size_t i = 0; i < r.conditions.size(); ++i) {
-    text += (i == 0 ? "  if " : ", ") + to_text(r.conditions[i]);
+    text += fmt::format("{}{}", (i == 0 ? "  if " : ", "), to_text(r.conditions[i]));
   }
   text += r.conditions.empty() ? "" : "\n";
   text += r.safe_for == syntax::safety::inference ? "  safe inference\n" : "";
   text += r.real_only ? "  real\n" : "";
   switch (r.known) {
     case syntax::standing::assumed: break;
-    case syntax::standing::tested: text += "  tested " + std::to_string(r.tested_bits) + "\n"; break;
+    case syntax::standing::tested: text += fmt::format("  tested {}\n", r.tested_bits); break;
     case syntax::standing::proved:
-      text += "  proved \"" + r.prover + "\"";
+      text += fmt::format("  proved \"{}\"", r.prover);
       for (std::size_t i = 0; i < r.axioms.size(); ++i) {
-        text += (i == 0 ? " by " : ", ") + r.axioms[i];
+        text += fmt::format("{}{}", (i == 0 ? " by " : ", "), r.axioms[i]);
       }
       text += "\n";
       break;

@@ -121,8 +121,8 @@ class state_view {
   // triples there are as many as the square and the cube of the uses otherwise.
   static constexpr std::size_t most_neighbours = 64;
   static constexpr std::uint32_t few_neighbours = 8;
-  // Uses of v, earliest first: the block of at most `size` that holds the first one by n, a user of v. Blocks are counted
-  // from the first use on.
+  // Uses of v, earliest first: the block of at most `size` that holds the first one by n, a user of v. Blocks are
+  // counted from the first use on.
   // Complexity: linear in the uses the first time, logarithmic afterwards.
   [[nodiscard]] std::span<const value_use> users_near(value_id v, node_id n, std::size_t size);
 

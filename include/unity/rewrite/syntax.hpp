@@ -49,8 +49,16 @@ enum class standing : std::uint8_t { assumed, tested, proved };
 // What a rule may be used for. Inference: it may need precomputed weights or statistics that training changes.
 enum class safety : std::uint8_t { training, inference };
 
+// Where a rule was read, as messages say it: "rules.txt:12"; empty where it was not read. Rules are equal wherever they
+// stand.
+struct rule_place {
+  std::string text{};
+  friend bool operator==(const rule_place&, const rule_place&) { return true; }
+};
+
 struct rule {
   std::string name{};
+  rule_place place{};
   std::vector<term> source{};
   std::vector<term> target{};
   bool both_ways = false;  // == rather than =>

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <z3++.h>
 
 #include <unity/rewrite/verification/ground_proof.hpp>
@@ -43,7 +45,7 @@ class z3_prover {
 
  private:
   [[nodiscard]] prover_answer decide(z3::context& context, const ground_problem& problem) const;
-  static std::string tag(std::size_t equality) { return "e" + std::to_string(equality); }
+  static std::string tag(std::size_t equality) { return fmt::format("e{}", equality); }
 
   static std::vector<z3::expr> translate(z3::context& context, const ground_problem& problem);
   static void assert_commutes(z3::solver& solver, const ground_problem& problem, const std::vector<z3::expr>& terms,
@@ -70,7 +72,7 @@ UNITY_INLINE std::string z3_prover::name() const {
   unsigned build = 0;
   unsigned revision = 0;
   Z3_get_version(&major, &minor, &build, &revision);
-  return "z3 " + std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(build);
+  return fmt::format("z3 {}.{}.{}", major, minor, build);
 }
 
 UNITY_INLINE std::vector<prover_answer> z3_prover::decide_all(std::span<const ground_problem> problems) const {
@@ -121,7 +123,7 @@ UNITY_INLINE std::vector<z3::expr> z3_prover::translate(z3::context& context, co
       for (std::size_t k = 0; k < t.operands.size(); ++k) {
         domain.push_back(value);
       }
-      const auto name = "f" + std::to_string(symbols.size());
+      const auto name = fmt::format("f{}", symbols.size());
       place = symbols.emplace(key, context.function(name.c_str(), domain, value)).first;
     }
     z3::expr_vector operands{context};

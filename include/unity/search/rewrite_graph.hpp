@@ -5,8 +5,9 @@
 #include <cstddef>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
+
+#include <fmt/core.h>
 
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
@@ -49,14 +50,18 @@ template <class Store>
 node_id intern_node(Store& store, const typename Store::op_type& operation, std::size_t place,
                     std::span<const value_id> operands, const std::vector<typename Store::value_type>& types) {
   const auto op = store.intern(operation);
+  const auto where = [&] { return fmt::format("node {} ({})", place, store.algebra().signature(store.kind(op)).name); };
+  // Rules take operators apart and make new ones: what make() drops would make different operators one.
+  if (store.algebra().make(store.kind(op), store.algebra().attributes_of(operation)) != std::optional{operation}) {
+    throw error{where(), "an operator that make() does not give back from its kind and attributes",
+                "make(kind_of(op), attributes_of(op)) == op"};
+  }
   if (store.infer(op, operands) != std::optional{types}) {
-    throw error{"node " + std::to_string(place) + " (" + store.algebra().signature(store.kind(op)).name + ")",
-                "operands or results of other types", "what the operator infers"};
+    throw error{where(), "operands or results of other types", "what the operator infers"};
   }
   if (std::max(operands.size(), types.size()) > Store::most_operands) {
-    throw error{"node " + std::to_string(place) + " (" + store.algebra().signature(store.kind(op)).name + ")",
-                std::to_string(std::max(operands.size(), types.size())) + " operands or results",
-                "at most " + std::to_string(Store::most_operands)};
+    throw error{where(), fmt::format("{} operands or results", std::max(operands.size(), types.size())),
+                fmt::format("at most {}", Store::most_operands)};
   }
   if (operands.empty()) {
     return *store.cons(op, operands);
@@ -112,8 +117,7 @@ template <class Store, dataflow_graph Graph>
   }
   const auto outputs = translated(traits::outputs(graph));
   if (outputs.size() > Store::most_operands) {
-    throw error{"graph", std::to_string(outputs.size()) + " outputs",
-                "at most " + std::to_string(Store::most_operands)};
+    throw error{"graph", fmt::format("{} outputs", outputs.size()), fmt::format("at most {}", Store::most_operands)};
   }
   nodes.push_back(store.define(operator_id{}, outputs, {}));
   detail::drop_unused(store, nodes);

@@ -1,7 +1,7 @@
 // Graph rewriting as a search space: states are graphs, moves are matches of substitutions.
 //
 // A state is two arrays of ids into shared, immutable tables. A child inherits its parent's matches whose nodes
-// live, and gets those that involve its new nodes.
+// live, and gets those that involve its new nodes. Over 500 lines because states, moves and prices share their tables.
 #pragma once
 
 #include <algorithm>
@@ -38,7 +38,8 @@ namespace unity {
 // Whether a search keeps the layouts that operators have by themselves, or chooses among those they can have.
 enum class layouts : std::uint8_t { kept, searched };
 
-// Models search_space, canonical_space, commuting_space, timed_space and measured_space; bounded_space over a bounded_cost_model.
+// Models search_space, canonical_space, commuting_space, timed_space and measured_space; bounded_space over a
+// bounded_cost_model.
 template <pattern_algebra Algebra, additive_cost_model<Algebra> Model>
 class rewrite_space {
  public:
@@ -194,6 +195,9 @@ class rewrite_space {
   [[nodiscard]] const match_store<store_type>& matches() const noexcept { return matches_; }
   [[nodiscard]] const rule_set& rules() const noexcept { return rules_; }
   [[nodiscard]] const Model& model() const noexcept { return model_; }
+  // The rule that a move applies, by its place among the rules; behind them, moves that merge equal nodes, then those
+  // that change a layout.
+  [[nodiscard]] std::size_t rule_number(match_id m) const { return matches_.record(m).rule; }
   // The rule that a move applies; for moves that merge equal nodes or change a layout one that holds but a name.
   [[nodiscard]] const substitution& rule_of(match_id m) const {
     const auto rule = matches_.record(m).rule;

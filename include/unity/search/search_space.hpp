@@ -92,8 +92,8 @@ template <class S>
   return serial_space<S> ? 1 : threads;
 }
 
-// end_at(time): from then on it answers as soon as it can, and may leave moves out: a search that has so little time ends
-// anyway.
+// end_at(time): from then on it answers as soon as it can, and may leave moves out: a search that has so little time
+// ends anyway.
 template <class S>
 concept timed_space = search_space<S> && requires(S& s, std::chrono::steady_clock::time_point when) { s.end_at(when); };
 

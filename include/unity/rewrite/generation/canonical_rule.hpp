@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/rewrite/algebra.hpp>
 #include <unity/rewrite/generation/expressions.hpp>
 #include <unity/rewrite/generation/term_graph.hpp>
@@ -48,7 +50,7 @@ class variable_renamer {
       expression(a.value, a.name);
     }
     if (t.kind != syntax::term::form::application) {
-      t.name = value_name((t.kind == syntax::term::form::variable ? "" : "?") + t.name);
+      t.name = value_name(fmt::format("{}{}", (t.kind == syntax::term::form::variable ? "" : "?"), t.name));
     }
     for (auto& o : t.operands) {
       term(o);
@@ -64,7 +66,7 @@ class variable_renamer {
     for (std::size_t i = 0; i < e.arguments.size(); ++i) {
       auto& a = e.arguments[i];
       if (measures && i == 0 && (a.kind == form::variable || a.kind == form::indexed_variable)) {
-        a.name = value_name((a.kind == form::variable ? "" : "?") + a.name);
+        a.name = value_name(fmt::format("{}{}", (a.kind == form::variable ? "" : "?"), a.name));
       } else {
         expression(a, attribute);
       }
@@ -73,7 +75,7 @@ class variable_renamer {
   std::string value_name(const std::string& old) {
     static constexpr std::array<const char*, 10> usual{"x", "y", "z", "w", "v", "u", "t", "s", "r", "q"};
     const auto n = values_.size();
-    return values_.emplace(old, n < usual.size() ? usual[n] : "v" + std::to_string(n)).first->second;
+    return values_.emplace(old, n < usual.size() ? usual[n] : fmt::format("v{}", n)).first->second;
   }
   std::string attribute_name(const std::string& old, const std::string& attribute) {
     const auto known = attributes_.find(old);
@@ -87,7 +89,7 @@ class variable_renamer {
       return std::any_of(attributes_.begin(), attributes_.end(), [&](const auto& a) { return a.second == name; });
     };
     for (int i = 2; taken(); ++i) {
-      name = base + std::to_string(i);
+      name = fmt::format("{}{}", base, i);
     }
     attributes_.emplace(old, name);
     return name;

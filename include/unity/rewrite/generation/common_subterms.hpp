@@ -9,6 +9,8 @@
 #include <string>
 #include <utility>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/rewrite/algebra.hpp>
 #include <unity/rewrite/compile.hpp>
@@ -84,8 +86,8 @@ class subterm_removal {
   static void replace(term_graph& g, std::size_t node, const std::string& name) {
     const auto become = [&](graph_operand& o) {
       if (o.is_node() && o.node == node) {
-        const auto result = o.selector == syntax::term::whole ? std::string{} : "_" + std::to_string(o.selector);
-        o = {syntax::term::form::variable, name + result, 0, syntax::term::whole, o.repeated};
+        const auto result = o.selector == syntax::term::whole ? std::string{} : fmt::format("_{}", o.selector);
+        o = {syntax::term::form::variable, fmt::format("{}{}", name, result), 0, syntax::term::whole, o.repeated};
       }
     };
     for (auto& n : g.nodes) {

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/archive.hpp>
 #include <unity/core/config.hpp>
 #include <unity/rewrite/generation/detail/stored_terms.hpp>
@@ -74,11 +76,11 @@ class enumeration<L>::checkpoint_reader {
     const auto size = get<std::uint64_t>();
     const auto ended = get<std::uint8_t>();
     if (size > e_.options_.most_operators) {
-      in_.fail("an enumeration of more operators than " + std::to_string(e_.options_.most_operators));
+      in_.fail(fmt::format("an enumeration of more operators than {}", e_.options_.most_operators));
     }
     // The classes of the last size were not stored.
     if (ended > 1 || (ended == 1 && size < e_.options_.most_operators)) {
-      in_.fail("an enumeration that ends with " + std::to_string(size) + " operators");
+      in_.fail(fmt::format("an enumeration that ends with {} operators", size));
     }
     e_.size_ = size;
     e_.last_ = ended == 1;
