@@ -64,7 +64,8 @@ template <pattern_algebra A>
   }
   const std::optional<typename A::op_type> again = a.make(kind, attributes);
   if (again != std::optional{op}) {
-    return error{where, again ? "make() of its kind and attributes is another operator" : "make() refuses its attributes",
+    return error{where,
+                 again ? "make() of its kind and attributes is another operator" : "make() refuses its attributes",
                  "the operator itself"};
   }
   const std::hash<typename A::op_type> hash;
@@ -90,7 +91,8 @@ template <pattern_algebra A>
     auto exchanged = sample.inputs;
     std::reverse(exchanged.begin(), exchanged.end());
     if (a.infer(op, exchanged) != results) {
-      return error{where, "infer() gives something else for operands in the other order", "the same: it is commutative"};
+      return error{where, "infer() gives something else for operands in the other order",
+                   "the same: it is commutative"};
     }
   }
   return std::nullopt;

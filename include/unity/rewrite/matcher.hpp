@@ -1,5 +1,5 @@
-// Finds where substitutions match: every match that involves a given node. Over 500 lines because what matches the parts
-// of a pattern calls each other.
+// Finds where substitutions match: every match that involves a given node. Over 500 lines because the functions that
+// match the parts of a pattern call each other.
 #pragma once
 
 #include <algorithm>
