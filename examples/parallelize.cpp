@@ -148,6 +148,7 @@ nlohmann::json to_json(const arguments& a, const support::strategy_comparison& c
 
 void print(const arguments& a, const support::strategy_comparison& c) {
   fmt::print("{} on {} ({} devices)\n", a.model, c.machine().name, c.machine().network.device_count());
+  support::print_assumed(c.machine());
   support::print(c);
 }
 

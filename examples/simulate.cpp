@@ -28,6 +28,7 @@
 #include <unity/simulate/timeline.hpp>
 #include <unity/tensor/algebra.hpp>
 
+#include "support/machines.hpp"
 #include "support/operation_times.hpp"
 #include "support/outputs.hpp"
 #include "support/program.hpp"
@@ -190,6 +191,7 @@ void print_critical_path(const outcome& r) {
 void print(const arguments& a, const outcome& r) {
   fmt::print("{} on {}: an iteration takes {:.6f} ms, {} tasks\n", a.plan, r.plan.machine.name,
              milliseconds(r.line.iteration), r.line.tasks);
+  support::print_assumed(r.plan.machine);
   if (r.plan.pipeline.is_delayed) {
     fmt::print("its updates are delayed; this is one iteration alone, which is flushed: ");
     fmt::print("`train` tells what one takes without a flush\n");

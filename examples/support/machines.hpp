@@ -35,6 +35,13 @@ inline unity::machine::machine read_spec(const std::string& file, const std::str
 #endif
 
 // A machine with a topology. Throws: unity::error that names what is wrong with the argument or the file.
+// Says so where the machine's rates are guesses.
+inline void print_assumed(const unity::machine::machine& m) {
+  if (unity::machine::is_assumed(m)) {
+    fmt::print("the rates of {} are assumed, not measured; `calibrate` measures them\n", m.name);
+  }
+}
+
 inline unity::machine::machine load_machine(const std::string& argument) {
   using namespace unity;
   const auto comma = argument.rfind(',');

@@ -25,6 +25,7 @@
 #include <unity/train/timeline.hpp>
 #include <unity/train/timeline_trace.hpp>
 
+#include "machines.hpp"
 #include "operation_times.hpp"
 #include "outputs.hpp"
 #include "training_flags.hpp"
@@ -98,6 +99,7 @@ inline void print(const training_job& j, const training_outcome& r, const simula
   }
   fmt::print("iteration: {:.3f} ms measured, {:.3f} ms simulated on {}\n", r.seconds * 1e3, simulated.seconds * 1e3,
              j.trained.machine.name);
+  print_assumed(j.trained.machine);
   const auto& critical = shares.ranks[shares.critical];
   const auto computing = unity::to_seconds(critical.compute + critical.update);
   fmt::print(

@@ -176,4 +176,9 @@ TEST_CASE("a measured machine is refused where a file with its topology would be
 
 }  // namespace
 
+TEST_CASE("the rates of a host that was not measured are said to be assumed") {
+  CHECK(machine::is_assumed(machine::preset("host:1x2")));
+  CHECK_FALSE(machine::is_assumed(machine::preset("p100:1x2")));
+}
+
 }  // namespace tests_of_presets

@@ -189,7 +189,7 @@ UNITY_INLINE void read_at(int file, std::uint64_t offset, std::span<std::byte> b
 
 UNITY_INLINE sealed_reader::sealed_reader(const std::filesystem::path& path, std::string_view line,
                                           const std::filesystem::path& other)
-    : name_{path.string()}, file_{::open(path.c_str(), O_RDONLY | O_CLOEXEC)} {
+    : name_{path.string()}, file_{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)} {
   UNITY_EXPECTS(line.size() == sealed_line_length, "a first line of 16 bytes");
   std::error_code ignored;
   if (!other.empty() && std::filesystem::is_regular_file(other, ignored)) {
@@ -201,6 +201,9 @@ UNITY_INLINE sealed_reader::sealed_reader(const std::filesystem::path& path, std
   }
   if (!S_ISREG(status.st_mode)) {
     refuse("is no regular file", fmt::format("a file of \"{}\"", kind_of(line)));
+  }
+  if (static_cast<std::uint64_t>(status.st_size) > largest_file) {
+    refuse(fmt::format("has more than {} bytes", largest_file), "a smaller file");
   }
   check(line, static_cast<std::uint64_t>(status.st_size));
 }

@@ -37,6 +37,8 @@ inline constexpr std::size_t most_host_devices = 1024;
 // "4x6"
 [[nodiscard]] std::optional<preset_size> parse_size(std::string_view text);
 
+inline constexpr std::string_view assumed_core = "a core, its rates assumed";
+
 // Ranks on this host, a core each. Its rates are not known: one core of a server with AVX2 is assumed; `calibrate`
 // measures.
 [[nodiscard]] machine host_preset(std::size_t count);
@@ -50,6 +52,9 @@ inline constexpr std::size_t most_host_devices = 1024;
 // cores of this one; its number of nodes is 1.
 // Throws: unity::error for any other name, and for more devices than such a node has.
 [[nodiscard]] machine preset(std::string_view text);
+
+// Whether times on it are guesses: some of its devices are those of the preset `host`, or of a plan made for that.
+[[nodiscard]] bool is_assumed(const machine& m);
 
 }  // namespace unity::machine
 
@@ -85,7 +90,7 @@ UNITY_INLINE std::optional<preset_size> parse_size(std::string_view text) {
 UNITY_INLINE machine host_preset(std::size_t count) {
   machine m;
   auto& core = m.devices.emplace_back();
-  core.name = "core";
+  core.name = assumed_core;
   core.peaks = {{tensor::dtype::float32, "matmul", 50e9}};
   core.bytes_per_second = 10e9;
   const auto memory =
@@ -110,6 +115,10 @@ UNITY_INLINE std::string preset_names() {
     all += fmt::format("{}, ", k.name);
   }
   return fmt::format("{}host", all);
+}
+
+UNITY_INLINE bool is_assumed(const machine& m) {
+  return std::ranges::any_of(m.devices, [](const device& d) { return d.name == detail::assumed_core; });
 }
 
 UNITY_INLINE machine preset(std::string_view text) {
