@@ -2,6 +2,7 @@
 """The tables of docs/performance.md on strategies, by running `parallelize`.
 
 usage: strategy_tables.py PARALLELIZE strategies|scaling|times|long|joint|dimensions|ablation [--threads N] [--scale F]
+       [--nodes N,N,...]
 
 strategies  six networks on 64 K80 and 16 P100: data parallel, expert and searched, beside the ratios of Jia's
             dissertation (2020), figures 3.6 and 3.7
@@ -122,7 +123,7 @@ def joint(arguments):
               "substitutions", "with pipelines, ms", "stages")
     print_row(*["---"] * (8 + len(names)))
     for model in UNITY_NETWORKS:
-        for nodes in (1, 2, 4, 8, 16, 32):
+        for nodes in map(int, arguments.nodes.split(",")):
             r = unity(arguments, model, f"summit:{nodes}x6", "--dims", "data,model,spatial,reduction,special,placement")
             staged = unity(arguments, model, f"summit:{nodes}x6", "--baselines", "none")["by_name"]["unity"]
             rows = [r["by_name"][n] for n in names]
@@ -162,6 +163,7 @@ def main():
     parser.add_argument("table", choices=["strategies", "scaling", "times", "long", "joint", "dimensions", "ablation"])
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--scale", type=float, default=1.0)
+    parser.add_argument("--nodes", default="1,2,4,8,16,32", help="of the joint table")
     arguments = parser.parse_args()
     {"strategies": strategies, "scaling": scaling, "times": times, "long": long, "joint": joint,
      "dimensions": dimensions, "ablation": ablation}[arguments.table](arguments)

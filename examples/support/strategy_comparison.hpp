@@ -161,7 +161,7 @@ inline void print(const strategy_comparison& c) {
                            : fmt::format("{:.3f}", static_cast<double>(p.communicated.count()) * 1e-6);
     fmt::print("{:<12} {:14.3f} {:14.3f} {:16.3f} {:>14} {:14.3f}{}\n", s.name, unity::to_seconds(p.iteration) * 1e3,
                unity::to_seconds(p.compute) * 1e3, unity::to_seconds(p.communication) * 1e3, moved,
-               static_cast<double>(p.memory_peak().count()) * 1e-6, &s == &c.best() ? " best" : "");
+               static_cast<double>(p.memory_peak().count()) * 1e-6, &s == &c.best() ? "  best" : "");
   }
   for (const auto& s : c.strategies()) {
     if (!s.pipeline.is_trivial()) {

@@ -4,7 +4,11 @@
 
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/generation/enumerate.hpp>
+#include <unity/rewrite/matcher.hpp>
+#include <unity/rewrite/node_store.hpp>
 #include <unity/rewrite/parse.hpp>
+#include <unity/rewrite/rule_index.hpp>
+#include <unity/rewrite/state_view.hpp>
 #include <unity/search/backtracking.hpp>
 #include <unity/systems/taso.hpp>
 #include <unity/tensor/evaluate.hpp>
@@ -36,14 +40,28 @@ struct search {
   }
 };
 
+struct matching {
+  search all{};
+  node_store<tensor::algebra> store = all.space.store();
+  rule_index index{all.space.rules(), store};
+  matcher<node_store<tensor::algebra>> find{};
+  state_view view{};
+};
+
 }  // namespace
 
-// Once all matches are known: what is left is to find them.
+// Finds all matches of a state, and makes nothing of them.
 work match_rules() {
-  return [s = std::make_shared<search>()] {
+  return [m = std::make_shared<matching>()] {
     std::uint64_t found = 0;
+    const auto count = [&](const bindings&) { ++found; };
+    const auto& nodes = m->all.start.nodes;
     for (int i = 0; i < 30; ++i) {
-      found += s->space.initial().matches.size();
+      m->view.load(m->store, nodes);
+      for (const auto n : nodes) {
+        m->find.match(m->store, m->index, m->view, n, count);
+      }
+      m->find.match_unconnected(m->store, m->index, m->view, count, [] { return false; });
     }
     return found;
   };
