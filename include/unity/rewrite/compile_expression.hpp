@@ -65,10 +65,7 @@ class expression_compiler {
       case form::variable: return attribute_variable(e, context);
       case form::indexed_variable:
         fail(fmt::format("??{}", e.name), fmt::format("size(??{}, ..) or another measure of it", e.name));
-      case form::list:
-        r.kind = expression::form::list;
-        check_list(e, context);
-        break;
+      case form::list: r.kind = expression::form::list; break;
       case form::pack: r.kind = expression::form::pack; break;
       case form::call: return call(e, context);
     }
@@ -76,25 +73,22 @@ class expression_compiler {
     r.indexed = r.indexed && e.kind != form::pack;
     return r;
   }
-  // That `e`, where it is a variable, is bound by an attribute of the form of `used_as`.
+  // That `e`, where it is a variable, is bound by an attribute of the form of `used_as`, and is no list where that is
+  // none.
   void check_form(const syntax::expression& e, const attribute_signature& used_as) const {
     const auto* by = signature_of(e);
     if (by != nullptr && !same_form(*by, used_as)) {
-      fail(fmt::format("?{}, which is ", e.name) + form_of(*by),
+      fail(fmt::format("?{}, which is {}", e.name, form_of(*by)),
            fmt::format("{} for attribute '{}'", form_of(used_as), used_as.name));
+    }
+    if (e.kind == syntax::expression::form::list && used_as.form != attribute_form::integers) {
+      fail(fmt::format("{}, a list", to_text(e)), fmt::format("{} for attribute '{}'", form_of(used_as), used_as.name));
     }
   }
 
  private:
   [[noreturn]] void fail(const std::string& found, const std::string& expected) const {
     refuse_rule(place_, rule_, found, expected);
-  }
-
-  void check_list(const syntax::expression& e, const attribute_signature* context) const {
-    if (context != nullptr && context->form != attribute_form::integers) {
-      fail(fmt::format("{}, a list", to_text(e)),
-           fmt::format("{} for attribute '{}'", form_of(*context), context->name));
-    }
   }
 
   // What binds `e`, where it is a variable of attributes that is bound.
