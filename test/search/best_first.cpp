@@ -125,7 +125,7 @@ TEST_CASE("an expansion that takes longer than the budget is ended") {
     }
     static int apply(const int&, int, scratch_type&, scratch_type&) { return 1; }
   };
-  for (const std::size_t threads : {1, 2}) {
+  for (const auto threads : {std::size_t{1}, std::size_t{2}}) {
     slow_space space;
     backtracking_options o;
     o.threads = threads;
