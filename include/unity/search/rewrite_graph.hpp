@@ -15,6 +15,7 @@
 #include <unity/graph/compact_graph.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/graph/topological_order.hpp>
+#include <unity/rewrite/algebra.hpp>
 #include <unity/rewrite/node_store.hpp>
 
 namespace unity {
@@ -45,6 +46,17 @@ void drop_unused(const Store& store, std::vector<node_id>& nodes) {
 
 namespace detail {
 
+// Whether make() gives the operator back; what is no attribute, such as a layout, may be another.
+template <class Algebra>
+[[nodiscard]] bool is_made_again(const Algebra& a, const typename Algebra::op_type& op) {
+  const auto attributes = a.attributes_of(op);
+  const auto made = a.make(a.kind_of(op), attributes);
+  if constexpr (layout_algebra<Algebra>) {
+    return made && a.kind_of(*made) == a.kind_of(op) && a.attributes_of(*made) == attributes;
+  }
+  return made == std::optional{op};
+}
+
 // The node for one node of a graph, under fresh values; sources with equal operators are one (law of `algebra`).
 template <class Store>
 node_id intern_node(Store& store, const typename Store::op_type& operation, std::size_t place,
@@ -52,7 +64,7 @@ node_id intern_node(Store& store, const typename Store::op_type& operation, std:
   const auto op = store.intern(operation);
   const auto where = [&] { return fmt::format("node {} ({})", place, store.algebra().signature(store.kind(op)).name); };
   // Rules take operators apart and make new ones: what make() drops would make different operators one.
-  if (store.algebra().make(store.kind(op), store.algebra().attributes_of(operation)) != std::optional{operation}) {
+  if (!detail::is_made_again(store.algebra(), operation)) {
     throw error{where(), "an operator that make() does not give back from its kind and attributes",
                 "make(kind_of(op), attributes_of(op)) == op"};
   }
