@@ -22,6 +22,7 @@
 
 #include <unity/backend/cpu.hpp>
 #include <unity/backend/host_values.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>
 
@@ -65,22 +66,21 @@ class both_ways {
  public:
   explicit both_ways(const tensor::tensor_graph& g) : fused_{device_.prepare_chain(g)} {
     auto most = fused_.workspace();
-    for (std::size_t n = 0; n < g.node_count(); ++n) {
-      const auto result = g.results(node_id{n})[0];
+    for (const auto n : node_ids(g)) {
+      const auto result = g.results(n)[0];
       values_.push_back(filled(backend::byte_count(g.type(result))));
-      if (g.operands(node_id{n}).empty()) {
+      if (g.operands(n).empty()) {
         inputs_.push_back(values_.back().data());
         bytes_ += values_.back().size();
         continue;
       }
       std::vector<tensor::tensor_type> types;
       std::vector<const std::byte*> in;
-      for (const auto v : g.operands(node_id{n})) {
+      for (const auto v : g.operands(n)) {
         types.push_back(g.type(v));
         in.push_back(values_[v.index()].data());
       }
-      launches_.push_back(
-          {device_.prepare(g.operation(node_id{n}), types, {&g.type(result), 1}), in, values_.back().data()});
+      launches_.push_back({device_.prepare(g.operation(n), types, {&g.type(result), 1}), in, values_.back().data()});
       most = std::max(most, launches_.back().kernel.workspace());
     }
     bytes_ += values_.back().size();

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <unity/core/random.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/machine/presets.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/strategies/placements.hpp>
@@ -37,9 +38,9 @@ void fragments_around_an_operator_are_lowered_at_fifty_times_the_rate_of_plans(b
   const parallel::placements possible{low.dimensions(), machine.network.device_count()};
   random_engine random{1};
   std::vector<node_id> nodes;
-  for (std::size_t n = 0; n < graph.node_count(); ++n) {
-    if (!graph.operands(node_id{n}).empty()) {
-      nodes.push_back(node_id{n});
+  for (const auto n : node_ids(graph)) {
+    if (!graph.operands(n).empty()) {
+      nodes.push_back(n);
     }
   }
   auto s = parallel::data_parallel(low.dimensions(), machine.network);

@@ -117,9 +117,9 @@ std::vector<std::uint64_t> truth_tables(const netlist& g) {
   constexpr std::array<std::uint64_t, 6> inputs{0xaaaaaaaaaaaaaaaa, 0xcccccccccccccccc, 0xf0f0f0f0f0f0f0f0,
                                                 0xff00ff00ff00ff00, 0xffff0000ffff0000, 0xffffffff00000000};
   std::vector<std::uint64_t> tables;  // nodes come in order, with one result each
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    const auto& op = g.operation(node_id{n});
-    const auto operands = g.operands(node_id{n});
+  for (const auto n : node_ids(g)) {
+    const auto& op = g.operation(n);
+    const auto operands = g.operands(n);
     const auto x = operands.empty() ? inputs.at(static_cast<std::size_t>(op.input)) : tables[operands[0].index()];
     const auto y = operands.size() < 2 ? 0 : tables[operands[1].index()];
     tables.push_back(std::array{x, ~x, x & y, x | y, x ^ y, ~(x & y)}[op.kind.index()]);

@@ -12,6 +12,8 @@
 #include <vector>
 
 #include <fmt/core.h>
+#include <range/v3/view/cartesian_product.hpp>
+#include <range/v3/view/enumerate.hpp>
 
 #include <unity/search.hpp>
 
@@ -79,8 +81,8 @@ struct traffic {
   using cost_type = std::int64_t;
   static std::int64_t values(set r) {
     double rows = 1;
-    for (std::size_t f = 0; f < facts.size(); ++f) {
-      rows *= (r & bits(column_count + f)) != 0 ? facts[f].factor : 1;
+    for (const auto& [f, fact] : ranges::views::enumerate(facts)) {
+      rows *= (r & bits(column_count + f)) != 0 ? fact.factor : 1;
     }
     return std::llround(rows * std::popcount(r & all_columns));
   }
@@ -109,10 +111,11 @@ std::vector<row> run(const plan& p, value_id v) {
   const set compared = kind == choose || kind == join ? facts[what].columns : 0;
   const auto low = std::size_t(std::countr_zero(compared)), high = std::size_t(std::bit_width(compared)) - 1;
   std::vector<row> rows;
-  for (std::size_t i = 0; i < left.size() * right.size(); ++i) {
-    auto r = left[i % left.size()];
+  for (const auto& [i, pair] : ranges::views::enumerate(ranges::views::cartesian_product(right, left))) {
+    const auto& [other, own] = pair;
+    auto r = own;
     for (std::size_t c = 0; c < column_count; ++c) {
-      r[c] = operands.empty() ? mix64(8 * i + c) % 20 : r[c] + right[i / left.size()][c];
+      r[c] = operands.empty() ? mix64(8 * i + c) % 20 : r[c] + other[c];
       r[c] *= p.type(v) >> c & 1;
     }
     if (compared == 0 || r[low] == (low == high ? 0 : r[high])) {

@@ -139,8 +139,8 @@ int main() {
 
   unity::boost_dataflow<polynomial, std::monostate> copy;
   const auto best = space.graph(found.best);
-  for (std::size_t n = 0; n < best.node_count(); ++n) {
-    copy.add_node(best.operation(unity::node_id{n}), best.operands(unity::node_id{n}), std::array<std::monostate, 1>{});
+  for (const auto n : unity::node_ids(best)) {
+    copy.add_node(best.operation(n), best.operands(n), std::array<std::monostate, 1>{});
   }
   const polynomial after = std::move(copy).list();
 

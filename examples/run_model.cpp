@@ -23,12 +23,14 @@
 #include <vector>
 
 #include <fmt/core.h>
+#include <range/v3/view/enumerate.hpp>
 
 #include <unity/backend/executor.hpp>
 #include <unity/backend/run_comparison.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
 #include <unity/core/units.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/io/onnx_tensor.hpp>
 #include <unity/tensor/algebra.hpp>
 
@@ -82,10 +84,10 @@ struct named_input {
 };
 std::vector<named_input> inputs_of(const tensor::algebra& operators, const tensor::tensor_graph& g) {
   std::vector<named_input> all;
-  for (std::size_t i = 0; i < g.node_count(); ++i) {
-    const auto& op = g.operation(node_id{i});
+  for (const auto i : node_ids(g)) {
+    const auto& op = g.operation(i);
     if (operators.definition_of(op.kind).source == tensor::source_kind::input) {
-      all.push_back({operators.read(op).word("name"), g.type(g.results(node_id{i})[0])});
+      all.push_back({operators.read(op).word("name"), g.type(g.results(i)[0])});
     }
   }
   return all;
@@ -154,9 +156,9 @@ void save(const arguments& a, const io::onnx_model& model, const std::vector<nam
                        io::write_onnx_tensor(path, {name, kept});
                      }});
   };
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const auto value = values(inputs[i].name).value();
-    add(numbered(a.save, "input", i), inputs[i].name, io::make_data(inputs[i].type.element, value.dims, value.data));
+  for (const auto& [i, input] : ranges::views::enumerate(inputs)) {
+    const auto value = values(input.name).value();
+    add(numbered(a.save, "input", i), input.name, io::make_data(input.type.element, value.dims, value.data));
   }
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const auto& type = model.graph.type(model.graph.outputs()[i]);

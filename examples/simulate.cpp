@@ -13,6 +13,11 @@
 #include <vector>
 
 #include <fmt/core.h>
+#include <range/v3/algorithm/stable_sort.hpp>
+#include <range/v3/numeric/accumulate.hpp>
+#include <range/v3/range/conversion.hpp>
+#include <range/v3/view/indices.hpp>
+#include <range/v3/view/take.hpp>
 
 #include <unity/core/units.hpp>
 #include <unity/io/chrome_trace.hpp>
@@ -133,10 +138,8 @@ void print_devices(const outcome& r) {
     fmt::print("{:<24} {:12.3f} {:8.1f} {:14.3f}\n", r.program.resources()[d].name, milliseconds(use.busy),
                percent(use.busy, r.line.iteration), megabytes(r.line.memory[d].peak));
   }
-  picoseconds busy{};
-  for (std::size_t d = 0; d < device_count(r); ++d) {
-    busy += r.line.resources[d].busy;
-  }
+  const auto busy = ranges::accumulate(r.line.resources | ranges::views::take(device_count(r)), picoseconds{}, {},
+                                       [](const auto& use) { return use.busy; });
   fmt::print("{} devices are busy {:.1f}% of the time\n", device_count(r),
              percent(busy, r.line.iteration) / static_cast<double>(device_count(r)));
   for (std::size_t d = 0; d < device_count(r); ++d) {
@@ -152,9 +155,12 @@ void print_links(const outcome& r) {
   auto shown = links_of(r);
   sort_by_use(r, shown);
   fmt::print("\n{:<40} {:>12} {:>8} {:>14}\n", "busiest links", "busy, ms", "busy, %", "moved, MB");
-  for (std::size_t k = 0; k < std::min(most, shown.size()) && r.line.resources[shown[k]].busy > picoseconds{}; ++k) {
-    const auto& use = r.line.resources[shown[k]];
-    fmt::print("{:<40} {:12.3f} {:8.1f} {:14.3f}\n", r.program.resources()[shown[k]].name, milliseconds(use.busy),
+  for (const auto link : shown | ranges::views::take(most)) {
+    const auto& use = r.line.resources[link];
+    if (use.busy == picoseconds{}) {
+      break;  // they are sorted: those behind it are idle, too
+    }
+    fmt::print("{:<40} {:12.3f} {:8.1f} {:14.3f}\n", r.program.resources()[link].name, milliseconds(use.busy),
                percent(use.busy, r.line.iteration), megabytes(use.moved));
   }
   fmt::print("messages of {:.3f} MB, {:.3f} MB over all their links\n", megabytes(parallel::message_bytes(r.program)),
@@ -175,16 +181,12 @@ void print_critical_path(const outcome& r) {
   }
   constexpr std::size_t most = 8;
   const auto taken = simulate::step_times(r.line.critical_path, r.times);
-  std::vector<std::size_t> longest(taken.size());
-  std::iota(longest.begin(), longest.end(), std::size_t{0});
-  std::sort(longest.begin(), longest.end(), [&](std::size_t a, std::size_t b) {
-    return taken[a] != taken[b] ? taken[a] > taken[b] : a < b;
-  });
+  auto longest = ranges::views::indices(taken.size()) | ranges::to<std::vector>();
+  ranges::stable_sort(longest, ranges::greater{}, [&](std::size_t step) { return taken[step]; });
   fmt::print("its longest steps\n");
-  for (std::size_t k = 0; k < std::min(most, longest.size()); ++k) {
-    const auto& step = r.line.critical_path[longest[k]];
-    fmt::print("{:12.3f} ms  {}; waited for {}\n", milliseconds(taken[longest[k]]), name_of(r, step.task),
-               waited_for(r, step));
+  for (const auto k : longest | ranges::views::take(most)) {
+    const auto& step = r.line.critical_path[k];
+    fmt::print("{:12.3f} ms  {}; waited for {}\n", milliseconds(taken[k]), name_of(r, step.task), waited_for(r, step));
   }
 }
 

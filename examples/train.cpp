@@ -17,11 +17,13 @@
 #include <vector>
 
 #include <fmt/core.h>
+#include <range/v3/view/zip.hpp>
 
 #include <unity/backend/local_communicator.hpp>
 #include <unity/backend/reference.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/machine/presets.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/configuration.hpp>
@@ -170,8 +172,8 @@ outcome trained(const training_flags& a, const tensor::algebra& operators, const
     train::timeline record{2 * rank.executor().program().steps.size() + 1};
     auto r = take_steps(a, operators, j, rank, world, record, true);
     std::vector<std::string> labels;
-    for (std::size_t n = 0; n < j.trained.graph.node_count(); ++n) {
-      labels.push_back(fmt::format("{} {}", operators.signature(j.trained.graph.operation(node_id{n}).kind).name, n));
+    for (const auto n : node_ids(j.trained.graph)) {
+      labels.push_back(fmt::format("{} {}", operators.signature(j.trained.graph.operation(n).kind).name, n.index()));
     }
     r.timeline = train::gather_timelines(world, record, std::move(labels));
     if (j.set) {
@@ -199,8 +201,8 @@ double checked(const training_flags& a, const tensor::algebra& operators, const 
   double most = 0;
   backend::run_local(1, [&](backend::local_communicator& world) {
     const auto expected = with_communicator(a, world, [&](auto& c) { return losses_of(a, operators, j, one, c); });
-    for (std::size_t s = 0; s < expected.size(); ++s) {
-      most = std::max(most, std::abs(r.losses[s] - expected[s]) / std::max(std::abs(expected[s]), 1e-30));
+    for (const auto& [wanted, loss] : ranges::views::zip(expected, r.losses)) {
+      most = std::max(most, std::abs(loss - wanted) / std::max(std::abs(wanted), 1e-30));
     }
   });
   return most;

@@ -124,9 +124,9 @@ chain echoes() {
 // What one channel of the chain makes of a signal.
 std::vector<std::int64_t> play(const chain& g, const std::vector<std::int64_t>& signal) {
   std::vector<std::vector<std::int64_t>> values;  // nodes come in order, with one result each
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    const auto [kind, amount] = g.operation(unity::node_id{n});
-    const auto operands = g.operands(unity::node_id{n});
+  for (const auto n : unity::node_ids(g)) {
+    const auto [kind, amount] = g.operation(n);
+    const auto operands = g.operands(n);
     auto y = kind == effects::source ? signal : values[operands[0].index()];
     for (std::size_t i = y.size(); i-- > 0;) {
       const auto delayed = kind == effects::delay ? i - static_cast<std::size_t>(amount) : i;

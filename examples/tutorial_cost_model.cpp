@@ -12,6 +12,7 @@
 #include <unity/cost/combinators.hpp>
 #include <unity/cost/cost_model.hpp>
 #include <unity/cost/roofline.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/search/backtracking.hpp>
@@ -52,15 +53,15 @@ constexpr auto laws = R"(
 template <class Model>
 unity::cost_value cost_of(const Model& model, const tensor::tensor_graph& g) {
   typename Model::cost_type total{};
-  for (std::size_t i = 0; i < g.node_count(); ++i) {
+  for (const auto i : unity::node_ids(g)) {
     std::vector<tensor::tensor_type> inputs, outputs;
-    for (const auto v : g.operands(unity::node_id{i})) {
+    for (const auto v : g.operands(i)) {
       inputs.push_back(g.type(v));
     }
-    for (const auto v : g.results(unity::node_id{i})) {
+    for (const auto v : g.results(i)) {
       outputs.push_back(g.type(v));
     }
-    total += model.node_cost(g.operation(unity::node_id{i}), std::span<const tensor::tensor_type>{inputs},
+    total += model.node_cost(g.operation(i), std::span<const tensor::tensor_type>{inputs},
                              std::span<const tensor::tensor_type>{outputs});
   }
   return model.objective(total);

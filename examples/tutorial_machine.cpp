@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <fmt/core.h>
+#include <range/v3/view/indices.hpp>
 
 #include <unity/core/units.hpp>
 #include <unity/machine/device.hpp>
@@ -43,11 +44,11 @@ machine::machine workstations(std::int64_t ethernet) {
   std::vector<machine::cable> cables;
   const std::vector<std::string> switches{"pcie0", "pcie1", "ethernet"};
   const auto vertex = [](std::size_t n) { return machine::vertex_id{n}; };
-  for (std::size_t d = 0; d < 4; ++d) {
+  for (const auto d : ranges::views::indices(std::size_t{4})) {
     devices.push_back({fmt::format("gpu{}", d), 0, static_cast<std::uint32_t>(d / 2)});
     cables.push_back({vertex(d), vertex(4 + d / 2), 12'000'000'000, unity::picoseconds{microsecond}});
   }
-  for (std::size_t node = 0; node < 2; ++node) {
+  for (const auto node : ranges::views::indices(std::size_t{2})) {
     cables.push_back({vertex(4 + node), vertex(6), ethernet, unity::picoseconds{10 * microsecond}});
   }
   m.network = machine::topology{devices, switches, cables};

@@ -5,16 +5,18 @@
 
 #include <unistd.h>
 
+#include <fmt/core.h>
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
-#include <fmt/core.h>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <range/v3/view/enumerate.hpp>
+#include <range/v3/view/zip.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -123,9 +125,9 @@ std::vector<entry> load(const tensor::algebra& operators, const arguments& a) {
 // Rules that differ in names alone are verified once.
 void find_duplicates(std::vector<entry>& all) {
   std::map<std::string, std::size_t> first;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const auto place = first.emplace(all[i].identity, i).first;
-    all[i].duplicate_of = place->second == i ? std::nullopt : std::optional{place->second};
+  for (auto&& [i, e] : ranges::views::enumerate(all)) {
+    const auto place = first.emplace(e.identity, i).first;
+    e.duplicate_of = place->second == i ? std::nullopt : std::optional{place->second};
   }
 }
 
@@ -150,12 +152,12 @@ void find_axioms(const tensor::algebra& operators, const theory& axioms, std::ve
 }
 
 void verify(const tensor::algebra& operators, const theory& axioms, const arguments& a, std::vector<entry>& all) {
-  std::vector<std::size_t> which;
+  std::vector<entry*> which;
   std::vector<syntax::rule> rules;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (all[i].rule && !all[i].duplicate_of) {
-      which.push_back(i);
-      rules.push_back(*all[i].rule);
+  for (auto& e : all) {
+    if (e.rule && !e.duplicate_of) {
+      which.push_back(&e);
+      rules.push_back(*e.rule);
     }
   }
   const bool watched = isatty(STDERR_FILENO) != 0;
@@ -168,8 +170,8 @@ void verify(const tensor::algebra& operators, const theory& axioms, const argume
   if (watched) {
     fmt::print(stderr, "\r{:40}\r", "");
   }
-  for (std::size_t k = 0; k < which.size(); ++k) {
-    all[which[k]].proof = proofs[k];
+  for (const auto& [e, proof] : ranges::views::zip(which, proofs)) {
+    e->proof = proof;
   }
   for (auto& e : all) {
     if (e.duplicate_of && e.rule) {

@@ -11,6 +11,7 @@
 
 #include <unity/backend/run_comparison.hpp>
 #include <unity/core/units.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/io/onnx.hpp>
 #include <unity/systems/taso.hpp>
 #include <unity/tensor/cost.hpp>
@@ -57,12 +58,12 @@ struct optimization {
 inline std::size_t running_operators(const unity::tensor::tensor_graph& g, unity::tensor::mode m) {
   using namespace unity;
   std::size_t count = 0;
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    const auto results = g.results(node_id{n});
+  for (const auto n : node_ids(g)) {
+    const auto results = g.results(n);
     const bool precomputed =
         m == tensor::mode::inference &&
         std::all_of(results.begin(), results.end(), [&](value_id v) { return g.type(v).constant; });
-    count += !g.operands(node_id{n}).empty() && !precomputed ? 1 : 0;
+    count += !g.operands(n).empty() && !precomputed ? 1 : 0;
   }
   return count;
 }

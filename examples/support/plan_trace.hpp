@@ -11,6 +11,7 @@
 #include <fmt/core.h>
 
 #include <unity/core/id.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/io/plan_notes.hpp>
 #include <unity/parallel/configuration_grid.hpp>
 #include <unity/parallel/dimensions.hpp>
@@ -31,9 +32,9 @@ inline std::vector<unity::parallel::operator_grid> grids_of(const unity::tensor:
   using namespace unity;
   const parallel::graph_dimensions all{operators, p.graph};
   std::vector<parallel::operator_grid> grids;
-  for (std::size_t n = 0; n < p.graph.node_count(); ++n) {
-    const auto& o = all[node_id{n}];
-    grids.push_back(o.inputs.empty() ? parallel::operator_grid{} : parallel::grid_of(o, p.configurations[n]));
+  for (const auto n : node_ids(p.graph)) {
+    const auto& o = all[n];
+    grids.push_back(o.inputs.empty() ? parallel::operator_grid{} : parallel::grid_of(o, p.configurations[n.index()]));
   }
   return grids;
 }

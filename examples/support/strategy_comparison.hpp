@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <fmt/core.h>
+#include <range/v3/algorithm/find_if.hpp>
 
 #include <unity/core/units.hpp>
 #include <unity/machine/machine.hpp>
@@ -59,13 +60,12 @@ class strategy_comparison {
 
   // The number of the graph; that of an equal one, where there is one.
   std::size_t add_graph(unity::tensor::tensor_graph g) {
-    for (std::size_t i = 0; i < graphs_.size(); ++i) {
-      if (graphs_[i]->graph == g) {
-        return i;
-      }
+    const auto equal = ranges::find_if(graphs_, [&](const auto& known) { return known->graph == g; });
+    const auto number = static_cast<std::size_t>(equal - graphs_.begin());
+    if (equal == graphs_.end()) {
+      graphs_.push_back(std::make_unique<lowered_graph>(operators_, std::move(g), machine_, timer_, optimizer_));
     }
-    graphs_.push_back(std::make_unique<lowered_graph>(operators_, std::move(g), machine_, timer_, optimizer_));
-    return graphs_.size() - 1;
+    return number;
   }
   void add(std::string name, std::size_t graph, unity::parallel::strategy s) {
     auto report = report_on(graph, s);

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include <fmt/core.h>
+#include <range/v3/algorithm/contains.hpp>
+#include <range/v3/view/zip.hpp>
 
 #include <unity/core/error.hpp>
 #include <unity/io/dataset.hpp>
@@ -86,9 +88,8 @@ inline void declare(CLI::App& app, training_flags& a) {
       ->check(number_in(1, 100'000'000));
   app.add_option("--loss", a.loss, "cross_entropy or mean_square")
       ->check(CLI::IsMember({"cross_entropy", "mean_square"}));
-  for (std::size_t i = 0; i < rule_flags.size(); ++i) {
-    const auto& f = rule_flags[i];
-    app.add_option(fmt::format("--{}", f.setting.name), a.rule[i], f.text)->check(number_in(f.least, f.most));
+  for (auto&& [f, number] : ranges::views::zip(rule_flags, a.rule)) {
+    app.add_option(fmt::format("--{}", f.setting.name), number, f.text)->check(number_in(f.least, f.most));
   }
   app.add_option("--seed", a.seed, "of data and first weights")->check(number_from(std::uint64_t{0}));
   auto* const data =
@@ -141,18 +142,15 @@ inline void expect_ranks(const training_flags& a, int started) {
 inline unity::train::update_rule rule_for(const training_flags& a, const unity::train::update_rule& start) {
   auto rule = start;
   const auto known = unity::train::settings_of(rule.how);
-  for (std::size_t i = 0; i < rule_flags.size(); ++i) {
-    const auto& f = rule_flags[i].setting;
-    bool is_known = false;
-    for (const auto& s : known) {
-      is_known = is_known || s.name == f.name;
-    }
-    if (a.rule[i] && !is_known) {
+  for (const auto& [flag, number] : ranges::views::zip(rule_flags, a.rule)) {
+    const auto& f = flag.setting;
+    const bool is_known = ranges::contains(known, f.name, [](const auto& s) { return s.name; });
+    if (number && !is_known) {
       const std::string how{unity::parallel::optimizer_names[static_cast<std::size_t>(rule.how)]};
       throw unity::error{fmt::format("--{}", f.name), fmt::format("has no effect on the plan's optimizer, {}", how),
                          "a flag that has"};
     }
-    rule.*f.number = a.rule[i].value_or(rule.*f.number);
+    rule.*f.number = number.value_or(rule.*f.number);
   }
   return rule;
 }

@@ -10,6 +10,9 @@
 #include <vector>
 
 #include <fmt/core.h>
+#include <range/v3/view/enumerate.hpp>
+#include <range/v3/view/take.hpp>
+#include <range/v3/view/zip.hpp>
 
 #include <unity/core/units.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
@@ -53,8 +56,8 @@ inline simulated_iteration simulated(const unity::tensor::algebra& a, const unit
   s.run(program);
   const auto line = unity::simulate::summarize(program, s.times());
   simulated_iteration r{unity::to_seconds(line.iteration), {}};
-  for (std::size_t d = 0; d < p.machine.network.device_count(); ++d) {
-    r.computing.push_back(unity::to_seconds(line.resources[d].busy));
+  for (const auto& device : line.resources | ranges::views::take(p.machine.network.device_count())) {
+    r.computing.push_back(unity::to_seconds(device.busy));
   }
   return r;
 }
@@ -69,8 +72,8 @@ inline simulated_iteration simulated_delayed(const unity::tensor::algebra& a, un
   p.pipeline.microbatches *= 2;
   const auto twice = simulated(a, p, timer);
   double passes = 0;  // of the device that computes longest for those micro-batches
-  for (std::size_t d = 0; d < once.computing.size(); ++d) {
-    passes = std::max(passes, twice.computing[d] - once.computing[d]);
+  for (const auto& [before, after] : ranges::views::zip(once.computing, twice.computing)) {
+    passes = std::max(passes, after - before);
   }
   const auto between = std::max(0.0, twice.seconds - once.seconds - passes);  // what it waits for others
   return {*std::max_element(once.computing.begin(), once.computing.end()) + between, once.computing};
@@ -89,9 +92,9 @@ inline void print(const training_job& j, const training_outcome& r, const simula
   if (j.before) {
     fmt::print("goes on after {} steps\n", j.first);
   }
-  for (std::size_t s = 0; s < r.losses.size(); ++s) {
+  for (const auto& [s, loss] : ranges::views::enumerate(r.losses)) {
     if (s == 0 || s + 1 == r.losses.size()) {
-      fmt::print("step {}: loss {:.9g}\n", static_cast<std::size_t>(j.first) + s, r.losses[s]);
+      fmt::print("step {}: loss {:.9g}\n", static_cast<std::size_t>(j.first) + s, loss);
     }
   }
   if (r.test) {

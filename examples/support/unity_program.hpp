@@ -20,6 +20,7 @@
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/graph/series_parallel_reduction.hpp>
 #include <unity/io/plan_notes.hpp>
 #include <unity/machine/device.hpp>
@@ -191,8 +192,8 @@ inline unity::parallel::value_comparison checked(const unity::tensor::algebra& a
 }
 
 inline bool is_without_work(const unity::tensor::tensor_graph& g) {
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    if (!g.operands(unity::node_id{n}).empty()) {
+  for (const auto n : unity::node_ids(g)) {
+    if (!g.operands(n).empty()) {
       return false;
     }
   }

@@ -51,14 +51,14 @@ class node_checker {
   // of pooling's adjoints.
   void check(const tensor::tensor_graph& g, std::vector<dense<double>> given) {
     std::vector<dense<double>> values(g.value_count());
-    for (std::size_t n = 0; n < g.node_count(); ++n) {
-      if (n < given.size()) {
-        values[g.results(node_id{n})[0].index()] = std::move(given[n]);
+    for (const auto n : node_ids(g)) {
+      if (n.index() < given.size()) {
+        values[g.results(n)[0].index()] = std::move(given[n.index()]);
         continue;
       }
-      auto results = compute(g, node_id{n}, values);
+      auto results = compute(g, n, values);
       for (std::size_t r = 0; r < results.size(); ++r) {
-        values[g.results(node_id{n})[r].index()] = std::move(results[r]);
+        values[g.results(n)[r].index()] = std::move(results[r]);
       }
     }
   }

@@ -65,14 +65,14 @@ inline tensor_graph random_elementwise_graph(random_engine& random, tensor::dtyp
 // The region with everything in the other layout.
 inline tensor_graph in_column_major(const tensor_graph& region) {
   tensor_graph turned;
-  for (std::size_t n = 0; n < region.node_count(); ++n) {
-    auto types = detail::types_of(region, region.results(node_id{n}));
-    auto op = region.operation(node_id{n});
+  for (const auto n : node_ids(region)) {
+    auto types = detail::types_of(region, region.results(n));
+    auto op = region.operation(n);
     for (auto& t : types) {
       t.order = t.rank() >= 2 ? tensor::layout::column_major : t.order;
     }
-    op.order = region.operands(node_id{n}).empty() ? op.order : types[0].order;
-    turned.add_node(std::move(op), region.operands(node_id{n}), types);
+    op.order = region.operands(n).empty() ? op.order : types[0].order;
+    turned.add_node(std::move(op), region.operands(n), types);
   }
   turned.set_outputs(region.outputs());
   return turned;
@@ -83,11 +83,11 @@ template <class Backend>
 void check_region(Backend& backend, const tensor_graph& region, double tolerance, random_engine& random) {
   suite_operands operands;
   std::vector<tensor_type> inputs;
-  for (std::size_t n = 0; n < region.node_count(); ++n) {
-    if (!region.operands(node_id{n}).empty()) {
+  for (const auto n : node_ids(region)) {
+    if (!region.operands(n).empty()) {
       continue;
     }
-    inputs.push_back(region.type(region.results(node_id{n})[0]));
+    inputs.push_back(region.type(region.results(n)[0]));
     dense<double> values{inputs.back().dims};
     for (auto& x : values.data) {
       x = 2 * random.unit() - 1;

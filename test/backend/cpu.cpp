@@ -298,8 +298,8 @@ TEST_CASE("composites are right, and take constant weights packed", "[cpu]") {
   CHECK(k.packed_size(0) == 0);
   std::size_t intermediates = 0;
   const auto body = *standard().body(op, attention.inputs);
-  for (std::size_t v = 0; v < body.value_count(); ++v) {
-    intermediates += byte_count(body.type(unity::value_id{v}));
+  for (const auto v : unity::value_ids(body)) {
+    intermediates += byte_count(body.type(v));
   }
   CHECK(k.workspace() < intermediates / 2);
 }

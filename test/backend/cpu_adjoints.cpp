@@ -83,8 +83,7 @@ struct sizes {
 class preparer {
  public:
   void prepare(const tensor::tensor_graph& g) {
-    for (std::size_t i = 0; i < g.node_count(); ++i) {
-      const node_id n{i};
+    for (const auto n : node_ids(g)) {
       const auto& op = g.operation(n);
       if (!op.kind.valid() || g.operands(n).empty()) {
         continue;
@@ -131,8 +130,7 @@ class preparer {
 
 // The adjoint of every operator of a model that has one.
 void prepare_adjoints(const tensor::tensor_graph& g, distinct_operators& seen, preparer& p) {
-  for (std::size_t i = 0; i < g.node_count(); ++i) {
-    const node_id n{i};
+  for (const auto n : node_ids(g)) {
     const auto& op = g.operation(n);
     const auto inputs = types_of(g, g.operands(n));
     const bool known = !std::holds_alternative<tensor::opaque>(training().definition_of(op.kind).body);
@@ -172,8 +170,7 @@ TEST_CASE("weights that an adjoint multiplies transposed are not moved in a run"
   const auto op = training().make_operation("lstm_cell", std::span<const tensor::named_attribute>{});
   const auto g = tensor::adjoint_of(training(), op, inputs).graph;
   std::size_t kernels = 0;
-  for (std::size_t i = 0; i < g.node_count(); ++i) {
-    const node_id n{i};
+  for (const auto n : node_ids(g)) {
     if (!g.operands(n).empty()) {
       const auto kernel = b.prepare(g.operation(n), types_of(g, g.operands(n)), types_of(g, g.results(n)));
       CHECK(kernel.workspace() < byte_count(inputs[3]));

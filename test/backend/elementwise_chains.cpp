@@ -36,8 +36,8 @@ using unity::tensor::test::standard;
 
 std::vector<std::string> names(const elementwise_chain& c) {
   std::vector<std::string> all;
-  for (std::size_t n = 0; n < c.region.node_count(); ++n) {
-    all.push_back(standard().signature(c.region.operation(node_id{n}).kind).name);
+  for (const auto n : node_ids(c.region)) {
+    all.push_back(standard().signature(c.region.operation(n).kind).name);
   }
   return all;
 }

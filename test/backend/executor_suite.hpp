@@ -88,8 +88,8 @@ void check_searched_layouts(Backend& backend) {
   const auto full = tensor::zoo::build(standard(), "zoo:bert?form=taso&layers=1");
   const auto small = check_shrunk(backend, full, optimized(full, layouts::searched, 100), 4);
   int turned = 0;
-  for (std::size_t v = 0; v < small.value_count(); ++v) {
-    turned += small.type(value_id{v}).order == tensor::layout::column_major ? 1 : 0;
+  for (const auto v : value_ids(small)) {
+    turned += small.type(v).order == tensor::layout::column_major ? 1 : 0;
   }
   CHECK(turned > 0);
 }

@@ -67,9 +67,9 @@ class observed_backend {
   [[nodiscard]] kernel prepare_chain(const tensor::tensor_graph& region) {
     ++prepared;
     std::vector<tensor::tensor_type> inputs;
-    for (std::size_t n = 0; n < region.node_count(); ++n) {
-      if (region.operands(node_id{n}).empty()) {
-        inputs.push_back(region.type(region.results(node_id{n})[0]));
+    for (const auto n : node_ids(region)) {
+      if (region.operands(n).empty()) {
+        inputs.push_back(region.type(region.results(n)[0]));
       }
     }
     return {reference_.prepare_chain(region), std::move(inputs)};

@@ -95,9 +95,9 @@ using boost_edges = std::vector<compact_edge>;
 
 void check_edges(const test::number_graph& g) {
   boost_edges expected;  // by reader and position
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    for (const value_id v : g.operands(node_id{n})) {
-      expected.push_back({g.producer(v).index(), n, static_cast<std::uint32_t>(expected.size())});
+  for (const auto n : node_ids(g)) {
+    for (const value_id v : g.operands(n)) {
+      expected.push_back({g.producer(v).index(), n.index(), static_cast<std::uint32_t>(expected.size())});
     }
   }
   const auto [all_begin, all_end] = edges(g);
@@ -300,15 +300,15 @@ TEST_CASE("a plain Boost graph reads as the graph that it was written from") {
   const auto g = test::random_graph(rng, shape);
   const auto plain = test::as_plain_boost(g, rng);
   REQUIRE(same_dataflow(plain, g));
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    REQUIRE(graph_traits<test::plain_boost_graph>::operation(plain, node_id{n}).kind == g.operation(node_id{n}));
+  for (const auto n : node_ids(g)) {
+    REQUIRE(graph_traits<test::plain_boost_graph>::operation(plain, n).kind == g.operation(n));
   }
   // Behind an index: same operands, and everything unread as outputs.
   const boost_dataflow<test::plain_boost_graph, int> indexed{
       plain, [](const test::plain_vertex& v) { return std::array{v.type}; }};
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    REQUIRE(std::ranges::equal(indexed.operands(node_id{n}), g.operands(node_id{n})));
-    REQUIRE(indexed.type(value_id{n}) == g.type(value_id{n}));
+  for (const auto n : node_ids(g)) {
+    REQUIRE(std::ranges::equal(indexed.operands(n), g.operands(n)));
+    REQUIRE(indexed.type(value_id{n.index()}) == g.type(value_id{n.index()}));
   }
 }
 
@@ -321,8 +321,8 @@ TEST_CASE("a graph built on a Boost list reads as it was built, and so does the 
   REQUIRE(same_dataflow(built, g));
   REQUIRE(num_edges(built.list()) == g.edge_count());
   std::vector<std::vector<int>> types(g.node_count());
-  for (std::size_t v = 0; v < g.value_count(); ++v) {
-    types[g.producer(value_id{v}).index()].push_back(g.type(value_id{v}));
+  for (const auto v : value_ids(g)) {
+    types[g.producer(v).index()].push_back(g.type(v));
   }
   std::size_t next = 0;
   test::boost_form again{built.list(), [&](int) { return types[next++]; }};

@@ -135,12 +135,11 @@ bool isomorphic(const test::loose_graph& a, const test::loose_graph& b) { return
 
 test::loose_graph as_loose(const test::number_graph& g) {
   test::loose_graph loose;
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    const auto operands = g.operands(node_id{n});
-    const auto results = g.results(node_id{n});
-    loose.nodes.push_back(
-        {g.operation(node_id{n}), {operands.begin(), operands.end()}, {results.begin(), results.end()}});
-    loose.producers.insert(loose.producers.end(), results.size(), node_id{n});
+  for (const auto n : node_ids(g)) {
+    const auto operands = g.operands(n);
+    const auto results = g.results(n);
+    loose.nodes.push_back({g.operation(n), {operands.begin(), operands.end()}, {results.begin(), results.end()}});
+    loose.producers.insert(loose.producers.end(), results.size(), n);
     loose.types.insert(loose.types.end(), results.size(), 0);
   }
   loose.output_values.assign(g.outputs().begin(), g.outputs().end());

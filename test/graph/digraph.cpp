@@ -26,18 +26,18 @@ void check_digraph(const G& g) {
   const digraph shape{g};
   REQUIRE(shape.node_count() == traits::node_count(g));
   std::multiset<std::pair<node_id, node_id>> edges;
-  for (std::size_t n = 0; n < shape.node_count(); ++n) {
+  for (const auto n : node_ids(shape)) {
     std::vector<node_id> producers;
-    for (const value_id v : traits::operands(g, node_id{n})) {
+    for (const value_id v : traits::operands(g, n)) {
       producers.push_back(traits::producer(g, v));
-      edges.emplace(traits::producer(g, v), node_id{n});
+      edges.emplace(traits::producer(g, v), n);
     }
-    REQUIRE(std::ranges::equal(shape.predecessors(node_id{n}), producers));
+    REQUIRE(std::ranges::equal(shape.predecessors(n), producers));
   }
   std::multiset<std::pair<node_id, node_id>> forward;
-  for (std::size_t n = 0; n < shape.node_count(); ++n) {
-    for (const node_id s : shape.successors(node_id{n})) {
-      forward.emplace(node_id{n}, s);
+  for (const auto n : node_ids(shape)) {
+    for (const node_id s : shape.successors(n)) {
+      forward.emplace(n, s);
     }
   }
   REQUIRE(forward == edges);

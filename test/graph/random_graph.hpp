@@ -135,12 +135,12 @@ loose_graph relabelled(const G& g, random_engine& rng) {
 template <mutable_dataflow_graph To>
 To copy_as(const number_graph& g) {
   To copy;
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
+  for (const auto n : node_ids(g)) {
     std::vector<int> types;
-    for (const value_id v : g.results(node_id{n})) {
+    for (const value_id v : g.results(n)) {
       types.push_back(g.type(v));
     }
-    copy.add_node(g.operation(node_id{n}), g.operands(node_id{n}), types);
+    copy.add_node(g.operation(n), g.operands(n), types);
   }
   copy.set_outputs(g.outputs());
   return copy;
@@ -150,10 +150,10 @@ To copy_as(const number_graph& g) {
 inline plain_boost_graph as_plain_boost(const number_graph& g, random_engine& rng) {
   plain_boost_graph plain(g.node_count());
   std::vector<std::pair<std::size_t, std::size_t>> operands;
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    plain[n] = {g.operation(node_id{n}), g.type(value_id{n})};
-    for (std::size_t i = 0; i < g.operands(node_id{n}).size(); ++i) {
-      operands.emplace_back(n, i);
+  for (const auto n : node_ids(g)) {
+    plain[n.index()] = {g.operation(n), g.type(value_id{n.index()})};
+    for (std::size_t i = 0; i < g.operands(n).size(); ++i) {
+      operands.emplace_back(n.index(), i);
     }
   }
   for (const std::size_t i : random_permutation(rng, operands.size())) {

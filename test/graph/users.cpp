@@ -38,10 +38,10 @@ template <class G>
 void check_users(const G& g, const users& uses) {
   REQUIRE(uses.value_count() == graph_traits<G>::value_count(g));
   std::size_t total = 0;
-  for (std::size_t v = 0; v < uses.value_count(); ++v) {
-    const auto found = uses[value_id{v}];
+  for (const auto v : value_ids(uses)) {
+    const auto found = uses[v];
     total += found.size();
-    REQUIRE(std::vector<use>(found.begin(), found.end()) == uses_by_search(g, value_id{v}));
+    REQUIRE(std::vector<use>(found.begin(), found.end()) == uses_by_search(g, v));
   }
   REQUIRE(uses.use_count() == total);
 }

@@ -49,10 +49,10 @@ struct division {
   random_engine random{1};
 
   division() {
-    for (std::size_t n = 0; n < graph.node_count(); ++n) {
-      if (!graph.operands(node_id{n}).empty()) {
-        nodes.push_back(node_id{n});
-        strategy[n] = possible.sample(node_id{n}, random);
+    for (const auto n : node_ids(graph)) {
+      if (!graph.operands(n).empty()) {
+        nodes.push_back(n);
+        strategy[n.index()] = possible.sample(n, random);
       }
     }
   }

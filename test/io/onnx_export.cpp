@@ -178,10 +178,10 @@ io::onnx_model model_of(const sample& s) {
 // Small arbitrary data for every weight, so that files hold initializers.
 io::data_table data_of(const tensor::tensor_graph& g) {
   io::data_table data;
-  for (std::size_t i = 0; i < g.node_count(); ++i) {
-    const auto& op = g.operation(node_id{i});
+  for (const auto i : node_ids(g)) {
+    const auto& op = g.operation(i);
     if (standard().definition_of(op.kind).source == tensor::source_kind::constant) {
-      const auto type = g.type(g.results(node_id{i})[0]);
+      const auto type = g.type(g.results(i)[0]);
       const auto value = tensor::evaluate<double>(standard(), op, {}, {}, 5);
       data.emplace(standard().read(op).word("name"), io::make_data(type.element, type.dims, value[0].data));
     }
@@ -233,8 +233,8 @@ TEST_CASE("the samples leave out no operator but the opaque one") {
   std::set<std::string> seen;
   for (const auto& s : samples()) {
     const auto g = model_of(s).graph;
-    for (std::size_t i = 0; i < g.node_count(); ++i) {
-      seen.insert(standard().signature(g.operation(node_id{i}).kind).name);
+    for (const auto i : node_ids(g)) {
+      seen.insert(standard().signature(g.operation(i).kind).name);
     }
   }
   for (std::size_t k = 0; k < standard().kind_count(); ++k) {
@@ -403,8 +403,7 @@ TEST_CASE("a subgraph that reads values around it still does after the round tri
   // Under another name for what the branches read.
   tensor::tensor_graph g;
   std::vector<value_id> moved(m.graph.value_count());
-  for (std::size_t i = 0; i < m.graph.node_count(); ++i) {
-    const node_id n{i};
+  for (const auto n : node_ids(m.graph)) {
     std::vector<value_id> operands;
     std::vector<tensor::tensor_type> types;
     for (const auto v : m.graph.operands(n)) {

@@ -120,8 +120,8 @@ TEST_CASE("constants: numbers for shapes, fills for equal numbers, data for the 
     half = Constant <value = float {0.5}> () list = Constant <value = float[2] {3, 4}> ()
     a = Mul(x, half) b = Add(a, list) y = Sub(b, w) })");
   std::map<std::string, int> kinds;
-  for (std::size_t i = 0; i < m.graph.node_count(); ++i) {
-    ++kinds[standard().signature(m.graph.operation(node_id{i}).kind).name];
+  for (const auto i : node_ids(m.graph)) {
+    ++kinds[standard().signature(m.graph.operation(i).kind).name];
   }
   CHECK(kinds == std::map<std::string, int>{
                      {"input", 1}, {"fill", 1}, {"constant", 1}, {"weight", 1}, {"mul", 1}, {"add", 1}, {"sub", 1}});
@@ -323,8 +323,8 @@ TEST_CASE("tensors whose data is wrong are refused by name") {
 TEST_CASE("models in the form of PyTorch's exporter are read without opaque operators") {
   const auto kinds = [](const io::onnx_model& m) {
     std::map<std::string, int> count;
-    for (std::size_t i = 0; i < m.graph.node_count(); ++i) {
-      ++count[standard().signature(m.graph.operation(node_id{i}).kind).name];
+    for (const auto i : node_ids(m.graph)) {
+      ++count[standard().signature(m.graph.operation(i).kind).name];
     }
     return count;
   };

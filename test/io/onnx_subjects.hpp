@@ -21,8 +21,7 @@ inline const tensor::algebra& standard() {
 // The kinds of operators other than sources, in order.
 [[nodiscard]] inline std::string outline(const onnx_model& m) {
   std::string text;
-  for (std::size_t i = 0; i < m.graph.node_count(); ++i) {
-    const node_id n{i};
+  for (const auto n : node_ids(m.graph)) {
     if (!m.graph.operands(n).empty()) {
       text += (text.empty() ? "" : " ") + standard().signature(m.graph.operation(n).kind).name;
     }

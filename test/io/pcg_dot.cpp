@@ -51,8 +51,8 @@ TEST_CASE("a picture of a parallel computation graph has operators green and wha
 TEST_CASE("every value that is read is an edge of the picture") {
   const auto g = figure_2b();
   std::size_t edges = g.outputs().size();
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    edges += g.operands(unity::node_id{n}).size();
+  for (const auto n : unity::node_ids(g)) {
+    edges += g.operands(n).size();
   }
   CHECK(count_of(io::to_dot(parallel_algebra(), g, "t"), " -> ") == edges);
 }

@@ -34,8 +34,8 @@ inline parallel::plan random_plan(std::string_view model, std::string_view on, s
 inline parallel::plan lenet_plan() {
   parallel::plan p{tensor::zoo::build(training::operators(), "zoo:lenet?batch=8"), {}, machine::preset("p100:1x4")};
   const parallel::graph_dimensions all{training::operators(), p.graph};
-  for (std::size_t n = 0; n < p.graph.node_count(); ++n) {
-    p.configurations.push_back(parallel::on_device(all[node_id{n}], machine::device_id{std::size_t{0}}));
+  for (const auto n : node_ids(p.graph)) {
+    p.configurations.push_back(parallel::on_device(all[n], machine::device_id{std::size_t{0}}));
   }
   auto& c = p.configurations[3];
   c.degrees[0] = 2;

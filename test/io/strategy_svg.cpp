@@ -39,8 +39,8 @@ parallel::plan small_plan() {
   const parallel::graph_dimensions all{operators(), p.graph};
   const device_id first{std::size_t{0}};
   const device_id second{std::size_t{1}};
-  for (std::size_t n = 0; n < p.graph.node_count(); ++n) {
-    p.configurations.push_back(parallel::on_device(all[node_id{n}], first));
+  for (const auto n : node_ids(p.graph)) {
+    p.configurations.push_back(parallel::on_device(all[n], first));
   }
   for (std::size_t n = 0, products = 0; n < p.graph.node_count(); ++n) {
     if (all[node_id{n}].op.kind == operators().kind("matmul")) {
@@ -60,8 +60,8 @@ std::size_t count(const std::string& text, std::string_view what) {
 }
 std::size_t operators_of(const tensor::tensor_graph& g) {
   std::size_t n = 0;
-  for (std::size_t i = 0; i < g.node_count(); ++i) {
-    n += g.operands(node_id{i}).empty() ? 0 : 1;
+  for (const auto i : node_ids(g)) {
+    n += g.operands(i).empty() ? 0 : 1;
   }
   return n;
 }
@@ -191,9 +191,9 @@ TEST_CASE("unrolled networks are drawn by layers and steps, others by depth") {
   REQUIRE(l.frames.size() == 9);
   CHECK(l.frames[1].name == "encoder.lstm0");
   std::map<int, std::set<int>> columns;  // of cells, by row
-  for (std::size_t n = 0; n < nmt.node_count(); ++n) {
-    if (nmt.operation(node_id{n}).kind == operators().kind("lstm_cell")) {
-      columns[l.corners[n]->y].insert(l.corners[n]->x);
+  for (const auto n : node_ids(nmt)) {
+    if (nmt.operation(n).kind == operators().kind("lstm_cell")) {
+      columns[l.corners[n.index()]->y].insert(l.corners[n.index()]->x);
     }
   }
   CHECK(columns.size() == 4);
@@ -216,11 +216,11 @@ TEST_CASE("edges go from operators to those that read them") {
     CHECK(to.x > from.x);
   }
   std::set<std::size_t> read;
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
+  for (const auto n : node_ids(g)) {
     for (const auto from :
-         g.operands(node_id{n}).empty() ? std::vector<std::size_t>{} : io::detail::read_operators(g, n)) {
+         g.operands(n).empty() ? std::vector<std::size_t>{} : io::detail::read_operators(g, n.index())) {
       read.insert(from);
-      CHECK(ends.contains({l.corners[n]->x, l.corners[n]->y + io::strategy_layout::box_height / 2}));
+      CHECK(ends.contains({l.corners[n.index()]->x, l.corners[n.index()]->y + io::strategy_layout::box_height / 2}));
     }
   }
   for (const auto n : read) {

@@ -132,8 +132,8 @@ TEST_CASE("the tasks of a valid configuration write every element of every resul
        {"zoo:lenet?batch=4", "zoo:rnnlm?batch=4&hidden=8&vocab=16&seq=2", "zoo:nmt?batch=4&hidden=8&vocab=16&seq=2"}) {
     const auto g = tensor::zoo::build(operators(), name);
     const parallel::graph_dimensions all{operators(), g};
-    for (std::size_t n = 0; n < g.node_count(); ++n) {
-      const auto& o = all[node_id{n}];
+    for (const auto n : node_ids(g)) {
+      const auto& o = all[n];
       for (int i = 0; i < 4 && !o.inputs.empty(); ++i) {
         degree_list degrees;
         for (std::size_t k = 0; k < o.divisible.size(); ++k) {

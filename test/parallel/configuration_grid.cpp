@@ -87,9 +87,9 @@ TEST_CASE("operands and results are as many terms as the types on the grid say")
        {"zoo:lenet?batch=12", "zoo:nmt?batch=12&hidden=24&vocab=36&seq=2", "zoo:inception_v3?batch=6"}) {
     const auto g = tensor::zoo::build(operators(), name);
     const parallel::graph_dimensions all{operators(), g};
-    for (std::size_t n = 0; n < g.node_count(); ++n) {
-      if (!all[node_id{n}].inputs.empty()) {
-        compare(all[node_id{n}]);
+    for (const auto n : node_ids(g)) {
+      if (!all[n].inputs.empty()) {
+        compare(all[n]);
       }
     }
   }
@@ -111,8 +111,8 @@ TEST_CASE("a configuration comes back from its grid, each part on its device") {
   random_engine random{seed};
   const auto g = tensor::zoo::build(operators(), "zoo:nmt?batch=12&hidden=24&vocab=36&seq=2");
   const parallel::graph_dimensions all{operators(), g};
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    const auto& o = all[node_id{n}];
+  for (const auto n : node_ids(g)) {
+    const auto& o = all[n];
     if (o.inputs.empty()) {
       continue;
     }

@@ -104,8 +104,8 @@ TEST_CASE("what an operator does not take has no dimensions, and sources have no
 TEST_CASE("a state that starts at zero is no parameter: samples of the first step are samples") {
   const auto g = tensor::zoo::build(operators(), "zoo:rnnlm?batch=4&hidden=8&vocab=16&seq=2");
   const parallel::graph_dimensions all{operators(), g};
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    for (const auto& p : all[node_id{n}].divisible) {
+  for (const auto n : node_ids(g)) {
+    for (const auto& p : all[n].divisible) {
       CHECK((p.dimension == 0) == (p.kind == parallelism::sample));
     }
   }
@@ -116,9 +116,9 @@ TEST_CASE("equal operators of a graph share their dimensions") {
   const parallel::graph_dimensions all{operators(), g};
   REQUIRE(all.node_count() == g.node_count());
   std::vector<std::uint32_t> cells;
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    if (g.operation(node_id{n}).kind == operators().kind("lstm_cell")) {
-      cells.push_back(all.kind(node_id{n}));
+  for (const auto n : node_ids(g)) {
+    if (g.operation(n).kind == operators().kind("lstm_cell")) {
+      cells.push_back(all.kind(n));
     }
   }
   REQUIRE(cells.size() == 6);

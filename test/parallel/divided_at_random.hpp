@@ -66,12 +66,12 @@ inline configuration divided_at_random(const operator_dimensions& o, std::size_t
 inline strategy divided_at_random(const tensor::tensor_graph& g, const graph_dimensions& all, std::size_t devices,
                                   random_engine& random) {
   strategy s;
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
+  for (const auto n : node_ids(g)) {
     bool is_output = false;
     for (const auto v : g.outputs()) {
-      is_output = is_output || g.producer(v) == node_id{n};
+      is_output = is_output || g.producer(v) == n;
     }
-    s.push_back(divided_at_random(all[node_id{n}], devices, random, {!is_output, random.below(4) == 0}));
+    s.push_back(divided_at_random(all[n], devices, random, {!is_output, random.below(4) == 0}));
   }
   return s;
 }

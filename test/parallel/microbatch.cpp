@@ -73,10 +73,10 @@ void check_parts(const tensor::tensor_graph& g, std::int64_t count, std::uint64_
         return std::nullopt;
       }
       const auto name = operators().read(op).word("name");
-      for (std::size_t n = 0; n < g.node_count(); ++n) {
-        const auto& from = g.operation(node_id{n});
+      for (const auto n : node_ids(g)) {
+        const auto& from = g.operation(n);
         if (from.kind == op.kind && operators().read(from).word("name") == name) {
-          const auto& full = g.type(g.results(node_id{n})[0]);
+          const auto& full = g.type(g.results(n)[0]);
           const auto all = source(from, full, seed);
           return full.dims == type.dims ? all : cut(all, type.dims, k, count);
         }
@@ -135,9 +135,9 @@ TEST_CASE("weights and what has no samples stay as they are") {
   const auto part = part_of(std::move(b).finish({y}), 4).value();
   CHECK(part.type(part.outputs()[0]).dims == tensor::shape{1, 8});
   std::size_t weights = 0;
-  for (std::size_t n = 0; n < part.node_count(); ++n) {
-    if (operators().signature(part.operation(node_id{n}).kind).name == "weight") {
-      CHECK(part.type(part.results(node_id{n})[0]).dims == tensor::shape{6, 8});
+  for (const auto n : node_ids(part)) {
+    if (operators().signature(part.operation(n).kind).name == "weight") {
+      CHECK(part.type(part.results(n)[0]).dims == tensor::shape{6, 8});
       ++weights;
     }
   }

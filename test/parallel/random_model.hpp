@@ -267,8 +267,8 @@ inline tensor::tensor_graph random_model(random_engine& random, std::size_t oper
 // The names of operators that a graph has.
 template <class Algebra, class Graph>
 void count_kinds(const Algebra& a, const Graph& g, std::set<std::string>& names) {
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    names.insert(a.signature(g.operation(node_id{n}).kind).name);
+  for (const auto n : node_ids(g)) {
+    names.insert(a.signature(g.operation(n).kind).name);
   }
 }
 
@@ -280,8 +280,8 @@ class graph_divider {
       : random_{random}, algebra_{a}, graph_{g}, writer_{a}, values_(g.value_count()) {}
 
   [[nodiscard]] pcg run() && {
-    for (std::size_t n = 0; n < graph_.node_count(); ++n) {
-      add(node_id{n});
+    for (const auto n : node_ids(graph_)) {
+      add(n);
     }
     std::vector<value_id> outputs;
     for (const auto v : graph_.outputs()) {

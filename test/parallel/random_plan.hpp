@@ -28,9 +28,9 @@ inline std::optional<plan> plan_at_random(std::uint64_t seed) {
   p.machine = machine::preset(seed % 2 == 0 ? "p100:1x4" : "p100:2x3");
   const graph_dimensions all{operators(), p.graph};
   p.configurations = divided_at_random(p.graph, all, p.machine.network.device_count(), random);
-  for (std::size_t n = 0; n < p.graph.node_count(); ++n) {
-    if (operators().signature(p.graph.operation(node_id{n}).kind).name == "enlarge" &&
-        p.configurations[n].task_count() > 1) {
+  for (const auto n : node_ids(p.graph)) {
+    if (operators().signature(p.graph.operation(n).kind).name == "enlarge" &&
+        p.configurations[n.index()].task_count() > 1) {
       return std::nullopt;
     }
   }

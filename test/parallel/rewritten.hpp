@@ -46,23 +46,23 @@ graph_meaning meaning_of(const Algebra& a,
     }
   }
   graph_meaning m;
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    auto h = std::uint64_t{std::hash<tensor::operation>{}(g.operation(node_id{n}))};
+  for (const auto n : node_ids(g)) {
+    auto h = std::uint64_t{std::hash<tensor::operation>{}(g.operation(n))};
     std::vector<std::uint64_t> operands;
-    for (const auto v : g.operands(node_id{n})) {
+    for (const auto v : g.operands(n)) {
       operands.push_back(values[v.index()]);
     }
-    if (a.signature(g.operation(node_id{n}).kind).commutative) {
+    if (a.signature(g.operation(n).kind).commutative) {
       std::sort(operands.begin(), operands.end());
     }
     for (const auto v : operands) {
       h = hash_combine(h, v);
     }
-    for (std::size_t r = 0; r < g.results(node_id{n}).size(); ++r) {
-      const auto v = g.results(node_id{n})[r];
+    for (std::size_t r = 0; r < g.results(n).size(); ++r) {
+      const auto v = g.results(n)[r];
       values[v.index()] = hash_combine(hash_combine(h, r), std::hash<typename Algebra::value_type>{}(g.type(v)));
     }
-    if (needed[n]) {
+    if (needed[n.index()]) {
       m.nodes.push_back(h);
     }
   }

@@ -74,9 +74,9 @@ TEST_CASE("an algebra that keeps its laws has no fault") {
   const auto x = b.input("x", {2, 3});
   const auto g = std::move(b).finish({b.relu(b.matmul(x, b.weight("w", {3, 4})))});
   std::vector<operator_sample<tensor::algebra>> samples;
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    samples.push_back({g.operation(node_id{n}), {}});
-    for (const auto v : g.operands(node_id{n})) {
+  for (const auto n : node_ids(g)) {
+    samples.push_back({g.operation(n), {}});
+    for (const auto v : g.operands(n)) {
       samples.back().inputs.push_back(g.type(v));
     }
   }

@@ -36,8 +36,8 @@ circuit relabelled(const circuit& g, random_engine& random) {
   circuit h;
   std::vector<value_id> there(g.value_count());
   std::vector<node_id> waiting;
-  for (std::size_t i = 0; i < g.node_count(); ++i) {
-    waiting.push_back(node_id{i});
+  for (const auto i : node_ids(g)) {
+    waiting.push_back(i);
   }
   const auto ready = [&](node_id n) {
     return std::all_of(g.operands(n).begin(), g.operands(n).end(),
@@ -83,9 +83,9 @@ TEST_CASE("the canonical hash does not depend on names, and tells almost any cha
     // Another gate in one place, which the outputs all depend on or show.
     circuit changed;
     const auto place = random.below(g.node_count());
-    for (std::size_t i = 0; i < g.node_count(); ++i) {
-      auto op = g.operation(node_id{i});
-      if (i == place) {
+    for (const auto i : node_ids(g)) {
+      auto op = g.operation(i);
+      if (i.index() == place) {
         if (op.kind == gate::form::conjunction) {
           op.kind = gate::form::disjunction;
         } else if (op.kind == gate::form::disjunction || op.kind == gate::form::difference) {
@@ -96,7 +96,7 @@ TEST_CASE("the canonical hash does not depend on names, and tells almost any cha
           op.kind = op.kind == gate::form::zero ? gate::form::one : gate::form::zero;
         }
       }
-      changed.add_node(op, g.operands(node_id{i}), std::vector<bit>(g.results(node_id{i}).size()));
+      changed.add_node(op, g.operands(i), std::vector<bit>(g.results(i).size()));
     }
     changed.set_outputs(g.outputs());
     const bool same_gates = changed == g;

@@ -74,14 +74,14 @@ tensor::tensor_graph column_major_product() {
   const auto product = b.matmul(b.input("x", {8, 4}), b.weight("w", {4, 6}));
   const auto plain = std::move(b).finish({product});
   tensor::tensor_graph g;
-  for (std::size_t n = 0; n < plain.node_count(); ++n) {
-    auto op = plain.operation(node_id{n});
-    op.order = plain.operands(node_id{n}).empty() ? tensor::layout::row_major : tensor::layout::column_major;
+  for (const auto n : node_ids(plain)) {
+    auto op = plain.operation(n);
+    op.order = plain.operands(n).empty() ? tensor::layout::row_major : tensor::layout::column_major;
     std::vector<tensor::tensor_type> types;
-    for (const auto v : plain.operands(node_id{n})) {
+    for (const auto v : plain.operands(n)) {
       types.push_back(plain.type(v));
     }
-    g.add_node(op, plain.operands(node_id{n}), operators().infer(op, types).value());
+    g.add_node(op, plain.operands(n), operators().infer(op, types).value());
   }
   g.set_outputs(plain.outputs());
   return g;

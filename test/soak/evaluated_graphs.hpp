@@ -32,8 +32,7 @@ class evaluated_graphs {
   // The values of the outputs, in order. Throws: unity::error where an operator does not take its operands.
   [[nodiscard]] std::vector<number> outputs(const tensor::tensor_graph& g) {
     of_value_.assign(g.value_count(), 0);
-    for (std::size_t i = 0; i < g.node_count(); ++i) {
-      const node_id n{i};
+    for (const auto n : node_ids(g)) {
       application_.op = g.operation(n);
       application_.operands.clear();
       for (const auto v : g.operands(n)) {

@@ -141,8 +141,7 @@ inline std::vector<std::uint64_t> meaning(const circuit& g) {
   static constexpr std::array<std::uint64_t, 6> columns{0xaaaaaaaaaaaaaaaaU, 0xccccccccccccccccU, 0xf0f0f0f0f0f0f0f0U,
                                                         0xff00ff00ff00ff00U, 0xffff0000ffff0000U, 0xffffffff00000000U};
   std::vector<std::uint64_t> table(g.value_count());
-  for (std::size_t i = 0; i < g.node_count(); ++i) {
-    const node_id n{i};
+  for (const auto n : node_ids(g)) {
     const auto operand = [&](std::size_t k) { return table[g.operands(n)[k].index()]; };
     const auto result = g.results(n)[0].index();
     switch (g.operation(n).kind) {

@@ -398,8 +398,7 @@ inline std::vector<residues> evaluate_matrix_op(const matrix_op& op, const std::
 // What the outputs are, for inputs that depend on their names.
 inline std::vector<residues> meaning(const matrix_graph& g) {
   std::vector<residues> values(g.value_count(), residues{{0, 0}});
-  for (std::size_t i = 0; i < g.node_count(); ++i) {
-    const node_id n{i};
+  for (const auto n : node_ids(g)) {
     std::vector<residues> in;
     std::vector<matrix_shape> out;
     for (const auto v : g.operands(n)) {

@@ -12,19 +12,19 @@ namespace unity::test {
 template <class Graph>
 std::vector<value_id> unused_values(const Graph& g) {
   std::vector<bool> used(g.value_count());
-  for (std::size_t i = 0; i < g.node_count(); ++i) {
-    for (const auto v : g.operands(node_id{i})) {
+  for (const auto i : node_ids(g)) {
+    for (const auto v : g.operands(i)) {
       used[v.index()] = true;
     }
   }
   std::vector<value_id> outputs;
-  for (std::size_t i = 0; i < g.node_count(); ++i) {
+  for (const auto i : node_ids(g)) {
     bool needed = false;
-    for (const auto v : g.results(node_id{i})) {
+    for (const auto v : g.results(i)) {
       needed = needed || used[v.index()];
     }
     if (!needed) {
-      outputs.push_back(g.results(node_id{i})[0]);
+      outputs.push_back(g.results(i)[0]);
     }
   }
   return outputs;

@@ -61,8 +61,7 @@ bool is_transpose(const tensor::tensor_graph& g, node_id n) {
 // Ten for each operator, and a hundred for a transpose of a transpose: the first of the three steps leads uphill.
 cost_value price(const tensor::tensor_graph& g, cost_value) {
   cost_value cost = 0;
-  for (std::size_t i = 0; i < g.node_count(); ++i) {
-    const node_id n{i};
+  for (const auto n : node_ids(g)) {
     if (!g.operands(n).empty()) {
       cost += is_transpose(g, n) && is_transpose(g, g.producer(g.operands(n)[0])) ? 110 : 10;
     }

@@ -31,9 +31,9 @@ inline void check_values(const tensor::tensor_graph& g, const parallel::strategy
   static const parallel::pcg_algebra algebra{training::operators()};
   const parallel::graph_dimensions all{training::operators(), g};
   std::vector<parallel::operator_grid> grids;
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    const auto& o = all[node_id{n}];
-    grids.push_back(o.inputs.empty() ? parallel::operator_grid{} : parallel::grid_of(o, s[n]));
+  for (const auto n : node_ids(g)) {
+    const auto& o = all[n];
+    grids.push_back(o.inputs.empty() ? parallel::operator_grid{} : parallel::grid_of(o, s[n.index()]));
   }
   const auto r = parallel::compare_values(algebra, g, grids, 20'000'000, seed);
   CAPTURE(r.sizes, r.nodes, r.elements);

@@ -155,8 +155,8 @@ TEST_CASE("a piece several times in a row reads what the copy before it leaves")
   const auto all = systems::repeated(operators(), piece.graph, count);
   const auto boundaries = [](const tensor::tensor_graph& h, std::string_view name) {
     std::size_t sum = 0;
-    for (std::size_t n = 0; n < h.node_count(); ++n) {
-      sum += systems::is_boundary(operators(), h.operation(node_id{n}), name) ? 1U : 0U;
+    for (const auto n : node_ids(h)) {
+      sum += systems::is_boundary(operators(), h.operation(n), name) ? 1U : 0U;
     }
     return sum;
   };

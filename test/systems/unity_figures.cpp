@@ -73,9 +73,9 @@ found_plan search(const tensor::tensor_graph& g, const machine::machine& m, cons
   }
   const parallel::graph_dimensions all{operators(), f.result.graph};
   std::vector<parallel::operator_grid> grids;
-  for (std::size_t n = 0; n < f.result.graph.node_count(); ++n) {
-    const auto& d = all[node_id{n}];
-    grids.push_back(d.inputs.empty() ? parallel::operator_grid{} : parallel::grid_of(d, f.result.strategy[n]));
+  for (const auto n : node_ids(f.result.graph)) {
+    const auto& d = all[n];
+    grids.push_back(d.inputs.empty() ? parallel::operator_grid{} : parallel::grid_of(d, f.result.strategy[n.index()]));
   }
   for (const auto& step : parallel::trace_of(parallel::pcg_algebra{operators()}, f.result.graph, grids).steps) {
     CHECK(step.is_rule);

@@ -252,16 +252,16 @@ TEST_CASE("what adjoints are made of are operators like all others", "[adjoint]"
   std::set<std::string> seen;
   for_real_cases(4, [&](const std::string&, const random_case& c, const types&, auto& random) {
     const auto& g = adjoint_of(training(), c.op, c.inputs).graph;
-    for (std::size_t i = 0; i < g.node_count(); ++i) {
-      const auto& op = g.operation(node_id{i});
+    for (const auto i : node_ids(g)) {
+      const auto& op = g.operation(i);
       if (!op.kind.valid() || op.kind.index() < standard().kind_count()) {
         continue;
       }
       const auto& name = training().signature(op.kind).name;
       CAPTURE(name);
       seen.insert(name);
-      const auto inputs = types_at(g, g.operands(node_id{i}));
-      const auto results = types_at(g, g.results(node_id{i}));
+      const auto inputs = types_at(g, g.operands(i));
+      const auto results = types_at(g, g.results(i));
       const auto work = training().work(op, inputs, results);
       CHECK(work.operations.count() >= 0);
       CHECK((inputs.empty() || work.moved.count() > 0));

@@ -28,9 +28,9 @@ TEST_CASE("what is of one element type becomes of another, all else stays, and b
     const auto half = converted(operators(), g, dtype::float32, dtype::bfloat16);
     REQUIRE(half.value_count() == g.value_count());
     std::size_t others = 0;
-    for (std::size_t v = 0; v < g.value_count(); ++v) {
-      const auto& before = g.type(value_id{v});
-      const auto& after = half.type(value_id{v});
+    for (const auto v : value_ids(g)) {
+      const auto& before = g.type(v);
+      const auto& after = half.type(v);
       CHECK(after.element == (before.element == dtype::float32 ? dtype::bfloat16 : before.element));
       CHECK(after.dims == before.dims);
       CHECK(after.constant == before.constant);

@@ -114,8 +114,8 @@ void check_gradients(const tensor_graph& g) {
 
 std::size_t nodes_of_kind(const tensor_graph& g, const std::string& name) {
   std::size_t n = 0;
-  for (std::size_t i = 0; i < g.node_count(); ++i) {
-    n += g.operation(node_id{i}).kind == training().kind(name) ? 1 : 0;
+  for (const auto i : node_ids(g)) {
+    n += g.operation(i).kind == training().kind(name) ? 1 : 0;
   }
   return n;
 }
@@ -173,8 +173,7 @@ TEST_CASE("the given graph keeps its numbers and its outputs", "[differentiate]"
   const auto g = zoo::build(training(), "zoo:lenet?batch=1");
   const auto d = differentiate(training(), g);
   CHECK(d.forward_nodes == g.node_count());
-  for (std::size_t i = 0; i < g.node_count(); ++i) {
-    const node_id n{i};
+  for (const auto n : node_ids(g)) {
     CHECK(d.graph.operation(n) == g.operation(n));
     CHECK(std::vector(d.graph.operands(n).begin(), d.graph.operands(n).end()) ==
           std::vector(g.operands(n).begin(), g.operands(n).end()));

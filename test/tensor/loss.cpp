@@ -41,10 +41,10 @@ tensor_graph linear_model(std::int64_t rows) {
 
 std::map<std::string, tensor_type> inputs_of(const tensor_graph& g) {
   std::map<std::string, tensor_type> all;
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    const auto& op = g.operation(node_id{n});
+  for (const auto n : node_ids(g)) {
+    const auto& op = g.operation(n);
     if (op.kind == training().kind("input")) {
-      all[training().read(op).word("name")] = g.type(g.results(node_id{n})[0]);
+      all[training().read(op).word("name")] = g.type(g.results(n)[0]);
     }
   }
   return all;
@@ -113,8 +113,8 @@ TEST_CASE("losses of several outputs add up, and those of no real numbers have n
                             {"target of 0", {{2, 3}, {0, 2, 3, 4, 5, 4}}},
                             {"target of 2", {{}, {20}}}};
   CHECK(run_on(training(), with, values)[0].data[0] == Approx(5.0 / 6 + 1));
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    CHECK(with.operation(node_id{n}) == g.operation(node_id{n}));
+  for (const auto n : node_ids(g)) {
+    CHECK(with.operation(n) == g.operation(n));
   }
 }
 

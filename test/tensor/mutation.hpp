@@ -159,8 +159,7 @@ class mutator {
   // Nothing where the types do not fit any more.
   [[nodiscard]] std::optional<tensor_graph> rebuild(node_id changed) const {
     tensor_graph g;
-    for (std::size_t i = 0; i < graph_.node_count(); ++i) {
-      const node_id n{i};
+    for (const auto n : node_ids(graph_)) {
       const auto& op = n == changed ? op_ : graph_.operation(n);
       const auto operands = n == changed ? std::span<const value_id>{operands_} : graph_.operands(n);
       std::vector<tensor_type> of_operands;

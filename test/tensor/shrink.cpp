@@ -40,8 +40,7 @@ std::vector<tensor_type> types_of(const tensor_graph& g, std::span<const value_i
 
 // Every node's results are what its operator infers.
 bool is_valid(const tensor_graph& g) {
-  for (std::size_t i = 0; i < g.node_count(); ++i) {
-    const node_id n{i};
+  for (const auto n : node_ids(g)) {
     if (standard().infer(g.operation(n), types_of(g, g.operands(n))) != types_of(g, g.results(n))) {
       return false;
     }

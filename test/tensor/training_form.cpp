@@ -72,10 +72,10 @@ TEST_CASE("dropouts become products with masks, forward and backward") {
   }
   REQUIRE(form.nodes.size() == g.node_count());
   CHECK(form.graph.node_count() == g.node_count() + 2);
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    const bool drops = g.operation(node_id{n}).kind == training().kind("dropout");
-    const auto& now = form.graph.operation(form.nodes[n]);
-    CHECK((drops ? now == training().make_operation("mul") : now == g.operation(node_id{n})));
+  for (const auto n : node_ids(g)) {
+    const bool drops = g.operation(n).kind == training().kind("dropout");
+    const auto& now = form.graph.operation(form.nodes[n.index()]);
+    CHECK((drops ? now == training().make_operation("mul") : now == g.operation(n)));
   }
 
   const std::vector<double> halved{0, 16.0 / 3, 0, 16.0 / 3, 0, 16.0 / 3};
@@ -93,13 +93,13 @@ TEST_CASE("a mask of weights makes what is computed of them variable") {
   const auto g = std::move(b).finish({y});
   CHECK(g.type(g.outputs()[0]).constant);
   const auto form = training_form(training(), g);
-  for (std::size_t v = 0; v < form.graph.value_count(); ++v) {
-    const auto n = form.graph.producer(value_id{v});
+  for (const auto v : value_ids(form.graph)) {
+    const auto n = form.graph.producer(v);
     std::vector<tensor_type> inputs;
     for (const auto o : form.graph.operands(n)) {
       inputs.push_back(form.graph.type(o));
     }
-    CHECK(training().infer(form.graph.operation(n), inputs)->at(0) == form.graph.type(value_id{v}));
+    CHECK(training().infer(form.graph.operation(n), inputs)->at(0) == form.graph.type(v));
   }
 }
 

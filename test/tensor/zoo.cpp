@@ -42,8 +42,8 @@ std::vector<std::string> every_form() {
 std::int64_t nodes_of_kind(const tensor_graph& g, const char* name) {
   const auto kind = operators().kind(name);
   std::int64_t n = 0;
-  for (std::size_t i = 0; i < g.node_count(); ++i) {
-    n += g.operation(node_id{i}).kind == kind ? 1 : 0;
+  for (const auto i : node_ids(g)) {
+    n += g.operation(i).kind == kind ? 1 : 0;
   }
   return n;
 }
@@ -52,9 +52,9 @@ std::int64_t nodes_of_kind(const tensor_graph& g, const char* name) {
 std::vector<shape> shapes_of_kind(const tensor_graph& g, const char* name) {
   const auto kind = operators().kind(name);
   std::vector<shape> dims;
-  for (std::size_t i = 0; i < g.node_count(); ++i) {
-    if (g.operation(node_id{i}).kind == kind) {
-      dims.push_back(g.type(g.results(node_id{i})[0]).dims);
+  for (const auto i : node_ids(g)) {
+    if (g.operation(i).kind == kind) {
+      dims.push_back(g.type(g.results(i)[0]).dims);
     }
   }
   return dims;

@@ -35,16 +35,16 @@ tensor_graph build(const std::string& text) { return zoo::build(operators(), tex
 // Of convolutions and linears: half their operations, those that add biases left out.
 std::int64_t multiply_accumulates(const tensor_graph& g) {
   std::int64_t n = 0;
-  for (std::size_t i = 0; i < g.node_count(); ++i) {
-    const auto& op = g.operation(node_id{i});
+  for (const auto i : node_ids(g)) {
+    const auto& op = g.operation(i);
     if (op.kind != operators().kind("conv2d") && op.kind != operators().kind("linear")) {
       continue;
     }
     std::vector<tensor_type> inputs;
-    for (const auto v : g.operands(node_id{i})) {
+    for (const auto v : g.operands(i)) {
       inputs.push_back(g.type(v));
     }
-    const std::array results{g.type(g.results(node_id{i})[0])};
+    const std::array results{g.type(g.results(i)[0])};
     const auto added = inputs.size() == 3 ? element_count(results[0].dims) : 0;
     n += (operators().work(op, inputs, results).operations.count() - added) / 2;
   }

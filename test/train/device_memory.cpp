@@ -243,9 +243,9 @@ parallel::plan in_stages(const parallel::plan& whole, std::size_t stages, std::i
   p.pipeline.microbatches = microbatches;
   const parallel::graph_dimensions all{operators(), p.graph};
   p.configurations.clear();
-  for (std::size_t n = 0; n < p.graph.node_count(); ++n) {
-    const auto& o = all[node_id{n}];
-    const machine::device_id device{n * stages / p.graph.node_count()};
+  for (const auto n : node_ids(p.graph)) {
+    const auto& o = all[n];
+    const machine::device_id device{n.index() * stages / p.graph.node_count()};
     p.configurations.push_back(
         o.inputs.empty() ? parallel::configuration{}
                          : parallel::configuration{parallel::degree_list(o.divisible.size(), 1), {device}, {}, {}, 1});

@@ -109,13 +109,13 @@ TEST_CASE("every weight of every model is used in a known way") {
       CAPTURE(m.name, f.name);
       const auto g = f.build(operators(), f.defaults);
       const initial_weights w{operators(), g, 1};
-      for (std::size_t n = 0; n < g.node_count(); ++n) {
-        const auto& op = g.operation(node_id{n});
+      for (const auto n : node_ids(g)) {
+        const auto& op = g.operation(n);
         if (op.kind == operators().kind("weight")) {
           const auto name = operators().read(op).word("name");
           CAPTURE(name);
           CHECK(w.value(name).how != form::unknown);
-          CHECK((w.value(name).how != form::spread || g.type(g.results(node_id{n})[0]).rank() >= 2));
+          CHECK((w.value(name).how != form::spread || g.type(g.results(n)[0]).rank() >= 2));
         }
       }
     }

@@ -56,13 +56,13 @@ std::vector<tensor::dense<double>> run(Backend& device, const tensor::tensor_gra
   const train::initial_weights weights{operators(), g, 1};
   backend::executor_options options;
   options.data = [&](std::string_view name) -> std::optional<tensor::dense<double>> {
-    for (std::size_t n = 0; n < g.node_count(); ++n) {
-      const auto& op = g.operation(node_id{n});
+    for (const auto n : node_ids(g)) {
+      const auto& op = g.operation(n);
       if (operators().definition_of(op.kind).source == tensor::source_kind::none ||
           operators().read(op).word("name") != name) {
         continue;
       }
-      const auto& t = g.type(g.results(node_id{n})[0]);
+      const auto& t = g.type(g.results(n)[0]);
       std::vector<std::byte> stored(backend::byte_count(t));
       if (op.kind == operators().kind("weight")) {
         weights.fill(name, t, parallel::whole(t.dims), stored);

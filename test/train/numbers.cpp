@@ -42,11 +42,11 @@ std::string message_of(
 
 // The number of the node of that kind, or of the source of that name.
 std::string number_of(const tensor::tensor_graph& g, std::string_view what) {
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    const auto& op = g.operation(node_id{n});
+  for (const auto n : node_ids(g)) {
+    const auto& op = g.operation(n);
     const bool is_source = operators().definition_of(op.kind).source != tensor::source_kind::none;
     if (operators().signature(op.kind).name == what || (is_source && operators().read(op).word("name") == what)) {
-      return std::to_string(n);
+      return std::to_string(n.index());
     }
   }
   return "none";

@@ -64,12 +64,12 @@ inline parallel::plan in_stages(const parallel::plan& whole, std::size_t stages,
   p.pipeline.microbatches = microbatches;
   p.pipeline.is_delayed = is_delayed;
   const parallel::graph_dimensions all{operators(), p.graph};
-  for (std::size_t n = 0; n < p.graph.node_count(); ++n) {
-    const auto& o = all[node_id{n}];
+  for (const auto n : node_ids(p.graph)) {
+    const auto& o = all[n];
     auto& c = p.configurations.emplace_back();
     if (!o.inputs.empty()) {
       c.degrees = parallel::degree_list(o.divisible.size(), 1);
-      c.devices = {machine::device_id{n * stages / p.graph.node_count()}};
+      c.devices = {machine::device_id{n.index() * stages / p.graph.node_count()}};
     }
   }
   for (std::size_t d = 0; d < stages; ++d) {

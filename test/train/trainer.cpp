@@ -160,9 +160,9 @@ parallel::plan in_stages(const parallel::plan& whole, std::size_t stages, std::i
   p.machine = machine::preset("p100:1x" + std::to_string(stages));
   p.pipeline.microbatches = microbatches;
   const parallel::graph_dimensions all{operators(), p.graph};
-  for (std::size_t n = 0; n < p.graph.node_count(); ++n) {
-    const auto& o = all[node_id{n}];
-    const auto stage = n * stages / p.graph.node_count();
+  for (const auto n : node_ids(p.graph)) {
+    const auto& o = all[n];
+    const auto stage = n.index() * stages / p.graph.node_count();
     p.configurations.push_back(
         o.inputs.empty() ? parallel::configuration{}
                          : parallel::configuration{

@@ -144,11 +144,11 @@ TEST_CASE("a step reads weight, gradient, states and scalars, in that order, and
     }
     CHECK(train::scalars_at({.how = how}, 0).size() == train::scalar_names(how).size());
     std::vector<std::string> found;
-    for (std::size_t n = 0; n < g.node_count(); ++n) {
-      if (g.operands(node_id{n}).empty()) {
-        CHECK(n == found.size());
-        CHECK(g.type(g.results(node_id{n})[0]).dims == (n < arrays ? tensor::shape{3} : tensor::shape{}));
-        found.push_back(operators().read(g.operation(node_id{n})).word("name"));
+    for (const auto n : node_ids(g)) {
+      if (g.operands(n).empty()) {
+        CHECK(n.index() == found.size());
+        CHECK(g.type(g.results(n)[0]).dims == (n.index() < arrays ? tensor::shape{3} : tensor::shape{}));
+        found.push_back(operators().read(g.operation(n)).word("name"));
       }
     }
     CHECK(found == names);

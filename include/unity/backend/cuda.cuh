@@ -22,6 +22,7 @@
 #include <unity/backend/cuda/stream.cuh>
 #include <unity/backend/device_backend.hpp>
 #include <unity/core/error.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
 #if defined(UNITY_HAS_CUDNN)
@@ -196,10 +197,9 @@ class cuda_backend {
   [[nodiscard]] kernel prepare_chain(const tensor::tensor_graph& region) {
     use();
     std::string names;
-    for (std::size_t n = 0; n < region.node_count(); ++n) {
-      if (!region.operands(node_id{n}).empty()) {
-        names +=
-            fmt::format("{}{}", names.empty() ? "" : ", ", algebra_->signature(region.operation(node_id{n}).kind).name);
+    for (const auto n : node_ids(region)) {
+      if (!region.operands(n).empty()) {
+        names += fmt::format("{}{}", names.empty() ? "" : ", ", algebra_->signature(region.operation(n).kind).name);
       }
     }
     return {factory{*algebra_, *libraries_}.make_chain(region), std::move(names)};

@@ -21,6 +21,7 @@
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
 #include <unity/cost/kernel_timer.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
@@ -219,9 +220,9 @@ class device_timer {
   {
     std::vector<tensor::tensor_type> inputs;
     std::vector<tensor::tensor_type> outputs;
-    for (std::size_t n = 0; n < region.node_count(); ++n) {
-      if (region.operands(node_id{n}).empty()) {
-        inputs.push_back(region.type(region.results(node_id{n})[0]));
+    for (const auto n : node_ids(region)) {
+      if (region.operands(n).empty()) {
+        inputs.push_back(region.type(region.results(n)[0]));
       }
     }
     for (const auto v : region.outputs()) {

@@ -29,6 +29,7 @@
 #include <unity/core/small_vector.hpp>
 #include <unity/core/units.hpp>
 #include <unity/graph/compact_graph.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/attributes.hpp>
 #include <unity/tensor/definition.hpp>
@@ -261,10 +262,10 @@ class executor {
     }
   }
   void bind_ends(const tensor::algebra& a, const tensor::tensor_graph& g, const detail::run_list& list) {
-    for (std::size_t n = 0; n < g.node_count(); ++n) {
-      const auto& op = g.operation(node_id{n});
+    for (const auto n : node_ids(g)) {
+      const auto& op = g.operation(n);
       if (a.definition_of(op.kind).source == tensor::source_kind::input) {
-        const auto v = g.results(node_id{n})[0];
+        const auto v = g.results(n)[0];
         const auto at = places_[v.index()];
         inputs_.push_back({a.read(op).word("name"), g.type(v), at == detail::no_place ? nullptr : arena_.at(at)});
       }

@@ -11,6 +11,7 @@
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
 #include <unity/graph/compact_graph.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/timing_cache.hpp>
@@ -57,8 +58,7 @@ namespace unity::backend {
 
 UNITY_INLINE std::string chain_signature(const tensor::algebra& a, const tensor::tensor_graph& region) {
   std::string text = "chain";
-  for (std::size_t i = 0; i < region.node_count(); ++i) {
-    const node_id n{i};
+  for (const auto n : node_ids(region)) {
     std::vector<tensor::tensor_type> inputs;
     std::string operands;
     for (const auto v : region.operands(n)) {
@@ -70,7 +70,7 @@ UNITY_INLINE std::string chain_signature(const tensor::algebra& a, const tensor:
     const auto signature =
         inputs.empty() ? tensor::detail::signature_types(outputs)
                        : fmt::format("{}{}", tensor::signature_text(a, region.operation(n), inputs, outputs), operands);
-    text += fmt::format("{}{} = {}", i == 0 ? " %" : "; %", results[0].index(), signature);
+    text += fmt::format("{}{} = {}", n.index() == 0 ? " %" : "; %", results[0].index(), signature);
   }
   return text;
 }

@@ -13,6 +13,7 @@
 #include <unity/backend/host_memory.hpp>
 #include <unity/backend/host_values.hpp>
 #include <unity/graph/compact_graph.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/dense.hpp>
 #include <unity/tensor/evaluate.hpp>
@@ -110,10 +111,10 @@ UNITY_INLINE auto reference_backend::prepare(const tensor::operation& op, std::s
 
 UNITY_INLINE auto reference_backend::prepare_chain(const tensor::tensor_graph& region) -> kernel {
   kernel k;
-  for (std::size_t v = 0; v < region.value_count(); ++v) {
-    const auto& t = region.type(value_id{v});
+  for (const auto v : value_ids(region)) {
+    const auto& t = region.type(v);
     k.wide_ = k.wide_ || tensor::exceeds_float32(t.element);
-    if (region.operands(region.producer(value_id{v})).empty()) {
+    if (region.operands(region.producer(v)).empty()) {
       k.inputs_.push_back(t);
     }
   }

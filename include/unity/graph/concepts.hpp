@@ -67,6 +67,26 @@ struct graph_traits {
   }
 };
 
+namespace detail {
+template <class Id>
+inline constexpr auto to_id = [](std::size_t index) { return Id{index}; };
+}  // namespace detail
+
+// All nodes of a graph, or all its values, as a range of ids in order. It holds their number, not the graph: what is
+// added while it is walked is not in it.
+template <class G>
+requires requires(const G& g) { graph_traits<G>::node_count(g); }
+[[nodiscard]] auto node_ids(const G& g) {
+  return std::views::iota(std::size_t{0}, static_cast<std::size_t>(graph_traits<G>::node_count(g))) |
+         std::views::transform(detail::to_id<node_id>);
+}
+template <class G>
+requires requires(const G& g) { graph_traits<G>::value_count(g); }
+[[nodiscard]] auto value_ids(const G& g) {
+  return std::views::iota(std::size_t{0}, static_cast<std::size_t>(graph_traits<G>::value_count(g))) |
+         std::views::transform(detail::to_id<value_id>);
+}
+
 template <class R>
 concept value_range = std::ranges::forward_range<R> && std::same_as<std::ranges::range_value_t<R>, value_id>;
 

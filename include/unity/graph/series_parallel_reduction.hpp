@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include <range/v3/view/zip.hpp>
+
 #include <unity/core/id.hpp>
 #include <unity/graph/digraph.hpp>
 #include <unity/graph/series_parallel_drafts.hpp>
@@ -87,8 +89,8 @@ inline std::vector<char> nodes_on_paths(const digraph& graph, const terminals& e
       to_sink[order[i].index()] |= to_sink[s.index()];
     }
   }
-  for (std::size_t n = 0; n < from_source.size(); ++n) {
-    from_source[n] &= to_sink[n];
+  for (auto&& [reached, reaching] : ranges::views::zip(from_source, to_sink)) {
+    reached &= reaching;
   }
   return from_source;
 }

@@ -10,6 +10,7 @@
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
+#include <range/v3/view/zip.hpp>
 
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
@@ -160,13 +161,12 @@ UNITY_INLINE nlohmann::json task_to_json(const parallel::task_grid& g, std::size
 
 UNITY_INLINE void add_terms_to_json(const parallel::operator_dimensions& o, const parallel::task_grid& g,
                                     nlohmann::json& entry) {
-  for (std::size_t r = 0; r < g.reductions.size(); ++r) {
-    const auto& p = o.reductions[r];
+  for (const auto& [p, degree] : ranges::views::zip(o.reductions, g.reductions)) {
     entry["reductions"].push_back(
-        {{"index", o.structure.indices[p.indices[0]].name}, {"size", p.size}, {"degree", g.reductions[r]}});
+        {{"index", o.structure.indices[p.indices[0]].name}, {"size", p.size}, {"degree", degree}});
   }
-  for (std::size_t k = 0; k < g.terms.size(); ++k) {
-    entry["terms"].push_back({{"operands", o.groups[k]}, {"degree", g.terms[k]}});
+  for (const auto& [operands, degree] : ranges::views::zip(o.groups, g.terms)) {
+    entry["terms"].push_back({{"operands", operands}, {"degree", degree}});
   }
   if (g.copies > 1) {
     entry["copies"] = g.copies;
@@ -178,12 +178,11 @@ UNITY_INLINE nlohmann::json configuration_to_json(const tensor::algebra& a, cons
                                                   const machine::topology& t) {
   const auto grid = c.grid();
   auto dimensions = nlohmann::json::array();
-  for (std::size_t k = 0; k < o.divisible.size(); ++k) {
-    const auto& p = o.divisible[k];
+  for (const auto& [p, degree] : ranges::views::zip(o.divisible, c.degrees)) {
     dimensions.push_back({{"kind", parallel::parallelism_names[static_cast<std::size_t>(p.kind)]},
                           {"dimension", p.dimension},
                           {"size", p.size},
-                          {"degree", c.degrees[k]}});
+                          {"degree", degree}});
   }
   auto tasks = nlohmann::json::array();
   for (std::size_t i = 0; i < c.devices.size(); ++i) {

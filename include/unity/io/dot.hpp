@@ -10,9 +10,11 @@
 #include <vector>
 
 #include <fmt/core.h>
+#include <range/v3/view/zip.hpp>
 
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/rewrite/algebra.hpp>
 #include <unity/rewrite/attribute.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -134,12 +136,11 @@ UNITY_INLINE std::string_view dot_colour(std::string_view kind) {
 
 UNITY_INLINE std::string dot_writer::body() const {
   std::string out;
-  for (std::size_t i = 0; i < graph_->node_count(); ++i) {
-    const node_id n{i};
+  for (const auto n : node_ids(*graph_)) {
     if (shown(n)) {
       out += statement(n);
-      for (std::size_t o = 0; o < graph_->operands(n).size(); ++o) {
-        out += edge(graph_->operands(n)[o], name(n));
+      for (const auto v : graph_->operands(n)) {
+        out += edge(v, name(n));
       }
     }
   }
@@ -170,12 +171,11 @@ UNITY_INLINE std::vector<std::string> dot_writer::attributes(node_id n) const {
   const auto& op = graph_->operation(n);
   const auto& signature = algebra_->signature(op.kind);
   std::vector<std::string> all;
-  for (std::size_t i = 0; i < signature.attributes.size() && i < op.attributes.size(); ++i) {
-    const auto& a = signature.attributes[i];
-    const bool dull = op.attributes[i] == a.default_value || a.name == "signature" || a.name == "element" ||
-                      a.name == "elements" || (a.name == "dims" && graph_->operands(n).empty());
+  for (const auto& [field, number] : ranges::views::zip(signature.attributes, op.attributes)) {
+    const bool dull = number == field.default_value || field.name == "signature" || field.name == "element" ||
+                      field.name == "elements" || (field.name == "dims" && graph_->operands(n).empty());
     if (!dull && all.size() < 4) {
-      all.push_back(dot_text(fmt::format("{}={}", a.name, value(a, op.attributes[i])), 40));
+      all.push_back(dot_text(fmt::format("{}={}", field.name, value(field, number)), 40));
     }
   }
   if (op.order == tensor::layout::column_major) {

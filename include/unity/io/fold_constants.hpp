@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/io/onnx_model.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
@@ -73,11 +74,10 @@ UNITY_INLINE onnx_model constant_folder::run() && {
   const auto& g = model_.graph;
   computable_.assign(g.node_count(), 0);
   std::vector<char> wanted(g.value_count(), 0);
-  for (std::size_t i = 0; i < g.node_count(); ++i) {
-    const node_id n{i};
-    computable_[i] = is_computable(n) ? 1 : 0;
+  for (const auto n : node_ids(g)) {
+    computable_[n.index()] = is_computable(n) ? 1 : 0;
     for (const auto v : g.operands(n)) {
-      wanted[v.index()] = wanted[v.index()] != 0 || computable_[i] == 0 ? 1 : 0;
+      wanted[v.index()] = wanted[v.index()] != 0 || computable_[n.index()] == 0 ? 1 : 0;
     }
   }
   for (const auto v : g.outputs()) {
@@ -85,8 +85,8 @@ UNITY_INLINE onnx_model constant_folder::run() && {
   }
   tensor::tensor_graph result;
   std::vector<value_id> moved(g.value_count());
-  for (std::size_t i = 0; i < g.node_count(); ++i) {
-    copy(node_id{i}, wanted, result, moved);
+  for (const auto i : node_ids(g)) {
+    copy(i, wanted, result, moved);
   }
   std::vector<value_id> outputs;
   for (const auto v : g.outputs()) {

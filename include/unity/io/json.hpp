@@ -17,10 +17,12 @@
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
+#include <range/v3/view/zip.hpp>
 
 #include <unity/core/file.hpp>
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/io/json_place.hpp>
 #include <unity/rewrite/algebra.hpp>
 #include <unity/rewrite/attribute.hpp>
@@ -269,14 +271,13 @@ namespace unity::io {
 
 UNITY_INLINE nlohmann::json to_json(const tensor::algebra& algebra, const tensor::tensor_graph& graph) {
   auto nodes = nlohmann::json::array();
-  for (std::size_t i = 0; i < graph.node_count(); ++i) {
-    const node_id n{i};
+  for (const auto n : node_ids(graph)) {
     const auto& op = graph.operation(n);
     const auto& signature = algebra.signature(op.kind);
     nlohmann::json node{{"op", signature.name}};
     auto& attributes = node["attributes"] = nlohmann::json::object();
-    for (std::size_t a = 0; a < signature.attributes.size(); ++a) {
-      attributes[signature.attributes[a].name] = detail::attribute_to_json(signature.attributes[a], op.attributes[a]);
+    for (const auto& [field, value] : ranges::views::zip(signature.attributes, op.attributes)) {
+      attributes[field.name] = detail::attribute_to_json(field, value);
     }
     if (op.order == tensor::layout::column_major) {
       node["layout"] = "column_major";

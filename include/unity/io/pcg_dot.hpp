@@ -6,7 +6,10 @@
 #include <string>
 #include <string_view>
 
+#include <range/v3/view/zip.hpp>
+
 #include <unity/core/id.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/parallel/pcg/parallel_operators.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
 
@@ -56,8 +59,8 @@ UNITY_INLINE std::string pcg_statement(const parallel::pcg_algebra& a, const par
   auto label = p ? parallel_label(*p) : dot_text(a.signature(op.kind).name);
   if (is_source && a.operators().signature(op.kind).attributes.size() == op.attributes.size()) {
     const auto& fields = a.operators().signature(op.kind).attributes;
-    for (std::size_t i = 0; i < fields.size(); ++i) {
-      label += fields[i].name == "name" ? fmt::format("\\n{}", dot_text(tensor::to_word(op.attributes[i]), 40)) : "";
+    for (const auto& [field, value] : ranges::views::zip(fields, op.attributes)) {
+      label += field.name == "name" ? fmt::format("\\n{}", dot_text(tensor::to_word(value), 40)) : "";
     }
   }
   return fmt::format("  n{} [label=\"{}\", fillcolor=\"{}\"{}];\n", n.index(), label,
@@ -78,10 +81,10 @@ UNITY_INLINE std::string to_dot(const parallel::pcg_algebra& a, const parallel::
     text +=
         fmt::format("  n{} -> {} [label=\"{}\"];\n", g.producer(v).index(), to, detail::dot_text(to_string(g.type(v))));
   };
-  for (std::size_t i = 0; i < g.node_count(); ++i) {
-    text += detail::pcg_statement(a, g, node_id{i});
-    for (const auto v : g.operands(node_id{i})) {
-      edge(v, fmt::format("n{}", i));
+  for (const auto i : node_ids(g)) {
+    text += detail::pcg_statement(a, g, i);
+    for (const auto v : g.operands(i)) {
+      edge(v, fmt::format("n{}", i.index()));
     }
   }
   for (std::size_t i = 0; i < g.outputs().size(); ++i) {

@@ -8,8 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include <range/v3/view/zip.hpp>
+
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/index_structure.hpp>
@@ -217,16 +220,16 @@ UNITY_INLINE strategy_layout depth_layout::run() const {
 
 UNITY_INLINE void depth_layout::place_operators() {
   item_of_.assign(graph_.node_count(), none);
-  for (std::size_t n = 0; n < graph_.node_count(); ++n) {
-    if (graph_.operands(node_id{n}).empty()) {
+  for (const auto n : node_ids(graph_)) {
+    if (graph_.operands(n).empty()) {
       continue;
     }
     int column = 0;
-    for (const auto from : read_operators(graph_, n)) {
+    for (const auto from : read_operators(graph_, n.index())) {
       column = std::max(column, items_[item_of_[from]].column + 1);
     }
-    item_of_[n] = items_.size();
-    items_.push_back({n, column, 0, 0, {}, {}});
+    item_of_[n.index()] = items_.size();
+    items_.push_back({n.index(), column, 0, 0, {}, {}});
   }
 }
 
@@ -349,9 +352,9 @@ UNITY_INLINE strategy_layout step_layout::run() const {
   std::vector<int> top;
   int y = picture_margin;
   l.width = picture_margin + name_width + static_cast<int>(steps) * column_width;
-  for (std::size_t k = 0; k < rows.size(); ++k) {
-    const auto height = static_cast<int>(rows[k]) * row_height + 8;
-    l.frames.push_back({{picture_margin, y}, l.width - picture_margin, height, names_[k]});
+  for (const auto& [count, name] : ranges::views::zip(rows, names_)) {
+    const auto height = static_cast<int>(count) * row_height + 8;
+    l.frames.push_back({{picture_margin, y}, l.width - picture_margin, height, name});
     top.push_back(y + 8);
     y += height + 10;
   }
@@ -415,9 +418,9 @@ UNITY_INLINE std::size_t step_layout::count_reader(std::size_t n, std::size_t we
 UNITY_INLINE std::string step_layout::name_of(std::size_t weight) const {
   const auto& op = graph_.operation(node_id{weight});
   const auto& attributes = algebra_.signature(op.kind).attributes;
-  for (std::size_t i = 0; i < attributes.size(); ++i) {
-    if (attributes[i].name == "name") {
-      const auto whole = tensor::to_word(op.attributes[i]);
+  for (const auto& [field, value] : ranges::views::zip(attributes, op.attributes)) {
+    if (field.name == "name") {
+      const auto whole = tensor::to_word(value);
       return whole.substr(0, whole.rfind('.'));
     }
   }

@@ -10,9 +10,11 @@
 #include <vector>
 
 #include <fmt/core.h>
+#include <range/v3/view/zip.hpp>
 
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/io/strategy_layout.hpp>
 #include <unity/machine/machine.hpp>
 #include <unity/machine/topology.hpp>
@@ -207,9 +209,9 @@ UNITY_INLINE std::string svg_length(std::int64_t hundredths) {
 
 UNITY_INLINE std::string strategy_drawing::run() {
   std::string operators;
-  for (std::size_t n = 0; n < plan_.graph.node_count(); ++n) {
-    if (const auto& corner = layout_.corners[n]) {
-      operators += operator_at(node_id{n}, *corner);
+  for (const auto n : node_ids(plan_.graph)) {
+    if (const auto& corner = layout_.corners[n.index()]) {
+      operators += operator_at(n, *corner);
     }
   }
   const auto legend = this->legend();
@@ -270,14 +272,13 @@ UNITY_INLINE std::string strategy_drawing::operator_at(node_id n, picture_point 
   const auto& name = algebra_.signature(o.op.kind).name;
   const auto& machine = plan_.machine.network;
   std::string tip = fmt::format("{} {}:", name, n.index());
-  for (std::size_t k = 0; k < c.degrees.size(); ++k) {
-    const auto kind = parallel::parallelism_names[static_cast<std::size_t>(o.divisible[k].kind)];
-    tip +=
-        c.degrees[k] == 1 ? "" : fmt::format(" {} dimension {} by {},", kind, o.divisible[k].dimension, c.degrees[k]);
+  for (const auto& [p, degree] : ranges::views::zip(o.divisible, c.degrees)) {
+    const auto kind = parallel::parallelism_names[static_cast<std::size_t>(p.kind)];
+    tip += degree == 1 ? "" : fmt::format(" {} dimension {} by {},", kind, p.dimension, degree);
   }
-  for (std::size_t r = 0; r < c.reductions.size(); ++r) {
-    const auto* index = o.structure.indices[o.reductions[r].indices[0]].name;
-    tip += c.reductions[r] == 1 ? "" : fmt::format(" sum over {} by {},", index, c.reductions[r]);
+  for (const auto& [p, degree] : ranges::views::zip(o.reductions, c.reductions)) {
+    const auto* index = o.structure.indices[p.indices[0]].name;
+    tip += degree == 1 ? "" : fmt::format(" sum over {} by {},", index, degree);
   }
   const auto terms = parallel::product(c.terms);
   tip += terms == 1 ? "" : fmt::format(" {} terms,", terms);
@@ -296,9 +297,8 @@ UNITY_INLINE std::size_t strategy_drawing::box(const parallel::operator_dimensio
   auto grid = detail::grid_of(o, c);
   std::vector<std::int64_t> key{grid.samples, grid.parameters, grid.rows, grid.columns};
   std::vector<std::uint32_t> devices(static_cast<std::size_t>(grid.rows * grid.columns), 0);
-  for (std::size_t t = 0; t < c.task_count(); ++t) {
-    devices[static_cast<std::size_t>(grid.places[t].first * grid.columns + grid.places[t].second)] =
-        c.devices[t].index();
+  for (const auto& [place, device] : ranges::views::zip(grid.places, c.devices)) {
+    devices[static_cast<std::size_t>(place.first * grid.columns + place.second)] = device.index();
   }
   key.insert(key.end(), devices.begin(), devices.end());
   const auto [known, is_new] = known_boxes_.emplace(std::move(key), known_boxes_.size());

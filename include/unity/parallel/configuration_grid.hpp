@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include <range/v3/view/zip.hpp>
+
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
@@ -79,8 +81,8 @@ UNITY_INLINE std::vector<std::size_t> numbers_in_grid(const operator_dimensions&
     const auto place = place_of(g, t);
     auto number = place.term * to.copies + place.copy;
     const auto at = part_numbers(o, g, parts, place);
-    for (std::size_t i = 0; i < at.size(); ++i) {
-      number = number * parts[i] + at[i];
+    for (const auto& [count, digit] : ranges::views::zip(parts, at)) {
+      number = number * count + digit;
     }
     all[t] = static_cast<std::size_t>(number);
   }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/detail/index_types.hpp>
 #include <unity/tensor/index_structure.hpp>
@@ -228,12 +229,12 @@ UNITY_INLINE bool adds_up(const tensor::algebra& a, const operator_dimensions& o
 UNITY_INLINE std::vector<bool> parameters_of(const tensor::algebra& a, const tensor::tensor_graph& g) {
   const auto weight = a.kind("weight");
   std::vector<bool> all(g.value_count());
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    bool any = g.operation(node_id{n}).kind == weight;
-    for (const auto v : g.operands(node_id{n})) {
+  for (const auto n : node_ids(g)) {
+    bool any = g.operation(n).kind == weight;
+    for (const auto v : g.operands(n)) {
       any = any || all[v.index()];
     }
-    for (const auto v : g.results(node_id{n})) {
+    for (const auto v : g.results(n)) {
       all[v.index()] = any && g.type(v).constant;
     }
   }
@@ -274,8 +275,8 @@ UNITY_INLINE std::optional<operator_dimensions> dimensions_of(const tensor::alge
 UNITY_INLINE graph_dimensions::graph_dimensions(const tensor::algebra& a, const tensor::tensor_graph& g) {
   std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> known;
   const auto parameters = detail::parameters_of(a, g);
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    add(a, g, node_id{n}, parameters, known);
+  for (const auto n : node_ids(g)) {
+    add(a, g, n, parameters, known);
   }
   find_roles(a, g);
 }
@@ -284,19 +285,19 @@ UNITY_INLINE void graph_dimensions::find_roles(const tensor::algebra& a, const t
   const auto input = a.kind("input");
   roles_.assign(g.node_count(), sample_role::apart);
   sums_.assign(g.node_count(), none);
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    auto& role = roles_[n];
-    role = g.operation(node_id{n}).kind == input ? sample_role::by_sample : role;
-    const auto& o = kinds_[kind_of_[n]];
+  for (const auto n : node_ids(g)) {
+    auto& role = roles_[n.index()];
+    role = g.operation(n).kind == input ? sample_role::by_sample : role;
+    const auto& o = kinds_[kind_of_[n.index()]];
     for (std::size_t i = 0; i < o.inputs.size() && role != sample_role::by_sample; ++i) {
-      const auto from = roles_[g.producer(g.operands(node_id{n})[i]).index()];
+      const auto from = roles_[g.producer(g.operands(n)[i]).index()];
       role = from == sample_role::of_all ? from : role;
       if (from == sample_role::by_sample) {
-        sums_[n] = reduction_of_first(o, i);
-        role = sums_[n] == none ? from : sample_role::of_all;
+        sums_[n.index()] = reduction_of_first(o, i);
+        role = sums_[n.index()] == none ? from : sample_role::of_all;
       }
     }
-    sums_[n] = role == sample_role::of_all ? sums_[n] : none;
+    sums_[n.index()] = role == sample_role::of_all ? sums_[n.index()] : none;
   }
 }
 

@@ -7,8 +7,12 @@
 #include <utility>
 #include <vector>
 
+#include <range/v3/algorithm/equal.hpp>
+#include <range/v3/view/zip.hpp>
+
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/parallel_type.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -83,8 +87,8 @@ UNITY_INLINE std::int64_t sample_count(const tensor::algebra& a, const tensor::t
   const auto first = [&](value_id v) { return g.type(v).dims.empty() ? 0 : g.type(v).dims[0]; };
   const auto samples = g.outputs().empty() ? 0 : first(g.outputs()[0]);
   const auto input = a.kind("input");
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    if (g.operation(node_id{n}).kind == input && first(g.results(node_id{n})[0]) == samples) {
+  for (const auto n : node_ids(g)) {
+    if (g.operation(n).kind == input && first(g.results(n)[0]) == samples) {
       return samples;
     }
   }
@@ -96,8 +100,8 @@ UNITY_INLINE std::int64_t sample_count(const tensor::algebra& a, const tensor::t
 namespace unity::parallel::detail {
 
 UNITY_INLINE std::optional<tensor::tensor_graph> microbatch_maker::run() && {
-  for (std::size_t n = 0; n < graph_.node_count(); ++n) {
-    if (!(graph_.operands(node_id{n}).empty() ? divide_source(node_id{n}) : divide(node_id{n})) || !add(node_id{n})) {
+  for (const auto n : node_ids(graph_)) {
+    if (!(graph_.operands(n).empty() ? divide_source(n) : divide(n)) || !add(n)) {
       return std::nullopt;
     }
   }
@@ -174,14 +178,12 @@ UNITY_INLINE bool microbatch_maker::add(node_id n) {
   if (!made || made->size() != new_outputs.size()) {
     return false;
   }
-  for (std::size_t r = 0; r < made->size(); ++r) {
-    if ((*made)[r].dims != new_outputs[r].dims) {
-      return false;
-    }
+  if (!ranges::equal(*made, new_outputs, {}, &tensor::tensor_type::dims, &tensor::tensor_type::dims)) {
+    return false;
   }
   const auto own = out_.add_node(resized, operands, *made);
-  for (std::size_t r = 0; r < made->size(); ++r) {
-    now_[graph_.results(n)[r].index()] = out_.results(own)[r];
+  for (const auto& [whole, part] : ranges::views::zip(graph_.results(n), out_.results(own))) {
+    now_[whole.index()] = part;
   }
   return true;
 }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <unity/graph/concepts.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/tensor/index_structure.hpp>
 #include <unity/tensor/operation.hpp>
@@ -50,21 +51,19 @@ UNITY_INLINE void check(const tensor::tensor_graph& g, const strategy& s, const 
     }
   }
   const auto stage_of = [&](node_id n) { return p.stages[s[n.index()].devices[0].index()]; };
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    const auto& c = s[n];
-    const auto where = fmt::format("pipeline, node {}", n);
+  for (const auto n : node_ids(g)) {
+    const auto& c = s[n.index()];
+    const auto where = fmt::format("pipeline, node {}", n.index());
     for (const auto d : c.devices) {
-      if (p.stages[d.index()] != stage_of(node_id{n})) {
-        throw error{where,
-                    fmt::format("tasks on devices of stages {} and {}", stage_of(node_id{n}), p.stages[d.index()]),
+      if (p.stages[d.index()] != stage_of(n)) {
+        throw error{where, fmt::format("tasks on devices of stages {} and {}", stage_of(n), p.stages[d.index()]),
                     "devices of one stage"};
       }
     }
-    for (const auto v : g.operands(node_id{n})) {
+    for (const auto v : g.operands(n)) {
       const auto from = g.producer(v);
-      if (!g.operands(from).empty() && stage_of(from) > stage_of(node_id{n})) {
-        throw error{where,
-                    fmt::format("an operand of stage {}, behind its own, {}", stage_of(from), stage_of(node_id{n})),
+      if (!g.operands(from).empty() && stage_of(from) > stage_of(n)) {
+        throw error{where, fmt::format("an operand of stage {}, behind its own, {}", stage_of(from), stage_of(n)),
                     "operands of its stage or those before"};
       }
     }

@@ -8,6 +8,7 @@
 
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/operation.hpp>
@@ -82,12 +83,12 @@ UNITY_INLINE void training_graph::find_backward(const tensor::algebra& a, const 
   for (const auto v : tensor::trained_weights(a, g)) {
     active[v.index()] = true;
   }
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
+  for (const auto n : node_ids(g)) {
     bool any = false;
-    for (const auto v : g.operands(node_id{n})) {
+    for (const auto v : g.operands(n)) {
       any = any || active[v.index()];
     }
-    for (const auto v : g.results(node_id{n})) {
+    for (const auto v : g.results(n)) {
       active[v.index()] = active[v.index()] || (any && tensor::is_floating(g.type(v).element));
     }
   }
@@ -111,24 +112,25 @@ UNITY_INLINE void training_graph::find_edges(const tensor::algebra& a, const ten
   const auto weight = a.kind("weight");
   const auto trained = tensor::trained_weights(a, g);
   std::vector<std::uint32_t> number(g.value_count());
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    if (g.operation(node_id{n}).kind == weight) {
-      const auto v = g.results(node_id{n})[0];
+  for (const auto n : node_ids(g)) {
+    if (g.operation(n).kind == weight) {
+      const auto v = g.results(n)[0];
       number[v.index()] = static_cast<std::uint32_t>(weights_.size());
       weights_.push_back({v, std::find(trained.begin(), trained.end(), v) != trained.end(), {}});
     }
     const auto first = edges_.size();
-    for (std::uint32_t i = 0; i < g.operands(node_id{n}).size(); ++i) {
-      const auto v = g.operands(node_id{n})[i];
+    for (std::uint32_t i = 0; i < g.operands(n).size(); ++i) {
+      const auto v = g.operands(n)[i];
       const auto from = g.producer(v);
       if (g.operation(from).kind == weight) {
         const auto w = number[v.index()];
-        weights_[w].uses.push_back({node_id{n}, i});
-        if (std::find(weights_of_[n].begin(), weights_of_[n].end(), w) == weights_of_[n].end()) {
-          weights_of_[n].push_back(w);
+        weights_[w].uses.push_back({n, i});
+        if (std::find(weights_of_[n.index()].begin(), weights_of_[n.index()].end(), w) ==
+            weights_of_[n.index()].end()) {
+          weights_of_[n.index()].push_back(w);
         }
       } else if (!g.operands(from).empty()) {
-        add_use(first, v, from, node_id{n}, i);
+        add_use(first, v, from, n, i);
       }
     }
   }

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include <range/v3/view/zip.hpp>
+
 #include <unity/core/units.hpp>
 #include <unity/program/fragment.hpp>
 #include <unity/program/program.hpp>
@@ -45,13 +47,13 @@ struct path_share {
                                                          std::span<const task_times> times) {
   std::map<std::pair<program::task_kind, wait_reason>, path_share> all;
   const auto taken = step_times(path, times);
-  for (std::size_t i = 0; i < path.size(); ++i) {
-    const auto kind = p.code(path[i].task).kind;
-    auto& share = all[{kind, path[i].reason}];
+  for (const auto& [step, time] : ranges::views::zip(path, taken)) {
+    const auto kind = p.code(step.task).kind;
+    auto& share = all[{kind, step.reason}];
     share.kind = kind;
-    share.reason = path[i].reason;
+    share.reason = step.reason;
     ++share.steps;
-    share.time += taken[i];
+    share.time += time;
   }
   std::vector<path_share> list;
   for (const auto& [key, share] : all) {

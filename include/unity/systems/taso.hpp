@@ -21,6 +21,7 @@
 #include <unity/cost/cost_model.hpp>
 #include <unity/cost/roofline.hpp>
 #include <unity/graph/compact_graph.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/rewrite/substitution.hpp>
 #include <unity/rewrite/syntax.hpp>
 #include <unity/search/backtracking.hpp>
@@ -187,7 +188,7 @@ void expect_sums(const tensor::algebra& operators, const Time& time, const tenso
   const tensor::flop_cost arithmetic{operators, o.mode};
   double picoseconds_of_all = 0;
   double flops_of_all = 0;
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
+  for (const auto n : node_ids(g)) {
     const auto types = [&](const auto& values) {
       std::vector<tensor::tensor_type> all;
       for (const auto v : values) {
@@ -195,9 +196,9 @@ void expect_sums(const tensor::algebra& operators, const Time& time, const tenso
       }
       return all;
     };
-    const auto inputs = types(g.operands(node_id{n}));
-    const auto outputs = types(g.results(node_id{n}));
-    const auto& op = g.operation(node_id{n});
+    const auto inputs = types(g.operands(n));
+    const auto outputs = types(g.results(n));
+    const auto& op = g.operation(n);
     if (operators.infer(op, inputs) != std::optional{outputs}) {
       return;  // the search says what is wrong
     }

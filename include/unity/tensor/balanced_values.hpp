@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/detail/source_roles.hpp>
 #include <unity/tensor/operation.hpp>
@@ -116,11 +117,11 @@ UNITY_INLINE source_data balanced_values(const algebra& a, const tensor_graph& m
   roles.read(model);
   const detail::fan_ins fan_ins{a, model};
   std::map<std::string, detail::balanced_source, std::less<>> sources;
-  for (std::size_t i = 0; i < model.node_count(); ++i) {
-    const auto& op = model.operation(node_id{i});
+  for (const auto i : node_ids(model)) {
+    const auto& op = model.operation(i);
     const auto kind = a.definition_of(op.kind).source;
     if (kind != source_kind::none) {
-      const auto v = model.results(node_id{i})[0];
+      const auto v = model.results(i)[0];
       auto name = a.read(op).word("name");
       const auto role = roles.of(name);
       auto& s = sources.try_emplace(std::move(name), detail::balanced_source{model.type(v), role}).first->second;

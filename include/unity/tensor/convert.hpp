@@ -4,6 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <range/v3/view/zip.hpp>
+
+#include <unity/graph/concepts.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
@@ -34,28 +37,28 @@ namespace unity::tensor {
 UNITY_INLINE tensor_graph converted(const algebra& a, const tensor_graph& g, dtype from, dtype to) {
   tensor_graph out;
   std::vector<value_id> now(g.value_count());
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    auto op = g.operation(node_id{n});
+  for (const auto n : node_ids(g)) {
+    auto op = g.operation(n);
     const auto& signature = a.signature(op.kind);
-    for (std::size_t i = 0; i < signature.attributes.size(); ++i) {
-      if (signature.attributes[i].name == "element" && op.attributes[i] == attribute{static_cast<std::int64_t>(from)}) {
-        op.attributes[i] = attribute{static_cast<std::int64_t>(to)};
+    for (auto&& [field, value] : ranges::views::zip(signature.attributes, op.attributes)) {
+      if (field.name == "element" && value == attribute{static_cast<std::int64_t>(from)}) {
+        value = attribute{static_cast<std::int64_t>(to)};
       }
     }
     std::vector<value_id> operands;
     std::vector<tensor_type> types;
-    for (const auto v : g.operands(node_id{n})) {
+    for (const auto v : g.operands(n)) {
       operands.push_back(now[v.index()]);
       types.push_back(out.type(operands.back()));
     }
     const auto made = a.infer(op, types);
     if (!made) {
-      throw error{fmt::format("node {} ({}) in {}", n, signature.name, name_of(to)), "operands that it does not take",
-                  a.why_not(op, types)};
+      throw error{fmt::format("node {} ({}) in {}", n.index(), signature.name, name_of(to)),
+                  "operands that it does not take", a.why_not(op, types)};
     }
     const auto own = out.add_node(op, operands, *made);
-    for (std::size_t r = 0; r < made->size(); ++r) {
-      now[g.results(node_id{n})[r].index()] = out.results(own)[r];
+    for (const auto& [before, after] : ranges::views::zip(g.results(n), out.results(own))) {
+      now[before.index()] = after;
     }
   }
   std::vector<value_id> outputs;

@@ -10,6 +10,7 @@
 
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/rewrite/algebra.hpp>
 #include <unity/tensor/adjoint_rule.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -89,8 +90,8 @@ UNITY_INLINE std::vector<value_id> trained_weights(const algebra& a, const tenso
   const auto weight = a.kind("weight");
   const detail::statistic_uses uses{a, g};
   std::vector<value_id> weights;
-  for (std::size_t i = 0; i < g.node_count(); ++i) {
-    const auto v = g.operation(node_id{i}).kind == weight ? g.results(node_id{i})[0] : value_id{};
+  for (const auto i : node_ids(g)) {
+    const auto v = g.operation(i).kind == weight ? g.results(i)[0] : value_id{};
     if (v.valid() && is_floating(g.type(v).element) && !uses.is_statistic(v)) {
       weights.push_back(v);
     }

@@ -16,6 +16,7 @@
 
 #include <unity/core/units.hpp>
 #include <unity/graph/compact_graph.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/dense.hpp>
 #include <unity/tensor/detail/checked_evaluation.hpp>
@@ -231,17 +232,17 @@ UNITY_INLINE std::optional<equivalence_report> compare_types(const tensor_graph&
 
 UNITY_INLINE flops work_of(const algebra& a, const tensor_graph& g) {
   std::int64_t sum = 0;
-  for (std::size_t i = 0; i < g.node_count(); ++i) {
+  for (const auto i : node_ids(g)) {
     std::vector<tensor_type> in;
     std::vector<tensor_type> out;
-    for (const auto v : g.operands(node_id{i})) {
+    for (const auto v : g.operands(i)) {
       in.push_back(g.type(v));
     }
-    for (const auto v : g.results(node_id{i})) {
+    for (const auto v : g.results(i)) {
       out.push_back(g.type(v));
       sum = saturating_add(sum, saturating_multiply(20, element_count(out.back().dims)));
     }
-    sum = saturating_add(sum, a.work(g.operation(node_id{i}), in, out).operations.count());
+    sum = saturating_add(sum, a.work(g.operation(i), in, out).operations.count());
   }
   return flops{sum};
 }

@@ -17,6 +17,7 @@
 #include <unity/core/id.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/graph/compact_graph.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/rewrite/algebra.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/attributes.hpp>
@@ -89,9 +90,8 @@ template <class Scalar, class Source>
   std::vector<dense<Scalar>> values(g.value_count());
   std::vector<const Scalar*> operands;
   std::vector<tensor_type> types;
-  for (std::size_t i = 0; i < g.node_count(); ++i) {
-    const node_id n{i};
-    if (!needed[i]) {
+  for (const auto n : node_ids(g)) {
+    if (!needed[n.index()]) {
       continue;
     }
     operands.clear();

@@ -11,6 +11,7 @@
 #include <unity/core/units.hpp>
 #include <unity/cost/cost_model.hpp>
 #include <unity/cost/kernel_timer.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/cost.hpp>
 #include <unity/tensor/operation.hpp>
@@ -47,16 +48,16 @@ class measured_cost {
     picoseconds sum;
     std::vector<tensor_type> inputs;
     std::vector<tensor_type> outputs;
-    for (std::size_t i = 0; i < g.node_count(); ++i) {
+    for (const auto i : node_ids(g)) {
       inputs.clear();
       outputs.clear();
-      for (const auto v : g.operands(node_id{i})) {
+      for (const auto v : g.operands(i)) {
         inputs.push_back(g.type(v));
       }
-      for (const auto v : g.results(node_id{i})) {
+      for (const auto v : g.results(i)) {
         outputs.push_back(g.type(v));
       }
-      sum += time(g.operation(node_id{i}), inputs, outputs);
+      sum += time(g.operation(i), inputs, outputs);
     }
     return sum;
   }

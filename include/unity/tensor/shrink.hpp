@@ -14,6 +14,7 @@
 #include <unity/core/config.hpp>
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/detail/resize.hpp>
 #include <unity/tensor/detail/size_choice.hpp>
@@ -141,8 +142,7 @@ namespace unity::tensor::detail {
 
 UNITY_INLINE resized_graph graph_resizer::run() {
   resized_graph out;
-  for (std::size_t i = 0; i < graph_.node_count(); ++i) {
-    const node_id n{i};
+  for (const auto n : node_ids(graph_)) {
     const auto types = types_of(graph_, graph_.operands(n));
     const auto before = types_of(graph_, graph_.results(n));
     resizing r{graph_.operation(n),
@@ -150,8 +150,8 @@ UNITY_INLINE resized_graph graph_resizer::run() {
                before,
                dims_of(graph_.operands(n)),
                dims_of(graph_.results(n)),
-               sizes_of(numbers_.own[i], 0),
-               sizes_of(numbers_.own[i], 1)};
+               sizes_of(numbers_.own[n.index()], 0),
+               sizes_of(numbers_.own[n.index()], 1)};
     const auto op = resized(algebra_, r);
     const auto operands = types_of(out.graph, graph_.operands(n));
     const auto results = algebra_.infer(op, operands);
@@ -272,8 +272,8 @@ UNITY_INLINE std::vector<std::int64_t> shrinker::counts() const {
   constexpr double most = 1e12;
   std::vector<std::int64_t> found;
   for (const auto* g : graphs_) {
-    for (std::size_t i = 0; i < g->node_count(); ++i) {
-      const auto& op = g->operation(node_id{i});
+    for (const auto i : node_ids(*g)) {
+      const auto& op = g->operation(i);
       const auto is_fill = algebra_.signature(op.kind).name == "fill";
       const auto value = is_fill ? std::abs(algebra_.read(op).real("value")) : 0;
       for (const auto count : {value, 1 / value, value * value, 1 / (value * value)}) {
@@ -331,8 +331,8 @@ UNITY_INLINE bool shrinker::keep_sizes(size_choice& choice, std::size_t graph, n
 
 UNITY_INLINE std::int64_t shrinker::elements_of(const tensor_graph& g) {
   std::int64_t sum = 0;
-  for (std::size_t v = 0; v < g.value_count(); ++v) {
-    sum += element_count(g.type(value_id{v}).dims);
+  for (const auto v : value_ids(g)) {
+    sum += element_count(g.type(v).dims);
   }
   return sum;
 }
@@ -340,10 +340,10 @@ UNITY_INLINE std::int64_t shrinker::elements_of(const tensor_graph& g) {
 UNITY_INLINE shrunk_graphs shrinker::describe(tensor_graph first, tensor_graph second) const {
   shrunk_graphs s{std::move(first), std::move(second), {}, 0};
   s.elements = elements_of(s.first) + elements_of(s.second);
-  for (std::size_t i = 0; i < s.first.node_count(); ++i) {
-    const auto& op = s.first.operation(node_id{i});
+  for (const auto i : node_ids(s.first)) {
+    const auto& op = s.first.operation(i);
     if (algebra_.definition_of(op.kind).source == source_kind::input) {
-      const auto v = s.first.results(node_id{i})[0];
+      const auto v = s.first.results(i)[0];
       s.sizes += fmt::format("{} {} as {}, ", algebra_.read(op).word("name"), to_string(graphs_[0]->type(v)),
                              to_string(s.first.type(v)));
     }

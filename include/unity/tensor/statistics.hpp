@@ -7,6 +7,7 @@
 
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
 
@@ -54,11 +55,11 @@ namespace unity::tensor::detail {
 UNITY_INLINE statistic_uses::statistic_uses(const algebra& a, const tensor_graph& g)
     : used(g.value_count()), otherwise(g.value_count()) {
   const auto batch_norm = a.kind("batch_norm");
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    const auto operands = g.operands(node_id{n});
+  for (const auto n : node_ids(g)) {
+    const auto operands = g.operands(n);
     for (std::size_t i = 0; i < operands.size(); ++i) {
       used[operands[i].index()] = true;
-      if (g.operation(node_id{n}).kind != batch_norm || i < 3) {
+      if (g.operation(n).kind != batch_norm || i < 3) {
         otherwise[operands[i].index()] = true;
       }
     }
@@ -73,8 +74,7 @@ UNITY_INLINE graph_counts count(const algebra& operators, const tensor_graph& g)
   const auto weight = operators.kind("weight");
   const detail::statistic_uses uses{operators, g};
   graph_counts counts;
-  for (std::size_t i = 0; i < g.node_count(); ++i) {
-    const node_id n{i};
+  for (const auto n : node_ids(g)) {
     counts.edges += g.operands(n).size();
     ++(g.operands(n).empty() ? counts.sources : counts.operators);
     if (g.operation(n).kind == weight) {

@@ -11,6 +11,7 @@
 
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
 
@@ -94,16 +95,16 @@ UNITY_INLINE trained_form training_form(const algebra& a, const tensor_graph& g)
   const auto dropout = a.kind("dropout");
   trained_form form;
   std::vector<value_id> now(g.value_count());
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    auto op = g.operation(node_id{n});
+  for (const auto n : node_ids(g)) {
+    auto op = g.operation(n);
     std::vector<value_id> operands;
     bool is_fixed = true;
-    for (const auto v : g.operands(node_id{n})) {
+    for (const auto v : g.operands(n)) {
       operands.push_back(now[v.index()]);
       is_fixed = is_fixed && form.graph.type(operands.back()).constant;
     }
     std::vector<tensor_type> results;
-    for (const auto v : g.results(node_id{n})) {
+    for (const auto v : g.results(n)) {
       results.push_back(g.type(v));
       results.back().constant = results.back().constant && is_fixed;
     }
@@ -123,7 +124,7 @@ UNITY_INLINE trained_form training_form(const algebra& a, const tensor_graph& g)
     }
     form.nodes.push_back(form.graph.add_node(std::move(op), operands, results));
     for (std::size_t r = 0; r < results.size(); ++r) {
-      now[g.results(node_id{n})[r].index()] = form.graph.results(form.nodes.back())[r];
+      now[g.results(n)[r].index()] = form.graph.results(form.nodes.back())[r];
     }
   }
   std::vector<value_id> outputs;

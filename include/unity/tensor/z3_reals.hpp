@@ -12,6 +12,7 @@
 
 #include <fmt/core.h>
 #include <z3++.h>
+#include <range/v3/view/zip.hpp>
 
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/dense.hpp>
@@ -272,10 +273,10 @@ UNITY_INLINE side_verdict z3_reals::compare(const algebra& a, const tensor_graph
                                             const values& x, const values& y) {
   using answer = side_verdict::answer;
   z3::expr_vector differences{*context_};
-  for (std::size_t o = 0; o < x.size(); ++o) {
-    for (std::size_t i = 0; i < x[o].data.size(); ++i) {
-      if (!(x[o].data[i] == y[o].data[i])) {
-        add_difference(x[o].data[i].in(*context_), y[o].data[i].in(*context_), differences);
+  for (const auto& [left, right] : ranges::views::zip(x, y)) {
+    for (const auto& [p, q] : ranges::views::zip(left.data, right.data)) {
+      if (!(p == q)) {
+        add_difference(p.in(*context_), q.in(*context_), differences);
       }
     }
   }

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include <unity/graph/compact_graph.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/io/dataset.hpp>
 #include <unity/io/weights_file.hpp>
 #include <unity/parallel/box.hpp>
@@ -101,11 +102,11 @@ UNITY_INLINE batches::batches(const tensor::algebra& a, const tensor::tensor_gra
       with_samples_{inputs_with_samples(a, g)},
       set_{&set},
       reading_{io::dataset_part::train, seed, shift} {
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    if (g.operation(node_id{n}).kind == a.kind("input")) {
-      const std::string name{a.read(g.operation(node_id{n})).word("name")};
+  for (const auto n : node_ids(g)) {
+    if (g.operation(n).kind == a.kind("input")) {
+      const std::string name{a.read(g.operation(n)).word("name")};
       if (!tensor::rule_of_mask(name)) {
-        give_role(name, g.type(g.results(node_id{n})[0]));
+        give_role(name, g.type(g.results(n)[0]));
       }
     }
   }
@@ -149,9 +150,9 @@ UNITY_INLINE std::set<std::string, std::less<>> batches::inputs_with_samples(con
   }
   const auto found = parallel::sample_values(g, parallel::graph_dimensions{a, g}, *compared);
   std::set<std::string, std::less<>> names;
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    if (g.operation(node_id{n}).kind == a.kind("input") && found[g.results(node_id{n})[0].index()]) {
-      names.emplace(a.read(g.operation(node_id{n})).word("name"));
+  for (const auto n : node_ids(g)) {
+    if (g.operation(n).kind == a.kind("input") && found[g.results(n)[0].index()]) {
+      names.emplace(a.read(g.operation(n)).word("name"));
     }
   }
   return names;

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include <unity/graph/concepts.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
@@ -74,8 +75,8 @@ UNITY_INLINE synthetic_data::synthetic_data(const tensor::algebra& a, const tens
     : seed_{seed} {
   tensor::detail::source_roles roles{a};
   roles.read(g);
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    const auto& op = g.operation(node_id{n});
+  for (const auto n : node_ids(g)) {
+    const auto& op = g.operation(n);
     if (a.definition_of(op.kind).source == tensor::source_kind::none || op.kind == a.kind("weight")) {
       continue;
     }

@@ -12,6 +12,7 @@
 
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
@@ -225,9 +226,9 @@ UNITY_INLINE initial_weights::initial_weights(const tensor::algebra& a, const te
                                               std::uint64_t seed)
     : seed_{seed} {
   const detail::initial_values values{a, g};
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    if (g.operation(node_id{n}).kind == a.kind("weight")) {
-      values_[a.read(g.operation(node_id{n})).word("name")].join(values.of(g.results(node_id{n})[0]));
+  for (const auto n : node_ids(g)) {
+    if (g.operation(n).kind == a.kind("weight")) {
+      values_[a.read(g.operation(n)).word("name")].join(values.of(g.results(n)[0]));
     }
   }
 }

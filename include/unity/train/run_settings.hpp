@@ -11,6 +11,7 @@
 #include <unity/core/id.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/graph/compact_graph.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/io/weights_file.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -101,10 +102,10 @@ UNITY_INLINE std::vector<rule_setting> settings_of(parallel::optimizer how) {
 }
 
 UNITY_INLINE std::optional<value_id> compared_input(const tensor::algebra& a, const tensor::tensor_graph& g) {
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    if (g.operation(node_id{n}).kind == a.kind("input")) {
-      const auto name = a.read(g.operation(node_id{n})).word("name");
-      const auto v = g.results(node_id{n})[0];
+  for (const auto n : node_ids(g)) {
+    if (g.operation(n).kind == a.kind("input")) {
+      const auto name = a.read(g.operation(n)).word("name");
+      const auto v = g.results(n)[0];
       if (!g.type(v).dims.empty() && (name == tensor::labels_name(0) || name == tensor::target_name(0))) {
         return v;
       }
@@ -116,13 +117,13 @@ UNITY_INLINE std::optional<value_id> compared_input(const tensor::algebra& a, co
 UNITY_INLINE std::string model_fingerprint(const tensor::algebra& a, const tensor::tensor_graph& g) {
   const auto samples = samples_of(a, g);
   std::set<std::string> lines;
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    const auto& op = g.operation(node_id{n});
+  for (const auto n : node_ids(g)) {
+    const auto& op = g.operation(n);
     const bool is_weight = op.kind == a.kind("weight");
     if (!is_weight && op.kind != a.kind("input")) {
       continue;
     }
-    const auto& t = g.type(g.results(node_id{n})[0]);
+    const auto& t = g.type(g.results(n)[0]);
     std::string line =
         fmt::format("{}{} {}", is_weight ? "w " : "i ", a.read(op).word("name"), tensor::name_of(t.element));
     for (std::size_t d = 0; d < t.rank(); ++d) {

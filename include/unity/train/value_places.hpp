@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/tensor/algebra.hpp>
 
@@ -62,8 +63,8 @@ namespace unity::train {
 
 UNITY_INLINE value_places::value_places(const tensor::algebra& a, const parallel::rank_program& p)
     : program_{p}, lives_(p.graph.value_count()), offsets_(p.graph.value_count()), runs_(p.steps.size(), true) {
-  for (std::size_t v = 0; v < p.graph.value_count(); ++v) {
-    roots_.push_back(value_id{v});
+  for (const auto v : value_ids(p.graph)) {
+    roots_.push_back(v);
   }
   for (std::size_t s = 0; s < p.steps.size(); ++s) {
     find_shared(a, s);

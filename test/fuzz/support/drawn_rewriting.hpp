@@ -33,8 +33,7 @@ namespace unity::test {
 
 // What is wrong with the graph's types, or nothing: each node has the results that its operator infers.
 [[nodiscard]] inline std::string type_fault(const tensor::algebra& a, const tensor::tensor_graph& g) {
-  for (std::size_t i = 0; i < g.node_count(); ++i) {
-    const node_id n{i};
+  for (const auto n : node_ids(g)) {
     const auto types = [&](std::span<const value_id> values) {
       std::vector<tensor::tensor_type> all;
       for (const auto v : values) {
@@ -43,7 +42,7 @@ namespace unity::test {
       return all;
     };
     if (a.infer(g.operation(n), types(g.operands(n))) != std::optional{types(g.results(n))}) {
-      return "node " + std::to_string(i) + " (" + a.signature(g.operation(n).kind).name + ") has other types";
+      return "node " + std::to_string(n.index()) + " (" + a.signature(g.operation(n).kind).name + ") has other types";
     }
   }
   return {};

@@ -72,8 +72,8 @@ parallel::strategy alike_in_nodes(const subject& x, std::size_t nodes, random_en
   const auto& all = x.lower.dimensions();
   const auto width = x.on.network.device_count() / nodes;
   parallel::strategy s;
-  for (std::size_t n = 0; n < all.node_count(); ++n) {
-    const auto& o = all[node_id{n}];
+  for (const auto n : node_ids(all)) {
+    const auto& o = all[n];
     auto& c = s.emplace_back();
     while (!o.inputs.empty()) {
       const auto inside = parallel::random_configuration(o, width, random);

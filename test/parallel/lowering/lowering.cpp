@@ -98,9 +98,9 @@ TEST_CASE("rows of an image that are read on both sides of a cut are sent, and t
   const auto g = std::move(b).finish({b.conv2d(first, b.weight("b", {5, 4, 3, 3}), {.pads = {1, 1, 1, 1}})});
   lowered_graph y{g, "p100:1x2"};
   parallel::strategy s(g.node_count());
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    if (!g.operands(node_id{n}).empty()) {
-      s[n] = {{1, 1, 2, 1}, {device_id{std::size_t{0}}, device_id{std::size_t{1}}}};
+  for (const auto n : node_ids(g)) {
+    if (!g.operands(n).empty()) {
+      s[n.index()] = {{1, 1, 2, 1}, {device_id{std::size_t{0}}, device_id{std::size_t{1}}}};
     }
   }
   // A row of 8 for each of 2 images and 4 channels, in two directions, there and back.
@@ -121,10 +121,10 @@ TEST_CASE("an operand that is used twice is sent once") {
   const auto g = std::move(b).finish({b.mul(x, x)});
   lowered_graph y{g, "p100:1x2"};
   parallel::strategy s(g.node_count());
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    if (!g.operands(node_id{n}).empty()) {
-      const bool is_last = n + 1 == g.node_count();
-      s[n] = {{1, 1}, {device_id{std::size_t{is_last ? 1U : 0U}}}};
+  for (const auto n : node_ids(g)) {
+    if (!g.operands(n).empty()) {
+      const bool is_last = n.index() + 1 == g.node_count();
+      s[n.index()] = {{1, 1}, {device_id{std::size_t{is_last ? 1U : 0U}}}};
     }
   }
   CHECK(message_volume(y.lower.run(s), owner_kind::edge) == 2 * 64 * 4);
@@ -223,11 +223,11 @@ TEST_CASE("tasks of data parallelism take less than the operator on one device")
   lowered_graph one{"zoo:rnnlm?seq=2", "p100:1x1"};
   lowered_graph four{"zoo:rnnlm?seq=2", "p100:1x4"};
   std::size_t cells = 0;
-  for (std::size_t n = 0; n < four.graph.node_count(); ++n) {
-    if (four.graph.operation(node_id{n}).kind == operators().kind("lstm_cell")) {
+  for (const auto n : node_ids(four.graph)) {
+    if (four.graph.operation(n).kind == operators().kind("lstm_cell")) {
       ++cells;
-      const auto part = four.lower.code_of(four.data(), node_id{n}).tasks;
-      const auto whole = one.lower.code_of(one.data(), node_id{n}).tasks;
+      const auto part = four.lower.code_of(four.data(), n).tasks;
+      const auto whole = one.lower.code_of(one.data(), n).tasks;
       REQUIRE(part.size() == 8);
       REQUIRE(whole.size() == 2);
       CHECK(part[0].duration < whole[0].duration);
@@ -295,8 +295,7 @@ TEST_CASE(
         return run.times()[p.find(x.lower.fragment_of(n), static_cast<std::uint32_t>(task)).index()];
       };
       std::size_t pairs = 0;
-      for (std::size_t i = 0; i < x.graph.node_count(); ++i) {
-        const node_id n{i};
+      for (const auto n : node_ids(x.graph)) {
         for (std::size_t o = 0; o < x.graph.operands(n).size(); ++o) {
           const auto v = x.graph.operands(n)[o];
           const auto from = x.graph.producer(v);
@@ -307,7 +306,7 @@ TEST_CASE(
           const auto r = static_cast<std::size_t>(std::find(results.begin(), results.end(), v) - results.begin());
           const auto& producer = s[from.index()];
           const auto written = parallel::shards_of(x.lower.dimensions()[from], producer.degrees);
-          const auto read = parallel::shards_of(x.lower.dimensions()[n], s[i].degrees);
+          const auto read = parallel::shards_of(x.lower.dimensions()[n], s[n.index()].degrees);
           for (std::size_t a = 0; a < written.size(); ++a) {
             for (std::size_t b = 0; b < read.size(); ++b) {
               if (intersection(written[a].results[r], read[b].operands[o]).empty()) {
@@ -315,7 +314,7 @@ TEST_CASE(
               }
               ++pairs;
               // Over a link it takes longer than its latency, some hundred nanoseconds.
-              const std::int64_t least = producer.devices[a] == s[i].devices[b] ? 0 : 100'000;
+              const std::int64_t least = producer.devices[a] == s[n.index()].devices[b] ? 0 : 100'000;
               REQUIRE(times(n, b).start >= times(from, a).end + least);
               if (x.lower.training().wanted(n)[o]) {
                 REQUIRE(times(from, written.size() + a).start >= times(n, read.size() + b).end + least);
@@ -323,8 +322,8 @@ TEST_CASE(
             }
           }
         }
-        for (std::size_t t = 0; x.lower.training().has_backward(n) && t < s[i].task_count(); ++t) {
-          REQUIRE(times(n, s[i].task_count() + t).start >= times(n, t).end);
+        for (std::size_t t = 0; x.lower.training().has_backward(n) && t < s[n.index()].task_count(); ++t) {
+          REQUIRE(times(n, s[n.index()].task_count() + t).start >= times(n, t).end);
         }
       }
       CHECK(pairs > 30);

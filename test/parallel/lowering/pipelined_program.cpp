@@ -141,10 +141,10 @@ TEST_CASE("a plan in stages is checked") {
   parallel::lowering low{operators(), g, m};
   parallel::strategy s(g.node_count());
   std::vector<std::size_t> products;
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    if (!g.operands(node_id{n}).empty()) {
-      s[n] = {{1, 1}, {machine::device_id{products.size()}}};
-      products.push_back(n);
+  for (const auto n : node_ids(g)) {
+    if (!g.operands(n).empty()) {
+      s[n.index()] = {{1, 1}, {machine::device_id{products.size()}}};
+      products.push_back(n.index());
     }
   }
   REQUIRE(products.size() == 2);

@@ -37,9 +37,9 @@ tensor::tensor_graph figure_1() { return tensor::zoo::build(operators(), "zoo:ml
 communication of(const pcg& g) { return communication_of(parallel_operators(), g); }
 
 parallel_type result_of(const pcg& g, std::string_view name) {
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    if (parallel_operators().signature(g.operation(node_id{n}).kind).name == name) {
-      return g.type(g.results(node_id{n})[0]);
+  for (const auto n : node_ids(g)) {
+    if (parallel_operators().signature(g.operation(n).kind).name == name) {
+      return g.type(g.results(n)[0]);
     }
   }
   throw error{"test", "no operator " + std::string{name}, "one"};
@@ -144,8 +144,8 @@ TEST_CASE("a block of two sub-layers moves two sums forward and two backward") {
   const auto h = b.gelu(b.matmul(norm("m", y), weight("w1", hidden, 32)));
   const auto g = std::move(b).finish({b.add(y, b.matmul(h, weight("w2", 32, hidden)))});
   std::vector<operator_grid> grids;
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    const auto* o = parallel::test::dimensions_in(g, node_id{n});
+  for (const auto n : node_ids(g)) {
+    const auto* o = parallel::test::dimensions_in(g, n);
     if (o == nullptr) {
       grids.push_back({});
       continue;

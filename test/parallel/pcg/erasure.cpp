@@ -33,8 +33,8 @@ TEST_CASE("an erased graph is the one that was spelled out", "[law]") {
   const auto g = some_graph();
   for (int i = 0; i < 20; ++i) {
     std::vector<operator_grid> grids;
-    for (std::size_t n = 0; n < g.node_count(); ++n) {
-      const auto* o = parallel::test::dimensions_in(g, node_id{n});
+    for (const auto n : node_ids(g)) {
+      const auto* o = parallel::test::dimensions_in(g, n);
       grids.push_back(o == nullptr ? operator_grid{} : parallel::test::random_grid(random, *o, 12));
     }
     const auto divided = spell_out(parallel_operators(), g, grids);
@@ -43,15 +43,15 @@ TEST_CASE("an erased graph is the one that was spelled out", "[law]") {
       REQUIRE(divided.type(v).partial == 1);
     }
     // Every node's types follow from its operands'.
-    for (std::size_t n = 0; n < divided.node_count(); ++n) {
+    for (const auto n : node_ids(divided)) {
       std::vector<parallel_type> inputs;
-      for (const auto v : divided.operands(node_id{n})) {
+      for (const auto v : divided.operands(n)) {
         inputs.push_back(divided.type(v));
       }
-      const auto results = parallel_operators().infer(divided.operation(node_id{n}), inputs);
+      const auto results = parallel_operators().infer(divided.operation(n), inputs);
       REQUIRE(results.has_value());
       for (std::size_t r = 0; r < results->size(); ++r) {
-        REQUIRE((*results)[r] == divided.type(divided.results(node_id{n})[r]));
+        REQUIRE((*results)[r] == divided.type(divided.results(n)[r]));
       }
     }
   }

@@ -36,9 +36,9 @@ namespace {
 
 std::vector<value_id> floating_sources(const pcg& g) {
   std::vector<value_id> all;
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    for (const auto v : g.results(node_id{n})) {
-      if (g.operands(node_id{n}).empty() && is_floating(g.type(v).global.element)) {
+  for (const auto n : node_ids(g)) {
+    for (const auto v : g.results(n)) {
+      if (g.operands(n).empty() && is_floating(g.type(v).global.element)) {
         all.push_back(v);
       }
     }

@@ -35,9 +35,9 @@ namespace {
 
 std::vector<value_id> sources_of(const pcg& g, std::string_view kind) {
   std::vector<value_id> all;
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    if (parallel_operators().signature(g.operation(node_id{n}).kind).name == kind) {
-      all.push_back(g.results(node_id{n})[0]);
+  for (const auto n : node_ids(g)) {
+    if (parallel_operators().signature(g.operation(n).kind).name == kind) {
+      all.push_back(g.results(n)[0]);
     }
   }
   return all;
@@ -161,8 +161,8 @@ TEST_CASE("halos, statistics and micro-batches have gradients") {
   const auto z = b.softmax(b.layer_norm(y, b.weight("gamma", {2, 2}), b.weight("beta", {2, 2}), 2), 3);
   const auto g = std::move(b).finish({z});
   std::vector<operator_grid> grids;
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    const auto* o = parallel::test::dimensions_in(g, node_id{n});
+  for (const auto n : node_ids(g)) {
+    const auto* o = parallel::test::dimensions_in(g, n);
     grids.push_back(o == nullptr ? operator_grid{} : undivided_grid(*o));
     if (o != nullptr) {  // two micro-batches, and rows in two parts
       grids.back().steps[o->structure.results[0][0].indices[0]] = 2;

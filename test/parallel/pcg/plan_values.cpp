@@ -42,8 +42,8 @@ struct divided_product {
     tensor::builder b{operators()};
     const auto x = b.input("x", {64, 96});
     graph = std::move(b).finish({b.tanh(b.matmul(x, b.weight("w", {96, 32})))});
-    for (std::size_t n = 0; n < graph.node_count(); ++n) {
-      const auto* o = parallel::test::dimensions_in(graph, node_id{n});
+    for (const auto n : node_ids(graph)) {
+      const auto* o = parallel::test::dimensions_in(graph, n);
       grids.push_back(o == nullptr ? operator_grid{} : undivided_grid(*o));
     }
     grids[2].indices[index] = 4;
@@ -96,8 +96,8 @@ TEST_CASE("random graphs on random grids keep their grids on small sizes, and co
     random_engine random{seed};
     const auto g = parallel::test::random_model(random, 1 + random.below(6));
     std::vector<operator_grid> grids;
-    for (std::size_t n = 0; n < g.node_count(); ++n) {
-      const auto* o = parallel::test::dimensions_in(g, node_id{n});
+    for (const auto n : node_ids(g)) {
+      const auto* o = parallel::test::dimensions_in(g, n);
       grids.push_back(o == nullptr ? operator_grid{} : parallel::test::random_grid(random, *o, 8));
     }
     const auto small = shrink_divided(parallel_operators(), g, grids).first;

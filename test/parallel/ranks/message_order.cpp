@@ -228,9 +228,9 @@ TEST_CASE("messages go in one order, through stages of several ranks") {
   p.machine = machine::preset("p100:" + std::to_string(stages) + "x" + std::to_string(width));
   p.pipeline.microbatches = microbatches;
   const graph_dimensions all{operators(), p.graph};
-  for (std::size_t n = 0; n < p.graph.node_count(); ++n) {
-    const auto& o = all[node_id{n}];
-    const auto first = n * stages / p.graph.node_count() * width;
+  for (const auto n : node_ids(p.graph)) {
+    const auto& o = all[n];
+    const auto first = n.index() * stages / p.graph.node_count() * width;
     if (o.inputs.empty()) {
       p.configurations.emplace_back();
       continue;
@@ -238,7 +238,7 @@ TEST_CASE("messages go in one order, through stages of several ranks") {
     // Samples on one device, or each operator along another dimension than the one before.
     configuration c{degree_list(o.divisible.size(), 1), {machine::device_id{first}}, {}, {}, 1};
     if (width == 2 && !o.divisible.empty()) {
-      c.degrees[n % o.divisible.size()] = 2;
+      c.degrees[n.index() % o.divisible.size()] = 2;
       c.devices.push_back(machine::device_id{first + 1});
     }
     p.configurations.push_back(c);

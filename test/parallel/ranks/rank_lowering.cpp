@@ -26,8 +26,8 @@ TEST_CASE("ranks compute what one device computes, on graphs and under strategie
       continue;
     }
     std::string names;
-    for (std::size_t n = 0; n < p->graph.node_count(); ++n) {
-      names += " " + operators().signature(p->graph.operation(node_id{n}).kind).name;
+    for (const auto n : node_ids(p->graph)) {
+      names += " " + operators().signature(p->graph.operation(n).kind).name;
     }
     CAPTURE(seed, names);
     CHECK(parallel::test::error_on_ranks(operators(), *p, seed) < 1e-9);

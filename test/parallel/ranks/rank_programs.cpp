@@ -43,10 +43,11 @@ plan in_stages(std::size_t stages, std::int64_t microbatches) {
   p.machine = machine::preset("p100:1x" + std::to_string(stages));
   p.pipeline.microbatches = microbatches;
   const graph_dimensions all{operators(), p.graph};
-  for (std::size_t n = 0; n < p.graph.node_count(); ++n) {
-    const auto& o = all[node_id{n}];
-    p.configurations.push_back(o.inputs.empty() ? configuration{}
-                                                : on_device(o, machine::device_id{n * stages / p.graph.node_count()}));
+  for (const auto n : node_ids(p.graph)) {
+    const auto& o = all[n];
+    p.configurations.push_back(o.inputs.empty()
+                                   ? configuration{}
+                                   : on_device(o, machine::device_id{n.index() * stages / p.graph.node_count()}));
   }
   for (std::size_t d = 0; d < stages; ++d) {
     p.pipeline.stages.push_back(static_cast<std::uint32_t>(d));
@@ -125,14 +126,14 @@ TEST_CASE("gradients are added up over ranks while the backward pass goes on") {
 TEST_CASE("equal gradients of the copies of an operator are not added up") {
   auto p = of("zoo:mlp?layers=2&hidden=8&batch=8", "p100:1x2");
   const graph_dimensions all{operators(), p.graph};
-  for (std::size_t n = 0; n < p.graph.node_count(); ++n) {
-    const auto& o = all[node_id{n}];
+  for (const auto n : node_ids(p.graph)) {
+    const auto& o = all[n];
     if (!o.inputs.empty()) {
-      p.configurations[n] = {degree_list(o.divisible.size(), 1),
-                             decltype(configuration::devices){machine::device_id{0U}, machine::device_id{1U}},
-                             {},
-                             {},
-                             2};
+      p.configurations[n.index()] = {degree_list(o.divisible.size(), 1),
+                                     decltype(configuration::devices){machine::device_id{0U}, machine::device_id{1U}},
+                                     {},
+                                     {},
+                                     2};
     }
   }
   for (const auto& r : programs_of_ranks(operators(), p).ranks) {
@@ -181,9 +182,9 @@ TEST_CASE("statistics of a batch are sums over all ranks: nothing else is sent u
   const auto p = of("zoo:resnet50?batch=4&image=32&hidden=4&statistics=batch", "p100:1x2");
   const graph_dimensions all{operators(), p.graph};
   std::size_t sums = 0;
-  for (std::size_t n = 0; n < p.graph.node_count(); ++n) {
-    if (const auto r = all.sum_over_samples(node_id{n})) {
-      CHECK(p.configurations[n].reductions[*r] == 2);
+  for (const auto n : node_ids(p.graph)) {
+    if (const auto r = all.sum_over_samples(n)) {
+      CHECK(p.configurations[n.index()].reductions[*r] == 2);
       ++sums;
     }
   }

@@ -26,16 +26,17 @@ std::set<std::string> inputs_with_samples(const std::string& model, tensor::loss
   const auto name = [&](std::size_t n) { return std::string{operators().read(g.operation(node_id{n})).word("name")}; };
   const auto is_input = [&](std::size_t n) { return g.operation(node_id{n}).kind == operators().kind("input"); };
   value_id labels{};
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    if (is_input(n) && (name(n) == tensor::labels_name(0) || name(n) == tensor::target_name(0))) {
-      labels = g.results(node_id{n})[0];
+  for (const auto n : node_ids(g)) {
+    if (is_input(n.index()) &&
+        (name(n.index()) == tensor::labels_name(0) || name(n.index()) == tensor::target_name(0))) {
+      labels = g.results(n)[0];
     }
   }
   const auto found = sample_values(g, graph_dimensions{operators(), g}, labels);
   std::set<std::string> names;
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    if (is_input(n) && found[g.results(node_id{n})[0].index()]) {
-      names.insert(name(n));
+  for (const auto n : node_ids(g)) {
+    if (is_input(n.index()) && found[g.results(n)[0].index()]) {
+      names.insert(name(n.index()));
     }
   }
   return names;

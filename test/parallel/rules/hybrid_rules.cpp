@@ -104,19 +104,19 @@ pcg side_by_side(const pcg& x, const pcg& y) {
   std::map<std::uint64_t, value_id> inputs;
   for (const auto* g : {&x, &y}) {
     std::vector<value_id> values(g->value_count());
-    for (std::size_t n = 0; n < g->node_count(); ++n) {
+    for (const auto n : node_ids(*g)) {
       std::vector<value_id> operands;
-      for (const auto v : g->operands(node_id{n})) {
+      for (const auto v : g->operands(n)) {
         operands.push_back(values[v.index()]);
       }
-      const auto name = std::uint64_t{std::hash<tensor::operation>{}(g->operation(node_id{n}))};
+      const auto name = std::uint64_t{std::hash<tensor::operation>{}(g->operation(n))};
       if (operands.empty() && inputs.contains(name)) {
-        values[g->results(node_id{n})[0].index()] = inputs[name];
+        values[g->results(n)[0].index()] = inputs[name];
         continue;
       }
-      const auto made = all.add(g->operation(node_id{n}), operands);
-      for (std::size_t r = 0; r < g->results(node_id{n}).size(); ++r) {
-        values[g->results(node_id{n})[r].index()] = all.graph().results(made)[r];
+      const auto made = all.add(g->operation(n), operands);
+      for (std::size_t r = 0; r < g->results(n).size(); ++r) {
+        values[g->results(n)[r].index()] = all.graph().results(made)[r];
       }
       if (operands.empty()) {
         inputs[name] = all.graph().results(made)[0];

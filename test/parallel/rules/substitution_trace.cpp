@@ -76,8 +76,8 @@ std::int64_t least_divisor(std::int64_t size) {
 
 pcg plain(const tensor::tensor_graph& g) {
   std::vector<operator_grid> grids;
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    const auto* o = parallel::test::dimensions_in(g, node_id{n});
+  for (const auto n : node_ids(g)) {
+    const auto* o = parallel::test::dimensions_in(g, n);
     grids.push_back(o == nullptr ? operator_grid{} : undivided_grid(*o));
   }
   return spell_out(parallel_operators(), g, grids);
@@ -119,13 +119,13 @@ tensor::tensor_graph transformer_block() {
 std::vector<operator_grid> megatron_grids(const tensor::tensor_graph& g, std::int64_t k) {
   std::vector<operator_grid> grids;
   bool narrows = false;
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    const auto* o = parallel::test::dimensions_in(g, node_id{n});
+  for (const auto n : node_ids(g)) {
+    const auto* o = parallel::test::dimensions_in(g, n);
     grids.push_back(o == nullptr ? operator_grid{} : undivided_grid(*o));
     if (o == nullptr) {
       continue;
     }
-    const auto& name = operators().signature(g.operation(node_id{n}).kind).name;
+    const auto& name = operators().signature(g.operation(n).kind).name;
     const auto along = [&](std::size_t index) { grids.back().indices[index] = k; };
     if (name == "attention") {
       along(o->structure.operands[3][1].indices[0]);
@@ -149,8 +149,8 @@ TEST_CASE("traces lead to what is spelled out, each step by its rule", "[law]") 
   random_engine random{seed};
   const auto g = some_graph();
   std::vector<operator_grid> grids;
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    const auto* o = parallel::test::dimensions_in(g, node_id{n});
+  for (const auto n : node_ids(g)) {
+    const auto* o = parallel::test::dimensions_in(g, n);
     grids.push_back(o == nullptr ? operator_grid{} : parallel::test::random_grid(random, *o, 12));
   }
   check_trace(g, grids);
@@ -191,8 +191,8 @@ TEST_CASE("Megatron's block comes about by rules of parallel.rules") {
   }
   std::map<std::string, int> kinds;
   const auto trace = trace_of(parallel_operators(), g, grids);
-  for (std::size_t n = 0; n < trace.graph.node_count(); ++n) {
-    ++kinds[parallel_operators().signature(trace.graph.operation(node_id{n}).kind).name];
+  for (const auto n : node_ids(trace.graph)) {
+    ++kinds[parallel_operators().signature(trace.graph.operation(n).kind).name];
   }
   // Two all-reduces: one behind attention, one behind the second layer. What else is replicated are the input and the
   // weights of the layer norms.
@@ -211,8 +211,8 @@ TEST_CASE("every axis along which an operator of the zoo can be divided has a ru
     }
   }
   for (const auto& g : graphs) {
-    for (std::size_t n = 0; n < g.node_count(); ++n) {
-      const auto* o = parallel::test::dimensions_in(g, node_id{n});
+    for (const auto n : node_ids(g)) {
+      const auto* o = parallel::test::dimensions_in(g, n);
       if (o == nullptr) {
         continue;
       }

@@ -31,9 +31,9 @@ TEST_CASE("no strategy is faster than devices that never wait", "[law]") {
     CAPTURE(model, name, seed);
     random_engine random{seed};
     parallel::strategy s;
-    for (std::size_t n = 0; n < g.node_count(); ++n) {
-      const bool is_source = l.dimensions()[node_id{n}].inputs.empty();
-      s.push_back(is_source ? parallel::configuration{} : all.sample(node_id{n}, random));
+    for (const auto n : node_ids(g)) {
+      const bool is_source = l.dimensions()[n].inputs.empty();
+      s.push_back(is_source ? parallel::configuration{} : all.sample(n, random));
     }
     REQUIRE(simulation.run(l.run(s)) >= bound);
   }

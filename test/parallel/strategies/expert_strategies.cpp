@@ -52,9 +52,9 @@ struct subject {
   [[nodiscard]] strategy_report report(const strategy& s) { return report_on(lower, graph, machine, s); }
   // Of the first operator of that kind, counted from `skip`.
   [[nodiscard]] node_id find(std::string_view kind, std::size_t skip = 0) const {
-    for (std::size_t n = 0; n < graph.node_count(); ++n) {
-      if (graph.operation(node_id{n}).kind == operators().kind(kind) && skip-- == 0) {
-        return node_id{n};
+    for (const auto n : node_ids(graph)) {
+      if (graph.operation(n).kind == operators().kind(kind) && skip-- == 0) {
+        return n;
       }
     }
     FAIL("no such operator");

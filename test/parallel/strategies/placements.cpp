@@ -146,9 +146,8 @@ TEST_CASE("operators have all valid degrees on blocks of as many devices, and no
     const parallel::graph_dimensions all{operators(), g};
     const placements near{all, devices, block_strides::one};
     const placements every{all, devices};
-    for (std::size_t n = 0; n < all.node_count(); ++n) {
-      const node_id id{n};
-      CAPTURE(n);
+    for (const auto id : node_ids(all)) {
+      CAPTURE(id.index());
       if (g.operands(id).empty()) {
         REQUIRE(every.degrees(id).empty());
         REQUIRE(every.all(id).empty());
@@ -195,8 +194,8 @@ TEST_CASE("degrees are drawn with equal probability, then blocks", "[law]") {
   for (const std::size_t devices : {4U, 6U, 8U}) {
     const placements from{all, devices};
     node_id n{};  // the operator with the most degrees
-    for (std::size_t i = 0; i < all.node_count(); ++i) {
-      n = !n.valid() || from.degrees(node_id{i}).size() > from.degrees(n).size() ? node_id{i} : n;
+    for (const auto i : node_ids(all)) {
+      n = !n.valid() || from.degrees(i).size() > from.degrees(n).size() ? i : n;
     }
     const std::uint64_t seed = 51;
     CAPTURE(devices, seed);

@@ -30,9 +30,9 @@ struct subject {
 
   // The degrees of the first operator of that name.
   [[nodiscard]] parallel::degree_list degrees(const char* name) const {
-    for (std::size_t n = 0; n < graph.node_count(); ++n) {
-      if (graph.operation(node_id{n}).kind == parallel::test::operators().kind(name)) {
-        return strategy[n].degrees;
+    for (const auto n : node_ids(graph)) {
+      if (graph.operation(n).kind == parallel::test::operators().kind(name)) {
+        return strategy[n.index()].degrees;
       }
     }
     return {};

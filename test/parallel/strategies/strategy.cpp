@@ -35,9 +35,9 @@ struct subject {
 
   [[nodiscard]] std::vector<configuration> of(const parallel::strategy& s, std::string_view kind) const {
     std::vector<configuration> all;
-    for (std::size_t n = 0; n < graph.node_count(); ++n) {
-      if (graph.operation(node_id{n}).kind == operators().kind(kind)) {
-        all.push_back(s[n]);
+    for (const auto n : node_ids(graph)) {
+      if (graph.operation(n).kind == operators().kind(kind)) {
+        all.push_back(s[n.index()]);
       }
     }
     return all;

@@ -57,9 +57,9 @@ struct subject {
                                                         const parallel::graph_dimensions& all, std::size_t devices,
                                                         random_engine& random) {
     parallel::strategy_choices c;
-    for (std::size_t n = 0; n < g.node_count(); ++n) {
-      if (!g.operands(node_id{n}).empty()) {
-        c.operators.push_back(node_id{n});
+    for (const auto n : node_ids(g)) {
+      if (!g.operands(n).empty()) {
+        c.operators.push_back(n);
         c.configurations.emplace_back();
       }
     }

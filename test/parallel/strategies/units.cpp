@@ -54,9 +54,9 @@ struct subject {
 
   [[nodiscard]] std::vector<node_id> of(std::string_view kind) const {
     std::vector<node_id> all;
-    for (std::size_t n = 0; n < graph.node_count(); ++n) {
-      if (graph.operation(node_id{n}).kind == operators().kind(kind)) {
-        all.push_back(node_id{n});
+    for (const auto n : node_ids(graph)) {
+      if (graph.operation(n).kind == operators().kind(kind)) {
+        all.push_back(n);
       }
     }
     return all;

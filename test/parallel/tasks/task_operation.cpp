@@ -105,8 +105,7 @@ TEST_CASE("the parts that tasks compute are those of the whole result, for opera
     const auto g = std::move(maker).finish();
     const graph_dimensions all{operators(), g};
     std::vector<values> made(g.value_count());
-    for (std::size_t n = 0; n < g.node_count(); ++n) {
-      const node_id node{n};
+    for (const auto node : node_ids(g)) {
       const auto& o = all[node];
       std::vector<values> operands;
       for (const auto v : g.operands(node)) {
@@ -121,7 +120,7 @@ TEST_CASE("the parts that tasks compute are those of the whole result, for opera
         continue;
       }
       const auto& name = operators().signature(o.op.kind).name;
-      CAPTURE(seed, n, name, c.degrees.size(), c.task_count());
+      CAPTURE(seed, node.index(), name, c.degrees.size(), c.task_count());
       if (name == "enlarge") {
         continue;  // parts of kernels are no kernels: it runs on none
       }

@@ -177,9 +177,9 @@ TEST_CASE("whatever is proved of random circuits is true") {
     CAPTURE(seed);
     random_engine random{seed};
     auto g = random_circuit(random, 3, 8);
-    for (std::size_t i = 0; i < g.value_count(); ++i) {
-      for (std::size_t j = 0; j < i; ++j) {
-        g.set_outputs(values{value_id{i}, value_id{j}});
+    for (const auto i : value_ids(g)) {
+      for (std::size_t j = 0; j < i.index(); ++j) {
+        g.set_outputs(values{i, value_id{j}});
         const auto tables = unity::test::meaning(g);
         if (tables[0] != tables[1] && different++ % test::one_case_of != 0) {
           continue;

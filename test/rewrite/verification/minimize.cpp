@@ -29,9 +29,9 @@ TEST_CASE("what is left of a derivation derives, and nothing of it can go") {
     CAPTURE(seed);
     random_engine random{seed};
     auto g = random_circuit(random, 3, 8);
-    for (std::size_t i = 0; i < g.value_count(); ++i) {
-      for (std::size_t j = 0; j < i; ++j) {
-        g.set_outputs(std::vector{value_id{i}, value_id{j}});
+    for (const auto i : value_ids(g)) {
+      for (std::size_t j = 0; j < i.index(); ++j) {
+        g.set_outputs(std::vector{i, value_id{j}});
         const auto found = ask.prove_outputs(std::span<const circuit>{&g, 1});
         if (!found) {
           continue;

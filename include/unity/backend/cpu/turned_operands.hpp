@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <unity/core/id.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/graph/users.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
@@ -49,8 +50,7 @@ UNITY_INLINE bool feeds_products(const tensor::algebra& a, const tensor::tensor_
 UNITY_INLINE tensor::tensor_graph with_turned_operands(const tensor::algebra& a, const tensor::tensor_graph& body) {
   const users uses{body};
   tensor::tensor_graph turned;
-  for (std::size_t i = 0; i < body.node_count(); ++i) {
-    const node_id n{i};
+  for (const auto n : node_ids(body)) {
     auto op = body.operation(n);
     auto results = backend::detail::types_of(body, body.results(n));
     const auto inputs = backend::detail::types_of(turned, body.operands(n));

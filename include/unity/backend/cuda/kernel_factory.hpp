@@ -25,6 +25,7 @@
 #include <unity/backend/detail/kernel_check.hpp>
 #include <unity/backend/elementwise/conversion_program.hpp>
 #include <unity/core/id.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/element.hpp>
 #include <unity/tensor/operation.hpp>
@@ -66,9 +67,9 @@ class kernel_factory {
       return one;
     }
     std::vector<node_id> inputs;
-    for (std::size_t n = 0; n < region.node_count(); ++n) {
-      if (region.operands(node_id{n}).empty()) {
-        inputs.push_back(node_id{n});
+    for (const auto n : node_ids(region)) {
+      if (region.operands(n).empty()) {
+        inputs.push_back(n);
       }
     }
     const auto outputs = backend::detail::types_of(region, region.outputs());

@@ -8,6 +8,7 @@
 
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
 
@@ -54,8 +55,8 @@ class transpose_joiner {
 namespace unity::backend::detail {
 
 UNITY_INLINE tensor::tensor_graph transpose_joiner::run() && {
-  for (std::size_t i = 0; i < graph_.node_count(); ++i) {
-    add(node_id{i});
+  for (const auto i : node_ids(graph_)) {
+    add(i);
   }
   std::vector<value_id> outputs;
   for (const auto v : graph_.outputs()) {

@@ -18,6 +18,7 @@
 #include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
 
@@ -50,11 +51,11 @@ class kernel_store {
   struct graph_hash {
     std::size_t operator()(const tensor::tensor_graph& g) const {
       std::uint64_t h = g.value_count();
-      for (std::size_t n = 0; n < g.node_count(); ++n) {
-        h = hash_combine(h, std::hash<tensor::operation>{}(g.operation(node_id{n})));
+      for (const auto n : node_ids(g)) {
+        h = hash_combine(h, std::hash<tensor::operation>{}(g.operation(n)));
       }
-      for (std::size_t v = 0; v < g.value_count(); ++v) {
-        h = hash_combine(h, std::hash<tensor::tensor_type>{}(g.type(value_id{v})));
+      for (const auto v : value_ids(g)) {
+        h = hash_combine(h, std::hash<tensor::tensor_type>{}(g.type(v)));
       }
       return h;
     }

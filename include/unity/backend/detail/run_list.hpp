@@ -10,6 +10,7 @@
 #include <unity/backend/elementwise_chains.hpp>
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/detail/derive_adjoint.hpp>
 #include <unity/tensor/operation.hpp>
@@ -107,16 +108,16 @@ UNITY_INLINE run_list::run_list(const tensor::algebra& a, const tensor::tensor_g
       inside[n.index()] = true;
     }
   }
-  for (std::size_t v = 0; v < g.value_count(); ++v) {
-    roots_.push_back(value_id{v});
+  for (const auto v : value_ids(g)) {
+    roots_.push_back(v);
   }
   const auto needed = needed_nodes(g);
-  for (std::size_t i = 0; i < g.node_count(); ++i) {
-    if (const auto* chain = ends[i]) {
-      const auto results = g.results(node_id{i});
-      running_.push_back({node_id{i}, chain, chain->inputs, {results.begin(), results.end()}});
-    } else if (needed[i] && !inside[i]) {
-      add(a, node_id{i});
+  for (const auto i : node_ids(g)) {
+    if (const auto* chain = ends[i.index()]) {
+      const auto results = g.results(i);
+      running_.push_back({i, chain, chain->inputs, {results.begin(), results.end()}});
+    } else if (needed[i.index()] && !inside[i.index()]) {
+      add(a, i);
     }
   }
 }

@@ -12,6 +12,7 @@
 #include <unity/core/id.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/graph/compact_graph.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/rewrite/algebra.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/detail/derive_adjoint.hpp>
@@ -76,9 +77,9 @@ UNITY_INLINE chain_writer::chain_writer(const tensor::algebra& a, const tensor::
   for (const auto d : order_) {
     program_.sizes.push_back(result.dims[d]);
   }
-  for (std::size_t n = 0; n < region.node_count(); ++n) {
-    if (region.operands(node_id{n}).empty() && !region.results(node_id{n}).empty()) {
-      operand_of_.emplace(region.results(node_id{n})[0].index(), operand_of_.size());
+  for (const auto n : node_ids(region)) {
+    if (region.operands(n).empty() && !region.results(n).empty()) {
+      operand_of_.emplace(region.results(n)[0].index(), operand_of_.size());
     }
   }
 }

@@ -14,9 +14,11 @@
 #include <onnx/onnx_pb.h>
 #include <onnx/shape_inference/implementation.h>
 #include <onnx/version_converter/convert.h>
+#include <range/v3/view/zip.hpp>
 
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/io/onnx/graph_writer.hpp>
 #include <unity/io/onnx/opaque_export.hpp>
 #include <unity/io/onnx/operators.hpp>
@@ -119,8 +121,7 @@ UNITY_INLINE onnx::GraphProto graph_exporter::run() {
 
 UNITY_INLINE void graph_exporter::name_sources(std::vector<std::string>& names) {
   std::map<std::pair<kind_id, attribute_list>, std::string> written;
-  for (std::size_t i = 0; i < model_->graph.node_count(); ++i) {
-    const node_id n{i};
+  for (const auto n : node_ids(model_->graph)) {
     const auto& op = model_->graph.operation(n);
     if (!is_named_source(op)) {
       continue;
@@ -173,8 +174,7 @@ UNITY_INLINE void graph_exporter::name_outputs(std::vector<std::string>& names) 
 }
 
 UNITY_INLINE void graph_exporter::write_nodes(const tensor::tensor_graph& g, const std::vector<std::string>& names) {
-  for (std::size_t i = 0; i < g.node_count(); ++i) {
-    const node_id n{i};
+  for (const auto n : node_ids(g)) {
     const auto& op = g.operation(n);
     if (!op.kind.valid() || is_named_source(op)) {
       continue;
@@ -250,12 +250,12 @@ UNITY_INLINE void graph_exporter::write_identity(const std::string& from, const 
 
 UNITY_INLINE void graph_exporter::write_outputs(const std::vector<std::string>& names) {
   const auto outputs = model_->graph.outputs();
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    const auto& name = names[outputs[i].index()];
-    if (name != output_names_[i]) {
-      write_identity(name, output_names_[i]);
+  for (const auto& [output, wanted] : ranges::views::zip(outputs, output_names_)) {
+    const auto& name = names[output.index()];
+    if (name != wanted) {
+      write_identity(name, wanted);
     }
-    fill_type(*out_.proto().add_output(), output_names_[i], model_->graph.type(outputs[i]));
+    fill_type(*out_.proto().add_output(), wanted, model_->graph.type(output));
   }
 }
 

@@ -17,6 +17,7 @@
 #include <onnx/version_converter/convert.h>
 
 #include <unity/core/id.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/io/onnx/graph_writer.hpp>
 #include <unity/io/onnx/known.hpp>
 #include <unity/io/onnx/opaque.hpp>
@@ -82,8 +83,7 @@ class opaque_exporter {
 namespace unity::io::detail {
 
 UNITY_INLINE void opaque_exporter::read() {
-  for (std::size_t i = 0; i < model_->graph.node_count(); ++i) {
-    const node_id n{i};
+  for (const auto n : node_ids(model_->graph)) {
     const auto& op = model_->graph.operation(n);
     if (op.kind != kind_) {
       continue;

@@ -6,6 +6,7 @@
 
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/graph/copy_node.hpp>
 #include <unity/io/onnx_model.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -30,9 +31,8 @@ template <class Keep>
   }
   tensor::tensor_graph out;
   std::vector<value_id> moved(g.value_count());
-  for (std::size_t i = 0; i < g.node_count(); ++i) {
-    const node_id n{i};
-    if (live[i] != 0) {
+  for (const auto n : node_ids(g)) {
+    if (live[n.index()] != 0) {
       copy_node(g, n, out, moved);
     }
   }
@@ -64,8 +64,8 @@ UNITY_INLINE void prune(const tensor::algebra& algebra, onnx_model& model) {
   std::set<std::string> names;
   std::set<std::string> signatures;
   std::set<std::string> operators;
-  for (std::size_t i = 0; i < model.graph.node_count(); ++i) {
-    const auto& op = model.graph.operation(node_id{i});
+  for (const auto i : node_ids(model.graph)) {
+    const auto& op = model.graph.operation(i);
     if (algebra.definition_of(op.kind).source != tensor::source_kind::none) {
       names.insert(algebra.read(op).word("name"));
     } else if (op.kind == opaque) {

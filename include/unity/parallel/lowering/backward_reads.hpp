@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include <unity/graph/concepts.hpp>
 #include <unity/tensor/adjoint.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
@@ -41,8 +42,8 @@ UNITY_INLINE backward_reads reads_of_adjoint(const tensor::algebra& a, const ten
   const auto adjoint = tensor::adjoint_of(a, op, inputs, wanted);
   const auto& g = adjoint.graph;
   std::vector<bool> read(g.value_count());
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    for (const auto v : g.operands(node_id{n})) {
+  for (const auto n : node_ids(g)) {
+    for (const auto v : g.operands(n)) {
       read[v.index()] = true;
     }
   }

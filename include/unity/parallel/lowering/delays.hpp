@@ -6,6 +6,8 @@
 #include <span>
 #include <vector>
 
+#include <range/v3/view/zip.hpp>
+
 #include <unity/program/fragment.hpp>
 
 namespace unity::parallel {
@@ -81,14 +83,14 @@ class fragment_delays {
 namespace unity::parallel {
 
 UNITY_INLINE void delay_matrix::limit_to(const delay_matrix& o) {
-  for (std::size_t i = 0; i < values_.size(); ++i) {
-    values_[i] = std::min(values_[i], o.values_[i]);
+  for (auto&& [own, other] : ranges::views::zip(values_, o.values_)) {
+    own = std::min(own, other);
   }
 }
 
 UNITY_INLINE void delay_matrix::raise_to(const delay_matrix& o) {
-  for (std::size_t i = 0; i < values_.size(); ++i) {
-    values_[i] = std::max(values_[i], o.values_[i]);
+  for (auto&& [own, other] : ranges::views::zip(values_, o.values_)) {
+    own = std::max(own, other);
   }
 }
 

@@ -13,6 +13,7 @@
 
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/lowering/edge_code.hpp>
 #include <unity/parallel/lowering/folded_messages.hpp>
@@ -160,9 +161,9 @@ UNITY_INLINE std::span<const program::hop> folded_network::hops(machine::device_
 UNITY_INLINE std::string folder::run(folded_program& result) {
   const auto& g = lowering_.graph();
   lowering_.declare(result.code);
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    if (lowering_.fragment_of(node_id{n}).valid() && !add_node(node_id{n})) {
-      return fmt::format("node {}: {}", n, reason_);
+  for (const auto n : node_ids(g)) {
+    if (lowering_.fragment_of(n).valid() && !add_node(n)) {
+      return fmt::format("node {}: {}", n.index(), reason_);
     }
   }
   for (std::uint32_t e = 0; e < lowering_.training().edges().size(); ++e) {

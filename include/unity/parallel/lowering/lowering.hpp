@@ -11,6 +11,7 @@
 #include <unity/core/small_vector.hpp>
 #include <unity/core/units.hpp>
 #include <unity/graph/compact_graph.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/machine/machine.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/configuration.hpp>
@@ -197,8 +198,8 @@ UNITY_INLINE lowering::lowering(const tensor::algebra& a, const tensor::tensor_g
       transfers_{how} {
   node_fragments_.resize(g.node_count());
   std::size_t next = 0;
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    node_fragments_[n] = g.operands(node_id{n}).empty() ? program::fragment_id{} : program::fragment_id{next++};
+  for (const auto n : node_ids(g)) {
+    node_fragments_[n.index()] = g.operands(n).empty() ? program::fragment_id{} : program::fragment_id{next++};
   }
   first_edge_ = next;
   first_weight_ = next + training_.edges().size();
@@ -210,9 +211,9 @@ UNITY_INLINE program::program lowering::run(const strategy& s) {
   program::program p;
   declare(p);
   std::vector<fragment_code> all;
-  for (std::size_t n = 0; n < graph_->node_count(); ++n) {
-    if (fragment_of(node_id{n}).valid()) {
-      all.push_back({fragment_of(node_id{n}), code_of(s, node_id{n})});
+  for (const auto n : node_ids(*graph_)) {
+    if (fragment_of(n).valid()) {
+      all.push_back({fragment_of(n), code_of(s, n)});
     }
   }
   for (std::uint32_t e = 0; e < training_.edges().size(); ++e) {
@@ -269,9 +270,9 @@ UNITY_INLINE void lowering::declare(program::program& p) const {
   const auto name_of = [&](node_id n) {
     return fmt::format("{} {}", algebra_->signature(graph_->operation(n).kind).name, n.index());
   };
-  for (std::uint32_t n = 0; n < graph_->node_count(); ++n) {
-    if (fragment_of(node_id{n}).valid()) {
-      p.add_fragment({program::owner_kind::node, n, name_of(node_id{n})});
+  for (const auto n : node_ids(*graph_)) {
+    if (fragment_of(n).valid()) {
+      p.add_fragment({program::owner_kind::node, n.index(), name_of(n)});
     }
   }
   for (std::uint32_t e = 0; e < training_.edges().size(); ++e) {

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include <range/v3/view/zip.hpp>
+
 #include <unity/core/hash.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/core/units.hpp>
@@ -186,11 +188,11 @@ UNITY_INLINE double largest_share(std::span<const std::int64_t> work, std::int64
 UNITY_INLINE operator_grid grid_of(const operator_dimensions& o, const machine::device_mesh& m,
                                    std::span<const axis_role> roles) {
   auto g = undivided_grid(o);
-  for (std::size_t a = 0; a < roles.size(); ++a) {
-    switch (roles[a].kind) {
-      case axis_role::kinds::index: g.indices[roles[a].number] *= m.sizes[a]; break;
-      case axis_role::kinds::group: g.groups[roles[a].number] *= m.sizes[a]; break;
-      case axis_role::kinds::copies: g.copies *= m.sizes[a]; break;
+  for (const auto& [role, size] : ranges::views::zip(roles, m.sizes)) {
+    switch (role.kind) {
+      case axis_role::kinds::index: g.indices[role.number] *= size; break;
+      case axis_role::kinds::group: g.groups[role.number] *= size; break;
+      case axis_role::kinds::copies: g.copies *= size; break;
       case axis_role::kinds::placed: break;
     }
   }
@@ -375,10 +377,9 @@ UNITY_INLINE unsigned option_finder::dimension_of(const tensor::tensor_indices& 
 
 UNITY_INLINE bool option_finder::fits(const mesh_option& o) const {
   auto held = (o.weights + o.activations).count();
-  for (std::size_t x = 0; x < o.operands.size(); ++x) {
-    held += operator_->uses[x] == operand_use::weight
-                ? 0
-                : shard_bytes(operator_->dimensions->inputs[x], mesh_, o.operands[x]).count();
+  for (const auto& [use, type, layout] :
+       ranges::views::zip(operator_->uses, operator_->dimensions->inputs, o.operands)) {
+    held += use == operand_use::weight ? 0 : shard_bytes(type, mesh_, layout).count();
   }
   return memory_limit_ == 0 || held <= memory_limit_;
 }
@@ -450,8 +451,8 @@ UNITY_INLINE void option_finder::price(mesh_option& o, const shard_times& times)
     o.updating += clock_.update(held.count() / element, d.inputs[x].element, optimizer_);
     o.weights += bytes{2 * held.count() + held.count() / element * state_bytes(optimizer_, d.inputs[x].element)};
   }
-  for (std::size_t r = 0; r < d.outputs.size(); ++r) {
-    o.activations += shard_bytes(d.outputs[r], mesh_, o.results[r]);
+  for (const auto& [type, layout] : ranges::views::zip(d.outputs, o.results)) {
+    o.activations += shard_bytes(type, mesh_, layout);
   }
   o.computing += o.updating;
   share(o);
@@ -459,8 +460,8 @@ UNITY_INLINE void option_finder::price(mesh_option& o, const shard_times& times)
 
 UNITY_INLINE void option_finder::share(mesh_option& o) const {
   std::int64_t places = 1;
-  for (std::size_t a = 0; a < o.roles.size(); ++a) {
-    places *= o.roles[a].kind == axis_role::kinds::placed ? mesh_.sizes[a] : 1;
+  for (const auto& [role, size] : ranges::views::zip(o.roles, mesh_.sizes)) {
+    places *= role.kind == axis_role::kinds::placed ? size : 1;
   }
   if (places == 1) {
     return;

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include <range/v3/view/zip.hpp>
+
 #include <unity/core/config.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
@@ -221,8 +223,8 @@ UNITY_INLINE program::fragment mesh_program_writer::operator_code(std::uint32_t 
   const auto stage = mapping_.stages[i];
   program::fragment f;
   f.add({stream(i), at_least_one(o.forward), {}, {}, program::task_kind::forward, stage});
-  for (std::size_t r = 0; r < d.outputs.size(); ++r) {
-    f.buffers.push_back({shard_bytes(d.outputs[r], tables_.mesh(), o.results[r]), stage, {{}, 0}, false});
+  for (const auto& [type, layout] : ranges::views::zip(d.outputs, o.results)) {
+    f.buffers.push_back({shard_bytes(type, tables_.mesh(), layout), stage, {{}, 0}, false});
   }
   if (!has_backward(i)) {
     return f;

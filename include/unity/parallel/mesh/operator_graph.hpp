@@ -7,8 +7,11 @@
 #include <utility>
 #include <vector>
 
+#include <range/v3/view/zip.hpp>
+
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/graph/digraph.hpp>
 #include <unity/graph/series_parallel_tree.hpp>
 #include <unity/parallel/dimensions.hpp>
@@ -117,14 +120,13 @@ UNITY_INLINE operator_graph::operator_graph(const tensor::algebra& a, const tens
   for (const auto v : g.outputs()) {
     leaves[g.producer(v).index()] = true;
   }
-  for (std::size_t i = 0; i < g.node_count(); ++i) {
-    const node_id n{i};
+  for (const auto n : node_ids(g)) {
     if (g.operands(n).empty()) {
       continue;
     }
-    number[i] = static_cast<std::uint32_t>(nodes_.size());
+    number[n.index()] = static_cast<std::uint32_t>(nodes_.size());
     nodes_.push_back(n);
-    placed_operator p{&dimensions[n], {}, {}, training.wanted(n), leaves[i]};
+    placed_operator p{&dimensions[n], {}, {}, training.wanted(n), leaves[n.index()]};
     auto& sources = sources_.emplace_back();
     for (const auto v : g.operands(n)) {
       const auto maker = g.producer(v);
@@ -225,8 +227,8 @@ UNITY_INLINE std::int64_t operator_graph::elements_of(series_parallel_tree::part
   std::int64_t sum = 0;
   for (const auto op : operators_in(tree_, part)) {
     const auto& o = *placed_[op].dimensions;
-    for (std::size_t x = 0; x < o.inputs.size(); ++x) {
-      sum += placed_[op].uses[x] != operand_use::made ? tensor::element_count(o.inputs[x].dims) : 0;
+    for (const auto& [use, type] : ranges::views::zip(placed_[op].uses, o.inputs)) {
+      sum += use != operand_use::made ? tensor::element_count(type.dims) : 0;
     }
     for (const auto& t : o.outputs) {
       sum += tensor::element_count(t.dims);

@@ -8,6 +8,7 @@
 
 #include <unity/core/config.hpp>
 #include <unity/core/id.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/parallel/parallel_type.hpp>
 #include <unity/parallel/pcg/chains.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
@@ -187,10 +188,10 @@ UNITY_INLINE std::vector<bool> differentiated_values(const pcg_algebra& a, const
   const auto erased = erase_values(a, g);
   const auto weights = tensor::trained_weights(a.operators(), erased.graph);
   std::vector<bool> all(g.value_count());
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    const auto operands = g.operands(node_id{n});
+  for (const auto n : node_ids(g)) {
+    const auto operands = g.operands(n);
     const bool any = std::any_of(operands.begin(), operands.end(), [&](value_id v) { return bool{all[v.index()]}; });
-    for (const auto v : g.results(node_id{n})) {
+    for (const auto v : g.results(n)) {
       const bool is_weight =
           operands.empty() && std::find(weights.begin(), weights.end(), erased.values[v.index()]) != weights.end();
       all[v.index()] = is_floating(g.type(v).global.element) && (any || is_weight);
@@ -201,13 +202,13 @@ UNITY_INLINE std::vector<bool> differentiated_values(const pcg_algebra& a, const
 
 UNITY_INLINE chain_ends::chain_ends(const pcg_algebra& a, const pcg& g) : ends_(g.value_count()) {
   std::vector<value_id> origin(g.value_count());
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    const auto p = a.read(g.operation(node_id{n}));
+  for (const auto n : node_ids(g)) {
+    const auto p = a.read(g.operation(n));
     const bool is_chained = p && is_unary(p->kind);
-    for (const auto v : g.results(node_id{n})) {
-      origin[v.index()] = is_chained ? origin[g.operands(node_id{n})[0].index()] : v;
+    for (const auto v : g.results(n)) {
+      origin[v.index()] = is_chained ? origin[g.operands(n)[0].index()] : v;
     }
-    for (const auto v : is_chained ? std::span<const value_id>{} : g.operands(node_id{n})) {
+    for (const auto v : is_chained ? std::span<const value_id>{} : g.operands(n)) {
       add(origin[v.index()], g.type(v));
     }
   }
@@ -234,9 +235,9 @@ UNITY_INLINE communication communication_of(const pcg_algebra& a, const pcg& g) 
   for (const auto v : g.outputs()) {
     UNITY_EXPECTS(g.type(v).partial == 1, "outputs whose terms are added up");
   }
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    const bool is_source = g.operands(node_id{n}).empty();
-    for (const auto v : g.results(node_id{n})) {
+  for (const auto n : node_ids(g)) {
+    const bool is_source = g.operands(n).empty();
+    for (const auto v : g.results(n)) {
       for (const auto& to : ends.of(v)) {
         const auto& from = g.type(v);
         if (is_source) {

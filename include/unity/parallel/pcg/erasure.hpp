@@ -6,8 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include <range/v3/view/zip.hpp>
+
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/parallel/operator_grid.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
 #include <unity/tensor/operation.hpp>
@@ -73,8 +76,8 @@ class eraser {
 namespace unity::parallel::detail {
 
 UNITY_INLINE erased_graph eraser::run() && {
-  for (std::size_t i = 0; i < graph_.node_count(); ++i) {
-    add(node_id{i});
+  for (const auto i : node_ids(graph_)) {
+    add(i);
   }
   std::vector<value_id> outputs;
   for (const auto v : graph_.outputs()) {
@@ -105,8 +108,8 @@ UNITY_INLINE void eraser::add(node_id n) {
   }
   const auto op = p ? algebra_.operators().make_operation("concat", {{"axis", p->axis}}) : graph_.operation(n);
   const auto made = erased_.results(erased_.add_node(op, operands, types));
-  for (std::size_t r = 0; r < results.size(); ++r) {
-    values_[results[r].index()] = made[r];
+  for (const auto& [divided, plain] : ranges::views::zip(results, made)) {
+    values_[divided.index()] = plain;
   }
 }
 
@@ -127,8 +130,7 @@ namespace unity::parallel {
 UNITY_INLINE pcg spell_out(const pcg_algebra& a, const tensor::tensor_graph& g, std::span<const operator_grid> grids) {
   pcg_writer writer{a};
   std::vector<value_id> values(g.value_count());
-  for (std::size_t i = 0; i < g.node_count(); ++i) {
-    const node_id n{i};
+  for (const auto n : node_ids(g)) {
     std::vector<parallel_type> global;
     for (const auto v : g.operands(n)) {
       global.push_back(undivided(g.type(v)));
@@ -136,18 +138,19 @@ UNITY_INLINE pcg spell_out(const pcg_algebra& a, const tensor::tensor_graph& g, 
     std::vector<value_id> operands;
     if (!global.empty()) {
       const auto* o = a.dimensions(g.operation(n), global);
-      const auto types = o != nullptr ? types_on(*o, grids[i]) : std::nullopt;
+      const auto types = o != nullptr ? types_on(*o, grids[n.index()]) : std::nullopt;
       if (!types) {
-        throw error{fmt::format("node {} ({})", i, a.signature(g.operation(n).kind).name),
-                    o == nullptr ? "operands that it does not take" : why_not(*o, grids[i]), "a grid of the operator"};
+        throw error{fmt::format("node {} ({})", n.index(), a.signature(g.operation(n).kind).name),
+                    o == nullptr ? "operands that it does not take" : why_not(*o, grids[n.index()]),
+                    "a grid of the operator"};
       }
-      for (std::size_t x = 0; x < global.size(); ++x) {
-        operands.push_back(writer.on(values[g.operands(n)[x].index()], types->operands[x]));
+      for (const auto& [v, type] : ranges::views::zip(g.operands(n), types->operands)) {
+        operands.push_back(writer.on(values[v.index()], type));
       }
     }
     const auto made = writer.add(g.operation(n), operands);
-    for (std::size_t r = 0; r < g.results(n).size(); ++r) {
-      values[g.results(n)[r].index()] = writer.graph().results(made)[r];
+    for (const auto& [plain, divided] : ranges::views::zip(g.results(n), writer.graph().results(made))) {
+      values[plain.index()] = divided;
     }
   }
   std::vector<value_id> outputs;

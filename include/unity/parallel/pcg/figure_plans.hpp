@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include <unity/graph/compact_graph.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/operator_grid.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
@@ -79,12 +80,12 @@ UNITY_INLINE pcg two_layer_plan(const pcg_algebra& a, const tensor::tensor_graph
                                 const layer_axes& how) {
   std::vector<operator_grid> grids;
   std::size_t layers = 0;
-  for (std::size_t i = 0; i < g.node_count(); ++i) {
+  for (const auto i : node_ids(g)) {
     std::vector<parallel_type> inputs;
-    for (const auto v : g.operands(node_id{i})) {
+    for (const auto v : g.operands(i)) {
       inputs.push_back(undivided(g.type(v)));
     }
-    const auto* o = a.dimensions(g.operation(node_id{i}), inputs);
+    const auto* o = a.dimensions(g.operation(i), inputs);
     if (o == nullptr) {
       grids.push_back({});
       continue;

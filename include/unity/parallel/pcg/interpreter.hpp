@@ -14,6 +14,7 @@
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
 #include <unity/core/row_major.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/operator_grid.hpp>
@@ -119,9 +120,8 @@ template <class Scalar, tensor::source_provider<Scalar> Provider>
 [[nodiscard]] std::vector<tensor::dense<Scalar>> evaluate(const pcg_algebra& a, const pcg& g, const Provider& provider,
                                                           std::uint64_t seed = 0) {
   std::vector<sharded<Scalar>> values(g.value_count());
-  for (std::size_t i = 0; i < g.node_count(); ++i) {
-    const node_id n{i};
-    const auto where = [&] { return fmt::format("node {} ({})", i, a.signature(g.operation(n).kind).name); };
+  for (const auto n : node_ids(g)) {
+    const auto where = [&] { return fmt::format("node {} ({})", n.index(), a.signature(g.operation(n).kind).name); };
     if (g.operands(n).empty()) {
       for (const auto v : g.results(n)) {
         const auto& type = g.type(v).global;

@@ -9,6 +9,7 @@
 
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/parallel/parallel_type.hpp>
 #include <unity/parallel/pcg/dividing_writer.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
@@ -117,11 +118,11 @@ UNITY_INLINE void pcg_sweep::mark(std::span<const value_id> sources) {
   for (const auto v : sources) {
     active_[v.index()] = true;
   }
-  for (std::size_t n = 0; n < graph_.node_count(); ++n) {
-    const auto operands = graph_.operands(node_id{n});
+  for (const auto n : node_ids(graph_)) {
+    const auto operands = graph_.operands(n);
     const bool any =
         std::any_of(operands.begin(), operands.end(), [&](value_id v) { return bool{active_[v.index()]}; });
-    for (const auto v : graph_.results(node_id{n})) {
+    for (const auto v : graph_.results(n)) {
       active_[v.index()] = active_[v.index()] || (any && is_floating(graph_.type(v).global.element));
     }
   }

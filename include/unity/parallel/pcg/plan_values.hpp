@@ -10,6 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include <range/v3/view/zip.hpp>
+
+#include <unity/graph/concepts.hpp>
 #include <unity/parallel/operator_grid.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
 #include <unity/tensor/differentiate.hpp>
@@ -98,22 +101,21 @@ UNITY_INLINE std::vector<std::vector<std::int64_t>> parts_of_values(const pcg_al
     parts[v].assign(g.type(value_id{v}).rank(), 1);
   }
   const auto count = [&](value_id v, const parallel_type& t) {
-    for (std::size_t d = 0; d < t.degrees.size(); ++d) {
-      parts[v.index()][d] = std::lcm(parts[v.index()][d], t.degrees[d] * t.steps[d]);
+    for (auto&& [number, degree, steps] : ranges::views::zip(parts[v.index()], t.degrees, t.steps)) {
+      number = std::lcm(number, degree * steps);
     }
   };
-  for (std::size_t i = 0; i < g.node_count(); ++i) {
-    const node_id n{i};
+  for (const auto n : node_ids(g)) {
     std::vector<tensor::tensor_type> inputs;
     for (const auto v : g.operands(n)) {
       inputs.push_back(g.type(v));
     }
-    if (const auto types = inputs.empty() ? std::nullopt : types_of_grid(a, g.operation(n), inputs, grids[i])) {
-      for (std::size_t x = 0; x < inputs.size(); ++x) {
-        count(g.operands(n)[x], types->operands[x]);
+    if (const auto types = inputs.empty() ? std::nullopt : types_of_grid(a, g.operation(n), inputs, grids[n.index()])) {
+      for (const auto& [v, type] : ranges::views::zip(g.operands(n), types->operands)) {
+        count(v, type);
       }
-      for (std::size_t r = 0; r < types->results.size(); ++r) {
-        count(g.results(n)[r], types->results[r]);
+      for (const auto& [v, type] : ranges::views::zip(g.results(n), types->results)) {
+        count(v, type);
       }
     }
   }
@@ -143,8 +145,8 @@ UNITY_INLINE value_comparison compare_values(const pcg_algebra& a, const tensor:
   const auto erased = erase_values(a, divided);
   value_comparison r;
   r.sizes = small.sizes;
-  for (std::size_t v = 0; v < divided.value_count(); ++v) {
-    const auto& t = divided.type(value_id{v});
+  for (const auto v : value_ids(divided)) {
+    const auto& t = divided.type(v);
     r.elements += tensor::element_count(t.global.dims) * t.copies * t.partial;
   }
   if (r.elements > most) {

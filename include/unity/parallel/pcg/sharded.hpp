@@ -7,6 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include <range/v3/view/cartesian_product.hpp>
+#include <range/v3/view/indices.hpp>
+#include <range/v3/view/zip.hpp>
+
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/row_major.hpp>
@@ -45,10 +49,9 @@ template <class Scalar>
 // Calls visit(term, copy, block) for every shard.
 template <class Visit>
 void for_each_shard(const parallel_type& t, Visit&& visit) {
-  for (std::int64_t p = 0; p < t.partial; ++p) {
-    for (std::int64_t c = 0; c < t.copies; ++c) {
-      for_each_position(block_counts(t), [&](const tensor::shape& block) { visit(p, c, block); });
-    }
+  using ranges::views::indices;
+  for (const auto& [p, c] : ranges::views::cartesian_product(indices(t.partial), indices(t.copies))) {
+    for_each_position(block_counts(t), [&, p = p, c = c](const tensor::shape& block) { visit(p, c, block); });
   }
 }
 
@@ -86,8 +89,8 @@ void join_blocks(const sharded<Scalar>& fine, sharded<Scalar>& coarse, std::size
 
 template <class Scalar>
 void add_to(tensor::dense<Scalar>& sum, const tensor::dense<Scalar>& term) {
-  for (std::size_t i = 0; i < sum.data.size(); ++i) {
-    sum.data[i] += term.data[i];
+  for (auto&& [total, part] : ranges::views::zip(sum.data, term.data)) {
+    total += part;
   }
 }
 
@@ -203,8 +206,8 @@ namespace unity::parallel {
 
 UNITY_INLINE tensor::shape block_counts(const parallel_type& t) {
   tensor::shape counts;
-  for (std::size_t d = 0; d < t.degrees.size(); ++d) {
-    counts.push_back(t.degrees[d] * t.steps[d]);
+  for (const auto& [degree, steps] : ranges::views::zip(t.degrees, t.steps)) {
+    counts.push_back(degree * steps);
   }
   return counts;
 }

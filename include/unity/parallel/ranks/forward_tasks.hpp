@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/lowering/divisions.hpp>
@@ -75,8 +76,7 @@ class forward_tasks {
 namespace unity::parallel::detail {
 
 UNITY_INLINE void forward_tasks::write() {
-  for (std::size_t i = 0; i < training_.graph().node_count(); ++i) {
-    const node_id n{i};
+  for (const auto n : node_ids(training_.graph())) {
     if (!training_.is_operator(n)) {
       continue;
     }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/tensor/operation.hpp>
 
@@ -45,9 +46,9 @@ namespace unity::parallel::detail {
 
 UNITY_INLINE joined_dimensions::joined_dimensions(const tensor::tensor_graph& g) {
   std::size_t next = 0;
-  for (std::size_t v = 0; v < g.value_count(); ++v) {
+  for (const auto v : value_ids(g)) {
     first_.push_back(next);
-    next += g.type(value_id{v}).dims.size();
+    next += g.type(v).dims.size();
   }
   first_.push_back(next);
   roots_.resize(next);
@@ -69,8 +70,8 @@ namespace unity::parallel {
 UNITY_INLINE std::vector<bool> sample_values(const tensor::tensor_graph& g, const graph_dimensions& all,
                                              value_id labels) {
   detail::joined_dimensions joined{g};
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    const auto& structure = all[node_id{n}].structure;
+  for (const auto n : node_ids(g)) {
+    const auto& structure = all[n].structure;
     std::map<std::size_t, std::pair<value_id, std::size_t>> known;  // by index, where it is the outer one
     const auto visit = [&](value_id v, const tensor::tensor_indices& dims) {
       for (std::size_t d = 0; d < dims.size(); ++d) {
@@ -82,8 +83,8 @@ UNITY_INLINE std::vector<bool> sample_values(const tensor::tensor_graph& g, cons
         }
       }
     };
-    const auto operands = g.operands(node_id{n});
-    const auto results = g.results(node_id{n});
+    const auto operands = g.operands(n);
+    const auto results = g.results(n);
     for (std::size_t i = 0; i < structure.operands.size(); ++i) {
       visit(operands[i], structure.operands[i]);
     }

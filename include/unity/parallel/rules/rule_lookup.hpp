@@ -9,6 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include <range/v3/view/cartesian_product.hpp>
+#include <range/v3/view/indices.hpp>
+#include <range/v3/view/zip.hpp>
+
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/pcg/parallel_operators.hpp>
 #include <unity/parallel/rules/rule_parameters.hpp>
@@ -224,18 +228,17 @@ UNITY_INLINE auto rule_lookup::find_in_order(const tensor::algebra& a, const ope
     const auto has = [&parameters = given](const char* p) {
       return std::find(parameters.begin(), parameters.end(), p) != parameters.end();
     };
-    for (std::int64_t d = 0; d < (has("d") ? most_rank : 1); ++d) {
-      for (std::int64_t e = 0; e < (has("e") ? most_rank : 1); ++e) {
-        rule_values values{{"k", axis.degree}};
-        if (has("d")) {
-          values["d"] = d;
-        }
-        if (has("e")) {
-          values["e"] = e;
-        }
-        if (fits(a, o, r, values, wanted)) {
-          return found_rule{r.name, std::move(values)};
-        }
+    const auto choices = [&](const char* p) { return ranges::views::indices(has(p) ? most_rank : 1); };
+    for (const auto& [d, e] : ranges::views::cartesian_product(choices("d"), choices("e"))) {
+      rule_values values{{"k", axis.degree}};
+      if (has("d")) {
+        values["d"] = d;
+      }
+      if (has("e")) {
+        values["e"] = e;
+      }
+      if (fits(a, o, r, values, wanted)) {
+        return found_rule{r.name, std::move(values)};
       }
     }
   }
@@ -262,13 +265,13 @@ UNITY_INLINE bool rule_lookup::fits(const tensor::algebra& a, const operator_dim
     return false;
   }
   std::map<std::string, std::int64_t> ranks;
-  for (std::size_t x = 0; x < from.operands.size(); ++x) {
-    ranks[from.operands[x].name] = static_cast<std::int64_t>(o.inputs[x].rank());
+  for (const auto& [operand, type] : ranges::views::zip(from.operands, o.inputs)) {
+    ranks[operand.name] = static_cast<std::int64_t>(type.rank());
   }
   std::map<std::string, attribute> attributes;
   const auto& fields = a.signature(o.op.kind).attributes;
-  for (std::size_t i = 0; i < fields.size(); ++i) {
-    attributes[fields[i].name] = o.op.attributes[i];
+  for (const auto& [field, value] : ranges::views::zip(fields, o.op.attributes)) {
+    attributes[field.name] = value;
   }
   const detail::rule_environment number{values, ranks, attributes};
   for (std::size_t i = 0; i < wanted.results.size(); ++i) {

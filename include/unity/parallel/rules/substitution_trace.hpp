@@ -14,6 +14,7 @@
 
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/operator_grid.hpp>
 #include <unity/parallel/parallel_rules.hpp>
@@ -62,14 +63,14 @@ class trace_writer {
       : algebra_{a}, source_{g}, grids_{grids}, rules_{rules}, watch_{watch}, graph_{a, g} {}
 
   [[nodiscard]] substitution_trace run() && {
-    for (std::size_t n = 0; n < source_.node_count(); ++n) {
-      if (!source_.operands(node_id{n}).empty()) {
-        divide(node_id{n});
+    for (const auto n : node_ids(source_)) {
+      if (!source_.operands(n).empty()) {
+        divide(n);
       }
     }
-    for (std::size_t n = 0; n < source_.node_count(); ++n) {
-      for (std::size_t x = 0; x < source_.operands(node_id{n}).size(); ++x) {
-        shorten(node_id{n}, [&] { return graph_.operand(node_id{n}, x); });
+    for (const auto n : node_ids(source_)) {
+      for (std::size_t x = 0; x < source_.operands(n).size(); ++x) {
+        shorten(n, [&] { return graph_.operand(n, x); });
       }
     }
     for (std::size_t i = 0; i < source_.outputs().size(); ++i) {

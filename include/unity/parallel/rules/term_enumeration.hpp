@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include <range/v3/view/zip.hpp>
+
 #include <unity/core/id.hpp>
 #include <unity/parallel/parallel_type.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
@@ -154,9 +156,9 @@ UNITY_INLINE syntax::term term_enumeration::written(const enumerated_term& t) co
   const auto& op = vocabulary_.operators[t.op].op;
   const auto& s = algebra_.signature(op.kind);
   std::vector<syntax::attribute_binding> attributes;
-  for (std::size_t i = 0; i < s.attributes.size(); ++i) {
-    if (op.attributes[i] != s.attributes[i].default_value) {
-      attributes.push_back({s.attributes[i].name, literal(op.attributes[i], s.attributes[i].form)});
+  for (const auto& [field, value] : ranges::views::zip(s.attributes, op.attributes)) {
+    if (value != field.default_value) {
+      attributes.push_back({field.name, literal(value, field.form)});
     }
   }
   return applied(s.name, std::move(attributes), std::move(operands));

@@ -6,7 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include <range/v3/view/zip.hpp>
+
 #include <unity/core/id.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/parallel/parallel_type.hpp>
 #include <unity/parallel/pcg/chains.hpp>
 #include <unity/parallel/pcg/parallel_operators.hpp>
@@ -86,14 +89,14 @@ namespace unity::parallel::detail {
 
 UNITY_INLINE traced_graph::traced_graph(const pcg_algebra& a, const tensor::tensor_graph& g) : algebra_{&a} {
   std::vector<std::size_t> values(g.value_count());
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
+  for (const auto n : node_ids(g)) {
     std::vector<std::size_t> operands;
-    for (const auto v : g.operands(node_id{n})) {
+    for (const auto v : g.operands(n)) {
       operands.push_back(values[v.index()]);
     }
-    current_.push_back(add(g.operation(node_id{n}), std::nullopt, std::move(operands)));
-    for (std::size_t r = 0; r < g.results(node_id{n}).size(); ++r) {
-      values[g.results(node_id{n})[r].index()] = nodes_.back().results[r];
+    current_.push_back(add(g.operation(n), std::nullopt, std::move(operands)));
+    for (const auto& [v, place] : ranges::views::zip(g.results(n), nodes_.back().results)) {
+      values[v.index()] = place;
     }
   }
   for (const auto v : g.outputs()) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <unity/core/units.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/machine/machine.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/strategies/placements.hpp>
@@ -49,8 +50,7 @@ UNITY_INLINE picoseconds compute_bound(lowering& l, const machine::machine& m, c
   strategy s(dimensions.node_count());
   std::map<std::pair<std::uint32_t, std::vector<bool>>, std::int64_t> least;
   std::int64_t sum = 0;
-  for (std::size_t i = 0; i < dimensions.node_count(); ++i) {
-    const node_id n{i};
+  for (const auto n : node_ids(dimensions)) {
     if (dimensions[n].inputs.empty()) {
       continue;
     }
@@ -58,8 +58,8 @@ UNITY_INLINE picoseconds compute_bound(lowering& l, const machine::machine& m, c
         least.try_emplace({dimensions.kind(n), l.training().wanted(n)}, std::numeric_limits<std::int64_t>::max());
     for (const auto& degrees : is_new ? all.degrees(n) : std::span<const degree_list>{}) {
       for (const auto d : one_of_each) {
-        s[i] = configuration{degrees, {}};
-        s[i].devices.resize(placements::tasks_of(degrees), d);
+        s[n.index()] = configuration{degrees, {}};
+        s[n.index()].devices.resize(placements::tasks_of(degrees), d);
         std::int64_t takes = 0;
         for (const auto& t : l.code_of(s, n).tasks) {
           takes += t.duration.count();
@@ -67,7 +67,7 @@ UNITY_INLINE picoseconds compute_bound(lowering& l, const machine::machine& m, c
         at->second = std::min(at->second, takes);
       }
     }
-    s[i] = {};
+    s[n.index()] = {};
     sum += at->second;
   }
   const auto devices = static_cast<std::int64_t>(m.network.device_count());

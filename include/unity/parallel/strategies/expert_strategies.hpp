@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <vector>
 
+#include <unity/graph/concepts.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/plan.hpp>
@@ -32,8 +33,8 @@ namespace unity::parallel {
 UNITY_INLINE std::vector<strategy> expert_strategies(const tensor::algebra& a, const tensor::tensor_graph& g,
                                                      const graph_dimensions& all, const machine::topology& t) {
   const auto cell = a.kind("lstm_cell");
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    if (g.operation(node_id{n}).kind == cell) {
+  for (const auto n : node_ids(g)) {
+    if (g.operation(n).kind == cell) {
       return {expert_recurrent(a, g, all, t)};
     }
   }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <unity/graph/compact_graph.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/pcg/figure_plans.hpp>
@@ -58,8 +59,7 @@ namespace unity::parallel::detail {
 UNITY_INLINE bool is_two_layer_chain(const tensor::algebra& a, const tensor::tensor_graph& g) {
   std::size_t layers = 0;
   node_id before;
-  for (std::size_t i = 0; i < g.node_count(); ++i) {
-    const node_id n{i};
+  for (const auto n : node_ids(g)) {
     const auto operands = g.operands(n);
     if (operands.empty()) {
       continue;
@@ -91,8 +91,8 @@ UNITY_INLINE std::optional<strategy> two_layer_strategy(const tensor::algebra& a
   const auto devices = detail::all_devices(t);
   strategy s;
   std::size_t layers = 0;
-  for (std::size_t n = 0; n < all.node_count(); ++n) {
-    const auto& o = all[node_id{n}];
+  for (const auto n : node_ids(all)) {
+    const auto& o = all[n];
     if (o.inputs.empty()) {
       s.emplace_back();
       continue;

@@ -11,6 +11,7 @@
 
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/machine/device_mesh.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/dimensions.hpp>
@@ -131,9 +132,9 @@ UNITY_INLINE megatron_writer::megatron_writer(const tensor::algebra& a, const te
 }
 
 UNITY_INLINE strategy megatron_writer::run() {
-  for (std::size_t n = 0; n < graph_.node_count(); ++n) {
-    if (!graph_.operands(node_id{n}).empty() && !is_of_weights(node_id{n})) {
-      choose(node_id{n});
+  for (const auto n : node_ids(graph_)) {
+    if (!graph_.operands(n).empty() && !is_of_weights(n)) {
+      choose(n);
     }
   }
   for (auto n = graph_.node_count(); n-- > 0;) {
@@ -142,8 +143,8 @@ UNITY_INLINE strategy megatron_writer::run() {
     }
   }
   strategy s;
-  for (std::size_t n = 0; n < graph_.node_count(); ++n) {
-    s.push_back(roles_[n].empty() ? configuration{} : configuration_on(all_[node_id{n}], mesh_, roles_[n]));
+  for (const auto n : node_ids(graph_)) {
+    s.push_back(roles_[n.index()].empty() ? configuration{} : configuration_on(all_[n], mesh_, roles_[n.index()]));
   }
   return s;
 }
@@ -280,8 +281,8 @@ UNITY_INLINE void megatron_writer::follow_reader(node_id n) {
 namespace unity::parallel {
 
 UNITY_INLINE bool is_transformer(const tensor::algebra& a, const graph_dimensions& all) {
-  for (std::size_t n = 0; n < all.node_count(); ++n) {
-    if (!all[node_id{n}].inputs.empty() && detail::mixes_positions(a, all[node_id{n}])) {
+  for (const auto n : node_ids(all)) {
+    if (!all[n].inputs.empty() && detail::mixes_positions(a, all[n])) {
       return true;
     }
   }

@@ -9,6 +9,7 @@
 
 #include <unity/core/id.hpp>
 #include <unity/core/random.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
@@ -155,11 +156,11 @@ UNITY_INLINE placements::placements(const graph_dimensions& all, std::size_t dev
       blocks_[size] = aligned_blocks(devices, size, strides);
     }
   }
-  for (std::size_t n = 0; n < all.node_count(); ++n) {
-    kind_of_.push_back(all.kind(node_id{n}));
+  for (const auto n : node_ids(all)) {
+    kind_of_.push_back(all.kind(n));
     auto& degrees = degrees_[kind_of_.back()];
     if (degrees.empty()) {
-      degrees = degrees_of(all[node_id{n}], devices);
+      degrees = degrees_of(all[n], devices);
     }
   }
 }

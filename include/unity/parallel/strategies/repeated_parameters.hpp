@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <utility>
 
+#include <unity/graph/concepts.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/plan.hpp>
@@ -33,13 +34,13 @@ namespace unity::parallel {
 UNITY_INLINE strategy with_repeated_parameters(const tensor::tensor_graph& g, const graph_dimensions& all,
                                                const machine::topology& t, strategy s) {
   const auto devices = detail::all_devices(t);
-  for (std::size_t n = 0; n < all.node_count(); ++n) {
-    const auto& o = all[node_id{n}];
-    if (!o.inputs.empty() && g.type(g.results(node_id{n})[0]).constant) {
+  for (const auto n : node_ids(all)) {
+    const auto& o = all[n];
+    if (!o.inputs.empty() && g.type(g.results(n)[0]).constant) {
       configuration c{degree_list(o.divisible.size(), 1), {}};
       c.devices = decltype(c.devices){std::span<const machine::device_id>{devices}};
       c.copies = static_cast<std::int64_t>(devices.size());
-      s[n] = std::move(c);
+      s[n.index()] = std::move(c);
     }
   }
   return s;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
@@ -115,19 +116,19 @@ UNITY_INLINE strategy data_tensor_parallel(const tensor::tensor_graph& g, const 
   UNITY_EXPECTS(width > 0 && devices % width == 0, "a width that divides the number of devices");
   strategy s;
   std::vector<std::size_t> along(g.node_count(), parallel_dimension::none);  // of the result
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    const auto& o = all[node_id{n}];
+  for (const auto n : node_ids(g)) {
+    const auto& o = all[n];
     auto& c = s.emplace_back();
     if (o.inputs.empty()) {
       continue;
     }
-    const auto tried = detail::dimensions_by_rank(g, node_id{n}, o, along);
+    const auto tried = detail::dimensions_by_rank(g, n, o, along);
     std::optional<configuration> best;
     for (const auto k : tried) {
       auto made = detail::divided_twice(o, devices, width, k);
       if (made && made->degrees[k] > 1 && (!best || made->task_count() > best->task_count())) {
         best = std::move(made);
-        along[n] = o.divisible[k].dimension;
+        along[n.index()] = o.divisible[k].dimension;
       }
     }
     best = best ? std::move(best) : detail::divided_twice(o, devices, width, std::nullopt);

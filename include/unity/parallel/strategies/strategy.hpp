@@ -11,6 +11,7 @@
 #include <unity/core/id.hpp>
 #include <unity/core/random.hpp>
 #include <unity/core/small_vector.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
@@ -172,12 +173,12 @@ namespace unity::parallel {
 UNITY_INLINE strategy data_parallel(const graph_dimensions& all, const machine::topology& t) {
   const auto devices = detail::all_devices(t);
   strategy s;
-  for (std::size_t n = 0; n < all.node_count(); ++n) {
-    const auto& o = all[node_id{n}];
+  for (const auto n : node_ids(all)) {
+    const auto& o = all[n];
     if (o.inputs.empty()) {
       s.emplace_back();
-    } else if (all.role(node_id{n}) == sample_role::of_all) {
-      s.push_back(detail::of_all_samples(o, all.sum_over_samples(node_id{n}), devices));
+    } else if (all.role(n) == sample_role::of_all) {
+      s.push_back(detail::of_all_samples(o, all.sum_over_samples(n), devices));
     } else {
       s.push_back(detail::divided(o, detail::find_dimension(o, parallelism::sample), devices));
     }
@@ -189,27 +190,27 @@ UNITY_INLINE graph_layers layers_of(const tensor::algebra& a, const tensor::tens
   const auto weight = a.kind("weight");
   graph_layers all{std::vector<std::uint32_t>(g.node_count(), graph_layers::none), 0};
   std::vector<std::uint32_t> of_weight(g.node_count(), graph_layers::none);
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
+  for (const auto n : node_ids(g)) {
     auto layer = graph_layers::none;
     auto before = graph_layers::none;
     bool reads_weights = false;
-    for (const auto v : g.operands(node_id{n})) {
+    for (const auto v : g.operands(n)) {
       const auto from = g.producer(v).index();
       const bool is_weight = g.operation(node_id{from}).kind == weight;
       reads_weights = reads_weights || is_weight;
       layer = is_weight && layer == graph_layers::none ? of_weight[from] : layer;
       before = before == graph_layers::none ? all.layer_of[from] : before;
     }
-    if (g.operands(node_id{n}).empty()) {
+    if (g.operands(n).empty()) {
       continue;
     }
     if (!reads_weights) {
       layer = before;
     }
-    all.layer_of[n] = layer == graph_layers::none ? all.count++ : layer;
-    for (const auto v : g.operands(node_id{n})) {
+    all.layer_of[n.index()] = layer == graph_layers::none ? all.count++ : layer;
+    for (const auto v : g.operands(n)) {
       if (g.operation(g.producer(v)).kind == weight) {
-        of_weight[g.producer(v).index()] = all.layer_of[n];
+        of_weight[g.producer(v).index()] = all.layer_of[n.index()];
       }
     }
   }
@@ -224,11 +225,11 @@ UNITY_INLINE std::vector<std::size_t> balanced_groups(const tensor::algebra& a, 
                                                       const graph_layers& layers, std::size_t groups) {
   std::vector<std::int64_t> work(layers.count, 0);
   std::int64_t sum = 0;
-  for (std::size_t n = 0; n < all.node_count(); ++n) {
-    const auto& o = all[node_id{n}];
+  for (const auto n : node_ids(all)) {
+    const auto& o = all[n];
     if (!o.inputs.empty()) {
       const auto operations = a.work(o.op, o.inputs, o.outputs).operations.count() + 1;
-      work[layers.layer_of[n]] += operations;
+      work[layers.layer_of[n.index()]] += operations;
       sum += operations;
     }
   }
@@ -252,10 +253,9 @@ UNITY_INLINE strategy model_parallel(const tensor::algebra& a, const tensor::ten
   const auto layers = layers_of(a, g);
   const auto group = detail::balanced_groups(a, all, layers, t.device_count());
   strategy s;
-  for (std::size_t n = 0; n < all.node_count(); ++n) {
-    const auto layer = layers.layer_of[n];
-    s.push_back(layer == graph_layers::none ? configuration{}
-                                            : on_device(all[node_id{n}], machine::device_id{group[layer]}));
+  for (const auto n : node_ids(all)) {
+    const auto layer = layers.layer_of[n.index()];
+    s.push_back(layer == graph_layers::none ? configuration{} : on_device(all[n], machine::device_id{group[layer]}));
   }
   return s;
 }
@@ -267,21 +267,21 @@ UNITY_INLINE strategy expert_convolutional(const tensor::algebra& a, const tenso
   const auto matmul = a.kind("matmul");
   strategy s;
   std::vector<bool> by_parameters(g.node_count());
-  for (std::size_t n = 0; n < all.node_count(); ++n) {
-    const auto& o = all[node_id{n}];
+  for (const auto n : node_ids(all)) {
+    const auto& o = all[n];
     const auto parameter = detail::find_dimension(o, parallelism::parameter);
     const auto sample = detail::find_dimension(o, parallelism::sample);
     if (o.inputs.empty()) {
       s.emplace_back();
     } else if ((o.op.kind == linear || o.op.kind == matmul) && parameter) {
       s.push_back(detail::divided(o, parameter, devices));
-      by_parameters[n] = true;
+      by_parameters[n.index()] = true;
     } else {
-      const auto before = g.producer(g.operands(node_id{n})[0]);
+      const auto before = g.producer(g.operands(n)[0]);
       const auto& tried = s[before.index()];
       const bool follows = by_parameters[before.index()] && o.inputs.size() == 1 &&
                            o.outputs[0].dims == o.inputs[0].dims && why_not(o, tried, devices.size()).empty();
-      by_parameters[n] = follows;
+      by_parameters[n.index()] = follows;
       s.push_back(follows ? configuration{tried} : detail::divided(o, sample, devices));
     }
   }
@@ -307,15 +307,15 @@ UNITY_INLINE strategy expert_recurrent(const tensor::algebra& a, const tensor::t
   const auto layers = layers_of(a, g);
   const auto group = detail::balanced_groups(a, all, layers, least);
   strategy s;
-  for (std::size_t n = 0; n < all.node_count(); ++n) {
-    const auto& o = all[node_id{n}];
+  for (const auto n : node_ids(all)) {
+    const auto& o = all[n];
     if (o.inputs.empty()) {
       s.emplace_back();
       continue;
     }
     std::vector<machine::device_id> column;
     for (const auto& node : nodes) {
-      column.push_back(node[group[layers.layer_of[n]]]);
+      column.push_back(node[group[layers.layer_of[n.index()]]]);
     }
     s.push_back(detail::divided(o, detail::find_dimension(o, parallelism::sample), column));
   }
@@ -325,8 +325,8 @@ UNITY_INLINE strategy expert_recurrent(const tensor::algebra& a, const tensor::t
 UNITY_INLINE strategy expert(const tensor::algebra& a, const tensor::tensor_graph& g, const graph_dimensions& all,
                              const machine::topology& t) {
   const auto cell = a.kind("lstm_cell");
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    if (g.operation(node_id{n}).kind == cell) {
+  for (const auto n : node_ids(g)) {
+    if (g.operation(n).kind == cell) {
       return expert_recurrent(a, g, all, t);
     }
   }
@@ -372,8 +372,8 @@ UNITY_INLINE configuration random_configuration(const operator_dimensions& o, st
 
 UNITY_INLINE strategy random_strategy(const graph_dimensions& all, std::size_t devices, random_engine& random) {
   strategy s;
-  for (std::size_t n = 0; n < all.node_count(); ++n) {
-    s.push_back(random_configuration(all[node_id{n}], devices, random));
+  for (const auto n : node_ids(all)) {
+    s.push_back(random_configuration(all[n], devices, random));
   }
   return s;
 }

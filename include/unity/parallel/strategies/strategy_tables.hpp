@@ -6,8 +6,12 @@
 #include <utility>
 #include <vector>
 
+#include <range/v3/view/cartesian_product.hpp>
+#include <range/v3/view/indices.hpp>
+
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/lowering/delays.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
@@ -31,10 +35,10 @@ struct strategy_choices {
 template <class Placements>
 [[nodiscard]] strategy_choices choices_of(const tensor::tensor_graph& g, const Placements& all) {
   strategy_choices c;
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    if (!g.operands(node_id{n}).empty()) {
-      c.operators.push_back(node_id{n});
-      c.configurations.push_back(all.all(node_id{n}));
+  for (const auto n : node_ids(g)) {
+    if (!g.operands(n).empty()) {
+      c.operators.push_back(n);
+      c.configurations.push_back(all.all(n));
     }
   }
   return c;
@@ -264,15 +268,16 @@ UNITY_INLINE void strategy_tables::find_turnarounds() {
   for (auto i = operators_.size(); i-- > 0;) {
     for (const auto in : edges_to_[i]) {
       auto& e = edges_[in];
-      for (std::size_t a = 0; a < operators_[e.from].size(); ++a) {
-        for (std::size_t b = 0; b < operators_[i].size(); ++b) {
-          const auto tasks = operators_[e.from][a].forward.size();
-          auto way = has_backward_[i] ? through(e, a, b) : delay_matrix{tasks, tasks};
-          if (b == 0) {
-            e.turnarounds.push_back(std::move(way));
-          } else {
-            e.turnarounds.back().limit_to(way);
-          }
+      using ranges::views::indices;
+      const auto pairs =
+          ranges::views::cartesian_product(indices(operators_[e.from].size()), indices(operators_[i].size()));
+      for (const auto& [a, b] : pairs) {
+        const auto tasks = operators_[e.from][a].forward.size();
+        auto way = has_backward_[i] ? through(e, a, b) : delay_matrix{tasks, tasks};
+        if (b == 0) {
+          e.turnarounds.push_back(std::move(way));
+        } else {
+          e.turnarounds.back().limit_to(way);
         }
       }
     }

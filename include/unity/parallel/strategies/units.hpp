@@ -9,8 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include <range/v3/view/zip.hpp>
+
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -101,9 +104,9 @@ UNITY_INLINE configuration following(const operator_dimensions& o, const operato
     tasks *= degree;
   };
   for (std::size_t k = 0; k < o.divisible.size(); ++k) {
-    for (std::size_t l = 0; l < lead.divisible.size(); ++l) {
-      if (lead.divisible[l].dimension == o.divisible[k].dimension) {
-        give(k, c.degrees[l]);
+    for (const auto& [leading, degree] : ranges::views::zip(lead.divisible, c.degrees)) {
+      if (leading.dimension == o.divisible[k].dimension) {
+        give(k, degree);
       }
     }
   }
@@ -132,13 +135,13 @@ UNITY_INLINE std::vector<operator_unit> unit_finder::run() {
   join_followers();
   std::map<std::uint32_t, std::size_t> number;  // of each root, by its first node
   std::vector<operator_unit> units;
-  for (std::uint32_t n = 0; n < graph_.node_count(); ++n) {
-    if (!graph_.operands(node_id{n}).empty()) {
-      const auto [at, is_new] = number.try_emplace(root(n), units.size());
+  for (const auto n : node_ids(graph_)) {
+    if (!graph_.operands(n).empty()) {
+      const auto [at, is_new] = number.try_emplace(root(n.index()), units.size());
       if (is_new) {
         units.emplace_back();
       }
-      units[at->second].nodes.push_back(node_id{n});
+      units[at->second].nodes.push_back(n);
     }
   }
   for (auto& u : units) {
@@ -152,17 +155,17 @@ UNITY_INLINE void unit_finder::join_layers() {
   const auto layers = layers_of(algebra_, graph_);
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> first;
   std::vector<std::uint32_t> reader(graph_.node_count(), none);
-  for (std::uint32_t n = 0; n < graph_.node_count(); ++n) {
-    if (graph_.operands(node_id{n}).empty()) {
+  for (const auto n : node_ids(graph_)) {
+    if (graph_.operands(n).empty()) {
       continue;
     }
-    join(n, first.try_emplace({layers.layer_of[n], all_.kind(node_id{n})}, n).first->second);
-    for (const auto v : graph_.operands(node_id{n})) {
+    join(n.index(), first.try_emplace({layers.layer_of[n.index()], all_.kind(n)}, n.index()).first->second);
+    for (const auto v : graph_.operands(n)) {
       const auto from = graph_.producer(v);
       if (graph_.operation(from).kind == weight) {
         auto& r = reader[from.index()];
-        r = r == none ? n : r;
-        join(n, r);
+        r = r == none ? n.index() : r;
+        join(n.index(), r);
       }
     }
   }
@@ -170,16 +173,15 @@ UNITY_INLINE void unit_finder::join_layers() {
 
 UNITY_INLINE void unit_finder::join_followers() {
   std::vector<std::uint32_t> readers(graph_.value_count(), 0);
-  for (std::size_t n = 0; n < graph_.node_count(); ++n) {
-    for (const auto v : graph_.operands(node_id{n})) {
+  for (const auto n : node_ids(graph_)) {
+    for (const auto v : graph_.operands(n)) {
       ++readers[v.index()];
     }
   }
-  for (std::uint32_t n = 0; n < graph_.node_count(); ++n) {
-    const auto read = single_operand(node_id{n});
-    if (read && readers[read->index()] == 1 && !adds(all_[node_id{n}]) &&
-        graph_.type(*read).dims == all_[node_id{n}].outputs[0].dims) {
-      join(n, graph_.producer(*read).index());
+  for (const auto n : node_ids(graph_)) {
+    const auto read = single_operand(n);
+    if (read && readers[read->index()] == 1 && !adds(all_[n]) && graph_.type(*read).dims == all_[n].outputs[0].dims) {
+      join(n.index(), graph_.producer(*read).index());
     }
   }
 }

@@ -7,6 +7,7 @@
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
 #include <unity/graph/compact_graph.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/plan.hpp>
@@ -53,18 +54,18 @@ namespace unity::parallel::detail {
 
 UNITY_INLINE std::vector<embedding_table> tables_of(const tensor::algebra& a, const tensor::tensor_graph& g) {
   std::vector<embedding_table> all;
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    const auto kind = g.operation(node_id{n}).kind;
+  for (const auto n : node_ids(g)) {
+    const auto kind = g.operation(n).kind;
     if (kind != a.kind("embedding") && kind != a.kind("embedding_bag")) {
       continue;
     }
-    const auto v = g.operands(node_id{n})[0];
+    const auto v = g.operands(n)[0];
     auto at = std::find_if(all.begin(), all.end(), [&](const embedding_table& t) { return t.weight == v; });
     if (at == all.end()) {
       const auto& t = g.type(v);
       at = all.insert(all.end(), {v, bytes{tensor::element_count(t.dims) * tensor::size_of(t.element)}, {}});
     }
-    at->readers.emplace_back(n);
+    at->readers.emplace_back(n.index());
   }
   return all;
 }

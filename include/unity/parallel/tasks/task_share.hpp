@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/tasks/composite_parts.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -230,8 +231,7 @@ UNITY_INLINE std::optional<std::vector<scaled_value>> scaled_body(const tensor::
   }
   std::vector<scaled_value> values(whole.value_count());
   std::size_t next = 0;
-  for (std::size_t i = 0; i < whole.node_count(); ++i) {
-    const node_id n{i};
+  for (const auto n : node_ids(whole)) {
     const auto results = whole.results(n);
     if (!whole.operation(n).kind.valid()) {
       values[results[0].index()] = operands[next++];

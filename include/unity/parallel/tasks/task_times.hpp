@@ -13,6 +13,7 @@
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
 #include <unity/graph/compact_graph.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/machine/machine.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
@@ -73,9 +74,9 @@ template <class Timed>
     return all;
   };
   picoseconds sum{};
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    if (g.operation(node_id{n}).kind.valid()) {
-      sum += timed(g.operation(node_id{n}), types(g.operands(node_id{n})), types(g.results(node_id{n})));
+  for (const auto n : node_ids(g)) {
+    if (g.operation(n).kind.valid()) {
+      sum += timed(g.operation(n), types(g.operands(n)), types(g.results(n)));
     }
   }
   return sum;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include <fmt/core.h>
+#include <range/v3/view/zip.hpp>
 
 #include <unity/core/error.hpp>
 #include <unity/rewrite/algebra.hpp>
@@ -153,9 +154,9 @@ class subterm_removal {
     if (swapped) {
       std::swap(b[0], b[1]);
     }
-    for (std::size_t k = 0; k < a.size(); ++k) {
-      g.source.roots.push_back(a[k]);
-      g.target.roots.push_back(b[k]);
+    for (const auto& [source, target] : ranges::views::zip(a, b)) {
+      g.source.roots.push_back(source);
+      g.target.roots.push_back(target);
     }
     return g;
   }

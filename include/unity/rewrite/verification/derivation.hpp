@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include <range/v3/view/zip.hpp>
+
 #include <unity/core/id.hpp>
 #include <unity/rewrite/algebra.hpp>
 #include <unity/rewrite/pattern.hpp>
@@ -57,8 +59,8 @@ class proof_writer {
       d.steps.push_back({form.axiom, form.reversed});
       const auto left = side(d, form.equation.source, instances_[i].source, instances_[i]);
       const auto right = side(d, form.equation.target, instances_[i].target, instances_[i]);
-      for (std::size_t r = 0; r < left.size(); ++r) {
-        d.ground.equalities.push_back({left[r], right[r], form.axiom, number, form.reversed});
+      for (const auto& [from, to] : ranges::views::zip(left, right)) {
+        d.ground.equalities.push_back({from, to, form.axiom, number, form.reversed});
       }
     }
     return d;

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <utility>
 
+#include <range/v3/view/zip.hpp>
+
 #include <unity/rewrite/verification/derivation.hpp>
 
 namespace unity {
@@ -40,10 +42,10 @@ UNITY_INLINE derivation without_needless_steps(derivation d) {
   }
   std::vector<derivation::step> steps;
   std::vector<std::uint32_t> number;
-  for (std::size_t i = 0; i < kept.size(); ++i) {
+  for (const auto& [is_kept, step] : ranges::views::zip(kept, d.steps)) {
     number.push_back(static_cast<std::uint32_t>(steps.size()));
-    if (kept[i]) {
-      steps.push_back(d.steps[i]);
+    if (is_kept) {
+      steps.push_back(step);
     }
   }
   std::erase_if(d.ground.equalities, [&](const auto& e) { return !kept[e.instance]; });

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include <range/v3/view/zip.hpp>
+
 #include <unity/rewrite/verification/ground_proof.hpp>
 
 namespace unity {
@@ -93,9 +95,9 @@ namespace unity::detail {
 UNITY_INLINE naive_closure::naive_closure(const ground_problem& problem, const std::vector<bool>& enabled)
     : problem_{problem}, parent_(problem.terms.size()) {
   std::iota(parent_.begin(), parent_.end(), std::uint32_t{0});
-  for (std::size_t i = 0; i < problem.equalities.size(); ++i) {
-    if (enabled[i]) {
-      unite(problem.equalities[i].left, problem.equalities[i].right);
+  for (const auto& [is_enabled, equality] : ranges::views::zip(enabled, problem.equalities)) {
+    if (is_enabled) {
+      unite(equality.left, equality.right);
     }
   }
   while (propagate()) {

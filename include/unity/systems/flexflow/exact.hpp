@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include <range/v3/view/zip.hpp>
+
 #include <unity/core/budget.hpp>
 #include <unity/core/units.hpp>
 #include <unity/cost/cost_model.hpp>
@@ -99,10 +101,9 @@ UNITY_INLINE std::optional<cost_value> strategy_problem::cost(cost_value bound) 
     return cost <= bound ? std::optional{cost} : std::nullopt;
   }
   strategy_change change;
-  for (std::size_t i = 0; i < made.size(); ++i) {
-    const auto& c = choices_->configurations[i][made[i]];
-    if (evaluator_.state()[choices_->operators[i].index()] != c) {
-      change.push_back({choices_->operators[i], c});
+  for (const auto& [op, options, number] : ranges::views::zip(choices_->operators, choices_->configurations, made)) {
+    if (evaluator_.state()[op.index()] != options[number]) {
+      change.push_back({op, options[number]});
     }
   }
   const auto cost = evaluator_.try_move(change, bound);
@@ -114,8 +115,8 @@ UNITY_INLINE std::optional<cost_value> strategy_problem::cost(cost_value bound) 
 
 UNITY_INLINE parallel::strategy strategy_problem::strategy_of(const std::vector<std::uint32_t>& made) const {
   parallel::strategy s(evaluator_.dimensions().node_count());
-  for (std::size_t i = 0; i < made.size(); ++i) {
-    s[choices_->operators[i].index()] = choices_->configurations[i][made[i]];
+  for (const auto& [op, options, number] : ranges::views::zip(choices_->operators, choices_->configurations, made)) {
+    s[op.index()] = options[number];
   }
   return s;
 }

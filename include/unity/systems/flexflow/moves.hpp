@@ -9,6 +9,7 @@
 
 #include <unity/core/id.hpp>
 #include <unity/core/random.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/plan.hpp>
@@ -105,9 +106,9 @@ UNITY_INLINE strategy_moves::strategy_moves(const tensor::algebra& a, const tens
                                             parallel::block_strides strides)
     : all_{&all}, devices_{devices}, placements_{all, devices, strides}, units_{parallel::units_of(a, g, all)} {
   find_neighbours(g);
-  for (std::size_t n = 0; n < all.node_count(); ++n) {
-    if (!all[node_id{n}].inputs.empty()) {
-      operators_.push_back(node_id{n});
+  for (const auto n : node_ids(all)) {
+    if (!all[n].inputs.empty()) {
+      operators_.push_back(n);
     }
   }
 }
@@ -160,10 +161,10 @@ UNITY_INLINE void strategy_moves::find_neighbours(const tensor::tensor_graph& g)
     }
   }
   neighbours_.resize(units_.size());
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    for (const auto v : g.operands(node_id{n})) {
+  for (const auto n : node_ids(g)) {
+    for (const auto v : g.operands(n)) {
       const auto from = unit_of[g.producer(v).index()];
-      const auto to = unit_of[n];
+      const auto to = unit_of[n.index()];
       if (from != none && from != to) {
         neighbours_[from].push_back(to);
         neighbours_[to].push_back(from);

@@ -11,6 +11,7 @@
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/graph/copy_node.hpp>
 #include <unity/rewrite/algebra.hpp>
 #include <unity/systems/unity/segments.hpp>
@@ -100,8 +101,7 @@ UNITY_INLINE tensor::tensor_graph repeated(const tensor::algebra& a, const tenso
   value_id left{};  // by the last copy
   for (std::size_t c = 0; c < count; ++c) {
     std::vector<value_id> map(piece.value_count());
-    for (std::size_t n = 0; n < piece.node_count(); ++n) {
-      const node_id node{n};
+    for (const auto node : node_ids(piece)) {
       const auto& op = piece.operation(node);
       if (is_boundary(a, op, behind_name) && c + 1 < count) {
         left = map[piece.operands(node)[0].index()];
@@ -125,16 +125,15 @@ UNITY_INLINE tensor::tensor_graph assembled(const tensor::algebra& a, const tens
                                             const std::map<fingerprint, tensor::tensor_graph>& pieces) {
   detail::piece_writer w{a};
   std::vector<value_id> now(g.value_count());
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    if (g.operands(node_id{n}).empty() && w.is_named_source(g.operation(node_id{n}))) {
-      w.add(g, node_id{n}, now);
+  for (const auto n : node_ids(g)) {
+    if (g.operands(n).empty() && w.is_named_source(g.operation(n))) {
+      w.add(g, n, now);
     }
   }
   for (const auto& s : segments) {
     const auto& piece = pieces.at(s.shape);
     std::vector<value_id> map(piece.value_count());
-    for (std::size_t n = 0; n < piece.node_count(); ++n) {
-      const node_id node{n};
+    for (const auto node : node_ids(piece)) {
       const auto& op = piece.operation(node);
       if (is_boundary(a, op, behind_name)) {
         now[s.exit.index()] = map[piece.operands(node)[0].index()];

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <fmt/core.h>
+#include <range/v3/view/zip.hpp>
 
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
@@ -233,8 +234,8 @@ UNITY_INLINE segment_graph segment_writer::run(std::span<const node_id> nodes, v
     }
     const auto own = s_.graph.add_node(g_.operation(n), operands, types);
     count(s_.graph.operation(own), operands);
-    for (std::size_t r = 0; r < results.size(); ++r) {
-      map_[results[r].index()] = s_.graph.results(own)[r];
+    for (const auto& [whole, part] : ranges::views::zip(results, s_.graph.results(own))) {
+      map_[whole.index()] = part;
     }
   }
   std::vector<value_id> outputs;
@@ -325,8 +326,8 @@ UNITY_INLINE segment_graph segment_of(const tensor::algebra& a, const tensor::te
   for (auto i = range.first; i < range.last && entry.valid(); ++i) {
     for (const auto op : parallel::operators_of(ops.tree(), steps[i])) {
       const auto sources = ops.sources(op);
-      for (std::size_t x = 0; x < sources.size(); ++x) {
-        is_trained = is_trained || (sources[x].from == steps[range.first - 1].last && ops.placed(op).wanted[x]);
+      for (const auto& [source, is_wanted] : ranges::views::zip(sources, ops.placed(op).wanted)) {
+        is_trained = is_trained || (source.from == steps[range.first - 1].last && is_wanted);
       }
     }
   }

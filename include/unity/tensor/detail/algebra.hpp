@@ -13,6 +13,7 @@
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
 #include <unity/graph/compact_graph.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/rewrite/algebra.hpp>
 #include <unity/rewrite/attribute.hpp>
 #include <unity/tensor/adjoint_rule.hpp>
@@ -298,8 +299,7 @@ UNITY_INLINE flops algebra::body_operations(const tensor_graph& g) const {
     }
     return types;
   };
-  for (std::size_t i = 0; i < g.node_count(); ++i) {
-    const node_id n{i};
+  for (const auto n : node_ids(g)) {
     if (g.operation(n).kind.valid()) {
       sum =
           saturating_add(sum, work(g.operation(n), types_of(g.operands(n)), types_of(g.results(n))).operations.count());

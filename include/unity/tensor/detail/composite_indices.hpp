@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/detail/index_types.hpp>
 #include <unity/tensor/detail/index_unifier.hpp>
@@ -123,8 +124,8 @@ UNITY_INLINE index_structure structure_of(const view_map& map) {
 UNITY_INLINE body_indices::body_indices(const algebra& a, const tensor_graph& body)
     : algebra_{a}, body_{body}, linearity_{a, body} {
   dims_.resize(body.value_count());
-  for (std::size_t i = 0; i < body.node_count(); ++i) {
-    add(node_id{i});
+  for (const auto i : node_ids(body)) {
+    add(i);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include <unity/graph/concepts.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
 
@@ -27,8 +28,8 @@ namespace unity::tensor::detail {
 UNITY_INLINE void expect_free_name(const algebra& a, const tensor_graph& g, std::string_view what,
                                    const std::string& name) {
   const auto kind = a.kind("input");
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    const auto& op = g.operation(node_id{n});
+  for (const auto n : node_ids(g)) {
+    const auto& op = g.operation(n);
     if (op.kind == kind && a.read(op).word("name") == name) {
       throw error{what, fmt::format("an input \"{}\" in the graph", name), "that name to be free"};
     }

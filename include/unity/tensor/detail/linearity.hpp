@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include <unity/graph/concepts.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/kernel.hpp>
 #include <unity/tensor/operation.hpp>
@@ -149,24 +150,24 @@ UNITY_INLINE dependence node_dependence(std::span<const operand_set> groups, std
 }
 
 UNITY_INLINE body_linearity::body_linearity(const algebra& a, const tensor_graph& body) : body_{body} {
-  for (std::size_t i = 0; i < body.node_count(); ++i) {
+  for (const auto i : node_ids(body)) {
     std::vector<tensor_type> types;
-    for (const auto v : body.operands(node_id{i})) {
+    for (const auto v : body.operands(i)) {
       types.push_back(body.type(v));
     }
-    const auto& op = body.operation(node_id{i});
+    const auto& op = body.operation(i);
     groups_.push_back(op.kind.valid() ? linear_groups_of(a, op, types) : std::vector<operand_set>{});
   }
 }
 
 UNITY_INLINE dependence body_linearity::of_outputs(std::vector<dependence> seeds) const {
-  for (std::size_t i = 0; i < body_.node_count(); ++i) {
+  for (const auto i : node_ids(body_)) {
     std::vector<dependence> operands;
-    for (const auto v : body_.operands(node_id{i})) {
+    for (const auto v : body_.operands(i)) {
       operands.push_back(seeds[v.index()]);
     }
-    const auto d = node_dependence(groups_[i], operands);
-    for (const auto v : body_.results(node_id{i})) {
+    const auto d = node_dependence(groups_[i.index()], operands);
+    for (const auto v : body_.results(i)) {
       seeds[v.index()] = seeds[v.index()] == dependence::none ? d : seeds[v.index()];
     }
   }

@@ -9,6 +9,7 @@
 
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/tensor/adjoint_rule.hpp>
 #include <unity/tensor/body_builder.hpp>
 #include <unity/tensor/operation.hpp>
@@ -81,12 +82,12 @@ UNITY_INLINE void reverse_sweep::run() {
 }
 
 UNITY_INLINE void reverse_sweep::mark_active() {
-  for (std::size_t i = 0; i < graph_.node_count(); ++i) {
+  for (const auto i : node_ids(graph_)) {
     bool any = false;
-    for (const auto v : graph_.operands(node_id{i})) {
+    for (const auto v : graph_.operands(i)) {
       any = any || active_[v.index()];
     }
-    for (const auto v : graph_.results(node_id{i})) {
+    for (const auto v : graph_.results(i)) {
       active_[v.index()] = active_[v.index()] || (any && is_floating(graph_.type(v).element));
     }
   }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/rewrite/attribute.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/detail/size_classes.hpp>
@@ -109,14 +110,13 @@ namespace unity::tensor::detail {
 UNITY_INLINE graph_sizes size_relations::read(const tensor_graph& g,
                                               const std::function<bool(std::string_view)>& keeps) {
   graph_sizes s{{}, std::vector<size_numbers>(g.node_count())};
-  for (std::size_t v = 0; v < g.value_count(); ++v) {
-    s.dims.push_back(add_all(g.type(value_id{v}).dims));
+  for (const auto v : value_ids(g)) {
+    s.dims.push_back(add_all(g.type(v).dims));
   }
-  for (std::size_t i = 0; i < g.node_count(); ++i) {
-    const node_id n{i};
+  for (const auto n : node_ids(g)) {
     const auto node = node_of(g, n, s.dims, g.operation(n));
     share_by_name(node, keeps);
-    relate(node, nullptr, s.own[i]);
+    relate(node, nullptr, s.own[n.index()]);
   }
   return s;
 }
@@ -205,9 +205,9 @@ UNITY_INLINE void size_relations::relate(const node_view& n, const attribute_lis
 
 UNITY_INLINE void size_relations::relate_body(const node_view& n, const tensor_graph& body) {
   std::vector<size_numbers> dims;
-  for (std::size_t v = 0; v < body.value_count(); ++v) {
-    const auto producer = body.producer(value_id{v}).index();
-    dims.push_back(producer < n.operands.size() ? n.operands[producer] : add_all(body.type(value_id{v}).dims));
+  for (const auto v : value_ids(body)) {
+    const auto producer = body.producer(v).index();
+    dims.push_back(producer < n.operands.size() ? n.operands[producer] : add_all(body.type(v).dims));
   }
   size_numbers own;
   for (auto i = n.operands.size(); i < body.node_count(); ++i) {

@@ -10,6 +10,7 @@
 #include <string>
 
 #include <fmt/core.h>
+#include <range/v3/view/zip.hpp>
 
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
@@ -162,8 +163,8 @@ UNITY_INLINE int side_comparison::bits(bool real_only) const {
   std::int64_t most = 1;
   const auto a = degree_bounds(algebra_, source_);
   const auto b = degree_bounds(algebra_, target_);
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    most = std::max(most, saturating_add(a[i].sum(), b[i].sum()));
+  for (const auto& [left, right] : ranges::views::zip(a, b)) {
+    most = std::max(most, saturating_add(left.sum(), right.sum()));
   }
   return points * std::max(0, static_cast<int>(std::floor(61 - std::log2(static_cast<double>(most)))));
 }

@@ -7,7 +7,10 @@
 #include <span>
 #include <vector>
 
+#include <range/v3/view/zip.hpp>
+
 #include <unity/graph/compact_graph.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/kernel.hpp>
 #include <unity/tensor/operation.hpp>
@@ -134,10 +137,9 @@ UNITY_INLINE std::vector<degree> degrees_of(const algebra& a, const operation& o
 // The first nodes, of no kind, have the given degrees.
 UNITY_INLINE std::vector<degree> degrees(const algebra& a, const tensor_graph& g, std::span<const degree> given) {
   std::vector<degree> of(g.value_count());
-  for (std::size_t i = 0; i < g.node_count(); ++i) {
-    const node_id n{i};
+  for (const auto n : node_ids(g)) {
     if (!g.operation(n).kind.valid()) {
-      of[g.results(n)[0].index()] = given[i];
+      of[g.results(n)[0].index()] = given[n.index()];
       continue;
     }
     std::vector<tensor_type> types;
@@ -147,8 +149,8 @@ UNITY_INLINE std::vector<degree> degrees(const algebra& a, const tensor_graph& g
       operands.push_back(of[v.index()]);
     }
     const auto results = degrees_of(a, g.operation(n), types, operands);
-    for (std::size_t r = 0; r < results.size(); ++r) {
-      of[g.results(n)[r].index()] = results[r];
+    for (const auto& [v, degree] : ranges::views::zip(g.results(n), results)) {
+      of[v.index()] = degree;
     }
   }
   std::vector<degree> outputs;

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include <range/v3/view/zip.hpp>
+
 #include <unity/core/id.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/graph/compact_graph.hpp>
@@ -297,13 +299,12 @@ UNITY_INLINE std::string to_string(const algebra& a, const substitution& s, cons
     const auto& op = repeated.front();
     const auto& signature = a.signature(op.kind);
     std::string attributes;
-    for (std::size_t k = 0; k < op.attributes.size(); ++k) {
-      const auto& field = signature.attributes[k];
-      if (op.attributes[k] == field.default_value && !field.default_value.empty()) {
+    for (const auto& [field, value] : ranges::views::zip(signature.attributes, op.attributes)) {
+      if (value == field.default_value && !field.default_value.empty()) {
         continue;
       }
-      attributes += fmt::format("{}{}={}", attributes.empty() ? "" : ", ", field.name,
-                                detail::attribute_text(field, op.attributes[k]));
+      attributes +=
+          fmt::format("{}{}={}", attributes.empty() ? "" : ", ", field.name, detail::attribute_text(field, value));
     }
     if (!attributes.empty()) {
       text += fmt::format("{}{}{{{}}}", text.empty() ? "" : "; ", signature.name, attributes);

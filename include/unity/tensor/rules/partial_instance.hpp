@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include <range/v3/view/zip.hpp>
+
 #include <unity/core/id.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/rewrite/attribute.hpp>
@@ -61,10 +63,10 @@ class partial_instance {
       }
     }
     attribute_list values;
-    for (std::size_t k = 0; k < p.attributes.size(); ++k) {
-      values.push_back(*p.attributes[k]);
-      if (n.attributes[k].kind == pattern_attribute::form::bind) {
-        attributes_[n.attributes[k].slot] = values.back();
+    for (const auto& [value, written] : ranges::views::zip(p.attributes, n.attributes)) {
+      values.push_back(*value);
+      if (written.kind == pattern_attribute::form::bind) {
+        attributes_[written.slot] = values.back();
       }
     }
     auto op = algebra_->make(n.kind, values);

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include <range/v3/view/zip.hpp>
+
 #include <unity/rewrite/attribute.hpp>
 #include <unity/tensor/attributes.hpp>
 #include <unity/tensor/dtype.hpp>
@@ -50,8 +52,8 @@ UNITY_INLINE std::optional<attribute>& proposal::at(std::string_view name) {
 
 UNITY_INLINE bool proposal::is_well_formed() const {
   bool fit = true;
-  for (std::size_t i = 0; i < attributes.size(); ++i) {
-    fit = fit && (!attributes[i] || fits(fields[i], *attributes[i]));
+  for (const auto& [field, value] : ranges::views::zip(fields, attributes)) {
+    fit = fit && (!value || fits(field, *value));
   }
   return fit;
 }

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <utility>
 
+#include <range/v3/view/zip.hpp>
+
 #include <unity/core/random.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/tensor/rules/guesses.hpp>
@@ -91,8 +93,8 @@ UNITY_INLINE void proposer::fill_in(proposal& p) {
   for (auto& o : p.operands) {
     o = o ? *o : draw_.any_shape();
   }
-  for (std::size_t i = 0; i < p.attributes.size(); ++i) {
-    p.attributes[i] = p.attributes[i] ? *p.attributes[i] : draw_.any_value(p.fields[i]);
+  for (auto&& [field, value] : ranges::views::zip(p.fields, p.attributes)) {
+    value = value ? *value : draw_.any_value(field);
   }
 }
 

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include <range/v3/view/zip.hpp>
+
 #include <unity/rewrite/algebra.hpp>
 #include <unity/rewrite/attribute.hpp>
 #include <unity/tensor/attributes.hpp>
@@ -389,8 +391,8 @@ UNITY_INLINE std::vector<attribute> completions::kernels(const proposal& p) cons
 }
 
 UNITY_INLINE std::vector<attribute> completions::window_pads(const proposal& p) const {
-  for (std::size_t k = 0; k < p.fields.size(); ++k) {
-    if (p.fields[k].signature.name == "padding" && p.attributes[k] && *p.attributes[k] != attribute{0}) {
+  for (const auto& [field, value] : ranges::views::zip(p.fields, p.attributes)) {
+    if (field.signature.name == "padding" && value && *value != attribute{0}) {
       return {{0, 0, 0, 0}};
     }
   }

@@ -11,10 +11,13 @@
 #include <vector>
 
 #include <fmt/core.h>
+#include <range/v3/algorithm/equal.hpp>
+#include <range/v3/view/zip.hpp>
 
 #include <unity/core/id.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/graph/compact_graph.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/rewrite/attribute.hpp>
 #include <unity/rewrite/print.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -86,14 +89,13 @@ class number_search {
   [[nodiscard]] std::string values(const Point& point) const {
     constexpr std::size_t most = 32;
     std::string text = " at";
-    for (std::size_t i = 0; i < first_.node_count(); ++i) {
-      const node_id n{i};
+    for (const auto n : node_ids(first_)) {
       const auto& op = first_.operation(n);
       const auto given = point(op, first_.type(first_.results(n)[0]));
       if (!given) {
         continue;
       }
-      text += fmt::format("{}{} = [", i == 0 ? " " : ", ", algebra_.read(op).word("name"));
+      text += fmt::format("{}{} = [", n.index() == 0 ? " " : ", ", algebra_.read(op).word("name"));
       for (std::size_t k = 0; k < given->data.size() && k < most; ++k) {
         text += fmt::format("{}{}", k == 0 ? "" : ", ", unity::detail::real_text(given->data[k]));
       }
@@ -191,11 +193,11 @@ UNITY_INLINE side_verdict polynomial_prover::compare(const algebra& a, const ten
 }
 
 UNITY_INLINE bool polynomial_prover::equal(const values& x, const values& y) {
-  for (std::size_t o = 0; o < x.size(); ++o) {
-    const bool same = std::equal(
-        x[o].data.begin(), x[o].data.end(), y[o].data.begin(), y[o].data.end(),
-        [](const polynomial& p, const polynomial& q) { return p == q || p.without_squares() == q.without_squares(); });
-    if (!same || x[o].dims != y[o].dims) {
+  for (const auto& [left, right] : ranges::views::zip(x, y)) {
+    const bool same = ranges::equal(left.data, right.data, [](const polynomial& p, const polynomial& q) {
+      return p == q || p.without_squares() == q.without_squares();
+    });
+    if (!same || left.dims != right.dims) {
       return false;
     }
   }

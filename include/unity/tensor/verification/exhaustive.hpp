@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include <range/v3/view/zip.hpp>
+
 #include <unity/core/small_vector.hpp>
 #include <unity/rewrite/attribute.hpp>
 #include <unity/rewrite/expression.hpp>
@@ -265,10 +267,10 @@ UNITY_INLINE exhaustive_instances::exhaustive_instances(const algebra& a, const 
   std::vector<std::size_t> axes;
   for (const auto& n : s.source.nodes) {
     const auto& fields = a.definition_of(n.kind).fields;
-    for (std::size_t k = 0; k < fields.size(); ++k) {
-      const bool binds = n.attributes[k].kind == pattern_attribute::form::bind && fields[k].signature.name == "axis";
-      if (binds && std::find(axes.begin(), axes.end(), n.attributes[k].slot) == axes.end()) {
-        axes.push_back(n.attributes[k].slot);
+    for (const auto& [field, written] : ranges::views::zip(fields, n.attributes)) {
+      const bool binds = written.kind == pattern_attribute::form::bind && field.signature.name == "axis";
+      if (binds && std::find(axes.begin(), axes.end(), written.slot) == axes.end()) {
+        axes.push_back(written.slot);
       }
     }
   }

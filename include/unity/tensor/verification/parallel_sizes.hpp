@@ -8,8 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include <range/v3/view/zip.hpp>
+
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/rewrite/substitution.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/detail/index_types.hpp>
@@ -99,8 +102,8 @@ UNITY_INLINE joint_indices::joint_indices(const algebra& a, const tensor_graph& 
     : algebra_{a} {
   const auto first = add(source, variables, {});
   const auto second = add(target, variables, std::span{first}.first(variables));
-  for (std::size_t i = 0; i < source.outputs().size(); ++i) {
-    unite(first[source.outputs()[i].index()], second[target.outputs()[i].index()]);
+  for (const auto& [left, right] : ranges::views::zip(source.outputs(), target.outputs())) {
+    unite(first[left.index()], second[right.index()]);
   }
   variables_ = {first.begin(), first.begin() + static_cast<std::ptrdiff_t>(variables)};
 }
@@ -108,18 +111,17 @@ UNITY_INLINE joint_indices::joint_indices(const algebra& a, const tensor_graph& 
 UNITY_INLINE auto joint_indices::add(const tensor_graph& g, std::size_t variables, std::span<const numbers> known)
     -> std::vector<numbers> {
   std::vector<numbers> dims(g.value_count());
-  for (std::size_t i = 0; i < g.node_count(); ++i) {
-    const node_id n{i};
+  for (const auto n : node_ids(g)) {
     for (const auto v : g.results(n)) {
-      if (i < variables && !known.empty()) {
-        dims[v.index()] = known[i];
+      if (n.index() < variables && !known.empty()) {
+        dims[v.index()] = known[n.index()];
         continue;
       }
       for (std::size_t d = 0; d < g.type(v).rank(); ++d) {
         dims[v.index()].push_back(make());
       }
     }
-    if (i >= variables) {
+    if (n.index() >= variables) {
       relate(g, n, dims);
     }
   }
@@ -195,8 +197,8 @@ UNITY_INLINE void joint_indices::unite(std::size_t a, std::size_t b) {
 }
 
 UNITY_INLINE void joint_indices::unite(const numbers& a, const numbers& b) {
-  for (std::size_t d = 0; d < a.size(); ++d) {
-    unite(a[d], b[d]);
+  for (const auto& [left, right] : ranges::views::zip(a, b)) {
+    unite(left, right);
   }
 }
 

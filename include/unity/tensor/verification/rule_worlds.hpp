@@ -12,7 +12,10 @@
 #include <utility>
 #include <vector>
 
+#include <range/v3/view/zip.hpp>
+
 #include <unity/graph/compact_graph.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/rewrite/substitution.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
@@ -132,9 +135,8 @@ UNITY_INLINE std::optional<tensor_graph> joined_sides(const algebra& a, const su
     variables += types.size();
   }
   std::vector<value_id> copy(target->value_count());
-  for (std::size_t n = 0; n < target->node_count(); ++n) {
-    const node_id node{n};
-    if (n < variables) {
+  for (const auto node : node_ids(*target)) {
+    if (node.index() < variables) {
       copy[target->results(node)[0].index()] = joined->results(node)[0];
     } else {
       copy_node(*target, node, *joined, copy);
@@ -159,13 +161,12 @@ UNITY_INLINE std::uint64_t case_of(const algebra& a, const rule_instance& i, con
       h = hash_combine(h, static_cast<std::uint64_t>(t.element));
     }
   }
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    const auto& op = g.operation(node_id{n});
-    for (std::size_t k = 0; k < op.attributes.size(); ++k) {
-      const bool choice = a.signature(op.kind).attributes[k].form == attribute_form::choice;
-      h = choice ? hash_combine(h, hash_value(op.attributes[k])) : h;
+  for (const auto n : node_ids(g)) {
+    const auto& op = g.operation(n);
+    for (const auto& [field, value] : ranges::views::zip(a.signature(op.kind).attributes, op.attributes)) {
+      h = field.form == attribute_form::choice ? hash_combine(h, hash_value(value)) : h;
     }
-    const auto operands = g.operands(node_id{n});
+    const auto operands = g.operands(n);
     if (operands.size() != 2) {
       continue;
     }
@@ -251,8 +252,7 @@ UNITY_INLINE bool same_structure(const tensor_graph& a, const tensor_graph& b) {
       !std::equal(a.outputs().begin(), a.outputs().end(), b.outputs().begin(), b.outputs().end())) {
     return false;
   }
-  for (std::size_t n = 0; n < a.node_count(); ++n) {
-    const node_id node{n};
+  for (const auto node : node_ids(a)) {
     if (a.operation(node).kind != b.operation(node).kind || !std::ranges::equal(a.operands(node), b.operands(node)) ||
         a.results(node).size() != b.results(node).size()) {
       return false;

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include <fmt/core.h>
+#include <range/v3/view/zip.hpp>
 
 #include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
@@ -160,8 +161,8 @@ class validator {
     return holds();
   }
   [[nodiscard]] static bool same_types(const tensor_graph& a, const tensor_graph& b) {
-    for (std::size_t i = 0; i < a.outputs().size(); ++i) {
-      if (a.type(a.outputs()[i]) != b.type(b.outputs()[i])) {
+    for (const auto& [left, right] : ranges::views::zip(a.outputs(), b.outputs())) {
+      if (a.type(left) != b.type(right)) {
         return false;
       }
     }
