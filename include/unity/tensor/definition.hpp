@@ -78,6 +78,14 @@ struct definition {
   // the operator has no such attributes, or keeps the sizes that they say.
   std::function<void(const attribute_writer&, const resizing&)> resize{};
 
+  // The same for a part of the operator, where that differs: heads go with the columns that are divided among devices,
+  // but stay when all sizes shrink.
+  std::function<void(const attribute_writer&, const resizing&)> resize_part{};
+
+  // What the derived indices of a composite (tensor/index_structure.hpp) are called, in their order, in names of rules
+  // and in messages. Empty: as its body calls them.
+  std::vector<const char*> index_names{};
+
   [[nodiscard]] definition&& commutative() && {
     signature.commutative = true;
     return std::move(*this);
@@ -96,6 +104,14 @@ struct definition {
   }
   [[nodiscard]] definition&& resized_by(std::function<void(const attribute_writer&, const resizing&)> rewrite) && {
     resize = std::move(rewrite);
+    return std::move(*this);
+  }
+  [[nodiscard]] definition&& divided_by(std::function<void(const attribute_writer&, const resizing&)> rewrite) && {
+    resize_part = std::move(rewrite);
+    return std::move(*this);
+  }
+  [[nodiscard]] definition&& with_index_names(std::vector<const char*> names) && {
+    index_names = std::move(names);
     return std::move(*this);
   }
 };

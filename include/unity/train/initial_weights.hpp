@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,6 +16,7 @@
 #include <unity/graph/concepts.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/kernel.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/space.hpp>
@@ -35,10 +37,11 @@ struct initial_value {
 
 namespace detail {
 
-// Walks a graph from its users back to its weights.
+// Walks a graph from its users back to its weights, and through the bodies of composites.
 class initial_values {
  public:
-  initial_values(const tensor::algebra& a, const tensor::tensor_graph& g);
+  // results: what is asked of the graph's outputs by those who read them.
+  initial_values(const tensor::algebra& a, const tensor::tensor_graph& g, std::span<const initial_value> results = {});
   [[nodiscard]] const initial_value& of(value_id v) const { return of_[v.index()]; }
 
  private:
@@ -51,16 +54,24 @@ class initial_values {
   }
 
   void read(node_id n);
+  void read_body(node_id n, const tensor::tensor_graph& body);
 
-  // What its use as operand i asks of a value that depends on weights alone.
-  [[nodiscard]] initial_value value_for(node_id n, std::size_t i) const;
+  // What its use as operand i asks of a value that depends on weights alone. What has no sums, as views and functions
+  // of one number, passes on what is asked of its result.
+  [[nodiscard]] initial_value value_for(node_id n, std::size_t i, const tensor::space& s,
+                                        const tensor::scalar_kernel& kernel) const;
 
-  // What is added to a signal starts at 0, what multiplies it at 1. Of two weights the larger is what the result is.
-  [[nodiscard]] initial_value value_for_binary(node_id n, std::size_t i, const initial_value& neutral) const;
+  // What leaves a signal as it is. Of two weights the larger is what the result is.
+  [[nodiscard]] initial_value value_for_binary(node_id n, std::size_t i, const initial_value& neutral_value) const;
 
-  // A factor of sums is spread, by how many terms these have; what is added to them starts at 0. What has no sums, as
-  // views and functions of one number, passes on what is asked of its result.
-  [[nodiscard]] initial_value value_for_primitive(node_id n, std::size_t i) const;
+  // A factor of sums is spread, by how many terms these have; what is added to them starts at 0.
+  [[nodiscard]] initial_value value_for_sums(node_id n, std::size_t i, const tensor::space& s) const;
+
+  // What operand i of two can be so that the result is the other one, up to its sign; nothing where it cannot.
+  [[nodiscard]] static std::optional<initial_value> neutral(const tensor::scalar_kernel& kernel, std::size_t i);
+  // The index along which the kernel looks for the row that an operand numbers.
+  [[nodiscard]] static std::optional<std::size_t> index_of_rows(const tensor::scalar_kernel& kernel);
+
   // The points of the indices that a tensor has and the result does not; 0 where there are none.
   [[nodiscard]] static std::int64_t terms_of(const tensor::space& s, std::span<const tensor::access> dims,
                                              const std::vector<bool>& stays);
@@ -116,6 +127,7 @@ class initial_weights {
 #include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/tensor/definition.hpp>
+#include <unity/tensor/detail/run_program.hpp>
 #include <unity/tensor/dtype.hpp>
 #include <unity/train/detail/fill_box.hpp>
 
@@ -133,8 +145,12 @@ UNITY_INLINE void initial_value::join(const initial_value& o) noexcept {
 
 namespace unity::train::detail {
 
-UNITY_INLINE initial_values::initial_values(const tensor::algebra& a, const tensor::tensor_graph& g)
+UNITY_INLINE initial_values::initial_values(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                            std::span<const initial_value> results)
     : algebra_{a}, graph_{g}, of_(g.value_count()) {
+  for (std::size_t r = 0; r < results.size(); ++r) {
+    of_[g.outputs()[r].index()].join(results[r]);
+  }
   for (auto n = g.node_count(); n-- > 0;) {
     read(node_id{n});
   }
@@ -142,63 +158,114 @@ UNITY_INLINE initial_values::initial_values(const tensor::algebra& a, const tens
 
 UNITY_INLINE void initial_values::read(node_id n) {
   const auto operands = graph_.operands(n);
+  const auto is_constant = [&](value_id v) { return graph_.type(v).constant; };
+  if (std::none_of(operands.begin(), operands.end(), is_constant)) {
+    return;
+  }
+  std::vector<tensor::tensor_type> types;
+  for (const auto v : operands) {
+    types.push_back(graph_.type(v));
+  }
+  const auto& op = graph_.operation(n);
+  if (const auto body = algebra_.body(op, types)) {
+    return read_body(n, *body);
+  }
+  const auto* loop = std::get_if<tensor::primitive>(&algebra_.definition_of(op.kind).body);
+  const auto space = algebra_.iteration(op, types);
+  const auto kernel = space ? loop->kernel(algebra_.read(op), types) : tensor::scalar_kernel{};
+  const auto moved = algebra_.index_map(op, types) ? of_result(n) : initial_value{};
   for (std::size_t i = 0; i < operands.size(); ++i) {
-    if (graph_.type(operands[i]).constant) {
-      of_[operands[i].index()].join(value_for(n, i));
+    if (is_constant(operands[i])) {
+      of_[operands[i].index()].join(space ? value_for(n, i, *space, kernel) : moved);
     }
   }
 }
 
-UNITY_INLINE initial_value initial_values::value_for(node_id n, std::size_t i) const {
-  const auto& op = graph_.operation(n);
-  const std::string_view name = algebra_.signature(op.kind).name;
-  const auto& dims = graph_.type(graph_.operands(n)[i]).dims;
-  if (name == "embedding" || name == "embedding_bag") {
-    return spread(tensor::element_count(dims) / dims[0]);
+// The first values of a body are its operands.
+UNITY_INLINE void initial_values::read_body(node_id n, const tensor::tensor_graph& body) {
+  std::vector<initial_value> results;
+  for (const auto v : graph_.results(n)) {
+    results.push_back(of(v));
   }
-  if (name == "layer_norm" || name == "batch_norm") {
-    constexpr std::array values{initial_value{}, ones, zeros, zeros, ones};
-    return values[i];
+  const initial_values inside{algebra_, body, results};
+  const auto operands = graph_.operands(n);
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (graph_.type(operands[i]).constant) {
+      of_[operands[i].index()].join(inside.of(value_id{i}));
+    }
   }
-  if (name == "attention" && i >= 3) {
-    return spread(dims[0]);
+}
+
+UNITY_INLINE initial_value initial_values::value_for(node_id n, std::size_t i, const tensor::space& s,
+                                                     const tensor::scalar_kernel& kernel) const {
+  if (const auto rows = index_of_rows(kernel)) {
+    const auto has_rows = [&](const tensor::access& a) { return a.size() == 1 && a[0] == *rows; };
+    const auto table = s.operand(i);
+    if (std::any_of(table.begin(), table.end(), has_rows)) {
+      return spread(tensor::element_count(graph_.type(graph_.operands(n)[i]).dims) / s.indices()[*rows].size);
+    }
   }
-  if (name == "lstm_cell") {
-    return i == 5 ? zeros : spread(dims[dims.size() - 1]);
+  if (s.operand_count() == 2 && kernel.reduce == tensor::reduction::none) {
+    if (const auto value = neutral(kernel, i)) {
+      return value_for_binary(n, i, *value);
+    }
   }
-  if (name == "add" || name == "sub" || name == "mul") {
-    return value_for_binary(n, i, name == "mul" ? ones : zeros);
+  return value_for_sums(n, i, s);
+}
+
+UNITY_INLINE std::optional<initial_value> initial_values::neutral(const tensor::scalar_kernel& kernel, std::size_t i) {
+  constexpr std::array samples{0.5, -1.25, 3.0};
+  for (const auto& candidate : {zeros, ones}) {
+    std::array<double, samples.size()> out{};
+    bool is_known = true;
+    tensor::detail::program_runner<double> runner{kernel.outer};
+    runner.run(out.data(), samples.size(), [&](const tensor::instruction& leaf, double* to) {
+      const bool is_own = leaf.op == tensor::scalar_op::operand && static_cast<std::size_t>(leaf.number) == i;
+      is_known = is_known && (leaf.op == tensor::scalar_op::operand || leaf.op == tensor::scalar_op::literal);
+      for (std::size_t k = 0; k < samples.size(); ++k) {
+        to[k] = leaf.op == tensor::scalar_op::literal ? leaf.value
+                : is_own                              ? (candidate == ones ? 1.0 : 0.0)
+                                                      : samples[k];
+      }
+    });
+    const auto is_same = [](double x, double y) { return std::abs(x) == std::abs(y); };
+    if (is_known && std::equal(out.begin(), out.end(), samples.begin(), is_same)) {
+      return candidate;
+    }
   }
-  return value_for_primitive(n, i);
+  return std::nullopt;
+}
+
+UNITY_INLINE std::optional<std::size_t> initial_values::index_of_rows(const tensor::scalar_kernel& kernel) {
+  const auto& p = kernel.inner;
+  for (std::size_t i = 0; i + 2 < p.size(); ++i) {
+    if (p[i].op == tensor::scalar_op::operand && p[i + 1].op == tensor::scalar_op::coordinate &&
+        p[i + 2].op == tensor::scalar_op::equal) {
+      return static_cast<std::size_t>(p[i + 1].number);
+    }
+  }
+  return std::nullopt;
 }
 
 UNITY_INLINE initial_value initial_values::value_for_binary(node_id n, std::size_t i,
-                                                            const initial_value& neutral) const {
+                                                            const initial_value& neutral_value) const {
   const auto& other = graph_.type(graph_.operands(n)[1 - i]);
   const auto own = tensor::element_count(graph_.type(graph_.operands(n)[i]).dims);
   const bool leads = other.constant && own >= tensor::element_count(other.dims);
-  return leads ? of_result(n) : neutral;
+  return leads ? of_result(n) : neutral_value;
 }
 
-UNITY_INLINE initial_value initial_values::value_for_primitive(node_id n, std::size_t i) const {
-  std::vector<tensor::tensor_type> types;
-  for (const auto v : graph_.operands(n)) {
-    types.push_back(graph_.type(v));
-  }
-  const auto s = algebra_.iteration(graph_.operation(n), types);
-  if (!s) {
-    return algebra_.index_map(graph_.operation(n), types) ? of_result(n) : initial_value{};
-  }
-  std::vector<bool> stays(s->indices().size());
-  for (const auto& access : s->result_accesses(0)) {
+UNITY_INLINE initial_value initial_values::value_for_sums(node_id n, std::size_t i, const tensor::space& s) const {
+  std::vector<bool> stays(s.indices().size());
+  for (const auto& access : s.result_accesses(0)) {
     for (std::size_t k = 0; k < access.size(); ++k) {
       stays[access[k]] = true;
     }
   }
   std::int64_t terms = 1;
   bool any = false;
-  for (std::size_t x = 0; x < s->operand_count(); ++x) {
-    const auto own = terms_of(*s, s->operand(x), stays);
+  for (std::size_t x = 0; x < s.operand_count(); ++x) {
+    const auto own = terms_of(s, s.operand(x), stays);
     any = any || own > 0;
     terms = x == i ? own : terms;
   }

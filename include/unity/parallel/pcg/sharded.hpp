@@ -51,7 +51,8 @@ template <class Visit>
 void for_each_shard(const parallel_type& t, Visit&& visit) {
   using ranges::views::indices;
   for (const auto& [p, c] : ranges::views::cartesian_product(indices(t.partial), indices(t.copies))) {
-    for_each_position(block_counts(t), [&, p = p, c = c](const tensor::shape& block) { visit(p, c, block); });
+    for_each_position(block_counts(t),
+                      [&, term = p, copy = c](const tensor::shape& block) { visit(term, copy, block); });
   }
 }
 

@@ -93,10 +93,9 @@ class rule_family_writer {
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_RULES_DIVIDING_RULES)
 
-#include <algorithm>
-#include <map>
-
 #include <fmt/core.h>
+#include <algorithm>
+#include <range/v3/view/zip.hpp>
 
 #include <unity/core/error.hpp>
 #include <unity/parallel/rules/rule_terms.hpp>
@@ -198,17 +197,11 @@ UNITY_INLINE auto rule_family_writer::axis_of(const operator_dimensions& o, cons
 }
 
 UNITY_INLINE std::string rule_family_writer::name_of(const operator_dimensions& o, std::size_t i) const {
-  const auto& indices = o.structure.indices;
-  const std::string name{indices[i].name};
-  if (form_.name == "attention") {
-    static const std::map<std::size_t, std::string> known{{0, "samples"},  {1, "queries"}, {2, "outputs"}, {4, "keys"},
-                                                          {6, "features"}, {7, "heads"},   {9, "values"}};
-    const auto found = known.find(i);
-    return found == known.end() ? "d" : found->second;
+  const auto& known = algebra_.operators().definition_of(o.op.kind).index_names;
+  if (!known.empty()) {
+    return i < known.size() ? known[i] : "d";
   }
-  if (form_.name == "lstm_cell") {
-    return i == 0 ? "samples" : i == 1 ? "cells" : "d";
-  }
+  const std::string name{o.structure.indices[i].name};
   return name == "i" || name == "b" ? "d" : name;
 }
 
@@ -235,8 +228,9 @@ UNITY_INLINE void rule_family_writer::add(const operator_example& e, const divid
   for (const auto& t : e.inputs) {
     i.ranks.push_back(static_cast<std::int64_t>(t.rank()));
   }
-  if (algebra_.operators().signature(e.op.kind).name == "transpose") {
-    i.permutation = e.op.attributes[0];
+  for (const auto& [field, value] :
+       ranges::views::zip(algebra_.operators().signature(e.op.kind).attributes, e.op.attributes)) {
+    i.permutation = field.name == "permutation" ? value : i.permutation;
   }
   if (axis.index) {
     i.e = -1;

@@ -153,12 +153,8 @@ UNITY_INLINE task_operation operation_of_task(const tensor::algebra& a, const op
     outputs[r].constant = false;
     sizes.new_outputs.push_back(outputs[r].dims = part.results[r].sizes());
   }
-  if (std::holds_alternative<tensor::composite>(a.definition_of(o.op.kind).body)) {
-    op = detail::resized_composite(a, o, made.part);
-  } else {
-    detail::add_margins(a, o, part, sizes);
-    op = tensor::detail::resized(a, sizes);
-  }
+  detail::add_margins(a, o, part, sizes);
+  op = tensor::detail::resized_part(a, sizes);
   if (detail::has_attribute(a, o.op, "pads") && detail::has_attribute(a, o.op, "padding")) {
     detail::padded_part{a, o}.write(part, op);
   }

@@ -213,13 +213,11 @@ UNITY_INLINE part_of_operation operation_on(const tensor::algebra& a, const oper
   for (std::size_t r = 0; r < o.outputs.size(); ++r) {
     sizes.new_outputs.push_back(s.outputs[r].dims = part.results[r].sizes());
   }
-  const auto& name = a.signature(o.op.kind).name;
-  const bool is_composite = std::holds_alternative<tensor::composite>(a.definition_of(o.op.kind).body);
-  s.op = is_composite ? detail::resized_composite(a, o, s) : tensor::detail::resized(a, sizes);
+  s.op = tensor::detail::resized_part(a, sizes);
   detail::fit_windows(a, o, s);
   const auto made = a.infer(s.op, s.inputs);
   if (!made || *made != s.outputs) {
-    throw error{fmt::format("operator {}", name),
+    throw error{fmt::format("operator {}", a.signature(o.op.kind).name),
                 made ? "results of other sizes for its parts" : a.why_not(s.op, s.inputs),
                 "an operator that runs on parts of its operands"};
   }

@@ -21,6 +21,9 @@ inline constexpr std::size_t size_none = static_cast<std::size_t>(-1);
 
 [[nodiscard]] operation resized(const algebra& a, const resizing& r);
 
+// The operator as one device runs it, on its part of operands and results.
+[[nodiscard]] operation resized_part(const algebra& a, const resizing& r);
+
 }  // namespace unity::tensor::detail
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_DETAIL_RESIZE)
@@ -33,6 +36,16 @@ UNITY_INLINE operation resized(const algebra& a, const resizing& r) {
   if (d.resize) {
     d.resize(attribute_writer{d.fields, op.attributes}, r);
   }
+  return op;
+}
+
+UNITY_INLINE operation resized_part(const algebra& a, const resizing& r) {
+  const auto& d = a.definition_of(r.op.kind);
+  if (!d.resize_part) {
+    return resized(a, r);
+  }
+  auto op = r.op;
+  d.resize_part(attribute_writer{d.fields, op.attributes}, r);
   return op;
 }
 

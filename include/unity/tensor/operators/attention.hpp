@@ -68,8 +68,14 @@ UNITY_INLINE definition attention() {
     const auto flat = b.add("reshape", {joined}, {{"dims", {dims[0], dims[1], dims[2] * dims[3]}}});
     return std::vector{b.add("matmul", {flat, x[6]})};
   };
+  const auto divide = [](const attribute_writer& w, const resizing& r) {
+    auto& heads = w["heads"];
+    heads[0] = heads[0] * r.new_inputs[3][1] / r.inputs[3].dims[1];
+  };
   return define("attention", 7, 1, {integer_field("heads")}, composite{body, types})
-      .with_adjoint(composite_adjoint("attention_gradient", {"heads"}));
+      .with_adjoint(composite_adjoint("attention_gradient", {"heads"}))
+      .divided_by(divide)
+      .with_index_names({"samples", "queries", "outputs", "d", "keys", "d", "features", "heads", "d", "values"});
 }
 
 }  // namespace unity::tensor::operators

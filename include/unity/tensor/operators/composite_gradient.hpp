@@ -113,7 +113,8 @@ UNITY_INLINE definition composite_gradient(const definition& forward, int result
   auto fields = forward.fields;
   fields.push_back(integers_field("of"));
   return define(fmt::format("{}_gradient", forward.signature.name), forward.signature.operands + results,
-                op_signature::any, std::move(fields), composite{body, types});
+                op_signature::any, std::move(fields), composite{body, types})
+      .divided_by(forward.resize_part);
 }
 
 }  // namespace unity::tensor::operators

@@ -67,7 +67,8 @@ UNITY_INLINE definition lstm_cell() {
     return std::vector{b.add("mul", {output, b.add("tanh", {c})}), c};
   };
   return define("lstm_cell", 6, 2, {}, composite{body, types})
-      .with_adjoint(composite_adjoint("lstm_cell_gradient", {}));
+      .with_adjoint(composite_adjoint("lstm_cell_gradient", {}))
+      .with_index_names({"samples", "cells"});
 }
 
 }  // namespace unity::tensor::operators
