@@ -257,6 +257,12 @@ template <time_model Time>
   return taso(operators, tensor::analytic_cost{operators, o.device, o.mode}, std::move(rules), graph, options);
 }
 
+#if defined(UNITY_COMPILED)
+// With the model that most programs use, by unity::compiled.
+extern template taso_result taso(const tensor::algebra&, tensor::analytic_cost, rule_set, const tensor::tensor_graph&,
+                                 const taso_options&);
+#endif
+
 }  // namespace unity::systems
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_TASO)
@@ -275,4 +281,10 @@ UNITY_INLINE rule_set select_rules(const rule_set& rules, syntax::standing floor
 
 }  // namespace unity::systems
 
+#endif
+
+#if defined(UNITY_DEFINE_SYSTEMS_TASO)
+template unity::systems::taso_result unity::systems::taso(const unity::tensor::algebra&, unity::tensor::analytic_cost,
+                                                          unity::rule_set, const unity::tensor::tensor_graph&,
+                                                          const taso_options&);
 #endif
