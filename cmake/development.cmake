@@ -97,13 +97,23 @@ function(unity_add_program kind name optimization)
 endfunction()
 
 # unity_add_programs(<kind> <prefix> <optimization> <file>...): for each file, of those whose needs are there, an
-# executable of its name behind the prefix, in bin.
+# executable of its name behind the prefix, in bin. A .cpp beside a header that the file includes is part of it: so no
+# unit needs more memory than a small machine has for each of two jobs.
 function(unity_add_programs kind prefix optimization)
   foreach(file IN LISTS ARGN)
     get_filename_component(stem "${file}" NAME_WE)
-    unity_can_build(possible "${prefix}${stem}" "${file}")
+    set(all "${file}")
+    get_filename_component(folder "${file}" DIRECTORY)
+    file(STRINGS "${file}" includes REGEX "^#include \"[^\"]+\\.hpp\"")
+    foreach(line IN LISTS includes)
+      string(REGEX REPLACE "^#include \"([^\"]+)\\.hpp\".*" "${folder}/\\1.cpp" source "${line}")
+      if(EXISTS "${source}")
+        list(APPEND all "${source}")
+      endif()
+    endforeach()
+    unity_can_build(possible "${prefix}${stem}" ${all})
     if(possible)
-      unity_add_program(${kind} ${prefix}${stem} ${optimization} "${file}")
+      unity_add_program(${kind} ${prefix}${stem} ${optimization} ${all})
       set_target_properties(${prefix}${stem} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
     endif()
   endforeach()

@@ -20,9 +20,6 @@
 
 #include <fmt/core.h>
 
-#include <unity/backend/device_timer.hpp>
-#include <unity/backend/predicted_time.hpp>
-#include <unity/backend/run_comparison.hpp>
 #include <unity/io/dot.hpp>
 #include <unity/io/machine_json.hpp>
 #include <unity/io/onnx.hpp>
@@ -32,20 +29,18 @@
 #include <unity/systems/taso.hpp>
 #include <unity/tensor/equivalence.hpp>
 #include <unity/tensor/generated_rules.hpp>
-#include <unity/tensor/measured_cost.hpp>
 #include <unity/tensor/rule_test.hpp>
 #include <unity/tensor/standard_rules.hpp>
-#include <unity/tensor/timing_cache.hpp>
 
-#include "support/backends.hpp"
+#include "support/backend_names.hpp"
 #include "support/models.hpp"
 #include "support/number_range.hpp"
 #include "support/optimization.hpp"
+#include "support/optimization_runs.hpp"
 #include "support/outputs.hpp"
 #include "support/program.hpp"
 #include "support/progress.hpp"
 #include "support/quantity.hpp"
-#include "support/timings.hpp"
 
 namespace {
 
@@ -57,11 +52,8 @@ struct arguments {
   std::string rules{};
   syntax::standing floor = syntax::standing::proved;
   std::string cost = "analytic:v100";
-  std::string measured{};         // the backend of --cost measured:BACKEND
+  support::run_flags runs{};
   machine::machine calibrated{};  // the machine of --cost analytic:FILE.json
-  std::string timings{};
-  std::string run{};
-  int backend_threads = 0;
   std::string out{};
   std::string json{};
   std::string memory_limit{};
@@ -96,10 +88,11 @@ void declare(CLI::App& app, arguments& a) {
                  fmt::format("analytic:DEVICE (taso, k80, p100, v100, t4, a100, h100, h200, or the FILE.json of "
                              "calibrate), measured:BACKEND ({}), or flops",
                              support::backend_list()));
-  app.add_option("--timings", a.timings,
+  app.add_option("--timings", a.runs.timings,
                  "file that keeps measured times, or none; default: in the user's cache folder");
-  app.add_option("--run", a.run, fmt::format("time both graphs end to end on a backend: {}", support::backend_list()));
-  app.add_option("--backend-threads", a.backend_threads, "of the cpu backend; 0: all that the machine has")
+  app.add_option("--run", a.runs.run,
+                 fmt::format("time both graphs end to end on a backend: {}", support::backend_list()));
+  app.add_option("--backend-threads", a.runs.threads, "of the cpu backend; 0: all that the machine has")
       ->check(support::number_in(0, 1024));
   app.add_option("--flops-weight", a.flops_weight, "0: time alone ... 1: arithmetic alone")
       ->check(support::number_in(0.0, 1.0));
@@ -145,8 +138,8 @@ void resolve_cost(arguments& a) {
       throw error{"--flops-weight", "a mix with time, of what is arithmetic alone", "another --cost besides"};
     }
     a.options.objective.flops_weight = 1;
-  } else if (a.measured = after("measured:"); !a.measured.empty()) {
-    support::check_backend(a.measured, "--cost measured");
+  } else if (a.runs.measured = after("measured:"); !a.runs.measured.empty()) {
+    support::check_backend(a.runs.measured, "--cost measured");
   } else if (const auto device = after("analytic:"); device.ends_with(".json")) {
     a.options.objective.device = calibrated_rates(a, device);
   } else if (const auto preset = find_device(device)) {
@@ -160,20 +153,20 @@ void resolve_cost(arguments& a) {
 
 // What runs on a backend.
 void resolve_measuring(const arguments& a) {
-  if (!a.timings.empty() && a.measured.empty()) {
+  if (!a.runs.timings.empty() && a.runs.measured.empty()) {
     throw error{"--timings", "a file for times that are not measured", "--cost measured:BACKEND besides"};
   }
-  for (const auto& name : {a.measured, a.run}) {
+  for (const auto& name : {a.runs.measured, a.runs.run}) {
     if (!name.empty() && a.options.objective.mode == tensor::mode::training) {
       throw error{"--mode", "training, whose weights change, on a backend", "inference with --cost measured and --run"};
     }
   }
-  if (!a.measured.empty() && a.options.threads > 1) {  // the others would disturb the one that measures
+  if (!a.runs.measured.empty() && a.options.threads > 1) {  // the others would disturb the one that measures
     throw error{"--threads", fmt::format("{} of them, beside measurements", a.options.threads),
                 "1 with --cost measured"};
   }
-  if (a.backend_threads != 0 && a.measured != "cpu" && a.run != "cpu") {
-    throw error{"--backend-threads", fmt::format("{} for a backend that takes none", a.backend_threads),
+  if (a.runs.threads != 0 && a.runs.measured != "cpu" && a.runs.run != "cpu") {
+    throw error{"--backend-threads", fmt::format("{} for a backend that takes none", a.runs.threads),
                 "--cost measured:cpu or --run cpu"};
   }
 }
@@ -204,8 +197,8 @@ void resolve(arguments& a) {
     o.objective.memory_limit =
         static_cast<cost_value>(support::parse_quantity("--memory-limit", a.memory_limit, support::memory_sizes));
   }
-  if (!a.run.empty()) {
-    support::check_backend(a.run, "--run");
+  if (!a.runs.run.empty()) {
+    support::check_backend(a.runs.run, "--run");
   }
   resolve_cost(a);
   resolve_measuring(a);
@@ -229,7 +222,8 @@ rule_set load_rules(const tensor::algebra& operators, const arguments& a) {
 
 support::optimization_title about(const arguments& a) {
   const auto& to = a.options.objective;
-  return {a.model, a.cost, a.measured.empty() ? std::string{to.device.name} : a.measured, a.run, to.mode};
+  return {a.model, a.cost, a.runs.measured.empty() ? std::string{to.device.name} : a.runs.measured, a.runs.run,
+          to.mode};
 }
 
 std::string title(const char* what, double seconds) { return fmt::format("{}: {:f} us", what, seconds * 1e6); }
@@ -279,59 +273,6 @@ void check(const tensor::algebra& operators, const arguments& a, outcome& r) {
   }
 }
 
-// Throws: unity::error where the results differ by more than rounding explains.
-template <class Backend>
-backend::run_comparison run_both(Backend& backend, const tensor::algebra& operators, const arguments& a,
-                                 const outcome& r) {
-  backend::comparison_options options;
-  options.run.seed = a.options.seed;
-  options.run.data = support::model_values(operators, r.before, a.options.seed);
-  const auto found = backend::compare_runs(backend, operators, r.before.graph, r.found.graph, options);
-  double tolerance = 1e-4;
-  for (const auto v : r.before.graph.outputs()) {
-    tolerance = tensor::size_of(r.before.graph.type(v).element) < 4 ? 3e-2 : tolerance;
-  }
-  if (!(found.max_relative_error <= tolerance)) {
-    throw error{a.model,
-                fmt::format("on {} the outputs of the optimized graph differ by {}", a.run, found.max_relative_error),
-                fmt::format("a relative error of at most {:f}", tolerance)};
-  }
-  return found;
-}
-
-void warn(const std::string& line) { fmt::print(stderr, "optimize: {}\n", line); }
-
-using times = tensor::timing_cache<support::any_timer>;
-
-// Measuring does not count as searching: a second run, which need not measure, finds the same.
-systems::taso_result search_beside(times& cache, const tensor::algebra& operators, const rule_set& rules,
-                                   const arguments& a, const outcome& r) {
-  const tensor::measured_cost time{operators, cache, a.options.objective.mode};
-  static_cast<void>(time.time(r.before.graph));  // says what cannot be run
-  auto options = a.options;
-  options.aside = [&] { return cache.seconds(); };
-  return systems::taso(operators, time, rules, r.before.graph, options);
-}
-
-// The search, its check and, on the same backend, the run.
-template <class Backend>
-void measure(Backend& backend, const tensor::algebra& operators, const rule_set& rules, const arguments& a,
-             outcome& r) {
-  support::warn_if_busy(warn);
-  backend::device_timer device{backend};
-  support::any_timer timer{[&](const auto& op, auto inputs, auto outputs) { return device.time(op, inputs, outputs); },
-                           device.description()};
-  times cache{operators, timer, support::timings_file(a.timings, timer.about, warn), warn};
-  r.found = search_beside(cache, operators, rules, a, r);
-  check(operators, a, r);
-  if (a.run == a.measured) {
-    r.run = {run_both(backend, operators, a, r), backend::predicted_time(operators, r.before.graph, device, cache),
-             backend::predicted_time(operators, r.found.graph, device, cache)};
-  }
-  cache.save();
-  r.measured = {timer.about, cache.measured(), cache.known(), cache.seconds()};
-}
-
 void run(arguments& a) {
   resolve(a);
   const support::output_folder folder{a.out};  // before the search: it takes long
@@ -340,23 +281,15 @@ void run(arguments& a) {
   const auto rules = load_rules(operators, a);
   outcome r{support::load_model(operators, a.model, a.dimensions), {}, {}, {}, {}};
   a.options.watch = support::progress_line({"us", 1e6, "expanded", "candidates"});
-  if (!a.run.empty()) {
-    support::with_backend(a.run, operators, a.backend_threads,
-                          [&](auto& backend) { backend::expect_kernels(backend, operators, r.before.graph); });
-  }
-  if (a.measured.empty()) {
+  support::expect_kernels(a.runs, operators, r.before.graph);
+  if (a.runs.measured.empty()) {
     r.found = systems::taso(operators, rules, r.before.graph, a.options);
     check(operators, a, r);
   } else {
-    support::with_backend(a.measured, operators, a.backend_threads,
-                          [&](auto& backend) { measure(backend, operators, rules, a, r); });
+    support::search_measured(a.runs, operators, rules, a.options, r, [&] { check(operators, a, r); });
   }
   support::end_progress(a.options.watch);
-  if (!a.run.empty() && !r.run) {
-    support::with_backend(a.run, operators, a.backend_threads, [&](auto& backend) {
-      r.run = {run_both(backend, operators, a, r), {}, {}};
-    });
-  }
+  support::run_both(a.runs, operators, a.options.seed, r);
   write(operators, a, r);
   support::print(about(a), r);
 }

@@ -12,7 +12,7 @@
 #include <unity/backend/run_comparison.hpp>
 #include <unity/core/units.hpp>
 #include <unity/graph/concepts.hpp>
-#include <unity/io/onnx.hpp>
+#include <unity/io/onnx_model.hpp>
 #include <unity/systems/taso.hpp>
 #include <unity/tensor/cost.hpp>
 #include <unity/tensor/equivalence.hpp>

@@ -2,58 +2,17 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
-#include <fmt/core.h>
-
-#include <unity/core/budget.hpp>
-#include <unity/core/config.hpp>
-#include <unity/core/error.hpp>
-#include <unity/core/id.hpp>
-#include <unity/core/units.hpp>
-#include <unity/graph/concepts.hpp>
-#include <unity/graph/series_parallel_reduction.hpp>
 #include <unity/io/plan_notes.hpp>
-#include <unity/machine/device.hpp>
-#include <unity/machine/machine.hpp>
-#include <unity/parallel/delivered_outputs.hpp>
-#include <unity/parallel/microbatch.hpp>
-#include <unity/parallel/parallelism_kinds.hpp>
-#include <unity/parallel/pcg/pcg_algebra.hpp>
 #include <unity/parallel/pcg/plan_values.hpp>
-#include <unity/parallel/plan.hpp>
 #include <unity/parallel/rules/substitution_trace.hpp>
-#include <unity/parallel/strategies/expert_strategies.hpp>
-#include <unity/parallel/strategies/figure_strategies.hpp>
-#include <unity/parallel/strategies/megatron.hpp>
-#include <unity/parallel/strategies/mesh_report.hpp>
-#include <unity/parallel/strategies/repeated_parameters.hpp>
-#include <unity/parallel/strategies/strategy.hpp>
-#include <unity/parallel/tasks/task_times.hpp>
-#include <unity/rewrite/compile.hpp>
-#include <unity/rewrite/parse.hpp>
-#include <unity/rewrite/substitution.hpp>
-#include <unity/systems/taso.hpp>
 #include <unity/systems/unity.hpp>
-#include <unity/systems/unity/joint_rules.hpp>
-#include <unity/tensor/algebra.hpp>
-#include <unity/tensor/cost.hpp>
-#include <unity/tensor/operation.hpp>
-#include <unity/tensor/standard_rules.hpp>
 
-#include "flexflow_program.hpp"
-#include "number_range.hpp"
 #include "plan_trace.hpp"
-#include "progress.hpp"
 #include "search_flags.hpp"
 #include "strategy_comparison.hpp"
 
@@ -64,50 +23,6 @@ struct unity_flags {
   unity::systems::unity_options options{};
 };
 
-// The names are known ones.
-inline unity::parallel::index_uses parse_uses(const std::vector<std::string>& names) {
-  unity::parallel::index_uses uses = 0;
-  for (const auto& name : names) {
-    const auto& known = unity::parallel::index_use_names;
-    const auto at = static_cast<unsigned>(std::find(known.begin(), known.end(), name) - known.begin());
-    uses |= unity::parallel::index_uses{1} << at;
-  }
-  return uses;
-}
-
-inline void declare(CLI::App& app, search_flags& flags, unity_flags& f) {
-  auto& o = f.options;
-  const auto own = [&flags](CLI::Option* flag) { return flags.of("unity", flag); };
-  own(app.add_option("--mesh-axes", o.mesh_axes, "axes of the device meshes that operators are laid onto, at most"))
-      ->check(number_in(1, 4));
-  const auto& names = unity::parallel::index_use_names;
-  own(app.add_option_function<std::vector<std::string>>(
-          "--dims", [&o](const std::vector<std::string>& given) { o.uses = parse_uses(given); },
-          "what may be divided: of data,model,spatial,reduction,special,placement,pipeline; default: all"))
-      ->delimiter(',')
-      ->check(CLI::IsMember(std::vector<std::string>{names.begin(), names.end()}));
-  own(app.add_option("--candidates", o.candidates, "mappings that are simulated"))->check(number_in(1, 1024));
-  own(app.add_option_function<std::vector<std::string>>(
-          "--ablate",
-          [&o](const std::vector<std::string>& given) {
-            for (const auto& what : given) {
-              (what == "split" ? o.joint.split : what == "cache" ? o.joint.cache : o.joint.dynamic) = false;
-            }
-          },
-          "parts of the search to do without: split (of graphs into segments), cache (of mappings), dp (dynamic "
-          "programming: all "
-          "mappings are tried, as long as --budget lasts)"))
-      ->delimiter(',')
-      ->check(CLI::IsMember({"split", "cache", "dp"}));
-  own(app.add_option("--stages", o.stages, "of pipelines, at most"))->check(number_in(2, 4096));
-  own(app.add_option(
-          "--baselines", f.baselines,
-          "what is compared, searches with as much time as this one takes; none: nothing but --strategy; default: "
-          "all"))
-      ->delimiter(',')
-      ->check(CLI::IsMember({"data", "model", "expert", "figures", "flexflow", "sequential", "none"}));
-}
-
 struct unity_outcome {
   unity::systems::unity_result found{};
   std::vector<rule_count> parallel_rules{};  // that lead from the found graph to its parallel computation graph
@@ -117,235 +32,21 @@ struct unity_outcome {
   std::optional<double> baseline_seconds{};     // that each search had which is compared
 };
 
+void declare(CLI::App& app, search_flags& flags, unity_flags& f);
+
 // Throws: unity::error where nothing is to be compared, and something.
-inline void check(const unity_flags& f) {
-  if (f.baselines.size() > 1 && std::find(f.baselines.begin(), f.baselines.end(), "none") != f.baselines.end()) {
-    throw unity::error{"--baselines", "none, and others", "none alone, or what is to be compared"};
-  }
-}
-
-namespace detail {
-
-// Of those, what is proved, of gradients too.
-inline unity::rule_set training_rules(const unity::tensor::algebra& a, std::string_view rules) {
-  using namespace unity;
-  return systems::select_rules(compile_rules(a, parse_rules(std::string{rules}, "shipped rules")),
-                               syntax::standing::proved, tensor::mode::training);
-}
-
-// Samples divided; what depends on weights alone computed by one device, and by all.
-inline std::vector<unity::parallel::strategy> data_strategies(strategy_comparison& c, std::size_t graph) {
-  const auto& all = c.lowering(graph).dimensions();
-  const auto& t = c.machine().network;
-  std::vector<unity::parallel::strategy> both{unity::parallel::data_parallel(all, t)};
-  if (auto s = unity::parallel::with_repeated_parameters(c.graph(graph), all, t, both[0]); s != both[0]) {
-    both.push_back(std::move(s));
-  }
-  return both;
-}
-
-// FlexFlow's search with that much time. It also starts from the second of data_strategies: its moves do not
-// repeat operators.
-inline unity::systems::flexflow_result baseline(strategy_comparison& c, std::size_t graph, const unity_flags& f,
-                                                double seconds) {
-  flexflow_flags flags;
-  flags.options.seed = f.options.seed;
-  flags.options.threads = f.options.threads;
-  flags.options.proposals = std::numeric_limits<std::uint64_t>::max();
-  flags.options.limits.seconds = seconds;
-  auto further = data_strategies(c, graph);
-  further.erase(further.begin());
-  return search_flexflow(c, graph, std::move(flags), further);
-}
-
-// The graph that is cheapest on one device, its operators one after another.
-inline unity::tensor::tensor_graph substituted(const strategy_comparison& c, const unity::rule_set& rules,
-                                               const unity_flags& f, double seconds) {
-  using namespace unity;
-  const auto rates = machine::roofline_of(machine::model_of(c.machine(), machine::device_id{std::size_t{0}}));
-  UNITY_EXPECTS(rates.has_value(), "a machine that was simulated");
-  systems::taso_options o;
-  o.objective.mode = tensor::mode::training;
-  o.seed = f.options.seed;
-  o.threads = f.options.threads;
-  o.limits.seconds = seconds;
-  return systems::taso(c.operators(), tensor::analytic_cost{c.operators(), *rates, tensor::mode::training}, rules,
-                       c.graph(), o)
-      .graph;
-}
-
-inline bool compares(const unity_flags& f, const char* name) {
-  return std::find(f.baselines.begin(), f.baselines.end(), name) != f.baselines.end();
-}
-
-// Throws: unity::error where the plan computes something else than its graph; that is a mistake of this program.
-inline unity::parallel::value_comparison checked(const unity::tensor::algebra& a, const unity::parallel::plan& p) {
-  using namespace unity;
-  constexpr std::int64_t most_elements = 500'000;  // some seconds
-  const parallel::pcg_algebra pcgs{a};
-  auto r = parallel::compare_values(pcgs, p.graph, grids_of(a, p), most_elements);
-  if (r.verdict == parallel::value_comparison::verdicts::different) {
-    throw error{"the best plan", fmt::format("it does not compute what its graph does, on {}", r.sizes),
-                "equal values"};
-  }
-  return r;
-}
-
-inline bool is_without_work(const unity::tensor::tensor_graph& g) {
-  for (const auto n : unity::node_ids(g)) {
-    if (!g.operands(n).empty()) {
-      return false;
-    }
-  }
-  return true;
-}
-
-// Effects: adds what needs no search.
-inline void add_fixed(strategy_comparison& c, const unity_flags& f, const std::vector<named_strategy>& given) {
-  using namespace unity;
-  const auto& a = c.operators();
-  const auto& t = c.machine().network;
-  if (compares(f, "data")) {
-    c.add_best("data", 0, data_strategies(c, 0));
-  }
-  if (compares(f, "model")) {
-    c.add("model", 0, parallel::model_parallel(a, c.graph(), c.lowering().dimensions(), t));
-  }
-  if (compares(f, "expert")) {
-    const bool is_transformer = parallel::is_transformer(a, c.lowering().dimensions());
-    const auto graph = is_transformer ? c.add_graph(parallel::with_delivered_outputs(a, c.graph())) : 0;
-    c.add_best("expert", graph, parallel::expert_strategies(a, c.graph(graph), c.lowering(graph).dimensions(), t));
-  }
-  for (const auto& s : given) {
-    c.add(s.name, 0, s.strategy);
-  }
-  if (!compares(f, "figures")) {
-    return;
-  }
-  if (auto s = parallel::figure_2a_strategy(a, c.graph(), c.lowering().dimensions(), t)) {
-    c.add("figure2a", 0, *std::move(s));
-  }
-  if (auto s = parallel::figure_2b_strategy(a, c.graph(), c.lowering().dimensions(), t)) {
-    c.add("figure2b", 0, *std::move(s));
-  }
-}
-
-}  // namespace detail
+void check(const unity_flags& f);
 
 // Effects: adds data, model, expert, the given strategies of the model's graph, the figures' where they are of it,
 // flexflow, sequential (substitutions first, then flexflow), and the one that is found, which knows of none of these.
-inline unity_outcome compare_unity(strategy_comparison& c, const unity_flags& f,
-                                   const std::vector<named_strategy>& given) {
-  using namespace unity;
-  if (detail::is_without_work(c.graph())) {
-    throw error{"model", "no operators", "work to divide"};
-  }
-  const auto rules = detail::training_rules(c.operators(), tensor::standard_rules);
-  unity_outcome r;
-  auto options = f.options;
-  auto joint = rules;
-  for (auto& rule : detail::training_rules(c.operators(), systems::joint_rules)) {
-    joint.push_back(std::move(rule));
-  }
-  options.watch = progress_line({"ms", 1e9, "proposals", "accepted"});
-  r.found = systems::unity(c.operators(), joint, c.graph(), c.machine(), c.timer(), options);
-  end_progress(options.watch);
-  const auto seconds = r.found.seconds;
-  if (detail::compares(f, "flexflow") || detail::compares(f, "sequential")) {
-    r.baseline_seconds = seconds;
-  }
-  detail::add_fixed(c, f, given);
-  if (detail::compares(f, "flexflow")) {
-    c.add("flexflow", 0, detail::baseline(c, 0, f, seconds).best);
-  }
-  if (detail::compares(f, "sequential")) {
-    const auto graph = c.add_graph(detail::substituted(c, rules, f, seconds));
-    c.add("sequential", graph, detail::baseline(c, graph, f, seconds).best);
-  }
-  const auto own = c.add_graph(r.found.graph);
-  c.add("unity", own, r.found.strategy, r.found.report, r.found.pipeline);
-  r.parallel_rules = counted(c.operators(), r.found.graph, trace_of(c.operators(), c.plan_of(c.strategies().back())));
-  const auto best = c.plan_of(c.best());
-  r.trace_to_best = trace_of(c.operators(), best);
-  r.checked = detail::checked(c.operators(), best);
-  return r;
-}
-
-// How much longer than the bound the found plan takes, as a share of the bound.
-inline double gap(const unity_outcome& r) {
-  const auto bound = static_cast<double>(r.found.mapping_bound.count());
-  return bound > 0 ? static_cast<double>(r.found.report.iteration.count()) / bound - 1 : 0;
-}
+unity_outcome compare_unity(strategy_comparison& c, const unity_flags& f, const std::vector<named_strategy>& given);
 
 // The members of the result's JSON that only this search has.
-inline nlohmann::json to_json(const unity_outcome& r) {
-  auto algebraic = nlohmann::json::array();
-  for (const auto& rule : r.found.rules) {
-    algebraic.push_back({{"name", rule.name}, {"segments", rule.segments}});
-  }
-  auto parallel = nlohmann::json::array();
-  for (const auto& rule : r.parallel_rules) {
-    const auto kind = rule.kind.empty() ? nlohmann::json{} : nlohmann::json(rule.kind);
-    parallel.push_back({{"name", rule.rule}, {"kind", kind}, {"is_rule", rule.is_rule}, {"count", rule.count}});
-  }
-  nlohmann::json baselines{{"seconds", nullptr}};
-  if (r.baseline_seconds) {
-    baselines["seconds"] = *r.baseline_seconds;
-  }
-  return {{"joint", {{"algebraic_rules_used", algebraic}, {"parallel_rules_used", parallel}}},
-          {"lower_bound_s", unity::to_seconds(r.found.mapping_bound)},
-          {"checked", r.checked.verdict == unity::parallel::value_comparison::verdicts::equal},
-          {"graphs_lower_bound_s", unity::to_seconds(r.found.graphs_bound)},
-          {"gap", gap(r)},
-          {"baselines", baselines},
-          {"search",
-           {{"seconds", r.found.seconds},
-            {"stop_reason", to_string(r.found.stopped)},
-            {"expanded", r.found.expanded},
-            {"goals", r.found.goals}}}};
-}
+nlohmann::json to_json(const unity_outcome& r);
 
-inline void print(const unity_outcome& r) {
-  for (const auto& rule : r.found.rules) {
-    fmt::print("substitution: {}, in {} segments\n", rule.name, rule.segments);
-  }
-  for (const auto& rule : r.parallel_rules) {
-    fmt::print("parallel substitution: {}{}{}, {} times\n", rule.rule,
-               rule.kind.empty() ? "" : fmt::format(" ({})", rule.kind), rule.is_rule ? "" : ", which is no rule",
-               rule.count);
-  }
-  if (r.checked.verdict == unity::parallel::value_comparison::verdicts::equal) {
-    fmt::print(
-        "checked: the best plan computes what its graph does, and {} gradients: {} operators, evaluated on {} "
-        "elements\n",
-        r.checked.gradients, r.checked.nodes, r.checked.elements);
-  } else {
-    fmt::print("not checked: values of the best plan, {} elements on the least sizes that it can have\n",
-               r.checked.elements);
-  }
-  fmt::print(
-      "lower bound: {:.3f} ms for mappings of this graph onto the meshes that were searched; unity takes {:.1f}% "
-      "more\n",
-      unity::to_seconds(r.found.mapping_bound) * 1e3, 100 * gap(r));
-  fmt::print("lower bound: {:.3f} ms for all plans of all graphs that substitutions led to\n",
-             unity::to_seconds(r.found.graphs_bound) * 1e3);
-  fmt::print("search: {} graphs expanded, {} goals, {} proposals, {:.3f} s{}\n", r.found.expanded, r.found.goals,
-             r.found.proposals, r.found.seconds,
-             r.found.stopped == unity::stop_reason::time ? ", ended early: the time is used up" : "");
-}
+void print(const unity_outcome& r);
 
 // What the plan's file says besides the plan.
-inline unity::io::plan_notes notes_of(const unity_outcome& r, const named_strategy& best) {
-  unity::io::plan_notes notes;
-  notes.predicted = unity::io::noted_prediction{unity::to_seconds(best.report.iteration), best.report.memory_peaks};
-  notes.parallel_substitutions = notes_of(r.trace_to_best);
-  if (best.name == "unity") {
-    notes.mesh = r.found.mesh;
-    for (const auto& rule : r.found.rules) {
-      notes.substitutions.push_back({rule.name, static_cast<std::int64_t>(rule.segments)});
-    }
-  }
-  return notes;
-}
+unity::io::plan_notes notes_of(const unity_outcome& r, const named_strategy& best);
 
 }  // namespace support

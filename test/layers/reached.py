@@ -3,12 +3,14 @@
 
 Prints the headers that nothing in examples/ and bench/ includes, directly or not, and exits with 1 where one of them is
 not in test/layers/unreached.txt, whose lines are `HEADER: why it stays`, or where a line there is not needed (any
-more). A header that only such a header includes need not be listed again.
+more). A header that only such a header includes need not be listed again. Nor may a header that a .cu or .cuh file
+reaches include range-v3, which nvcc cannot parse.
 """
 import pathlib
 import re
 import sys
 
+RANGES = re.compile(r'^[ \t]*#[ \t]*include[ \t]*<range/v3/', re.MULTILINE)
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', re.MULTILINE)
 SOURCES = {".cpp", ".hpp", ".cu", ".cuh"}
 
@@ -66,6 +68,10 @@ def main():
         by = sorted(name(p) for p in headers - reached if path in tree.of(p))
         breaches.append(f"{name(path)}: no example and no benchmark includes it"
                         + (f"; {', '.join(by)} do" if by else "; expected a use, or why it stays in " + table.name))
+    kernels = {p.resolve() for folder in ("include", "examples", "bench", "test") for p in (root / folder).rglob("*.cu*")}
+    for path in sorted(tree.reached_from(kernels) & headers):
+        if RANGES.search(path.read_text(encoding="utf-8")):
+            breaches.append(f"{name(path)}: a .cu file reaches it; expected no range-v3")
     for line in breaches:
         print(line)
     print(f"{len(headers)} headers, {len(headers - reached)} not reached, {len(stay)} listed, {len(breaches)} breaches")

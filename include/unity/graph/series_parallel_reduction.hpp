@@ -8,8 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include <range/v3/view/zip.hpp>
-
 #include <unity/core/id.hpp>
 #include <unity/graph/digraph.hpp>
 #include <unity/graph/series_parallel_drafts.hpp>
@@ -89,8 +87,8 @@ inline std::vector<char> nodes_on_paths(const digraph& graph, const terminals& e
       to_sink[order[i].index()] |= to_sink[s.index()];
     }
   }
-  for (auto&& [reached, reaching] : ranges::views::zip(from_source, to_sink)) {
-    reached &= reaching;
+  for (std::size_t n = 0; n < from_source.size(); ++n) {
+    from_source[n] &= to_sink[n];
   }
   return from_source;
 }

@@ -14,7 +14,6 @@
 #include <onnx/onnx_pb.h>
 #include <onnx/shape_inference/implementation.h>
 #include <onnx/version_converter/convert.h>
-#include <range/v3/view/zip.hpp>
 
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
@@ -250,12 +249,12 @@ UNITY_INLINE void graph_exporter::write_identity(const std::string& from, const 
 
 UNITY_INLINE void graph_exporter::write_outputs(const std::vector<std::string>& names) {
   const auto outputs = model_->graph.outputs();
-  for (const auto& [output, wanted] : ranges::views::zip(outputs, output_names_)) {
-    const auto& name = names[output.index()];
-    if (name != wanted) {
-      write_identity(name, wanted);
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const auto& name = names[outputs[i].index()];
+    if (name != output_names_[i]) {
+      write_identity(name, output_names_[i]);
     }
-    fill_type(*out_.proto().add_output(), wanted, model_->graph.type(output));
+    fill_type(*out_.proto().add_output(), output_names_[i], model_->graph.type(outputs[i]));
   }
 }
 

@@ -11,8 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include <range/v3/view/zip.hpp>
-
 #include <unity/core/config.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/graph/series_parallel_tree.hpp>
@@ -217,8 +215,8 @@ class machine_mapping {
         known.push_back(options[op]);
       }
     }
-    for (const auto& [op, option] : ranges::views::zip(inside, known)) {
-      options[op] = option;
+    for (std::size_t i = 0; i < inside.size(); ++i) {
+      options[inside[i]] = known[i];
     }
   }
   template <class Program>

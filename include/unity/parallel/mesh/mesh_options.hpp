@@ -188,11 +188,11 @@ UNITY_INLINE double largest_share(std::span<const std::int64_t> work, std::int64
 UNITY_INLINE operator_grid grid_of(const operator_dimensions& o, const machine::device_mesh& m,
                                    std::span<const axis_role> roles) {
   auto g = undivided_grid(o);
-  for (const auto& [role, size] : ranges::views::zip(roles, m.sizes)) {
-    switch (role.kind) {
-      case axis_role::kinds::index: g.indices[role.number] *= size; break;
-      case axis_role::kinds::group: g.groups[role.number] *= size; break;
-      case axis_role::kinds::copies: g.copies *= size; break;
+  for (std::size_t a = 0; a < roles.size(); ++a) {
+    switch (roles[a].kind) {
+      case axis_role::kinds::index: g.indices[roles[a].number] *= m.sizes[a]; break;
+      case axis_role::kinds::group: g.groups[roles[a].number] *= m.sizes[a]; break;
+      case axis_role::kinds::copies: g.copies *= m.sizes[a]; break;
       case axis_role::kinds::placed: break;
     }
   }
@@ -377,9 +377,10 @@ UNITY_INLINE unsigned option_finder::dimension_of(const tensor::tensor_indices& 
 
 UNITY_INLINE bool option_finder::fits(const mesh_option& o) const {
   auto held = (o.weights + o.activations).count();
-  for (const auto& [use, type, layout] :
-       ranges::views::zip(operator_->uses, operator_->dimensions->inputs, o.operands)) {
-    held += use == operand_use::weight ? 0 : shard_bytes(type, mesh_, layout).count();
+  for (std::size_t x = 0; x < o.operands.size(); ++x) {
+    held += operator_->uses[x] == operand_use::weight
+                ? 0
+                : shard_bytes(operator_->dimensions->inputs[x], mesh_, o.operands[x]).count();
   }
   return memory_limit_ == 0 || held <= memory_limit_;
 }
@@ -451,7 +452,7 @@ UNITY_INLINE void option_finder::price(mesh_option& o, const shard_times& times)
     o.updating += clock_.update(held.count() / element, d.inputs[x].element, optimizer_);
     o.weights += bytes{2 * held.count() + held.count() / element * state_bytes(optimizer_, d.inputs[x].element)};
   }
-  for (const auto& [type, layout] : ranges::views::zip(d.outputs, o.results)) {
+  for (const auto& [type, layout] : ranges::views::zip(d.outputs, std::as_const(o.results))) {
     o.activations += shard_bytes(type, mesh_, layout);
   }
   o.computing += o.updating;
@@ -460,8 +461,8 @@ UNITY_INLINE void option_finder::price(mesh_option& o, const shard_times& times)
 
 UNITY_INLINE void option_finder::share(mesh_option& o) const {
   std::int64_t places = 1;
-  for (const auto& [role, size] : ranges::views::zip(o.roles, mesh_.sizes)) {
-    places *= role.kind == axis_role::kinds::placed ? size : 1;
+  for (std::size_t a = 0; a < o.roles.size(); ++a) {
+    places *= o.roles[a].kind == axis_role::kinds::placed ? mesh_.sizes[a] : 1;
   }
   if (places == 1) {
     return;

@@ -223,7 +223,7 @@ UNITY_INLINE program::fragment mesh_program_writer::operator_code(std::uint32_t 
   const auto stage = mapping_.stages[i];
   program::fragment f;
   f.add({stream(i), at_least_one(o.forward), {}, {}, program::task_kind::forward, stage});
-  for (const auto& [type, layout] : ranges::views::zip(d.outputs, o.results)) {
+  for (const auto& [type, layout] : ranges::views::zip(d.outputs, std::as_const(o.results))) {
     f.buffers.push_back({shard_bytes(type, tables_.mesh(), layout), stage, {{}, 0}, false});
   }
   if (!has_backward(i)) {

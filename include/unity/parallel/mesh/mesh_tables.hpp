@@ -10,8 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include <range/v3/view/zip.hpp>
-
 #include <unity/core/hash.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/machine/device_mesh.hpp>
@@ -175,13 +173,13 @@ UNITY_INLINE void mesh_tables::make(const placed_operator& p, operator_table& t)
   std::map<std::vector<std::uint32_t>, std::uint32_t> states;
   for (const auto& o : t.options) {
     numbered_option n;
-    for (const auto& [space, layout] : ranges::views::zip(t.operands, o.operands)) {
-      n.operands.push_back(space == nullptr ? layout_space::none : space->number(layout));
-      UNITY_EXPECTS(space == nullptr || n.operands.back() != layout_space::none, "a layout of the operand");
+    for (std::size_t x = 0; x < d.inputs.size(); ++x) {
+      n.operands.push_back(t.operands[x] == nullptr ? layout_space::none : t.operands[x]->number(o.operands[x]));
+      UNITY_EXPECTS(t.operands[x] == nullptr || n.operands.back() != layout_space::none, "a layout of the operand");
     }
     std::vector<std::uint32_t> results;
-    for (const auto& [space, layout] : ranges::views::zip(t.results, o.results)) {
-      results.push_back(space->number(layout));
+    for (std::size_t r = 0; r < d.outputs.size(); ++r) {
+      results.push_back(t.results[r]->number(o.results[r]));
     }
     const auto [at, is_new] = states.try_emplace(results, static_cast<std::uint32_t>(states.size()));
     if (is_new) {

@@ -7,8 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include <range/v3/view/zip.hpp>
-
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
 #include <unity/graph/concepts.hpp>
@@ -227,8 +225,8 @@ UNITY_INLINE std::int64_t operator_graph::elements_of(series_parallel_tree::part
   std::int64_t sum = 0;
   for (const auto op : operators_in(tree_, part)) {
     const auto& o = *placed_[op].dimensions;
-    for (const auto& [use, type] : ranges::views::zip(placed_[op].uses, o.inputs)) {
-      sum += use != operand_use::made ? tensor::element_count(type.dims) : 0;
+    for (std::size_t x = 0; x < o.inputs.size(); ++x) {
+      sum += placed_[op].uses[x] != operand_use::made ? tensor::element_count(o.inputs[x].dims) : 0;
     }
     for (const auto& t : o.outputs) {
       sum += tensor::element_count(t.dims);

@@ -9,8 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include <range/v3/view/zip.hpp>
-
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
 #include <unity/graph/concepts.hpp>
@@ -104,9 +102,9 @@ UNITY_INLINE configuration following(const operator_dimensions& o, const operato
     tasks *= degree;
   };
   for (std::size_t k = 0; k < o.divisible.size(); ++k) {
-    for (const auto& [leading, degree] : ranges::views::zip(lead.divisible, c.degrees)) {
-      if (leading.dimension == o.divisible[k].dimension) {
-        give(k, degree);
+    for (std::size_t l = 0; l < lead.divisible.size(); ++l) {
+      if (lead.divisible[l].dimension == o.divisible[k].dimension) {
+        give(k, c.degrees[l]);
       }
     }
   }

@@ -326,8 +326,8 @@ UNITY_INLINE segment_graph segment_of(const tensor::algebra& a, const tensor::te
   for (auto i = range.first; i < range.last && entry.valid(); ++i) {
     for (const auto op : parallel::operators_of(ops.tree(), steps[i])) {
       const auto sources = ops.sources(op);
-      for (const auto& [source, is_wanted] : ranges::views::zip(sources, ops.placed(op).wanted)) {
-        is_trained = is_trained || (source.from == steps[range.first - 1].last && is_wanted);
+      for (std::size_t x = 0; x < sources.size(); ++x) {
+        is_trained = is_trained || (sources[x].from == steps[range.first - 1].last && ops.placed(op).wanted[x]);
       }
     }
   }

@@ -1,0 +1,54 @@
+// The backends that this build has, as flags name them.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include <unity/core/error.hpp>
+
+namespace support {
+
+// Those of this build; which there are depends on what was found when it was configured.
+inline std::vector<std::string_view> backend_names() {
+  std::vector<std::string_view> names;
+#ifdef UNITY_HAS_ONEDNN
+  names.push_back("cpu");
+#endif
+#ifdef UNITY_HAS_CUDA_DEVICE
+  names.push_back("cuda");
+#endif
+  names.push_back("reference");
+  return names;
+}
+
+// For messages and help: "cpu or reference".
+inline std::string backend_list() {
+  std::string all;
+  for (const auto name : backend_names()) {
+    all += fmt::format("{}{}", (all.empty() ? "" : " or "), name);
+  }
+  return all;
+}
+
+// Throws: unity::error where this build has no such backend; `where`: what named it.
+inline void check_backend(std::string_view name, std::string_view where) {
+  const auto known = backend_names();
+  if (std::find(known.begin(), known.end(), name) == known.end()) {
+    const bool elsewhere = name == "cpu" || name == "cuda";
+    throw unity::error{where, fmt::format("{}{}'", (elsewhere ? "this build has no backend '" : "no backend '"), name),
+                       backend_list()};
+  }
+}
+
+// Throws: unity::error where a number of threads is given for a backend that has none.
+inline void check_threads(std::string_view name, int threads) {
+  if (threads != 0 && name != "cpu") {
+    throw unity::error{"--backend-threads", fmt::format("threads for the backend {}", name), "the backend cpu"};
+  }
+}
+
+}  // namespace support

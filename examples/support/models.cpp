@@ -1,0 +1,58 @@
+#include "models.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include <unity/core/error.hpp>
+#include <unity/io/onnx.hpp>
+#include <unity/tensor/balanced_values.hpp>
+#include <unity/tensor/dense.hpp>
+
+#include "quantity.hpp"
+
+namespace support {
+
+void expect_file_for(const std::string& model, const std::vector<std::string>& dimensions) {
+  if (unity::tensor::zoo::is_name(model) && !dimensions.empty()) {
+    throw unity::error{"--dim", fmt::format("'{}' for {}", dimensions[0], model),
+                       "sizes of a model of the zoo in its name: ?key=value"};
+  }
+}
+
+unity::io::onnx_model load_model(const unity::tensor::algebra& operators, const std::string& model,
+                                        const std::vector<std::string>& dimensions) {
+  using namespace unity;
+  expect_file_for(model, dimensions);
+  if (tensor::zoo::is_name(model)) {
+    return io::make_model(tensor::zoo::build(operators, model), model.substr(model.find(':') + 1));
+  }
+  io::import_options options;
+  for (const auto& d : dimensions) {
+    const auto at = d.find('=');
+    const auto size = parse_size(fmt::format("--dim {}", d), at == std::string::npos ? "" : d.substr(at + 1));
+    if (!options.dimensions.emplace(d.substr(0, at), size).second) {
+      throw error{"--dim", fmt::format("'{}' a second time", d.substr(0, at)), "each name once"};
+    }
+  }
+  return io::import_onnx(operators, model, options);
+}
+
+unity::tensor::source_data model_values(const unity::tensor::algebra& operators,
+                                               const unity::io::onnx_model& model, std::uint64_t seed) {
+  using namespace unity;
+  return [&model, others = tensor::balanced_values(operators, model.graph, seed)](
+             std::string_view name) -> std::optional<tensor::dense<double>> {
+    const auto stored = model.data.find(name);
+    return stored == model.data.end()
+               ? others(name)
+               : std::optional{tensor::dense<double>{stored->second.dims, io::elements_of<double>(stored->second)}};
+  };
+}
+
+}  // namespace support

@@ -1,0 +1,36 @@
+// What optimize runs on a backend, where others are predicted: operators that a search asks for, and both graphs.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include <unity/rewrite/substitution.hpp>
+#include <unity/systems/taso.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/operation.hpp>
+
+#include "optimization.hpp"
+
+namespace support {
+
+struct run_flags {
+  std::string measured{};  // the backend of --cost measured:BACKEND
+  std::string run{};       // the backend of --run
+  std::string timings{};
+  int threads = 0;  // of the cpu backend; 0: all that the machine has
+};
+
+// Throws: unity::error where --run names a backend without a kernel for an operator of the graph.
+void expect_kernels(const run_flags& f, const unity::tensor::algebra& operators, const unity::tensor::tensor_graph& g);
+
+// The search by times that the backend of --cost measures, then `check`, then the run on the same backend, where --run
+// names it. Throws: unity::error where an operator cannot be run, or as run_both.
+void search_measured(const run_flags& f, const unity::tensor::algebra& operators, const unity::rule_set& rules,
+                     const unity::systems::taso_options& options, optimization& r, const std::function<void()>& check);
+
+// Effects: runs both graphs, where --run asks for it and nothing has done it.
+// Throws: unity::error where the results differ by more than rounding explains.
+void run_both(const run_flags& f, const unity::tensor::algebra& operators, std::uint64_t seed, optimization& r);
+
+}  // namespace support
