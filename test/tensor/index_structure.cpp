@@ -116,6 +116,30 @@ TEST_CASE("composites have the indices of their bodies") {
   CHECK(spell("lstm_cell", {}, lstm_operands) == "a B, a C, a d, E d B, E d C, E d -> a d a d;");
 }
 
+// Of x, y and z [a b]: sums over b of x * z and y * z, joined by an operator.
+TEST_CASE("sums over one index are divided together, if what joins them adds them") {
+  const auto spelled = [](const char* join, bool nested) {
+    const auto body = [=](body_builder& b, const attribute_reader&, std::span<const unity::value_id> x) {
+      const auto sum = [&](unity::value_id of) {
+        return b.add("reduce_sum", {b.add("mul", {of, x[2]})}, {{"axes", {1}}});
+      };
+      const auto first = sum(x[0]);
+      return std::vector{b.add(join, {first, sum(nested ? b.add("mul", {x[1], first}) : x[1])})};
+    };
+    auto a = standard_algebra();
+    a.add(define("two_sums", 3, 1, {}, composite{body}));
+    const types inputs(3, type({4, 6}));
+    const auto s = dimension_indices(a, a.make_operation("two_sums", {}), inputs);
+    REQUIRE(s.has_value());
+    return s->indices[s->operands[2][1].indices[0]].kind;
+  };
+  CHECK(spelled("add", false) == index_kind::reduction);
+  CHECK(spelled("sub", false) == index_kind::reduction);
+  CHECK(spelled("mul", false) == index_kind::whole);
+  CHECK(spelled("maximum", false) == index_kind::whole);
+  CHECK(spelled("add", true) == index_kind::whole);
+}
+
 TEST_CASE("an opaque operator is whole") {
   CHECK(spell("opaque", {{"name", "x"}, {"signature", ""}, {"elements", {0}}, {"dims", {1, 5}}}, {type({5})}) ==
         "A -> B;");

@@ -47,6 +47,10 @@ class body_indices {
  private:
   void add(node_id n);
 
+  // What sums over one index is divided together, and each part must be a term of the results: a sum of two sums is one
+  // again, their product is none, nor is either where the other is left whole.
+  void join_sums();
+
   // An atom per index of a node, with what the node does to it.
   [[nodiscard]] index_unifier::list atoms_of(node_id n, const index_structure& own);
 
@@ -60,11 +64,18 @@ class body_indices {
   body_linearity linearity_;
   index_unifier unifier_;
   std::vector<dimension_lists> dims_;  // per value
+  struct sum_over {
+    node_id node;
+    index_unifier::atom index;
+  };
+  std::vector<sum_over> sums_;
 };
 
 }  // namespace unity::tensor::detail
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_DETAIL_COMPOSITE_INDICES)
+
+#include <map>
 
 #include <unity/core/config.hpp>
 #include <unity/tensor/detail/algebra.hpp>
@@ -127,6 +138,26 @@ UNITY_INLINE body_indices::body_indices(const algebra& a, const tensor_graph& bo
   for (const auto i : node_ids(body)) {
     add(i);
   }
+  join_sums();
+}
+
+UNITY_INLINE void body_indices::join_sums() {
+  std::map<index_unifier::atom, std::vector<node_id>> nodes;
+  for (const auto& s : sums_) {
+    for (const auto leaf : unifier_.leaves({&s.index, 1})) {
+      nodes[leaf].push_back(s.node);
+    }
+  }
+  for (const auto& [leaf, all] : nodes) {
+    std::vector<dependence> seeds(body_.value_count(), dependence::none);
+    for (const auto n : all) {
+      for (const auto v : body_.results(n)) {
+        seeds[v.index()] = dependence::additive;
+      }
+    }
+    const bool adds_up = linearity_.of_outputs(seeds) != dependence::other;
+    unifier_.mark({&leaf, 1}, {.summed = adds_up, .collapsed = !adds_up});
+  }
 }
 
 UNITY_INLINE index_structure body_indices::finish(std::size_t operand_count) const {
@@ -185,18 +216,16 @@ UNITY_INLINE auto body_indices::atoms_of(node_id n, const index_structure& own) 
       }
     }
   }
-  std::vector<dependence> seeds(body_.value_count(), dependence::none);
-  for (const auto v : body_.results(n)) {
-    seeds[v.index()] = dependence::additive;
-  }
-  const bool adds_up = linearity_.of_outputs(seeds) != dependence::other;
   index_unifier::list atoms;
   for (std::size_t i = 0; i < own.indices.size(); ++i) {
     const auto kind = own.indices[i].kind;
-    index_uses uses{.whole = kind == index_kind::whole && stays[i], .statistic = kind == index_kind::statistic};
-    uses.summed = kind == index_kind::reduction && adds_up;
-    uses.collapsed = (kind == index_kind::reduction && !adds_up) || (kind == index_kind::whole && !stays[i]);
+    const index_uses uses{.whole = kind == index_kind::whole && stays[i],
+                          .statistic = kind == index_kind::statistic,
+                          .collapsed = kind == index_kind::whole && !stays[i]};
     atoms.push_back(unifier_.make(own.indices[i].name, own.indices[i].size, uses));
+    if (kind == index_kind::reduction) {
+      sums_.push_back({n, atoms.back()});
+    }
   }
   for (const auto& w : own.windows) {
     atoms_are_whole(atoms, w);

@@ -38,7 +38,8 @@ class body_linearity {
  public:
   body_linearity(const algebra& a, const tensor_graph& body);
 
-  // How the outputs depend on the values for which `seeds` says additive, all else fixed.
+  // How the outputs depend on the values for which `seeds` says additive, all else fixed. A seed that depends on
+  // another one is not additive: each has its own terms.
   [[nodiscard]] dependence of_outputs(std::vector<dependence> seeds) const;
   [[nodiscard]] bool all_outputs_additive(const std::vector<dependence>& seeds) const {
     return of_outputs(seeds) == dependence::additive;
@@ -168,7 +169,8 @@ UNITY_INLINE dependence body_linearity::of_outputs(std::vector<dependence> seeds
     }
     const auto d = node_dependence(groups_[i.index()], operands);
     for (const auto v : body_.results(i)) {
-      seeds[v.index()] = seeds[v.index()] == dependence::none ? d : seeds[v.index()];
+      auto& own = seeds[v.index()];
+      own = own == dependence::none ? d : d == dependence::none ? own : dependence::other;
     }
   }
   auto joint = dependence::none;
