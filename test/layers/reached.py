@@ -68,7 +68,8 @@ def main():
         by = sorted(name(p) for p in headers - reached if path in tree.of(p))
         breaches.append(f"{name(path)}: no example and no benchmark includes it"
                         + (f"; {', '.join(by)} do" if by else "; expected a use, or why it stays in " + table.name))
-    kernels = {p.resolve() for folder in ("include", "examples", "bench", "test") for p in (root / folder).rglob("*.cu*")}
+    folders = ("include", "examples", "bench", "test")
+    kernels = {p.resolve() for folder in folders for p in (root / folder).rglob("*.cu*")}
     for path in sorted(tree.reached_from(kernels) & headers):
         if RANGES.search(path.read_text(encoding="utf-8")):
             breaches.append(f"{name(path)}: a .cu file reaches it; expected no range-v3")
