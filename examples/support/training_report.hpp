@@ -1,36 +1,13 @@
 // What a run of `train` says in the end.
 #pragma once
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <filesystem>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
 
-#include <fmt/core.h>
-#include <range/v3/view/enumerate.hpp>
-#include <range/v3/view/take.hpp>
-#include <range/v3/view/zip.hpp>
-
-#include <unity/core/units.hpp>
-#include <unity/parallel/lowering/lowering.hpp>
-#include <unity/parallel/plan.hpp>
-#include <unity/parallel/ranks/rank_lowering.hpp>
-#include <unity/parallel/ranks/rank_program_text.hpp>
-#include <unity/parallel/tasks/task_times.hpp>
-#include <unity/simulate/full.hpp>
-#include <unity/simulate/timeline.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/train/breakdown.hpp>
 #include <unity/train/evaluation.hpp>
 #include <unity/train/timeline.hpp>
-#include <unity/train/timeline_trace.hpp>
 
-#include "machines.hpp"
-#include "operation_times.hpp"
-#include "outputs.hpp"
 #include "training_flags.hpp"
 #include "training_job.hpp"
 
@@ -43,128 +20,8 @@ struct training_outcome {
   std::optional<unity::train::test_result> test{};  // with a data set; of rank 0
 };
 
-// An iteration of a plan as the simulator has it. Unit: seconds.
-struct simulated_iteration {
-  double seconds = 0;
-  std::vector<double> computing{};  // by device
-};
-
-inline simulated_iteration simulated(const unity::tensor::algebra& a, const unity::parallel::plan& p,
-                                     const unity::parallel::operation_timer& timer) {
-  unity::simulate::full_simulation s;
-  const auto program = unity::parallel::lower(a, p, timer);
-  s.run(program);
-  const auto line = unity::simulate::summarize(program, s.times());
-  simulated_iteration r{unity::to_seconds(line.iteration), {}};
-  for (const auto& device : line.resources | ranges::views::take(p.machine.network.device_count())) {
-    r.computing.push_back(unity::to_seconds(device.busy));
-  }
-  return r;
-}
-// Without a flush an iteration takes what as many further micro-batches take, and on the device that is busiest what
-// comes once for all of them: updates, and sums of gradients.
-inline simulated_iteration simulated_delayed(const unity::tensor::algebra& a, unity::parallel::plan p,
-                                             const unity::parallel::operation_timer& timer) {
-  const auto once = simulated(a, p, timer);
-  if (p.pipeline.stage_count() == 1) {
-    return once;  // there is nothing to flush
-  }
-  p.pipeline.microbatches *= 2;
-  const auto twice = simulated(a, p, timer);
-  double passes = 0;  // of the device that computes longest for those micro-batches
-  for (const auto& [before, after] : ranges::views::zip(once.computing, twice.computing)) {
-    passes = std::max(passes, after - before);
-  }
-  const auto between = std::max(0.0, twice.seconds - once.seconds - passes);  // what it waits for others
-  return {*std::max_element(once.computing.begin(), once.computing.end()) + between, once.computing};
-}
-
-inline nlohmann::json shares_json(const unity::train::time_shares& s) {
-  return {{"compute_s", unity::to_seconds(s.compute)},
-          {"update_s", unity::to_seconds(s.update)},
-          {"communication_s", unity::to_seconds(s.communication)},
-          {"waiting_s", unity::to_seconds(s.waiting)},
-          {"other_s", unity::to_seconds(s.other)}};
-}
-
-inline void print(const training_job& j, const training_outcome& r, const simulated_iteration& simulated,
-                  const unity::train::breakdown& shares, std::optional<double> error_of_losses) {
-  if (j.before) {
-    fmt::print("goes on after {} steps\n", j.first);
-  }
-  for (const auto& [s, loss] : ranges::views::enumerate(r.losses)) {
-    if (s == 0 || s + 1 == r.losses.size()) {
-      fmt::print("step {}: loss {:.9g}\n", static_cast<std::size_t>(j.first) + s, loss);
-    }
-  }
-  if (r.test) {
-    fmt::print("accuracy: {:.4f}, {} of {} for testing\n", r.test->accuracy(), r.test->right, r.test->count);
-  }
-  fmt::print("iteration: {:.3f} ms measured, {:.3f} ms simulated on {}\n", r.seconds * 1e3, simulated.seconds * 1e3,
-             j.trained.machine.name);
-  print_assumed(j.trained.machine);
-  const auto& critical = shares.ranks[shares.critical];
-  const auto computing = unity::to_seconds(critical.compute + critical.update);
-  fmt::print(
-      "rank {}, the busiest, measured: {:.3f} ms computing, {:.3f} ms communicating, {:.3f} ms waiting, {:.3f} ms "
-      "else\n",
-      shares.critical, computing * 1e3, unity::to_seconds(critical.communication) * 1e3,
-      unity::to_seconds(critical.waiting) * 1e3, unity::to_seconds(critical.other) * 1e3);
-  const auto expected = simulated.computing[shares.critical];
-  fmt::print("rank {}, simulated: {:.3f} ms computing, {:.3f} ms communicating or waiting\n", shares.critical,
-             expected * 1e3, (simulated.seconds - expected) * 1e3);
-  if (error_of_losses) {
-    fmt::print("checked: losses differ from those of the undivided graph by {:.3g} at most, relative\n",
-               *error_of_losses);
-  }
-}
-
 // Prints, and writes the files that the flags ask for: all or none. error_of_losses: of --check.
-inline void report(const training_flags& a, const unity::tensor::algebra& operators, const training_job& j, int ranks,
-                   const char* comm, const training_outcome& r, std::optional<double> error_of_losses) {
-  simulated_iteration simulated;
-  with_operation_timer(a.timing, operators, j.trained.machine, "train",
-                       [&](const unity::parallel::operation_timer& timer) {
-                         simulated = j.trained.pipeline.is_delayed ? simulated_delayed(operators, j.trained, timer)
-                                                                   : support::simulated(operators, j.trained, timer);
-                       });
-  const auto [from, until] = r.timeline.extent();
-  const auto shares = unity::train::break_down(r.timeline, from, until);
-  print(j, r, simulated, shares, error_of_losses);
-  std::vector<output> files;
-  if (!a.program.empty()) {
-    files.push_back(
-        {a.program,
-         unity::parallel::to_text(operators, j.trained.graph, unity::parallel::programs_of_ranks(operators, j.trained)),
-         {},
-         {}});
-  }
-  if (!a.trace.empty()) {
-    files.push_back({a.trace,
-                     {},
-                     [&](const std::filesystem::path& path) { unity::train::write_chrome_trace(r.timeline, path); },
-                     {}});
-  }
-  if (!a.json.empty()) {
-    const auto number = [](const std::optional<double>& x) { return x ? nlohmann::json(*x) : nlohmann::json(nullptr); };
-    nlohmann::json result{{"ranks", ranks},
-                          {"backend", a.backend},
-                          {"comm", comm},
-                          {"first_step", j.first},
-                          {"steps", a.steps},
-                          {"loss", r.losses},
-                          {"accuracy", number(r.test ? std::optional{r.test->accuracy()} : std::nullopt)},
-                          {"max_rel_error_vs_single", number(error_of_losses)},
-                          {"measured_iteration_s", r.seconds},
-                          {"simulated_iteration_s", simulated.seconds},
-                          {"simulated_computing_s", simulated.computing},
-                          {"breakdown", nlohmann::json::array()}};
-    for (const auto& s : shares.ranks) {
-      result["breakdown"].push_back(shares_json(s));
-    }
-    files.push_back({a.json, fmt::format("{}\n", result.dump(2)), {}, {}});
-  }
-  write_all(files);
-}
+void report(const training_flags& a, const unity::tensor::algebra& operators, const training_job& j, int ranks,
+            const char* comm, const training_outcome& r, std::optional<double> error_of_losses);
 
 }  // namespace support
