@@ -9,10 +9,10 @@ runs=0
 limits=(2500 60000) # of an operation, and of the start, in ms
 
 # expect LEAST PATTERN ARGUMENT...: mpirun fails, within 60 s, and at least LEAST ranks say PATTERN in a line of their
-# own. Two at a time: ranks wait most of the time.
+# own. Four at a time: ranks wait most of the time.
 expect() {
   local result=$scratch/$((runs += 1))
-  while (($(jobs -rp | wc -l) >= 2)); do
+  while (($(jobs -rp | wc -l) >= 4)); do
     wait -n
   done
   run "$result" "$@" > "$result.said" &
