@@ -38,6 +38,7 @@ measurements=(
   "beside_taso         $bin/bench_beside_taso"
   "candidate_rate      $bin/bench_candidate_rate"
   "term_enumeration    $bin/bench_term_enumeration"
+  "search_protocols    $bin/bench_search_protocols"
   "generate_tensor     $bin/generate_rules --ops tensor --max-ops 3 --out $out/tensor.rules --json $out/tensor.json"
   "generate_tensor_2   $bin/generate_rules --ops tensor --max-ops 2 --out $out/tensor_2.rules"
   "generate_taso       $bin/generate_rules --ops taso --max-ops 4 --out $out/taso.rules --json $out/taso.json"

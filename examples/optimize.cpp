@@ -62,6 +62,7 @@ struct arguments {
   std::string every = "1m";
   std::uint64_t expansions = std::numeric_limits<std::uint64_t>::max();
   std::optional<double> alpha{};
+  std::optional<std::uint64_t> patience{};
   std::optional<double> beta{};
   std::optional<std::size_t> width{};
   std::optional<double> flops_weight{};
@@ -103,6 +104,8 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--layouts", o.layouts, "kept or searched")->transform(CLI::CheckedTransformer(layout_choices));
   app.add_option("--alpha", a.alpha, "of backtracking: keep candidates up to this times the best cost")
       ->check(support::number_in(1.0, 1e9));
+  app.add_option("--patience", a.patience, "of backtracking: graphs to expand without a better one before it stops")
+      ->check(support::number_from(std::uint64_t{1}));
   app.add_option("--width", a.width, "of beam: graphs of a level that are kept")->check(support::number_in(1, 1 << 20));
   app.add_option("--beta", a.beta, "of mcmc: how seldom a dearer graph is taken")->check(support::number_in(0.0, 1e9));
   app.add_option("--budget", a.budget, "time to search, measuring apart: 500ms, 30s, 5m");
@@ -180,6 +183,9 @@ void resolve(arguments& a) {
   if (a.alpha && o.algorithm != systems::algorithm::backtracking) {
     throw error{"--alpha", "a search that keeps candidates in another way", "--search backtracking"};
   }
+  if (a.patience && o.algorithm != systems::algorithm::backtracking) {
+    throw error{"--patience", "a search that stops in another way", "--search backtracking"};
+  }
   if (a.width && o.algorithm != systems::algorithm::beam) {
     throw error{"--width", "a search that keeps no levels", "--search beam"};
   }
@@ -187,6 +193,7 @@ void resolve(arguments& a) {
     throw error{"--beta", "a search without a temperature", "--search mcmc"};
   }
   o.alpha = a.alpha.value_or(o.alpha);
+  o.patience = a.patience.value_or(o.patience);
   o.width = a.width.value_or(o.width);
   o.beta = a.beta.value_or(o.beta);
   o.objective.flops_weight = a.flops_weight.value_or(o.objective.flops_weight);

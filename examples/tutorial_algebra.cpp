@@ -145,7 +145,7 @@ int main() {
   unity::rewrite_space space{algebra, footprint{}, unity::compile_rules(algebra, unity::parse_rules(laws)), before};
   const auto found = unity::exact(space);
   const auto after = space.graph(found.best);
-  fmt::print("{} -> {}, {} after {} chains\n", space.cost(space.initial()), found.cost, to_string(found.stopped),
+  fmt::print("{} -> {}, {} after {} chains\n", space.cost(space.initial()), found.cost, found.stopped,
              found.counts.expanded);
 
   unity::random_engine random{1};

@@ -149,7 +149,7 @@ inline void print(const flexflow_flags& f, const flexflow_outcome& r) {
   fmt::print("computing alone takes {:.3f} ms at least on aligned blocks of devices\n",
              unity::to_seconds(r.compute_bound) * 1e3);
   fmt::print("search: {} proposals, {} accepted, {:.3f} s, stopped: {}\n", r.found.proposals, r.found.accepted,
-             r.found.seconds, std::string{to_string(r.found.stopped)});
+             r.found.seconds, r.found.stopped);
 }
 
 }  // namespace support

@@ -80,7 +80,7 @@ inline void print(const optimization_title& a, const optimization& r) {
   }
   fmt::print("search: {} expanded, {} candidates, {:.3f} s (best after {:.4f} s), stopped: {}\n",
              r.found.counts.expanded, r.found.counts.candidates, r.found.seconds, r.found.seconds_to_best,
-             std::string{unity::to_string(r.found.stopped)});
+             r.found.stopped);
   for (const auto& name : r.before.opaque_operators) {
     fmt::print("opaque: {} was kept as it is\n", name);
   }

@@ -4,6 +4,8 @@
 #include <string_view>
 #include <thread>
 
+#include <fmt/core.h>
+
 #include <catch2/catch.hpp>
 
 #include <unity/core/budget.hpp>
@@ -47,6 +49,32 @@ TEST_CASE("a stopwatch counts seconds from its making, and never back") {
 TEST_CASE("counters are equal when all of them are") {
   CHECK(counters{1, 2, 3, 4, 5} == counters{1, 2, 3, 4, 5});
   CHECK(counters{1, 2, 3, 4, 5} != counters{1, 2, 3, 4, 6});
+}
+
+TEST_CASE("the text of a reason to stop is its name") {
+  CHECK(fmt::format("{}", unity::stop_reason::observer) == "observer");
+}
+
+TEST_CASE("a pace reads the clock every 64th time where little time passes, and every time where much does") {
+  clock_pace pace;
+  double now = 0;
+  int reads = 0;
+  const auto times = [&](int n, double seconds) {
+    reads = 0;
+    for (int i = 0; i < n; ++i) {
+      now += seconds;
+      if (pace.is_due()) {
+        ++reads;
+        pace.read(now);
+      }
+    }
+    return reads;
+  };
+  times(200, 1e-7);
+  CHECK(times(6400, 1e-7) == 100);
+  CHECK(times(64, 0.01) <= 64);
+  CHECK(times(100, 0.01) == 100);
+  CHECK(times(6400, 1e-7) >= 100);
 }
 
 }  // namespace tests_of_budget

@@ -7,6 +7,8 @@
 #include <unordered_set>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <catch2/catch.hpp>
 
 #include <unity/core/hash.hpp>
@@ -102,6 +104,10 @@ TEST_CASE("a hasher tells sequences apart by order, length and seed, in both hal
       see(unity::hasher{a}.add(b).add(0).result());
     }
   }
+}
+
+TEST_CASE("the text of a fingerprint is its 32 digits") {
+  CHECK(fmt::format("{}", unity::fingerprint{0xab, 1}) == "000000000000000100000000000000ab");
 }
 
 }  // namespace tests_of_hash

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <catch2/catch.hpp>
 
 #include <unity/core/random.hpp>
@@ -164,6 +166,10 @@ TEST_CASE("elements up to N lie inside the object") {
   v.push_back(4);
   CHECK_FALSE(inside(v));
   CHECK(same(v, {1, 2, 3, 4}));
+}
+
+TEST_CASE("its text is its elements in brackets") {
+  CHECK(fmt::format("{} {} {}", small{}, small{2}, small{2, -3, 4, 5}) == "[] [2] [2,-3,4,5]");
 }
 
 }  // namespace tests_of_small_vector

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <string>
 
+#include <fmt/core.h>
+
 #include <unity/cost/roofline.hpp>
 #include <unity/machine/routes.hpp>
 
@@ -179,6 +181,11 @@ TEST_CASE("a measured machine is refused where a file with its topology would be
 TEST_CASE("the rates of a host that was not measured are said to be assumed") {
   CHECK(machine::is_assumed(machine::preset("host:1x2")));
   CHECK_FALSE(machine::is_assumed(machine::preset("p100:1x2")));
+}
+
+TEST_CASE("the text of a machine is its name, and how many devices of which kinds") {
+  CHECK(fmt::format("{}", machine::preset("p100:1x1")) == "p100:1x1 (1 device: NVIDIA Tesla P100 SXM2)");
+  CHECK(fmt::format("{}", machine::preset("p100:2x4")) == "p100:2x4 (8 devices: NVIDIA Tesla P100 SXM2)");
 }
 
 }  // namespace tests_of_presets

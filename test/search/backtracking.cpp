@@ -192,4 +192,23 @@ TEST_CASE("with a tight alpha, too, sleep sets hardly ever cost a better state",
   CHECK(worse * 50 < spaces);
 }
 
+TEST_CASE("backtracking ends when its patience does, and goes on from what it finds") {
+  // 0 (100) -> 1 (99) -> .. -> 9 (99) -> 10 (98), a plateau of nine.
+  explicit_space space;
+  for (std::uint32_t i = 0; i <= 10; ++i) {
+    space.costs.push_back(i == 0 ? 100 : i < 10 ? 99 : 98);
+    space.edges.push_back(i < 10 ? std::vector{i + 1} : std::vector<std::uint32_t>{});
+  }
+  auto o = with_alpha(1.5);
+  o.patience = 8;
+  const auto early = backtracking(space, o);
+  CHECK(early.cost == 99);
+  CHECK(early.stopped == stop_reason::converged);
+  CHECK(early.counts.expanded == 9);
+  o.patience = 9;
+  const auto late = backtracking(space, o);
+  CHECK(late.cost == 98);
+  CHECK(late.stopped == stop_reason::exhausted);
+}
+
 }  // namespace tests_of_backtracking

@@ -310,4 +310,40 @@ TEST_CASE("an observer ends the search") {
   REQUIRE(s.made.empty());
 }
 
+namespace {
+
+// A random problem that bounds choices without making them.
+struct asked_problem {
+  random_problem inner;
+
+  [[nodiscard]] std::size_t decision_count() const { return inner.decision_count(); }
+  [[nodiscard]] std::size_t choice_count(std::size_t d) const { return inner.choice_count(d); }
+  [[nodiscard]] cost_value bound(std::uint32_t choice) const {
+    auto made = inner;
+    return made.push(choice);
+  }
+  void push(std::uint32_t choice) { inner.push(choice); }
+  void pop() { inner.pop(); }
+  std::optional<cost_value> cost(cost_value limit) { return inner.cost(limit); }
+};
+static_assert(assignment_problem<asked_problem> && has_choice_bounds<asked_problem>);
+static_assert(!has_prefix<asked_problem> && !has_choice_bounds<random_problem>);
+
+}  // namespace
+
+TEST_CASE("bounds that are asked for lead where those that making a decision answers do, with fewer decisions made") {
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    CAPTURE(seed);
+    random_engine random{seed};
+    random_problem made{random};
+    asked_problem asked{made};
+    const auto a = branch_and_bound(made);
+    const auto b = branch_and_bound(asked);
+    REQUIRE(a.best == b.best);
+    REQUIRE(a.cost == b.cost);
+    REQUIRE(a.counts == b.counts);
+    REQUIRE(asked.inner.pushes < made.pushes);
+  }
+}
+
 }  // namespace tests_of_branch_and_bound

@@ -190,4 +190,53 @@ TEST_CASE("goals with numbers of their own have the values that goals with finge
   }
 }
 
+namespace {
+
+struct deciding_chain : matrix_chain {
+  using decision_type = std::size_t;  // how many matrices are left of the last product: equal goals may lie elsewhere
+  std::int64_t combine(const goal_type& g, std::span<const std::int64_t* const> values, std::size_t& left) {
+    std::int64_t best = values.empty() ? 0 : INT64_MAX;
+    for (std::size_t k = 0; 2 * k < values.size(); ++k) {
+      const auto cost = *values[2 * k] + *values[2 * k + 1] + sizes[g.first] * sizes[g.first + 1 + k] * sizes[g.last];
+      if (cost < best) {
+        best = cost;
+        left = 1 + k;
+      }
+    }
+    return best;
+  }
+};
+static_assert(decomposition<deciding_chain> && has_decided_combination<deciding_chain>);
+static_assert(!has_decided_combination<matrix_chain>);
+
+// Of the order that was decided.
+std::int64_t decided_cost(const deciding_chain& c, dynamic_program<deciding_chain>& solved,
+                          const matrix_chain::goal_type& g) {
+  if (g.last - g.first == 1) {
+    return 0;
+  }
+  const auto middle = g.first + solved.decision(g);
+  return decided_cost(c, solved, {g.first, middle}) + decided_cost(c, solved, {middle, g.last}) +
+         c.sizes[g.first] * c.sizes[middle] * c.sizes[g.last];
+}
+
+}  // namespace
+
+TEST_CASE("what was decided below leads to the value") {
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    CAPTURE(seed);
+    random_engine random{seed};
+    deciding_chain chain;
+    for (std::size_t i = 0; i < 12; ++i) {
+      chain.sizes.push_back(random.between(1, 9));
+    }
+    dynamic_program<deciding_chain> p{chain};
+    const auto value = p.solve({0, chain.sizes.size() - 1});
+    REQUIRE(value == decided_cost(chain, p, {0, chain.sizes.size() - 1}));
+    matrix_chain plain;
+    plain.sizes = chain.sizes;
+    REQUIRE(value == dynamic_program<matrix_chain>{plain}.solve({0, plain.sizes.size() - 1}));
+  }
+}
+
 }  // namespace tests_of_dynamic_programming

@@ -28,10 +28,11 @@
 namespace tests_of_flexflow_space {
 
 using namespace unity;
+using systems::strategy_choices;
 using systems::strategy_evaluator;
 using systems::strategy_moves;
 using systems::strategy_space;
-using systems::strategy_state;
+using strategy_state = strategy_space::state_type;
 
 static_assert(search_space<strategy_space>);
 using parallel::test::operators;
@@ -54,7 +55,9 @@ struct subject {
 
   [[nodiscard]] parallel::strategy data() const { return parallel::data_parallel(lower.dimensions(), machine.network); }
   [[nodiscard]] strategy_evaluator evaluator() const { return {lower, parallel::memory_limits(machine)}; }
-  [[nodiscard]] strategy_space space(const parallel::strategy& from) const { return {moves, evaluator(), from}; }
+  [[nodiscard]] strategy_space space(const parallel::strategy& from) const {
+    return {strategy_choices{moves}, evaluator(), from};
+  }
 };
 
 constexpr std::pair<std::string_view, std::string_view> subjects[] = {

@@ -232,7 +232,7 @@ TEST_CASE("an option of another algorithm is refused") {
     CHECK(refused(which, [](auto& o) { o.resume = "a"; }) ==
           "search: a checkpoint, of an algorithm that has none; expected backtracking or exact");
     CHECK(refused(which, [](auto& o) { o.alpha = 2; }) ==
-          "search: alpha or sleep sets, of an algorithm that has neither; expected backtracking");
+          "search: alpha, sleep sets or patience, of an algorithm that has none of these; expected backtracking");
   }
   CHECK(refused(algorithm::exact, [](auto& o) { o.width = 3; }) ==
         "search: a width, of an algorithm that has none; expected beam");

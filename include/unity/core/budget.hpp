@@ -8,6 +8,10 @@
 #include <limits>
 #include <string_view>
 
+#include <fmt/core.h>
+
+#include <unity/core/plain_formatter.hpp>
+
 namespace unity {
 
 // Limits of a search; what is not set does not limit. Time is looked at between expansions and within them; a search
@@ -63,4 +67,31 @@ class stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
+// When to read a clock that costs as much as what goes on between two readings: as often as takes a tenth of a
+// millisecond, at least every 64th time.
+class clock_pace {
+ public:
+  // Whether to read it now; if so, tell what it says.
+  [[nodiscard]] bool is_due() noexcept { return --left_ == 0; }
+  void read(double seconds) noexcept {
+    const auto passed = seconds - last_;
+    last_ = seconds;
+    interval_ = passed < 1e-4 ? (interval_ < 64 ? 2 * interval_ : 64) : passed > 1e-3 ? 1 : interval_;
+    left_ = interval_;
+  }
+
+ private:
+  unsigned interval_ = 1;
+  unsigned left_ = 1;
+  double last_ = 0;
+};
+
 }  // namespace unity
+
+template <>
+struct fmt::formatter<unity::stop_reason> : unity::plain_formatter {
+  template <class Context>
+  auto format(unity::stop_reason r, Context& context) const -> decltype(context.out()) {
+    return put(context, unity::to_string(r));
+  }
+};

@@ -7,6 +7,10 @@
 #include <functional>
 #include <string_view>
 
+#include <fmt/core.h>
+
+#include <unity/core/plain_formatter.hpp>
+
 namespace unity {
 
 // A bijective mix of 64 bits with full avalanche. Source: the finalizer of splitmix64 (Steele et al., OOPSLA'14).
@@ -83,4 +87,13 @@ class hasher {
 template <>
 struct std::hash<unity::fingerprint> {
   std::size_t operator()(unity::fingerprint f) const noexcept { return f.low; }
+};
+
+// 32 hexadecimal digits.
+template <>
+struct fmt::formatter<unity::fingerprint> : unity::plain_formatter {
+  template <class Context>
+  auto format(unity::fingerprint f, Context& context) const -> decltype(context.out()) {
+    return put(context, fmt::format("{:016x}{:016x}", f.high, f.low));
+  }
 };

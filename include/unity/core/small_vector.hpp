@@ -8,9 +8,13 @@
 #include <initializer_list>
 #include <iterator>
 #include <span>
+#include <string>
 #include <type_traits>
 
+#include <fmt/core.h>
+
 #include <unity/core/config.hpp>
+#include <unity/core/plain_formatter.hpp>
 
 namespace unity {
 
@@ -156,3 +160,16 @@ class small_vector {
 };
 
 }  // namespace unity
+
+// "[2,3]": shapes, degrees, devices.
+template <class T, std::size_t N>
+struct fmt::formatter<unity::small_vector<T, N>> : unity::plain_formatter {
+  template <class Context>
+  auto format(const unity::small_vector<T, N>& v, Context& context) const -> decltype(context.out()) {
+    std::string text = "[";
+    for (const auto& x : v) {
+      text += fmt::format("{}{}", text.size() == 1 ? "" : ",", x);
+    }
+    return put(context, text += ']');
+  }
+};

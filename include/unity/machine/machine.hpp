@@ -8,6 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
+#include <unity/core/plain_formatter.hpp>
 #include <unity/core/units.hpp>
 #include <unity/machine/device.hpp>
 #include <unity/machine/link.hpp>
@@ -76,6 +79,21 @@ void check(const machine& m, std::string_view where);
 [[nodiscard]] machine with_topology(machine m, std::string_view where);
 
 }  // namespace unity::machine
+
+// Its name, and the devices of its topology: "pair (2 devices: p100)"; those that it describes where it has none.
+template <>
+struct fmt::formatter<unity::machine::machine> : unity::plain_formatter {
+  template <class Context>
+  auto format(const unity::machine::machine& m, Context& context) const -> decltype(context.out()) {
+    std::string kinds;
+    for (const auto& d : m.devices) {
+      kinds += fmt::format("{}{}", kinds.empty() ? "" : ", ", d.name);
+    }
+    const auto placed = m.network.device_count();
+    const auto count = placed > 0 ? placed : m.devices.size();
+    return put(context, fmt::format("{} ({} {}: {})", m.name, count, count == 1 ? "device" : "devices", kinds));
+  }
+};
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_MACHINE_MACHINE)
 

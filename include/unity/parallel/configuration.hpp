@@ -8,6 +8,9 @@
 #include <string>
 #include <vector>
 
+#include <fmt/core.h>
+
+#include <unity/core/plain_formatter.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/box.hpp>
@@ -76,11 +79,28 @@ namespace detail {
 
 }  // namespace unity::parallel
 
+// "[2,1] on [0,1]"; and what is not the default: "[1,1] reductions [2] terms [2] copies 2 on [0,1]".
+template <>
+struct fmt::formatter<unity::parallel::configuration> : unity::plain_formatter {
+  template <class Context>
+  auto format(const unity::parallel::configuration& c, Context& context) const -> decltype(context.out()) {
+    auto text = fmt::format("{}", c.degrees);
+    if (!c.reductions.empty()) {
+      text += fmt::format(" reductions {}", c.reductions);
+    }
+    if (!c.terms.empty()) {
+      text += fmt::format(" terms {}", c.terms);
+    }
+    if (c.copies != 1) {
+      text += fmt::format(" copies {}", c.copies);
+    }
+    return put(context, fmt::format("{} on {}", text, c.devices));
+  }
+};
+
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_CONFIGURATION)
 
 #include <algorithm>
-
-#include <fmt/core.h>
 
 #include <unity/core/config.hpp>
 #include <unity/core/row_major.hpp>

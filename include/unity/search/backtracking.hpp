@@ -1,6 +1,8 @@
 // Cost-based backtracking search. Source: Jia's dissertation (TASO, 2020), section 2.7, Algorithm 2.
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <string>
 
 #include <unity/core/config.hpp>
@@ -14,6 +16,8 @@ struct backtracking_options : search_options {
   // Candidates that cost alpha times the best or more are dropped, the best itself never. 1: greedy.
   double alpha = 1.05;
   bool sleep_sets = true;
+  // Stops after so many expansions without a better state; DisCo takes 1,000.
+  std::uint64_t patience = std::numeric_limits<std::uint64_t>::max();
 };
 
 namespace detail {
@@ -28,7 +32,7 @@ struct within_alpha {
 
 }  // namespace detail
 
-// Expands the cheapest state until none within alpha of the best is left or a limit is reached.
+// Expands the cheapest state until none within alpha of the best is left, its patience ends or a limit is reached.
 // Complexity: per expansion linear in the state and its moves.
 inline constexpr struct backtracking_fn {
   template <search_space Space>
@@ -48,7 +52,7 @@ inline constexpr struct backtracking_fn {
   template <class Space>
   static detail::best_first<Space, detail::within_alpha> engine(Space& space, const backtracking_options& options) {
     UNITY_EXPECTS(options.alpha >= 1, "alpha of at least 1");
-    return {space, options, detail::within_alpha{options.alpha}, options.sleep_sets};
+    return {space, options, detail::within_alpha{options.alpha}, options.sleep_sets, options.patience};
   }
 } backtracking{};
 

@@ -85,7 +85,16 @@ class beam_search {
     std::uint32_t order;   // in which it was found
     move by;
     fingerprint leads_to;
+
+    friend bool operator<(const choice& a, const choice& b) {
+      return a.cost != b.cost ? a.cost < b.cost : a.order < b.order;
+    }
   };
+  // As many as make the next level, so that most candidates are compared with the dearest of them and forgotten. All
+  // where a state may turn out to be known only when it is built.
+  [[nodiscard]] std::size_t most_choices() const {
+    return canonical_space<Space> ? std::numeric_limits<std::size_t>::max() : options_.width;
+  }
 
   std::uint32_t add_step(std::uint32_t parent, move by, cost_value cost) {
     steps_.push_back({parent, by, cost});
@@ -93,22 +102,20 @@ class beam_search {
   }
 
   std::vector<member> next_level(const std::vector<member>& level, result& r) {
-    std::vector<choice> choices;
+    choices_.clear();
+    chosen_ = {};
+    orders_ = 0;
+    most_ = std::numeric_limits<cost_value>::max();
     for (std::uint32_t i = 0; i < level.size() && !work_limit(r); ++i) {
-      expand(level[i].at, i, choices, r);
+      expand(level[i].at, i, r);
     }
-    std::sort(choices.begin(), choices.end(),
-              [](const auto& a, const auto& b) { return std::pair{a.cost, a.order} < std::pair{b.cost, b.order}; });
-    choices_memory_ = choices.capacity() * sizeof(choice);
+    std::sort(choices_.begin(), choices_.end());
     std::vector<member> next;
-    for (const auto& c : choices) {
+    for (const auto& c : choices_) {
       if (next.size() == options_.width || (!next.empty() && is_late())) {
         break;  // what is cut here stays unknown: a later level may find it again, where there is room for it
       }
-      if (!seen_.insert(c.leads_to)) {
-        ++r.counts.duplicates;
-        continue;
-      }
+      seen_.insert(c.leads_to);
       space_.prepare(level[c.parent].at, parent_scratch_);
       member m{space_.apply(level[c.parent].at, c.by, parent_scratch_, scratch_[0]),
                add_step(level[c.parent].trace, c.by, c.cost)};
@@ -124,33 +131,67 @@ class beam_search {
     return next;
   }
 
-  void expand(const state& s, std::uint32_t index, std::vector<choice>& choices, result& r) {
+  void expand(const state& s, std::uint32_t index, result& r) {
     const std::span<const move> moves = space_.moves(s);
-    std::vector<std::optional<candidate>> priced(moves.size());
-    std::atomic<bool> ended = false;
-    pool_.parallel_for(moves.size(), slice, [&](std::size_t worker, std::size_t begin, std::size_t end) {
-      space_.prepare(s, scratch_[worker]);
-      for (auto i = begin; i < end; ++i) {
-        if (i % slice == 0 && i != 0 && is_late()) {
-          ended = true;
+    ++r.counts.expanded;
+    if (pool_.size() == 1 || moves.size() < 2 * slice) {
+      space_.prepare(s, scratch_[0]);
+      for (std::size_t i = 0; i < moves.size(); ++i) {
+        if (i % slice == slice - 1 && is_late()) {
           return;
         }
-        priced[i] = space_.price(s, moves[i], scratch_[worker]);
+        take(index, moves[i], space_.price(s, moves[i], scratch_[0]), r);
+      }
+    } else {
+      expand_in_parallel(s, index, moves, r);
+    }
+  }
+  // Threads price slices; what they found is taken in order, so that their number does not matter.
+  void expand_in_parallel(const state& s, std::uint32_t index, std::span<const move> moves, result& r) {
+    priced_.assign(moves.size(), std::nullopt);
+    std::atomic<bool> ended = false;
+    pool_.parallel_for(moves.size(), slice, [&](std::size_t worker, std::size_t begin, std::size_t end) {
+      if (is_late()) {
+        ended = true;
+        return;
+      }
+      space_.prepare(s, scratch_[worker]);
+      for (auto i = begin; i < end; ++i) {
+        priced_[i] = space_.price(s, moves[i], scratch_[worker]);
       }
     });
-    ++r.counts.expanded;
     for (std::size_t i = 0; i < moves.size(); ++i) {
-      if (!priced[i]) {
-        r.counts.rejected += ended ? 0 : 1;
-        continue;
+      if (priced_[i] || !ended) {
+        take(index, moves[i], priced_[i], r);
       }
-      ++r.counts.candidates;
-      if (!seen_.contains(priced[i]->fingerprint)) {
-        choices.push_back({priced[i]->cost, index, static_cast<std::uint32_t>(choices.size()), moves[i],
-                           priced[i]->fingerprint});
-      } else {
-        ++r.counts.duplicates;
-      }
+    }
+  }
+
+  // What would not enter the level is not looked up.
+  void take(std::uint32_t parent, move by, const std::optional<candidate>& priced, result& r) {
+    if (!priced) {
+      ++r.counts.rejected;
+      return;
+    }
+    ++r.counts.candidates;
+    ++orders_;
+    if (priced->cost <= most_) {
+      enter({priced->cost, parent, orders_, by, priced->fingerprint}, r);
+    }
+  }
+  void enter(const choice& c, result& r) {
+    if (seen_.contains(c.leads_to) || !chosen_.insert(c.leads_to)) {
+      ++r.counts.duplicates;
+      return;
+    }
+    if (choices_.size() == most_choices()) {
+      std::pop_heap(choices_.begin(), choices_.end());
+      choices_.pop_back();
+    }
+    choices_.push_back(c);
+    if constexpr (!canonical_space<Space>) {
+      std::push_heap(choices_.begin(), choices_.end());
+      most_ = choices_.size() == most_choices() ? choices_.front().cost - 1 : most_;
     }
   }
 
@@ -188,7 +229,8 @@ class beam_search {
     if (const auto limit = work_limit(r)) {
       return limit;
     }
-    auto memory = seen_.memory() + expanded_.memory() + steps_.capacity() * sizeof(step) + choices_memory_;
+    auto memory = seen_.memory() + expanded_.memory() + chosen_.memory() + steps_.capacity() * sizeof(step) +
+                  choices_.capacity() * sizeof(choice);
     if constexpr (measured_space<Space>) {
       memory += space_.memory();
     }
@@ -207,7 +249,11 @@ class beam_search {
   fingerprint_set seen_;
   fingerprint_set expanded_;
   std::vector<step> steps_;
-  std::size_t choices_memory_ = 0;  // of the last level
+  std::vector<choice> choices_;  // for the next level; a heap, dearest first, where the width is the most of them
+  fingerprint_set chosen_;       // what was among them
+  std::uint32_t orders_ = 0;     // of the level's candidates
+  cost_value most_ = 0;          // of one that enters; of equals the first one does
+  std::vector<std::optional<candidate>> priced_;
   search_clock clock_{options_};
 };
 

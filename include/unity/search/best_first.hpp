@@ -35,11 +35,15 @@ class best_first {
   using move = typename Space::move_type;
   using result = search_result<state, move>;
 
-  best_first(Space& space, const search_options& options, Admit admit, bool sleep_sets)
+  static constexpr std::uint64_t endless = std::numeric_limits<std::uint64_t>::max();
+
+  // patience: expansions without a better state after which it stops.
+  best_first(Space& space, const search_options& options, Admit admit, bool sleep_sets, std::uint64_t patience)
       : space_{space},
         options_{options},
         admit_{std::move(admit)},
         sleep_sets_{sleep_sets},
+        patience_{patience},
         pool_{pricing_threads<Space>(options.threads)},
         scratch_(pool_.size()) {}
 
@@ -266,6 +270,9 @@ class best_first {
     if (counts_.expanded >= limits.expansions) {
       return stop_reason::expansions;
     }
+    if (counts_.expanded - history_.back().expanded >= patience_) {
+      return stop_reason::converged;
+    }
     if (limits.memory != budget{}.memory && memory() > limits.memory) {
       return stop_reason::memory;
     }
@@ -386,6 +393,7 @@ class best_first {
   const search_options& options_;
   Admit admit_;
   bool sleep_sets_;
+  std::uint64_t patience_;
   thread_pool pool_;
   typename Space::scratch_type parent_scratch_{};
   std::vector<typename Space::scratch_type> scratch_;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include <unity/core/budget.hpp>
@@ -27,6 +28,15 @@ concept has_prefix = requires(P& p, std::uint32_t choice) {
   p.pop();
 };
 
+// bound(choice): what push would answer, without making the decision. Where that is cheap, a prefix is made only if it
+// is looked at; push then need not answer.
+template <class P>
+concept has_choice_bounds = requires(const P& p, P& changed, std::uint32_t choice) {
+  { p.bound(choice) } -> std::same_as<cost_value>;
+  changed.push(choice);
+  changed.pop();
+};
+
 template <class P>
 concept has_bounded_cost = requires(P& p, cost_value bound) {
   { p.cost(bound) } -> std::same_as<std::optional<cost_value>>;
@@ -35,14 +45,15 @@ concept has_bounded_cost = requires(P& p, cost_value bound) {
 // A fixed sequence of decisions, each with numbered choices, and a prefix of them that are made.
 //   decision_count(), choice_count(d)   of the whole problem
 //   push(choice)                        makes the next decision; a lower bound on the cost of every completion
+//   bound(choice)                       instead of that answer: the bound without the decision (has_choice_bounds)
 //   pop()                               takes the last decision back
 //   cost(bound)                         where all are made: the cost, or nothing where that is more than the bound
-// Laws: what push answers is at most the cost of each completion of the prefix (the greatest number: none needs to be
-// looked at), and depends on the prefix alone; after pop all is as before the push.
-// Models: systems::strategy_problem; test/search/branch_and_bound.cpp has the smallest. Non-model: an evaluator, which
-// changes whole states.
+// Laws: what push or bound answers is at most the cost of each completion of the prefix (the greatest number: none
+// needs to be looked at), and depends on the prefix alone; after pop all is as before the push. Models:
+// systems::strategy_problem; test/search/branch_and_bound.cpp has the smallest. Non-model: an evaluator, which changes
+// whole states.
 template <class P>
-concept assignment_problem = has_decisions<P> && has_prefix<P> && has_bounded_cost<P>;
+concept assignment_problem = has_decisions<P> &&(has_prefix<P> || has_choice_bounds<P>)&&has_bounded_cost<P>;
 
 struct branch_and_bound_options : search_options {  // threads, seed and checkpoint have no effect
   // What is known to be possible: only what costs less is looked for.
@@ -68,16 +79,16 @@ class depth_first_search {
  public:
   depth_first_search(Problem& problem, const branch_and_bound_options& options) : problem_{problem}, options_{options} {
     result_.cost = options.incumbent;
+    path_.resize(problem.decision_count());
+    frames_.resize(path_.size());
   }
 
   branch_and_bound_result run() {
     constexpr auto most = std::numeric_limits<cost_value>::max();
     auto limit = result_.cost;
-    if (options_.deepening && problem_.decision_count() > 0) {
+    if (options_.deepening && !path_.empty()) {
       expand(most);
-      const auto least = children_.empty() ? most : children_.front().bound;
-      frames_.clear();
-      children_.clear();
+      const auto least = frames_[0].end == 0 ? most : children_.front().bound;
       slack_ = std::max<cost_value>(1, (least < 0 ? -(least + 1) : least) / 512);
       limit = std::min(limit, plus_slack(least));
     }
@@ -101,10 +112,12 @@ class depth_first_search {
   struct child {
     cost_value bound = 0;
     std::uint32_t choice = 0;
+
+    friend bool operator<(child a, child b) { return a.bound != b.bound ? a.bound < b.bound : a.choice < b.choice; }
   };
   struct frame {  // of a prefix: its children that are left
-    std::size_t first = 0;
     std::size_t next = 0;
+    std::size_t end = 0;
   };
 
   [[nodiscard]] cost_value plus_slack(cost_value from) const {
@@ -115,26 +128,27 @@ class depth_first_search {
   // All below the limit.
   void search(cost_value limit) {
     cutoff_ = limit;
-    if (problem_.decision_count() == 0) {
+    if (path_.empty()) {
       evaluate();
       return;
     }
     expand(cutoff_);
-    while (!frames_.empty()) {
-      auto& f = frames_.back();
-      if (f.next == children_.size() || children_[f.next].bound >= cutoff_) {  // ascending: all that follow, too
-        leave();
-        continue;
-      }
-      if (is_stopped_) {
-        open_ = std::min(open_, children_[f.next].bound);
-        leave();
+    for (;;) {
+      auto& f = frames_[depth_];
+      // Ascending: where one is above, all that follow are, too.
+      const bool is_done = f.next == f.end || children_[f.next].bound >= cutoff_;
+      if (is_done || is_stopped_) {
+        open_ = is_done ? open_ : std::min(open_, children_[f.next].bound);
+        if (depth_ == 0) {
+          return;
+        }
+        back();
         continue;
       }
       const auto chosen = children_[f.next++];
       problem_.push(chosen.choice);
-      path_.push_back(chosen.choice);
-      if (path_.size() == problem_.decision_count()) {
+      path_[depth_++] = chosen.choice;
+      if (depth_ == path_.size()) {
         evaluate();
         back();
       } else if (reached_limit()) {
@@ -145,37 +159,46 @@ class depth_first_search {
       }
     }
   }
-  void leave() {
-    children_.resize(frames_.back().first);
-    frames_.pop_back();
-    if (!frames_.empty()) {
-      back();
-    }
-  }
   void back() {
     problem_.pop();
-    path_.pop_back();
+    --depth_;
   }
 
-  // A frame with the children of the prefix below the limit, by bound, then by choice.
+  // The frame of the prefix: its children below the limit, by bound, then by choice, behind those of the one before.
   void expand(cost_value limit) {
     ++result_.counts.expanded;
-    const frame f{children_.size(), children_.size()};
-    const auto count = problem_.choice_count(path_.size());
-    for (std::uint32_t c = 0; c < count; ++c) {
-      const auto bound = problem_.push(c);
-      problem_.pop();
-      ++result_.counts.candidates;
-      if (bound < limit) {
-        children_.push_back({bound, c});
-      } else {
-        ++result_.counts.rejected;
-      }
+    const auto count = static_cast<std::uint32_t>(problem_.choice_count(depth_));
+    const auto first = depth_ == 0 ? 0 : frames_[depth_ - 1].end;
+    if (children_.size() < first + count) {
+      children_.resize(2 * (first + count));
     }
-    std::sort(
-        children_.begin() + static_cast<std::ptrdiff_t>(f.first), children_.end(),
-        [](const child& a, const child& b) { return a.bound != b.bound ? a.bound < b.bound : a.choice < b.choice; });
-    frames_.push_back(f);
+    auto* const begin = children_.data() + first;
+    auto* end = begin;
+    for (std::uint32_t c = 0; c < count; ++c) {
+      const auto bound = bound_of(c);
+      *end = {bound, c};
+      end += bound < limit ? 1 : 0;
+    }
+    const auto kept = static_cast<std::size_t>(end - begin);
+    result_.counts.candidates += count;
+    result_.counts.rejected += count - kept;
+    if (kept == 2) {  // where choices are two, a call of sort would cost as much as a cheap bound
+      if (begin[1] < begin[0]) {
+        std::swap(begin[0], begin[1]);
+      }
+    } else if (kept > 2) {
+      std::sort(begin, end);
+    }
+    frames_[depth_] = {first, first + kept};
+  }
+  [[nodiscard]] cost_value bound_of(std::uint32_t choice) {
+    if constexpr (has_choice_bounds<Problem>) {
+      return problem_.bound(choice);
+    } else {
+      const auto bound = problem_.push(choice);
+      problem_.pop();
+      return bound;
+    }
   }
   void evaluate() {
     ++result_.evaluated;
@@ -203,7 +226,7 @@ class depth_first_search {
     }
     if (options_.watch && now - last_watch_ >= 0.005) {
       last_watch_ = now;
-      if (!options_.watch({now, result_.cost, children_.size(), result_.counts})) {
+      if (!options_.watch({now, result_.cost, frames_[depth_ - 1].end, result_.counts})) {
         return stop(stop_reason::observer);
       }
     }
@@ -220,9 +243,10 @@ class depth_first_search {
   branch_and_bound_result result_{};
   stopwatch clock_{};
   double last_watch_ = 0;
-  std::vector<std::uint32_t> path_{};
-  std::vector<frame> frames_{};
-  std::vector<child> children_{};  // of all frames
+  std::vector<std::uint32_t> path_{};  // the decisions that are made, `depth_` of them
+  std::vector<frame> frames_{};        // by depth
+  std::vector<child> children_{};      // of all frames
+  std::size_t depth_ = 0;
   cost_value cutoff_ = 0;
   cost_value slack_ = 1;
   cost_value lower_ = std::numeric_limits<cost_value>::min();  // known of all

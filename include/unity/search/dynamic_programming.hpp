@@ -11,6 +11,7 @@
 
 #include <fmt/core.h>
 
+#include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/search/decomposition.hpp>
@@ -48,7 +49,13 @@ class dynamic_program {
         throw;
       }
     }
-    return *value_[wanted];
+    return value_[wanted]->value;
+  }
+  // What combine decided for a goal that was solved, itself or below another. Valid as solve's answer.
+  const auto& decision(const goal_type& goal) requires has_decided_combination<Problem> {
+    const auto number = number_of(goal);
+    UNITY_EXPECTS(value_[number] != nullptr, "a goal that was solved");
+    return value_[number]->decision;
   }
   void forget() { *this = dynamic_program{*problem_}; }
 
@@ -56,6 +63,19 @@ class dynamic_program {
   [[nodiscard]] std::uint64_t asked() const noexcept { return asked_; }
 
  private:
+  struct no_decision {};
+  template <class P>
+  struct decision_of {
+    using type = no_decision;
+  };
+  template <has_decided_combination P>
+  struct decision_of<P> {
+    using type = typename P::decision_type;
+  };
+  struct solved {
+    value_type value;
+    [[no_unique_address]] typename decision_of<Problem>::type decision;
+  };
   struct slot {
     fingerprint key{};
     std::uint32_t number = free;
@@ -78,14 +98,23 @@ class dynamic_program {
       } else {
         const auto& t = stack_.back();
         for (; !awaited_.empty() && awaited_.back().first >= t.first; awaited_.pop_back()) {
-          below_[awaited_.back().first] = value_[awaited_.back().second];
+          below_[awaited_.back().first] = &value_[awaited_.back().second]->value;
         }
-        values_.push_back(problem_->combine(t.goal, std::span<const value_type* const>{below_}.subspan(t.first)));
+        values_.push_back(combined(t.goal, std::span<const value_type* const>{below_}.subspan(t.first)));
         value_[number] = &values_.back();
         is_open_[number] = false;
         below_.resize(t.first);
         stack_.pop_back();
       }
+    }
+  }
+  [[nodiscard]] solved combined(const goal_type& goal, std::span<const value_type* const> values) {
+    if constexpr (has_decided_combination<Problem>) {
+      typename Problem::decision_type decision{};
+      auto value = problem_->combine(goal, values, decision);
+      return {std::move(value), std::move(decision)};
+    } else {
+      return {problem_->combine(goal, values), {}};
     }
   }
   // The subgoals of the goal on top: those that are not solved come above it, the first one on top.
@@ -100,9 +129,10 @@ class dynamic_program {
     below_.resize(first + subgoals.size());
     for (std::size_t i = 0; i < subgoals.size(); ++i) {
       const auto sub = number_of(subgoals[i]);
-      below_[first + i] = value_[sub];
       if (value_[sub] == nullptr) {
         awaited_.push_back({first + i, sub});
+      } else {
+        below_[first + i] = &value_[sub]->value;
       }
     }
     for (auto i = awaited_.size(); i-- > first_awaited;) {
@@ -121,8 +151,7 @@ class dynamic_program {
         f = length++ == 0 ? problem_->fingerprint_of(t.goal) : f;
       }
     }
-    throw error{"dynamic program", fmt::format("goal {:016x}{:016x} below itself, after {}", f.high, f.low, length),
-                "subgoals that end"};
+    throw error{"dynamic program", fmt::format("goal {} below itself, after {}", f, length), "subgoals that end"};
   }
 
   // The goal's own number, or that of its fingerprint: a new one where it was not asked for before.
@@ -167,10 +196,10 @@ class dynamic_program {
   }
 
   Problem* problem_;
-  std::vector<slot> slots_{};                       // linear probing, at most half full
-  std::deque<value_type> values_{};          // in the order in which they were solved; they stay where they are
-  std::vector<const value_type*> value_{};   // of each number; null: not solved
-  std::vector<bool> is_open_{};              // of each number: expanded and not solved
+  std::vector<slot> slots_{};           // linear probing, at most half full
+  std::deque<solved> values_{};         // in the order in which they were solved; they stay where they are
+  std::vector<const solved*> value_{};  // of each number; null: not solved
+  std::vector<bool> is_open_{};         // of each number: expanded and not solved
   std::vector<task> stack_{};
   std::vector<const value_type*> below_{};  // of the subgoals of the expanded goals on the stack
   std::vector<std::pair<std::size_t, std::uint32_t>> awaited_{};  // what below_ lacks: where, and whose

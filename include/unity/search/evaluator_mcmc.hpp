@@ -19,6 +19,7 @@
 #include <unity/core/config.hpp>
 #include <unity/core/random.hpp>
 #include <unity/core/thread_pool.hpp>
+#include <unity/search/detail/metropolis.hpp>
 #include <unity/search/evaluator.hpp>
 #include <unity/search/mcmc.hpp>
 #include <unity/search/result.hpp>
@@ -97,13 +98,18 @@ class metropolis_chain {
         options_{options},
         random_{seed},
         seconds_{seconds},
-        monitor_{monitor} {}
+        monitor_{monitor} {
+    if (options.patience < 1) {
+      const auto most = std::min(options.proposals, options.limits.expansions);
+      idle_proposals_ = static_cast<std::uint64_t>(std::ceil(options.patience * static_cast<double>(most)));
+    }
+  }
 
   result run(const state& initial) {
     result r{initial};
     r.cost = evaluator_.reset(initial);
     r.history.push_back({monitor_.seconds(), 0, r.cost});
-    scale_to(r.cost);
+    rule_.emplace(options_.beta, r.cost);
     r.stopped = stop_reason::converged;
     for (std::uint64_t i = 0; i < options_.proposals; ++i) {
       if (const auto limit = reached_limit(r, i)) {
@@ -130,37 +136,20 @@ class metropolis_chain {
   }
 
  private:
-  void scale_to(cost_value reference) {
-    reference_ = reference;
-    scale_ = options_.beta / static_cast<double>(reference > 0 ? reference : 1);
-  }
-
-  // The dearest cost that would be accepted, or nothing: the random number is drawn first, so that the evaluator can
-  // stop as soon as it is exceeded. min(1, exp(scale (cost - new) + log_ratio)) > u, solved for the new cost.
-  std::optional<cost_value> draw_bound(double log_ratio) {
-    constexpr auto most = std::numeric_limits<cost_value>::max();
-    const auto spare = log_ratio - std::log(1 - random_.unit());
-    if (scale_ == 0) {
-      return spare >= 0 ? std::optional{most} : std::nullopt;
-    }
-    const auto above = std::floor(spare / scale_);
-    const auto here = evaluator_.cost();
-    if (above >= static_cast<double>(most - std::max<cost_value>(here, 0))) {
-      return most;
-    }
-    if (above < -static_cast<double>(most / 2)) {
-      return std::nullopt;
-    }
-    return here + static_cast<cost_value>(above);
-  }
-
   // Source: Jia, dissertation (2020), equation 3.1, with the correction of Hastings.
   void consider(const proposed<typename Evaluator::move_type>& by, result& r) {
     ++r.counts.expanded;
-    const auto bound = draw_bound(by.log_ratio);
+    rule_->draw(random_);
+    const auto here = evaluator_.cost();
+    const auto bound = rule_->bound(here, by.log_ratio);
     const auto cost = bound ? evaluator_.try_move(by.move, *bound) : std::nullopt;
     if (!cost) {
       ++r.counts.rejected;
+      return;
+    }
+    if (!rule_->takes(here, *cost, by.log_ratio)) {
+      ++r.counts.rejected;
+      evaluator_.rollback();
       return;
     }
     evaluator_.commit();
@@ -175,9 +164,7 @@ class metropolis_chain {
       last_best_ = last_return_ = r.counts.expanded;
       last_best_seconds_ = clock_.seconds();
       r.history.push_back({monitor_.seconds(), r.counts.expanded, r.cost});
-      if (r.cost < reference_ / 16) {
-        scale_to(r.cost);
-      }
+      rule_->found(r.cost);
     }
   }
 
@@ -185,19 +172,19 @@ class metropolis_chain {
     if (i >= options_.limits.expansions) {
       return stop_reason::expansions;
     }
-    const auto most = std::min(options_.proposals, options_.limits.expansions);
-    if (options_.patience < 1 && static_cast<double>(i - last_best_) >= options_.patience * static_cast<double>(most)) {
+    if (i - last_best_ >= idle_proposals_) {
       return stop_reason::converged;
     }
+    if (!pace_.is_due()) {
+      return std::nullopt;
+    }
     const auto now = clock_.seconds();
+    pace_.read(now);
     if (now >= seconds_) {
       return stop_reason::time;
     }
     if (options_.patience < 1 && now - last_best_seconds_ >= options_.patience * seconds_) {
       return stop_reason::converged;
-    }
-    if (i % 16 != 0) {
-      return std::nullopt;
     }
     return monitor_.report(r.cost, since(r.counts)) ? std::nullopt : std::optional{stop_reason::observer};
   }
@@ -217,8 +204,9 @@ class metropolis_chain {
   double seconds_;
   chain_monitor& monitor_;
   stopwatch clock_;
-  cost_value reference_ = 0;
-  double scale_ = 0;
+  clock_pace pace_;
+  std::uint64_t idle_proposals_ = std::numeric_limits<std::uint64_t>::max();  // that end it
+  std::optional<metropolis> rule_;
   std::uint64_t last_best_ = 0;
   std::uint64_t last_return_ = 0;
   double last_best_seconds_ = 0;

@@ -25,11 +25,18 @@ struct keep_all {
 inline constexpr struct exact_fn {
   template <search_space Space>
   [[nodiscard]] auto operator()(Space& space, const search_options& options = {}) const {
-    return detail::best_first<Space, detail::keep_all>{space, options, {}, false}.run();
+    return engine(space, options).run();
   }
   template <search_space Space>
   [[nodiscard]] auto resume(Space& space, const std::string& checkpoint, const search_options& options = {}) const {
-    return detail::best_first<Space, detail::keep_all>{space, options, {}, false}.resume(checkpoint);
+    return engine(space, options).resume(checkpoint);
+  }
+
+ private:
+  template <class Space>
+  static detail::best_first<Space, detail::keep_all> engine(Space& space, const search_options& options) {
+    using best_first = detail::best_first<Space, detail::keep_all>;
+    return best_first{space, options, {}, false, best_first::endless};
   }
 } exact{};
 

@@ -1,6 +1,7 @@
 // Markov chain Monte Carlo over moves (Metropolis-Hastings).
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include <unity/core/budget.hpp>
 #include <unity/core/config.hpp>
 #include <unity/core/random.hpp>
+#include <unity/search/detail/metropolis.hpp>
 #include <unity/search/result.hpp>
 #include <unity/search/search_space.hpp>
 
@@ -42,7 +44,7 @@ class mcmc_search {
     result r{space_.initial()};
     r.cost = space_.cost(r.best);
     r.history.push_back({0, 0, r.cost});
-    set_scale(r.cost);
+    rule_.emplace(options_.beta, r.cost);
     state current = space_.initial();
     r.stopped = stop_reason::converged;
     for (std::uint64_t i = 0; i < options_.proposals; ++i) {
@@ -66,17 +68,12 @@ class mcmc_search {
   }
 
  private:
-  void set_scale(cost_value reference) {
-    reference_ = reference;
-    scale_ = options_.beta / static_cast<double>(reference > 0 ? reference : 1);
-  }
-
   // One proposal: a move drawn uniformly. The correction by the number of moves on both sides makes the chain's
   // stationary distribution proportional to exp(-beta cost) where every move has one way back.
   void propose(state& current, result& r) {
     const auto moves = static_cast<std::span<const typename Space::move_type>>(space_.moves(current));
     const auto by = moves[random_.below(moves.size())];
-    const auto ways = static_cast<double>(moves.size());
+    const auto ways = std::log(static_cast<double>(moves.size()));
     space_.prepare(current, scratch_);
     const auto c = space_.price(current, by, scratch_);
     if (!c) {
@@ -84,15 +81,15 @@ class mcmc_search {
       return;
     }
     ++r.counts.candidates;
-    const auto threshold = random_.unit();
-    const auto likelihood = std::exp(scale_ * static_cast<double>(space_.cost(current) - c->cost));
-    if (threshold >= likelihood * ways) {
+    rule_->draw(random_);
+    const auto here = space_.cost(current);
+    if (!rule_->takes(here, c->cost, ways)) {
       return;  // not even one way back would make it acceptable
     }
     auto next = space_.apply(current, by, scratch_, next_scratch_);
     ++r.counts.expanded;
-    const auto back = static_cast<double>(std::span{space_.moves(next)}.size());
-    if (threshold >= likelihood * ways / (back > 0 ? back : 1)) {
+    const auto back = std::log(static_cast<double>(std::max<std::size_t>(1, std::span{space_.moves(next)}.size())));
+    if (!rule_->takes(here, c->cost, ways - back)) {
       return;
     }
     current = std::move(next);
@@ -101,9 +98,7 @@ class mcmc_search {
     if (c->cost < r.cost) {
       r.best = current;
       r.cost = c->cost;
-      if (r.cost < reference_ / 16) {
-        set_scale(r.cost);
-      }
+      rule_->found(r.cost);
       r.path = trail_;
       r.history.push_back({clock_.seconds(), r.counts.expanded, r.cost});
       since_best_ = 0;
@@ -134,8 +129,7 @@ class mcmc_search {
   random_engine random_;
   typename Space::scratch_type scratch_{};
   typename Space::scratch_type next_scratch_{};
-  cost_value reference_ = 0;
-  double scale_ = 0;
+  std::optional<metropolis> rule_;
   std::uint64_t since_best_ = 0;
   decltype(result::path) trail_{};
   search_clock clock_{options_};

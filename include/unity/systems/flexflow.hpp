@@ -145,7 +145,7 @@ UNITY_INLINE flexflow_result flexflow_search::beams(const std::vector<parallel::
   const bool is_greedy = options_.algorithm == strategy_algorithm::greedy;
   options.width = is_greedy ? 1 : options_.width;
   options.patience = is_greedy ? 1 : options.patience;
-  strategy_space space{moves_, prototype_, initial[cheapest]};
+  strategy_space space{strategy_choices{moves_}, prototype_, initial[cheapest]};
   options.limits.expansions /= std::max<std::size_t>(1, space.moves(space.initial()).size());  // each prices all moves
   const auto found = beam(space, options);
   r.best = found.best.at;

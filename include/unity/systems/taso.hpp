@@ -47,8 +47,8 @@ struct objective {
   cost_value memory_limit = std::numeric_limits<cost_value>::max();  // bytes; see tensor::memory_cost
 };
 
-// Of the members that only some algorithms have, those of others must have their defaults: alpha and sleep_sets are of
-// backtracking; checkpoint and resume of backtracking and exact; width of beam; beta of mcmc.
+// Of the members that only some algorithms have, those of others must have their defaults: alpha, sleep_sets and
+// patience are of backtracking; checkpoint and resume of backtracking and exact; width of beam; beta of mcmc.
 struct taso_options : backtracking_options {
   systems::objective objective{};
   systems::algorithm algorithm = systems::algorithm::backtracking;
@@ -114,8 +114,9 @@ inline void check_options(const taso_options& o) {
   if (!saves && !(o.checkpoint.empty() && o.resume.empty())) {
     throw error{"search", "a checkpoint, of an algorithm that has none", "backtracking or exact"};
   }
-  if (o.algorithm != algorithm::backtracking && (o.alpha != plain.alpha || o.sleep_sets != plain.sleep_sets)) {
-    throw error{"search", "alpha or sleep sets, of an algorithm that has neither", "backtracking"};
+  if (o.algorithm != algorithm::backtracking &&
+      (o.alpha != plain.alpha || o.sleep_sets != plain.sleep_sets || o.patience != plain.patience)) {
+    throw error{"search", "alpha, sleep sets or patience, of an algorithm that has none of these", "backtracking"};
   }
   if (o.algorithm != algorithm::beam && o.width != plain.width) {
     throw error{"search", "a width, of an algorithm that has none", "beam"};

@@ -73,11 +73,7 @@ template <>
 struct fmt::formatter<unity::tensor::tensor_type> : unity::plain_formatter {
   template <class Context>
   auto format(const unity::tensor::tensor_type& t, Context& context) const -> decltype(context.out()) {
-    std::string dims;
-    for (const auto d : t.dims) {
-      dims += fmt::format("{}{}", dims.empty() ? "" : ",", d);
-    }
-    const auto plain = fmt::format("{}[{}]", t.element, dims);
+    const auto plain = fmt::format("{}{}", t.element, t.dims);
     return put(context, t.order == unity::tensor::layout::row_major ? plain : fmt::format("{} {}", plain, t.order));
   }
 };

@@ -7,7 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/id.hpp>
+#include <unity/core/plain_formatter.hpp>
 #include <unity/core/random.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/parallel/configuration.hpp>
@@ -92,6 +95,15 @@ struct strategy_proposal {
 };
 
 }  // namespace unity::systems
+
+// "node 3: [2,1] on [0,1]"
+template <>
+struct fmt::formatter<unity::systems::reconfiguration> : unity::plain_formatter {
+  template <class Context>
+  auto format(const unity::systems::reconfiguration& r, Context& context) const -> decltype(context.out()) {
+    return put(context, fmt::format("node {}: {}", r.node, r.to));
+  }
+};
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_FLEXFLOW_MOVES)
 

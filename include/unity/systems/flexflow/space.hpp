@@ -5,26 +5,21 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <utility>
 #include <vector>
+
+#include <fmt/core.h>
 
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
-#include <unity/cost/cost_model.hpp>
+#include <unity/core/plain_formatter.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/strategies/units.hpp>
-#include <unity/search/search_space.hpp>
+#include <unity/search/evaluator_space.hpp>
 #include <unity/systems/flexflow/evaluator.hpp>
 #include <unity/systems/flexflow/moves.hpp>
 
 namespace unity::systems {
-
-struct strategy_state {
-  parallel::strategy at{};
-  cost_value cost = 0;
-  unity::fingerprint fingerprint{};
-};
 
 // A unit and one of the configurations of its lead.
 struct strategy_move {
@@ -34,56 +29,52 @@ struct strategy_move {
   friend bool operator==(const strategy_move&, const strategy_move&) = default;
 };
 
-// A model of unity::search_space. States: strategies; moves: a unit gets any of its configurations on aligned blocks.
-// Refers to the moves; copies the evaluator for each scratch. A scratch may be of one thread at a time.
-class strategy_space {
+// Any unit gets any of its configurations on aligned blocks. Refers to the moves.
+class strategy_choices {
  public:
-  using state_type = strategy_state;
   using move_type = strategy_move;
-  struct scratch_type {
-    std::optional<strategy_evaluator> evaluator{};
-  };
 
-  strategy_space(const strategy_moves& moves, strategy_evaluator evaluator, parallel::strategy start);
+  explicit strategy_choices(const strategy_moves& moves);
 
-  [[nodiscard]] strategy_state initial();
-  [[nodiscard]] cost_value cost(const strategy_state& s) const noexcept { return s.cost; }
-  [[nodiscard]] unity::fingerprint fingerprint_of(const strategy_state& s) const noexcept { return s.fingerprint; }
-  [[nodiscard]] std::span<const strategy_move> moves(const strategy_state&) const noexcept { return all_; }
+  [[nodiscard]] std::span<const strategy_move> moves(const parallel::strategy&) const noexcept { return all_; }
   [[nodiscard]] strategy_change change(strategy_move m) const {
     return moves_->change_unit(m.unit, choices_[m.unit][m.choice]);
   }
-
-  // Complexity: as lowering, unless the scratch is of this state already.
-  void prepare(const strategy_state& s, scratch_type& scratch) const;
-  // Nothing where the move changes nothing. Complexity: one trial.
-  [[nodiscard]] std::optional<candidate> price(const strategy_state& s, strategy_move m, scratch_type& scratch) const;
-  [[nodiscard]] strategy_state apply(const strategy_state& s, strategy_move m, scratch_type& from,
-                                     scratch_type& to) const;
+  // The sum over operators. Complexity: linear in them.
+  [[nodiscard]] unity::fingerprint fingerprint_of(const parallel::strategy& s) const;
+  // Complexity: linear in the change.
+  [[nodiscard]] std::optional<unity::fingerprint> fingerprint_after(const parallel::strategy& s,
+                                                                    unity::fingerprint print,
+                                                                    const strategy_change& by) const;
 
  private:
   [[nodiscard]] static unity::fingerprint print_of(node_id n, const parallel::configuration& c);
 
   const strategy_moves* moves_;
-  strategy_evaluator prototype_;
-  parallel::strategy start_;
   std::vector<std::vector<parallel::configuration>> choices_{};  // by unit
   std::vector<strategy_move> all_{};
 };
 
+using strategy_space = evaluator_space<strategy_evaluator, strategy_choices>;
+
 }  // namespace unity::systems
 
-#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_FLEXFLOW_SPACE)
+// "unit 3: choice 5"
+template <>
+struct fmt::formatter<unity::systems::strategy_move> : unity::plain_formatter {
+  template <class Context>
+  auto format(unity::systems::strategy_move m, Context& context) const -> decltype(context.out()) {
+    return put(context, fmt::format("unit {}: choice {}", m.unit, m.choice));
+  }
+};
 
-#include <limits>
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_FLEXFLOW_SPACE)
 
 #include <unity/core/config.hpp>
 
 namespace unity::systems {
 
-UNITY_INLINE strategy_space::strategy_space(const strategy_moves& moves, strategy_evaluator evaluator,
-                                            parallel::strategy start)
-    : moves_{&moves}, prototype_{std::move(evaluator)}, start_{std::move(start)} {
+UNITY_INLINE strategy_choices::strategy_choices(const strategy_moves& moves) : moves_{&moves} {
   for (std::size_t u = 0; u < moves.units().size(); ++u) {
     choices_.push_back(moves.placements().all(moves.units()[u].lead));
     for (std::size_t c = 0; c < choices_.back().size(); ++c) {
@@ -92,59 +83,30 @@ UNITY_INLINE strategy_space::strategy_space(const strategy_moves& moves, strateg
   }
 }
 
-UNITY_INLINE strategy_state strategy_space::initial() {
+UNITY_INLINE unity::fingerprint strategy_choices::fingerprint_of(const parallel::strategy& s) const {
   unity::fingerprint sum{};
-  for (std::size_t n = 0; n < start_.size(); ++n) {
-    sum += print_of(node_id{n}, start_[n]);
+  for (std::size_t n = 0; n < s.size(); ++n) {
+    sum += print_of(node_id{n}, s[n]);
   }
-  return {start_, prototype_.reset(start_), sum};
+  return sum;
 }
 
-UNITY_INLINE void strategy_space::prepare(const strategy_state& s, scratch_type& scratch) const {
-  if (!scratch.evaluator) {
-    scratch.evaluator = prototype_;
-    scratch.evaluator->reset(s.at);
-  } else if (scratch.evaluator->state() != s.at) {
-    scratch.evaluator->reset(s.at);
-  }
-}
-
-UNITY_INLINE std::optional<candidate> strategy_space::price(const strategy_state& s, strategy_move m,
-                                                            scratch_type& scratch) const {
-  const auto by = change(m);
-  auto print = s.fingerprint;
+UNITY_INLINE std::optional<unity::fingerprint> strategy_choices::fingerprint_after(const parallel::strategy& s,
+                                                                                   unity::fingerprint print,
+                                                                                   const strategy_change& by) const {
   bool changes = false;
   for (const auto& r : by) {
-    const auto& now = s.at[r.node.index()];
+    const auto& now = s[r.node.index()];
     if (now != r.to) {
       changes = true;
       print -= print_of(r.node, now);
       print += print_of(r.node, r.to);
     }
   }
-  if (!changes) {
-    return std::nullopt;
-  }
-  const auto cost = scratch.evaluator->try_move(by, std::numeric_limits<cost_value>::max());
-  UNITY_EXPECTS(cost.has_value(), "a cost without a bound");
-  scratch.evaluator->rollback();
-  return candidate{*cost, print};
+  return changes ? std::optional{print} : std::nullopt;
 }
 
-UNITY_INLINE strategy_state strategy_space::apply(const strategy_state& s, strategy_move m, scratch_type& from,
-                                                  scratch_type& to) const {
-  prepare(s, from);
-  const auto priced = price(s, m, from);
-  UNITY_EXPECTS(priced.has_value(), "a move that applies");
-  strategy_state next{s.at, priced->cost, priced->fingerprint};
-  for (auto& r : change(m)) {
-    next.at[r.node.index()] = std::move(r.to);
-  }
-  prepare(next, to);
-  return next;
-}
-
-UNITY_INLINE unity::fingerprint strategy_space::print_of(node_id n, const parallel::configuration& c) {
+UNITY_INLINE unity::fingerprint strategy_choices::print_of(node_id n, const parallel::configuration& c) {
   hasher h{n.index()};
   h.add(c.degrees.size());
   for (const auto d : c.degrees) {
