@@ -22,19 +22,20 @@ concept has_decisions = requires(const P& p, std::size_t decision) {
   { p.choice_count(decision) } -> std::convertible_to<std::size_t>;
 };
 
-template <class P>
-concept has_prefix = requires(P& p, std::uint32_t choice) {
-  { p.push(choice) } -> std::same_as<cost_value>;
-  p.pop();
-};
-
 // bound(choice): what push would answer, without making the decision. Where that is cheap, a prefix is made only if it
 // is looked at; push then need not answer.
 template <class P>
-concept has_choice_bounds = requires(const P& p, P& changed, std::uint32_t choice) {
+concept has_choice_bounds = requires(const P& p, std::uint32_t choice) {
   { p.bound(choice) } -> std::same_as<cost_value>;
-  changed.push(choice);
-  changed.pop();
+};
+
+template <class Answer, bool IsKnown>
+concept answers_bound = IsKnown || std::same_as<Answer, cost_value>;
+
+template <class P>
+concept has_prefix = requires(P& p, std::uint32_t choice) {
+  { p.push(choice) } -> answers_bound<has_choice_bounds<P>>;
+  p.pop();
 };
 
 template <class P>
@@ -53,7 +54,7 @@ concept has_bounded_cost = requires(P& p, cost_value bound) {
 // systems::strategy_problem; test/search/branch_and_bound.cpp has the smallest. Non-model: an evaluator, which changes
 // whole states.
 template <class P>
-concept assignment_problem = has_decisions<P> &&(has_prefix<P> || has_choice_bounds<P>)&&has_bounded_cost<P>;
+concept assignment_problem = has_decisions<P> && has_prefix<P> && has_bounded_cost<P>;
 
 struct branch_and_bound_options : search_options {  // threads, seed and checkpoint have no effect
   // What is known to be possible: only what costs less is looked for.
