@@ -327,7 +327,7 @@ struct asked_problem {
   std::optional<cost_value> cost(cost_value limit) { return inner.cost(limit); }
 };
 static_assert(assignment_problem<asked_problem> && has_choice_bounds<asked_problem>);
-static_assert(!has_prefix<asked_problem> && !has_choice_bounds<random_problem>);
+static_assert(!has_choice_bounds<random_problem> && has_prefix<random_problem>);
 
 }  // namespace
 

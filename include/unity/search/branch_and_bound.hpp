@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -29,12 +30,11 @@ concept has_choice_bounds = requires(const P& p, std::uint32_t choice) {
   { p.bound(choice) } -> std::same_as<cost_value>;
 };
 
-template <class Answer, bool IsKnown>
-concept answers_bound = IsKnown || std::same_as<Answer, cost_value>;
-
 template <class P>
 concept has_prefix = requires(P& p, std::uint32_t choice) {
-  { p.push(choice) } -> answers_bound<has_choice_bounds<P>>;
+  {
+    p.push(choice)
+  } -> std::same_as<std::conditional_t<has_choice_bounds<P>, decltype(p.push(choice)), cost_value>>;
   p.pop();
 };
 
