@@ -1,6 +1,8 @@
 // Measures this machine for cost models: peak rates, memory bandwidth, launch overhead, and what
 // ranks pay to exchange: threads of this process, or, where mpirun starts it, the ranks of the job.
-// Rank 0 then writes the machine of its host.
+// Rank 0 then writes the machine of its host. With --collectives it measures nothing: it fits times of collectives that
+// others measured, writes them as links of a machine, and prints as JSON how far off sizes and groups are that the fit
+// did not see.
 //
 // run: --backend reference --stream-bytes 65536 --ranks 2 --largest-exchange 65536 --out {out}/machine.json
 
@@ -15,12 +17,14 @@
 #include <filesystem>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <system_error>
 #include <thread>
 #include <utility>
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <unity/backend/device_calibration.hpp>
 #include <unity/backend/link_calibration.hpp>
@@ -31,7 +35,9 @@
 #include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
 #include <unity/core/hash.hpp>
+#include <unity/io/collective_csv.hpp>
 #include <unity/io/machine_json.hpp>
+#include <unity/machine/collective_fit.hpp>
 #include <unity/machine/machine.hpp>
 #include <unity/tensor/algebra.hpp>
 
@@ -46,6 +52,7 @@ using namespace unity;
 struct arguments {
   std::string backend{support::backend_names().front()};
   std::string out{};
+  std::string collectives{};  // a file of measured ones
   int backend_threads = 0;
   int ranks = 0;  // 0: not given
   backend::calibration_options device{};
@@ -62,6 +69,8 @@ void declare(CLI::App& app, arguments& a) {
       ->check(support::number_in(std::int64_t{4096}, std::int64_t{1} << 36U));
   app.add_option("--largest-exchange", a.exchanges.largest, "bytes")
       ->check(support::number_in(std::int64_t{1024}, std::int64_t{1} << 32U));
+  app.add_option("--collectives", a.collectives, "fit the times in this file (CSV) instead of measuring")
+      ->excludes("--backend", "--backend-threads", "--ranks", "--stream-bytes", "--largest-exchange");
   app.add_option("--out", a.out, "file for the machine as JSON")->required();
 }
 
@@ -181,7 +190,38 @@ int run_rank(const arguments& a) {
 }
 #endif
 
+// {"mape": {"all_gather": {"2": 0.013, ...}, ...}, "mape_all": ..., "mape_group": ..., "samples": ..., "padded": ...}
+nlohmann::json errors_to_json(std::span<const machine::collective_sample> samples) {
+  auto all = nlohmann::json::object();
+  for (const auto& [kind, groups] : machine::held_out_errors(samples)) {
+    const auto name = std::string{machine::exchange_names[static_cast<std::size_t>(kind)]};
+    for (const auto& [ranks, e] : groups) {
+      const auto group = fmt::format("{}", ranks);
+      all["mape"][name][group] = e.sizes;
+      all["mape_all"][name][group] = e.sizes_all;
+      all["mape_group"][name][group] = e.group < 0 ? nlohmann::json{} : nlohmann::json(e.group);
+      all["samples"][name][group] = e.samples;
+      all["padded"][name][group] = e.padded;
+    }
+  }
+  return all;
+}
+
+int fit_collectives(const arguments& a) {
+  check_place(a.out);
+  const auto samples = io::read_collectives(a.collectives);
+  machine::machine m;
+  m.name = std::filesystem::path{a.collectives}.stem().string();
+  m.links = machine::fit_collectives(samples);
+  io::write_machine(m, a.out);
+  fmt::print("{}\n", errors_to_json(samples).dump(2));
+  return 0;
+}
+
 int run(const arguments& a) {
+  if (!a.collectives.empty()) {
+    return fit_collectives(a);
+  }
 #ifdef UNITY_HAS_MPI
   if (backend::started_as_rank()) {
     return run_rank(a);

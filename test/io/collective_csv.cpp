@@ -1,0 +1,71 @@
+#include <unity/io/collective_csv.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <string>
+#include <vector>
+
+#include <unity/core/error.hpp>
+#include <unity/machine/collective_fit.hpp>
+
+#include "../support/shared_file.hpp"
+
+namespace tests_of_collective_csv {
+
+namespace {
+
+using namespace unity;
+using machine::collective_sample;
+using machine::exchange;
+
+const std::string head = "collective,gpus,size_mb,time_ms\n";
+
+std::string complaint(const std::string& text) {
+  try {
+    static_cast<void>(io::parse_collectives(text, "t.csv"));
+  } catch (const error& e) {
+    return e.what();
+  }
+  return "none";
+}
+
+TEST_CASE("measured collectives are read, sizes as links count them, failures left out") {
+  const auto samples = io::parse_collectives(
+      head + "all_reduce,8,64,1.5\r\n\nall_gather,4,0.5,0.25\nall_to_all,2,6144,1000000000", "t.csv");
+  CHECK(samples == std::vector<collective_sample>{{exchange::all_reduce, 8, 64 << 20, 1.5e-3},
+                                                  {exchange::all_gather, 4, 2 << 20, 0.25e-3}});
+}
+
+TEST_CASE("a line of measured collectives that cannot be read is named") {
+  CHECK(complaint("") == "t.csv: no measured collective; expected lines as in collective,gpus,size_mb,time_ms");
+  CHECK(complaint("a,b\n") == "t.csv:1: a,b; expected collective,gpus,size_mb,time_ms");
+  CHECK(complaint(head + "all_reduce,8,64\n") ==
+        "t.csv:2: all_reduce,8,64; expected four fields as in collective,gpus,size_mb,time_ms");
+  CHECK(complaint(head + "all_reduce,8,64,1,\n").starts_with("t.csv:2: all_reduce,8,64,1,; expected four fields"));
+  CHECK(complaint(head + "message,8,64,1\n").starts_with("t.csv:2: message; expected a collective: all_reduce"));
+  CHECK(complaint(head + "all_reduce,1,64,1\n") == "t.csv:2: 1; expected 2 to 1000000 GPUs");
+  CHECK(complaint(head + "all_reduce,2.5,64,1\n") == "t.csv:2: 2.5; expected 2 to 1000000 GPUs");
+  CHECK(complaint(head + "all_reduce,2,-1,1\n") == "t.csv:2: -1; expected 0 to 1000000 MB");
+  CHECK(complaint(head + "all_reduce,2,nan,1\n") == "t.csv:2: nan; expected 0 to 1000000 MB");
+  CHECK(complaint(head + "all_reduce,2,1,0\n") == "t.csv:2: 0; expected a positive time in ms");
+}
+
+// The bounds are those of docs/performance.md, rounded up: NCCL within one node of 8 V100.
+TEST_CASE("collectives of one node of V100 are predicted for sizes and groups that were not seen", "[shared]") {
+  const auto file = test::shared_file("data/collectives/v100_node.csv");
+  if (!file) {
+    return;
+  }
+  const auto errors = machine::held_out_errors(io::read_collectives(*file));
+  for (const auto& [kind, groups] : errors) {
+    for (const auto& [ranks, e] : groups) {
+      CAPTURE(kind, ranks);
+      CHECK(e.sizes < 0.03);
+      CHECK(e.group < (kind == exchange::all_gather ? 0.06 : kind == exchange::reduce_scatter ? 0.12 : 0.22));
+    }
+  }
+}
+
+}  // namespace
+
+}  // namespace tests_of_collective_csv
