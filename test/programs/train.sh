@@ -50,6 +50,14 @@ check 'the JSON has what is documented' json "$scratch/whole.result" '
   and len(x["breakdown"]) == 4
   and all(set(b) == {"compute_s", "update_s", "communication_s", "waiting_s", "other_s"} for b in x["breakdown"])'
 check 'the trace is JSON' json "$scratch/trace" 'len(x["traceEvents"]) > 0'
+# Messages are told apart by step, ends and tag: what is sent is waited for at the other end, as many bytes.
+check 'the trace says what moved' json "$scratch/trace" '
+  (lambda moved: moved("send", "communication") != [] and set(moved("receive", "waiting")) <= set(moved("send", "communication")))(
+    lambda way, kind: [(a["step"], a["tag"], a["bytes"], *((e["pid"], a["peer"]) if way == "send" else (a["peer"], e["pid"])))
+                       for e in x["traceEvents"] if e["ph"] == "X" for a in [e["args"]]
+                       if a["kind"] == kind and a.get("direction") == way])
+  and {e["args"]["step"] for e in x["traceEvents"] if e["ph"] == "X"} == set(range(8))
+  and all(e["args"]["clock_us"] > 0 for e in x["traceEvents"] if e["ph"] == "X")'
 
 # What ranks do, and what it should take.
 check 'what ranks do is written' run "$scratch/two.json" --ranks 2 --steps 1 --program "$scratch/program"

@@ -113,9 +113,11 @@ TEST_CASE("what is measured is as long as its scope, and lies in those around it
 TEST_CASE("all ranks get the timelines of all") {
   for (const int ranks : {1, 3}) {
     std::vector<train::merged_timeline> merged(static_cast<std::size_t>(ranks));
+    std::vector<std::int64_t> origins(static_cast<std::size_t>(ranks));
     unity::backend::run_local(ranks, [&](unity::backend::local_communicator& c) {
       const auto rank = static_cast<std::size_t>(c.rank());
       train::timeline own{2};
+      origins[rank] = std::chrono::duration_cast<nanoseconds>(own.origin().time_since_epoch()).count();
       for (std::size_t i = 0; i < 2 * rank; ++i) {  // none, two and four, of which two are dropped
         own.add(activity::update, static_cast<std::uint32_t>(10 * rank + i), own.origin(),
                 own.origin() + nanoseconds{3});
@@ -127,7 +129,8 @@ TEST_CASE("all ranks get the timelines of all") {
     }
     REQUIRE(merged[0].ranks.size() == static_cast<std::size_t>(ranks));
     CHECK(merged[0].labels == std::vector<std::string>{"a", "b"});
-    CHECK(merged[0].ranks[0] == train::rank_timeline{});
+    CHECK(merged[0].ranks[0] == train::rank_timeline{{}, 0, origins[0]});
+    CHECK(merged[0].ranks.back().origin == origins.back());
     CHECK(merged[0].complete() == (ranks == 1));
     if (ranks == 3) {
       REQUIRE(merged[0].ranks[1].spans.size() == 2);
@@ -200,6 +203,32 @@ TEST_CASE("shares are those of each instant, and add up to what has passed") {
   CHECK(b.all == sum);
 }
 
+TEST_CASE("a trace says what moved, where to and in which step") {
+  train::merged_timeline t;
+  t.ranks.resize(2);
+  t.ranks[0].origin = 1'000'000;
+  t.ranks[0].spans = {{2000, 3000, 0, 1, activity::communication, train::direction::send, 9, 4, 128},
+                      {3000, 4000, 0, train::no_peer, activity::communication, train::direction::all_reduce, 2, 4, 64},
+                      {4000, 5000, 0, train::no_peer, activity::compute, train::direction::none, 0, 5, 0}};
+  t.ranks[1].spans = {{2500, 3500, 0, 0, activity::waiting, train::direction::receive, 9, 4, 128}};
+  std::vector<nlohmann::json> about;
+  const auto trace = nlohmann::json::parse(train::to_chrome_trace(t));
+  for (const auto& e : trace.at("traceEvents")) {
+    if (e.at("ph") == "X") {
+      about.push_back(e.at("args"));
+    }
+  }
+  CHECK(about ==
+        std::vector<nlohmann::json>{
+            nlohmann::json::parse(R"({"kind": "communication", "step": 4, "clock_us": 1002.0, "direction": "send",
+                                      "tag": 9, "bytes": 128, "peer": 1})"),
+            nlohmann::json::parse(R"({"kind": "communication", "step": 4, "clock_us": 1003.0,
+                                      "direction": "all_reduce", "group": 2, "bytes": 64})"),
+            nlohmann::json::parse(R"({"kind": "compute", "step": 5, "clock_us": 1004.0})"),
+            nlohmann::json::parse(R"({"kind": "waiting", "step": 4, "clock_us": 2.5, "direction": "receive",
+                                      "tag": 9, "bytes": 128, "peer": 0})")});
+}
+
 TEST_CASE("a trace has a process for each rank, and no thread that does two things at once") {
   const auto seed = GENERATE(range(0U, 20U));
   CAPTURE(seed);
@@ -212,6 +241,7 @@ TEST_CASE("a trace has a process for each rank, and no thread that does two thin
     r.spans = random_spans(random, 1000, 12);
     count += r.spans.size();
   }
+  t.ranks[1].origin = 7'000;
   t.ranks[2].dropped = 5;
   const auto trace = nlohmann::json::parse(train::to_chrome_trace(t));
   std::map<std::pair<int, int>, std::vector<std::pair<double, double>>> threads;
@@ -231,6 +261,9 @@ TEST_CASE("a trace has a process for each rank, and no thread that does two thin
       threads[key].emplace_back(start, start + e.at("dur").get<double>());
       CHECK((e.at("name") == t.labels[0] || e.at("name") == t.labels[1] || e.at("name") == "2"));
       CHECK(e.at("args").at("kind") == e.at("cat"));
+      const auto own = e.at("args").at("clock_us").get<double>() - start;
+      CHECK(own ==
+            Approx(static_cast<double>(t.ranks[static_cast<std::size_t>(pid)].origin + t.extent().first) / 1000));
       CHECK((names[key].find("communication") == 0) == (e.at("cat") == "communication"));
       --count;
     }

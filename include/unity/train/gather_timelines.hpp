@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -42,9 +43,11 @@ template <host_reaching_communicator C>
   struct size {
     std::uint64_t spans;
     std::uint64_t dropped;
+    std::int64_t origin;
   };
   const auto ranks = static_cast<std::size_t>(c.size());
-  const size of_own{own.spans().size(), own.dropped()};
+  const auto origin = std::chrono::duration_cast<std::chrono::nanoseconds>(own.origin().time_since_epoch());
+  const size of_own{own.spans().size(), own.dropped(), origin.count()};
   std::vector<size> sizes(ranks);
   gather_bytes(c, std::as_bytes(std::span{&of_own, 1}), std::as_writable_bytes(std::span{sizes}));
   std::uint64_t most = 0;
@@ -60,7 +63,7 @@ template <host_reaching_communicator C>
   merged_timeline merged{{}, std::move(labels)};
   for (std::size_t r = 0; r < ranks; ++r) {
     const auto part = std::span{all}.subspan(r * sent.size(), static_cast<std::size_t>(sizes[r].spans));
-    merged.ranks.push_back({{part.begin(), part.end()}, sizes[r].dropped});
+    merged.ranks.push_back({{part.begin(), part.end()}, sizes[r].dropped, sizes[r].origin});
   }
   return merged;
 }

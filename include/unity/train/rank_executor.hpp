@@ -37,7 +37,7 @@ namespace unity::train {
 // ends, and what was begun goes when its rank waits (test/parallel/ranks/message_order.cpp). Delayed updates have
 // messages under way that nobody waits for, so they need the host's.
 template <backend::fusing_backend Backend, backend::collective_communicator Communicator>
-  requires backend::splitting_communicator<Communicator>
+requires backend::splitting_communicator<Communicator>
 class rank_executor {
  public:
   // programs: must outlive it. Throws: unity::error where the backend has no kernel (names node
@@ -87,6 +87,7 @@ class rank_executor {
   template <class Load, class Seen>
   void run(std::uint64_t step, const Load& load, timeline* record, Seen&& seen) {
     weights_.begin(is_started_ ? step - 1 : step);  // without late steps, there are no late updates
+    iteration_ = step;
     for (std::size_t s = 0; s < program_.steps.size(); ++s) {
       if (is_started_ || !program_.steps[s].is_late) {
         take(s, load, record);
@@ -193,7 +194,8 @@ class rank_executor {
   void drain() {
     for (std::size_t s = 0; s < program_.steps.size(); ++s) {
       if (program_.steps[s].is_late) {
-        take(s, [](std::size_t) {}, nullptr);
+        take(
+            s, [](std::size_t) {}, nullptr);
       }
     }
     for (auto& r : requests_) {
@@ -226,7 +228,7 @@ class rank_executor {
     }
     if (record != nullptr) {
       backend_.wait();  // a device may only have begun
-      add(*record, step, start);
+      add(*record, s, start);
     }
     if (step.kind == kinds::run) {
       advance();
@@ -300,18 +302,35 @@ class rank_executor {
   [[nodiscard]] static int tag_of(const parallel::rank_step& s) {
     return is_on_host ? static_cast<int>(s.tag % most_tags) : 0;
   }
-  static void add(timeline& record, const parallel::rank_step& s, timeline::clock::time_point start) {
+  void add(timeline& record, std::size_t s, timeline::clock::time_point start) const {
     using kinds = parallel::step_kind;
-    if (s.kind == kinds::receive || s.kind == kinds::load) {
+    const auto& step = program_.steps[s];
+    if (step.kind == kinds::receive || step.kind == kinds::load) {
       return;
     }
-    const auto kind = s.kind == kinds::run      ? activity::compute
-                      : s.kind == kinds::update ? activity::update
-                      : s.kind == kinds::wait   ? activity::waiting
-                                                : activity::communication;
-    const bool has_peer = s.kind != kinds::run && s.kind != kinds::update;
-    record.add(kind, static_cast<std::uint32_t>(s.origin.index()), start, timeline::clock::now(),
-               has_peer ? static_cast<std::int32_t>(s.peer) : no_peer);
+    const auto kind = step.kind == kinds::run      ? activity::compute
+                      : step.kind == kinds::update ? activity::update
+                      : step.kind == kinds::wait   ? activity::waiting
+                                                   : activity::communication;
+    auto span = moved_by(program_.steps[step.kind == kinds::wait ? step.peer : s]);
+    span.kind = kind;
+    span.label = static_cast<std::uint32_t>(step.origin.index());
+    span.step = static_cast<std::uint32_t>(step.is_late ? iteration_ - 1 : iteration_);
+    record.add(span, start, timeline::clock::now());
+  }
+  // What a step moves, where it moves something.
+  [[nodiscard]] activity_span moved_by(const parallel::rank_step& s) const {
+    using kinds = parallel::step_kind;
+    const bool is_receive = s.kind == kinds::receive;
+    if (!is_receive && s.kind != kinds::send && s.kind != kinds::reduce) {
+      return {};
+    }
+    activity_span span;
+    span.size = static_cast<std::int64_t>(size_of(is_receive ? program_.graph.results(s.node)[0] : s.value));
+    span.way = is_receive ? direction::receive : s.kind == kinds::send ? direction::send : direction::all_reduce;
+    span.tag = s.kind == kinds::reduce ? s.peer : s.tag;
+    span.peer = s.kind == kinds::reduce ? no_peer : static_cast<std::int32_t>(s.peer);
+    return span;
   }
 
   static constexpr std::uint32_t most_tags = 32'768;  // that any MPI has
@@ -325,12 +344,13 @@ class rank_executor {
   std::vector<std::byte*> addresses_;         // per value
   std::vector<std::byte*> late_addresses_{};  // with weights as they were before the last commit
   std::vector<part_of_weight> in_weights_{};
-  std::vector<launch> launches_;  // per step
+  std::vector<launch> launches_;                                         // per step
   std::vector<std::optional<typename Communicator::request>> requests_;  // per step
-  std::deque<std::size_t> under_way_{};  // steps that began, of which some have ended
+  std::deque<std::size_t> under_way_{};                                  // steps that began, of which some have ended
   std::vector<std::optional<Communicator>> groups_{};
   std::size_t last_message_ = none;  // the step that began it
   bool is_delayed_ = false;
+  std::uint64_t iteration_ = 0;
   bool is_started_ = false;  // late steps have something to go on with
   std::vector<const std::byte*> in_{};
   std::vector<std::byte*> out_{};

@@ -24,6 +24,10 @@ inline constexpr std::array<std::string_view, 4> activity_names{"compute", "upda
 
 inline constexpr std::int32_t no_peer = -1;
 
+// Where the data of a span go: to the peer, from it, or through a sum over a group.
+enum class direction : std::uint8_t { none, send, receive, all_reduce };
+inline constexpr std::array<std::string_view, 4> direction_names{"none", "send", "receive", "all_reduce"};
+
 // Units: nanoseconds since the origin of its timeline. Travels between ranks as it is.
 struct activity_span {
   std::int64_t start = 0;
@@ -31,6 +35,10 @@ struct activity_span {
   std::uint32_t label = 0;  // in a list of names that is the caller's
   std::int32_t peer = no_peer;
   activity kind = activity::compute;
+  direction way = direction::none;
+  std::uint32_t tag = 0;   // of a message: both ends have it; of a sum: the number of its group
+  std::uint32_t step = 0;  // of training, from 0
+  std::int64_t size = 0;   // bytes that are moved, or waited for
 
   friend bool operator==(const activity_span&, const activity_span&) = default;
 };
@@ -49,7 +57,11 @@ class timeline {
 
   // Effects: none but for the count of what was dropped, where there is no room.
   void add(activity kind, std::uint32_t label, clock::time_point start, clock::time_point end,
-           std::int32_t peer = no_peer) noexcept;
+           std::int32_t peer = no_peer) noexcept {
+    add({0, 0, label, peer, kind}, start, end);
+  }
+  // Likewise; of `about` all but the times.
+  void add(const activity_span& about, clock::time_point start, clock::time_point end) noexcept;
 
   // Adds the span of its life.
   class measurement {
@@ -91,6 +103,7 @@ class timeline {
 struct rank_timeline {
   std::vector<activity_span> spans{};
   std::uint64_t dropped = 0;
+  std::int64_t origin = 0;  // ns on the rank's own clock: what it showed at time t of a span is origin + t
 
   friend bool operator==(const rank_timeline&, const rank_timeline&) = default;
 };
@@ -123,14 +136,16 @@ UNITY_INLINE void timeline::restart(clock::time_point origin) noexcept {
   dropped_ = 0;
 }
 
-UNITY_INLINE void timeline::add(activity kind, std::uint32_t label, clock::time_point start, clock::time_point end,
-                                std::int32_t peer) noexcept {
+UNITY_INLINE void timeline::add(const activity_span& about, clock::time_point start, clock::time_point end) noexcept {
   UNITY_EXPECTS(start <= end, "a span that does not end before it starts");
   if (count_ == spans_.size()) {
     ++dropped_;
     return;
   }
-  spans_[count_++] = {since_origin(start), since_origin(end), label, peer, kind};
+  auto& s = spans_[count_++];
+  s = about;
+  s.start = since_origin(start);
+  s.end = since_origin(end);
 }
 
 UNITY_INLINE std::pair<std::int64_t, std::int64_t> merged_timeline::extent() const noexcept {

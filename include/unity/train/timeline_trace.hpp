@@ -40,7 +40,9 @@ class timeline_tracer {
 }  // namespace detail
 
 // A process for each rank: what it computed, and for what it waited, is one thread of it, communication others.
-// Times are from the first span of all on. Complexity: n log n in spans, times how many overlap.
+// Times are from the first span of all on. `args` of an event: `kind`, `step` of training, and `clock_us`, when it
+// began on the rank's own clock; of what moves data, or waits for it, `direction`, `bytes`, and `peer` and `tag`, or
+// `group`, too. Complexity: n log n in spans, times how many overlap.
 [[nodiscard]] inline std::string to_chrome_trace(const merged_timeline& t) { return detail::timeline_tracer{t}.run(); }
 
 // Throws: unity::error where the file cannot be written.
@@ -99,13 +101,18 @@ UNITY_INLINE void timeline_tracer::add_rank(std::size_t r) {
 }
 
 UNITY_INLINE void timeline_tracer::add_span(std::size_t r, std::size_t thread, const activity_span& s) {
-  const std::string kind{activity_names[static_cast<std::size_t>(s.kind)]};
-  std::string about = fmt::format(R"("kind":"{}")", kind);
+  const auto& kind = activity_names[static_cast<std::size_t>(s.kind)];
+  auto about = fmt::format(R"("kind":"{}","step":{},"clock_us":{})", kind, s.step,
+                           io::detail::trace_time((timeline_.ranks[r].origin + s.start) * 1000));
+  if (s.way != direction::none) {
+    about += fmt::format(R"(,"direction":"{}","{}":{},"bytes":{})", direction_names[static_cast<std::size_t>(s.way)],
+                         s.way == direction::all_reduce ? "group" : "tag", s.tag, s.size);
+  }
   if (s.peer != no_peer) {
     about += fmt::format(R"(,"peer":{})", s.peer);
   }
   const auto name = s.label < timeline_.labels.size() ? timeline_.labels[s.label] : fmt::format("{}", s.label);
-  trace_.add({r, thread, name, kind, (s.start - begin_) * 1000, (s.end - s.start) * 1000, about});
+  trace_.add({r, thread, name, std::string{kind}, (s.start - begin_) * 1000, (s.end - s.start) * 1000, about});
 }
 
 }  // namespace unity::train::detail
