@@ -52,12 +52,13 @@ check 'the JSON has what is documented' json "$scratch/whole.result" '
 check 'the trace is JSON' json "$scratch/trace" 'len(x["traceEvents"]) > 0'
 # Messages are told apart by step, ends and tag: what is sent is waited for at the other end, as many bytes.
 check 'the trace says what moved' json "$scratch/trace" '
-  (lambda moved: moved("send", "communication") != [] and set(moved("receive", "waiting")) <= set(moved("send", "communication")))(
-    lambda way, kind: [(a["step"], a["tag"], a["bytes"], *((e["pid"], a["peer"]) if way == "send" else (a["peer"], e["pid"])))
-                       for e in x["traceEvents"] if e["ph"] == "X" for a in [e["args"]]
-                       if a["kind"] == kind and a.get("direction") == way])
-  and {e["args"]["step"] for e in x["traceEvents"] if e["ph"] == "X"} == set(range(8))
-  and all(e["args"]["clock_us"] > 0 for e in x["traceEvents"] if e["ph"] == "X")'
+  (lambda spans, moved: moved(spans, "send", "communication")
+   and moved(spans, "receive", "waiting") <= moved(spans, "send", "communication")
+   and {e["args"]["step"] for e in spans} == set(range(8)) and all(e["args"]["clock_us"] > 0 for e in spans))(
+    [e for e in x["traceEvents"] if e["ph"] == "X"],
+    lambda spans, way, kind: {
+      (a["step"], a["tag"], a["bytes"], *((e["pid"], a["peer"]) if way == "send" else (a["peer"], e["pid"])))
+      for e in spans for a in [e["args"]] if (a["kind"], a.get("direction")) == (kind, way)})'
 
 # What ranks do, and what it should take.
 check 'what ranks do is written' run "$scratch/two.json" --ranks 2 --steps 1 --program "$scratch/program"
