@@ -32,6 +32,7 @@ echo 'all_reduce,2,x,1' >>times.csv
 check 'a line that cannot be read is named' complains 1 '^calibrate: times.csv:84: x; expected 0 to 1000000 MB' \
   "$program" --collectives times.csv --out bad.json
 check 'a missing file is named' complains 1 'none.csv' "$program" --collectives none.csv --out bad.json
-check 'it measures nothing beside' complains 2 '--ranks excludes --collectives' "$program" --collectives times.csv --ranks 2 --out bad.json
+check 'it measures nothing beside' \
+  complains 2 '--ranks excludes --collectives' "$program" --collectives times.csv --ranks 2 --out bad.json
 check 'nothing is left' test ! -e bad.json
 finish
