@@ -50,18 +50,21 @@ check 'the JSON has what is documented' json "$scratch/whole.result" '
   and len(x["breakdown"]) == 4
   and all(set(b) == {"compute_s", "update_s", "communication_s", "waiting_s", "other_s"} for b in x["breakdown"])'
 check 'the trace is JSON' json "$scratch/trace" 'len(x["traceEvents"]) > 0'
-# Messages are told apart by step, ends and tag: what is sent is waited for at the other end, as many bytes.
-check 'the trace says what moved' json "$scratch/trace" '
-  (lambda spans, moved: moved(spans, "send", "communication")
-   and moved(spans, "receive", "waiting") <= moved(spans, "send", "communication")
-   and {e["args"]["step"] for e in spans} == set(range(8)) and all(e["args"]["clock_us"] > 0 for e in spans))(
-    [e for e in x["traceEvents"] if e["ph"] == "X"],
-    lambda spans, way, kind: {
-      (a["step"], a["tag"], a["bytes"], *((e["pid"], a["peer"]) if way == "send" else (a["peer"], e["pid"])))
-      for e in spans for a in [e["args"]] if (a["kind"], a.get("direction")) == (kind, way)})'
+check 'the trace is of the last step, and says what is summed' json "$scratch/trace" '
+  (lambda them: {a["step"] for a in them} == {7} and all(a["clock_us"] > 0 for a in them)
+   and any(a.get("direction") == "all_reduce" and a["bytes"] > 0 and "group" in a for a in them))(
+    [e["args"] for e in x["traceEvents"] if e["ph"] == "X"])'
 
 # What ranks do, and what it should take.
-check 'what ranks do is written' run "$scratch/two.json" --ranks 2 --steps 1 --program "$scratch/program"
+check 'what ranks do is written' run "$scratch/two.json" --ranks 2 --steps 1 --program "$scratch/program" \
+  --trace "$scratch/two.trace"
+# Messages are told apart by ends and tag: what is waited for was sent by the other end, as many bytes.
+check 'the trace says what is sent, and to whom' json "$scratch/two.trace" '
+  (lambda sent, received: sent and received <= sent)(*(
+    {(a["tag"], a["bytes"], *((e["pid"], a["peer"]) if way == "send" else (a["peer"], e["pid"])))
+     for e in x["traceEvents"] if e["ph"] == "X" for a in [e["args"]]
+     if (a["kind"], a.get("direction")) == (kind, way)}
+    for way, kind in (("send", "communication"), ("receive", "waiting"))))'
 check 'by rank and step' test "$(grep -cE '^rank [01]$' "$scratch/program")" = 2 \
   -a "$(grep -cE '^  [0-9]+: .*# .*, (forward|backward)' "$scratch/program")" -gt 20
 check 'the same each time' run "$scratch/two.json" --ranks 2 --steps 1 --program "$scratch/program2"
