@@ -133,6 +133,39 @@ TEST_CASE("places outside of a list have no value") {
   CHECK_FALSE(f(function::repeat, {{1, 2}, {2}}));
 }
 
+TEST_CASE("bits are counted, shifted and joined") {
+  CHECK(f(function::log2, {{1, 2, 3, 1024, most}}) == list({0, 1, 1, 10, 62}));
+  CHECK_FALSE(f(function::log2, {{0}}));
+  CHECK_FALSE(f(function::log2, {{least}}));
+  CHECK(f(function::shift_left, {{3, -3}, {4}}) == list({48, -48}));
+  CHECK(f(function::shift_left, {{1, -2}, {62}}) == list({std::int64_t{1} << 62, least}));
+  CHECK_FALSE(f(function::shift_left, {{2}, {62}}));
+  CHECK_FALSE(f(function::shift_left, {{1}, {63}}));
+  CHECK_FALSE(f(function::shift_left, {{1}, {-1}}));
+  CHECK(f(function::shift_right, {{48, -1, -8, 7}, {2}}) == list({12, -1, -2, 1}));
+  CHECK_FALSE(f(function::shift_right, {{1}, {64}}));
+  CHECK(f(function::bit_and, {{12, -1}, {10}}) == list({8, 10}));
+  CHECK(f(function::bit_or, {{12}, {10, 1}}) == list({14, 13}));
+  CHECK(f(function::bit_xor, {{12}, {10}}) == list({6}));
+  CHECK(f(function::bit_count, {{0, 7, 8, most}}) == list({0, 3, 1, 63}));
+  CHECK_FALSE(f(function::bit_count, {{-1}}));
+}
+
+TEST_CASE("shifts are products and quotients by powers of two, and log2 inverts them", "[law]") {
+  const auto seed = GENERATE(range(0U, 200U));
+  CAPTURE(seed);
+  random_engine random{seed};
+  const auto x = random.between(-1'000'000, 1'000'000);
+  const auto n = random.between(0, 40);
+  const auto power = std::int64_t{1} << n;
+  CHECK(f(function::shift_left, {{x}, {n}}) == f(function::multiply, {{x}, {power}}));
+  const auto rest = ((x % power) + power) % power;
+  CHECK(f(function::shift_right, {{x}, {n}}) == list({(x - rest) / power}));
+  CHECK(f(function::log2, {{power + random.between(0, power - 1)}}) == list({n}));
+  CHECK(f(function::bit_xor, {{x}, {n}}) ==
+        f(function::subtract, {*f(function::bit_or, {{x}, {n}}), *f(function::bit_and, {{x}, {n}})}));
+}
+
 TEST_CASE("permutations compose and invert, and nothing else does", "[law]") {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     CAPTURE(seed);

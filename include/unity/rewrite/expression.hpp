@@ -50,6 +50,13 @@ enum class function : std::uint8_t {
   inverse,
   iota,
   repeat,
+  log2,
+  shift_left,
+  shift_right,
+  bit_and,
+  bit_or,
+  bit_xor,
+  bit_count,
 };
 
 struct function_signature {
@@ -58,7 +65,7 @@ struct function_signature {
   std::size_t arguments;
 };
 
-inline constexpr std::array<function_signature, 31> functions{{
+inline constexpr std::array<function_signature, 38> functions{{
     {"+", function::add, 2},           {"-", function::subtract, 2},
     {"*", function::multiply, 2},      {"/", function::divide, 2},
     {"%", function::remainder, 2},     {"-", function::negate, 1},
@@ -80,11 +87,19 @@ inline constexpr std::array<function_signature, 31> functions{{
     {"inverse", function::inverse, 1},  // of a permutation
     {"iota", function::iota, 1},        // [0, 1, .., n-1]
     {"repeat", function::repeat, 2},    // repeat(value, n)
+    {"log2", function::log2, 1},        // rounded down, of 1 or more
+    {"shift_left", function::shift_left, 2},
+    {"shift_right", function::shift_right, 2},  // of what is below 0: rounded down
+    {"bit_and", function::bit_and, 2},
+    {"bit_or", function::bit_or, 2},
+    {"bit_xor", function::bit_xor, 2},
+    {"bit_count", function::bit_count, 1},  // ones, of 0 or more
 }};
 
 namespace detail {
 
 std::optional<std::int64_t> checked(function f, std::int64_t a, std::int64_t b);
+std::optional<std::int64_t> checked_bits(function f, std::int64_t a, std::int64_t b);
 
 std::optional<attribute> element_wise(function f, const attribute& a, const attribute& b);
 
@@ -164,6 +179,7 @@ template <class Environment>
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_REWRITE_EXPRESSION)
 
+#include <bit>
 #include <limits>
 
 namespace unity::detail {
@@ -186,6 +202,24 @@ UNITY_INLINE std::optional<std::int64_t> checked(function f, std::int64_t a, std
     case function::less_equal: return a <= b;
     case function::greater: return a > b;
     case function::greater_equal: return a >= b;
+    default: return checked_bits(f, a, b);
+  }
+}
+
+// Of functions of one argument `b` has no meaning.
+UNITY_INLINE std::optional<std::int64_t> checked_bits(function f, std::int64_t a, std::int64_t b) {
+  constexpr std::int64_t most_places = 62;  // 2^62 is the largest power that there is
+  const auto ones = [](std::int64_t x) { return static_cast<std::uint64_t>(x); };
+  switch (f) {
+    case function::log2:
+      return a < 1 ? std::nullopt : std::optional<std::int64_t>{static_cast<std::int64_t>(std::bit_width(ones(a))) - 1};
+    case function::shift_left:
+      return b < 0 || b > most_places ? std::nullopt : checked(function::multiply, a, std::int64_t{1} << b);
+    case function::shift_right: return b < 0 || b > most_places ? std::nullopt : std::optional{a >> b};
+    case function::bit_and: return a & b;
+    case function::bit_or: return a | b;
+    case function::bit_xor: return a ^ b;
+    case function::bit_count: return a < 0 ? std::nullopt : std::optional<std::int64_t>{std::popcount(ones(a))};
     default: return std::nullopt;
   }
 }
@@ -325,6 +359,8 @@ UNITY_INLINE std::optional<attribute> call(function f, std::span<const attribute
     case function::inverse: return detail::permute(f, a[0], a[0]);
     case function::iota: return detail::repeated(0, 1, a[0]);
     case function::repeat: return a[0].size() == 1 ? detail::repeated(a[0][0], 0, a[1]) : std::nullopt;
+    case function::log2:
+    case function::bit_count: return detail::element_wise(f, a[0], attribute{0});
     default: return detail::element_wise(f, a[0], a[1]);
   }
 }

@@ -25,15 +25,16 @@ concept has_combination =
       { d.combine(goal, values) } -> std::same_as<typename D::value_type>;
     };
 
-    // decision_type: which alternative gave the value, by `combine(goal, values, decision)`, which sets it; a dynamic
-    // program keeps it beside the value. Default-constructible and movable.
-    template <class D>
-    concept has_decided_combination = std::movable<typename D::value_type> && std::movable<typename D::decision_type> &&
-        std::default_initializable<typename D::decision_type> &&
-        requires(D& d, const typename D::goal_type& goal, std::span<const typename D::value_type* const> values,
-                 typename D::decision_type& decision) {
-      { d.combine(goal, values, decision) } -> std::same_as<typename D::value_type>;
-    };
+// decision_type: which alternative gave the value, by `combine(goal, values, decision)`, which sets it; a dynamic
+// program keeps it beside the value. Default-constructible and movable.
+template <class D>
+concept has_decided_combination = requires(D& d, const typename D::goal_type& goal,
+                                           std::span<const typename D::value_type* const> values,
+                                           typename D::decision_type& decision) {
+  requires std::movable<typename D::value_type> && std::movable<typename D::decision_type>;
+  requires std::default_initializable<typename D::decision_type>;
+  { d.combine(goal, values, decision) } -> std::same_as<typename D::value_type>;
+};
 
 // number_of(goal): small numbers, equal where fingerprints are. A dynamic program then keeps values in an array instead
 // of a hash table: ten times faster where goals are many and cheap to combine.
