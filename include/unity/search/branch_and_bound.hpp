@@ -30,11 +30,17 @@ concept has_choice_bounds = requires(const P& p, std::uint32_t choice) {
   { p.bound(choice) } -> std::same_as<cost_value>;
 };
 
+namespace detail {
+
+// What push has to answer: a bound, or where `bound` does that, anything.
+template <class P>
+using push_answer = std::conditional_t<has_choice_bounds<P>, decltype(std::declval<P&>().push(0U)), cost_value>;
+
+}  // namespace detail
+
 template <class P>
 concept has_prefix = requires(P& p, std::uint32_t choice) {
-  {
-    p.push(choice)
-  } -> std::same_as<std::conditional_t<has_choice_bounds<P>, decltype(p.push(choice)), cost_value>>;
+  { p.push(choice) } -> std::same_as<detail::push_answer<P>>;
   p.pop();
 };
 
