@@ -1,8 +1,9 @@
 // What delta simulation saves a search: the 30 cells of table 3.4 of Jia's dissertation (2020), six networks with the
 // batch sizes of section 3.7.1 on 4 to 64 K80. Chains of single-operator proposals from data parallelism, as section
-// 3.5.2 has them; each proposal is priced three times:
+// 3.5.2 has them; each proposal is priced in turn:
 // - by delta simulation, the edit of the program and its rollback included (`delta_us`);
-// - by full simulation of the edited program (`full_over_delta`: without rebuilding the program);
+// - by full simulation of the edited program (`full_over_delta`: of the simulation alone; `edited_over_delta`: the same
+//   edit and its rollback included, as for delta);
 // - by lowering the strategy anew and full simulation (`rebuild_over_delta`), as the paper's full algorithm does.
 // `changed` is the share of tasks whose times a proposal changes; 1/changed bounds what any delta simulation that
 // visits what it changes can gain over full simulation. `paper` is the ratio of table 3.4.
@@ -53,39 +54,65 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 struct sums {
   double delta = 0;
   double full = 0;
+  double edited = 0;
   double rebuild = 0;
   double changed = 0;
   double tasks = 0;
   std::uint64_t proposals = 0;
 };
 
-// One proposal: priced by delta simulation, kept or undone; every eighth also by full simulation.
-void price(parallel::lowering& l, simulate::delta_simulation& delta, parallel::strategy& s,
-           const systems::strategy_proposal& proposal, random_engine& random, double beta, sums& all) {
+// Tasks that did not have these times; new ones among them.
+std::size_t changed_tasks(const simulate::delta_simulation& delta, const std::vector<simulate::task_times>& before) {
+  std::size_t changed = 0;
+  for (std::size_t f = 0; f < delta.code().fragment_count(); ++f) {
+    const auto range = delta.code().tasks_of(program::fragment_id{f});
+    for (auto t = range.first; t < range.first + range.count; ++t) {
+      changed += t >= before.size() || !(before[t] == delta.times(t)) ? 1 : 0;
+    }
+  }
+  return changed;
+}
+
+// One proposal: priced by delta simulation, kept or undone; every eighth also by full simulation. Each way runs once,
+// on a program that it has not seen, and keeps its memory.
+void price(parallel::lowering& l, simulate::delta_simulation& delta, simulate::full_simulation& full,
+           parallel::strategy& s, const systems::strategy_proposal& proposal, random_engine& random, double beta,
+           sums& all) {
   const auto move = proposal.sample(s, random)->move.front();
   auto next = s;
   next[move.node.index()] = move.to;
   const auto code = parallel::test::fragments_around(l, next, move.node);
   const auto replacements = replacements_of(code);
   const auto before = delta.iteration_time().count();
-  const auto changed = delta.counts().changed;
+  const auto sample = all.proposals % 8;  // 0: which tasks change, and rebuilding; 3: full; 6: full with the edit
+  std::vector<simulate::task_times> times;
+  if (sample == 0) {
+    times.assign(delta.times().begin(), delta.times().end());
+  }
+  if (sample == 6) {
+    auto edited = delta.code();
+    const auto start = std::chrono::steady_clock::now();
+    edited.replace(replacements);
+    benchmark::DoNotOptimize(full.run(edited));
+    edited.rollback();
+    all.edited += 8 * seconds_since(start);
+  }
   auto start = std::chrono::steady_clock::now();
   const auto time = delta.try_replace(replacements)->count();
   auto taken = seconds_since(start);
   const bool is_kept = time <= before || random.unit() < std::exp(-beta * static_cast<double>(time - before));
-  const bool is_sampled = all.proposals % 8 == 0;
-  if (is_sampled) {
-    simulate::full_simulation full;
-    full.run(delta.code());
-    start = std::chrono::steady_clock::now();
-    benchmark::DoNotOptimize(full.run(delta.code()));
-    const auto simulated = seconds_since(start);
+  if (sample == 0) {
+    all.changed += 8 * static_cast<double>(changed_tasks(delta, times));
     start = std::chrono::steady_clock::now();
     const auto program = l.run(next);
-    all.full += 8 * simulated;
-    all.rebuild += 8 * (seconds_since(start) + simulated);
+    benchmark::DoNotOptimize(full.run(program));
+    all.rebuild += 8 * seconds_since(start);
   }
-  all.changed += static_cast<double>(delta.counts().changed - changed);
+  if (sample == 3) {
+    start = std::chrono::steady_clock::now();
+    benchmark::DoNotOptimize(full.run(delta.code()));
+    all.full += 8 * seconds_since(start);
+  }
   all.tasks += static_cast<double>(delta.code().task_count());
   start = std::chrono::steady_clock::now();
   if (is_kept) {
@@ -110,15 +137,17 @@ void proposals(benchmark::State& state, const row& r, std::size_t column) {
   const systems::strategy_proposal proposal{&moves, 0, 0, systems::device_choice::blocks};
   auto s = parallel::data_parallel(l.dimensions(), m.network);
   simulate::delta_simulation delta{l.run(s)};
+  simulate::full_simulation full;
   random_engine random{1};
   const auto beta = 200.0 / static_cast<double>(delta.iteration_time().count());
   sums all;
   for (auto _ : state) {
-    price(l, delta, s, proposal, random, beta, all);
+    price(l, delta, full, s, proposal, random, beta, all);
   }
   const auto count = static_cast<double>(all.proposals);
   state.counters["delta_us"] = 1e6 * all.delta / count;
   state.counters["full_over_delta"] = all.full / all.delta;
+  state.counters["edited_over_delta"] = all.edited / all.delta;
   state.counters["rebuild_over_delta"] = all.rebuild / all.delta;
   state.counters["changed"] = all.changed / all.tasks;
   state.counters["tasks"] = all.tasks / count;

@@ -50,8 +50,8 @@ template <class IsDone>
 
 }  // namespace detail
 
-// A task is ready when all that it depends on has ended and arrived; each resource runs one task at a time, in order of
-// ready time, ties as program::tie says.
+// A task is ready when all that it depends on has ended and arrived. Each resource runs one task at a time, in order of
+// ready time, ties as program::tie says; a task without a resource starts when it is ready, beside any others.
 // Source: Jia, dissertation (2020), section 3.4.2, table 3.2; ties, latencies and cut-through are this library's.
 class full_simulation {
  public:
@@ -59,90 +59,111 @@ class full_simulation {
   // Complexity: t log t for t tasks, and linear in dependencies.
   // Throws: unity::error where tasks wait for each other.
   picoseconds run(const program::program& p) {
-    free_.assign(p.resources().size(), 0);
-    const auto none_known = [](std::uint32_t) { return static_cast<const task_times*>(nullptr); };
-    const auto end = run_from(p, none_known, std::numeric_limits<std::int64_t>::max());
+    begin(p);
+    for_each_place(p, [&](std::uint32_t t) { expect(p, t); });
+    const auto end = run_queue(p, std::numeric_limits<std::int64_t>::max());
     if (!is_complete()) {
-      detail::report_cycle(p, [&](std::uint32_t t) { return waiting_[t] == 0; });
+      detail::report_cycle(p, [&](std::uint32_t t) { return is_done(t); });
     }
     return *end;
   }
 
-  // The same where the first tasks have their times already. known(place): those, or null; what comes before a known
-  // task in order of ready time and ties is known, too. free_from: by resource, when the last known task there ends.
-  // The latest end of the others, or nothing as soon as one ends after `bound`. Check is_complete().
-  // Complexity: as run, of the others, and linear in the known ones and their dependencies.
-  template <class Known>
-  std::optional<picoseconds> run_from(const program::program& p, std::span<const std::int64_t> free_from,
-                                      const Known& known, std::int64_t bound) {
-    free_.assign(free_from.begin(), free_from.end());
-    return run_from(p, known, bound);
+  // The same for a program that was edited since `before` ran it, where the edit changes nothing that is ready before
+  // `since`: those tasks keep their times, the others are timed. The latest end, or nothing as soon as one must be
+  // after `bound`; check is_complete(). Places that were added must be ready never in `before` (forget).
+  // Complexity: as run of the tasks that are timed, and linear in the others and their dependencies.
+  std::optional<picoseconds> run_after(const program::program& p, const full_simulation& before, std::int64_t since,
+                                       std::int64_t bound) {
+    begin(p);
+    for_each_place(p, [&](std::uint32_t t) {
+      if (before.times_[t].ready < since) {
+        times_[t] = before.times_[t];
+      } else {
+        expect(p, t);
+      }
+    });
+    const auto is_kept = [&](std::uint32_t t) { return before.times_[t].ready < since; };
+    kept_ = static_cast<std::size_t>(std::partition_point(before.order_.begin(), before.order_.end(), is_kept) -
+                                     before.order_.begin());
+    order_.assign(before.order_.begin(), before.order_.begin() + static_cast<std::ptrdiff_t>(kept_));
+    for (const auto t : order_) {
+      const auto& task = p.timed(t);
+      const auto& times = times_[t];
+      if (task.resource.valid()) {
+        free_[task.resource.index()] = times.end;
+      }
+      latest_ = std::max(latest_, times.end);
+      for (const auto link : p.after(t)) {
+        if (times_[link.task()].start < 0) {
+          count_down(p, link, times, task.latency);
+        }
+      }
+    }
+    return run_queue(p, bound);
   }
+  // Makes places ready never, whatever they held. For those that an edit adds.
+  void forget(std::size_t capacity, std::uint32_t first, std::uint32_t count) {
+    times_.resize(std::max(times_.size(), capacity));
+    std::fill_n(times_.begin() + first, count, task_times{std::numeric_limits<std::int64_t>::max(), 0, 0});
+  }
+
   // Whether the last run came to the end of all tasks: none waits for itself.
-  [[nodiscard]] bool is_complete() const noexcept { return order_.size() == left_; }
-  [[nodiscard]] bool is_done(std::uint32_t place) const { return waiting_[place] == 0; }
+  [[nodiscard]] bool is_complete() const noexcept { return order_.size() == task_count_; }
+  [[nodiscard]] bool is_done(std::uint32_t place) const { return times_[place].start >= 0; }
 
   // By place in the program; what holds no task has no meaning.
   [[nodiscard]] std::span<const task_times> times() const noexcept { return times_; }
-  // Tasks that were timed, in order of ready time and ties; restricted to a
-  // resource, the order in which that runs them.
+  // Tasks in the order in which they were timed, which is that of their ready times; restricted to a resource, the
+  // order in which that runs them.
   [[nodiscard]] std::span<const std::uint32_t> order() const noexcept { return order_; }
+  // How many of them kept their times.
+  [[nodiscard]] std::size_t kept() const noexcept { return kept_; }
 
  private:
-  template <class Known>
-  std::optional<picoseconds> run_from(const program::program& p, const Known& known, std::int64_t bound) {
-    begin(p, known);
-    std::int64_t latest = 0;
-    while (!queue_.empty()) {
-      const auto times = run_next(p);
-      if (times.end > latest_end) {
-        throw error{"program", fmt::format("an iteration of more than {} s", latest_end / 1'000'000'000'000),
-                    "times that fit"};
-      }
-      latest = std::max(latest, times.end);
-      if (times.least > bound) {
-        return std::nullopt;
-      }
-    }
-    return picoseconds{latest};
-  }
-  template <class Known>
-  void begin(const program::program& p, const Known& known) {
-    times_.resize(p.capacity());
-    waiting_.resize(p.capacity());
-    loads_.assign(p.resources().size(), 0);
-    known_.clear();
-    queue_.clear();
-    order_.clear();
-    left_ = p.task_count();
+  template <class Visit>
+  static void for_each_place(const program::program& p, const Visit& visit) {
     for (std::size_t f = 0; f < p.fragment_count(); ++f) {
       const auto range = p.tasks_of(program::fragment_id{f});
       for (auto t = range.first; t < range.first + range.count; ++t) {
-        if (const task_times* has = known(t)) {
-          times_[t] = *has;
-          waiting_[t] = 0;
-          known_.push_back(t);
-          continue;
-        }
-        const auto& task = p.timed(t);
-        times_[t] = {};
-        waiting_[t] = task.before_count;
-        auto& load = loads_[task.resource.index()];  // a bound: less is right, too, where it would not fit
-        load = std::min(load + task.duration, std::int64_t{1} << 62U);
-        if (waiting_[t] == 0) {
-          queue_.push({0, p.tie(t), t});
-        }
+        visit(t);
       }
     }
-    left_ -= known_.size();
-    order_.reserve(left_);
-    for (const auto t : known_) {
-      for (const auto link : p.after(t)) {
-        if (waiting_[link.task()] != 0) {
-          count_down(p, link, times_[t], p.timed(t).latency);
-        }
+  }
+  void begin(const program::program& p) {
+    times_.resize(std::max(times_.size(), p.capacity()));
+    free_.assign(p.resources().size(), 0);
+    loads_.assign(p.resources().size(), 0);
+    queue_.clear();
+    order_.clear();
+    task_count_ = p.task_count();
+    order_.reserve(task_count_);
+    latest_ = 0;
+    kept_ = 0;
+  }
+  // A task that is to be timed. While it waits for others, `start` is how many they are, below zero.
+  void expect(const program::program& p, std::uint32_t t) {
+    const auto& task = p.timed(t);
+    times_[t] = {0, -static_cast<std::int64_t>(task.before_count), 0};
+    if (task.resource.valid()) {
+      auto& load = loads_[task.resource.index()];  // a bound: less is right, too, where it would not fit
+      load = std::min(load + task.duration, std::int64_t{1} << 62U);
+    }
+    if (task.before_count == 0) {
+      queue_.push({0, p.tie(t), t});
+    }
+  }
+  std::optional<picoseconds> run_queue(const program::program& p, std::int64_t bound) {
+    while (!queue_.empty()) {
+      const auto least = run_next(p);
+      if (latest_ > latest_end) {
+        throw error{"program", fmt::format("an iteration of more than {} s", latest_end / 1'000'000'000'000),
+                    "times that fit"};
+      }
+      if (least > bound) {
+        return std::nullopt;
       }
     }
+    return picoseconds{latest_};
   }
   // One of the tasks that a task waits for has its times.
   void count_down(const program::program& p, program::task_link link, const task_times& by, std::int64_t latency) {
@@ -151,15 +172,12 @@ class full_simulation {
     if (link.cut_through()) {
       next.end = std::max(next.end, by.end + latency);
     }
-    if (--waiting_[link.task()] == 0) {
+    if (++next.start == 0) {
       queue_.push({next.ready, p.tie(link.task()), link.task()});
     }
   }
-  struct task_end {
-    std::int64_t end = 0;
-    std::int64_t least = 0;  // when the last task on its resource ends, if they follow each other from now on
-  };
-  task_end run_next(const program::program& p) {
+  // When the resource of the next task is free at the earliest after all that is left for it.
+  std::int64_t run_next(const program::program& p) {
     const auto e = queue_.pop();
     if (!queue_.empty()) {  // most likely the next: its lines come from memory meanwhile
       __builtin_prefetch(&p.timed(queue_.front().task));
@@ -167,26 +185,34 @@ class full_simulation {
     }
     const auto& task = p.timed(e.task);
     auto& times = times_[e.task];  // its end: what cut-through asks of it so far
-    auto& free = free_[task.resource.index()];
-    times.start = std::max(e.time, free);
-    times.end = free = std::max(times.end, times.start + task.duration);
+    auto least = std::int64_t{0};
+    times.start = e.time;
+    if (task.resource.valid()) {
+      auto& free = free_[task.resource.index()];
+      times.start = std::max(e.time, free);
+      times.end = free = std::max(times.end, times.start + task.duration);
+      auto& load = loads_[task.resource.index()];
+      load -= task.duration;
+      least = times.end + load;
+    } else {
+      times.end = least = std::max(times.end, times.start + task.duration);
+    }
+    latest_ = std::max(latest_, times.end);
     order_.push_back(e.task);
     for (const auto link : p.after(e.task)) {
       count_down(p, link, times, task.latency);
     }
-    auto& load = loads_[task.resource.index()];
-    load -= task.duration;
-    return {times.end, times.end + load};
+    return least;
   }
 
   static constexpr std::int64_t latest_end = std::int64_t{1} << 61U;  // 27 days
   std::vector<task_times> times_;
-  std::vector<std::uint32_t> waiting_;  // for how many
   std::vector<std::int64_t> free_;   // from when on, by resource
   std::vector<std::int64_t> loads_;  // of tasks that did not run yet, by resource
   std::vector<std::uint32_t> order_;
-  std::vector<std::uint32_t> known_;
-  std::size_t left_ = 0;  // tasks to time
+  std::size_t task_count_ = 0;
+  std::size_t kept_ = 0;
+  std::int64_t latest_ = 0;
   event_queue queue_;
 };
 
