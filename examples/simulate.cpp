@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,16 +20,20 @@
 #include <range/v3/view/indices.hpp>
 #include <range/v3/view/take.hpp>
 
+#include <unity/core/error.hpp>
 #include <unity/core/units.hpp>
 #include <unity/io/chrome_trace.hpp>
 #include <unity/io/plan_json.hpp>
 #include <unity/io/strategy_svg.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/lowering/network.hpp>
+#include <unity/parallel/lowering/next_iteration.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/strategies/memory_limits.hpp>
 #include <unity/program/program.hpp>
 #include <unity/simulate/full.hpp>
+#include <unity/simulate/iterations.hpp>
+#include <unity/simulate/list_scheduling.hpp>
 #include <unity/simulate/path_shares.hpp>
 #include <unity/simulate/timeline.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -45,6 +50,8 @@ using namespace unity;
 struct arguments {
   std::string plan{};
   support::timing_flags timing{};
+  std::string schedule = "fifo";
+  bool steady = false;
   std::string json{};
   std::string trace{};
   std::string svg{};
@@ -53,6 +60,12 @@ struct arguments {
 void declare(CLI::App& app, arguments& a) {
   app.add_option("PLAN", a.plan, "a plan's .json file: graph, machine and strategy")->required();
   support::declare(app, a.timing);
+  app.add_option("--schedule", a.schedule,
+                 "what a device or link that falls free takes of what is ready: fifo, the first that was; kind, "
+                 "forward before backward before messages; order, the front layers; path, the longest way to the end")
+      ->check(CLI::IsMember({"fifo", "kind", "order", "path"}))
+      ->capture_default_str();
+  app.add_flag("--steady", a.steady, "also what an iteration takes among others, which overlap (first in, first out)");
   app.add_option("--json", a.json, "file for the result as JSON");
   app.add_option("--trace", a.trace, "file for a trace that Perfetto and chrome://tracing show");
   app.add_option("--svg", a.svg, "file for a picture: operators, divided and coloured by their devices");
@@ -64,16 +77,33 @@ struct outcome {
   std::vector<simulate::task_times> times;
   simulate::timeline line;
   std::vector<bytes> over;  // by device: more than it has
+  std::optional<simulate::steady_iteration> steady;
 };
 
+template <class Simulation>
+std::vector<simulate::task_times> times_by(Simulation simulation, const program::program& p) {
+  simulation.run(p);
+  return {simulation.times().begin(), simulation.times().end()};
+}
+std::vector<simulate::task_times> times_of(const program::program& p, const std::string& schedule) {
+  return schedule == "kind"    ? times_by(simulate::list_simulation<simulate::by_kind>{}, p)
+         : schedule == "order" ? times_by(simulate::list_simulation<simulate::by_order>{}, p)
+         : schedule == "path"  ? times_by(simulate::list_simulation{simulate::by_path{p}}, p)
+                               : times_by(simulate::full_simulation{}, p);
+}
+
 outcome simulated(const tensor::algebra& operators, const arguments& a) {
-  outcome r{io::read_plan(operators, a.plan), {}, {}, {}, {}};
+  outcome r{io::read_plan(operators, a.plan), {}, {}, {}, {}, {}};
   support::with_operation_timer(
       a.timing, operators, r.plan.machine, "simulate",
       [&](const parallel::operation_timer& timer) { r.program = parallel::lower(operators, r.plan, timer); });
-  simulate::full_simulation simulation;
-  simulation.run(r.program);
-  r.times.assign(simulation.times().begin(), simulation.times().end());
+  r.times = times_of(r.program, a.schedule);
+  if (a.steady) {
+    if (r.plan.pipeline.is_delayed) {
+      throw error{a.plan, "--steady with updates that are delayed", "a plan that updates after each iteration"};
+    }
+    r.steady = simulate::run_until_steady(r.program, parallel::carried_dependencies(operators, r.plan, r.program));
+  }
   r.line = simulate::summarize(r.program, r.times);
   std::vector<bytes> peaks;
   for (const auto& m : r.line.memory) {
@@ -90,8 +120,8 @@ outcome simulated(const tensor::algebra& operators, const arguments& a) {
 std::string name_of(const outcome& r, program::task_id t) {
   const auto& task = r.program.code(t);
   return fmt::format("{} {} {} on {}", r.program.owner_of(r.program.where(t).fragment).name,
-                     program::task_kind_names[static_cast<std::size_t>(task.kind)], task.shard,
-                     r.program.resources()[task.resource.index()].name);
+                     r.program.name_of(task.kind), task.shard,
+                     task.resource.valid() ? r.program.resources()[task.resource.index()].name : "no resource");
 }
 // Of a step of the critical path.
 std::string waited_for(const outcome& r, const simulate::critical_step& step) {
@@ -175,9 +205,8 @@ void print_critical_path(const outcome& r) {
   };
   fmt::print("\n{:<24} {:<12} {:>8} {:>12} {:>8}\n", "critical path", "waited for", "steps", "ms", "%");
   for (const auto& share : simulate::path_shares(r.program, r.line.critical_path, r.times)) {
-    const std::string kind{program::task_kind_names[static_cast<std::size_t>(share.kind)]};
-    fmt::print("{:<24} {:<12} {:8} {:12.3f} {:8.1f}\n", kind, reason_of(share.reason), share.steps,
-               milliseconds(share.time), percent(share.time, r.line.iteration));
+    fmt::print("{:<24} {:<12} {:8} {:12.3f} {:8.1f}\n", r.program.name_of(share.kind), reason_of(share.reason),
+               share.steps, milliseconds(share.time), percent(share.time, r.line.iteration));
   }
   constexpr std::size_t most = 8;
   const auto taken = simulate::step_times(r.line.critical_path, r.times);
@@ -193,6 +222,11 @@ void print_critical_path(const outcome& r) {
 void print(const arguments& a, const outcome& r) {
   fmt::print("{} on {}: an iteration takes {:.6f} ms, {} tasks\n", a.plan, r.plan.machine.name,
              milliseconds(r.line.iteration), r.line.tasks);
+  if (r.steady) {
+    fmt::print("among others it takes {:.6f} ms{}\n", milliseconds(r.steady->time),
+               r.steady->is_steady ? fmt::format(", from iteration {} on", r.steady->before + 1)
+                                   : ", on average: they do not fall into step");
+  }
   support::print_assumed(r.plan.machine);
   if (r.plan.pipeline.is_delayed) {
     fmt::print("its updates are delayed; this is one iteration alone, which is flushed: ");
@@ -230,11 +264,17 @@ nlohmann::json to_json(const outcome& r) {
                      {"bytes", use.moved.count()},
                      {"tasks", use.tasks}});
   }
-  return {{"iteration_s", to_seconds(r.line.iteration)},
-          {"tasks", r.line.tasks},
-          {"critical_path", std::move(path)},
-          {"devices", std::move(devices)},
-          {"links", std::move(links)}};
+  nlohmann::json all{{"iteration_s", to_seconds(r.line.iteration)},
+                     {"tasks", r.line.tasks},
+                     {"critical_path", std::move(path)},
+                     {"devices", std::move(devices)},
+                     {"links", std::move(links)}};
+  if (r.steady) {
+    all["steady"] = {{"iteration_s", to_seconds(r.steady->time)},
+                     {"is_steady", r.steady->is_steady},
+                     {"iterations_before", r.steady->before}};
+  }
+  return all;
 }
 
 // All texts come first.

@@ -64,6 +64,16 @@ for kind in json trace svg; do
   check "its $kind is the same" cmp "$scratch/a.$kind" "$scratch/b.$kind"
 done
 
+for schedule in fifo kind order path; do
+  check "it is simulated by $schedule" silent "$simulate" "$plan" --schedule $schedule --steady --json "$scratch/s.json"
+  check 'among others an iteration takes no longer than alone, and no less than any device computes' \
+    json "$scratch/s.json" '
+    x["steady"]["is_steady"] and x["steady"]["iteration_s"] >= max(d["busy_s"] for d in x["devices"])
+    and 0 < x["steady"]["iteration_s"] <= 1.000001 * '"$("$python" -c 'import json, sys
+print(json.load(open(sys.argv[1]))["iteration_s"])' "$scratch/a.json")"
+done
+check 'an unknown schedule is bad usage' complains 2 'schedule' "$simulate" "$plan" --schedule lifo
+
 silent "$make_plan" 'zoo:rnnlm?seq=2&batch=1048576' p100:1x2 data "$scratch/large.json"
 check 'a plan that does not fit is simulated' silent "$simulate" "$scratch/large.json" --json "$scratch/large.result"
 check 'and told with the device and the bytes' \
@@ -78,6 +88,8 @@ json.dump(x, open(sys.argv[2], "w"))' "$plan" "$scratch/delayed.json"
 check 'a plan with delayed updates is simulated' silent "$simulate" "$scratch/delayed.json"
 check 'as one iteration alone, which is told' \
   grep -qE '^its updates are delayed; this is one iteration alone' "$scratch/stdout"
+check 'which has no steady state here' complains 1 'steady with updates that are delayed' \
+  "$simulate" "$scratch/delayed.json" --steady
 check 'others do not say so' silent "$simulate" "$plan"
 check 'as there is nothing to say' test "$(grep -c 'delayed' "$scratch/stdout")" = 0
 

@@ -49,6 +49,7 @@ TEST_CASE("delta simulation equals full simulation, task by task", "[law]") {
     o.devices = 1 + random.below(6);
     o.longest = seed % 2 == 0 ? 3 : 1000;
     o.is_symmetric = seed % 3 == 0;
+    o.has_meetings = seed % 4 == 3;
     random_plan plan{random, o};
     delta_simulation delta{plan.lower(random)};
     for (int step = 0; step < 100; ++step, ++made) {

@@ -19,6 +19,7 @@ struct random_plan_options {
   std::size_t devices = 4;
   std::int64_t longest = 5;  // picoseconds; small ones make many ties
   bool is_symmetric = false;  // all shards of an operator take the same time
+  bool has_meetings = false;  // some tasks take no time, and updates wait for one without a resource
 };
 
 // Fragment i is operator i, then come the edges, then one per operator for its weights.
@@ -105,7 +106,7 @@ class random_plan {
     auto& c = configurations_[i];
     for (std::size_t s = 0; s < c.devices.size(); ++s) {
       c.devices[s] = static_cast<std::uint32_t>(random.below(options_.devices));
-      c.durations[s] = random.between(1, options_.longest);
+      c.durations[s] = any_time(random);
     }
     return {{program::fragment_id{i}, fragment_code(random, i)}};
   }
@@ -132,15 +133,18 @@ class random_plan {
   }
   [[nodiscard]] std::size_t fragments() const { return 2 * configurations_.size() + edges_.size(); }
 
+  [[nodiscard]] std::int64_t any_time(random_engine& random) const {
+    return random.between(options_.has_meetings ? 0 : 1, options_.longest);
+  }
   [[nodiscard]] configuration draw(random_engine& random) const {
     configuration c;
     const auto degree = 1 + random.below(options_.devices);
-    const auto time = random.between(1, options_.longest);
+    const auto time = any_time(random);
     const auto first = random.below(options_.devices);
     for (std::size_t s = 0; s < degree; ++s) {
       const auto device = options_.is_symmetric ? (first + s) % options_.devices : random.below(options_.devices);
       c.devices.push_back(static_cast<std::uint32_t>(device));
-      c.durations.push_back(options_.is_symmetric ? time : random.between(1, options_.longest));
+      c.durations.push_back(options_.is_symmetric ? time : any_time(random));
     }
     return c;
   }
@@ -199,9 +203,16 @@ class random_plan {
     for (std::uint32_t s = 0; s < degree; ++s) {
       f.add({program::resource_id{devices[s]}, picoseconds{1}, {}, {}, program::task_kind::update, s});
     }
+    if (options_.has_meetings) {
+      f.add({{}, picoseconds{i % 3}, {}, {}, program::task_kind::other, 0});
+    }
     for (std::uint32_t s = 0; s < degree; ++s) {
       const program::task_ref gradient{program::fragment_id{i}, degree + s};
       f.dependencies.push_back({gradient, {{}, s}, false});
+      if (options_.has_meetings) {
+        f.dependencies.push_back({gradient, {{}, degree}, false});
+        f.dependencies.push_back({{{}, degree}, {{}, s}, false});
+      }
       const auto next = (s + 1) % degree;
       if (next != s) {
         move(random, f, gradient, devices[s], {{}, next}, devices[next], next);
@@ -217,7 +228,7 @@ class random_plan {
       return;
     }
     const auto devices = static_cast<std::uint32_t>(options_.devices);
-    const auto size = options_.is_symmetric ? options_.longest : random.between(1, options_.longest);
+    const auto size = options_.is_symmetric ? options_.longest : any_time(random);
     std::vector<program::hop> route;
     const auto cross = [&](std::uint32_t link, std::int64_t slowness) {
       route.push_back(

@@ -64,9 +64,11 @@ inline slow_times slow_simulation(const program::program& p) {
                                         [&](const auto& a, const auto& b) { return order(a) < order(b); });
     const auto& t = tasks[next.first];
     auto times = next.second;
-    times.start = std::max(times.ready, free[t.resource]);
+    times.start = t.resource.valid() ? std::max(times.ready, free[t.resource]) : times.ready;
     times.end = std::max(times.end, times.start + t.duration.count());
-    free[t.resource] = times.end;
+    if (t.resource.valid()) {
+      free[t.resource] = times.end;
+    }
     done[next.first] = times;
   }
   return done;

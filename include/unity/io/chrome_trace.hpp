@@ -27,9 +27,15 @@ class trace_writer {
  private:
   static constexpr std::size_t devices = 0;
   static constexpr std::size_t links = 1;
+  static constexpr std::size_t hosts = 2;
+  static constexpr std::size_t nowhere = 3;  // of tasks without a resource; these may overlap
 
   [[nodiscard]] std::size_t process(std::size_t r) const {
-    return program_.resources()[r].kind == program::resource_kind::stream ? devices : links;
+    if (r == program_.resources().size()) {
+      return nowhere;
+    }
+    const auto kind = program_.resources()[r].kind;
+    return kind == program::resource_kind::stream ? devices : kind == program::resource_kind::link ? links : hosts;
   }
   void add_task(program::fragment_id f, std::uint32_t i);
 
@@ -58,6 +64,8 @@ inline void write_chrome_trace(const program::program& p, std::span<const simula
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_CHROME_TRACE)
 
+#include <algorithm>
+
 #include <fmt/core.h>
 
 namespace unity::io::detail {
@@ -65,6 +73,10 @@ namespace unity::io::detail {
 UNITY_INLINE std::string trace_writer::run() {
   events_.name_process(devices, "devices");
   events_.name_process(links, "links");
+  if (std::any_of(program_.resources().begin(), program_.resources().end(),
+                  [](const program::resource& r) { return r.kind == program::resource_kind::host; })) {
+    events_.name_process(hosts, "host threads");
+  }
   for (std::size_t r = 0; r < program_.resources().size(); ++r) {
     events_.name_thread(process(r), r, program_.resources()[r].name);
   }
@@ -87,8 +99,8 @@ UNITY_INLINE void trace_writer::add_task(program::fragment_id f, std::uint32_t i
   const auto& task = program_.code(f).tasks[i];
   const auto& of = program_.owner_of(f);
   const auto& times = times_[program_.find(f, i).index()];
-  const auto r = task.resource.index();
-  const std::string kind{program::task_kind_names[static_cast<std::size_t>(task.kind)]};
+  const auto r = task.resource.valid() ? task.resource.index() : program_.resources().size();
+  const auto& kind = program_.name_of(task.kind);
   auto about =
       fmt::format(R"("kind":"{}","shard":{},"ready_us":{})", kind, task.shard, detail::trace_time(times.ready));
   if (task.volume.count() > 0) {

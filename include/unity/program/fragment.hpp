@@ -18,6 +18,7 @@ using resource_id = id<struct resource_tag>;  // runs one task at a time: a stre
 using fragment_id = id<struct fragment_tag>;
 using device_index = std::uint32_t;  // whose memory it is
 
+// Those of a training iteration; a program may have further ones (program::add_kind).
 enum class task_kind : std::uint8_t { forward, backward, update, transfer, reduce, other };
 inline constexpr std::array<std::string_view, 6> task_kind_names{"forward",  "backward", "update",
                                                                  "transfer", "reduce",   "other"};
@@ -26,9 +27,9 @@ inline constexpr std::array<std::string_view, 6> task_kind_names{"forward",  "ba
 inline constexpr picoseconds longest_task{100'000'000'000'000};  // 100 s
 
 // Others see the end of a task `latency` later: 0 for computation, of a link its latency.
-// A duration is at least 1, so that times grow along every dependency and ties within a resource have one order.
+// A task may take no time: a meeting of others, or something that another machine does meanwhile.
 struct task {
-  resource_id resource{};
+  resource_id resource{};  // the null id: none, so that it starts when it is ready
   picoseconds duration{1};
   picoseconds latency{};
   bytes volume{};  // that a transfer moves over its link

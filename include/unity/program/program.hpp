@@ -20,12 +20,12 @@ namespace unity::program {
 
 using task_id = id<struct task_tag>;  // a place in the program's arrays; those of a fragment follow each other
 
-enum class resource_kind : std::uint8_t { stream, link };
+enum class resource_kind : std::uint8_t { stream, link, host };  // host: a thread that launches what a stream runs
 
 struct resource {
   std::string name{};
   resource_kind kind = resource_kind::stream;
-  device_index device = 0;  // of a stream
+  device_index device = 0;  // of a stream, and of those that a host thread launches
 
   friend bool operator==(const resource&, const resource&) = default;
 };
@@ -85,6 +85,14 @@ class program {
     resources_.push_back(std::move(r));
     return resource_id{resources_.size() - 1};
   }
+  // A kind of task beside those of task_kind, for pictures and reports. Precondition: fewer than 256 in all.
+  task_kind add_kind(std::string name) {
+    UNITY_EXPECTS(kinds_.size() < 256, "fewer than 256 kinds of tasks");
+    kinds_.push_back(std::move(name));
+    return static_cast<task_kind>(kinds_.size() - 1);
+  }
+  [[nodiscard]] const std::string& name_of(task_kind k) const { return kinds_[static_cast<std::size_t>(k)]; }
+  [[nodiscard]] std::span<const std::string> kinds() const noexcept { return kinds_; }
   // An empty fragment.
   fragment_id add_fragment(owner o = {}) {
     UNITY_EXPECTS(!is_open_, "no open edit");
@@ -342,9 +350,9 @@ class program {
     }
     for (std::size_t k = 0; k < count; ++k) {
       const auto& t = code.tasks[k];
-      UNITY_EXPECTS(t.duration.count() > 0 && t.latency.count() >= 0,
-                    "durations of at least 1 and latencies of at least 0");
-      UNITY_EXPECTS(t.resource.index() < resources_.size(), "a resource of the program");
+      UNITY_EXPECTS(t.duration.count() >= 0 && t.latency.count() >= 0, "durations and latencies of at least 0");
+      UNITY_EXPECTS(!t.resource.valid() || t.resource.index() < resources_.size(), "a resource of the program");
+      UNITY_EXPECTS(static_cast<std::size_t>(t.kind) < kinds_.size(), "a kind of the program");
       tasks_[s.first + k] = {t.duration.count(), t.latency.count(), t.resource, 0, 0, 0};
       fragments_of_[s.first + k] = f;
     }
@@ -417,6 +425,7 @@ class program {
   }
 
   std::vector<resource> resources_;
+  std::vector<std::string> kinds_{task_kind_names.begin(), task_kind_names.end()};
   std::vector<slot> slots_;
   std::vector<timed_task> tasks_;
   std::vector<std::uint64_t> ties_;

@@ -94,7 +94,8 @@ class delta_simulation {
  private:
   static constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
 
-  // No task that is ready before this time has other times in the edited program than it had. Whatever an edit adds, removes or links differently is first noticed when it is ready, or was.
+  // No task that is ready before this time has other times in the edited program than it had. Whatever an edit adds,
+  // removes or links differently is first noticed when it is ready, or was.
   [[nodiscard]] std::int64_t first_change() {
     const auto& edit = program_.edit();
     auto first = never;

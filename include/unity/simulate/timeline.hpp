@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -63,11 +64,10 @@ class timeline_builder {
       }
     }
     std::sort(order_.begin(), order_.end(), [&](std::uint32_t a, std::uint32_t b) {
-      const auto x = p.timed(a).resource;
-      const auto y = p.timed(b).resource;
-      return x != y                             ? x < y
-             : times[a].ready != times[b].ready ? times[a].ready < times[b].ready
-                                                : p.tie(a) < p.tie(b);
+      const auto key = [&](std::uint32_t t) {
+        return std::tuple{p.timed(t).resource, times[t].start, times[t].end, times[t].ready, p.tie(t)};
+      };
+      return key(a) < key(b);
     });
   }
 
@@ -80,10 +80,12 @@ class timeline_builder {
       const auto& code = program_.code(id);
       for (std::uint32_t i = 0; i < code.tasks.size(); ++i) {
         const auto& times = times_[program_.find(id, i).index()];
-        auto& use = all.resources[code.tasks[i].resource.index()];
-        use.busy += picoseconds{times.end - times.start};
-        use.moved += code.tasks[i].volume;
-        ++use.tasks;
+        if (const auto r = code.tasks[i].resource; r.valid()) {
+          auto& use = all.resources[r.index()];
+          use.busy += picoseconds{times.end - times.start};
+          use.moved += code.tasks[i].volume;
+          ++use.tasks;
+        }
         all.communicated += code.tasks[i].volume;
         all.iteration = std::max(all.iteration, picoseconds{times.end});
       }
@@ -102,7 +104,8 @@ class timeline_builder {
     }
     std::vector<std::uint32_t> previous(program_.capacity(), none);  // on its resource
     for (std::size_t i = 1; i < order_.size(); ++i) {
-      if (program_.timed(order_[i]).resource == program_.timed(order_[i - 1]).resource) {
+      const auto on = program_.timed(order_[i]).resource;
+      if (on.valid() && on == program_.timed(order_[i - 1]).resource) {
         previous[order_[i]] = order_[i - 1];
       }
     }

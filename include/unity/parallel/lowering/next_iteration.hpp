@@ -1,0 +1,99 @@
+// What the next iteration of a plan waits for.
+#pragma once
+
+#include <vector>
+
+#include <unity/parallel/plan.hpp>
+#include <unity/program/program.hpp>
+#include <unity/program/repeated.hpp>
+#include <unity/tensor/algebra.hpp>
+
+namespace unity::parallel {
+
+// Of the program that lowering made of the plan: the forward tasks of a device that read a weight wait for its update
+// there, and the other tasks of a device that wait for nothing for the last of what the device computes, which runs
+// iterations one after the other. Weights that nothing updates are there.
+// Complexity: linear in the program; for each weight, its updates times the tasks that read it.
+[[nodiscard]] std::vector<program::carried_dependency> carried_dependencies(const tensor::algebra& a, const plan& p,
+                                                                            const program::program& code);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_NEXT_ITERATION)
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include <unity/core/config.hpp>
+#include <unity/core/id.hpp>
+#include <unity/parallel/training_graph.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE std::vector<program::carried_dependency> carried_dependencies(const tensor::algebra& a, const plan& p,
+                                                                           const program::program& code) {
+  using program::task_kind;
+  const auto computes = [](const program::task& t) {
+    return t.kind == task_kind::forward || t.kind == task_kind::backward;
+  };
+  std::vector<program::fragment_id> node_fragment(p.graph.node_count());
+  std::vector<std::vector<program::task_ref>> first(code.resources().size());  // by stream: that wait for nothing
+  std::vector<std::vector<program::task_ref>> last(code.resources().size());   // and that nothing computed waits for
+  for (std::size_t f = 0; f < code.fragment_count(); ++f) {
+    const program::fragment_id id{f};
+    if (code.owner_of(id).kind != program::owner_kind::node) {
+      continue;
+    }
+    node_fragment[code.owner_of(id).index] = id;
+    const auto& tasks = code.code(id).tasks;
+    for (std::uint32_t i = 0; i < tasks.size(); ++i) {
+      const auto place = code.find(id, i).index();
+      const auto after = code.after(place);
+      if (code.before(place).empty()) {
+        first[tasks[i].resource.index()].push_back({id, i});
+      }
+      if (std::none_of(after.begin(), after.end(), [&](const program::task_link& link) {
+            const auto& next = code.code(program::task_id{link.task()});
+            return computes(next) && next.resource == tasks[i].resource;
+          })) {
+        last[tasks[i].resource.index()].push_back({id, i});
+      }
+    }
+  }
+  std::vector<program::carried_dependency> all;
+  for (std::size_t r = 0; r < first.size(); ++r) {
+    for (const auto& after : first[r]) {
+      for (const auto& before : last[r]) {
+        all.push_back({before, after, 1});
+      }
+    }
+  }
+  const training_graph training{a, p.graph};
+  for (std::size_t f = 0; f < code.fragment_count(); ++f) {
+    const program::fragment_id id{f};
+    if (code.owner_of(id).kind != program::owner_kind::weight) {
+      continue;
+    }
+    const auto& tasks = code.code(id).tasks;
+    for (std::uint32_t i = 0; i < tasks.size(); ++i) {
+      if (tasks[i].kind != task_kind::update) {
+        continue;
+      }
+      for (const auto& use : training.weights()[code.owner_of(id).index].uses) {
+        const auto reader = node_fragment[use.node.index()];
+        const auto& readers = code.code(reader).tasks;
+        for (std::uint32_t t = 0; t < readers.size(); ++t) {
+          if (readers[t].kind == task_kind::forward && readers[t].resource == tasks[i].resource) {
+            all.push_back({{id, i}, {reader, t}, 1});
+          }
+        }
+      }
+    }
+  }
+  return all;
+}
+
+}  // namespace unity::parallel
+
+#endif

@@ -1,0 +1,85 @@
+// What an iteration takes among others.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include <unity/core/units.hpp>
+#include <unity/program/program.hpp>
+#include <unity/program/repeated.hpp>
+#include <unity/simulate/full.hpp>
+
+namespace unity::simulate {
+
+// An iteration between others.
+struct steady_iteration {
+  picoseconds first{};     // alone, from nothing
+  picoseconds time{};      // from the end of one to the end of the next
+  std::size_t before = 0;  // iterations until it was steady
+  bool is_steady = false;  // if not: `time` is the average of the last half of those that were simulated
+
+  friend bool operator==(const steady_iteration&, const steady_iteration&) = default;
+};
+
+// Simulates 4, 8, 16, ... iterations, `most` at most, until in the last ones every task starts as much later than in
+// the iteration before as any other: in more of them than carried dependencies reach back. Complexity: of full
+// simulations of twice as many iterations as it takes. Throws: unity::error where tasks wait for each other.
+[[nodiscard]] inline steady_iteration run_until_steady(const program::program& p,
+                                                       std::span<const program::carried_dependency> carried,
+                                                       std::size_t most = 64) {
+  full_simulation full;
+  steady_iteration found{full.run(p), {}, 0, false};
+  std::size_t reach = 1;
+  for (const auto& c : carried) {
+    reach = std::max<std::size_t>(reach, c.iterations);
+  }
+  std::vector<std::int64_t> ends;
+  for (std::size_t count = 4; count <= std::max(most, std::size_t{4}); count *= 2) {
+    const auto all = program::repeated(p, carried, count);
+    full.run(all);
+    const auto start = [&](std::size_t iteration, std::size_t f, std::uint32_t t) {
+      return full.times()[all.find(program::fragment_id{iteration * p.fragment_count() + f}, t).index()].start;
+    };
+    // By how much all tasks of an iteration start later than in the one before; nothing, where they differ.
+    const auto shift = [&](std::size_t iteration) {
+      std::optional<std::int64_t> by;
+      for (std::size_t f = 0; f < p.fragment_count(); ++f) {
+        const auto tasks = p.tasks_of(program::fragment_id{f}).count;
+        for (std::uint32_t t = 0; t < tasks; ++t) {
+          const auto here = start(iteration, f, t) - start(iteration - 1, f, t);
+          if (by && *by != here) {
+            return std::optional<std::int64_t>{};
+          }
+          by = here;
+        }
+      }
+      return by;
+    };
+    const auto last = shift(count - 1);
+    auto same = count - 1;  // from this one on each is as much later than the one before
+    while (last && same > 1 && shift(same - 1) == last) {
+      --same;
+    }
+    if (last && count - same > reach) {
+      return {found.first, picoseconds{*last}, same - 1, true};
+    }
+    ends.assign(count, 0);
+    for (std::size_t f = 0; f < all.fragment_count(); ++f) {
+      const auto range = all.tasks_of(program::fragment_id{f});
+      for (auto t = range.first; t < range.first + range.count; ++t) {
+        auto& end = ends[f / p.fragment_count()];
+        end = std::max(end, full.times()[t].end);
+      }
+    }
+    const auto half = count / 2;
+    found.time = picoseconds{(ends[count - 1] - ends[half - 1]) / static_cast<std::int64_t>(count - half)};
+    found.before = count;
+  }
+  return found;
+}
+
+}  // namespace unity::simulate

@@ -1,0 +1,182 @@
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/core/random.hpp>
+#include <unity/program/repeated.hpp>
+#include <unity/simulate/full.hpp>
+#include <unity/simulate/iterations.hpp>
+#include <unity/simulate/launches.hpp>
+#include <unity/simulate/memory.hpp>
+
+#include "random_program.hpp"
+
+namespace tests_of_iterations {
+
+using namespace unity;
+using test::random_plan;
+
+namespace {
+
+// Tasks of these durations, one after the other, each on a stream of its own.
+program::program chain(const std::vector<std::int64_t>& durations) {
+  program::program p;
+  program::fragment code;
+  for (std::uint32_t i = 0; i < durations.size(); ++i) {
+    p.add_resource({"gpu", program::resource_kind::stream, i});
+    code.add({program::resource_id{i}, picoseconds{durations[i]}, {}, {}, program::task_kind::forward, i});
+    if (i > 0) {
+      code.dependencies.push_back({{{}, i - 1}, {{}, i}, false});
+    }
+  }
+  p.replace(p.add_fragment(), code);
+  p.commit();
+  return p;
+}
+
+}  // namespace
+
+TEST_CASE("an iteration among others takes what the slowest resource or the tightest cycle does", "[law]") {
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    CAPTURE(seed);
+    random_engine random{seed};
+    std::vector<std::int64_t> durations;
+    std::int64_t sum = 0;
+    std::int64_t most = 0;
+    for (auto i = 1 + random.below(5); i > 0; --i) {
+      durations.push_back(random.between(1, 20));
+      sum += durations.back();
+      most = std::max(most, durations.back());
+    }
+    const auto p = chain(durations);
+    // The first task waits for the last one of `reach` iterations ago: so many are in flight.
+    const auto reach = static_cast<std::uint32_t>(1 + random.below(durations.size()));
+    const program::fragment_id f{0u};
+    const program::carried_dependency back{{f, static_cast<std::uint32_t>(durations.size() - 1)}, {f, 0}, reach};
+    const auto found = simulate::run_until_steady(p, {&back, 1});
+    CHECK(found.first == picoseconds{sum});
+    if (reach == 1) {
+      CHECK(found.is_steady);
+      CHECK(found.time == picoseconds{sum});
+      CHECK(found.before == 0);
+    } else {  // a cycle of several iterations need not fall into step, but on average it takes this
+      const auto expected = std::max(static_cast<double>(most), static_cast<double>(sum) / reach);
+      CHECK(static_cast<double>(found.time.count()) <= expected + 1);
+      CHECK(static_cast<double>(found.time.count()) >= expected * 0.9 - 1);
+    }
+  }
+}
+
+TEST_CASE("iterations that do not depend on each other share what they run on") {
+  const auto p = chain({3, 5});
+  const auto found = simulate::run_until_steady(p, {}, 16);
+  CHECK_FALSE(found.is_steady);  // the first stream runs ahead without end
+  CHECK(found.time == picoseconds{5});
+  CHECK(found.first == picoseconds{8});
+}
+
+TEST_CASE("a repeated program holds its fragments once per iteration, and weights once") {
+  random_engine random{7};
+  const random_plan plan{random, {}};
+  auto p = plan.lower(random);
+  auto code = p.code(program::fragment_id{0u});
+  code.buffers.push_back({bytes{1000}, 0, {}, true});
+  p.replace(program::fragment_id{0u}, code);
+  p.commit();
+  const auto once = program::repeated(p, {}, 1);
+  simulate::full_simulation full;
+  CHECK(full.run(once) == full.run(p));
+  const auto thrice = program::repeated(p, {}, 3);
+  CHECK(thrice.fragment_count() == 3 * p.fragment_count());
+  CHECK(thrice.task_count() == 3 * p.task_count());
+  // One after the other: every task waits for the last ones of the iteration before.
+  std::vector<program::carried_dependency> carried;
+  std::vector<program::task_ref> first;
+  std::vector<program::task_ref> last;
+  for (std::size_t f = 0; f < p.fragment_count(); ++f) {
+    const auto range = p.tasks_of(program::fragment_id{f});
+    for (auto t = range.first; t < range.first + range.count; ++t) {
+      const program::task_ref here{program::fragment_id{f}, t - range.first};
+      if (p.before(t).empty()) {
+        first.push_back(here);
+      }
+      if (p.after(t).empty()) {
+        last.push_back(here);
+      }
+    }
+  }
+  for (const auto& a : last) {
+    for (const auto& b : first) {
+      carried.push_back({a, b, 1});
+    }
+  }
+  const auto alone = full.run(p);
+  const auto levels = simulate::memory_profiles(p, full.times());
+  const auto in_turn = program::repeated(p, carried, 3);
+  CHECK(full.run(in_turn) == picoseconds{3 * alone.count()});
+  const auto profiles = simulate::memory_profiles(in_turn, full.times());
+  for (std::size_t d = 0; d < levels.size(); ++d) {
+    CHECK(profiles[d].peak == levels[d].peak);
+  }
+  const auto steady = simulate::run_until_steady(p, carried);
+  CHECK(steady.is_steady);
+  CHECK(steady.time == alone);
+}
+
+TEST_CASE("what a host thread launches starts no earlier, and launches are one after the other", "[law]") {
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    CAPTURE(seed);
+    random_engine random{seed};
+    test::random_plan_options o;
+    o.operators = 2 + random.below(20);
+    o.longest = 20;
+    const random_plan plan{random, o};
+    const auto p = plan.lower(random);
+    simulate::full_simulation full;
+    const auto before = full.run(p);
+    CHECK(full.run(simulate::with_launches(p, picoseconds{})) == before);
+    const auto takes = picoseconds{1 + static_cast<std::int64_t>(random.below(30))};
+    const auto launched = simulate::with_launches(p, takes);
+    full.run(launched);
+    REQUIRE(launched.fragment_count() == p.fragment_count());
+    std::vector<std::int64_t> launches(launched.resources().size());
+    for (const auto t : full.order()) {
+      const auto on = launched.timed(t).resource;
+      if (launched.resources()[on.index()].kind == program::resource_kind::host) {
+        CHECK(launched.name_of(launched.code(program::task_id{t}).kind) == "launch");
+        CHECK(full.times()[t].end == ++launches[on.index()] * takes.count());
+      }
+    }
+    std::size_t of_streams = 0;
+    for (std::size_t f = 0; f < p.fragment_count(); ++f) {
+      for (std::uint32_t i = 0; i < p.code(program::fragment_id{f}).tasks.size(); ++i) {
+        const auto on = p.code(program::fragment_id{f}).tasks[i].resource;
+        const bool is_launched = p.resources()[on.index()].kind == program::resource_kind::stream;
+        of_streams += is_launched ? 1 : 0;
+        const auto& times = full.times()[launched.find(program::fragment_id{f}, i).index()];
+        CHECK((!is_launched || times.ready >= takes.count()));
+      }
+    }
+    CHECK(launched.task_count() == p.task_count() + of_streams);
+  }
+}
+
+TEST_CASE("a device that computes little waits for its host") {
+  const auto p = chain({2, 2, 2});
+  const auto launched = simulate::with_launches(p, picoseconds{10});
+  // Each stream has a host thread of its own here, so all are launched at 10.
+  CHECK(simulate::full_simulation{}.run(launched) == picoseconds{16});
+  program::program one;
+  one.add_resource({"gpu", program::resource_kind::stream, 0});
+  program::fragment code;
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    code.add({program::resource_id{0u}, picoseconds{2}, {}, {}, program::task_kind::forward, i});
+  }
+  one.replace(one.add_fragment(), code);
+  one.commit();
+  CHECK(simulate::full_simulation{}.run(simulate::with_launches(one, picoseconds{10})) == picoseconds{32});
+}
+
+}  // namespace tests_of_iterations

@@ -1,0 +1,231 @@
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/core/error.hpp>
+#include <unity/core/random.hpp>
+#include <unity/simulate/full.hpp>
+#include <unity/simulate/list_scheduling.hpp>
+#include <unity/simulate/timeline.hpp>
+
+#include "random_program.hpp"
+
+namespace tests_of_list_scheduling {
+
+using namespace unity;
+using test::random_plan;
+
+struct longest_first {
+  static std::int64_t rank(const program::program& p, std::uint32_t place) { return -p.timed(place).duration; }
+};
+
+static_assert(simulate::scheduling_policy<longest_first>);
+static_assert(simulate::scheduling_policy<simulate::first_in_first_out>);
+static_assert(simulate::scheduling_policy<simulate::by_kind>);
+static_assert(simulate::scheduling_policy<simulate::by_order>);
+static_assert(simulate::scheduling_policy<simulate::by_path>);
+
+namespace {
+
+using name = std::pair<std::uint32_t, std::uint32_t>;  // fragment, place in it
+
+// From the fragments alone, one picosecond after the other; rank(name, task) as the policy says.
+template <class Rank>
+std::map<name, simulate::task_times> slow_list_simulation(const program::program& p, const Rank& rank) {
+  std::map<name, program::task> tasks;
+  std::vector<std::tuple<name, name, bool>> edges;
+  for (std::uint32_t f = 0; f < p.fragment_count(); ++f) {
+    const auto& code = p.code(program::fragment_id{f});
+    for (std::uint32_t i = 0; i < code.tasks.size(); ++i) {
+      tasks[{f, i}] = code.tasks[i];
+    }
+    for (const auto& d : code.dependencies) {
+      const auto full_name = [&](const program::task_ref& r) {
+        return name{r.fragment.valid() ? r.fragment.index() : f, r.index};
+      };
+      edges.emplace_back(full_name(d.before), full_name(d.after), d.cut_through);
+    }
+  }
+  std::map<name, simulate::task_times> done;
+  // When a task is ready and what cut-through asks of its end, if all before it have started.
+  const auto asked = [&](const name& n, simulate::task_times& times) {
+    for (const auto& [from, to, cut] : edges) {
+      if (to == n) {
+        const auto by = done.find(from);
+        if (by == done.end()) {
+          return false;
+        }
+        const auto latency = tasks[from].latency.count();
+        times.ready = std::max(times.ready, (cut ? by->second.start : by->second.end) + latency);
+        times.end = std::max(times.end, cut ? by->second.end + latency : 0);
+      }
+    }
+    return true;
+  };
+  for (std::int64_t now = 0; done.size() < tasks.size(); ++now) {
+    for (bool again = true; again;) {  // what takes no time makes others ready now
+      again = false;
+      std::map<program::resource_id, std::vector<std::pair<name, simulate::task_times>>> ready;
+      for (const auto& [n, t] : tasks) {
+        simulate::task_times times;
+        if (!done.contains(n) && asked(n, times) && times.ready <= now) {
+          ready[t.resource].emplace_back(n, times);
+        }
+      }
+      const auto start = [&](const name& n, simulate::task_times times) {
+        times.start = now;
+        times.end = std::max(times.end, now + tasks[n].duration.count());
+        done[n] = times;
+        again = true;
+      };
+      if (ready.contains(program::resource_id{})) {  // first: a resource chooses when all that is known
+        for (const auto& [n, times] : ready[program::resource_id{}]) {
+          start(n, times);
+        }
+        continue;
+      }
+      for (auto& [r, list] : ready) {
+        const bool is_busy = std::any_of(done.begin(), done.end(), [&, resource = r](const auto& d) {
+          return tasks[d.first].resource == resource && d.second.end > now;
+        });
+        if (!is_busy) {
+          const auto key = [&](const auto& entry) {
+            const auto& t = tasks[entry.first];
+            return std::tuple{rank(entry.first, t), entry.second.ready, entry.first.first, t.shard, t.kind,
+                              entry.first.second};
+          };
+          const auto best = *std::min_element(list.begin(), list.end(),
+                                              [&](const auto& a, const auto& b) { return key(a) < key(b); });
+          start(best.first, best.second);
+        }
+      }
+    }
+  }
+  return done;
+}
+
+template <class Policy, class Rank>
+void require_as_slow(const program::program& p, const Policy& policy, const Rank& rank) {
+  simulate::list_simulation<Policy> fast{policy};
+  const auto end = fast.run(p);
+  std::int64_t latest = 0;
+  for (const auto& [n, times] : slow_list_simulation(p, rank)) {
+    REQUIRE(fast.times()[p.find(program::fragment_id{n.first}, n.second).index()] == times);
+    latest = std::max(latest, times.end);
+  }
+  REQUIRE(end == picoseconds{latest});
+}
+
+test::random_plan_options small(random_engine& random, bool has_meetings) {
+  test::random_plan_options o;
+  o.operators = 2 + random.below(3);
+  o.devices = 1 + random.below(3);
+  o.longest = 4;
+  o.has_meetings = has_meetings;
+  return o;
+}
+
+}  // namespace
+
+TEST_CASE("list scheduling equals a search through every picosecond, policy by policy", "[law]") {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    random_engine random{seed};
+    const auto o = small(random, seed % 2 == 1);
+    const random_plan plan{random, o};
+    const auto p = plan.lower(random);
+    require_as_slow(p, simulate::first_in_first_out{}, [](const name&, const program::task&) { return 0; });
+    require_as_slow(p, simulate::by_kind{},
+                    [](const name&, const program::task& t) { return static_cast<int>(t.kind); });
+    require_as_slow(p, simulate::by_order{}, [](const name& n, const program::task&) { return n.first; });
+  }
+}
+
+TEST_CASE("first in, first out by list scheduling is full simulation where every task takes time", "[law]") {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    CAPTURE(seed);
+    random_engine random{seed};
+    test::random_plan_options o;
+    o.operators = 2 + random.below(30);
+    o.devices = 1 + random.below(6);
+    o.longest = seed % 2 == 0 ? 3 : 1000;
+    const random_plan plan{random, o};
+    const auto p = plan.lower(random);
+    simulate::full_simulation full;
+    simulate::list_simulation<simulate::first_in_first_out> list;
+    REQUIRE(full.run(p) == list.run(p));
+    for (const auto t : full.order()) {
+      REQUIRE(full.times()[t] == list.times()[t]);
+    }
+  }
+}
+
+TEST_CASE("an urgent task overtakes those that were ready before it, and the critical path says so") {
+  program::program p;
+  p.add_resource({"link", program::resource_kind::link, 0});
+  p.add_resource({"gpu", program::resource_kind::stream, 0});
+  const auto front = p.add_fragment({program::owner_kind::node, 0, "front"});
+  const auto back = p.add_fragment({program::owner_kind::node, 1, "back"});
+  program::fragment a;
+  a.add({program::resource_id{1u}, picoseconds{5}, {}, {}, program::task_kind::backward, 0});
+  a.add({program::resource_id{0u}, picoseconds{3}, {}, {}, program::task_kind::transfer, 0});
+  a.dependencies.push_back({{{}, 0}, {{}, 1}, false});
+  program::fragment b;
+  b.add({program::resource_id{0u}, picoseconds{10}, {}, {}, program::task_kind::transfer, 0});
+  b.add({program::resource_id{0u}, picoseconds{10}, {}, {}, program::task_kind::transfer, 1});
+  const std::vector<program::replacement> all{{front, &a}, {back, &b}};
+  p.replace(all);
+  p.commit();
+  simulate::full_simulation in_turn;
+  CHECK(in_turn.run(p) == picoseconds{23});
+  CHECK(in_turn.times()[p.find(front, 1).index()] == simulate::task_times{5, 20, 23});
+  simulate::list_simulation<simulate::by_order> urgent;
+  CHECK(urgent.run(p) == picoseconds{23});
+  CHECK(urgent.times()[p.find(front, 1).index()] == simulate::task_times{5, 10, 13});
+  const auto line = simulate::summarize(p, urgent.times());
+  REQUIRE(line.critical_path.size() == 3);
+  CHECK(line.critical_path[0].task == p.find(back, 0));
+  CHECK(line.critical_path[1].task == p.find(front, 1));
+  CHECK(line.critical_path[1].reason == simulate::wait_reason::resource);
+  CHECK(line.critical_path[2].task == p.find(back, 1));
+}
+
+TEST_CASE("the longest way to the end goes first") {
+  program::program p;
+  p.add_resource({"gpu 0", program::resource_kind::stream, 0});
+  p.add_resource({"gpu 1", program::resource_kind::stream, 1});
+  const auto f = p.add_fragment();
+  program::fragment code;
+  code.add({program::resource_id{0u}, picoseconds{4}, {}, {}, program::task_kind::forward, 0});
+  code.add({program::resource_id{0u}, picoseconds{2}, {}, {}, program::task_kind::forward, 1});
+  code.add({program::resource_id{1u}, picoseconds{9}, {}, {}, program::task_kind::forward, 2});
+  code.dependencies.push_back({{{}, 1}, {{}, 2}, false});
+  p.replace(f, code);
+  p.commit();
+  CHECK(simulate::full_simulation{}.run(p) == picoseconds{15});
+  CHECK(simulate::list_simulation{simulate::by_path{p}}.run(p) == picoseconds{11});
+}
+
+TEST_CASE("a list simulation of tasks that wait for each other is an error") {
+  program::program p;
+  const auto f = p.add_fragment({program::owner_kind::other, 0, "knot"});
+  program::fragment code;
+  code.add({});
+  code.add({});
+  code.dependencies.push_back({{{}, 0}, {{}, 1}, false});
+  code.dependencies.push_back({{{}, 1}, {{}, 0}, false});
+  p.replace(f, code);
+  p.commit();
+  simulate::list_simulation<simulate::by_kind> list;
+  CHECK_THROWS_WITH(list.run(p),
+                    "program: task 0 of fragment 0 (knot) waits for itself; expected dependencies without "
+                    "a cycle");
+}
+
+}  // namespace tests_of_list_scheduling
