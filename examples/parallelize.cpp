@@ -47,6 +47,7 @@
 #include "support/quantity.hpp"
 #include "support/search_flags.hpp"
 #include "support/strategy_comparison.hpp"
+#include "support/synchronization_flag.hpp"
 #include "support/unity_program.hpp"
 
 namespace {
@@ -72,6 +73,7 @@ struct arguments {
   support::timing_flags timing{};
   parallel::optimizer optimizer = parallel::optimizer::sgd;
   tensor::dtype element = tensor::dtype::float32;
+  std::string sync{};
 };
 
 void declare(CLI::App& app, arguments& a) {
@@ -101,6 +103,7 @@ void declare(CLI::App& app, arguments& a) {
          "--element", [&a](const std::string& name) { a.element = *tensor::find_dtype(name); },
          "of the model's float32 values")
       ->check(CLI::IsMember({"float32", "float16", "bfloat16"}));
+  support::declare_sync(app, a.sync);
   support::declare(app, a.flags, a.flexflow);
   support::declare(app, a.flags, a.unity);
   support::declare(app, a.timing);
@@ -129,7 +132,7 @@ tensor::tensor_graph load_graph(const tensor::algebra& operators, const argument
 std::vector<support::named_strategy> given_strategies(const support::strategy_comparison& c, const arguments& a) {
   std::vector<support::named_strategy> given;
   for (const auto& file : a.strategies) {
-    given.push_back({file, 0, io::read_strategy(c.operators(), c.graph(), c.machine(), file), {}, {}});
+    given.push_back({file, 0, io::read_strategy(c.operators(), c.graph(), c.machine(), file), {}, {}, {}});
   }
   return given;
 }
@@ -188,6 +191,13 @@ std::vector<support::output> files_of(const arguments& a, const support::strateg
   return files;
 }
 
+// Searches price each weight's all-reduce alone; this is what is reported and written.
+void synchronize(const arguments& a, support::strategy_comparison& c) {
+  if (!a.sync.empty()) {
+    c.synchronize(a.sync);
+  }
+}
+
 void run_flexflow(arguments& a, support::strategy_comparison& c) {
   auto& o = a.flexflow.options;
   o.proposals = std::numeric_limits<std::uint64_t>::max();
@@ -196,6 +206,7 @@ void run_flexflow(arguments& a, support::strategy_comparison& c) {
   o.seed = a.seed;
   o.threads = a.threads;
   const auto r = support::compare_flexflow(c, a.flexflow, given_strategies(c, a));
+  synchronize(a, c);
   print(a, c);
   support::print(a.flexflow, r);
   support::write_all(files_of(a, c, support::to_json(r), {}));
@@ -209,6 +220,7 @@ void run_unity(arguments& a, support::strategy_comparison& c) {
   o.seed = a.seed;
   o.threads = a.threads;
   const auto r = support::compare_unity(c, a.unity, given_strategies(c, a));
+  synchronize(a, c);
   auto files = files_of(a, c, support::to_json(r), support::notes_of(r, c.best()));
   if (!a.out.empty()) {
     const auto pictures = support::pcg_pictures(c.operators(), c.plan_of(c.best()), title_of(a, c), a.out);
@@ -225,6 +237,7 @@ void run(arguments& a) {
   a.flags.check(a.search);
   support::check(a.flexflow);
   support::check(a.unity);
+  static_cast<void>(support::check_sync(a.sync));
   static_cast<void>(support::parse_quantity("--budget", a.budget, support::durations));
   static_cast<void>(io::detail::utf8_word("MODEL", a.model));  // now, not when results are written
   static_cast<void>(io::detail::utf8_word("--machine", a.machine));

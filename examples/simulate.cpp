@@ -42,6 +42,7 @@
 #include "support/operation_times.hpp"
 #include "support/outputs.hpp"
 #include "support/program.hpp"
+#include "support/synchronization_flag.hpp"
 
 namespace {
 
@@ -50,6 +51,7 @@ using namespace unity;
 struct arguments {
   std::string plan{};
   support::timing_flags timing{};
+  std::string sync{};
   std::string schedule = "fifo";
   bool steady = false;
   std::string json{};
@@ -60,6 +62,7 @@ struct arguments {
 void declare(CLI::App& app, arguments& a) {
   app.add_option("PLAN", a.plan, "a plan's .json file: graph, machine and strategy")->required();
   support::declare(app, a.timing);
+  support::declare_sync(app, a.sync);
   app.add_option("--schedule", a.schedule,
                  "what a device or link that falls free takes of what is ready: fifo, the first that was; kind, "
                  "forward before backward before messages; order, the front layers; path, the longest way to the end")
@@ -93,7 +96,9 @@ std::vector<simulate::task_times> times_of(const program::program& p, const std:
 }
 
 outcome simulated(const tensor::algebra& operators, const arguments& a) {
+  static_cast<void>(support::check_sync(a.sync));
   outcome r{io::read_plan(operators, a.plan), {}, {}, {}, {}, {}};
+  support::apply_sync(a.sync, operators, r.plan);
   support::with_operation_timer(
       a.timing, operators, r.plan.machine, "simulate",
       [&](const parallel::operation_timer& timer) { r.program = parallel::lower(operators, r.plan, timer); });

@@ -78,6 +78,7 @@ parallel::plan undivided(const tensor::algebra& a, const parallel::plan& p) {
                   parallel::degree_list(o.divisible.size(), 1), {machine::device_id{std::size_t{0}}}, {}, {}, 1};
   }
   one.pipeline.stages.clear();
+  one.synchronization = {};
   return one;
 }
 

@@ -12,6 +12,7 @@
 #include <fmt/core.h>
 #include <range/v3/algorithm/find_if.hpp>
 
+#include <unity/core/error.hpp>
 #include <unity/core/units.hpp>
 #include <unity/machine/machine.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
@@ -19,9 +20,12 @@
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/strategies/memory_limits.hpp>
 #include <unity/parallel/strategies/strategy_report.hpp>
+#include <unity/parallel/synchronization.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
+
+#include "synchronization_flag.hpp"
 
 namespace support {
 
@@ -31,6 +35,7 @@ struct named_strategy {
   unity::parallel::strategy strategy{};
   unity::parallel::strategy_report report{};
   unity::parallel::pipeline pipeline{};  // the graph is of one of its micro-batches
+  unity::parallel::synchronization synchronization{};
 };
 
 // What does not fit in memory is worse than what does, by byte; then time decides.
@@ -73,11 +78,11 @@ class strategy_comparison {
   }
   void add(std::string name, std::size_t graph, unity::parallel::strategy s, unity::parallel::strategy_report report,
            unity::parallel::pipeline p = {}) {
-    strategies_.push_back({std::move(name), graph, std::move(s), std::move(report), std::move(p)});
+    strategies_.push_back({std::move(name), graph, std::move(s), std::move(report), std::move(p), {}});
   }
   // The best of several, which are of one graph.
   void add_best(std::string name, std::size_t graph, const std::vector<unity::parallel::strategy>& several) {
-    named_strategy best{std::move(name), graph, {}, {}, {}};
+    named_strategy best{std::move(name), graph, {}, {}, {}, {}};
     for (std::size_t i = 0; i < several.size(); ++i) {
       auto report = report_on(graph, several[i]);
       if (i == 0 || is_better(report, best.report)) {
@@ -89,6 +94,21 @@ class strategy_comparison {
   }
   unity::parallel::strategy_report report_on(std::size_t graph, const unity::parallel::strategy& s) {
     return unity::parallel::report_on(graphs_[graph]->lowering, graphs_[graph]->graph, machine_, s);
+  }
+
+  // Effects: all strategies are synchronized as the flag says, and reported on again.
+  // Throws: as check_sync; unity::error where a strategy was not simulated whole.
+  void synchronize(const std::string& flag) {
+    for (auto& s : strategies_) {
+      if (s.report.is_of_representatives) {
+        throw unity::error{"--sync", fmt::format("{}, of which one device of each stage was simulated", s.name),
+                           "a machine with fewer devices"};
+      }
+      auto& g = *graphs_[s.graph];
+      s.synchronization = sync_of(flag, g.lowering, s.strategy);
+      s.report =
+          unity::parallel::report_on(g.lowering, g.graph, machine_, s.strategy, s.pipeline, s.synchronization);
+    }
   }
 
   [[nodiscard]] const unity::tensor::algebra& operators() const noexcept { return operators_; }
@@ -103,7 +123,7 @@ class strategy_comparison {
                              [](const auto& a, const auto& b) { return is_better(a.report, b.report); });
   }
   [[nodiscard]] unity::parallel::plan plan_of(const named_strategy& s) const {
-    return {graph(s.graph), s.strategy, machine_, s.pipeline, optimizer_};
+    return {graph(s.graph), s.strategy, machine_, s.pipeline, optimizer_, s.synchronization};
   }
 
  private:

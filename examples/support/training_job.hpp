@@ -59,6 +59,7 @@ inline training_job job_of(const training_flags& a, const unity::tensor::algebra
   static_cast<void>(measured_backend(a.timing));
   j.given = unity::io::read_plan(operators, a.plan);
   j.given.pipeline.is_delayed = j.given.pipeline.is_delayed || a.delayed;
+  apply_sync(a.sync, operators, j.given);
   if (!a.resume.empty()) {
     j.before.emplace(a.resume);
     j.run = unity::train::settings_in(j.before->header(), a.resume);

@@ -80,7 +80,7 @@ class rank_run {
     const auto& g = programs_.ranks[rank].graph;
     switch (s.kind) {
       case step_kind::load: return values_[rank][g.results(s.node)[0].index()].has_value();
-      case step_kind::update: return values_[rank][programs_.ranks[rank].weights[s.peer].gradient.index()].has_value();
+      case step_kind::update: return update(rank, programs_.ranks[rank].weights[s.peer]);
       case step_kind::run: {
         std::vector<numbers> operands;
         std::vector<tensor::tensor_type> types;
@@ -96,6 +96,12 @@ class rank_run {
       }
       case step_kind::send: messages_[s.tag] = get(rank, s.value); return true;
       case step_kind::receive: return true;
+      case step_kind::gather:  // what a rank did not make is zero: the shares are the sum
+        if (!values_[rank][s.value.index()]) {
+          set(rank, s.value, numbers{g.type(s.value).dims});
+        }
+        [[fallthrough]];
+      case step_kind::scatter:
       case step_kind::reduce: {
         auto& sum = sums_[s.tag];
         const auto& x = get(rank, s.value);
@@ -110,6 +116,18 @@ class rank_run {
     }
     return false;
   }
+  // The next version is the gradient here, where other ranks need it.
+  bool update(std::size_t rank, const weight_part& w) {
+    const auto& gradient = values_[rank][w.gradient.index()];
+    if (gradient && w.next.valid()) {
+      numbers next{programs_.ranks[rank].graph.type(w.next).dims};
+      const auto row = w.updated.volume() / std::max<std::int64_t>(1, w.updated.sizes().empty() ? 1 : w.updated.sizes()[0]);
+      const auto first = w.updated.sizes().empty() ? 0 : (w.updated.begin[0] - w.weight.part.begin[0]) * row;
+      std::copy_n(gradient->data.begin(), w.updated.volume(), next.data.begin() + first);
+      set(rank, w.next, std::move(next));
+    }
+    return gradient.has_value();
+  }
   bool wait(std::size_t rank, const rank_step& begun) {
     const auto& g = programs_.ranks[rank].graph;
     if (begun.kind == step_kind::receive) {
@@ -120,12 +138,19 @@ class rank_run {
       REQUIRE(found->second.dims == g.type(g.results(begun.node)[0]).dims);
       set(rank, g.results(begun.node)[0], std::move(found->second));
       messages_.erase(found);
-    } else if (begun.kind == step_kind::reduce) {
+    } else if (is_collective(begun.kind)) {
       const auto& sum = sums_[begun.tag];
-      if (sum.count < programs_.groups[begun.peer].size()) {
+      const auto& group = programs_.groups[begun.peer];
+      if (sum.count < group.size()) {
         return false;
       }
-      set(rank, g.results(begun.node)[0], sum.value);
+      auto part = whole(sum.value.dims);
+      if (begun.kind == step_kind::scatter) {
+        const auto share = part.end[0] / static_cast<std::int64_t>(group.size());
+        part.begin[0] = (std::find(group.begin(), group.end(), rank) - group.begin()) * share;
+        part.end[0] = part.begin[0] + share;
+      }
+      set(rank, g.results(begun.node)[0], part_of(sum.value, part));
     }
     return begun.kind != step_kind::send || !messages_.contains(begun.tag);
   }
@@ -191,7 +216,14 @@ inline double error_on_ranks(const tensor::algebra& a, const plan& p, std::uint6
           continue;
         }
         const auto& whole = expected[p.graph.outputs().size() + s];
-        meet(whole, w.weight.part, w.gradient.valid() ? run.get(r, w.gradient) : numbers{w.weight.part.sizes()});
+        if (w.next.valid()) {
+          auto own = run.get(r, w.next);
+          own.dims = w.weight.part.sizes();
+          own.data.resize(static_cast<std::size_t>(w.weight.part.volume()));
+          meet(whole, w.weight.part, own);
+        } else {
+          meet(whole, w.weight.part, w.gradient.valid() ? run.get(r, w.gradient) : numbers{w.weight.part.sizes()});
+        }
       }
     }
   }

@@ -216,7 +216,7 @@ TEST_CASE("what cannot be linked or timed breaks a contract") {
     auto p = small();
     fragment f;
     f.add(work());
-    f.tasks[0].duration = picoseconds{0};
+    f.tasks[0].duration = picoseconds{-1};
     p.replace(fragment_id{1u}, f);
   }));
   CHECK(dies([] {

@@ -213,4 +213,15 @@ check 'proposals below zero' complains 2 'max-proposals' "$parallelize" "${lenet
 check 'help' silent "$parallelize" --help
 flags='machine|search|budget|seed|max-proposals|out|json|strategy'
 check 'names every flag' test "$(grep -cE -- "^ +--($flags) " "$scratch/stdout")" = 8
+check 'strategies are compared under a synchronization' silent timeout 120 \
+  "$parallelize" 'zoo:mlp?layers=3&hidden=64&batch=8' --machine p100:1x2 --max-proposals 20 --sync zero=1 \
+  --out "$scratch/sync" --json "$scratch/sync.json"
+check 'the plan has it' json "$scratch/sync/plan.json" '
+  len(x["synchronization"]["weights"]) > 0 and all(w["how"] == "sharded" for w in x["synchronization"]["weights"])'
+check 'and takes what was reported' silent "$simulate" "$scratch/sync/plan.json" --json "$scratch/sync.result"
+check 'to the picosecond' "$python" -c 'import json, sys
+a, b = (json.load(open(f)) for f in sys.argv[1:])
+sys.exit(not any(s["iteration_s"] == b["iteration_s"] for s in a["strategies"]))' "$scratch/sync.json" "$scratch/sync.result"
+check 'a way that is none is refused before the search' complains 1 "sync: 'all'; expected bucket=SIZE, zero=1 or ps" \
+  "$parallelize" 'zoo:mlp?layers=3&hidden=64&batch=8' --machine p100:1x2 --sync all
 finish

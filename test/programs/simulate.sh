@@ -74,6 +74,16 @@ print(json.load(open(sys.argv[1]))["iteration_s"])' "$scratch/a.json")"
 done
 check 'an unknown schedule is bad usage' complains 2 'schedule' "$simulate" "$plan" --schedule lifo
 
+"$python" -c 'import json, sys
+x = json.load(open(sys.argv[1])); x["optimizer"] = "adam"; json.dump(x, open(sys.argv[2], "w"))' \
+  "$plan" "$scratch/adam.json"
+check 'a plan with Adam is simulated' silent "$simulate" "$scratch/adam.json" --json "$scratch/adam.result"
+for sync in bucket=1MB zero=1 ps; do
+  check "also synchronized by $sync" silent "$simulate" "$scratch/adam.json" --sync $sync --json "$scratch/sync.result"
+done
+check 'a way that is none is refused' complains 1 "sync: 'bucket'; expected bucket=SIZE, zero=1 or ps" \
+  "$simulate" "$plan" --sync bucket
+
 silent "$make_plan" 'zoo:rnnlm?seq=2&batch=1048576' p100:1x2 data "$scratch/large.json"
 check 'a plan that does not fit is simulated' silent "$simulate" "$scratch/large.json" --json "$scratch/large.result"
 check 'and told with the device and the bytes' \
@@ -117,6 +127,11 @@ change missing 'c["tasks"].pop()'
 change device 'c["tasks"][1]["device"] = "n7/gpu0"'
 change link 'x["machine"]["topology"]["links"][0]["to"] = "nowhere"'
 change bandwidth 'x["machine"]["topology"]["links"][0]["bytes_per_second"] = 0'
+change synchronizer 'x["synchronization"] = {"buckets": [], "weights": [{"node": 1, "how": "gossip"}]}'
+change bucket 'x["synchronization"] = {"buckets": ["a"], "weights": [{"node": 1, "how": "all_reduce", "bucket": "b"}]}'
+change server 'x["synchronization"] = {"buckets": [], "weights": [{"node": 1, "how": "parameter_server", "device": "x"}]}'
+change weight 'x["synchronization"] = {"buckets": [], "weights": [{"node": 0, "how": "sharded"}]}'
+change empty 'x["synchronization"] = {"buckets": ["a"], "weights": []}'
 change adjoint 'x["graph"]["outputs"] = [99]'
 refuses 'a file that is not there' 'nowhere.json' "$scratch/nowhere.json"
 refuses 'a plan cut short' 'cut.json, byte 3001: is not JSON' "$scratch/cut.json"
@@ -135,6 +150,12 @@ refuses 'an unknown device' 'plan.strategy\[0\].tasks\[1\].device: no device has
   "$scratch/device.json"
 refuses 'an unknown end of a link' 'plan.machine.topology.links\[0\].to: no device or switch' "$scratch/link.json"
 refuses 'a link without bandwidth' 'plan.machine.topology.links\[0\].bytes_per_second: is 0' "$scratch/bandwidth.json"
+refuses 'a way to synchronize that is none' 'plan.synchronization.weights\[0\].how: is "gossip"; expected all_reduce' \
+  "$scratch/synchronizer.json"
+refuses 'a bucket that is none' 'weights\[0\].bucket: no bucket has the name "b"' "$scratch/bucket.json"
+refuses 'a server that is no device' 'weights\[0\].device: no device has the name "x"' "$scratch/server.json"
+refuses 'a weight that is none' 'weights\[0\].node: is 0; expected the node of a weight' "$scratch/weight.json"
+refuses 'a bucket without a weight' 'plan.synchronization: synchronization: no weight in bucket a' "$scratch/empty.json"
 refuses 'an output that is no value' 'plan.graph.outputs\[0\]: value 99' "$scratch/adjoint.json"
 check 'a file that cannot be written takes back the others' complains 1 'No space|full' \
   "$simulate" "$plan" --json "$scratch/none.json" --trace /dev/full

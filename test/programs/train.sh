@@ -76,6 +76,25 @@ check 'and simulated with' json "$scratch/measured.result" 'x["simulated_iterati
 check 'an unknown cost' complains 1 'guessed' "$train" "$scratch/two.json" --cost guessed
 check 'timings without measurements' complains 1 'timings.*nothing is measured' \
   "$train" "$scratch/two.json" --timings none
+for sync in bucket=100KB zero=1 ps; do
+  check "weights synchronized by $sync" \
+    run "$scratch/adam.json" --steps 4 --sync $sync --check --json "$scratch/sync.result" --trace "$scratch/sync.trace" \
+    --checkpoint "$scratch/sync.weights"
+  check 'are as on one device' json "$scratch/sync.result" 'x["max_rel_error_vs_single"] < 1e-4'
+  check 'a run goes on from them, all-reduced' \
+    run "$scratch/adam.json" --steps 6 --resume "$scratch/sync.weights" --json "$scratch/after.result"
+  check 'and from those as before' run "$scratch/adam.json" --steps 6 --sync $sync --json "$scratch/straight.result"
+  check 'to the same losses' close "$scratch/after.result" "$scratch/straight.result"
+done
+check 'the trace of parameter servers has messages' json "$scratch/sync.trace" '
+  any(e["args"].get("direction") == "send" for e in x["traceEvents"] if e["ph"] == "X")'
+check 'a way that is none is refused' complains 1 "sync: 'zero=3'; expected bucket=SIZE, zero=1 or ps" \
+  "$train" "$scratch/adam.json" --sync zero=3
+check 'as are buckets of no bytes' complains 1 'sync bucket: .0B.; expected a byte at least' \
+  "$train" "$scratch/adam.json" --sync bucket=0B
+check 'and delayed updates beside' complains 1 'sync: updates that are delayed' \
+  "$train" "$scratch/adam.json" --sync ps --delayed
+
 check 'a whole run with delayed updates' \
   run "$scratch/data.json" --steps 8 --delayed --check --json "$scratch/delayed.result"
 check 'changes weights one step later' json "$scratch/delayed.result" \

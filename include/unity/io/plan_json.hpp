@@ -6,7 +6,7 @@
 //  "strategy": [...]}                            as strategy_json.hpp has it
 // and may have "optimizer": "adam" (else "sgd"), "pipeline": {"microbatches": 8, "stages": [0, 0, 1, 1]}, where the
 // graph is of one micro-batch and the stages are those of the machine's devices in their order, with "delayed": true
-// where nothing is flushed, and members that plan_notes.hpp tells about.
+// where nothing is flushed, "synchronization" (synchronization_json.hpp), and members that plan_notes.hpp tells about.
 #pragma once
 
 #include <cstddef>
@@ -30,8 +30,8 @@ namespace unity::io {
 namespace detail {
 
 // How a plan is run, where it is not the plain way.
-[[nodiscard]] std::string schedule_text(const parallel::plan& p);
-void read_schedule(const json_place& in, parallel::plan& p);
+[[nodiscard]] std::string schedule_text(const tensor::algebra& a, const parallel::plan& p);
+void read_schedule(const tensor::algebra& a, const json_place& in, parallel::plan& p);
 
 }  // namespace detail
 
@@ -69,13 +69,14 @@ inline void write_plan(const tensor::algebra& a, const parallel::plan& p, const 
 #include <unity/io/json.hpp>
 #include <unity/io/machine_json.hpp>
 #include <unity/io/strategy_json.hpp>
+#include <unity/io/synchronization_json.hpp>
 #include <unity/machine/machine.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/optimizer.hpp>
 
 namespace unity::io::detail {
 
-UNITY_INLINE std::string schedule_text(const parallel::plan& p) {
+UNITY_INLINE std::string schedule_text(const tensor::algebra& a, const parallel::plan& p) {
   std::string text;
   if (p.updates != parallel::optimizer::sgd) {
     text += fmt::format(",\n \"optimizer\": \"{}\"", parallel::optimizer_names[static_cast<std::size_t>(p.updates)]);
@@ -87,10 +88,13 @@ UNITY_INLINE std::string schedule_text(const parallel::plan& p) {
     }
     text += fmt::format(",\n \"pipeline\": {}", how.dump());
   }
+  if (!p.synchronization.is_trivial()) {
+    text += fmt::format(",\n \"synchronization\": {}", synchronization_to_json(a, p).dump());
+  }
   return text;
 }
 
-UNITY_INLINE void read_schedule(const json_place& in, parallel::plan& p) {
+UNITY_INLINE void read_schedule(const tensor::algebra& a, const json_place& in, parallel::plan& p) {
   if (in.has("optimizer")) {
     const auto at = in.at("optimizer");
     const auto found = parallel::find_optimizer(at.word());
@@ -98,6 +102,9 @@ UNITY_INLINE void read_schedule(const json_place& in, parallel::plan& p) {
       throw error{at.where(), fmt::format("is {}", shown(at.word())), "sgd, momentum or adam"};
     }
     p.updates = *found;
+  }
+  if (in.has("synchronization")) {
+    p.synchronization = synchronization_from_json(a, in.at("synchronization"), p);
   }
   if (!in.has("pipeline")) {
     return;
@@ -129,6 +136,7 @@ UNITY_INLINE std::string to_plan_text(const tensor::algebra& a, const parallel::
   const parallel::graph_dimensions all{a, p.graph};
   parallel::check(a, p.graph, all, p.configurations, p.machine.network.device_count());
   parallel::check(p.graph, p.configurations, p.pipeline, p.machine.network.device_count());
+  parallel::check(a, p.graph, p.synchronization, p.machine.network.device_count());
   const auto graph = to_json(a, p.graph);
   std::vector<std::string> nodes;
   for (const auto& n : graph.at("nodes")) {
@@ -139,7 +147,7 @@ UNITY_INLINE std::string to_plan_text(const tensor::algebra& a, const parallel::
       "\"outputs\": {}}},\n \"machine\": {},\n \"strategy\": {}{}{}}}\n",
       graph.at("format").dump(), graph.at("version").dump(), detail::item_lines(nodes), graph.at("outputs").dump(),
       to_json(p.machine).dump(), detail::strategy_text(a, all, p.configurations, p.machine.network),
-      detail::schedule_text(p), detail::notes_text(notes, p.machine.network));
+      detail::schedule_text(a, p), detail::notes_text(notes, p.machine.network));
 }
 
 UNITY_INLINE parallel::plan parse_plan(const tensor::algebra& a, std::string_view text, std::string_view file) {
@@ -155,7 +163,7 @@ UNITY_INLINE parallel::plan parse_plan(const tensor::algebra& a, std::string_vie
   const parallel::graph_dimensions all{a, p.graph};
   p.configurations = detail::strategy_reader{a, all, p.machine.network}.read(in.at("strategy"));
   detail::expect_summed_outputs(in.at("strategy"), p.graph, p.configurations);
-  detail::read_schedule(in, p);
+  detail::read_schedule(a, in, p);
   return p;
 }
 

@@ -31,7 +31,7 @@ struct resource {
 };
 
 // What a fragment is the work of, by its number in the plan.
-enum class owner_kind : std::uint8_t { node, edge, weight, other };
+enum class owner_kind : std::uint8_t { node, edge, weight, bucket, other };
 
 struct owner {
   owner_kind kind = owner_kind::other;

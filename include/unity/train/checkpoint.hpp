@@ -86,11 +86,13 @@ void write_checkpoint(const std::filesystem::path& path, const tensor::algebra& 
   detail::for_each_kept(
       tensors, g, rank.programs(), run.rule.how,
       [&](int from, std::size_t weight, std::size_t tensor, std::size_t number) {
-        const auto& w = rank.programs().ranks[static_cast<std::size_t>(from)].weights[weight].weight;
-        if (!written.insert({tensor, {w.part.begin.begin(), w.part.begin.end()}}).second) {
+        const auto& held = rank.programs().ranks[static_cast<std::size_t>(from)].weights[weight];
+        const auto& w = held.weight;
+        const auto& part = number == 0 ? w.part : held.updated;
+        if (!written.insert({tensor, {part.begin.begin(), part.begin.end()}}).second) {
           return;
         }
-        const auto size = static_cast<std::size_t>(w.part.volume() * tensor::size_of(tensors.all()[tensor].element));
+        const auto size = static_cast<std::size_t>(part.volume() * tensor::size_of(tensors.all()[tensor].element));
         bytes.resize(world.rank() == from || world.rank() == 0 ? size : 0);
         if (world.rank() == from && number == 0) {
           rank.executor().read(w.value, bytes);
@@ -99,7 +101,7 @@ void write_checkpoint(const std::filesystem::path& path, const tensor::algebra& 
         }
         hand_over(world, from, 0, size, bytes);
         if (file) {
-          file->put(tensor, w.part, bytes);
+          file->put(tensor, part, bytes);
         }
       });
   if (file) {
@@ -125,11 +127,13 @@ template <class Rank, host_reaching_communicator Communicator>
                           if (of != world.rank()) {
                             return;
                           }
-                          const auto& w = rank.programs().ranks[static_cast<std::size_t>(of)].weights[weight].weight;
-                          bytes.resize(rank.executor().size_of(w.value));
-                          file.get(file.find(tensors.all()[tensor]), w.part, bytes);
+                          const auto& held = rank.programs().ranks[static_cast<std::size_t>(of)].weights[weight];
+                          bytes.resize(number == 0 ? rank.executor().size_of(held.weight.value)
+                                                   : rank.executor().state_size(weight));
+                          file.get(file.find(tensors.all()[tensor]), number == 0 ? held.weight.part : held.updated,
+                                   bytes);
                           if (number == 0) {
-                            rank.executor().write(w.value, bytes);
+                            rank.executor().write(held.weight.value, bytes);
                           } else {
                             rank.executor().write_state(weight, number - 1, bytes);
                           }

@@ -44,6 +44,7 @@ UNITY_INLINE parallel::rank_programs forward_programs(parallel::rank_programs al
     p.cotangents.clear();
     for (auto& w : p.weights) {
       w.gradient = {};
+      w.next = {};
     }
   }
   return all;

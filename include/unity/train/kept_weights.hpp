@@ -34,7 +34,7 @@ class kept_weights {
     }
     memory_.allocate(b, "memory for weights");
     for (std::size_t w = 0; w < weights_.size(); ++w) {
-      const std::vector<std::byte> zeros(weights_[w].size);
+      const std::vector<std::byte> zeros(weights_[w].updated);
       for (std::size_t s = 0; s < weights_[w].states.size(); ++s) {
         write_state(w, s, zeros);
       }
@@ -42,12 +42,23 @@ class kept_weights {
   }
 
   [[nodiscard]] std::size_t state_count(std::size_t weight) const { return weights_[weight].states.size(); }
+  // Of what the optimizer keeps of the weight, each. Unit: bytes.
+  [[nodiscard]] std::size_t state_size(std::size_t weight) const { return weights_[weight].updated; }
   // What the current iteration reads, and what the one before read.
   [[nodiscard]] std::byte* address(std::size_t weight) {
     return memory_.at(weights_[weight].places[weights_[weight].current]);
   }
   [[nodiscard]] std::byte* address_before(std::size_t weight) {
     return memory_.at(weights_[weight].places[weights_[weight].before]);
+  }
+  // Where the next version is made. Precondition: the weight has one.
+  [[nodiscard]] std::byte* address_next(std::size_t weight) {
+    return memory_.at(weights_[weight].places[1 - weights_[weight].current]);
+  }
+  // Other ranks make some of the next version, or all of it.
+  void expect_next(std::size_t weight) {
+    weights_[weight].is_changed = true;
+    can_revert_ = false;
   }
   void write_state(std::size_t weight, std::size_t state, std::span<const std::byte> from) {
     backend_.write(memory_.at(weights_[weight].states[state][weights_[weight].current]), from);
@@ -70,8 +81,8 @@ class kept_weights {
   // Begins to make the next version. Precondition: the weight has a gradient.
   void update(std::size_t weight, const std::byte* gradient) {
     auto& w = weights_[weight];
-    in_.assign({address(weight), gradient});
-    out_.assign({memory_.at(w.places[1 - w.current])});
+    in_.assign({address(weight) + w.offset, gradient});
+    out_.assign({address_next(weight) + w.offset});
     for (const auto& s : w.states) {
       in_.push_back(memory_.at(s[w.current]));
       out_.push_back(memory_.at(s[1 - w.current]));
@@ -115,7 +126,8 @@ class kept_weights {
   using place_pair = std::array<std::size_t, 2>;
 
   struct kept_weight {
-    std::size_t size = 0;  // bytes
+    std::size_t offset = 0;   // bytes: where what it updates begins
+    std::size_t updated = 0;  // bytes
     tensor::dtype element{};
     place_pair places{};
     std::vector<place_pair> states{};
@@ -129,21 +141,27 @@ class kept_weights {
   void add(const tensor::algebra& a, const parallel::rank_program& p, const parallel::weight_part& w,
            std::map<std::pair<std::int64_t, tensor::dtype>, std::size_t>& known) {
     const auto& t = p.graph.type(w.weight.value);
-    const auto size = backend::byte_count(t);
+    const auto size = backend::byte_count(w.next.valid() ? p.graph.type(w.next) : t);
     const auto place = [&](std::size_t bytes) { return memory_.add(bytes, 0); };
     auto& k = weights_.emplace_back();
-    k.size = size;
     k.element = t.element;
     k.places[0] = place(size);
     k.places[1] = k.places[0];
+    if (w.gradient.valid() || w.next.valid()) {
+      k.places[1] = place(size);
+    }
     if (!w.gradient.valid()) {
       return;
     }
-    k.places[1] = place(size);
+    const auto elements = w.updated.volume();
+    const auto before = w.updated == w.weight.part  // rows that come before those it updates
+                            ? 0
+                            : (w.updated.begin[0] - w.weight.part.begin[0]) * elements / w.updated.sizes()[0];
+    k.offset = static_cast<std::size_t>(before * tensor::size_of(t.element));
+    k.updated = static_cast<std::size_t>(elements * tensor::size_of(t.element));
     for (std::size_t i = 0; i < state_names(rule_.how).size(); ++i) {
-      k.states.push_back({place(size), place(size)});
+      k.states.push_back({place(k.updated), place(k.updated)});
     }
-    const auto elements = tensor::element_count(t.dims);
     const auto [at, is_new] = known.try_emplace({elements, t.element}, chains_.size());
     if (is_new) {
       chains_.push_back(backend_.prepare_chain(update_graph(a, rule_.how, elements, t.element)));

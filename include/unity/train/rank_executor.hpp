@@ -72,6 +72,7 @@ class rank_executor {
   [[nodiscard]] std::size_t size_of(value_id v) const { return backend::byte_count(program_.graph.type(v)); }
   // What the optimizer keeps of the weight of that number in the program.
   [[nodiscard]] std::size_t state_count(std::size_t weight) const { return weights_.state_count(weight); }
+  [[nodiscard]] std::size_t state_size(std::size_t weight) const { return weights_.state_size(weight); }
   void write_state(std::size_t weight, std::size_t state, std::span<const std::byte> from) {
     weights_.write_state(weight, state, from);
   }
@@ -169,8 +170,12 @@ class rank_executor {
     }
     arena_.allocate(backend_, "memory for parts of values");
     std::vector<std::size_t> weights(places.size(), none);
+    next_of_.assign(places.size(), none);
     for (std::size_t w = 0; w < program_.weights.size(); ++w) {
       weights[program_.weights[w].weight.value.index()] = w;
+      if (const auto next = program_.weights[w].next; next.valid()) {
+        next_of_[next.index()] = w;
+      }
     }
     for (std::size_t v = 0; v < places.size(); ++v) {
       const auto root = values.root(value_id{v}).index();
@@ -187,6 +192,11 @@ class rank_executor {
     for (const auto& x : in_weights_) {
       addresses_[x.value.index()] = weights_.address(x.weight) + x.offset;
       late_addresses_[x.value.index()] = weights_.address_before(x.weight) + x.offset;
+    }
+    for (std::size_t w = 0; w < program_.weights.size(); ++w) {
+      if (const auto next = program_.weights[w].next; next.valid()) {
+        addresses_[next.index()] = weights_.address_next(w);
+      }
     }
   }
 
@@ -250,8 +260,13 @@ class rank_executor {
   void begin(std::size_t s) {
     const auto& step = program_.steps[s];
     const auto& g = program_.graph;
-    if (step.kind != parallel::step_kind::reduce) {
+    if (!is_collective(step.kind)) {
       last_message_ = s;
+    }
+    if (step.kind != parallel::step_kind::send) {
+      if (const auto of = next_of_[g.results(step.node)[0].index()]; of != none) {
+        weights_.expect_next(of);
+      }
     }
     if (step.kind == parallel::step_kind::receive) {
       if constexpr (!is_on_host) {
@@ -267,10 +282,25 @@ class rank_executor {
       requests_[s].emplace(world_.send(static_cast<int>(step.peer),
                                        {addresses_[step.value.index()], size_of(step.value)}, tag_of(step)));
     } else {
-      const auto& t = g.type(step.value);
-      requests_[s].emplace(groups_[step.peer]->all_reduce(
-          addresses_[step.value.index()], addresses_[g.results(step.node)[0].index()],
-          static_cast<std::size_t>(tensor::element_count(t.dims)), t.element, backend::reduction::sum));
+      begin_together(s);
+    }
+  }
+  void begin_together(std::size_t s) {
+    using kinds = parallel::step_kind;
+    const auto& step = program_.steps[s];
+    auto& group = *groups_[step.peer];
+    const auto& t = program_.graph.type(step.value);
+    const auto elements = static_cast<std::size_t>(tensor::element_count(t.dims));
+    const auto share = elements / static_cast<std::size_t>(group.size());
+    auto* const from = addresses_[step.value.index()];
+    auto* const to = addresses_[program_.graph.results(step.node)[0].index()];
+    if (step.kind == kinds::reduce) {
+      requests_[s].emplace(group.all_reduce(from, to, elements, t.element, backend::reduction::sum));
+    } else if (step.kind == kinds::scatter) {
+      requests_[s].emplace(group.reduce_scatter(from, to, share, t.element, backend::reduction::sum));
+    } else {
+      const auto own = static_cast<std::size_t>(group.rank()) * share * static_cast<std::size_t>(tensor::size_of(t.element));
+      requests_[s].emplace(group.all_gather(to + own, to, share, t.element));
     }
   }
   // Communication on the host may need a hand to go on while operators run. One
@@ -322,14 +352,18 @@ class rank_executor {
   [[nodiscard]] activity_span moved_by(const parallel::rank_step& s) const {
     using kinds = parallel::step_kind;
     const bool is_receive = s.kind == kinds::receive;
-    if (!is_receive && s.kind != kinds::send && s.kind != kinds::reduce) {
+    if (!is_receive && s.kind != kinds::send && !is_collective(s.kind)) {
       return {};
     }
     activity_span span;
     span.size = static_cast<std::int64_t>(size_of(is_receive ? program_.graph.results(s.node)[0] : s.value));
-    span.way = is_receive ? direction::receive : s.kind == kinds::send ? direction::send : direction::all_reduce;
-    span.tag = s.kind == kinds::reduce ? s.peer : s.tag;
-    span.peer = s.kind == kinds::reduce ? no_peer : static_cast<std::int32_t>(s.peer);
+    span.way = is_receive                 ? direction::receive
+               : s.kind == kinds::send    ? direction::send
+               : s.kind == kinds::reduce  ? direction::all_reduce
+               : s.kind == kinds::scatter ? direction::reduce_scatter
+                                          : direction::all_gather;
+    span.tag = is_collective(s.kind) ? s.peer : s.tag;
+    span.peer = is_collective(s.kind) ? no_peer : static_cast<std::int32_t>(s.peer);
     return span;
   }
 
@@ -344,6 +378,7 @@ class rank_executor {
   std::vector<std::byte*> addresses_;         // per value
   std::vector<std::byte*> late_addresses_{};  // with weights as they were before the last commit
   std::vector<part_of_weight> in_weights_{};
+  std::vector<std::size_t> next_of_{};  // per value: the weight whose next version it is
   std::vector<launch> launches_;                                         // per step
   std::vector<std::optional<typename Communicator::request>> requests_;  // per step
   std::deque<std::size_t> under_way_{};                                  // steps that began, of which some have ended

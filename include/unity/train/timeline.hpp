@@ -25,8 +25,9 @@ inline constexpr std::array<std::string_view, 4> activity_names{"compute", "upda
 inline constexpr std::int32_t no_peer = -1;
 
 // Where the data of a span go: to the peer, from it, or through a sum over a group.
-enum class direction : std::uint8_t { none, send, receive, all_reduce };
-inline constexpr std::array<std::string_view, 4> direction_names{"none", "send", "receive", "all_reduce"};
+enum class direction : std::uint8_t { none, send, receive, all_reduce, reduce_scatter, all_gather };
+inline constexpr std::array<std::string_view, 6> direction_names{"none",       "send",           "receive",
+                                                                 "all_reduce", "reduce_scatter", "all_gather"};
 
 // Units: nanoseconds since the origin of its timeline. Travels between ranks as it is.
 struct activity_span {

@@ -106,7 +106,7 @@ UNITY_INLINE void timeline_tracer::add_span(std::size_t r, std::size_t thread, c
                            io::detail::trace_time((timeline_.ranks[r].origin + s.start) * 1000));
   if (s.way != direction::none) {
     about += fmt::format(R"(,"direction":"{}","{}":{},"bytes":{})", direction_names[static_cast<std::size_t>(s.way)],
-                         s.way == direction::all_reduce ? "group" : "tag", s.tag, s.size);
+                         s.way == direction::send || s.way == direction::receive ? "tag" : "group", s.tag, s.size);
   }
   if (s.peer != no_peer) {
     about += fmt::format(R"(,"peer":{})", s.peer);

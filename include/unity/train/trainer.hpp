@@ -148,6 +148,7 @@ class trainer {
       buffer_.resize(ranks_.size_of(w.weight.value));
       ranks_.read(w.weight.value, buffer_);
       all = is_finite(element, buffer_);
+      buffer_.resize(ranks_.state_count(i) > 0 ? ranks_.state_size(i) : 0);
       for (std::size_t k = 0; k < ranks_.state_count(i) && all; ++k) {
         ranks_.read_state(i, k, buffer_);
         all = is_finite(element, buffer_);

@@ -39,6 +39,8 @@ class value_places {
   void find_shared(const tensor::algebra& a, std::size_t s);
   void make(std::size_t s);
   void use(std::size_t s);
+  // Versions of weights have places of their own.
+  [[nodiscard]] bool is_next(value_id v) const { return is_next_[v.index()]; }
   // What communication reads and writes stays until it has ended.
   void use_begun(const parallel::rank_step& begun, std::size_t s);
   void use(value_id v, std::size_t s);
@@ -47,7 +49,8 @@ class value_places {
   std::vector<lifetime> lives_;  // per value; of roots
   std::vector<value_id> roots_{};
   std::vector<std::size_t> offsets_;
-  std::vector<bool> runs_;  // per step
+  std::vector<bool> runs_;     // per step
+  std::vector<bool> is_next_;  // per value: a weight's next version
 };
 
 }  // namespace unity::train
@@ -62,7 +65,12 @@ class value_places {
 namespace unity::train {
 
 UNITY_INLINE value_places::value_places(const tensor::algebra& a, const parallel::rank_program& p)
-    : program_{p}, lives_(p.graph.value_count()), offsets_(p.graph.value_count()), runs_(p.steps.size(), true) {
+    : program_{p}, lives_(p.graph.value_count()), offsets_(p.graph.value_count()), runs_(p.steps.size(), true), is_next_(p.graph.value_count()) {
+  for (const auto& w : p.weights) {
+    if (w.next.valid()) {
+      is_next_[w.next.index()] = true;
+    }
+  }
   for (const auto v : value_ids(p.graph)) {
     roots_.push_back(v);
   }
@@ -105,9 +113,9 @@ UNITY_INLINE void value_places::make(std::size_t s) {
   const auto& step = program_.steps[s];
   using kinds = parallel::step_kind;
   if (step.kind == kinds::run || step.kind == kinds::load || step.kind == kinds::receive ||
-      step.kind == kinds::reduce) {
+      step.kind == kinds::reduce || step.kind == kinds::scatter) {
     for (const auto v : program_.graph.results(step.node)) {
-      lives_[v.index()] = {s, s, runs_[s]};
+      lives_[v.index()] = {s, s, runs_[s] && !is_next(v)};
     }
   }
 }
@@ -122,7 +130,8 @@ UNITY_INLINE void value_places::use(std::size_t s) {
       }
       break;
     case kinds::send: use(step.value, s); break;
-    case kinds::reduce: use(step.value, s); break;
+    case kinds::reduce:
+    case kinds::scatter: use(step.value, s); break;
     case kinds::wait: use_begun(program_.steps[step.peer], s); break;
     case kinds::update: use(program_.weights[step.peer].gradient, s); break;
     default: break;

@@ -15,10 +15,10 @@ using namespace unity;
 using machine::device_id;
 
 TEST_CASE("every link of a ring carries 2(k-1)/k of what is reduced, in whole bytes") {
-  CHECK(parallel::ring_volume(bytes{1000}, 4).count() == 1500);
-  CHECK(parallel::ring_volume(bytes{10}, 3).count() == 14);  // 13.33
-  CHECK(parallel::ring_volume(bytes{7}, 2).count() == 7);
-  CHECK(parallel::ring_volume(bytes{1'000'000'000'000'000}, 1000).count() == 1'998'000'000'000'000);
+  CHECK(parallel::ring_volume(bytes{1000}, 4, 6).count() == 1500);
+  CHECK(parallel::ring_volume(bytes{10}, 3, 4).count() == 14);  // 13.33
+  CHECK(parallel::ring_volume(bytes{7}, 2, 2).count() == 7);
+  CHECK(parallel::ring_volume(bytes{1'000'000'000'000'000}, 1000, 1998).count() == 1'998'000'000'000'000);
 }
 
 TEST_CASE("a ring goes through a node's devices, and through the next node's backwards") {

@@ -6,10 +6,12 @@
 #include <string>
 
 #include <unity/core/id.hpp>
+#include <unity/core/random.hpp>
 #include <unity/parallel/plan.hpp>
 
 #include "../operators.hpp"
 #include "../random_plan.hpp"
+#include "../random_sync.hpp"
 #include "../rank_runs.hpp"
 
 namespace tests_of_rank_lowering {
@@ -31,6 +33,10 @@ TEST_CASE("ranks compute what one device computes, on graphs and under strategie
     }
     CAPTURE(seed, names);
     CHECK(parallel::test::error_on_ranks(operators(), *p, seed) < 1e-9);
+    auto synchronized = *p;
+    random_engine random{seed};
+    synchronized.synchronization = parallel::test::random_sync(random, operators(), *p);
+    CHECK(parallel::test::error_on_ranks(operators(), synchronized, seed) < 1e-9);
     ++compared;
   }
 }

@@ -320,9 +320,9 @@ UNITY_INLINE bool folder::add_edge(std::uint32_t number) {
 UNITY_INLINE bool folder::add_weight(std::uint32_t number) {
   const auto& w = lowering_.training().weights()[number];
   std::vector<reading> readings;
-  std::vector<program::task_ref> readers;  // those that stand for others
-  std::vector<std::uint32_t> images;       // of all
-  std::vector<bool> gives;                 // a gradient
+  weight_part_readers all;            // with those that stand for others
+  std::vector<std::uint32_t> images;  // of all
+  std::vector<bool> gives;            // a gradient
   for (const auto& use : w.uses) {
     const auto& c = strategy_[use.node.index()];
     const auto& tasks = *node_orbits_[use.node.index()];
@@ -333,29 +333,30 @@ UNITY_INLINE bool folder::add_weight(std::uint32_t number) {
         {&lowering_.parts_of(strategy_, use.node).operands[use.operand], {c.devices.data(), c.devices.size()}});
     const bool trained = w.is_trained && lowering_.training().wanted(use.node)[use.operand];
     const auto kept = static_cast<std::uint32_t>(tasks.kept.size());
-    const auto first = static_cast<std::uint32_t>(readers.size());
+    const auto first = static_cast<std::uint32_t>(all.readers.size());
     for (std::uint32_t t = 0; t < tasks.image.size(); ++t) {
       const bool keeps = trained && symmetry_.represents(c.devices[t]);
-      readers.push_back(keeps ? program::task_ref{lowering_.fragment_of(use.node), kept + tasks.folded[t]}
-                              : program::task_ref{});
+      all.readers.push_back({keeps ? program::task_ref{lowering_.fragment_of(use.node), kept + tasks.folded[t]}
+                                   : program::task_ref{},
+                             c.devices[t]});
       images.push_back(first + tasks.image[t]);
       gives.push_back(trained);
     }
   }
-  const auto held = replicas_of(readings);
-  if (!maps_groups(held, images, gives)) {
+  all.held = replicas_of(readings);
+  if (!maps_groups(all.held, images, gives)) {
     return false;
   }
   const bool reduces = std::find(gives.begin(), gives.end(), true) != gives.end();
   std::vector<std::uint32_t> ranks;
   if (reduces) {
-    reason_ = rank_rings(symmetry_, lowering_.links(), links_, held.groups, ranks);
+    reason_ = rank_rings(symmetry_, lowering_.links(), links_, all.held.groups, ranks);
     if (!reason_.empty()) {
       return false;
     }
   }
   auto& f = fragments_.emplace_back(fragment_code{lowering_.weight_fragment(number), {}}).code;
-  f = synchronized(network_, lowering_.times(), lowering_.graph().type(w.value), held, readers);
+  f = synchronized(network_, lowering_.times(), lowering_.graph().type(w.value), all);
   auto next = ranks.begin();
   for (auto& t : f.tasks) {
     if (t.kind == program::task_kind::transfer) {

@@ -23,6 +23,7 @@
 #include <unity/parallel/lowering/edge_patterns.hpp>
 #include <unity/parallel/lowering/exchanges.hpp>
 #include <unity/parallel/lowering/network.hpp>
+#include <unity/parallel/lowering/synchronization.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
@@ -91,14 +92,14 @@ class lowering {
 
   // Complexity: linear in the program, besides intersecting shards.
   // Throws: unity::error where the strategy is not one of the graph and machine, or an operator has no adjoint.
-  [[nodiscard]] program::program run(const strategy& s);
+  [[nodiscard]] program::program run(const strategy& s, const synchronization& sync = {});
 
   // The tasks of an operator, their memory, and what each pass takes.
   [[nodiscard]] program::fragment code_of(const strategy& s, node_id n);
   // What goes from the tasks of one operator to those of another, and back.
   [[nodiscard]] program::fragment code_of_edge(const strategy& s, std::uint32_t edge);
 
-  // Reductions of a weight's gradient, and its update.
+  // Reductions of a weight's gradient, and its update; all-reduced alone.
   [[nodiscard]] program::fragment code_of_weight(const strategy& s, std::uint32_t weight);
 
   [[nodiscard]] transfers how() const noexcept { return transfers_; }
@@ -110,7 +111,7 @@ class lowering {
     return divisions_.of(dimensions_.kind(n), dimensions_[n], s[n.index()]);
   }
   // The resources, and fragments without code.
-  void declare(program::program& p) const;
+  void declare(program::program& p, const synchronization& sync = {}) const;
   [[nodiscard]] edge_ends ends_of(const strategy& s, const graph_edge& e) const;
   // Valid until the next call.
   [[nodiscard]] edge_needs needs(const strategy& s, const graph_edge& e, const edge_ends& ends);
@@ -128,6 +129,12 @@ class lowering {
   void find_kept();
 
   void write(const strategy& s, node_id n, program::fragment& f);
+
+  // Who reads what of a weight, and gives a gradient; of a part of it where there is a box.
+  [[nodiscard]] weight_part_readers readers_of(const strategy& s, std::uint32_t weight, const box* part = nullptr);
+  [[nodiscard]] std::vector<synchronized_part> parts_of_weight(const strategy& s, std::uint32_t weight,
+                                                               const weight_sync& how);
+  void add_synchronization(const strategy& s, const synchronization& sync, std::vector<fragment_code>& all);
 
   void write_edge(const strategy& s, std::uint32_t edge, program::fragment& f);
   void write_edge(const strategy& s, const graph_edge& e, const edge_ends& ends, program::fragment& f);
@@ -163,6 +170,7 @@ class lowering {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_LOWERING)
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <optional>
 #include <string>
@@ -174,7 +182,6 @@ class lowering {
 #include <unity/parallel/lowering/pipelined_program.hpp>
 #include <unity/parallel/lowering/replicas.hpp>
 #include <unity/parallel/lowering/sum_code.hpp>
-#include <unity/parallel/lowering/synchronization.hpp>
 #include <unity/parallel/pipeline.hpp>
 
 namespace unity::parallel {
@@ -206,10 +213,11 @@ UNITY_INLINE lowering::lowering(const tensor::algebra& a, const tensor::tensor_g
   find_kept();
 }
 
-UNITY_INLINE program::program lowering::run(const strategy& s) {
+UNITY_INLINE program::program lowering::run(const strategy& s, const synchronization& sync) {
   check(*algebra_, *graph_, dimensions_, s, network_.device_count());
+  check(*algebra_, *graph_, sync, network_.device_count());
   program::program p;
-  declare(p);
+  declare(p, sync);
   std::vector<fragment_code> all;
   for (const auto n : node_ids(*graph_)) {
     if (fragment_of(n).valid()) {
@@ -219,9 +227,7 @@ UNITY_INLINE program::program lowering::run(const strategy& s) {
   for (std::uint32_t e = 0; e < training_.edges().size(); ++e) {
     all.push_back({edge_fragment(e), code_of_edge(s, e)});
   }
-  for (std::uint32_t w = 0; w < training_.weights().size(); ++w) {
-    all.push_back({weight_fragment(w), code_of_weight(s, w)});
-  }
+  add_synchronization(s, sync, all);
   p.replace(replacements_of(all));
   p.commit();
   return p;
@@ -240,32 +246,93 @@ UNITY_INLINE program::fragment lowering::code_of_edge(const strategy& s, std::ui
 }
 
 UNITY_INLINE program::fragment lowering::code_of_weight(const strategy& s, std::uint32_t weight) {
+  return synchronized(network_, times_, graph_->type(training_.weights()[weight].value), readers_of(s, weight));
+}
+
+UNITY_INLINE weight_part_readers lowering::readers_of(const strategy& s, std::uint32_t weight, const box* part) {
   const auto& w = training_.weights()[weight];
   std::vector<reading> readings;
-  std::vector<std::vector<machine::device_id>> on;  // where not all tasks read it
-  std::vector<program::task_ref> readers;           // backward tasks; the null fragment where there is none
+  std::deque<distinct_boxes> cut;                  // of a part
+  std::deque<std::vector<machine::device_id>> on;  // where not all tasks read it
+  std::vector<weight_reader> readers;              // the null fragment where one gives no gradient
   for (const auto& use : w.uses) {
     const auto& c = s[use.node.index()];
     const auto& parts = parts_of(s, use.node);
     const auto& who = parts.readers[use.operand];
-    readings.push_back({&parts.operands[use.operand], devices_of(c)});
-    if (who.size() < c.task_count()) {
-      auto& devices = on.emplace_back();
-      for (const auto t : who) {
-        devices.push_back(c.devices[t]);
-      }
-      readings.back().on = devices;
-    }
+    const auto& read = parts.operands[use.operand];
     const bool gives = w.is_trained && training_.wanted(use.node)[use.operand];
     const auto tasks = static_cast<std::uint32_t>(c.task_count());
-    for (const auto t : who) {
-      readers.push_back(gives ? program::task_ref{fragment_of(use.node), tasks + t} : program::task_ref{});
+    std::vector<machine::device_id> devices;
+    std::vector<box> boxes;
+    for (std::size_t i = 0; i < who.size(); ++i) {
+      if (part != nullptr) {
+        auto common = intersection(read.boxes[read.of[i]], *part);
+        if (common.empty()) {
+          continue;
+        }
+        boxes.push_back(std::move(common));
+      }
+      devices.push_back(c.devices[who[i]]);
+      const auto task = gives ? program::task_ref{fragment_of(use.node), tasks + who[i]} : program::task_ref{};
+      readers.push_back({task, c.devices[who[i]]});
+    }
+    if (part != nullptr) {
+      readings.push_back({&cut.emplace_back(distinct(boxes)), on.emplace_back(std::move(devices))});
+    } else if (who.size() < c.task_count()) {
+      readings.push_back({&read, on.emplace_back(std::move(devices))});
+    } else {
+      readings.push_back({&read, devices_of(c)});
     }
   }
-  return synchronized(network_, times_, graph_->type(w.value), replicas_of(readings), readers);
+  return {replicas_of(readings), std::move(readers)};
 }
 
-UNITY_INLINE void lowering::declare(program::program& p) const {
+UNITY_INLINE std::vector<synchronized_part> lowering::parts_of_weight(const strategy& s, std::uint32_t weight,
+                                                                      const weight_sync& how) {
+  const auto count = static_cast<std::int64_t>(how.parts.size());
+  if (count == 1) {
+    return {{readers_of(s, weight), how.parts.front()}};
+  }
+  std::vector<synchronized_part> all;
+  const auto all_of_it = whole(graph_->type(training_.weights()[weight].value).dims);
+  for (std::int64_t k = 0; k < count; ++k) {
+    auto part = all_of_it;
+    part.begin[how.axis] = all_of_it.end[how.axis] * k / count;
+    part.end[how.axis] = all_of_it.end[how.axis] * (k + 1) / count;
+    all.push_back({readers_of(s, weight, &part), how.parts[static_cast<std::size_t>(k)]});
+  }
+  return all;
+}
+
+UNITY_INLINE void lowering::add_synchronization(const strategy& s, const synchronization& sync,
+                                                std::vector<fragment_code>& all) {
+  const auto& weights = training_.weights();
+  if (sync.is_trivial()) {
+    for (std::uint32_t w = 0; w < weights.size(); ++w) {
+      all.push_back({weight_fragment(w), code_of_weight(s, w)});
+    }
+    return;
+  }
+  std::vector<std::vector<synchronized_part>> parts;
+  std::vector<bucketed_weight> bucketed;
+  for (std::uint32_t w = 0; w < weights.size(); ++w) {
+    parts.push_back(parts_of_weight(s, w, sync.weights[w]));
+  }
+  for (std::uint32_t w = 0; w < weights.size(); ++w) {
+    bucketed.push_back({parts[w], size_of(1, graph_->type(weights[w].value)).count()});
+  }
+  bucket_ends begins;
+  bucket_ends ends;
+  for (std::uint32_t b = 0; b < sync.buckets.size(); ++b) {
+    const program::fragment_id self{first_weight_ + weights.size() + b};
+    all.push_back({self, reduced_bucket(network_, b, self, bucketed, begins, ends)});
+  }
+  for (std::uint32_t w = 0; w < weights.size(); ++w) {
+    all.push_back({weight_fragment(w), synchronized(network_, times_, graph_->type(weights[w].value), parts[w], ends)});
+  }
+}
+
+UNITY_INLINE void lowering::declare(program::program& p, const synchronization& sync) const {
   network_.declare(p);
   const auto name_of = [&](node_id n) {
     return fmt::format("{} {}", algebra_->signature(graph_->operation(n).kind).name, n.index());
@@ -282,6 +349,9 @@ UNITY_INLINE void lowering::declare(program::program& p) const {
   for (std::uint32_t w = 0; w < training_.weights().size(); ++w) {
     const auto n = graph_->producer(training_.weights()[w].value);
     p.add_fragment({program::owner_kind::weight, w, name_of(n)});
+  }
+  for (std::uint32_t b = 0; b < sync.buckets.size(); ++b) {
+    p.add_fragment({program::owner_kind::bucket, b, sync.buckets[b]});
   }
 }
 
@@ -425,7 +495,7 @@ UNITY_INLINE void lowering::write_edge(const strategy& s, const graph_edge& e, c
 UNITY_INLINE program::program lower(const tensor::algebra& a, const plan& p, operation_timer timer) {
   check(p.graph, p.configurations, p.pipeline, p.machine.network.device_count());
   return pipelined(
-      lowering{a, p.graph, p.machine, std::move(timer), transfers::exchanges, p.updates}.run(p.configurations),
+      lowering{a, p.graph, p.machine, std::move(timer), transfers::exchanges, p.updates}.run(p.configurations, p.synchronization),
       p.pipeline);
 }
 

@@ -77,14 +77,14 @@ UNITY_INLINE std::vector<program::carried_dependency> carried_dependencies(const
     }
     const auto& tasks = code.code(id).tasks;
     for (std::uint32_t i = 0; i < tasks.size(); ++i) {
-      if (tasks[i].kind != task_kind::update) {
+      if (tasks[i].kind != task_kind::update) {  // on the device of its shard, or what arrives there
         continue;
       }
       for (const auto& use : training.weights()[code.owner_of(id).index].uses) {
         const auto reader = node_fragment[use.node.index()];
         const auto& readers = code.code(reader).tasks;
         for (std::uint32_t t = 0; t < readers.size(); ++t) {
-          if (readers[t].kind == task_kind::forward && readers[t].resource == tasks[i].resource) {
+          if (readers[t].kind == task_kind::forward && readers[t].resource.index() == tasks[i].shard) {
             all.push_back({{id, i}, {reader, t}, 1});
           }
         }

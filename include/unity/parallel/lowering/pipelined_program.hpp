@@ -39,7 +39,8 @@ class pipeline_repeater {
  private:
   // Weights are reduced and updated once, after the last micro-batch.
   [[nodiscard]] bool is_repeated(program::fragment_id f) const {
-    return one_.owner_of(f).kind != program::owner_kind::weight;
+    const auto kind = one_.owner_of(f).kind;
+    return kind != program::owner_kind::weight && kind != program::owner_kind::bucket;
   }
   [[nodiscard]] std::uint32_t first_of(program::fragment_id f, std::int64_t microbatch, std::size_t count) const {
     return is_repeated(f) ? static_cast<std::uint32_t>(static_cast<std::size_t>(microbatch) * count) : 0;
@@ -163,6 +164,9 @@ UNITY_INLINE program::fragment pipeline_repeater::order() const {
     const program::fragment_id id{f};
     const auto& code = one_.code(id);
     for (std::uint32_t t = 0; t < code.tasks.size(); ++t) {
+      if (!code.tasks[t].resource.valid()) {
+        continue;
+      }
       auto& own = tasks[code.tasks[t].resource.index()];
       if (code.tasks[t].kind == program::task_kind::forward) {
         own.forward.push_back({id, t});

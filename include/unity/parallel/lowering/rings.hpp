@@ -23,8 +23,9 @@ struct ring_message {
   friend bool operator==(const ring_message&, const ring_message&) = default;
 };
 
-// All 2(k-1) rounds between two neighbours of a ring of k devices that reduces so much, and hands it around.
-[[nodiscard]] bytes ring_volume(bytes size, std::size_t count);
+// So many rounds between two neighbours of a ring of k devices, a k-th of the size each, rounded up once: 2(k-1) where
+// it reduces so much and hands it around.
+[[nodiscard]] bytes ring_volume(bytes size, std::size_t count, std::int64_t rounds);
 
 // Node by node, every other one backwards: then a message to another node leaves and arrives at the same place in both,
 // which where each device has a network adapter of its own is one rail.
@@ -83,6 +84,29 @@ template <class Network>
   return arrivals;
 }
 
+namespace detail {
+
+// Effects: adds so many rounds of a ring, once all of these have ended. The task after which all messages have arrived.
+template <class Network>
+[[nodiscard]] program::task_ref add_rounds(Network& n, program::fragment& f,
+                                           std::span<const machine::device_id> devices, bytes size,
+                                           std::int64_t rounds, std::span<const program::task_ref> before) {
+  const auto ring = ring_of(n, devices);
+  const auto count = ring.size();
+  const auto shard = devices.front().index();
+  const auto ready = add_meeting(n, f, before, shard);
+  std::vector<ring_message> messages;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (n.has(ring[i])) {
+      messages.push_back({ring[i], ring[(i + 1) % count], ring_volume(size, count, rounds)});
+    }
+  }
+  const auto arrivals = add_ring(n, f, messages, rounds, ready);
+  return add_meeting(n, f, arrivals, shard);
+}
+
+}  // namespace detail
+
 // Effects: adds an all-reduce of that size, once all contributions are there. The task after which all devices have the
 // sum. All 2(k-1) rounds of a ring of k devices between two neighbours are one message of 2(k-1)/k of the size, with
 // 2(k-1) latencies: what the ring takes when its rounds are equally long, and the same load on every link, in k
@@ -92,18 +116,22 @@ template <class Network>
 [[nodiscard]] program::task_ref add_all_reduce(Network& n, program::fragment& f,
                                                std::span<const machine::device_id> devices, bytes size,
                                                std::span<const program::task_ref> contributions) {
-  const auto ring = ring_of(n, devices);
-  const auto count = ring.size();
-  const auto shard = devices.front().index();
-  const auto ready = add_meeting(n, f, contributions, shard);
-  std::vector<ring_message> messages;
-  for (std::size_t i = 0; i < count; ++i) {
-    if (n.has(ring[i])) {
-      messages.push_back({ring[i], ring[(i + 1) % count], ring_volume(size, count)});
-    }
-  }
-  const auto arrivals = add_ring(n, f, messages, static_cast<std::int64_t>(2 * (count - 1)), ready);
-  return add_meeting(n, f, arrivals, shard);
+  return detail::add_rounds(n, f, devices, size, 2 * (static_cast<std::int64_t>(devices.size()) - 1), contributions);
+}
+
+// The halves of it. After a reduce-scatter each device has its share of the sum, after an all-gather all of them; the
+// size is that of the whole.
+template <class Network>
+[[nodiscard]] program::task_ref add_reduce_scatter(Network& n, program::fragment& f,
+                                                   std::span<const machine::device_id> devices, bytes size,
+                                                   std::span<const program::task_ref> contributions) {
+  return detail::add_rounds(n, f, devices, size, static_cast<std::int64_t>(devices.size()) - 1, contributions);
+}
+template <class Network>
+[[nodiscard]] program::task_ref add_all_gather(Network& n, program::fragment& f,
+                                               std::span<const machine::device_id> devices, bytes size,
+                                               std::span<const program::task_ref> shares) {
+  return detail::add_rounds(n, f, devices, size, static_cast<std::int64_t>(devices.size()) - 1, shares);
 }
 
 }  // namespace unity::parallel
@@ -112,8 +140,7 @@ template <class Network>
 
 namespace unity::parallel {
 
-UNITY_INLINE bytes ring_volume(bytes size, std::size_t count) {
-  const auto rounds = static_cast<std::int64_t>(2 * (count - 1));
+UNITY_INLINE bytes ring_volume(bytes size, std::size_t count, std::int64_t rounds) {
   const auto ranks = static_cast<std::int64_t>(count);
   return bytes{size.count() / ranks * rounds + (size.count() % ranks * rounds + ranks - 1) / ranks};
 }

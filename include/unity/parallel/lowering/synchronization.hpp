@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <map>
 #include <span>
 #include <utility>
 #include <vector>
@@ -14,6 +16,7 @@
 #include <unity/parallel/lowering/replicas.hpp>
 #include <unity/parallel/lowering/rings.hpp>
 #include <unity/parallel/optimizer.hpp>
+#include <unity/parallel/synchronization.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/program/fragment.hpp>
 #include <unity/tensor/dtype.hpp>
@@ -21,105 +24,340 @@
 
 namespace unity::parallel {
 
+// Gives a gradient of the elements that it reads, on its device; the null fragment: gives none.
+struct weight_reader {
+  program::task_ref task{};
+  machine::device_id on{};
+};
+
+// Part of a weight: what its readers hold of it, reader by reader.
+struct weight_part_readers {
+  replicas held{};
+  std::vector<weight_reader> readers{};
+};
+
+// The task after which devices have the sum of a bucket. Order: as that of buckets, then of devices.
+using bucket_key = std::pair<std::uint32_t, std::vector<machine::device_id>>;
+using bucket_ends = std::map<bucket_key, program::task_ref>;
+
 namespace detail {
+
+// Who gives a gradient of a part.
+class part_givers {
+ public:
+  // Complexity: linear in the readers.
+  explicit part_givers(const weight_part_readers& part);
+
+  [[nodiscard]] bool any() const noexcept { return any_; }
+  // Readers of any of the group's boxes, in their order. Complexity: linear in them, besides sorting.
+  [[nodiscard]] std::vector<weight_reader> of(const replica_group& g) const;
+
+ private:
+  const weight_part_readers& part_;
+  std::vector<std::vector<std::uint32_t>> by_box_;
+  bool any_ = false;
+};
 
 // Network: parallel::network, or one that has some of the devices alone.
 template <class Network>
 class weight_synchronization {
  public:
-  weight_synchronization(Network& n, const task_times& times, const tensor::tensor_type& type)
-      : network_{n}, times_{times}, type_{type}, elements_(n.device_count(), 0), before_(n.device_count()) {}
+  weight_synchronization(Network& n, const task_times& times, const tensor::tensor_type& type,
+                         const bucket_ends* buckets = nullptr)
+      : network_{n}, times_{times}, type_{type}, buckets_{buckets}, on_(n.device_count()) {}
 
-  [[nodiscard]] program::fragment run(const replicas& held, std::span<const program::task_ref> readers) && {
-    readers_of_.resize(held.boxes.size());
-    for (std::uint32_t i = 0; i < readers.size(); ++i) {
-      if (readers[i].fragment.valid()) {
-        readers_of_[held.box_of[i]].push_back(i);
-      }
-    }
-    has_gradient_ =
-        std::any_of(readers.begin(), readers.end(), [](const program::task_ref& r) { return r.fragment.valid(); });
-    for (const auto& g : held.groups) {
+  void add(const weight_part_readers& part, const synchronizer& how) {
+    const part_givers givers{part};
+    for (const auto& g : part.held.groups) {
       for (const auto d : g.devices) {
-        elements_[d.index()] += g.elements;
+        on_[d.index()].held += g.elements;
       }
-      if (has_gradient_) {
-        reduce(g, readers);
+      if (givers.any()) {
+        add(g, givers.of(g), how);
       }
     }
-    for (std::size_t d = 0; d < elements_.size(); ++d) {
-      if (elements_[d] > 0 && network_.has(machine::device_id{d})) {
+  }
+  [[nodiscard]] program::fragment finish() && {
+    for (std::size_t d = 0; d < on_.size(); ++d) {
+      if (on_[d].held + on_[d].updated > 0 && network_.has(machine::device_id{d})) {
         update(machine::device_id{d});
       }
+    }
+    for (const auto& g : gathered_) {
+      gather(g);
+    }
+    for (const auto& h : handed_out_) {
+      hand_out(h);
     }
     return std::move(fragment_);
   }
 
  private:
+  struct device_state {
+    std::int64_t held = 0;      // elements
+    std::int64_t gradient = 0;  // of which it has the gradient
+    std::int64_t updated = 0;   // that it updates
+    std::vector<program::task_ref> before{};  // what its update waits for
+    std::uint32_t update = none;
+  };
+  struct gathered_group {
+    std::vector<machine::device_id> devices{};
+    bytes size{};
+  };
+  struct handed_out_group {
+    machine::device_id from{};
+    std::vector<machine::device_id> to{};
+    bytes size{};
+  };
+
   [[nodiscard]] bytes size_of(std::int64_t elements) const {
     return bytes{elements * static_cast<std::int64_t>(tensor::size_of(type_.element))};
   }
-  void reduce(const replica_group& g, std::span<const program::task_ref> readers) {
-    std::vector<std::uint32_t> numbers;
-    for (const auto b : g.boxes) {
-      numbers.insert(numbers.end(), readers_of_[b].begin(), readers_of_[b].end());
+  void add(const replica_group& g, std::span<const weight_reader> givers, const synchronizer& how) {
+    for (const auto d : g.devices) {
+      on_[d.index()].gradient += g.elements;
     }
-    if (g.boxes.size() > 1) {
-      std::sort(numbers.begin(), numbers.end());
+    if (how.kind == sync_kind::parameter_server) {
+      send_to_server(g, givers, how.destination);
+      return;
     }
+    const auto count = static_cast<std::int64_t>(g.devices.size());
+    const bool is_shared = count > 1;
     std::vector<program::task_ref> contributions;
-    contributions.reserve(numbers.size());
-    for (const auto i : numbers) {
-      contributions.push_back(readers[i]);
+    for (const auto& r : givers) {
+      contributions.push_back(r.task);
     }
-    if (g.devices.size() > 1) {
+    for (std::size_t i = 0; i < g.devices.size(); ++i) {
+      const auto k = static_cast<std::int64_t>(i);
+      on_[g.devices[i].index()].updated += is_shared && how.kind == sync_kind::sharded
+                                               ? g.elements * (k + 1) / count - g.elements * k / count
+                                               : g.elements;
+    }
+    if (is_shared && how.kind == sync_kind::none) {
+      for (const auto& r : givers) {
+        on_[r.on.index()].before.push_back(r.task);
+      }
+      return;
+    }
+    if (is_shared && how.kind == sync_kind::sharded) {
+      contributions.assign(1, add_reduce_scatter(network_, fragment_, g.devices, size_of(g.elements), contributions));
+      gathered_.push_back({g.devices, size_of(g.elements)});
+    } else if (is_shared && how.bucket != synchronizer::no_bucket) {
+      contributions.assign(1, buckets_->at({how.bucket, g.devices}));
+    } else if (is_shared) {
       contributions.assign(1, add_all_reduce(network_, fragment_, g.devices, size_of(g.elements), contributions));
     }
     for (const auto d : g.devices) {
-      auto& waits = before_[d.index()];
+      auto& waits = on_[d.index()].before;
       waits.insert(waits.end(), contributions.begin(), contributions.end());
     }
   }
+  void send_to_server(const replica_group& g, std::span<const weight_reader> givers, machine::device_id server) {
+    auto& own = on_[server.index()];
+    own.updated += g.elements;
+    if (!std::binary_search(g.devices.begin(), g.devices.end(), server)) {
+      own.held += g.elements;
+      own.gradient += g.elements;
+    }
+    for (const auto d : g.devices) {
+      std::vector<program::task_ref> given;
+      for (const auto& r : givers) {
+        if (r.on == d) {
+          given.push_back(r.task);
+        }
+      }
+      if (given.empty() || d == server) {
+        own.before.insert(own.before.end(), given.begin(), given.end());
+      } else {
+        const auto hops = network_.hops(d, server, size_of(g.elements));
+        own.before.push_back(add_transfer(fragment_, hops, size_of(g.elements), d.index(), given));
+      }
+    }
+    handed_out_.push_back({server, g.devices, size_of(g.elements)});
+  }
   void update(machine::device_id d) {
-    const auto elements = elements_[d.index()];
-    const auto size = size_of(elements);
-    const bytes kept{elements * state_bytes(times_.how(), type_.element)};
-    fragment_.buffers.push_back({has_gradient_ ? size + size + kept : size, d.index(), {}, true});
-    if (!has_gradient_) {
+    auto& own = on_[d.index()];
+    const bytes kept{own.updated * state_bytes(times_.how(), type_.element)};
+    fragment_.buffers.push_back({size_of(own.held) + size_of(own.gradient) + kept, d.index(), {}, true});
+    if (own.updated == 0) {
       return;
     }
-    const auto takes = times_.update(elements, type_.element, network_.model(d));
-    const auto task = fragment_.add({Network::stream(d), takes, {}, {}, program::task_kind::update, d.index()});
-    for (const auto& b : before_[d.index()]) {
-      fragment_.dependencies.push_back({b, {{}, task}, false});
+    const auto takes = times_.update(own.updated, type_.element, network_.model(d));
+    own.update = fragment_.add({Network::stream(d), takes, {}, {}, program::task_kind::update, d.index()});
+    for (const auto& b : own.before) {
+      fragment_.dependencies.push_back({b, {{}, own.update}, false});
     }
   }
+  // A device has the new version when this task has ended. It has the kind of an update, and takes no time.
+  void arrive(machine::device_id d, const program::task_ref& with) {
+    const auto there = fragment_.add({{}, picoseconds{}, {}, {}, program::task_kind::update, d.index()});
+    fragment_.dependencies.push_back({with, {{}, there}, false});
+  }
+  void gather(const gathered_group& g) {
+    std::vector<program::task_ref> updated;
+    for (const auto d : g.devices) {
+      if (on_[d.index()].update != none) {
+        updated.push_back({{}, on_[d.index()].update});
+      }
+    }
+    const auto there = add_all_gather(network_, fragment_, g.devices, g.size, updated);
+    for (const auto d : g.devices) {
+      arrive(d, there);
+    }
+  }
+  void hand_out(const handed_out_group& h) {
+    const program::task_ref updated{{}, on_[h.from.index()].update};
+    for (const auto d : h.to) {
+      if (d != h.from) {
+        const auto hops = network_.hops(h.from, d, h.size);
+        arrive(d, add_transfer(fragment_, hops, h.size, d.index(), {&updated, 1}));
+      }
+    }
+  }
+
+  static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
 
   Network& network_;
   const task_times& times_;
   const tensor::tensor_type& type_;
-  bool has_gradient_ = false;
-  std::vector<std::vector<std::uint32_t>> readers_of_{};  // that give a gradient, by distinct box
-  std::vector<std::int64_t> elements_;                     // that each device holds
-  std::vector<std::vector<program::task_ref>> before_;  // what the update of each device waits for
+  const bucket_ends* buckets_;
+  std::vector<device_state> on_;
+  std::vector<gathered_group> gathered_{};
+  std::vector<handed_out_group> handed_out_{};
   program::fragment fragment_{};
 };
 
 }  // namespace detail
 
-// The fragment of a weight of that type. readers: for each box that `held` was made of, the backward task that gives
-// its gradient; without a fragment: none does. Each part that several devices hold is reduced over a ring of them, node
-// by node, every other one backwards, once all contributions are there, those of all operators that share the weight
-// (rings.hpp); the update of a device follows. Messages of a ring that are ready at the same time for the same link go
-// in the order of their senders within the nodes, then of how many links are behind them: nodes that are alike stay so.
-// Weights without gradient take memory alone.
+// The fragment of a weight of that type, all-reduced alone. Each part that several devices hold is reduced over a ring
+// of them, node by node, every other one backwards, once all contributions are there, those of all operators that share
+// the weight (rings.hpp); the update of a device follows. Messages of a ring that are ready at the same time for the
+// same link go in the order of their senders within the nodes, then of how many links are behind them: nodes that are
+// alike stay so. Weights without gradient take memory alone.
 // Network: as a class it has the members of parallel::network; only devices that it `has` get tasks and memory.
 // Complexity: linear in the fragment and the readers of each part, for each part.
 // Source: Jia's dissertation (2020), section 3.4, leaves open how gradients are added up; rings.hpp.
 template <class Network>
 [[nodiscard]] program::fragment synchronized(Network& n, const task_times& times, const tensor::tensor_type& type,
-                                                    const replicas& held, std::span<const program::task_ref> readers) {
-  return detail::weight_synchronization<Network>{n, times, type}.run(held, readers);
+                                             const weight_part_readers& all) {
+  detail::weight_synchronization<Network> s{n, times, type};
+  s.add(all, {});
+  return std::move(s).finish();
+}
+
+// The parts of a weight, each with its synchronizer, as a bucket or the weight's fragment needs them.
+struct synchronized_part {
+  weight_part_readers of{};
+  synchronizer how{};
+};
+
+// The fragment of a weight whose parts are synchronized in ways of their own. buckets: where those of its parts end.
+// A sharded part is reduced and scattered over the ring, updated share by share, and gathered. Gradients for a
+// parameter server are messages to it, and what it made are messages back; adding up is not priced.
+[[nodiscard]] inline program::fragment synchronized(network& n, const task_times& times,
+                                                    const tensor::tensor_type& type,
+                                                    std::span<const synchronized_part> parts,
+                                                    const bucket_ends& buckets) {
+  detail::weight_synchronization<network> s{n, times, type, &buckets};
+  for (const auto& p : parts) {
+    s.add(p.of, p.how);
+  }
+  return std::move(s).finish();
+}
+
+// A weight whose parts may be in buckets.
+struct bucketed_weight {
+  std::span<const synchronized_part> parts{};
+  std::int64_t element_size = 0;  // bytes
+};
+
+// The fragment of a bucket: for all of its parts that the same devices hold, one all-reduce, once all contributions are
+// there and the all-reduce of the bucket before could begin among those devices. self: the fragment; entered in `ends`,
+// which has those of the buckets before.
+[[nodiscard]] program::fragment reduced_bucket(network& n, std::uint32_t bucket, program::fragment_id self,
+                                               std::span<const bucketed_weight> weights, bucket_ends& begins,
+                                               bucket_ends& ends);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_SYNCHRONIZATION)
+
+#include <unity/core/config.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE detail::part_givers::part_givers(const weight_part_readers& part)
+    : part_{part}, by_box_(part.held.boxes.size()) {
+  for (std::uint32_t i = 0; i < part.readers.size(); ++i) {
+    if (part.readers[i].task.fragment.valid()) {
+      by_box_[part.held.box_of[i]].push_back(i);
+      any_ = true;
+    }
+  }
+}
+
+UNITY_INLINE std::vector<weight_reader> detail::part_givers::of(const replica_group& g) const {
+  std::vector<std::uint32_t> numbers;
+  for (const auto b : g.boxes) {
+    numbers.insert(numbers.end(), by_box_[b].begin(), by_box_[b].end());
+  }
+  if (g.boxes.size() > 1) {
+    std::sort(numbers.begin(), numbers.end());
+  }
+  std::vector<weight_reader> all;
+  all.reserve(numbers.size());
+  for (const auto i : numbers) {
+    all.push_back(part_.readers[i]);
+  }
+  return all;
+}
+
+UNITY_INLINE program::fragment reduced_bucket(network& n, std::uint32_t bucket, program::fragment_id self,
+                                              std::span<const bucketed_weight> weights, bucket_ends& begins,
+                                              bucket_ends& ends) {
+  struct reduced_group {
+    bytes size{};
+    std::vector<program::task_ref> contributions{};
+  };
+  std::map<std::vector<machine::device_id>, reduced_group> groups;
+  for (const auto& w : weights) {
+    for (const auto& p : w.parts) {
+      const detail::part_givers givers{p.of};
+      if (p.how.bucket != bucket || !givers.any()) {
+        continue;
+      }
+      for (const auto& g : p.of.held.groups) {
+        if (g.devices.size() > 1) {
+          auto& group = groups[g.devices];
+          group.size += bytes{g.elements * w.element_size};
+          for (const auto& r : givers.of(g)) {
+            group.contributions.push_back(r.task);
+          }
+        }
+      }
+    }
+  }
+  program::fragment f;
+  for (auto& [devices, group] : groups) {
+    for (auto b = bucket; b-- > 0;) {  // the last bucket before that the same devices reduce
+      if (const auto before = begins.find({b, devices}); before != begins.end()) {
+        group.contributions.push_back(before->second);
+        break;
+      }
+    }
+    const program::task_ref begin{self, f.add({{}, picoseconds{}, {}, {}, program::task_kind::other,
+                                               devices.front().index()})};
+    for (const auto& c : group.contributions) {
+      f.dependencies.push_back({c, begin, false});
+    }
+    begins[{bucket, devices}] = begin;
+    auto end = add_all_reduce(n, f, devices, group.size, {&begin, 1});
+    end.fragment = self;
+    ends[{bucket, devices}] = end;
+  }
+  return f;
 }
 
 }  // namespace unity::parallel
+
+#endif

@@ -30,6 +30,11 @@ class divided_training {
 
   [[nodiscard]] const tensor::algebra& algebra() const noexcept { return algebra_; }
   [[nodiscard]] const tensor::tensor_graph& graph() const noexcept { return plan_.graph; }
+  // How a weight is kept equal, by its number.
+  [[nodiscard]] weight_sync sync_of(std::size_t weight) const {
+    return plan_.synchronization.weights.empty() ? weight_sync{} : plan_.synchronization.weights[weight];
+  }
+  [[nodiscard]] std::size_t bucket_count() const noexcept { return plan_.synchronization.buckets.size(); }
   [[nodiscard]] const training_graph& training() const noexcept { return training_; }
   [[nodiscard]] const operator_dimensions& dimensions_of(node_id n) const { return dimensions_[n]; }
   [[nodiscard]] const configuration& division_of(node_id n) const { return plan_.configurations[n.index()]; }
@@ -69,6 +74,7 @@ namespace unity::parallel::detail {
 UNITY_INLINE divided_training::divided_training(const tensor::algebra& a, const plan& p)
     : algebra_{a}, plan_{p}, dimensions_{a, p.graph}, training_{a, p.graph} {
   parallel::check(a, p.graph, dimensions_, p.configurations, p.machine.network.device_count());
+  parallel::check(a, p.graph, p.synchronization, p.machine.network.device_count());
   const network n{p.machine};
   for (const auto& e : training_.edges()) {
     const divided_edge d{parts_of(e.from), division_of(e.from).devices, parts_of(e.to), division_of(e.to).devices,

@@ -20,7 +20,8 @@ namespace unity::parallel {
 // sent but where it knows that it came, or at the end: no two wait for each other.
 // Complexity: linear in tasks, micro-batches and flows, besides send_waits.
 // Throws: unity::error where the plan is not valid, or an operator does not run on its parts; where updates are delayed
-// and there are fewer micro-batches than stages: two versions of weights would not do.
+// and there are fewer micro-batches than stages: two versions of weights would not do; or weights are synchronized in ways
+// of their own. Likewise where replicas would drift apart (sync_kind::none): ranks hold one model.
 [[nodiscard]] rank_programs programs_of_ranks(const tensor::algebra& a, const plan& p);
 
 }  // namespace unity::parallel
@@ -48,6 +49,9 @@ UNITY_INLINE rank_programs programs_of_ranks(const tensor::algebra& a, const pla
   if (p.pipeline.is_delayed && count < static_cast<std::int64_t>(p.pipeline.stage_count())) {
     throw error{"delayed updates", fmt::format("{} micro-batches", count),
                 fmt::format("as many as the {} stages, or more", p.pipeline.stage_count())};
+  }
+  if (p.pipeline.is_delayed && !p.synchronization.is_trivial()) {
+    throw error{"delayed updates", "weights that are synchronized in ways of their own", "all-reduces, each alone"};
   }
   const detail::divided_training training{a, p};
   detail::rank_streams streams{a, p.machine.network.device_count(), count};

@@ -60,6 +60,7 @@ UNITY_INLINE std::vector<rank_step> rank_order::run() && {
       append(streams_.steps(rank_, phase.microbatch, phase.is_backward), false);
     }
     append(streams_.last(rank_), false);
+    append(streams_.end(rank_), false);
   }
   return std::move(steps_);
 }
@@ -105,7 +106,7 @@ UNITY_INLINE void find_begun(std::vector<rank_step>& steps) {
   std::map<std::uint32_t, std::uint32_t> begun;  // by tag
   for (std::size_t s = 0; s < steps.size(); ++s) {
     const auto kind = steps[s].kind;
-    if (kind == step_kind::send || kind == step_kind::receive || kind == step_kind::reduce) {
+    if (kind == step_kind::send || kind == step_kind::receive || is_collective(kind)) {
       begun[steps[s].tag] = static_cast<std::uint32_t>(s);
     }
   }

@@ -17,17 +17,24 @@ namespace unity::parallel {
 // send     begins to send the value to a peer
 // receive  begins to receive the node's result from a peer
 // reduce   begins to add up the value over a group of ranks; the node's result is the sum
+// scatter  begins to add up the value over a group, too; the node's result is the rank's share of rows
+// gather   begins to collect the shares of a weight's next version, which each rank of a group made; the node's result
 // wait     until what a step began has ended
 // update   makes a weight's next version of its gradient; what reads the weight goes on with the version from before
-enum class step_kind : std::uint8_t { load, run, send, receive, reduce, wait, update };
+enum class step_kind : std::uint8_t { load, run, send, receive, reduce, scatter, gather, wait, update };
+
+// Whether ranks of a group do it together.
+[[nodiscard]] constexpr bool is_collective(step_kind k) noexcept {
+  return k == step_kind::reduce || k == step_kind::scatter || k == step_kind::gather;
+}
 
 // Regular.
 struct rank_step {
   step_kind kind = step_kind::run;
   node_id node{};          // load, run, receive, reduce
-  value_id value{};        // send, reduce
-  std::uint32_t peer =
-      0;  // load: an input; send, receive: a rank; reduce: a group; wait: the step that began; update: a weight
+  value_id value{};        // send, reduce, scatter, gather
+  std::uint32_t peer = 0;  // load: an input; send, receive: a rank; reduce, scatter, gather: a group;
+                           // wait: the step that began; update: a weight
   std::uint32_t tag = 0;   // send, receive: the same at both ends, and at no other message of the iteration
   node_id origin{};        // of the plan's graph: what the step belongs to
   bool is_backward = false;
@@ -47,10 +54,13 @@ struct given_part {
   friend bool operator==(const given_part&, const given_part&) = default;
 };
 
-// A part of a weight that the rank holds, and its gradient over the whole batch; the null id: it has none. Regular.
+// A part of a weight that the rank holds. Regular.
 struct weight_part {
   given_part weight{};
-  value_id gradient{};
+  box updated{};        // what of it the rank updates: rows of the part
+  value_id gradient{};  // of those over the whole batch, at the beginning of the value; the null id: it updates nothing
+  // The next version, where it goes to other ranks or comes from them; as many rows as ranks share, or more.
+  value_id next{};
 
   friend bool operator==(const weight_part&, const weight_part&) = default;
 };

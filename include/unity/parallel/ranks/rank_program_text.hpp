@@ -76,7 +76,9 @@ UNITY_INLINE std::string rank_program_writer::run() && {
   for (std::size_t w = 0; w < program_.weights.size(); ++w) {
     const auto& x = program_.weights[w];
     line(fmt::format("weight {}: {} = {}{}", w, typed(x.weight.value), part_of(x.weight.of, x.weight.part),
-                     x.gradient.valid() ? fmt::format(", gradient {}", name(x.gradient)) : ""));
+                     x.gradient.valid() ? fmt::format(", gradient {}", name(x.gradient)) : "") +
+         (x.updated != x.weight.part ? fmt::format(", updates {}", region(x.updated)) : "") +
+         (x.next.valid() ? fmt::format(", next version {}", typed(x.next)) : ""));
   }
   for (const auto& c : program_.cotangents) {
     line(
@@ -128,6 +130,9 @@ UNITY_INLINE std::string rank_program_writer::text_of(const rank_step& s) const 
       return fmt::format("{} = receive from rank {}, message {}", results(s.node), s.peer, s.tag);
     case step_kind::reduce:
       return fmt::format("{} = sum of {} over ranks {}", results(s.node), name(s.value), group(s.peer));
+    case step_kind::scatter:
+      return fmt::format("{} = share of the sum of {} over ranks {}", results(s.node), name(s.value), group(s.peer));
+    case step_kind::gather: return fmt::format("{} = shares of ranks {}", results(s.node), group(s.peer));
     case step_kind::wait: return fmt::format("wait for step {}", s.peer);
     case step_kind::update: return fmt::format("update weight {}", s.peer);
   }

@@ -48,10 +48,22 @@ class rank_streams {
   // Adds up a value of each rank of a group: the sum on each.
   [[nodiscard]] std::vector<awaited_value> reduced(node_id origin, const std::vector<std::uint32_t>& group,
                                                    std::span<const value_id> values);
+  // Likewise, and each has its share of rows, of which there is a multiple of the ranks.
+  [[nodiscard]] std::vector<awaited_value> scattered(node_id origin, const std::vector<std::uint32_t>& group,
+                                                     std::span<const value_id> values);
   // Waits for what comes; once is enough.
   void wait(std::uint32_t rank, const rank_step& w) { now(rank).push_back(w); }
-  // When all micro-batches have given: the new version of a weight, after what it waits for.
-  void update(std::uint32_t rank, node_id origin, std::size_t weight, const rank_step* wait);
+  // When all micro-batches have given: the writer of a rank, and waits for what comes.
+  [[nodiscard]] region_writer& on_last(std::uint32_t rank, node_id origin) {
+    writers_[rank].begin(ranks_[rank].last, origin, is_backward_, microbatch_);
+    return writers_[rank];
+  }
+  void wait_last(std::uint32_t rank, const rank_step& w) { ranks_[rank].last.push_back(w); }
+  // Then the new version of a weight.
+  void update(std::uint32_t rank, node_id origin, std::size_t weight);
+  // Then the next version goes to where others are made of it, or is made of theirs. Waited for at the end.
+  void send_next(node_id origin, value_id v, std::uint32_t from, value_id next, std::uint32_t to);
+  void gather_next(node_id origin, const std::vector<std::uint32_t>& group, std::span<const value_id> next);
 
   // What a rank does in a pass; the same wait may come more than once.
   [[nodiscard]] const std::vector<rank_step>& steps(std::size_t rank, std::int64_t microbatch, bool is_backward) const {
@@ -59,13 +71,37 @@ class rank_streams {
   }
   // What it does when all micro-batches have given.
   [[nodiscard]] const std::vector<rank_step>& last(std::size_t rank) const { return ranks_[rank].last; }
+  // What it waits for then.
+  [[nodiscard]] const std::vector<rank_step>& end(std::size_t rank) const { return ranks_[rank].end; }
 
  private:
   struct passes {
     std::vector<std::vector<rank_step>> forward{};  // by micro-batch
     std::vector<std::vector<rank_step>> backward{};
     std::vector<rank_step> last{};
+    std::vector<rank_step> end{};
   };
+  // A collective; result(rank's graph, value) -> type
+  template <class Result>
+  std::vector<awaited_value> together(step_kind kind, node_id origin, const std::vector<std::uint32_t>& group,
+                                      std::span<const value_id> values, const Result& result) {
+    const auto number = number_of(group);
+    const auto tag = next_++;
+    std::vector<awaited_value> all;
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      auto& graph = programs_.ranks[group[i]].graph;
+      const auto made = writers_[group[i]].outside(result(graph.type(values[i])));
+      auto r = step(kind, origin);
+      r.node = graph.producer(made);
+      r.value = values[i];
+      r.peer = number;
+      r.tag = tag;
+      now(group[i]).push_back(r);
+      all.push_back({made, wait_for(r)});
+    }
+    return all;
+  }
+  [[nodiscard]] std::uint32_t number_of(const std::vector<std::uint32_t>& group);
 
   [[nodiscard]] std::vector<rank_step>& now(std::uint32_t rank) {
     return (is_backward_ ? ranks_[rank].backward : ranks_[rank].forward)[static_cast<std::size_t>(microbatch_)];
@@ -133,38 +169,62 @@ UNITY_INLINE awaited_value rank_streams::sent(node_id origin, value_id v, std::u
   return {arrived, wait_for(r)};
 }
 
-UNITY_INLINE std::vector<awaited_value> rank_streams::reduced(node_id origin, const std::vector<std::uint32_t>& group,
-                                                              std::span<const value_id> values) {
+UNITY_INLINE std::uint32_t rank_streams::number_of(const std::vector<std::uint32_t>& group) {
   auto& groups = programs_.groups;
   const auto known = std::find(groups.begin(), groups.end(), group);
   const auto number = static_cast<std::uint32_t>(known - groups.begin());
   if (known == groups.end()) {
     groups.push_back(group);
   }
-  const auto tag = next_++;
-  std::vector<awaited_value> sums;
-  for (std::size_t i = 0; i < group.size(); ++i) {
-    auto& graph = programs_.ranks[group[i]].graph;
-    const auto sum = writers_[group[i]].outside(graph.type(values[i]));
-    auto r = step(step_kind::reduce, origin);
-    r.node = graph.producer(sum);
-    r.value = values[i];
-    r.peer = number;
-    r.tag = tag;
-    now(group[i]).push_back(r);
-    sums.push_back({sum, wait_for(r)});
-  }
-  return sums;
+  return number;
 }
 
-UNITY_INLINE void rank_streams::update(std::uint32_t rank, node_id origin, std::size_t weight, const rank_step* wait) {
-  auto& last = ranks_[rank].last;
-  if (wait != nullptr) {
-    last.push_back(*wait);
-  }
+UNITY_INLINE std::vector<awaited_value> rank_streams::reduced(node_id origin, const std::vector<std::uint32_t>& group,
+                                                              std::span<const value_id> values) {
+  return together(step_kind::reduce, origin, group, values, [](const tensor::tensor_type& t) { return t; });
+}
+
+UNITY_INLINE std::vector<awaited_value> rank_streams::scattered(node_id origin, const std::vector<std::uint32_t>& group,
+                                                                std::span<const value_id> values) {
+  return together(step_kind::scatter, origin, group, values, [&](tensor::tensor_type t) {
+    t.dims[0] /= static_cast<std::int64_t>(group.size());
+    return t;
+  });
+}
+
+UNITY_INLINE void rank_streams::update(std::uint32_t rank, node_id origin, std::size_t weight) {
   auto s = step(step_kind::update, origin);
   s.peer = static_cast<std::uint32_t>(weight);
-  last.push_back(s);
+  ranks_[rank].last.push_back(s);
+}
+
+UNITY_INLINE void rank_streams::send_next(node_id origin, value_id v, std::uint32_t from, value_id next,
+                                          std::uint32_t to) {
+  auto s = step(step_kind::send, origin);
+  s.value = v;
+  s.peer = to;
+  s.tag = next_++;
+  ranks_[from].last.push_back(s);
+  auto r = step(step_kind::receive, origin);
+  r.node = programs_.ranks[to].graph.producer(next);
+  r.peer = from;
+  r.tag = s.tag;
+  ranks_[to].last.push_back(r);
+  ranks_[to].end.push_back(wait_for(r));
+}
+
+UNITY_INLINE void rank_streams::gather_next(node_id origin, const std::vector<std::uint32_t>& group,
+                                            std::span<const value_id> next) {
+  const auto tag = next_++;
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    auto s = step(step_kind::gather, origin);
+    s.node = programs_.ranks[group[i]].graph.producer(next[i]);
+    s.value = next[i];
+    s.peer = number_of(group);
+    s.tag = tag;
+    ranks_[group[i]].last.push_back(s);
+    ranks_[group[i]].end.push_back(wait_for(s));
+  }
 }
 
 }  // namespace unity::parallel::detail

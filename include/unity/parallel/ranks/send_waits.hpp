@@ -104,7 +104,7 @@ UNITY_INLINE bool send_waits::take(std::uint32_t r) {
   auto& m = messages_[s.tag];
   if (is_wait) {
     const auto& begun = begun_.at({r, s.tag});
-    if (m.begun < (begun.kind == step_kind::reduce ? programs_.groups[begun.peer].size() : 1)) {
+    if (m.begun < (is_collective(begun.kind) ? programs_.groups[begun.peer].size() : 1)) {
       return false;
     }
     join(rank.known, m.known);
@@ -114,6 +114,8 @@ UNITY_INLINE bool send_waits::take(std::uint32_t r) {
   switch (s.kind) {
     case step_kind::send: rank.under_way.push_back(s); [[fallthrough]];
     case step_kind::reduce:
+    case step_kind::scatter:
+    case step_kind::gather:
       join(m.known, rank.known);
       ++m.begun;
       [[fallthrough]];

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include <unity/parallel/ranks/divided_training.hpp>
 #include <unity/parallel/ranks/rank_streams.hpp>
 #include <unity/parallel/ranks/region_writer.hpp>
+#include <unity/parallel/synchronization.hpp>
 #include <unity/parallel/training_graph.hpp>
 #include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
@@ -57,9 +59,10 @@ class weight_cells {
       }
     }
   }
-  // Begins to add up over ranks the gradients of the weights that this reader, in the order of
-  // backward passes, was the last to read. One sum for all who hold a part. Those who gave nothing add
-  // zeros; where one alone gave, it hands out.
+  // Begins to add up over ranks the gradients of the weights that this reader, in the order of backward passes, was the
+  // last to read: each cell as its part of the weight is synchronized, those of a bucket when all of it and of the
+  // buckets before are there. One sum for all who hold a cell. Those who gave nothing add zeros; where one alone gave
+  // to an all-reduce outside of buckets, it hands out.
   void reduce_behind(node_id reader);
 
  private:
@@ -67,7 +70,8 @@ class weight_cells {
 
   struct weight_state {
     std::vector<box> cells{};
-    std::vector<std::vector<std::uint32_t>> holders{};                  // by cell: ranks, ascending
+    std::vector<synchronizer> how{};                                    // by cell
+    std::vector<std::vector<std::uint32_t>> holders{};                  // by cell: ranks that read it, ascending
     std::map<std::pair<std::uint32_t, std::size_t>, std::size_t> at{};  // by rank and cell: in the rank's weights
     std::map<std::pair<std::uint32_t, std::size_t>, value_id> gradients{};
   };
@@ -82,13 +86,48 @@ class weight_cells {
       }
     }
   }
+  // A cell of a weight.
+  struct cell_id {
+    std::size_t weight = 0;
+    std::size_t cell = 0;
+  };
+  struct bucket_state {
+    std::size_t missing = 0;  // cells whose gradients are not there
+    std::vector<cell_id> cells{};
+  };
+
   void place(std::size_t w);
-  void reduce(std::size_t w, std::size_t c, node_id reader);
+  void add_part(std::size_t w, std::size_t c, std::uint32_t rank);
+  [[nodiscard]] static std::vector<box> parts_of(const weight_sync& how, const box& all);
+  [[nodiscard]] synchronizer how_to(std::size_t w, const box& cell) const;
+
+  [[nodiscard]] std::vector<std::uint32_t> givers(cell_id id) const;
+  [[nodiscard]] node_id node_of(cell_id id) const {
+    return training_.graph().producer(training_.training().weights()[id.weight].value);
+  }
+  [[nodiscard]] tensor::dtype element_of(cell_id id) const {
+    return training_.graph().type(training_.training().weights()[id.weight].value).element;
+  }
+  [[nodiscard]] weight_part& part_of(cell_id id, std::uint32_t rank) {
+    return streams_.program(rank).weights[states_[id.weight].at.at({rank, id.cell})];
+  }
+  // What a holder gives: its gradient, or zeros.
+  [[nodiscard]] value_id given(cell_id id, std::uint32_t rank, node_id reader);
+  // The gradient is there when the wait is over, if there is one: the rank updates.
+  void change(cell_id id, std::uint32_t rank, value_id gradient, const rank_step* wait);
+  void reduce(cell_id id, node_id reader);
+  void reduce_alone(cell_id id, node_id reader);
+  void reduce_bucket(const bucket_state& bucket, node_id reader);
+  void reduce_together(std::span<const cell_id> cells, node_id reader);
+  void scatter(cell_id id, node_id reader);
+  void serve(cell_id id, std::uint32_t server);
 
   const divided_training& training_;
   rank_streams& streams_;
   std::vector<std::size_t> number_;  // by value
   std::vector<weight_state> states_{};
+  std::vector<bucket_state> buckets_;
+  std::size_t next_bucket_ = 0;  // to be reduced
 };
 
 }  // namespace unity::parallel::detail
@@ -96,15 +135,20 @@ class weight_cells {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_RANKS_WEIGHT_CELLS)
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <set>
 
+#include <fmt/core.h>
+
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
 #include <unity/parallel/ranks/value_flows.hpp>
 
 namespace unity::parallel::detail {
 
 UNITY_INLINE weight_cells::weight_cells(const divided_training& d, rank_streams& streams)
-    : training_{d}, streams_{streams}, number_(d.graph().value_count(), none) {
+    : training_{d}, streams_{streams}, number_(d.graph().value_count(), none), buckets_(d.bucket_count()) {
   const auto& weights = d.training().weights();
   states_.resize(weights.size());
   for (std::size_t w = 0; w < weights.size(); ++w) {
@@ -131,19 +175,51 @@ UNITY_INLINE void weight_cells::reduce_behind(node_id reader) {
           return u.node < reader && training_.training().has_backward(u.node);
         })) {
       for (std::size_t c = 0; c < states_[w].cells.size(); ++c) {
-        reduce(w, c, reader);
+        reduce({w, c}, reader);
       }
     }
   }
+  for (; next_bucket_ < buckets_.size() && buckets_[next_bucket_].missing == 0; ++next_bucket_) {
+    reduce_bucket(buckets_[next_bucket_], reader);
+  }
+}
+
+UNITY_INLINE std::vector<box> weight_cells::parts_of(const weight_sync& how, const box& all) {
+  std::vector<box> parts;
+  const auto count = static_cast<std::int64_t>(how.parts.size());
+  for (std::int64_t k = 0; k < count; ++k) {
+    auto part = all;
+    if (count > 1) {
+      part.begin[how.axis] = all.end[how.axis] * k / count;
+      part.end[how.axis] = all.end[how.axis] * (k + 1) / count;
+    }
+    parts.push_back(part);
+  }
+  return parts;
+}
+
+UNITY_INLINE synchronizer weight_cells::how_to(std::size_t w, const box& cell) const {
+  const auto how = training_.sync_of(w);
+  const auto parts = parts_of(how, whole(training_.graph().type(training_.training().weights()[w].value).dims));
+  for (std::size_t k = 0; k + 1 < parts.size(); ++k) {
+    if (!intersection(parts[k], cell).empty()) {
+      return how.parts[k];
+    }
+  }
+  return how.parts.back();
 }
 
 UNITY_INLINE void weight_cells::place(std::size_t w) {
   auto& state = states_[w];
   const auto value = training_.training().weights()[w].value;
   std::vector<box> boxes;
+  const auto parts = parts_of(training_.sync_of(w), whole(training_.graph().type(value).dims));
   for_each_reader(w, [&](const weight_use&, std::uint32_t, std::uint32_t, const box& b) {
-    if (std::find(boxes.begin(), boxes.end(), b) == boxes.end()) {
-      boxes.push_back(b);
+    for (const auto& part : parts) {
+      const auto common = parts.size() == 1 ? b : intersection(b, part);
+      if (!common.empty() && std::find(boxes.begin(), boxes.end(), common) == boxes.end()) {
+        boxes.push_back(common);
+      }
     }
   });
   state.cells = cells_of(boxes);
@@ -156,55 +232,232 @@ UNITY_INLINE void weight_cells::place(std::size_t w) {
     });
     state.holders.emplace_back(holders.begin(), holders.end());
     for (const auto r : holders) {
-      auto& all = streams_.program(r).weights;
-      state.at[{r, c}] = all.size();
-      const auto own =
-          streams_.on(r, training_.graph().producer(value)).outside(training_.type_of(value, state.cells[c]));
-      all.push_back({{value, state.cells[c], own, 0}, {}});
+      add_part(w, c, r);
+    }
+    const auto how = how_to(w, state.cells[c]);
+    state.how.push_back(how);
+    if (how.kind == sync_kind::parameter_server && !holders.contains(how.destination.index())) {
+      add_part(w, c, how.destination.index());
+    }
+    if (how.kind == sync_kind::none && holders.size() > 1) {
+      throw error{fmt::format("weight of node {}", training_.graph().producer(value).index()),
+                  fmt::format("held by {} ranks and not synchronized", holders.size()), "a way to keep them equal"};
+    }
+    if (const auto& uses = training_.training().weights()[w].uses;
+        how.bucket != synchronizer::no_bucket &&
+        std::any_of(uses.begin(), uses.end(),
+                    [&](const weight_use& u) { return training_.training().has_backward(u.node); })) {
+      ++buckets_[how.bucket].missing;  // until reduce_behind
     }
   }
 }
 
-UNITY_INLINE void weight_cells::reduce(std::size_t w, std::size_t c, node_id reader) {
+UNITY_INLINE void weight_cells::add_part(std::size_t w, std::size_t c, std::uint32_t rank) {
   auto& state = states_[w];
   const auto value = training_.training().weights()[w].value;
-  const auto& holders = state.holders[c];
-  std::vector<std::uint32_t> givers;
-  std::copy_if(holders.begin(), holders.end(), std::back_inserter(givers), [&](std::uint32_t r) {
-    return state.gradients.contains({r, c});
-  });
-  const auto origin = training_.graph().producer(value);
-  const auto change = [&](std::uint32_t r, value_id gradient, const rank_step* wait) {
-    const auto at = state.at.at({r, c});
-    streams_.program(r).weights[at].gradient = gradient;
-    streams_.update(r, origin, at, wait);
-  };
-  if (givers.empty()) {
-    return;
+  auto& all = streams_.program(rank).weights;
+  state.at[{rank, c}] = all.size();
+  const auto own =
+      streams_.on(rank, training_.graph().producer(value)).outside(training_.type_of(value, state.cells[c]));
+  all.push_back({{value, state.cells[c], own, 0}, state.cells[c], {}, {}});
+}
+
+UNITY_INLINE std::vector<std::uint32_t> weight_cells::givers(cell_id id) const {
+  const auto& state = states_[id.weight];
+  std::vector<std::uint32_t> all;
+  std::copy_if(state.holders[id.cell].begin(), state.holders[id.cell].end(), std::back_inserter(all),
+               [&](std::uint32_t r) { return state.gradients.contains({r, id.cell}); });
+  return all;
+}
+
+UNITY_INLINE value_id weight_cells::given(cell_id id, std::uint32_t rank, node_id reader) {
+  const auto& state = states_[id.weight];
+  const auto found = state.gradients.find({rank, id.cell});
+  return found != state.gradients.end()
+             ? found->second
+             : streams_.on(rank, reader).filled(state.cells[id.cell].sizes(), element_of(id), 0);
+}
+
+UNITY_INLINE void weight_cells::change(cell_id id, std::uint32_t rank, value_id gradient, const rank_step* wait) {
+  part_of(id, rank).gradient = gradient;
+  if (wait != nullptr) {
+    streams_.wait_last(rank, *wait);
   }
-  if (givers.size() == 1) {
-    const auto own = state.gradients.at({givers[0], c});
+  streams_.update(rank, node_of(id), states_[id.weight].at.at({rank, id.cell}));
+}
+
+UNITY_INLINE void weight_cells::reduce(cell_id id, node_id reader) {
+  const auto& state = states_[id.weight];
+  const auto& how = state.how[id.cell];
+  const bool is_shared = state.holders[id.cell].size() > 1;
+  if (how.bucket != synchronizer::no_bucket) {
+    --buckets_[how.bucket].missing;
+    buckets_[how.bucket].cells.push_back(id);
+  } else if (givers(id).empty()) {
+    return;
+  } else if (how.kind == sync_kind::parameter_server) {
+    serve(id, how.destination.index());
+  } else if (how.kind == sync_kind::sharded && is_shared && !state.cells[id.cell].begin.empty()) {
+    scatter(id, reader);
+  } else {
+    reduce_alone(id, reader);
+  }
+}
+
+UNITY_INLINE void weight_cells::reduce_alone(cell_id id, node_id reader) {
+  const auto& holders = states_[id.weight].holders[id.cell];
+  const auto give = givers(id);
+  if (give.size() == 1) {
+    const auto own = states_[id.weight].gradients.at({give[0], id.cell});
     for (const auto r : holders) {
-      if (r == givers[0]) {
-        change(r, own, nullptr);
+      if (r == give[0]) {
+        change(id, r, own, nullptr);
       } else {
-        const auto there = streams_.sent(origin, own, givers[0], r);
-        change(r, there.value, &there.wait);
+        const auto there = streams_.sent(node_of(id), own, give[0], r);
+        change(id, r, there.value, &there.wait);
       }
     }
     return;
   }
   std::vector<value_id> values;
   for (const auto r : holders) {
-    const auto found = state.gradients.find({r, c});
-    values.push_back(
-        found != state.gradients.end()
-            ? found->second
-            : streams_.on(r, reader).filled(state.cells[c].sizes(), training_.graph().type(value).element, 0));
+    values.push_back(given(id, r, reader));
   }
-  const auto sums = streams_.reduced(origin, holders, values);
+  const auto sums = streams_.reduced(node_of(id), holders, values);
   for (std::size_t i = 0; i < sums.size(); ++i) {
-    change(holders[i], sums[i].value, &sums[i].wait);
+    change(id, holders[i], sums[i].value, &sums[i].wait);
+  }
+}
+
+// Cells that the same ranks hold are one sum.
+UNITY_INLINE void weight_cells::reduce_bucket(const bucket_state& bucket, node_id reader) {
+  std::map<std::vector<std::uint32_t>, std::vector<cell_id>> by_holders;
+  for (const auto& id : bucket.cells) {
+    const auto& holders = states_[id.weight].holders[id.cell];
+    if (givers(id).empty()) {
+      continue;
+    }
+    if (holders.size() > 1) {
+      by_holders[holders].push_back(id);
+    } else {
+      reduce_alone(id, reader);
+    }
+  }
+  for (const auto& [holders, cells] : by_holders) {
+    reduce_together(cells, reader);
+  }
+}
+
+UNITY_INLINE void weight_cells::reduce_together(std::span<const cell_id> cells, node_id reader) {
+  const auto& a = training_.algebra();
+  const auto holders = states_[cells.front().weight].holders[cells.front().cell];
+  std::vector<value_id> values;  // all gradients of a rank in a row
+  for (const auto r : holders) {
+    std::vector<value_id> rows;
+    for (const auto& id : cells) {
+      const std::vector<value_id> one{given(id, r, reader)};
+      const auto count = states_[id.weight].cells[id.cell].volume();
+      rows.push_back(streams_.on(r, reader).run(a.make_operation("reshape", {{"dims", {count}}}), one));
+    }
+    while (rows.size() > 1) {  // neighbours, so that each element is copied as often as there are rounds
+      std::vector<value_id> joined;
+      for (std::size_t i = 0; i + 1 < rows.size(); i += 2) {
+        const std::vector<value_id> two{rows[i], rows[i + 1]};
+        joined.push_back(streams_.on(r, reader).run(a.make_operation("concat", {{"axis", 0}}), two));
+      }
+      if (rows.size() % 2 == 1) {
+        joined.push_back(rows.back());
+      }
+      rows = std::move(joined);
+    }
+    values.push_back(rows.front());
+  }
+  const auto sums = streams_.reduced(node_of(cells.front()), holders, values);
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    streams_.wait_last(holders[i], sums[i].wait);
+    auto& writer = streams_.on_last(holders[i], node_of(cells.front()));
+    const held_part all{whole(writer.graph().type(sums[i].value).dims), sums[i].value};
+    std::int64_t first = 0;
+    for (const auto& id : cells) {
+      const auto sizes = states_[id.weight].cells[id.cell].sizes();
+      const auto end = first + tensor::element_count(sizes);
+      auto own = all.part;
+      own.begin[0] = first;
+      own.end[0] = end;
+      const std::vector<value_id> row{writer.cut(all, own)};
+      const auto gradient = writer.run(a.make_operation("reshape", {{"dims", {sizes.begin(), sizes.end()}}}), row);
+      change(id, holders[i], gradient, nullptr);
+      first = end;
+    }
+  }
+}
+
+// Rows are shared, as many by each of the ranks; the last of them may have fewer, or none.
+UNITY_INLINE void weight_cells::scatter(cell_id id, node_id reader) {
+  const auto& cell = states_[id.weight].cells[id.cell];
+  const auto holders = states_[id.weight].holders[id.cell];
+  const auto count = static_cast<std::int64_t>(holders.size());
+  const auto rows = cell.sizes()[0];
+  const auto share = (rows + count - 1) / count;
+  auto padded = cell.sizes();
+  padded[0] = share * count;
+  std::vector<value_id> values;
+  for (const auto r : holders) {
+    values.push_back(given(id, r, reader));
+    if (share * count > rows) {
+      auto rest = cell.sizes();
+      rest[0] = share * count - rows;
+      auto& writer = streams_.on(r, reader);
+      const std::vector<value_id> two{values.back(), writer.filled(rest, element_of(id), 0)};
+      values.back() = writer.run(training_.algebra().make_operation("concat", {{"axis", 0}}), two);
+    }
+  }
+  const auto shares = streams_.scattered(node_of(id), holders, values);
+  std::vector<value_id> next;
+  for (std::size_t i = 0; i < holders.size(); ++i) {
+    const auto k = static_cast<std::int64_t>(i);
+    auto& part = part_of(id, holders[i]);
+    auto type = streams_.program(holders[i]).graph.type(part.weight.value);
+    type.dims = padded;
+    part.next = streams_.on(holders[i], reader).outside(type);
+    next.push_back(part.next);
+    part.updated.begin[0] = cell.begin[0] + std::min(k * share, rows);
+    part.updated.end[0] = cell.begin[0] + std::min((k + 1) * share, rows);
+    if (part.updated.empty()) {
+      streams_.wait_last(holders[i], shares[i].wait);
+    } else {
+      change(id, holders[i], shares[i].value, &shares[i].wait);
+    }
+  }
+  streams_.gather_next(node_of(id), holders, next);
+}
+
+UNITY_INLINE void weight_cells::serve(cell_id id, std::uint32_t server) {
+  const auto& state = states_[id.weight];
+  std::vector<awaited_value> all;
+  for (const auto r : givers(id)) {  // ascending: the sum does not depend on who comes first
+    const auto own = state.gradients.at({r, id.cell});
+    all.push_back(r == server ? awaited_value{own, {}} : streams_.sent(node_of(id), own, r, server));
+  }
+  value_id sum{};
+  for (const auto& g : all) {
+    if (g.wait.kind == step_kind::wait) {
+      streams_.wait_last(server, g.wait);
+    }
+    sum = sum.valid() ? streams_.on_last(server, node_of(id)).sum(sum, g.value) : g.value;
+  }
+  change(id, server, sum, nullptr);
+  const auto version = [&](std::uint32_t r) {
+    auto& part = part_of(id, r);
+    part.next = streams_.on(r, node_of(id)).outside(streams_.program(r).graph.type(part.weight.value));
+    return part.next;
+  };
+  const auto made = version(server);
+  for (const auto r : state.holders[id.cell]) {
+    if (r != server) {
+      part_of(id, r).updated.end = part_of(id, r).updated.begin;
+      streams_.send_next(node_of(id), made, server, version(r), r);
+    }
   }
 }
 

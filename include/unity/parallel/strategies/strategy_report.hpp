@@ -39,7 +39,8 @@ struct strategy_report {
 // Effects: lowers and simulates an iteration, all micro-batches of it where there are stages. Complexity: as those.
 // Throws: unity::error where the strategy is not one of the graph, the machine and the stages.
 [[nodiscard]] strategy_report report_on(lowering& l, const tensor::tensor_graph& g, const machine::machine& m,
-                                        const strategy& s, const pipeline& stages = {});
+                                        const strategy& s, const pipeline& stages = {},
+                                        const synchronization& sync = {});
 
 }  // namespace unity::parallel
 
@@ -58,21 +59,34 @@ struct strategy_report {
 namespace unity::parallel {
 
 UNITY_INLINE strategy_report report_on(lowering& l, const tensor::tensor_graph& g, const machine::machine& m,
-                                       const strategy& s, const pipeline& stages) {
+                                       const strategy& s, const pipeline& stages,
+                                       const synchronization& sync) {
   check(g, s, stages, m.network.device_count());
-  const auto p = pipelined(l.run(s), stages);
+  const auto p = pipelined(l.run(s, sync), stages);
   simulate::full_simulation simulation;
   strategy_report r;
   r.iteration = simulation.run(p);
   r.tasks = p.task_count();
+  const auto in_bucket = [](const weight_sync& w, std::uint32_t bucket) {
+    return std::any_of(w.parts.begin(), w.parts.end(), [&](const synchronizer& part) { return part.bucket == bucket; });
+  };
   const auto size_of = [&](const program::owner& o) {
+    auto weight = o.index;
+    if (o.kind == program::owner_kind::bucket) {  // all of its weights have elements of one type
+      for (weight = 0; !in_bucket(sync.weights[weight], o.index);) {
+        ++weight;
+      }
+    }
     const auto v = o.kind == program::owner_kind::edge ? l.training().edges()[o.index].value
-                                                       : l.training().weights()[o.index].value;
+                                                       : l.training().weights()[weight].value;
     return static_cast<std::int64_t>(tensor::size_of(g.type(v).element));
   };
   for (std::size_t f = 0; f < p.fragment_count(); ++f) {
     const program::fragment_id id{f};
     for (const auto& t : p.code(id).tasks) {
+      if (!t.resource.valid()) {
+        continue;
+      }
       const auto& resource = p.resources()[t.resource.index()];
       const bool computes = resource.kind == program::resource_kind::stream;
       r.compute += computes ? t.duration : picoseconds{};

@@ -1,0 +1,161 @@
+// How weights are synchronized as JSON, a member of plans, and back.
+//
+// {"buckets": ["late", "early"],
+//  "weights": [{"node": 3, "how": "all_reduce", "bucket": "late"},
+//              {"node": 5, "how": "parameter_server", "device": "n0/gpu1"},
+//              {"node": 7, "axis": 0, "parts": [{"how": "sharded"}, {"how": "all_reduce"}]}]}
+// Weights that are not listed are all-reduced, each alone.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <unity/io/json_place.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/tensor/algebra.hpp>
+
+namespace unity::io::detail {
+
+[[nodiscard]] nlohmann::json synchronization_to_json(const tensor::algebra& a, const parallel::plan& p);
+
+// Of a plan whose graph and machine are there.
+// Throws: unity::error naming the member that is wrong.
+[[nodiscard]] parallel::synchronization synchronization_from_json(const tensor::algebra& a, const json_place& in,
+                                                                  const parallel::plan& p);
+
+}  // namespace unity::io::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_SYNCHRONIZATION_JSON)
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+#include <unity/io/json.hpp>
+#include <unity/machine/topology.hpp>
+#include <unity/parallel/training_graph.hpp>
+
+namespace unity::io::detail {
+
+UNITY_INLINE nlohmann::json synchronizer_to_json(const parallel::synchronizer& s, const parallel::plan& p) {
+  nlohmann::json all{{"how", parallel::sync_kind_names[static_cast<std::size_t>(s.kind)]}};
+  if (s.bucket != parallel::synchronizer::no_bucket) {
+    all["bucket"] = p.synchronization.buckets[s.bucket];
+  }
+  if (s.kind == parallel::sync_kind::parameter_server) {
+    all["device"] = p.machine.network[s.destination].name;
+  }
+  return all;
+}
+
+UNITY_INLINE nlohmann::json synchronization_to_json(const tensor::algebra& a, const parallel::plan& p) {
+  const parallel::training_graph training{a, p.graph};
+  auto weights = nlohmann::json::array();
+  for (std::size_t w = 0; w < p.synchronization.weights.size(); ++w) {
+    const auto& own = p.synchronization.weights[w];
+    if (own.is_default()) {
+      continue;
+    }
+    nlohmann::json item;
+    if (own.parts.size() == 1) {
+      item = synchronizer_to_json(own.parts.front(), p);
+    } else {
+      item["axis"] = own.axis;
+      item["parts"] = nlohmann::json::array();
+      for (const auto& part : own.parts) {
+        item["parts"].push_back(synchronizer_to_json(part, p));
+      }
+    }
+    item["node"] = p.graph.producer(training.weights()[w].value).index();
+    weights.push_back(std::move(item));
+  }
+  return {{"buckets", p.synchronization.buckets}, {"weights", std::move(weights)}};
+}
+
+UNITY_INLINE parallel::synchronizer synchronizer_from_json(const json_place& in,
+                                                           const std::map<std::string, std::uint32_t>& buckets,
+                                                           const std::map<std::string, machine::device_id>& devices) {
+  parallel::synchronizer s;
+  const auto kind = parallel::find_sync_kind(in.at("how").word());
+  if (!kind) {
+    throw error{in.at("how").where(), fmt::format("is {}", shown(in.at("how").word())),
+                "all_reduce, sharded, parameter_server or none"};
+  }
+  s.kind = *kind;
+  if (in.has("bucket")) {
+    const auto found = buckets.find(in.at("bucket").word());
+    if (found == buckets.end()) {
+      throw error{in.at("bucket").where(), fmt::format("no bucket has the name {}", shown(in.at("bucket").word())),
+                  "one of the plan's buckets"};
+    }
+    s.bucket = found->second;
+  }
+  if (s.kind == parallel::sync_kind::parameter_server) {
+    const auto found = devices.find(in.at("device").word());
+    if (found == devices.end()) {
+      throw error{in.at("device").where(), fmt::format("no device has the name {}", shown(in.at("device").word())),
+                  "one of the machine's"};
+    }
+    s.destination = found->second;
+  }
+  return s;
+}
+
+UNITY_INLINE parallel::synchronization synchronization_from_json(const tensor::algebra& a, const json_place& in,
+                                                                 const parallel::plan& p) {
+  parallel::synchronization all;
+  std::map<std::string, std::uint32_t> buckets;
+  for (const auto& item : in.at("buckets").items()) {
+    buckets.emplace(item.line(), static_cast<std::uint32_t>(all.buckets.size()));
+    all.buckets.push_back(item.line());
+  }
+  std::map<std::string, machine::device_id> devices;
+  for (std::size_t d = 0; d < p.machine.network.device_count(); ++d) {
+    devices.emplace(p.machine.network[machine::device_id{d}].name, machine::device_id{d});
+  }
+  const parallel::training_graph training{a, p.graph};
+  std::map<std::int64_t, std::size_t> numbers;  // by node
+  for (std::size_t w = 0; w < training.weights().size(); ++w) {
+    numbers.emplace(static_cast<std::int64_t>(p.graph.producer(training.weights()[w].value).index()), w);
+  }
+  all.weights.resize(numbers.size());
+  std::set<std::size_t> seen;
+  for (const auto& item : in.at("weights").items()) {
+    const auto node = item.at("node");
+    const auto found = numbers.find(node.integer());
+    if (found == numbers.end() || !seen.insert(found->second).second) {
+      throw error{node.where(), fmt::format("is {}", node.integer()), "the node of a weight, each once"};
+    }
+    auto& own = all.weights[found->second];
+    own.parts.clear();
+    if (!item.has("parts")) {
+      own.parts.push_back(synchronizer_from_json(item, buckets, devices));
+      continue;
+    }
+    const auto axis = item.at("axis").integer();
+    if (axis < 0 || axis > 64) {
+      throw error{item.at("axis").where(), fmt::format("is {}", axis), "an axis of the weight"};
+    }
+    own.axis = static_cast<std::uint32_t>(axis);
+    for (const auto& part : item.at("parts").items()) {
+      own.parts.push_back(synchronizer_from_json(part, buckets, devices));
+    }
+  }
+  try {
+    parallel::check(a, p.graph, all, p.machine.network.device_count());
+  } catch (const error& e) {
+    throw error{fmt::format("{}: {}", in.where(), e.what())};
+  }
+  return all;
+}
+
+}  // namespace unity::io::detail
+
+#endif

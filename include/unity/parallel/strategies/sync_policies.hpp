@@ -1,0 +1,135 @@
+// Ways to synchronize all weights of a strategy alike.
+#pragma once
+
+#include <unity/core/units.hpp>
+#include <unity/parallel/lowering/lowering.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/parallel/synchronization.hpp>
+
+namespace unity::parallel {
+
+// Buckets of so many bytes on a device, or of one weight that has more. Weights are in the order in which the backward
+// pass has their gradients, the first bucket has the first of them; a bucket has weights of one element type.
+// Complexity: w log w in weights, besides dividing operators.
+// Source: Li et al., PyTorch distributed, VLDB 2020, section 3.2.3.
+[[nodiscard]] synchronization bucketed(lowering& l, const strategy& s, bytes size);
+
+// Every weight that training changes is sharded.
+[[nodiscard]] synchronization sharded(const lowering& l);
+
+// Every weight that training changes is served by a device, the largest first, each by the device that has the fewest
+// bytes to serve so far; of several by the first.
+// Source: Zhang et al., AutoSync, NeurIPS 2020, and AutoDist have the rule.
+[[nodiscard]] synchronization served(lowering& l, const strategy& s);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_STRATEGIES_SYNC_POLICIES)
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <numeric>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include <unity/core/config.hpp>
+#include <unity/machine/topology.hpp>
+#include <unity/tensor/dtype.hpp>
+
+namespace unity::parallel {
+
+namespace detail {
+
+// Of each weight, the most that a task reads of it. Unit: bytes.
+UNITY_INLINE std::vector<std::int64_t> bytes_on_devices(lowering& l, const strategy& s) {
+  std::vector<std::int64_t> all;
+  for (const auto& w : l.training().weights()) {
+    std::int64_t most = 0;
+    for (const auto& use : w.uses) {
+      for (const auto& b : l.parts_of(s, use.node).operands[use.operand].boxes) {
+        most = std::max(most, b.volume());
+      }
+    }
+    all.push_back(most * tensor::size_of(l.graph().type(w.value).element));
+  }
+  return all;
+}
+
+}  // namespace detail
+
+UNITY_INLINE synchronization bucketed(lowering& l, const strategy& s, bytes size) {
+  const auto& weights = l.training().weights();
+  const auto sizes = detail::bytes_on_devices(l, s);
+  // The gradient is there when the first of the readers has gone back.
+  std::vector<std::uint32_t> first(weights.size(), 0);
+  std::vector<std::size_t> order;
+  for (std::size_t w = 0; w < weights.size(); ++w) {
+    auto least = ~std::uint32_t{0};
+    for (const auto& use : weights[w].uses) {
+      least = l.training().has_backward(use.node) ? std::min(least, use.node.index()) : least;
+    }
+    if (weights[w].is_trained && least != ~std::uint32_t{0}) {
+      first[w] = least;
+      order.push_back(w);
+    }
+  }
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return std::tie(first[a], a) > std::tie(first[b], b); });
+  struct open_bucket {
+    std::uint32_t number = 0;
+    std::int64_t filled = 0;
+  };
+  synchronization all;
+  all.weights.resize(weights.size());
+  std::map<tensor::dtype, open_bucket> open;
+  for (const auto w : order) {
+    const auto element = l.graph().type(weights[w].value).element;
+    auto found = open.find(element);
+    if (found == open.end() || found->second.filled + sizes[w] > size.count()) {
+      found = open.insert_or_assign(element, open_bucket{static_cast<std::uint32_t>(all.buckets.size()), 0}).first;
+      all.buckets.push_back(fmt::format("bucket {}", all.buckets.size()));
+    }
+    found->second.filled += sizes[w];
+    all.weights[w].parts.front().bucket = found->second.number;
+  }
+  return all;
+}
+
+UNITY_INLINE synchronization sharded(const lowering& l) {
+  synchronization all;
+  for (const auto& w : l.training().weights()) {
+    all.weights.emplace_back().parts.front().kind = w.is_trained ? sync_kind::sharded : sync_kind::all_reduce;
+  }
+  return all;
+}
+
+UNITY_INLINE synchronization served(lowering& l, const strategy& s) {
+  const auto& weights = l.training().weights();
+  const auto sizes = detail::bytes_on_devices(l, s);
+  std::vector<std::size_t> order(weights.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return sizes[a] != sizes[b] ? sizes[a] > sizes[b] : a < b;
+  });
+  std::vector<std::int64_t> loads(l.links().device_count());
+  synchronization all;
+  all.weights.resize(weights.size());
+  for (const auto w : order) {
+    if (weights[w].is_trained) {
+      const auto least = std::min_element(loads.begin(), loads.end());
+      *least += sizes[w];
+      all.weights[w].parts.front() = {sync_kind::parameter_server, synchronizer::no_bucket,
+                                      machine::device_id{static_cast<std::size_t>(least - loads.begin())}};
+    }
+  }
+  return all;
+}
+
+}  // namespace unity::parallel
+
+#endif

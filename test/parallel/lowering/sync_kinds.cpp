@@ -1,0 +1,260 @@
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/core/error.hpp>
+#include <unity/core/random.hpp>
+#include <unity/io/plan_json.hpp>
+#include <unity/machine/presets.hpp>
+#include <unity/parallel/lowering/lowering.hpp>
+#include <unity/parallel/lowering/network.hpp>
+#include <unity/parallel/lowering/next_iteration.hpp>
+#include <unity/parallel/strategies/strategy.hpp>
+#include <unity/parallel/strategies/strategy_report.hpp>
+#include <unity/parallel/strategies/sync_policies.hpp>
+#include <unity/simulate/full.hpp>
+#include <unity/simulate/iterations.hpp>
+#include <unity/tensor/zoo.hpp>
+
+#include "../../support/operators.hpp"
+#include "../random_sync.hpp"
+
+namespace tests_of_sync_kinds {
+
+namespace {
+
+using namespace unity;
+using unity::test::training::operators;
+
+parallel::plan plan_of(const std::string& model, const std::string& machine, bool data = true) {
+  parallel::plan p;
+  p.graph = tensor::zoo::build(operators(), model);
+  p.machine = machine::preset(machine);
+  const parallel::graph_dimensions all{operators(), p.graph};
+  p.configurations = data ? parallel::data_parallel(all, p.machine.network)
+                          : parallel::model_parallel(operators(), p.graph, all, p.machine.network);
+  p.updates = parallel::optimizer::adam;
+  return p;
+}
+
+struct simulated {
+  picoseconds iteration{};
+  bytes moved{};
+  std::vector<bytes> permanent{};  // by device
+};
+simulated run(const parallel::plan& p) {
+  const auto code = parallel::lower(operators(), p);
+  simulated s;
+  s.iteration = simulate::full_simulation{}.run(code);
+  s.moved = parallel::message_bytes(code);
+  s.permanent.resize(p.machine.network.device_count());
+  for (std::size_t f = 0; f < code.fragment_count(); ++f) {
+    for (const auto& b : code.code(program::fragment_id{f}).buffers) {
+      s.permanent[b.device] += b.permanent ? b.size : bytes{};
+    }
+  }
+  return s;
+}
+
+// All weights alike.
+parallel::synchronization all_of(const parallel::plan& p, const parallel::synchronizer& s) {
+  parallel::synchronization all;
+  const parallel::training_graph training{operators(), p.graph};
+  for (const auto& w : training.weights()) {
+    all.weights.emplace_back().parts.front() = w.is_trained ? s : parallel::synchronizer{};
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("weights that are all-reduced alone have the program of a plan that says nothing") {
+  auto p = plan_of("zoo:mlp?layers=3&hidden=64&batch=32", "p100:1x4");
+  const auto before = parallel::lower(operators(), p);
+  p.synchronization = all_of(p, {});
+  const auto after = parallel::lower(operators(), p);
+  REQUIRE(before.fragment_count() == after.fragment_count());
+  for (std::size_t f = 0; f < before.fragment_count(); ++f) {
+    CHECK(before.code(program::fragment_id{f}) == after.code(program::fragment_id{f}));
+  }
+}
+
+TEST_CASE("what moves and is kept is as the definitions say") {
+  const auto devices = GENERATE(std::int64_t{2}, std::int64_t{4});
+  CAPTURE(devices);
+  auto p = plan_of("zoo:mlp?layers=3&hidden=64&batch=32", "p100:1x" + std::to_string(devices));
+  std::int64_t weights = 0;  // elements
+  const parallel::training_graph training{operators(), p.graph};
+  for (const auto& w : training.weights()) {
+    weights += tensor::element_count(p.graph.type(w.value).dims);
+  }
+  const auto alone = run(p);
+  const auto ring = 2 * (devices - 1) * 4 * weights;  // of all devices together
+  CHECK(alone.moved.count() >= ring);
+  CHECK(alone.moved.count() <= ring + 100 * devices);  // whole bytes of each weight's messages
+  for (const auto& b : alone.permanent) {
+    CHECK(b.count() == 4 * weights * 4);  // weight, gradient and two numbers of Adam
+  }
+
+  parallel::lowering l{operators(), p.graph, p.machine};
+  p.synchronization = parallel::sharded(l);
+  const auto sharded = run(p);
+  CHECK(sharded.moved.count() >= ring);
+  CHECK(sharded.moved.count() <= ring + 200 * devices);
+  std::int64_t kept = 0;
+  for (const auto& b : sharded.permanent) {
+    kept += b.count() - 2 * 4 * weights;
+  }
+  CHECK(kept == 2 * 4 * weights);  // once, not on every device
+
+  p.synchronization = parallel::served(l, p.configurations);
+  const auto served = run(p);
+  CHECK(served.moved.count() == 2 * (devices - 1) * 4 * weights);  // to the server and back, for each of the others
+  kept = 0;
+  for (const auto& b : served.permanent) {
+    kept += b.count() - 2 * 4 * weights;
+  }
+  CHECK(kept == 2 * 4 * weights);
+
+  p.synchronization = all_of(p, {parallel::sync_kind::none, parallel::synchronizer::no_bucket, {}});
+  const auto none = run(p);
+  CHECK(none.moved == bytes{});
+  CHECK(none.iteration < alone.iteration);
+}
+
+TEST_CASE("buckets reduce the same bytes in fewer messages, in order, when all of a bucket is there") {
+  auto p = plan_of("zoo:alexnet?batch=64", "p100:1x4");
+  const auto alone = run(p);
+  parallel::lowering l{operators(), p.graph, p.machine};
+  p.synchronization = parallel::bucketed(l, p.configurations, bytes{25'000'000});
+  REQUIRE(p.synchronization.buckets.size() > 2);
+  const auto together = run(p);
+  CHECK(std::abs(together.moved.count() - alone.moved.count()) < 1000);
+  CHECK(together.permanent == alone.permanent);
+
+  const auto code = parallel::lower(operators(), p);
+  simulate::full_simulation full;
+  full.run(code);
+  std::int64_t before = -1;
+  std::size_t buckets = 0;
+  for (std::size_t f = 0; f < code.fragment_count(); ++f) {
+    const program::fragment_id id{f};
+    if (code.owner_of(id).kind != program::owner_kind::bucket) {
+      continue;
+    }
+    CHECK(code.owner_of(id).name == p.synchronization.buckets[buckets]);
+    CHECK(code.owner_of(id).index == buckets++);
+    REQUIRE(code.code(id).tasks.size() > 1);
+    const auto& begins = full.times()[code.find(id, 0).index()];
+    CHECK(begins.start >= before);
+    before = begins.start;
+    for (const auto link : code.before(code.find(id, 0).index())) {
+      CHECK(full.times()[link.task()].end <= begins.ready);
+    }
+  }
+  CHECK(buckets == p.synchronization.buckets.size());
+  std::map<std::uint32_t, std::int64_t> filled;
+  std::map<std::uint32_t, std::size_t> weights;
+  for (std::size_t w = 0; w < p.synchronization.weights.size(); ++w) {
+    const auto value = l.training().weights()[w].value;
+    if (l.training().weights()[w].is_trained) {
+      const auto b = p.synchronization.weights[w].parts.front().bucket;
+      filled[b] += 4 * tensor::element_count(p.graph.type(value).dims);
+      ++weights[b];
+    }
+  }
+  for (const auto& [b, size] : filled) {
+    CHECK((size <= 25'000'000 || weights[b] == 1));
+  }
+}
+
+TEST_CASE("every device that holds a weight has its next version, however it is synchronized", "[law]") {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    random_engine random{seed};
+    auto p = plan_of(seed % 3 == 0 ? "zoo:gpt?layers=1&hidden=8&heads=2&seq=4&vocab=16&batch=4"
+                                   : "zoo:mlp?layers=3&hidden=12&batch=8",
+                     seed % 2 == 0 ? "p100:1x4" : "p100:2x2", seed % 5 != 0);
+    const auto plain = parallel::lower(operators(), p);
+    p.synchronization = parallel::test::random_sync(random, operators(), p);
+    const auto code = parallel::lower(operators(), p);
+    const auto alone = simulate::full_simulation{}.run(code);
+    const auto kept_by = [](const program::program& x, program::fragment_id f) {
+      std::set<std::uint32_t> devices;
+      for (const auto& t : x.code(f).tasks) {
+        if (t.kind == program::task_kind::update) {
+          devices.insert(t.shard);
+        }
+      }
+      return devices;
+    };
+    for (std::size_t f = 0; f < plain.fragment_count(); ++f) {
+      const program::fragment_id id{f};
+      if (plain.owner_of(id).kind == program::owner_kind::weight) {
+        const auto before = kept_by(plain, id);
+        const auto after = kept_by(code, id);
+        CHECK(std::includes(after.begin(), after.end(), before.begin(), before.end()));
+      }
+    }
+    const auto steady = simulate::run_until_steady(code, parallel::carried_dependencies(operators(), p, code), 8);
+    CHECK(steady.first == alone);
+    CHECK(steady.time.count() <= alone.count());
+    CHECK(steady.time.count() > 0);
+    // As text, and back.
+    const auto text = io::to_plan_text(operators(), p);
+    const auto again = io::parse_plan(operators(), text, "plan.json");
+    CHECK(io::to_plan_text(operators(), again) == text);
+    CHECK((again.synchronization == p.synchronization || p.synchronization.is_trivial()));
+    const auto report = parallel::report_on(*std::make_unique<parallel::lowering>(operators(), p.graph, p.machine),
+                                            p.graph, p.machine, p.configurations, {}, p.synchronization);
+    CHECK(report.communicated == parallel::message_bytes(code));
+  }
+}
+
+TEST_CASE("a synchronization that is none of the graph is refused, by name") {
+  auto p = plan_of("zoo:mlp?layers=3&hidden=64&batch=32", "p100:1x2");
+  const auto complaint = [&](const parallel::synchronization& s) {
+    try {
+      check(operators(), p.graph, s, 2);
+    } catch (const error& e) {
+      return std::string{e.what()};
+    }
+    return std::string{};
+  };
+  auto s = all_of(p, {});
+  CHECK(complaint(s).empty());
+  s.weights.pop_back();
+  CHECK(complaint(s).find("synchronization: of ") == 0);
+  s = all_of(p, {});
+  s.weights[0].parts.front().bucket = 0;
+  CHECK(complaint(s).find("bucket 0; expected one of the 0 buckets") != std::string::npos);
+  s.buckets = {"a", "b"};
+  CHECK(complaint(s).find("no weight in bucket b") != std::string::npos);
+  s.buckets = {"a"};
+  s.weights[0].parts.front().kind = parallel::sync_kind::sharded;
+  CHECK(complaint(s).find("a bucket of sharded; expected buckets of all_reduce alone") != std::string::npos);
+  s = all_of(p, {parallel::sync_kind::parameter_server, parallel::synchronizer::no_bucket,
+                 machine::device_id{std::size_t{2}}});
+  CHECK(complaint(s).find("a parameter server that is no device; expected one of the 2 devices") != std::string::npos);
+  s = all_of(p, {});
+  s.weights[0].axis = 7;
+  s.weights[0].parts.resize(2);
+  CHECK(complaint(s).find("2 parts along axis 7") != std::string::npos);
+  s.weights[0].axis = 0;
+  s.weights[0].parts.resize(1000);
+  CHECK(complaint(s).find("1000 parts along axis 0") != std::string::npos);
+  p.synchronization = s;
+  CHECK_THROWS_AS(parallel::lower(operators(), p), error);
+  CHECK_THROWS_AS(io::to_plan_text(operators(), p), error);
+}
+
+}  // namespace tests_of_sync_kinds

@@ -1,0 +1,186 @@
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/core/random.hpp>
+#include <unity/core/units.hpp>
+#include <unity/io/weights_file.hpp>
+#include <unity/parallel/lowering/lowering.hpp>
+#include <unity/parallel/ranks/rank_lowering.hpp>
+#include <unity/parallel/strategies/sync_policies.hpp>
+#include <unity/train/checkpoint.hpp>
+
+#include "../parallel/random_sync.hpp"
+#include "../support/cases.hpp"
+#include "runs.hpp"
+
+namespace tests_of_synchronization {
+
+namespace {
+
+using namespace unity;
+using train::test::operators;
+
+constexpr std::uint64_t seed = 3;
+
+parallel::synchronization sync_of(const parallel::plan& p, std::string_view how) {
+  parallel::lowering l{operators(), p.graph, p.machine};
+  return how == "zero"         ? parallel::sharded(l)
+         : how == "ps"         ? parallel::served(l, p.configurations)
+         : how == "bucket"     ? parallel::bucketed(l, p.configurations, bytes{600})
+         : how == "one bucket" ? parallel::bucketed(l, p.configurations, bytes{1'000'000})
+                               : parallel::synchronization{};
+}
+
+train::run_settings settings_for(const parallel::plan& p, const train::update_rule& rule) {
+  return {train::model_fingerprint(operators(), p.graph),
+          train::samples_of(operators(), p.graph) * p.pipeline.microbatches,
+          "mean_square",
+          "synthetic",
+          rule,
+          seed};
+}
+
+std::vector<double> losses_of(const parallel::plan& p, const train::update_rule& rule, std::uint64_t from,
+                              std::uint64_t until, const std::filesystem::path& before = {},
+                              const std::filesystem::path& after = {}) {
+  std::vector<double> losses;
+  const train::batches data{operators(), p.graph, seed};
+  train::test::on_threads(p, rule, seed, data, [&](auto& rank, auto& world) {
+    const auto run = settings_for(p, rule);
+    if (!before.empty()) {
+      const io::weights_reader file{before};
+      static_cast<void>(train::read_checkpoint(file, before, operators(), rank, world, run));
+    }
+    for (auto s = from; s < until; ++s) {
+      const auto loss = rank.step(s);
+      if (world.rank() == 0) {
+        losses.push_back(loss);
+      }
+    }
+    if (!after.empty()) {
+      train::write_checkpoint(after, operators(), rank, world, run, static_cast<std::int64_t>(until));
+    }
+  });
+  return losses;
+}
+
+void require_near(const std::vector<double>& own, const std::vector<double>& expected) {
+  REQUIRE(own.size() == expected.size());
+  for (std::size_t s = 0; s < own.size(); ++s) {
+    CAPTURE(s, own[s], expected[s]);
+    REQUIRE(std::abs(own[s] - expected[s]) <= 1e-11 * std::abs(expected[s]));
+  }
+}
+
+parallel::plan plan_of(const std::string& model, std::size_t devices, std::string_view how) {
+  return train::with_loss(operators(), train::test::plan_for(model, devices, how), tensor::loss::mean_square);
+}
+
+}  // namespace
+
+TEST_CASE("losses do not depend on how weights are synchronized, but for rounding") {
+  const auto* model = GENERATE("zoo:mlp?layers=3&hidden=7&batch=8", "zoo:dlrm?form=ae&batch=8&hidden=8&vocab=40",
+                               "zoo:gpt?layers=1&hidden=8&heads=2&seq=4&vocab=16&batch=4");
+  const auto* how = GENERATE("data", "model", "mixed");
+  const auto devices = GENERATE(std::size_t{1}, std::size_t{2}, std::size_t{4});
+  CAPTURE(model, how, devices);
+  const train::update_rule rule{parallel::optimizer::adam, 0.01};
+  auto p = plan_of(model, devices, how);
+  const auto expected = losses_of(p, rule, 0, 4);
+  for (const auto* sync : {"zero", "ps", "bucket", "one bucket"}) {
+    CAPTURE(sync);
+    p.synchronization = sync_of(p, sync);
+    require_near(losses_of(p, rule, 0, 4), expected);
+  }
+}
+
+TEST_CASE("losses do not depend on how weights are synchronized, each and in parts at random", "[law]") {
+  const auto cases = unity::test::cases(12);
+  for (std::uint64_t s = 0; s < static_cast<std::uint64_t>(cases); ++s) {
+    random_engine random{s};
+    const auto* how = s % 3 == 0 ? "data" : s % 3 == 1 ? "model" : "mixed";
+    const auto devices = std::size_t{2} << random.below(2);
+    auto p = plan_of(
+        s % 2 == 0 ? "zoo:mlp?layers=3&hidden=9&batch=8" : "zoo:gpt?layers=1&hidden=8&heads=2&seq=4&vocab=16&batch=4",
+        devices, how);
+    CAPTURE(s, how, devices);
+    const train::update_rule rule{parallel::optimizer::momentum, 0.05};
+    const auto expected = losses_of(p, rule, 0, 3);
+    p.synchronization = parallel::test::random_sync(random, operators(), p);
+    require_near(losses_of(p, rule, 0, 3), expected);
+  }
+}
+
+TEST_CASE("micro-batches in stages are synchronized once") {
+  const auto whole = train::test::plan_for("zoo:mlp?layers=4&hidden=8&batch=8", 1, "data");
+  auto p = train::with_loss(operators(), train::test::in_stages(whole, 2, 4, false), tensor::loss::mean_square);
+  const train::update_rule rule{parallel::optimizer::adam, 0.01};
+  const auto expected = losses_of(p, rule, 0, 3);
+  for (const auto* sync : {"zero", "ps", "one bucket"}) {
+    CAPTURE(sync);
+    p.synchronization = sync_of(p, sync);
+    require_near(losses_of(p, rule, 0, 3), expected);
+  }
+}
+
+TEST_CASE("a checkpoint does not depend on who kept what, and any way goes on from it") {
+  const std::filesystem::path folder{UNITY_TEST_SCRATCH_DIR};
+  const auto file = [&](const std::string& name) { return folder / ("train_sync_" + name); };
+  const train::update_rule rule{parallel::optimizer::adam, 0.01};
+  const auto before = plan_of("zoo:mlp?layers=3&hidden=9&batch=8", 4, "data");
+  const auto expected = losses_of(before, rule, 0, 6);
+  const std::vector<double> rest(expected.begin() + 3, expected.end());
+  for (const auto* sync : {"zero", "ps", "bucket"}) {
+    CAPTURE(sync);
+    auto p = before;
+    p.synchronization = sync_of(p, sync);
+    static_cast<void>(losses_of(p, rule, 0, 3, {}, file("first")));
+    require_near(losses_of(p, rule, 3, 6, file("first")), rest);
+    for (const auto* other : {"", "zero", "ps"}) {
+      CAPTURE(other);
+      auto q = plan_of("zoo:mlp?layers=3&hidden=9&batch=8", 2, "mixed");
+      q.synchronization = sync_of(q, other);
+      require_near(losses_of(q, rule, 3, 6, file("first"), file("second")), rest);
+    }
+  }
+}
+
+TEST_CASE("what the optimizer keeps of a sharded weight is divided among its replicas") {
+  auto p = plan_of("zoo:mlp?layers=3&hidden=9&batch=8", 4, "data");
+  p.synchronization = sync_of(p, "zero");
+  const auto programs = parallel::programs_of_ranks(operators(), p);
+  std::vector<std::int64_t> kept(programs.ranks.front().weights.size());
+  for (const auto& r : programs.ranks) {
+    for (std::size_t w = 0; w < r.weights.size(); ++w) {
+      kept[w] += r.weights[w].gradient.valid() ? r.weights[w].updated.volume() : 0;
+    }
+  }
+  for (std::size_t w = 0; w < kept.size(); ++w) {
+    CHECK(kept[w] == programs.ranks.front().weights[w].weight.part.volume());
+  }
+}
+
+TEST_CASE("ranks refuse replicas that would drift apart, and delayed updates of weights with ways of their own") {
+  auto p = plan_of("zoo:mlp?layers=3&hidden=8&batch=8", 2, "data");
+  p.synchronization = sync_of(p, "zero");
+  for (auto& w : p.synchronization.weights) {
+    w.parts.front().kind = parallel::sync_kind::none;
+  }
+  CHECK_THROWS_WITH(parallel::programs_of_ranks(operators(), p),
+                    Catch::Contains("held by 2 ranks and not synchronized; expected a way to keep them equal"));
+  const auto whole = train::test::plan_for("zoo:mlp?layers=4&hidden=8&batch=8", 1, "data");
+  auto delayed = train::with_loss(operators(), train::test::in_stages(whole, 2, 4, true), tensor::loss::mean_square);
+  delayed.synchronization = sync_of(delayed, "ps");
+  CHECK_THROWS_WITH(parallel::programs_of_ranks(operators(), delayed), Catch::Contains("delayed updates"));
+}
+
+}  // namespace tests_of_synchronization
