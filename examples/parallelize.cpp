@@ -218,7 +218,7 @@ void run_unity(arguments& a, support::strategy_comparison& c) {
   o.optimizer = a.optimizer;
   o.limits.seconds = support::parse_quantity("--budget", a.budget, support::durations);
   o.seed = a.seed;
-  o.threads = a.threads;
+  a.unity.threads = a.threads;
   const auto r = support::compare_unity(c, a.unity, given_strategies(c, a));
   synchronize(a, c);
   auto files = files_of(a, c, support::to_json(r), support::notes_of(r, c.best()));

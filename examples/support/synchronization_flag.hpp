@@ -48,9 +48,9 @@ inline std::int64_t check_sync(const std::string& flag) {
 inline unity::parallel::synchronization sync_of(const std::string& flag, unity::parallel::lowering& l,
                                                 const unity::parallel::strategy& s) {
   if (const auto size = check_sync(flag); size > 0) {
-    return unity::parallel::bucketed(l, s, unity::bytes{size});
+    return unity::parallel::bucketed_sync(l, s, unity::bytes{size});
   }
-  return flag == "ps" ? unity::parallel::served(l, s) : unity::parallel::sharded(l);
+  return flag == "ps" ? unity::parallel::served_sync(l, s) : unity::parallel::sharded_sync(l);
 }
 
 // Effects: the plan is synchronized so, where there is a flag.

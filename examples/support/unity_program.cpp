@@ -90,7 +90,7 @@ unity::systems::flexflow_result baseline(strategy_comparison& c, std::size_t gra
                                                 double seconds) {
   flexflow_flags flags;
   flags.options.seed = f.options.seed;
-  flags.options.threads = f.options.threads;
+  flags.options.threads = f.threads;
   flags.options.proposals = std::numeric_limits<std::uint64_t>::max();
   flags.options.limits.seconds = seconds;
   auto further = data_strategies(c, graph);
@@ -107,7 +107,7 @@ unity::tensor::tensor_graph substituted(const strategy_comparison& c, const unit
   systems::taso_options o;
   o.objective.mode = tensor::mode::training;
   o.seed = f.options.seed;
-  o.threads = f.options.threads;
+  o.threads = f.threads;
   o.limits.seconds = seconds;
   return systems::taso(c.operators(), tensor::analytic_cost{c.operators(), *rates, tensor::mode::training}, rules,
                        c.graph(), o)

@@ -21,6 +21,7 @@ namespace support {
 struct unity_flags {
   std::vector<std::string> baselines{"data", "model", "expert", "figures", "flexflow", "sequential"};
   unity::systems::unity_options options{};
+  std::size_t threads = 1;  // of the baselines that search
 };
 
 struct unity_outcome {

@@ -121,8 +121,11 @@ class rank_run {
     const auto& gradient = values_[rank][w.gradient.index()];
     if (gradient && w.next.valid()) {
       numbers next{programs_.ranks[rank].graph.type(w.next).dims};
-      const auto row = w.updated.volume() / std::max<std::int64_t>(1, w.updated.sizes().empty() ? 1 : w.updated.sizes()[0]);
-      const auto first = w.updated.sizes().empty() ? 0 : (w.updated.begin[0] - w.weight.part.begin[0]) * row;
+      const auto rows = w.updated.sizes().empty() ? 1 : w.updated.sizes()[0];
+      const auto first =
+          rows == 1 && w.updated.sizes().empty()
+              ? 0
+              : (w.updated.begin[0] - w.weight.part.begin[0]) * (w.updated.volume() / std::max<std::int64_t>(1, rows));
       std::copy_n(gradient->data.begin(), w.updated.volume(), next.data.begin() + first);
       set(rank, w.next, std::move(next));
     }

@@ -221,7 +221,8 @@ check 'the plan has it' json "$scratch/sync/plan.json" '
 check 'and takes what was reported' silent "$simulate" "$scratch/sync/plan.json" --json "$scratch/sync.result"
 check 'to the picosecond' "$python" -c 'import json, sys
 a, b = (json.load(open(f)) for f in sys.argv[1:])
-sys.exit(not any(s["iteration_s"] == b["iteration_s"] for s in a["strategies"]))' "$scratch/sync.json" "$scratch/sync.result"
+sys.exit(not any(s["iteration_s"] == b["iteration_s"] for s in a["strategies"]))' \
+  "$scratch/sync.json" "$scratch/sync.result"
 check 'a way that is none is refused before the search' complains 1 "sync: 'all'; expected bucket=SIZE, zero=1 or ps" \
   "$parallelize" 'zoo:mlp?layers=3&hidden=64&batch=8' --machine p100:1x2 --sync all
 finish

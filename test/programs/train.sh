@@ -78,8 +78,8 @@ check 'timings without measurements' complains 1 'timings.*nothing is measured' 
   "$train" "$scratch/two.json" --timings none
 for sync in bucket=100KB zero=1 ps; do
   check "weights synchronized by $sync" \
-    run "$scratch/adam.json" --steps 4 --sync $sync --check --json "$scratch/sync.result" --trace "$scratch/sync.trace" \
-    --checkpoint "$scratch/sync.weights"
+    run "$scratch/adam.json" --steps 4 --sync $sync --check --json "$scratch/sync.result" \
+    --trace "$scratch/sync.trace" --checkpoint "$scratch/sync.weights"
   check 'are as on one device' json "$scratch/sync.result" 'x["max_rel_error_vs_single"] < 1e-4'
   check 'a run goes on from them, all-reduced' \
     run "$scratch/adam.json" --steps 6 --resume "$scratch/sync.weights" --json "$scratch/after.result"

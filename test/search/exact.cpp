@@ -180,7 +180,7 @@ TEST_CASE("stopped early, a bounded space still says what no state can be below"
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     CAPTURE(seed);
     bounded_explicit_space bounded{random_explicit(seed)};
-    search_options o;
+    best_first_options o;
     o.limits.expansions = 2;
     const auto r = exact(bounded, o);
     REQUIRE(r.lower_bound <= bounded.bounds[0]);
@@ -189,7 +189,7 @@ TEST_CASE("stopped early, a bounded space still says what no state can be below"
   }
   CHECK(open > 10);
   auto unbounded = staircase(100);
-  search_options o;
+  best_first_options o;
   o.limits.expansions = 2;
   CHECK(exact(unbounded, o).lower_bound == std::numeric_limits<cost_value>::min());
 }
@@ -200,7 +200,7 @@ TEST_CASE("an exact search can be resumed") {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     CAPTURE(seed);
     auto whole_space = random_circuit_space(seed, 9, finite_circuit_rules);
-    search_options o;
+    best_first_options o;
     o.limits.expansions = 300;
     const auto whole = exact(whole_space, o);
     o.limits.expansions = 3;
@@ -208,7 +208,7 @@ TEST_CASE("an exact search can be resumed") {
     auto first = random_circuit_space(seed, 9, finite_circuit_rules);
     resumed += exact(first, o).stopped == stop_reason::expansions ? 1 : 0;
     auto second = random_circuit_space(seed, 9, finite_circuit_rules);
-    search_options rest;
+    best_first_options rest;
     rest.limits.expansions = 300;
     const auto r = exact.resume(second, path, rest);
     REQUIRE(r.cost == whole.cost);

@@ -65,9 +65,9 @@ inline named_model random_model(const tensor::algebra& a, const rule_set& rules,
 // Effects: searches.
 template <class Space>
 void random_search(Space& space, random_engine& random) {
-  search_options common;
+  best_first_options common;
   common.limits.expansions = static_cast<std::uint64_t>(random.between(20, 400));
-  common.seed = random();
+  const auto seed = random();
   common.threads = random.below(8) == 0 ? 2 : 1;
   switch (random.below(4)) {
     case 0: {
@@ -82,13 +82,13 @@ void random_search(Space& space, random_engine& random) {
       return;
     }
     case 2: {
-      beam_options o{common};
+      beam_options o{common, common.threads};
       o.width = static_cast<std::size_t>(random.between(1, 32));
       static_cast<void>(beam(space, o));
       return;
     }
     default: {
-      mcmc_options o{common};
+      mcmc_options o{common, seed};
       o.beta = static_cast<double>(std::uint64_t{1} << random.below(10));
       o.proposals = 4 * common.limits.expansions;
       o.restart_after = random.below(2) * 100;

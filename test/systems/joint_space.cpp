@@ -1,6 +1,7 @@
 // Graphs as states whose price is that of their mapping.
 
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <set>
@@ -13,6 +14,7 @@
 #include <unity/cost/cost_model.hpp>
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/parse.hpp>
+#include <unity/search/space_laws.hpp>
 #include <unity/search/backtracking.hpp>
 #include <unity/search/search_space.hpp>
 #include <unity/systems/unity/joint_space.hpp>
@@ -33,6 +35,7 @@ static_assert(search_space<joint_space>);
 static_assert(canonical_space<joint_space>);
 static_assert(commuting_space<joint_space>);
 static_assert(serial_space<joint_space>);
+static_assert(timed_space<joint_space>);
 static_assert(!bounded_space<joint_space>);
 
 const rule_set& rules() {
@@ -90,6 +93,38 @@ TEST_CASE("the price of a move is the cost of the graph that it leads to") {
     CHECK(price(space.graph(s), 0) == expected);
   }
   CHECK(space.moves(s).empty());
+}
+
+TEST_CASE("graphs with their mapped prices are a search space", "[law]") {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    CAPTURE(seed);
+    joint_space space{operators(), rules(), graph(), price};
+    const auto broken = broken_law(space, {.seed = seed, .steps = 6, .moves = 8});
+    CHECK((!broken ? std::string{} : std::string{broken->what()}).empty());
+  }
+}
+
+TEST_CASE("when it is late, moves are left out whose price is not known, and others have their price") {
+  bool is_late = false;
+  joint_space space{operators(), rules(), graph(), price, [&] { return is_late; }};
+  const auto s = space.initial();
+  const auto m = space.moves(s)[0];
+  joint_space::scratch_type from;
+  joint_space::scratch_type to;
+  space.prepare(s, from);
+  is_late = true;
+  CHECK_FALSE(space.price(s, m, from));
+  CHECK_FALSE(space.cheapest_near(s, 3, 100, 30));
+  is_late = false;
+  CHECK(space.price(s, m, from)->cost == 130);
+  is_late = true;
+  CHECK(space.price(s, m, from)->cost == 130);
+  const auto next = space.apply(s, m, from, to);
+  space.prepare(next, from);
+  CHECK_FALSE(space.price(next, space.moves(next)[0], from));
+  is_late = false;
+  space.end_at(std::chrono::steady_clock::now());
+  CHECK_FALSE(space.price(next, space.moves(next)[0], from));
 }
 
 TEST_CASE("graphs near another are found behind dearer ones, in as many steps as asked for") {

@@ -33,10 +33,10 @@ constexpr std::uint64_t seed = 3;
 
 parallel::synchronization sync_of(const parallel::plan& p, std::string_view how) {
   parallel::lowering l{operators(), p.graph, p.machine};
-  return how == "zero"         ? parallel::sharded(l)
-         : how == "ps"         ? parallel::served(l, p.configurations)
-         : how == "bucket"     ? parallel::bucketed(l, p.configurations, bytes{600})
-         : how == "one bucket" ? parallel::bucketed(l, p.configurations, bytes{1'000'000})
+  return how == "zero"         ? parallel::sharded_sync(l)
+         : how == "ps"         ? parallel::served_sync(l, p.configurations)
+         : how == "bucket"     ? parallel::bucketed_sync(l, p.configurations, bytes{600})
+         : how == "one bucket" ? parallel::bucketed_sync(l, p.configurations, bytes{1'000'000})
                                : parallel::synchronization{};
 }
 

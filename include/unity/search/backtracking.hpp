@@ -12,7 +12,7 @@
 
 namespace unity {
 
-struct backtracking_options : search_options {
+struct backtracking_options : best_first_options {
   // Candidates that cost alpha times the best or more are dropped, the best itself never. 1: greedy.
   double alpha = 1.05;
   bool sleep_sets = true;

@@ -21,6 +21,7 @@
 namespace unity {
 
 struct beam_options : search_options {
+  std::size_t threads = 1;  // the answer does not depend on it
   std::size_t width = 16;
   std::size_t patience = 8;  // levels without a better state before it stops
 };

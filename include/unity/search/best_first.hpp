@@ -19,6 +19,17 @@
 #include <unity/search/result.hpp>
 #include <unity/search/search_space.hpp>
 
+namespace unity {
+
+// Of backtracking and exact search.
+struct best_first_options : search_options {
+  std::size_t threads = 1;   // the answer does not depend on it
+  std::string checkpoint{};  // file to write while searching; empty: none
+  double checkpoint_seconds = 60;
+};
+
+}  // namespace unity
+
 namespace unity::detail {
 
 // Expands states in order of cost. `Admit` says which candidates are worth keeping: admit(cost, best).
@@ -38,7 +49,7 @@ class best_first {
   static constexpr std::uint64_t endless = std::numeric_limits<std::uint64_t>::max();
 
   // patience: expansions without a better state after which it stops.
-  best_first(Space& space, const search_options& options, Admit admit, bool sleep_sets, std::uint64_t patience)
+  best_first(Space& space, const best_first_options& options, Admit admit, bool sleep_sets, std::uint64_t patience)
       : space_{space},
         options_{options},
         admit_{std::move(admit)},
@@ -390,7 +401,7 @@ class best_first {
   [[nodiscard]] state replay(const record& r, const archive_reader& in);
 
   Space& space_;
-  const search_options& options_;
+  const best_first_options& options_;
   Admit admit_;
   bool sleep_sets_;
   std::uint64_t patience_;

@@ -62,7 +62,7 @@ concept has_bounded_cost = requires(P& p, cost_value bound) {
 template <class P>
 concept assignment_problem = has_decisions<P> && has_prefix<P> && has_bounded_cost<P>;
 
-struct branch_and_bound_options : search_options {  // threads, seed and checkpoint have no effect
+struct branch_and_bound_options : search_options {
   // What is known to be possible: only what costs less is looked for.
   cost_value incumbent = std::numeric_limits<cost_value>::max();
   // Search below limits first that grow from the least bound on, so that a bad incumbent does not send the search into

@@ -28,6 +28,7 @@ namespace unity {
 
 // Limits of time are for all chains together, each gets an equal share; all others are of each chain.
 struct chain_options : mcmc_options {
+  std::size_t threads = 1;  // without a limit of time the answer does not depend on it
   std::size_t chains = 1;  // from each initial state
   // A chain ends when it has found nothing better for this share of its proposals, or of its time. 1 or more: never.
   double patience = 0.5;

@@ -24,17 +24,17 @@ struct keep_all {
 // Complexity: linear in the reachable states and their moves.
 inline constexpr struct exact_fn {
   template <search_space Space>
-  [[nodiscard]] auto operator()(Space& space, const search_options& options = {}) const {
+  [[nodiscard]] auto operator()(Space& space, const best_first_options& options = {}) const {
     return engine(space, options).run();
   }
   template <search_space Space>
-  [[nodiscard]] auto resume(Space& space, const std::string& checkpoint, const search_options& options = {}) const {
+  [[nodiscard]] auto resume(Space& space, const std::string& checkpoint, const best_first_options& options = {}) const {
     return engine(space, options).resume(checkpoint);
   }
 
  private:
   template <class Space>
-  static detail::best_first<Space, detail::keep_all> engine(Space& space, const search_options& options) {
+  static detail::best_first<Space, detail::keep_all> engine(Space& space, const best_first_options& options) {
     using best_first = detail::best_first<Space, detail::keep_all>;
     return best_first{space, options, {}, false, best_first::endless};
   }

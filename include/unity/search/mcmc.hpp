@@ -19,6 +19,7 @@
 namespace unity {
 
 struct mcmc_options : search_options {
+  std::uint64_t seed = 0;
   // Temperature: a move that makes the cost dearer by r times the initial cost is taken with probability
   // exp(-beta r). Where the best falls below a sixteenth of the initial cost (a start outside a limit, say), it takes
   // its place.

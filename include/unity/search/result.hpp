@@ -15,13 +15,10 @@
 
 namespace unity {
 
+// Of every search; what only some have is in their own.
 struct search_options {
   budget limits{};
-  std::uint64_t seed = 0;
-  std::size_t threads = 1;      // the answer does not depend on it
-  observer watch{};             // may be empty
-  std::string checkpoint{};     // file to write while searching; empty: none
-  double checkpoint_seconds = 60;
+  observer watch{};  // may be empty
   // Wall-clock seconds spent so far, since whenever, on what does not count as searching, such as measuring what moves
   // cost. Empty: none.
   std::function<double()> aside{};

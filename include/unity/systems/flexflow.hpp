@@ -33,6 +33,8 @@ namespace unity::systems {
 // configuration on aligned blocks, from the cheapest initial strategy. exact: flexflow_exact, for small graphs.
 enum class strategy_algorithm : std::uint8_t { mcmc, beam, greedy, exact };
 
+// Of the members that only some algorithms have, those of others must have their defaults: those of chain_options but
+// seed and threads, unit_share and spread are of mcmc; width of beam. Seed and threads change no answer of the others.
 // `limits` and `proposals` are of all chains together: each gets an equal share. limits.expansions: of proposals, of
 // prices (beams), of prefixes (exact).
 struct flexflow_options : chain_options {
@@ -79,6 +81,9 @@ class flexflow_search {
   const flexflow_options& options_;
 };
 
+// Throws: unity::error where an option of another algorithm is not its default.
+void check_options(const flexflow_options& o);
+
 [[nodiscard]] flexflow_result prove(const tensor::tensor_graph& g, const machine::machine& m,
                                     parallel::lowering lowering, const std::vector<parallel::strategy>& initial,
                                     const flexflow_options& options);
@@ -94,7 +99,8 @@ class flexflow_search {
 // `lowering`: of the graph on the machine; it has the model of time. Without a limit of time the
 // answer depends on the seed, not on threads.
 // Complexity: per proposal, a trial of strategy_evaluator.
-// Throws: unity::error where an initial strategy is not one of the graph and machine.
+// Throws: unity::error where an initial strategy is not one of the graph and machine, or an option is of another
+// algorithm.
 [[nodiscard]] flexflow_result flexflow(const tensor::algebra& a, const tensor::tensor_graph& g,
                                        const machine::machine& m, parallel::lowering lowering,
                                        std::vector<parallel::strategy> initial, const flexflow_options& options = {});
@@ -106,6 +112,7 @@ class flexflow_search {
 #include <algorithm>
 
 #include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
 #include <unity/core/random.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/search/beam.hpp>
@@ -113,6 +120,19 @@ class flexflow_search {
 #include <unity/systems/flexflow/space.hpp>
 
 namespace unity::systems::detail {
+
+UNITY_INLINE void check_options(const flexflow_options& o) {
+  const flexflow_options plain;
+  if (o.algorithm != strategy_algorithm::mcmc &&
+      (o.beta != plain.beta || o.chains != plain.chains || o.patience != plain.patience ||
+       o.restart_after != plain.restart_after || o.unit_share != plain.unit_share || o.spread != plain.spread)) {
+    throw error{"search", "beta, chains, patience, restarts, a share of units or a spread, of an algorithm that has none",
+                "mcmc"};
+  }
+  if (o.algorithm != strategy_algorithm::beam && o.width != plain.width) {
+    throw error{"search", "a width, of an algorithm that has none", "beam"};
+  }
+}
 
 UNITY_INLINE flexflow_result flexflow_search::chains(std::vector<parallel::strategy> initial) {
   chain_options options = options_;
@@ -141,7 +161,7 @@ UNITY_INLINE flexflow_result flexflow_search::beams(const std::vector<parallel::
     r.initial_costs.push_back(prototype_.reset(s));
     cheapest = r.initial_costs.back() < r.initial_costs[cheapest] ? r.initial_costs.size() - 1 : cheapest;
   }
-  beam_options options{options_};
+  beam_options options{options_, options_.threads};
   const bool is_greedy = options_.algorithm == strategy_algorithm::greedy;
   options.width = is_greedy ? 1 : options_.width;
   options.patience = is_greedy ? 1 : options.patience;
@@ -189,6 +209,7 @@ UNITY_INLINE flexflow_result flexflow(const tensor::algebra& a, const tensor::te
                                       const machine::machine& m, parallel::lowering lowering,
                                       std::vector<parallel::strategy> initial, const flexflow_options& options) {
   UNITY_EXPECTS(!initial.empty(), "at least one initial strategy");
+  detail::check_options(options);
   if (options.algorithm == strategy_algorithm::exact) {
     return detail::prove(g, m, std::move(lowering), initial, options);
   }

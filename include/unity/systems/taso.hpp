@@ -48,7 +48,8 @@ struct objective {
 };
 
 // Of the members that only some algorithms have, those of others must have their defaults: alpha, sleep_sets and
-// patience are of backtracking; checkpoint and resume of backtracking and exact; width of beam; beta of mcmc.
+// patience are of backtracking; checkpoint and resume of backtracking and exact; width of beam; beta of mcmc. A seed is
+// of mcmc, and threads are of all but mcmc: they change no answer of the others.
 struct taso_options : backtracking_options {
   systems::objective objective{};
   systems::algorithm algorithm = systems::algorithm::backtracking;
@@ -56,6 +57,7 @@ struct taso_options : backtracking_options {
   std::string resume{};  // checkpoint to go on from; empty: start anew
   std::size_t width = beam_options{}.width;
   double beta = mcmc_options{}.beta;
+  std::uint64_t seed = mcmc_options{}.seed;
 };
 
 struct rule_use {
@@ -129,16 +131,16 @@ inline void check_options(const taso_options& o) {
 template <class Space>
 search_of<Space> search(Space& space, const taso_options& options) {
   check_options(options);
-  const search_options& common = options;
+  const best_first_options& common = options;
   switch (options.algorithm) {
     case algorithm::backtracking:
       return options.resume.empty() ? backtracking(space, options)
                                     : backtracking.resume(space, options.resume, options);
     case algorithm::exact:
       return options.resume.empty() ? exact(space, common) : exact.resume(space, options.resume, common);
-    case algorithm::beam: return beam(space, beam_options{common, options.width});
+    case algorithm::beam: return beam(space, beam_options{common, common.threads, options.width});
     case algorithm::mcmc: {
-      mcmc_options o{common};
+      mcmc_options o{common, options.seed};
       o.beta = options.beta;
       return mcmc(space, o);
     }

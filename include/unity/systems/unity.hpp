@@ -41,6 +41,7 @@ namespace unity::systems {
 
 // limits.expansions: of simulated proposals of the polish. Limits of time are looked at between steps.
 struct unity_options : search_options {
+  std::uint64_t seed = 0;
   parallel::index_uses uses = parallel::all_index_uses;
   std::size_t mesh_axes = 3;
   std::vector<machine::device_mesh> meshes{};  // registered, besides those of the machine

@@ -299,7 +299,8 @@ class rank_executor {
     } else if (step.kind == kinds::scatter) {
       requests_[s].emplace(group.reduce_scatter(from, to, share, t.element, backend::reduction::sum));
     } else {
-      const auto own = static_cast<std::size_t>(group.rank()) * share * static_cast<std::size_t>(tensor::size_of(t.element));
+      const auto size = share * static_cast<std::size_t>(tensor::size_of(t.element));
+      const auto own = static_cast<std::size_t>(group.rank()) * size;
       requests_[s].emplace(group.all_gather(to + own, to, share, t.element));
     }
   }

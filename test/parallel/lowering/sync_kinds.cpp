@@ -106,7 +106,7 @@ TEST_CASE("what moves and is kept is as the definitions say") {
   }
 
   parallel::lowering l{operators(), p.graph, p.machine};
-  p.synchronization = parallel::sharded(l);
+  p.synchronization = parallel::sharded_sync(l);
   const auto sharded = run(p);
   CHECK(sharded.moved.count() >= ring);
   CHECK(sharded.moved.count() <= ring + 200 * devices);
@@ -116,7 +116,7 @@ TEST_CASE("what moves and is kept is as the definitions say") {
   }
   CHECK(kept == 2 * 4 * weights);  // once, not on every device
 
-  p.synchronization = parallel::served(l, p.configurations);
+  p.synchronization = parallel::served_sync(l, p.configurations);
   const auto served = run(p);
   CHECK(served.moved.count() == 2 * (devices - 1) * 4 * weights);  // to the server and back, for each of the others
   kept = 0;
@@ -135,7 +135,7 @@ TEST_CASE("buckets reduce the same bytes in fewer messages, in order, when all o
   auto p = plan_of("zoo:alexnet?batch=64", "p100:1x4");
   const auto alone = run(p);
   parallel::lowering l{operators(), p.graph, p.machine};
-  p.synchronization = parallel::bucketed(l, p.configurations, bytes{25'000'000});
+  p.synchronization = parallel::bucketed_sync(l, p.configurations, bytes{25'000'000});
   REQUIRE(p.synchronization.buckets.size() > 2);
   const auto together = run(p);
   CHECK(std::abs(together.moved.count() - alone.moved.count()) < 1000);

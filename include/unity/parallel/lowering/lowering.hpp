@@ -23,7 +23,6 @@
 #include <unity/parallel/lowering/edge_patterns.hpp>
 #include <unity/parallel/lowering/exchanges.hpp>
 #include <unity/parallel/lowering/network.hpp>
-#include <unity/parallel/lowering/synchronization.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
@@ -130,12 +129,6 @@ class lowering {
 
   void write(const strategy& s, node_id n, program::fragment& f);
 
-  // Who reads what of a weight, and gives a gradient; of a part of it where there is a box.
-  [[nodiscard]] weight_part_readers readers_of(const strategy& s, std::uint32_t weight, const box* part = nullptr);
-  [[nodiscard]] std::vector<synchronized_part> parts_of_weight(const strategy& s, std::uint32_t weight,
-                                                               const weight_sync& how);
-  void add_synchronization(const strategy& s, const synchronization& sync, std::vector<fragment_code>& all);
-
   void write_edge(const strategy& s, std::uint32_t edge, program::fragment& f);
   void write_edge(const strategy& s, const graph_edge& e, const edge_ends& ends, program::fragment& f);
 
@@ -170,7 +163,6 @@ class lowering {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_LOWERING)
 
 #include <algorithm>
-#include <deque>
 #include <map>
 #include <optional>
 #include <string>
@@ -182,6 +174,8 @@ class lowering {
 #include <unity/parallel/lowering/pipelined_program.hpp>
 #include <unity/parallel/lowering/replicas.hpp>
 #include <unity/parallel/lowering/sum_code.hpp>
+#include <unity/parallel/lowering/synchronization.hpp>
+#include <unity/parallel/lowering/weight_fragments.hpp>
 #include <unity/parallel/pipeline.hpp>
 
 namespace unity::parallel {
@@ -227,7 +221,7 @@ UNITY_INLINE program::program lowering::run(const strategy& s, const synchroniza
   for (std::uint32_t e = 0; e < training_.edges().size(); ++e) {
     all.push_back({edge_fragment(e), code_of_edge(s, e)});
   }
-  add_synchronization(s, sync, all);
+  detail::add_synchronization(*this, s, sync, all);
   p.replace(replacements_of(all));
   p.commit();
   return p;
@@ -246,90 +240,8 @@ UNITY_INLINE program::fragment lowering::code_of_edge(const strategy& s, std::ui
 }
 
 UNITY_INLINE program::fragment lowering::code_of_weight(const strategy& s, std::uint32_t weight) {
-  return synchronized(network_, times_, graph_->type(training_.weights()[weight].value), readers_of(s, weight));
-}
-
-UNITY_INLINE weight_part_readers lowering::readers_of(const strategy& s, std::uint32_t weight, const box* part) {
-  const auto& w = training_.weights()[weight];
-  std::vector<reading> readings;
-  std::deque<distinct_boxes> cut;                  // of a part
-  std::deque<std::vector<machine::device_id>> on;  // where not all tasks read it
-  std::vector<weight_reader> readers;              // the null fragment where one gives no gradient
-  for (const auto& use : w.uses) {
-    const auto& c = s[use.node.index()];
-    const auto& parts = parts_of(s, use.node);
-    const auto& who = parts.readers[use.operand];
-    const auto& read = parts.operands[use.operand];
-    const bool gives = w.is_trained && training_.wanted(use.node)[use.operand];
-    const auto tasks = static_cast<std::uint32_t>(c.task_count());
-    std::vector<machine::device_id> devices;
-    std::vector<box> boxes;
-    for (std::size_t i = 0; i < who.size(); ++i) {
-      if (part != nullptr) {
-        auto common = intersection(read.boxes[read.of[i]], *part);
-        if (common.empty()) {
-          continue;
-        }
-        boxes.push_back(std::move(common));
-      }
-      devices.push_back(c.devices[who[i]]);
-      const auto task = gives ? program::task_ref{fragment_of(use.node), tasks + who[i]} : program::task_ref{};
-      readers.push_back({task, c.devices[who[i]]});
-    }
-    if (part != nullptr) {
-      readings.push_back({&cut.emplace_back(distinct(boxes)), on.emplace_back(std::move(devices))});
-    } else if (who.size() < c.task_count()) {
-      readings.push_back({&read, on.emplace_back(std::move(devices))});
-    } else {
-      readings.push_back({&read, devices_of(c)});
-    }
-  }
-  return {replicas_of(readings), std::move(readers)};
-}
-
-UNITY_INLINE std::vector<synchronized_part> lowering::parts_of_weight(const strategy& s, std::uint32_t weight,
-                                                                      const weight_sync& how) {
-  const auto count = static_cast<std::int64_t>(how.parts.size());
-  if (count == 1) {
-    return {{readers_of(s, weight), how.parts.front()}};
-  }
-  std::vector<synchronized_part> all;
-  const auto all_of_it = whole(graph_->type(training_.weights()[weight].value).dims);
-  for (std::int64_t k = 0; k < count; ++k) {
-    auto part = all_of_it;
-    part.begin[how.axis] = all_of_it.end[how.axis] * k / count;
-    part.end[how.axis] = all_of_it.end[how.axis] * (k + 1) / count;
-    all.push_back({readers_of(s, weight, &part), how.parts[static_cast<std::size_t>(k)]});
-  }
-  return all;
-}
-
-UNITY_INLINE void lowering::add_synchronization(const strategy& s, const synchronization& sync,
-                                                std::vector<fragment_code>& all) {
-  const auto& weights = training_.weights();
-  if (sync.is_trivial()) {
-    for (std::uint32_t w = 0; w < weights.size(); ++w) {
-      all.push_back({weight_fragment(w), code_of_weight(s, w)});
-    }
-    return;
-  }
-  std::vector<std::vector<synchronized_part>> parts;
-  std::vector<bucketed_weight> bucketed;
-  for (std::uint32_t w = 0; w < weights.size(); ++w) {
-    parts.push_back(parts_of_weight(s, w, sync.weights[w]));
-  }
-  for (std::uint32_t w = 0; w < weights.size(); ++w) {
-    bucketed.push_back({parts[w], size_of(1, graph_->type(weights[w].value)).count()});
-  }
-  bucket_ends begins;
-  bucket_ends ends;
-  for (std::uint32_t b = 0; b < sync.buckets.size(); ++b) {
-    const program::fragment_id self{first_weight_ + weights.size() + b};
-    all.push_back({self, reduced_bucket(network_, b, self, bucketed, begins, ends)});
-  }
-  for (std::uint32_t w = 0; w < weights.size(); ++w) {
-    all.push_back({weight_fragment(w), synchronized(network_, times_, graph_->type(weights[w].value), parts[w], ends)});
-  }
+  return synchronized(network_, times_, graph_->type(training_.weights()[weight].value),
+                      detail::readers_of(*this, s, weight));
 }
 
 UNITY_INLINE void lowering::declare(program::program& p, const synchronization& sync) const {
@@ -494,9 +406,8 @@ UNITY_INLINE void lowering::write_edge(const strategy& s, const graph_edge& e, c
 
 UNITY_INLINE program::program lower(const tensor::algebra& a, const plan& p, operation_timer timer) {
   check(p.graph, p.configurations, p.pipeline, p.machine.network.device_count());
-  return pipelined(
-      lowering{a, p.graph, p.machine, std::move(timer), transfers::exchanges, p.updates}.run(p.configurations, p.synchronization),
-      p.pipeline);
+  lowering l{a, p.graph, p.machine, std::move(timer), transfers::exchanges, p.updates};
+  return pipelined(l.run(p.configurations, p.synchronization), p.pipeline);
 }
 
 }  // namespace unity::parallel

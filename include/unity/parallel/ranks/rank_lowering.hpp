@@ -20,8 +20,8 @@ namespace unity::parallel {
 // sent but where it knows that it came, or at the end: no two wait for each other.
 // Complexity: linear in tasks, micro-batches and flows, besides send_waits.
 // Throws: unity::error where the plan is not valid, or an operator does not run on its parts; where updates are delayed
-// and there are fewer micro-batches than stages: two versions of weights would not do; or weights are synchronized in ways
-// of their own. Likewise where replicas would drift apart (sync_kind::none): ranks hold one model.
+// and there are fewer micro-batches than stages: two versions of weights would not do; or weights are synchronized in
+// ways of their own. Likewise where replicas would drift apart (sync_kind::none): ranks hold one model.
 [[nodiscard]] rank_programs programs_of_ranks(const tensor::algebra& a, const plan& p);
 
 }  // namespace unity::parallel

@@ -12,15 +12,15 @@ namespace unity::parallel {
 // pass has their gradients, the first bucket has the first of them; a bucket has weights of one element type.
 // Complexity: w log w in weights, besides dividing operators.
 // Source: Li et al., PyTorch distributed, VLDB 2020, section 3.2.3.
-[[nodiscard]] synchronization bucketed(lowering& l, const strategy& s, bytes size);
+[[nodiscard]] synchronization bucketed_sync(lowering& l, const strategy& s, bytes size);
 
 // Every weight that training changes is sharded.
-[[nodiscard]] synchronization sharded(const lowering& l);
+[[nodiscard]] synchronization sharded_sync(const lowering& l);
 
 // Every weight that training changes is served by a device, the largest first, each by the device that has the fewest
 // bytes to serve so far; of several by the first.
 // Source: Zhang et al., AutoSync, NeurIPS 2020, and AutoDist have the rule.
-[[nodiscard]] synchronization served(lowering& l, const strategy& s);
+[[nodiscard]] synchronization served_sync(lowering& l, const strategy& s);
 
 }  // namespace unity::parallel
 
@@ -62,7 +62,7 @@ UNITY_INLINE std::vector<std::int64_t> bytes_on_devices(lowering& l, const strat
 
 }  // namespace detail
 
-UNITY_INLINE synchronization bucketed(lowering& l, const strategy& s, bytes size) {
+UNITY_INLINE synchronization bucketed_sync(lowering& l, const strategy& s, bytes size) {
   const auto& weights = l.training().weights();
   const auto sizes = detail::bytes_on_devices(l, s);
   // The gradient is there when the first of the readers has gone back.
@@ -100,7 +100,7 @@ UNITY_INLINE synchronization bucketed(lowering& l, const strategy& s, bytes size
   return all;
 }
 
-UNITY_INLINE synchronization sharded(const lowering& l) {
+UNITY_INLINE synchronization sharded_sync(const lowering& l) {
   synchronization all;
   for (const auto& w : l.training().weights()) {
     all.weights.emplace_back().parts.front().kind = w.is_trained ? sync_kind::sharded : sync_kind::all_reduce;
@@ -108,7 +108,7 @@ UNITY_INLINE synchronization sharded(const lowering& l) {
   return all;
 }
 
-UNITY_INLINE synchronization served(lowering& l, const strategy& s) {
+UNITY_INLINE synchronization served_sync(lowering& l, const strategy& s) {
   const auto& weights = l.training().weights();
   const auto sizes = detail::bytes_on_devices(l, s);
   std::vector<std::size_t> order(weights.size());

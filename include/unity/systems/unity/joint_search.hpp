@@ -134,7 +134,6 @@ class joint_search {
   picoseconds computing_{};  // the least of the graphs of one segment
   bool is_first_ = true;     // of those
   bool ended_early_ = false;
-  bool has_price_ = false;  // the graph at hand: without time, others are not priced
   std::size_t copies_ = 1;                           // of the segment, in a row
   std::vector<std::vector<std::int64_t>> before_{};  // by cut: by layout
   std::vector<std::vector<std::int64_t>> behind_{};
@@ -303,11 +302,6 @@ UNITY_INLINE void joint_search::close_backwards(const parallel::layout_space& re
 }
 
 UNITY_INLINE cost_value joint_search::price(const tensor::tensor_graph& g, cost_value limit) {
-  if (has_price_ && is_late()) {
-    ended_early_ = true;
-    return std::min(limit, parallel::unreachable);
-  }
-  has_price_ = true;
   const analyzed_graph one{algebra_, g};
   count_computing(one.ops);
   if (copies_ == 1) {
@@ -368,7 +362,6 @@ UNITY_INLINE tensor::tensor_graph joint_search::improved(const segment_graph& s,
 }
 
 UNITY_INLINE bool joint_search::is_improved(tensor::tensor_graph& g, joint_result& r) {
-  has_price_ = false;
   joint_space space{algebra_, rules_, g,
                     [this](const tensor::tensor_graph& h, cost_value limit) { return price(h, limit); },
                     [this] { return is_late(); }};
@@ -380,7 +373,6 @@ UNITY_INLINE bool joint_search::is_improved(tensor::tensor_graph& g, joint_resul
   const auto found = backtracking(space, o);
   r.expanded += found.counts.expanded;
   r.candidates += found.counts.candidates;
-  ended_early_ = ended_early_ || found.stopped == stop_reason::time;
   std::vector<joint_space::move_type> moves;
   for (const auto& [move, cost] : found.path) {
     moves.push_back(move);
@@ -395,6 +387,7 @@ UNITY_INLINE bool joint_search::is_improved(tensor::tensor_graph& g, joint_resul
   if (near) {
     moves.insert(moves.end(), near->moves.begin(), near->moves.end());
   }
+  ended_early_ = ended_early_ || found.stopped == stop_reason::time || is_late();  // moves may have been left out
   for (const auto m : moves) {
     r.rules.push_back({space.rule_of(m).name, 0});
   }

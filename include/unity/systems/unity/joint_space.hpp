@@ -1,6 +1,7 @@
 // Graphs as a search space in which a graph costs what its best mapping takes.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -25,7 +26,8 @@
 namespace unity::systems {
 
 // Moves are those of rewrite_space; the price of a graph comes from `mapped`, once per graph. Models search_space,
-// canonical_space, commuting_space and serial_space: pricing makes graphs and keeps what they cost.
+// canonical_space, commuting_space, timed_space and serial_space: pricing makes graphs and keeps what they cost. When
+// it is late, moves to graphs whose price is not known are left out.
 // Source: Unger et al., Unity (OSDI 2022), section 5.1. Graphs stand for all parallel computation graphs
 // that divide them (parallel/mesh/machine_mapping.hpp): substitutions that divide operators are not moves
 // here, they are chosen when a graph is priced.
@@ -34,7 +36,7 @@ class joint_space {
   using inner_space = rewrite_space<tensor::algebra, tensor::flop_cost>;
   using move_type = inner_space::move_type;
   using scratch_type = inner_space::scratch_type;
-  // What a graph takes; where that is no less than the second, any number from there up to what it takes.
+  // What a graph takes; where that is no less than the second, any number from there up to what it takes. Pure.
   using graph_price = std::function<cost_value(const tensor::tensor_graph&, cost_value)>;
   static constexpr bool is_serial = true;
   static constexpr cost_value no_limit = std::numeric_limits<cost_value>::max();
@@ -44,7 +46,7 @@ class joint_space {
     cost_value cost = 0;
   };
 
-  // is_late: once it is true, no further graphs are looked for; may be empty.
+  // is_late: once it is true, no further graphs are priced; may be empty.
   joint_space(const tensor::algebra& a, const rule_set& rules, const tensor::tensor_graph& g, graph_price mapped,
               std::function<bool()> is_late = {})
       : mapped_{std::move(mapped)},
@@ -56,6 +58,7 @@ class joint_space {
   [[nodiscard]] fingerprint fingerprint_of(const state_type& s) const { return inner_.fingerprint_of(s.at); }
   [[nodiscard]] std::span<const move_type> moves(const state_type& s) const { return inner_.moves(s.at); }
   void prepare(const state_type& s, scratch_type& scratch) const { inner_.prepare(s.at, scratch); }
+  void end_at(std::chrono::steady_clock::time_point when) { end_ = when; }
   // Complexity: that of the graph's price where it was not met before.
   [[nodiscard]] std::optional<candidate> price(const state_type& s, move_type m, scratch_type& scratch);
   [[nodiscard]] state_type apply(const state_type& s, move_type m, scratch_type& from, scratch_type& to);
@@ -71,6 +74,7 @@ class joint_space {
   };
   // The cheapest graph that at most so many moves lead to from `s`, whatever the graphs on the way cost; nothing where
   // none costs less than `limit`. Of the steps, only as many are made as lead to no more than `most` graphs altogether.
+  // When it is late, of those graphs that were priced.
   // Complexity: linear in the graphs and their moves, and the prices of those graphs that may cost less.
   [[nodiscard]] std::optional<neighbour> cheapest_near(const state_type& s, std::size_t steps, std::size_t most,
                                                        cost_value limit);
@@ -79,6 +83,10 @@ class joint_space {
   [[nodiscard]] const substitution& rule_of(move_type m) const { return inner_.rule_of(m); }
 
  private:
+  [[nodiscard]] bool is_late() const {
+    return (end_ != std::chrono::steady_clock::time_point::max() && std::chrono::steady_clock::now() >= end_) ||
+           (is_late_ && is_late_());
+  }
   struct hash {
     std::size_t operator()(const fingerprint& f) const noexcept { return f.low; }
   };
@@ -99,6 +107,7 @@ class joint_space {
 
   graph_price mapped_;
   std::function<bool()> is_late_;
+  std::chrono::steady_clock::time_point end_ = std::chrono::steady_clock::time_point::max();
   inner_space inner_;
   std::unordered_map<fingerprint, cost_value, hash> prices_{};
   scratch_type child_{};
@@ -127,6 +136,9 @@ UNITY_INLINE std::optional<candidate> joint_space::price(const state_type& s, mo
   }
   auto known = prices_.find(c->fingerprint);
   if (known == prices_.end()) {
+    if (is_late()) {
+      return std::nullopt;
+    }
     const auto cost = mapped_(inner_.graph(inner_.apply(s.at, m, scratch, child_)), no_limit);
     known = prices_.emplace(c->fingerprint, cost).first;
     inner_.prepare(s.at, scratch);
@@ -146,7 +158,7 @@ UNITY_INLINE auto joint_space::cheapest_near(const state_type& s, std::size_t st
     -> std::optional<neighbour> {
   const auto all = passed(s, steps, most);
   std::size_t best = 0;
-  for (std::size_t i = 1; i < all.size(); ++i) {
+  for (std::size_t i = 1; i < all.size() && !is_late(); ++i) {
     if (const auto cost = price_below(all[i].at, limit); cost < limit) {
       limit = cost;
       best = i;
@@ -206,7 +218,7 @@ UNITY_INLINE auto joint_space::passed(const state_type& s, std::size_t steps, st
         if (!met.insert(inner_.canonical_fingerprint(child, there)).second) {
           continue;
         }
-        if (all.size() > most || (is_late_ && is_late_())) {
+        if (all.size() > most || is_late()) {
           all.erase(all.begin() + static_cast<std::ptrdiff_t>(end), all.end());
           return all;
         }

@@ -1,0 +1,138 @@
+// The fragments of a plan's weights and buckets.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <unity/parallel/box.hpp>
+#include <unity/parallel/lowering/synchronization.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/parallel/synchronization.hpp>
+
+namespace unity::parallel {
+
+class lowering;
+struct fragment_code;
+
+namespace detail {
+
+// Who reads what of a weight, and gives a gradient; of a part of it where there is a box.
+[[nodiscard]] weight_part_readers readers_of(lowering& l, const strategy& s, std::uint32_t weight,
+                                             const box* part = nullptr);
+
+// As many as it is cut into.
+[[nodiscard]] std::vector<synchronized_part> parts_of_weight(lowering& l, const strategy& s, std::uint32_t weight,
+                                                             const weight_sync& how);
+
+// Effects: appends the fragments of all weights, and of all buckets.
+void add_synchronization(lowering& l, const strategy& s, const synchronization& sync, std::vector<fragment_code>& all);
+
+}  // namespace detail
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_WEIGHT_FRAGMENTS)
+
+#include <cstddef>
+#include <deque>
+#include <span>
+#include <utility>
+
+#include <unity/core/config.hpp>
+#include <unity/machine/topology.hpp>
+#include <unity/parallel/lowering/lowering.hpp>
+#include <unity/parallel/lowering/replicas.hpp>
+#include <unity/program/fragment.hpp>
+
+namespace unity::parallel::detail {
+
+UNITY_INLINE weight_part_readers readers_of(lowering& l, const strategy& s, std::uint32_t weight, const box* part) {
+  const auto& w = l.training().weights()[weight];
+  std::vector<reading> readings;
+  std::deque<distinct_boxes> cut;                  // of a part
+  std::deque<std::vector<machine::device_id>> on;  // where not all tasks read it
+  std::vector<weight_reader> readers;              // the null fragment where one gives no gradient
+  for (const auto& use : w.uses) {
+    const auto& c = s[use.node.index()];
+    const auto& parts = l.parts_of(s, use.node);
+    const auto& who = parts.readers[use.operand];
+    const auto& read = parts.operands[use.operand];
+    const bool gives = w.is_trained && l.training().wanted(use.node)[use.operand];
+    const auto tasks = static_cast<std::uint32_t>(c.task_count());
+    const bool is_whole = part == nullptr && who.size() == c.task_count();
+    std::vector<machine::device_id> devices;
+    std::vector<box> boxes;
+    for (std::size_t i = 0; i < who.size(); ++i) {
+      if (part != nullptr) {
+        auto common = intersection(read.boxes[read.of[i]], *part);
+        if (common.empty()) {
+          continue;
+        }
+        boxes.push_back(std::move(common));
+      }
+      if (!is_whole) {
+        devices.push_back(c.devices[who[i]]);
+      }
+      const auto task = gives ? program::task_ref{l.fragment_of(use.node), tasks + who[i]} : program::task_ref{};
+      readers.push_back({task, c.devices[who[i]]});
+    }
+    if (part != nullptr) {
+      readings.push_back({&cut.emplace_back(distinct(boxes)), on.emplace_back(std::move(devices))});
+    } else if (is_whole) {
+      readings.push_back({&read, std::span<const machine::device_id>{c.devices.data(), c.devices.size()}});
+    } else {
+      readings.push_back({&read, on.emplace_back(std::move(devices))});
+    }
+  }
+  return {replicas_of(readings), std::move(readers)};
+}
+
+UNITY_INLINE std::vector<synchronized_part> parts_of_weight(lowering& l, const strategy& s, std::uint32_t weight,
+                                                            const weight_sync& how) {
+  const auto count = static_cast<std::int64_t>(how.parts.size());
+  if (count == 1) {
+    return {{readers_of(l, s, weight), how.parts.front()}};
+  }
+  std::vector<synchronized_part> all;
+  const auto all_of_it = whole(l.graph().type(l.training().weights()[weight].value).dims);
+  for (std::int64_t k = 0; k < count; ++k) {
+    auto part = all_of_it;
+    part.begin[how.axis] = all_of_it.end[how.axis] * k / count;
+    part.end[how.axis] = all_of_it.end[how.axis] * (k + 1) / count;
+    all.push_back({readers_of(l, s, weight, &part), how.parts[static_cast<std::size_t>(k)]});
+  }
+  return all;
+}
+
+UNITY_INLINE void add_synchronization(lowering& l, const strategy& s, const synchronization& sync,
+                                      std::vector<fragment_code>& all) {
+  const auto& weights = l.training().weights();
+  if (sync.is_trivial()) {
+    for (std::uint32_t w = 0; w < weights.size(); ++w) {
+      all.push_back({l.weight_fragment(w), l.code_of_weight(s, w)});
+    }
+    return;
+  }
+  std::vector<std::vector<synchronized_part>> parts;
+  std::vector<bucketed_weight> bucketed;
+  for (std::uint32_t w = 0; w < weights.size(); ++w) {
+    parts.push_back(parts_of_weight(l, s, w, sync.weights[w]));
+  }
+  for (std::uint32_t w = 0; w < weights.size(); ++w) {
+    bucketed.push_back({parts[w], lowering::size_of(1, l.graph().type(weights[w].value)).count()});
+  }
+  bucket_ends begins;
+  bucket_ends ends;
+  for (std::uint32_t b = 0; b < sync.buckets.size(); ++b) {
+    const auto self = l.weight_fragment(weights.size() + b);
+    all.push_back({self, reduced_bucket(l.links(), b, self, bucketed, begins, ends)});
+  }
+  for (std::uint32_t w = 0; w < weights.size(); ++w) {
+    all.push_back(
+        {l.weight_fragment(w), synchronized(l.links(), l.times(), l.graph().type(weights[w].value), parts[w], ends)});
+  }
+}
+
+}  // namespace unity::parallel::detail
+
+#endif
