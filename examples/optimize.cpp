@@ -24,6 +24,7 @@
 #include <unity/io/machine_json.hpp>
 #include <unity/io/onnx.hpp>
 #include <unity/io/svg.hpp>
+#include <unity/machine/device_models.hpp>
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/systems/taso.hpp>
@@ -86,9 +87,8 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--floor", a.floor, "use rules that are known at least so well: proved, tested or assumed")
       ->transform(CLI::CheckedTransformer(floors));
   app.add_option("--cost", a.cost,
-                 fmt::format("analytic:DEVICE (taso, k80, p100, v100, t4, a100, h100, h200, or the FILE.json of "
-                             "calibrate), measured:BACKEND ({}), or flops",
-                             support::backend_list()));
+                 fmt::format("analytic:DEVICE (taso, {}, or the FILE.json of calibrate), measured:BACKEND ({}), or flops",
+                             machine::gpu_names(), support::backend_list()));
   app.add_option("--timings", a.runs.timings,
                  "file that keeps measured times, or none; default: in the user's cache folder");
   app.add_option("--run", a.runs.run,
@@ -149,8 +149,8 @@ void resolve_cost(arguments& a) {
     a.options.objective.device = *preset;
   } else {
     throw error{"--cost", fmt::format("'{}'", a.cost),
-                "flops, measured:BACKEND, analytic:FILE.json, or analytic: and one of taso, k80, p100, v100, t4, a100, "
-                "h100, h200"};
+                fmt::format("flops, measured:BACKEND, analytic:FILE.json, or analytic: and one of taso, {}",
+                            machine::gpu_names())};
   }
 }
 

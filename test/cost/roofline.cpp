@@ -9,14 +9,20 @@ namespace {
 using namespace unity;
 
 TEST_CASE("a device is found by its name, and only so") {
-  for (const auto& d : device_presets) {
-    const auto found = find_device(d.name);
+  for (const auto& d : known_devices) {
+    CAPTURE(d.id);
+    const auto found = find_device(d.id);
     REQUIRE(found);
-    CHECK(found->flops_per_second == d.flops_per_second);
-    CHECK(d.flops_per_second > 0);
+    CHECK(found->name == d.id);
+    CHECK(found->flops_per_second == d.float32);
+    CHECK(d.float32 > 0);
     CHECK(d.bytes_per_second > 0);
+    CHECK(d.launch_seconds > 0);
     CHECK_FALSE(d.source.empty());
   }
+  CHECK(find_device("v100")->product_efficiency[1][0] == 1);
+  CHECK(find_device("v100")->product_efficiency[0][0] == 2.0 / 3);
+  CHECK(find_device("t4")->product_efficiency[0][0] == 1);
   CHECK_FALSE(find_device("abacus"));
   CHECK_FALSE(find_device(""));
 }

@@ -1,6 +1,6 @@
 // The topologies of machine JSON.
 #include <unity/io/machine_json.hpp>
-#include <unity/machine/gpu_models.hpp>
+#include <unity/machine/device_models.hpp>
 
 #include <catch2/catch.hpp>
 
@@ -28,7 +28,7 @@ const nlohmann::json removed(nlohmann::json::value_t::discarded);
 machine::machine example() {
   machine::machine m;
   m.name = "mixed";
-  m.devices = {machine::find_gpu("t4").value(), machine::find_gpu("a100").value()};
+  m.devices = {machine::find_model("t4").value(), machine::find_model("a100").value()};
   const auto v = [](std::size_t i) { return vertex_id{i}; };
   m.network = {{{"n0/gpu0", 0, 0}, {"n0/gpu1", 0, 0}, {"n1/gpu0", 1, 1}},
                {"n0/pcie", "ethernet"},

@@ -1,5 +1,5 @@
 #include <unity/io/resource_spec.hpp>
-#include <unity/machine/gpu_models.hpp>
+#include <unity/machine/device_models.hpp>
 
 #include <catch2/catch.hpp>
 
@@ -51,7 +51,7 @@ TEST_CASE("nodes, their devices and what the network gives each are read") {
   CHECK(m.network[d(2)].name == "10.0.0.2:GPU:3");
   CHECK(m.network[d(3)].name == "10.0.0.3:CPU:0");
   CHECK(m.network[d(2)].node == 1);
-  CHECK(machine::model_of(m, d(2)) == machine::find_gpu("a100"));
+  CHECK(machine::model_of(m, d(2)) == machine::find_model("a100"));
   CHECK(machine::model_of(m, d(3)).kind == machine::device_kind::cpu);
   const machine::route_table routes{m.network};
   CHECK(routes.cost(m.network, d(0), d(1)).bytes_per_second == 15'754'000'000);
@@ -92,7 +92,7 @@ TEST_CASE("a complaint names the file, the line and what was expected") {
         "r.yml, line 3: resources.nodes[0].network_bandwidth: is 'fast'; expected a number of gigabits per second");
   CHECK_THAT(complaint("nodes:\n  - address: a\n  - address: a"),
              Catch::StartsWith("r.yml, line 3: resources.nodes[1]: the address a a second time"));
-  CHECK(complaint(three_nodes, "abacus") == "r.yml: no GPU 'abacus'; expected k80, p100, v100, t4, a100, h100, h200");
+  CHECK(complaint(three_nodes, "abacus") == "r.yml: no GPU 'abacus'; expected " + machine::gpu_names());
   CHECK_THAT(complaint(""), Catch::Contains("is no mapping"));
   const std::vector<std::pair<std::string, std::string>> no_addresses{
       {"\"a\\nb\"", "a b"}, {"\"\"", ""}, {"\"a b\"", "a b"}, {"\xc3\xa9", "\xc3\xa9"}};

@@ -1,4 +1,4 @@
-#include <unity/machine/gpu_models.hpp>
+#include <unity/machine/device_models.hpp>
 #include <unity/machine/presets.hpp>
 
 #include <catch2/catch.hpp>
@@ -90,20 +90,32 @@ TEST_CASE("DGX: a switch inside, a rail per GPU outside, and a spine between rai
   CHECK(between("dgx_h100:2x8", 0, 7).bytes_per_second == 450'000'000'000);
 }
 
-TEST_CASE("a GPU of a preset agrees with the roofline of its name, save P100, which is another board") {
-  for (const auto& g : machine::gpu_models) {
-    CAPTURE(g.name);
-    const auto known = find_device(g.name);
+TEST_CASE("a kind of device agrees with the roofline of its name") {
+  for (const auto& g : known_devices) {
+    CAPTURE(g.id);
+    const auto known = find_device(g.id);
     REQUIRE(known);
-    const auto d = machine::find_gpu(g.name).value();
+    const auto d = machine::find_model(g.id).value();
+    CHECK(d.name == g.name);
+    CHECK(d.units > 0 || g.id == "b200");  // not published
+    CHECK((d.kind == machine::device_kind::gpu) == g.is_gpu);
+    // Twice as fast in half the bits, or no rate.
+    const auto half = machine::peak_flops_per_second(d, tensor::dtype::float16);
+    CHECK((!half || *half >= 2 * known->flops_per_second));
     CHECK(d.bytes_per_second == known->bytes_per_second);
     CHECK(d.launch_seconds == known->launch_seconds);
     CHECK(machine::peak_flops_per_second(d, tensor::dtype::float32) == known->flops_per_second);
   }
-  CHECK(find_device("p100")->flops_per_second == 10.6e12);  // the SXM2 card, to every program
-  CHECK(machine::peak_flops_per_second(machine::find_gpu("a100").value(), tensor::dtype::bfloat16) == 312e12);
-  CHECK_FALSE(machine::peak_flops_per_second(machine::find_gpu("k80").value(), tensor::dtype::float16));
-  CHECK_FALSE(machine::find_gpu("abacus"));
+  CHECK(find_device("p100")->flops_per_second == 10.6e12);
+  CHECK(machine::find_model("v100")->caches ==
+        std::vector<std::pair<std::string, bytes>>{{"L1", bytes{131072}}, {"L2", bytes{6291456}}});
+  for (const auto* name : {"k80", "p4", "p100", "v100", "t4", "a10", "l4", "a100", "a100_80", "a100_pcie",
+                           "a100_80_pcie", "h100", "h200", "b200", "host"}) {
+    CHECK(machine::find_model(name));
+  }
+  CHECK(machine::peak_flops_per_second(machine::find_model("a100").value(), tensor::dtype::bfloat16) == 312e12);
+  CHECK_FALSE(machine::peak_flops_per_second(machine::find_model("k80").value(), tensor::dtype::float16));
+  CHECK_FALSE(machine::find_model("abacus"));
 }
 
 TEST_CASE("a preset that does not exist is told") {
@@ -124,7 +136,7 @@ TEST_CASE("a preset that does not exist is told") {
 
 TEST_CASE("a machine that was only measured gets a switch between its ranks, who share the device") {
   machine::machine m;
-  m.devices.push_back(machine::find_gpu("t4").value());
+  m.devices.push_back(machine::find_model("t4").value());
   CHECK(machine::with_topology(m, "m.json").network.device_count() == 1);
   m.links.push_back(
       {"local", 4, {{machine::exchange::message, {{100, 1, 1}, {machine::cost_range::no_end, 2e-6, 1e-9}}}}});
@@ -151,7 +163,7 @@ TEST_CASE("a machine that was only measured gets a switch between its ranks, who
 
 TEST_CASE("a measured machine is refused where a file with its topology would be") {
   machine::machine m;
-  m.devices.push_back(machine::find_gpu("t4").value());
+  m.devices.push_back(machine::find_model("t4").value());
   const auto with_messages = [&](double alpha, double beta) {
     auto one = m;
     one.links.push_back({"local", 4, {{machine::exchange::message, {{machine::cost_range::no_end, alpha, beta}}}}});
@@ -167,10 +179,10 @@ TEST_CASE("a measured machine is refused where a file with its topology would be
         "m.json: 999999 bytes of memory of device '" + m.devices[0].name + "'; expected 1e6 or more");
   m.devices[0].memory = bytes{};
   CHECK_THAT(with_messages(1e-6, 1e-9), Catch::StartsWith("m.json: 0 bytes of memory of device"));
-  m.devices[0] = machine::find_gpu("t4").value();
+  m.devices[0] = machine::find_model("t4").value();
   m.devices[0].peaks[0].flops_per_second = 8.1;  // TFLOPS, in a file of version 1
   CHECK_THAT(with_messages(1e-6, 1e-9), Catch::StartsWith("m.json: a rate of 2.0"));
-  m.devices[0] = machine::find_gpu("t4").value();
+  m.devices[0] = machine::find_model("t4").value();
   m.devices.push_back(m.devices[0]);
   CHECK(with_messages(1e-6, 1e-9) ==
         "m.json: two kinds of device named '" + m.devices[0].name + "'; expected names of their own");

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/backend/device_backend.hpp>
 #include <unity/backend/device_timer.hpp>
 #include <unity/core/units.hpp>
@@ -154,6 +156,14 @@ template <device_backend Backend>
   }
   d.bytes_per_second = measure.bytes_per_second();
   d.launch_seconds = measure.launch_seconds();
+  for (const auto& p : d.peaks) {
+    d.sources.emplace_back(fmt::format("peaks.{}", tensor::name_of(p.element)), "measured: products and convolutions");
+  }
+  d.sources.emplace_back("bytes_per_second", "measured: sums of two tensors");
+  d.sources.emplace_back("launch_s", "measured: an operator on one element");
+  d.sources.emplace_back("memory_bytes", "what the system says");
+  std::sort(d.sources.begin(), d.sources.end());
+  d.sources.erase(std::unique(d.sources.begin(), d.sources.end()), d.sources.end());
   return d;
 }
 

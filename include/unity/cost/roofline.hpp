@@ -3,11 +3,11 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <string_view>
 
 #include <unity/core/units.hpp>
+#include <unity/cost/device_table.hpp>
 #include <unity/rewrite/algebra.hpp>
 
 namespace unity {
@@ -25,42 +25,20 @@ struct device_rates {
   std::string_view source{};
 };
 
-// `taso` is the formula of TASO's own analytic mode, under which its published optimizer was measured.
-// v100 prices the observation of Jia's dissertation (2020), section 2.9.5: products whose first operand is column-major
-// run 1.5 times as fast. Launch overheads are typical of back-to-back kernels on one stream.
-inline constexpr std::array<device_rates, 8> device_presets{{
-    {"taso", 10e12, 700e9, 5e-6, {{1, 1}, {1, 1}}, true, "TASO's analytic cost, measured in 2026"},
-    {"k80",
-     4.37e12,
-     240e9,
-     8e-6,
-     {{1, 1}, {1, 1}},
-     false,
-     "NVIDIA Tesla K80 board specification BD-07317, one GK210, boost"},
-    {"p100", 10.6e12, 732e9, 5e-6, {{1, 1}, {1, 1}}, false, "NVIDIA Tesla P100 SXM2 data sheet, 2016"},
-    {"v100",
-     15.7e12,
-     900e9,
-     5e-6,
-     {{2.0 / 3, 2.0 / 3}, {1, 2.0 / 3}},
-     false,
-     "NVIDIA Tesla V100 SXM2 data sheet, 2017"},
-    {"t4", 8.1e12, 320e9, 5e-6, {{1, 1}, {1, 1}}, false, "NVIDIA T4 data sheet, 2019"},
-    {"a100",
-     19.5e12,
-     1555e9,
-     4e-6,
-     {{1, 1}, {1, 1}},
-     false,
-     "NVIDIA A100 40 GB data sheet, 2020; without tensor cores"},
-    {"h100", 67e12, 3350e9, 3e-6, {{1, 1}, {1, 1}}, false, "NVIDIA H100 SXM data sheet, 2023; without tensor cores"},
-    {"h200", 67e12, 4800e9, 3e-6, {{1, 1}, {1, 1}}, false, "NVIDIA H200 SXM data sheet, 2024; without tensor cores"},
-}};
-
+// Of a device in machines/devices.json, or `taso`: the formula of TASO's own analytic mode, under which its published
+// optimizer was measured. v100 prices the observation of Jia's dissertation (2020), section 2.9.5: products whose first
+// operand is column-major run 1.5 times as fast. Nothing for a name that is unknown.
 [[nodiscard]] constexpr std::optional<device_rates> find_device(std::string_view name) noexcept {
-  for (const auto& d : device_presets) {
-    if (d.name == name) {
-      return d;
+  if (name == "taso") {
+    return device_rates{name, 10e12, 700e9, 5e-6, {{1, 1}, {1, 1}}, true, "TASO's analytic cost, measured in 2026"};
+  }
+  for (const auto& d : known_devices) {
+    if (d.id == name) {
+      device_rates rates{d.id, d.float32, d.bytes_per_second, d.launch_seconds, {{1, 1}, {1, 1}}, false, d.source};
+      if (name == "v100") {
+        rates.product_efficiency[0][0] = rates.product_efficiency[0][1] = rates.product_efficiency[1][1] = 2.0 / 3;
+      }
+      return rates;
     }
   }
   return std::nullopt;

@@ -4,7 +4,7 @@
 //  "devices": [{"name": "AMD EPYC, 2 threads", "kind": "cpu",
 //               "peaks": [{"element": "float32", "operator": "matmul", "flops_per_second": 1.2e11}, ...],
 //               "bytes_per_second": 2.1e10, "memory_bytes": 8000000000, "launch_s": 2.1e-07,
-//               "versions": {"oneDNN": "2.6.3"}}],
+//               "versions": {"oneDNN": "2.6.3"}, "units": 2, "sources": {"launch_s": "measured"}}],
 //  "links": [{"name": "local", "ranks": 2,
 //             "costs": {"all_reduce": [{"up_to": 16384, "alpha_s": 3.1e-06, "beta_s_per_byte": 2.0e-10},
 //                                      {"alpha_s": 9.0e-06, "beta_s_per_byte": 1.1e-10}], ...}}],
@@ -187,8 +187,24 @@ UNITY_INLINE machine::device device_from_json(const json_place& in, std::int64_t
   d.bytes_per_second = rate(in.at("bytes_per_second"), "bytes per second");
   d.memory = bytes{count_from_json(in.at("memory_bytes"), 0, INT64_MAX)};
   d.launch_seconds = number_from_json(in.at("launch_s"), true);
+  if (in.has("units")) {
+    d.units = static_cast<int>(count_from_json(in.at("units"), 1, INT32_MAX));
+  }
+  if (in.has("clock_hz")) {
+    d.clock_hz = rate(in.at("clock_hz"), "hertz");
+  }
+  if (in.has("caches")) {
+    for (const auto& c : in.at("caches").items()) {
+      d.caches.emplace_back(c.at("name").line(), bytes{count_from_json(c.at("bytes"), 1, INT64_MAX)});
+    }
+  }
   for (const auto& [library, version] : members_from_json(in.at("versions"))) {
     d.versions.emplace_back(library, version.word());
+  }
+  if (in.has("sources")) {
+    for (const auto& [member, source] : members_from_json(in.at("sources"))) {
+      d.sources.emplace_back(member, source.word());
+    }
   }
   return d;
 }
@@ -249,13 +265,26 @@ UNITY_INLINE nlohmann::json device_to_json(const machine::device& d) {
   for (const auto& [library, version] : d.versions) {
     versions[utf8_word("name of a library", library)] = utf8_word("version of a library", version);
   }
-  return {{"name", utf8_word("name of a device", d.name)},
-          {"kind", machine::device_kind_names[static_cast<std::size_t>(d.kind)]},
-          {"peaks", std::move(peaks)},
-          {"bytes_per_second", d.bytes_per_second},
-          {"memory_bytes", d.memory.count()},
-          {"launch_s", d.launch_seconds},
-          {"versions", std::move(versions)}};
+  nlohmann::json all{{"name", utf8_word("name of a device", d.name)},
+                     {"kind", machine::device_kind_names[static_cast<std::size_t>(d.kind)]},
+                     {"peaks", std::move(peaks)},
+                     {"bytes_per_second", d.bytes_per_second},
+                     {"memory_bytes", d.memory.count()},
+                     {"launch_s", d.launch_seconds},
+                     {"versions", std::move(versions)}};
+  if (d.units > 0) {
+    all["units"] = d.units;
+  }
+  if (d.clock_hz > 0) {
+    all["clock_hz"] = d.clock_hz;
+  }
+  for (const auto& [name, size] : d.caches) {
+    all["caches"].push_back({{"name", utf8_word("name of a cache", name)}, {"bytes", size.count()}});
+  }
+  for (const auto& [member, source] : d.sources) {
+    all["sources"][utf8_word("a member with a source", member)] = utf8_word("source of a number", source);
+  }
+  return all;
 }
 
 UNITY_INLINE nlohmann::json link_to_json(const machine::link& l) {

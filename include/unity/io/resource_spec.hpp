@@ -90,7 +90,7 @@ struct resource_node {
 
 }  // namespace detail
 
-// `file`: for messages, and the name of the machine. `gpu`: the kind of its GPUs, as in machine/gpu_models.hpp.
+// `file`: for messages, and the name of the machine. `gpu`: the kind of its GPUs, as in machine/device_models.hpp.
 // Throws: unity::error that names the line; for a kind that is unknown; for two nodes of one address.
 [[nodiscard]] machine::machine parse_resource_spec(std::string_view text, std::string_view file,
                                                    std::string_view gpu = "t4");
@@ -109,7 +109,7 @@ struct resource_node {
 #include <cmath>
 
 #include <unity/core/units.hpp>
-#include <unity/machine/gpu_models.hpp>
+#include <unity/machine/device_models.hpp>
 #include <unity/machine/preset_topologies.hpp>
 #include <unity/machine/routes.hpp>
 #include <unity/machine/topology.hpp>
@@ -236,13 +236,9 @@ UNITY_INLINE machine::machine machine_from_nodes(const std::vector<resource_node
 namespace unity::io {
 
 UNITY_INLINE machine::machine parse_resource_spec(std::string_view text, std::string_view file, std::string_view gpu) {
-  const auto model = machine::find_gpu(gpu);
-  if (!model) {
-    std::string all;
-    for (const auto& g : machine::gpu_models) {
-      all += fmt::format("{}{}", all.empty() ? "" : ", ", g.name);
-    }
-    throw error{file, fmt::format("no GPU '{}'", printable(gpu)), all};
+  const auto model = machine::find_model(gpu);
+  if (!model || model->kind != machine::device_kind::gpu) {
+    throw error{file, fmt::format("no GPU '{}'", printable(gpu)), machine::gpu_names()};
   }
   const detail::yaml_place in{detail::parse_yaml(text, file), std::string{file}, "resources"};
   std::vector<detail::resource_node> nodes;

@@ -36,7 +36,11 @@ struct device {
   double bytes_per_second = 0;  // of memory, reads and writes together
   bytes memory{};
   double launch_seconds = 0;                                    // of the smallest operator
+  int units = 0;                                                // multiprocessors or cores; 0: not known
+  double clock_hz = 0;                                          // at most; 0: not known
+  std::vector<std::pair<std::string, bytes>> caches{};          // by name, the nearest first; an L1 is of each unit
   std::vector<std::pair<std::string, std::string>> versions{};  // of each library that it was measured with, by name
+  std::vector<std::pair<std::string, std::string>> sources{};   // of numbers, by member: where they are from
 
   friend bool operator==(const device&, const device&) = default;
 };

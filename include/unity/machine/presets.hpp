@@ -37,8 +37,6 @@ inline constexpr std::size_t most_host_devices = 1024;
 // "4x6"
 [[nodiscard]] std::optional<preset_size> parse_size(std::string_view text);
 
-inline constexpr std::string_view assumed_core = "a core, its rates assumed";
-
 // Ranks on this host, a core each. Its rates are not known: one core of a server with AVX2 is assumed; `calibrate`
 // measures.
 [[nodiscard]] machine host_preset(std::size_t count);
@@ -70,7 +68,7 @@ inline constexpr std::string_view assumed_core = "a core, its rates assumed";
 #include <unity/core/to_number.hpp>
 #include <unity/core/units.hpp>
 #include <unity/machine/device.hpp>
-#include <unity/machine/gpu_models.hpp>
+#include <unity/machine/device_models.hpp>
 #include <unity/machine/link.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/tensor/dtype.hpp>
@@ -90,13 +88,10 @@ UNITY_INLINE std::optional<preset_size> parse_size(std::string_view text) {
 UNITY_INLINE machine host_preset(std::size_t count) {
   machine m;
   auto& core = m.devices.emplace_back();
-  core.name = assumed_core;
-  core.peaks = {{tensor::dtype::float32, "matmul", 50e9}};
-  core.bytes_per_second = 10e9;
+  core = find_model("host").value();
   const auto memory =
       static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::int64_t>(::sysconf(_SC_PAGESIZE));
   core.memory = bytes{memory / static_cast<std::int64_t>(count)};
-  core.launch_seconds = 1e-6;
   std::vector<placed_device> devices;
   for (std::size_t i = 0; i < count; ++i) {
     devices.push_back({fmt::format("core{}", i), 0, 0});
@@ -118,7 +113,8 @@ UNITY_INLINE std::string preset_names() {
 }
 
 UNITY_INLINE bool is_assumed(const machine& m) {
-  return std::ranges::any_of(m.devices, [](const device& d) { return d.name == detail::assumed_core; });
+  const auto assumed = find_model("host").value();
+  return std::ranges::any_of(m.devices, [&](const device& d) { return d.name == assumed.name; });
 }
 
 UNITY_INLINE machine preset(std::string_view text) {
@@ -147,7 +143,7 @@ UNITY_INLINE machine preset(std::string_view text) {
   } else {
     detail::preset_builder b{*size};
     kind->connect(b);
-    m.devices.push_back(find_gpu(kind->model).value());
+    m.devices.push_back(find_model(kind->model).value());
     m.network = std::move(b).finish();
   }
   m.name = text;

@@ -1,3 +1,3 @@
-#include <unity/machine/gpu_models.hpp>
+#include <unity/machine/device_models.hpp>
 
-int main() { return unity::machine::find_gpu("t4") ? 0 : 1; }
+int main() { return unity::machine::find_model("t4") ? 0 : 1; }

@@ -101,26 +101,26 @@ class weight_cells {
   [[nodiscard]] static std::vector<box> parts_of(const weight_sync& how, const box& all);
   [[nodiscard]] synchronizer how_to(std::size_t w, const box& cell) const;
 
-  [[nodiscard]] std::vector<std::uint32_t> givers(cell_id id) const;
-  [[nodiscard]] node_id node_of(cell_id id) const {
-    return training_.graph().producer(training_.training().weights()[id.weight].value);
+  [[nodiscard]] std::vector<std::uint32_t> givers(cell_id of) const;
+  [[nodiscard]] node_id node_of(cell_id of) const {
+    return training_.graph().producer(training_.training().weights()[of.weight].value);
   }
-  [[nodiscard]] tensor::dtype element_of(cell_id id) const {
-    return training_.graph().type(training_.training().weights()[id.weight].value).element;
+  [[nodiscard]] tensor::dtype element_of(cell_id of) const {
+    return training_.graph().type(training_.training().weights()[of.weight].value).element;
   }
-  [[nodiscard]] weight_part& part_of(cell_id id, std::uint32_t rank) {
-    return streams_.program(rank).weights[states_[id.weight].at.at({rank, id.cell})];
+  [[nodiscard]] weight_part& part_of(cell_id of, std::uint32_t rank) {
+    return streams_.program(rank).weights[states_[of.weight].at.at({rank, of.cell})];
   }
   // What a holder gives: its gradient, or zeros.
-  [[nodiscard]] value_id given(cell_id id, std::uint32_t rank, node_id reader);
+  [[nodiscard]] value_id given(cell_id of, std::uint32_t rank, node_id reader);
   // The gradient is there when the wait is over, if there is one: the rank updates.
-  void change(cell_id id, std::uint32_t rank, value_id gradient, const rank_step* wait);
-  void reduce(cell_id id, node_id reader);
-  void reduce_alone(cell_id id, node_id reader);
+  void change(cell_id of, std::uint32_t rank, value_id gradient, const rank_step* wait);
+  void reduce(cell_id of, node_id reader);
+  void reduce_alone(cell_id of, node_id reader);
   void reduce_bucket(const bucket_state& bucket, node_id reader);
   void reduce_together(std::span<const cell_id> cells, node_id reader);
-  void scatter(cell_id id, node_id reader);
-  void serve(cell_id id, std::uint32_t server);
+  void scatter(cell_id of, node_id reader);
+  void serve(cell_id of, std::uint32_t server);
 
   const divided_training& training_;
   rank_streams& streams_;
@@ -262,85 +262,85 @@ UNITY_INLINE void weight_cells::add_part(std::size_t w, std::size_t c, std::uint
   all.push_back({{value, state.cells[c], own, 0}, state.cells[c], {}, {}});
 }
 
-UNITY_INLINE std::vector<std::uint32_t> weight_cells::givers(cell_id id) const {
-  const auto& state = states_[id.weight];
+UNITY_INLINE std::vector<std::uint32_t> weight_cells::givers(cell_id of) const {
+  const auto& state = states_[of.weight];
   std::vector<std::uint32_t> all;
-  std::copy_if(state.holders[id.cell].begin(), state.holders[id.cell].end(), std::back_inserter(all),
-               [&](std::uint32_t r) { return state.gradients.contains({r, id.cell}); });
+  std::copy_if(state.holders[of.cell].begin(), state.holders[of.cell].end(), std::back_inserter(all),
+               [&](std::uint32_t r) { return state.gradients.contains({r, of.cell}); });
   return all;
 }
 
-UNITY_INLINE value_id weight_cells::given(cell_id id, std::uint32_t rank, node_id reader) {
-  const auto& state = states_[id.weight];
-  const auto found = state.gradients.find({rank, id.cell});
+UNITY_INLINE value_id weight_cells::given(cell_id of, std::uint32_t rank, node_id reader) {
+  const auto& state = states_[of.weight];
+  const auto found = state.gradients.find({rank, of.cell});
   return found != state.gradients.end()
              ? found->second
-             : streams_.on(rank, reader).filled(state.cells[id.cell].sizes(), element_of(id), 0);
+             : streams_.on(rank, reader).filled(state.cells[of.cell].sizes(), element_of(of), 0);
 }
 
-UNITY_INLINE void weight_cells::change(cell_id id, std::uint32_t rank, value_id gradient, const rank_step* wait) {
-  part_of(id, rank).gradient = gradient;
+UNITY_INLINE void weight_cells::change(cell_id of, std::uint32_t rank, value_id gradient, const rank_step* wait) {
+  part_of(of, rank).gradient = gradient;
   if (wait != nullptr) {
     streams_.wait_last(rank, *wait);
   }
-  streams_.update(rank, node_of(id), states_[id.weight].at.at({rank, id.cell}));
+  streams_.update(rank, node_of(of), states_[of.weight].at.at({rank, of.cell}));
 }
 
-UNITY_INLINE void weight_cells::reduce(cell_id id, node_id reader) {
-  const auto& state = states_[id.weight];
-  const auto& how = state.how[id.cell];
-  const bool is_shared = state.holders[id.cell].size() > 1;
+UNITY_INLINE void weight_cells::reduce(cell_id of, node_id reader) {
+  const auto& state = states_[of.weight];
+  const auto& how = state.how[of.cell];
+  const bool is_shared = state.holders[of.cell].size() > 1;
   if (how.bucket != synchronizer::no_bucket) {
     --buckets_[how.bucket].missing;
-    buckets_[how.bucket].cells.push_back(id);
-  } else if (givers(id).empty()) {
+    buckets_[how.bucket].cells.push_back(of);
+  } else if (givers(of).empty()) {
     return;
   } else if (how.kind == sync_kind::parameter_server) {
-    serve(id, how.destination.index());
-  } else if (how.kind == sync_kind::sharded && is_shared && !state.cells[id.cell].begin.empty()) {
-    scatter(id, reader);
+    serve(of, how.destination.index());
+  } else if (how.kind == sync_kind::sharded && is_shared && !state.cells[of.cell].begin.empty()) {
+    scatter(of, reader);
   } else {
-    reduce_alone(id, reader);
+    reduce_alone(of, reader);
   }
 }
 
-UNITY_INLINE void weight_cells::reduce_alone(cell_id id, node_id reader) {
-  const auto& holders = states_[id.weight].holders[id.cell];
-  const auto give = givers(id);
+UNITY_INLINE void weight_cells::reduce_alone(cell_id of, node_id reader) {
+  const auto& holders = states_[of.weight].holders[of.cell];
+  const auto give = givers(of);
   if (give.size() == 1) {
-    const auto own = states_[id.weight].gradients.at({give[0], id.cell});
+    const auto own = states_[of.weight].gradients.at({give[0], of.cell});
     for (const auto r : holders) {
       if (r == give[0]) {
-        change(id, r, own, nullptr);
+        change(of, r, own, nullptr);
       } else {
-        const auto there = streams_.sent(node_of(id), own, give[0], r);
-        change(id, r, there.value, &there.wait);
+        const auto there = streams_.sent(node_of(of), own, give[0], r);
+        change(of, r, there.value, &there.wait);
       }
     }
     return;
   }
   std::vector<value_id> values;
   for (const auto r : holders) {
-    values.push_back(given(id, r, reader));
+    values.push_back(given(of, r, reader));
   }
-  const auto sums = streams_.reduced(node_of(id), holders, values);
+  const auto sums = streams_.reduced(node_of(of), holders, values);
   for (std::size_t i = 0; i < sums.size(); ++i) {
-    change(id, holders[i], sums[i].value, &sums[i].wait);
+    change(of, holders[i], sums[i].value, &sums[i].wait);
   }
 }
 
 // Cells that the same ranks hold are one sum.
 UNITY_INLINE void weight_cells::reduce_bucket(const bucket_state& bucket, node_id reader) {
   std::map<std::vector<std::uint32_t>, std::vector<cell_id>> by_holders;
-  for (const auto& id : bucket.cells) {
-    const auto& holders = states_[id.weight].holders[id.cell];
-    if (givers(id).empty()) {
+  for (const auto& of : bucket.cells) {
+    const auto& holders = states_[of.weight].holders[of.cell];
+    if (givers(of).empty()) {
       continue;
     }
     if (holders.size() > 1) {
-      by_holders[holders].push_back(id);
+      by_holders[holders].push_back(of);
     } else {
-      reduce_alone(id, reader);
+      reduce_alone(of, reader);
     }
   }
   for (const auto& [holders, cells] : by_holders) {
@@ -354,9 +354,9 @@ UNITY_INLINE void weight_cells::reduce_together(std::span<const cell_id> cells, 
   std::vector<value_id> values;  // all gradients of a rank in a row
   for (const auto r : holders) {
     std::vector<value_id> rows;
-    for (const auto& id : cells) {
-      const std::vector<value_id> one{given(id, r, reader)};
-      const auto count = states_[id.weight].cells[id.cell].volume();
+    for (const auto& of : cells) {
+      const std::vector<value_id> one{given(of, r, reader)};
+      const auto count = states_[of.weight].cells[of.cell].volume();
       rows.push_back(streams_.on(r, reader).run(a.make_operation("reshape", {{"dims", {count}}}), one));
     }
     while (rows.size() > 1) {  // neighbours, so that each element is copied as often as there are rounds
@@ -378,24 +378,24 @@ UNITY_INLINE void weight_cells::reduce_together(std::span<const cell_id> cells, 
     auto& writer = streams_.on_last(holders[i], node_of(cells.front()));
     const held_part all{whole(writer.graph().type(sums[i].value).dims), sums[i].value};
     std::int64_t first = 0;
-    for (const auto& id : cells) {
-      const auto sizes = states_[id.weight].cells[id.cell].sizes();
+    for (const auto& of : cells) {
+      const auto sizes = states_[of.weight].cells[of.cell].sizes();
       const auto end = first + tensor::element_count(sizes);
       auto own = all.part;
       own.begin[0] = first;
       own.end[0] = end;
       const std::vector<value_id> row{writer.cut(all, own)};
       const auto gradient = writer.run(a.make_operation("reshape", {{"dims", {sizes.begin(), sizes.end()}}}), row);
-      change(id, holders[i], gradient, nullptr);
+      change(of, holders[i], gradient, nullptr);
       first = end;
     }
   }
 }
 
 // Rows are shared, as many by each of the ranks; the last of them may have fewer, or none.
-UNITY_INLINE void weight_cells::scatter(cell_id id, node_id reader) {
-  const auto& cell = states_[id.weight].cells[id.cell];
-  const auto holders = states_[id.weight].holders[id.cell];
+UNITY_INLINE void weight_cells::scatter(cell_id of, node_id reader) {
+  const auto& cell = states_[of.weight].cells[of.cell];
+  const auto holders = states_[of.weight].holders[of.cell];
   const auto count = static_cast<std::int64_t>(holders.size());
   const auto rows = cell.sizes()[0];
   const auto share = (rows + count - 1) / count;
@@ -403,20 +403,20 @@ UNITY_INLINE void weight_cells::scatter(cell_id id, node_id reader) {
   padded[0] = share * count;
   std::vector<value_id> values;
   for (const auto r : holders) {
-    values.push_back(given(id, r, reader));
+    values.push_back(given(of, r, reader));
     if (share * count > rows) {
       auto rest = cell.sizes();
       rest[0] = share * count - rows;
       auto& writer = streams_.on(r, reader);
-      const std::vector<value_id> two{values.back(), writer.filled(rest, element_of(id), 0)};
+      const std::vector<value_id> two{values.back(), writer.filled(rest, element_of(of), 0)};
       values.back() = writer.run(training_.algebra().make_operation("concat", {{"axis", 0}}), two);
     }
   }
-  const auto shares = streams_.scattered(node_of(id), holders, values);
+  const auto shares = streams_.scattered(node_of(of), holders, values);
   std::vector<value_id> next;
   for (std::size_t i = 0; i < holders.size(); ++i) {
     const auto k = static_cast<std::int64_t>(i);
-    auto& part = part_of(id, holders[i]);
+    auto& part = part_of(of, holders[i]);
     auto type = streams_.program(holders[i]).graph.type(part.weight.value);
     type.dims = padded;
     part.next = streams_.on(holders[i], reader).outside(type);
@@ -426,37 +426,37 @@ UNITY_INLINE void weight_cells::scatter(cell_id id, node_id reader) {
     if (part.updated.empty()) {
       streams_.wait_last(holders[i], shares[i].wait);
     } else {
-      change(id, holders[i], shares[i].value, &shares[i].wait);
+      change(of, holders[i], shares[i].value, &shares[i].wait);
     }
   }
-  streams_.gather_next(node_of(id), holders, next);
+  streams_.gather_next(node_of(of), holders, next);
 }
 
-UNITY_INLINE void weight_cells::serve(cell_id id, std::uint32_t server) {
-  const auto& state = states_[id.weight];
+UNITY_INLINE void weight_cells::serve(cell_id of, std::uint32_t server) {
+  const auto& state = states_[of.weight];
   std::vector<awaited_value> all;
-  for (const auto r : givers(id)) {  // ascending: the sum does not depend on who comes first
-    const auto own = state.gradients.at({r, id.cell});
-    all.push_back(r == server ? awaited_value{own, {}} : streams_.sent(node_of(id), own, r, server));
+  for (const auto r : givers(of)) {  // ascending: the sum does not depend on who comes first
+    const auto own = state.gradients.at({r, of.cell});
+    all.push_back(r == server ? awaited_value{own, {}} : streams_.sent(node_of(of), own, r, server));
   }
   value_id sum{};
   for (const auto& g : all) {
     if (g.wait.kind == step_kind::wait) {
       streams_.wait_last(server, g.wait);
     }
-    sum = sum.valid() ? streams_.on_last(server, node_of(id)).sum(sum, g.value) : g.value;
+    sum = sum.valid() ? streams_.on_last(server, node_of(of)).sum(sum, g.value) : g.value;
   }
-  change(id, server, sum, nullptr);
+  change(of, server, sum, nullptr);
   const auto version = [&](std::uint32_t r) {
-    auto& part = part_of(id, r);
-    part.next = streams_.on(r, node_of(id)).outside(streams_.program(r).graph.type(part.weight.value));
+    auto& part = part_of(of, r);
+    part.next = streams_.on(r, node_of(of)).outside(streams_.program(r).graph.type(part.weight.value));
     return part.next;
   };
   const auto made = version(server);
-  for (const auto r : state.holders[id.cell]) {
+  for (const auto r : state.holders[of.cell]) {
     if (r != server) {
-      part_of(id, r).updated.end = part_of(id, r).updated.begin;
-      streams_.send_next(node_of(id), made, server, version(r), r);
+      part_of(of, r).updated.end = part_of(of, r).updated.begin;
+      streams_.send_next(node_of(of), made, server, version(r), r);
     }
   }
 }

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""The table of devices that the library compiles, from machines/devices.json, and the one in docs/machines.md.
+
+usage: device_table.py [--check]
+
+Writes include/unity/cost/device_table.hpp and the lines between the marks in docs/machines.md; with --check it only
+says whether they are what it would write, and whether each number has a source.
+"""
+import json
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+HEADER = ROOT / "include/unity/cost/device_table.hpp"
+PAGE = ROOT / "docs/machines.md"
+BEGIN, END = "<!-- machines/devices.json: begin -->\n", "<!-- machines/devices.json: end -->\n"
+ELEMENTS = ["float64", "float32", "float16", "bfloat16", "int8"]
+
+HEAD = """// Devices by name, with the numbers of machines/devices.json, which says where each of them is from.
+// Written by cmake/device_table.py: change that file, and run this.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace unity {
+
+// Rates are of products, dense, in operations per second; what is not known is 0, as are rates of types that gain
+// nothing over float32.
+struct known_device {
+  std::string_view id{};
+  std::string_view name{};
+  bool is_gpu = true;
+  double float64 = 0;
+  double float32 = 0;
+  double float16 = 0;
+  double bfloat16 = 0;
+  double int8 = 0;
+  double bytes_per_second = 0;  // of memory
+  std::int64_t memory = 0;      // bytes; 0: this host's
+  double launch_seconds = 0;
+  int units = 0;           // multiprocessors, cores
+  double clock_hz = 0;     // at most
+  std::int64_t l1 = 0;     // bytes of each unit, with what is shared there
+  std::int64_t l2 = 0;     // bytes
+  std::string_view source{};  // of the rate for float32
+};
+
+"""
+
+
+def rates(device):
+    return {p["element"]: p["flops_per_second"] for p in device["peaks"]}
+
+
+def caches(device):
+    return {c["name"]: c["bytes"] for c in device.get("caches", [])}
+
+
+def missing_sources(device):
+    """Numbers without a source, and sources without a number."""
+    have = {f"peaks.{e}" for e in rates(device)} | {f"caches.{c}" for c in caches(device)}
+    have |= {k for k in ("bytes_per_second", "memory_bytes", "launch_s", "units", "clock_hz") if k in device}
+    return have ^ set(device["sources"])
+
+
+def header(devices):
+    text = HEAD + f"inline constexpr std::array<known_device, {len(devices)}> known_devices{{{{\n"
+    for d in devices:
+        have, levels = rates(d), caches(d)
+        numbers = [f"{have.get(e, 0):.10g}" for e in ELEMENTS]
+        numbers += [f"{d['bytes_per_second']:.10g}", str(d["memory_bytes"]), f"{d['launch_s']:g}"]
+        numbers += [str(d.get("units", 0)), f"{d.get('clock_hz', 0):.10g}"]
+        numbers += [str(levels.get(level, 0)) for level in ("L1", "L2")]
+        text += f"    {{\"{d['id']}\", \"{d['name']}\", {'true' if d['kind'] == 'gpu' else 'false'},\n"
+        text += f"     {', '.join(numbers[:7])},\n     {', '.join(numbers[7:])},\n"
+        text += f"     \"{d['sources']['peaks.float32']}\"}},\n"
+    return text + "}};\n\n}  // namespace unity\n"
+
+
+def page(devices):
+    def tera(x):
+        return f"{x * 1e-12:g}" if x else ""
+
+    titles = ["name", "float32", "float64", "float16", "bfloat16", "int8", "memory, GB/s", "memory, GB", "launch, us",
+              "units", "MHz", "L2, MB"]
+    lines = ["| " + " | ".join(titles) + " |", "|---" * len(titles) + "|"]
+    for d in devices:
+        if d["kind"] != "gpu":
+            continue
+        have, levels = rates(d), caches(d)
+        cells = [f"`{d['id']}` {d['name']}"] + [tera(have.get(e, 0)) for e in titles[1:6]]
+        cells += [f"{d['bytes_per_second'] * 1e-9:g}", f"{d['memory_bytes'] * 1e-9:g}", f"{d['launch_s'] * 1e6:g}"]
+        cells += [str(d.get("units", "")), f"{d['clock_hz'] * 1e-6:g}" if "clock_hz" in d else ""]
+        cells += [f"{levels['L2'] / 2**20:g}" if "L2" in levels else ""]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    devices = json.loads((ROOT / "machines/devices.json").read_text())["devices"]
+    for d in devices:
+        for name in sorted(missing_sources(d)):
+            sys.exit(f"machines/devices.json: {d['id']}: {name} is a number without a source, or a source without one")
+    before, rest = PAGE.read_text().split(BEGIN)
+    wanted = {HEADER: header(devices), PAGE: before + BEGIN + page(devices) + END + rest.split(END)[1]}
+    for path, text in wanted.items():
+        if "--check" not in sys.argv[1:]:
+            path.write_text(text)
+        elif not path.exists() or path.read_text() != text:
+            sys.exit(f"{path.relative_to(ROOT)}: is not what cmake/device_table.py makes of machines/devices.json")
+    print(f"{len(devices)} devices")
+
+
+if __name__ == "__main__":
+    main()
