@@ -87,7 +87,8 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--floor", a.floor, "use rules that are known at least so well: proved, tested or assumed")
       ->transform(CLI::CheckedTransformer(floors));
   app.add_option("--cost", a.cost,
-                 fmt::format("analytic:DEVICE (taso, {}, or the FILE.json of calibrate), measured:BACKEND ({}), or flops",
+                 fmt::format("analytic:DEVICE (taso, {}, or the FILE.json of calibrate), measured:BACKEND ({}), "
+                             "or flops",
                              machine::gpu_names(), support::backend_list()));
   app.add_option("--timings", a.runs.timings,
                  "file that keeps measured times, or none; default: in the user's cache folder");

@@ -97,7 +97,7 @@ TEST_CASE("a kind of device agrees with the roofline of its name") {
     REQUIRE(known);
     const auto d = machine::find_model(g.id).value();
     CHECK(d.name == g.name);
-    CHECK(d.units > 0 || g.id == "b200");  // not published
+    CHECK((d.units > 0 || g.id == "b200"));  // not published
     CHECK((d.kind == machine::device_kind::gpu) == g.is_gpu);
     // Twice as fast in half the bits, or no rate.
     const auto half = machine::peak_flops_per_second(d, tensor::dtype::float16);

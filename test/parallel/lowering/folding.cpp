@@ -13,6 +13,7 @@
 #include <unity/machine/presets.hpp>
 #include <unity/parallel/strategies/strategies_tensor.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
+#include <unity/parallel/strategies/sync_policies.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/simulate/timeline.hpp>
 #include <unity/tensor/zoo.hpp>
@@ -41,8 +42,8 @@ struct subject {
   subject(const subject&) = delete;
   subject& operator=(const subject&) = delete;
 
-  [[nodiscard]] parallel::folded_program fold(const parallel::strategy& s) {
-    return parallel::fold(parallel::test::operators(), lower, s, parallel::node_shifts(on.network));
+  [[nodiscard]] parallel::folded_program fold(const parallel::strategy& s, const parallel::synchronization& sync = {}) {
+    return parallel::fold(parallel::test::operators(), lower, s, parallel::node_shifts(on.network), sync);
   }
   [[nodiscard]] parallel::strategy data() const { return parallel::data_parallel(lower.dimensions(), on.network); }
   [[nodiscard]] parallel::strategy tensors(std::size_t width) const {
@@ -51,9 +52,9 @@ struct subject {
 };
 
 // All that the two timelines say of resources and devices is equal. Returns the order of the symmetry.
-std::size_t require_equal(subject& x, const parallel::strategy& s) {
-  const auto folded = x.fold(s);
-  const auto whole = x.lower.run(s);
+std::size_t require_equal(subject& x, const parallel::strategy& s, const parallel::synchronization& sync = {}) {
+  const auto folded = x.fold(s, sync);
+  const auto whole = x.lower.run(s, sync);
   simulate::full_simulation run;
   run.run(whole);
   const auto expected = simulate::summarize(whole, run.times());
@@ -119,6 +120,31 @@ TEST_CASE(
   }
   subject one_each{"zoo:rnnlm?batch=64&hidden=16&vocab=32&seq=4", "p100:8x1"};
   CHECK(require_equal(one_each, one_each.data()) == 8);
+}
+
+TEST_CASE("sharded weights take as long folded, where shares are equal") {
+  for (const auto* on : {"p100:4x4", "dgx_a100:4x8", "k80:4x4", "p100:8x1"}) {
+    INFO(on);
+    subject x{"zoo:rnnlm?batch=64&hidden=64&vocab=128&seq=2", on};
+    CHECK(require_equal(x, x.data(), parallel::sharded_sync(x.lower)) > 1);
+    subject y{parallel::test::transformer{parallel::test::operators(), {32, 2, 64, 8, 16, 64}}.build(), on};
+    const auto nodes = y.on.network.devices().back().node + std::size_t{1};
+    const auto s = y.tensors(y.on.network.device_count() / nodes);
+    CHECK(require_equal(y, s, parallel::sharded_sync(y.lower)) > 1);
+  }
+}
+
+TEST_CASE("weights that devices do not share alike are not folded, and say why") {
+  subject x{"zoo:rnnlm?batch=64&hidden=64&vocab=128&seq=2", "p100:4x4"};
+  const auto ps = parallel::served_sync(x.lower, x.data());
+  CHECK(require_equal(x, x.data(), ps) == 1);
+  CHECK(x.fold(x.data(), ps).why_not_more.find("a server, which devices do not share alike") != std::string::npos);
+  const auto bucket = parallel::bucketed_sync(x.lower, x.data(), bytes{10'000});
+  CHECK(require_equal(x, x.data(), bucket) == 1);
+  subject odd{"zoo:rnnlm?batch=64&hidden=6&vocab=9&seq=2", "p100:4x4"};
+  const auto shares = parallel::sharded_sync(odd.lower);
+  CHECK(require_equal(odd, odd.data(), shares) == 1);
+  CHECK(odd.fold(odd.data(), shares).why_not_more.find("shares of it that are not equal") != std::string::npos);
 }
 
 TEST_CASE("a transformer under data and tensor parallelism takes as long folded to two nodes") {

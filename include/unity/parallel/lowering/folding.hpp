@@ -69,8 +69,13 @@ class folded_network {
 // Lowers one strategy under one symmetry.
 class folder {
  public:
-  folder(lowering& low, const strategy& s, const device_symmetry& by)
-      : lowering_{low}, strategy_{s}, symmetry_{by}, links_{by, low.links()}, network_{by, low.links(), links_} {}
+  folder(lowering& low, const strategy& s, const synchronization& sync, const device_symmetry& by)
+      : lowering_{low},
+        strategy_{s},
+        sync_{sync},
+        symmetry_{by},
+        links_{by, low.links()},
+        network_{by, low.links(), links_} {}
 
   // Why not, or nothing.
   [[nodiscard]] std::string run(folded_program& result);
@@ -101,11 +106,13 @@ class folder {
   bool add_edge(std::uint32_t number);
 
   bool add_weight(std::uint32_t number);
+  bool is_foldable(const weight_sync& how, const replicas& held);
   // Groups that reduce go to themselves, those of one device to those of its image, with as many elements and
   // the images of the tasks that contribute.
   bool maps_groups(const replicas& held, std::span<const std::uint32_t> images, const std::vector<bool>& gives);
   lowering& lowering_;
   const strategy& strategy_;
+  const synchronization& sync_;
   const device_symmetry& symmetry_;
   link_orbits links_;
   folded_network network_;
@@ -129,7 +136,7 @@ class folder {
 // Precondition: transfers::messages; exchanges join what the symmetry maps to each other.
 // Throws: as lowering::run.
 [[nodiscard]] folded_program fold(const tensor::algebra& a, lowering& low, const strategy& s,
-                                  std::span<const device_symmetry> symmetries);
+                                  std::span<const device_symmetry> symmetries, const synchronization& sync = {});
 
 // The summary of the whole program from that of the folded one. The critical path is that of the folded one.
 [[nodiscard]] simulate::timeline unfolded(const folded_program& f, simulate::timeline t);
@@ -355,15 +362,33 @@ UNITY_INLINE bool folder::add_weight(std::uint32_t number) {
       return false;
     }
   }
+  const auto how = sync_.weights.empty() ? weight_sync{} : sync_.weights[number];
+  if (reduces && !is_foldable(how, all.held)) {
+    return false;
+  }
   auto& f = fragments_.emplace_back(fragment_code{lowering_.weight_fragment(number), {}}).code;
-  f = synchronized(network_, lowering_.times(), lowering_.graph().type(w.value), all);
+  f = synchronized(network_, lowering_.times(), lowering_.graph().type(w.value), all,
+                   how.parts.front());
   auto next = ranks.begin();
   for (auto& t : f.tasks) {
     if (t.kind == program::task_kind::transfer) {
+      next = next == ranks.end() ? ranks.begin() : next;  // the second ring of a sharded weight
       t.shard = *next++;
     }
   }
   return true;
+}
+
+UNITY_INLINE bool folder::is_foldable(const weight_sync& how, const replicas& held) {
+  const auto& one = how.parts.front();
+  if (how.parts.size() > 1 || one.bucket != synchronizer::no_bucket ||
+      (one.kind != sync_kind::all_reduce && one.kind != sync_kind::sharded)) {
+    return refuse("parts, a bucket or a server, which devices do not share alike");
+  }
+  const bool is_even = std::all_of(held.groups.begin(), held.groups.end(), [](const replica_group& g) {
+    return g.elements % static_cast<std::int64_t>(g.devices.size()) == 0;
+  });
+  return one.kind == sync_kind::all_reduce || is_even || refuse("shares of it that are not equal");
 }
 
 UNITY_INLINE bool folder::maps_groups(const replicas& held, std::span<const std::uint32_t> images,
@@ -399,18 +424,19 @@ UNITY_INLINE bool folder::maps_groups(const replicas& held, std::span<const std:
 namespace unity::parallel {
 
 UNITY_INLINE folded_program fold(const tensor::algebra& a, lowering& low, const strategy& s,
-                                 std::span<const device_symmetry> symmetries) {
+                                 std::span<const device_symmetry> symmetries, const synchronization& sync) {
   UNITY_EXPECTS(low.how() == transfers::messages, "a lowering to messages");
   check(a, low.graph(), low.dimensions(), s, low.links().device_count());
+  check(a, low.graph(), sync, low.links().device_count());
   std::string reason;
   for (const auto& by : symmetries) {
     folded_program result;
-    reason = detail::folder{low, s, by}.run(result);
+    reason = detail::folder{low, s, sync, by}.run(result);
     if (reason.empty()) {
       return result;
     }
   }
-  folded_program whole{low.run(s), 1, {}, {}, std::move(reason)};
+  folded_program whole{low.run(s, sync), 1, {}, {}, std::move(reason)};
   for (std::size_t d = 0; d < low.links().device_count(); ++d) {
     whole.device.push_back(machine::device_id{d});
   }
@@ -422,7 +448,11 @@ UNITY_INLINE folded_program fold(const tensor::algebra& a, lowering& low, const 
 
 UNITY_INLINE simulate::timeline unfolded(const folded_program& f, simulate::timeline t) {
   const auto folded = t;
-  t.tasks = 0;
+  auto nowhere = t.tasks;  // tasks without a resource: of one device each
+  for (const auto& r : t.resources) {
+    nowhere -= r.tasks;
+  }
+  t.tasks = nowhere * f.order;
   t.communicated = {};
   for (std::size_t r = 0; r < t.resources.size(); ++r) {
     t.resources[r] = folded.resources[f.resource[r].index()];

@@ -202,7 +202,9 @@ class weight_synchronization {
     }
     const auto there = add_all_gather(network_, fragment_, g.devices, g.size, updated);
     for (const auto d : g.devices) {
-      arrive(d, there);
+      if (network_.has(d)) {
+        arrive(d, there);
+      }
     }
   }
   void hand_out(const handed_out_group& h) {
@@ -229,7 +231,7 @@ class weight_synchronization {
 
 }  // namespace detail
 
-// The fragment of a weight of that type, all-reduced alone. Each part that several devices hold is reduced over a ring
+// The fragment of a weight of that type, all-reduced alone, or sharded. Each part that several devices hold is reduced over a ring
 // of them, node by node, every other one backwards, once all contributions are there, those of all operators that share
 // the weight (rings.hpp); the update of a device follows. Messages of a ring that are ready at the same time for the
 // same link go in the order of their senders within the nodes, then of how many links are behind them: nodes that are
@@ -239,9 +241,9 @@ class weight_synchronization {
 // Source: Jia's dissertation (2020), section 3.4, leaves open how gradients are added up; rings.hpp.
 template <class Network>
 [[nodiscard]] program::fragment synchronized(Network& n, const task_times& times, const tensor::tensor_type& type,
-                                             const weight_part_readers& all) {
+                                             const weight_part_readers& all, const synchronizer& how = {}) {
   detail::weight_synchronization<Network> s{n, times, type};
-  s.add(all, {});
+  s.add(all, how);
   return std::move(s).finish();
 }
 
