@@ -33,6 +33,7 @@
 #include <unity/program/program.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/simulate/iterations.hpp>
+#include <unity/simulate/launches.hpp>
 #include <unity/simulate/list_scheduling.hpp>
 #include <unity/simulate/path_shares.hpp>
 #include <unity/simulate/timeline.hpp>
@@ -42,6 +43,7 @@
 #include "support/operation_times.hpp"
 #include "support/outputs.hpp"
 #include "support/program.hpp"
+#include "support/quantity.hpp"
 #include "support/synchronization_flag.hpp"
 
 namespace {
@@ -53,6 +55,7 @@ struct arguments {
   support::timing_flags timing{};
   std::string sync{};
   std::string schedule = "fifo";
+  std::string launch{};
   bool steady = false;
   std::string json{};
   std::string trace{};
@@ -68,6 +71,9 @@ void declare(CLI::App& app, arguments& a) {
                  "forward before backward before messages; order, the front layers; path, the longest way to the end")
       ->check(CLI::IsMember({"fifo", "kind", "order", "path"}))
       ->capture_default_str();
+  app.add_option("--launch", a.launch,
+                 "a host thread per device launches its operators one after the other, each in so long (6us), instead "
+                 "of the overhead that the model of a device adds");
   app.add_flag("--steady", a.steady, "also what an iteration takes among others, which overlap (first in, first out)");
   app.add_option("--json", a.json, "file for the result as JSON");
   app.add_option("--trace", a.trace, "file for a trace that Perfetto and chrome://tracing show");
@@ -95,13 +101,37 @@ std::vector<simulate::task_times> times_of(const program::program& p, const std:
                                : times_by(simulate::full_simulation{}, p);
 }
 
+// Of --launch.
+std::optional<picoseconds> launch_time(const arguments& a) {
+  if (a.launch.empty()) {
+    return std::nullopt;
+  }
+  if (!support::measured_backend(a.timing).empty()) {
+    throw error{"--launch", "given, but measured times have launches in them", "--cost analytic"};
+  }
+  const auto seconds = support::parse_quantity("--launch", a.launch, support::durations);
+  if (seconds > 1) {
+    throw error{"--launch", fmt::format("'{}'", a.launch), "a second at most"};
+  }
+  return from_seconds(seconds);
+}
+
 outcome simulated(const tensor::algebra& operators, const arguments& a) {
   static_cast<void>(support::check_sync(a.sync));
   outcome r{io::read_plan(operators, a.plan), {}, {}, {}, {}, {}};
   support::apply_sync(a.sync, operators, r.plan);
+  const auto launch = launch_time(a);
+  if (launch) {
+    for (auto& d : r.plan.machine.devices) {
+      d.launch_seconds = 0;
+    }
+  }
   support::with_operation_timer(
       a.timing, operators, r.plan.machine, "simulate",
       [&](const parallel::operation_timer& timer) { r.program = parallel::lower(operators, r.plan, timer); });
+  if (launch) {
+    r.program = simulate::with_launches(r.program, *launch);
+  }
   r.times = times_of(r.program, a.schedule);
   if (a.steady) {
     if (r.plan.pipeline.is_delayed) {

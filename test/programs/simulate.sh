@@ -72,6 +72,15 @@ for schedule in fifo kind order path; do
     and 0 < x["steady"]["iteration_s"] <= 1.000001 * '"$("$python" -c 'import json, sys
 print(json.load(open(sys.argv[1]))["iteration_s"])' "$scratch/a.json")"
 done
+check 'a plan whose operators a host launches' silent "$simulate" "$plan" --launch 50us --json "$scratch/launch.json" \
+  --trace "$scratch/launch.trace"
+check 'waits for its hosts' "$python" -c 'import json, sys
+a, b = (json.load(open(f)) for f in sys.argv[1:])
+sys.exit(not b["iteration_s"] > a["iteration_s"])' "$scratch/a.json" "$scratch/launch.json"
+check 'which the trace shows' grep -q 'host thread of n0/gpu3' "$scratch/launch.trace"
+check 'a launch that is no time is refused' complains 1 'launch' "$simulate" "$plan" --launch often
+check 'nor beside measured ones' complains 1 'launch: given, but measured times have launches in them' \
+  "$simulate" "$plan" --launch 5us --cost measured:reference
 check 'an unknown schedule is bad usage' complains 2 'schedule' "$simulate" "$plan" --schedule lifo
 
 "$python" -c 'import json, sys

@@ -30,6 +30,8 @@
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/plan.hpp>
+#include <unity/parallel/synchronization.hpp>
+#include <unity/parallel/training_graph.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/dtype.hpp>
@@ -51,6 +53,7 @@ const tensor::algebra& operators() {
 machine::machine measured_machine() {
   auto m = machine::preset("p100:2x2");
   m.devices[0].versions = {{"driver", "1"}};
+  m.devices[0].sources = {{"launch_s", "measured"}};
   m.links.push_back(
       {"local",
        2,
@@ -87,6 +90,22 @@ tensor::tensor_graph column_major_product() {
   return g;
 }
 
+// A weight in each way, and one in parts.
+parallel::synchronization every_way(const parallel::plan& p) {
+  using parallel::sync_kind;
+  constexpr auto alone = parallel::synchronizer::no_bucket;
+  const machine::device_id server{std::size_t{1}};
+  parallel::synchronization all;
+  all.buckets = {"late"};
+  all.weights.resize(parallel::training_graph{operators(), p.graph}.weights().size());
+  all.weights.at(0).parts = {{sync_kind::all_reduce, 0, {}}};
+  all.weights.at(1).parts = {{sync_kind::parameter_server, alone, server}};
+  all.weights.at(2).parts = {
+      {sync_kind::sharded, alone, {}}, {sync_kind::all_reduce, 0, {}}, {sync_kind::parameter_server, alone, server}};
+  all.weights.at(3).parts = {{sync_kind::none, alone, {}}};
+  return all;
+}
+
 io::plan_notes notes_for(const machine::topology& t) {
   io::plan_notes n;
   n.substitutions = {{"merge_matmuls", 24}};
@@ -110,6 +129,9 @@ void write(const std::filesystem::path& folder) {
     if (k == 0) {
       p.updates = parallel::optimizer::adam;
       p.pipeline = {4, std::vector<std::uint32_t>(p.machine.network.device_count()), true};
+    }
+    if (k == 1) {
+      p.synchronization = every_way(p);
     }
     atomic_write(folder / ("plan" + number + ".json"), io::to_plan_text(operators(), p, notes_for(p.machine.network)));
   }

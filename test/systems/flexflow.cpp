@@ -71,8 +71,11 @@ TEST_CASE("equal seeds give equal answers on any number of threads, others other
   const subject x{small_rnnlm, "k80:1x4"};
   for (const auto by : {strategy_algorithm::mcmc, strategy_algorithm::beam}) {
     auto o = options_of(by == strategy_algorithm::mcmc ? 900 : unity::test::cases(20000), 5, by);
-    o.chains = 2;
-    o.width = 2;
+    if (by == strategy_algorithm::mcmc) {
+      o.chains = 2;
+    } else {
+      o.width = 2;
+    }
     const auto one = x.search(o);
     REQUIRE(one.proposals > 100);
     for (const std::size_t threads : {2U, 4U}) {
@@ -83,6 +86,16 @@ TEST_CASE("equal seeds give equal answers on any number of threads, others other
   }
   const auto o = options_of(900, 6);
   REQUIRE(!same_answer(x.search(o), x.search(options_of(900, 7))));
+}
+
+TEST_CASE("options of another algorithm are refused, and named") {
+  const subject x{small_rnnlm, "k80:1x4"};
+  auto o = options_of(10, 1, strategy_algorithm::greedy);
+  o.width = 2;
+  CHECK_THROWS_WITH(x.search(o), "search: a width, of an algorithm that has none; expected beam");
+  o = options_of(10, 1, strategy_algorithm::beam);
+  o.chains = 2;
+  CHECK_THROWS_WITH(x.search(o), Catch::Contains("of an algorithm that has none; expected mcmc"));
 }
 
 TEST_CASE("there are never more proposals than asked for, and the limit is named") {
@@ -120,7 +133,9 @@ TEST_CASE("a search's best is a strategy that costs what it says, and none of th
         auto o = options_of(unity::test::cases(by == strategy_algorithm::mcmc ? 600 : 6000), seed, by);
         o.devices = (static_cast<std::uint64_t>(by) + seed) % 3 == 2 ? systems::device_choice::any
                                                                      : systems::device_choice::blocks;
-        o.width = 3;
+        if (by == strategy_algorithm::beam) {
+          o.width = 3;
+        }
         const auto from = x.initial(2, seed);
         const auto r = x.search(o, from);
         check(operators(), parallel::graph_dimensions{operators(), x.graph}, r.best, x.machine.network.device_count());
