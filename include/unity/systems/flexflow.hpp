@@ -127,7 +127,7 @@ UNITY_INLINE void check_options(const flexflow_options& o) {
       (o.beta != plain.beta || o.chains != plain.chains || o.patience != plain.patience ||
        o.restart_after != plain.restart_after || o.unit_share != plain.unit_share || o.spread != plain.spread)) {
     throw error{"search",
-                "beta, chains, patience, restarts, a share of units or a spread, of an algorithm that has none", "mcmc"};
+                "beta, chains, patience, restarts, unit share or spread, of an algorithm that has none", "mcmc"};
   }
   if (o.algorithm != strategy_algorithm::beam && o.width != plain.width) {
     throw error{"search", "a width, of an algorithm that has none", "beam"};

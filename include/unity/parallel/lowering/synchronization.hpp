@@ -232,10 +232,10 @@ class weight_synchronization {
 }  // namespace detail
 
 // The fragment of a weight of that type, all-reduced alone, or sharded. Each part that several devices hold is reduced
-// over a ring of them, node by node, every other one backwards, once all contributions are there, those of all operators
-// that share the weight (rings.hpp); the update of a device follows. Messages of a ring that are ready at the same time for the
-// same link go in the order of their senders within the nodes, then of how many links are behind them: nodes that are
-// alike stay so. Weights without gradient take memory alone.
+// over a ring of them, node by node, every other one backwards, once all contributions are there, those of all
+// operators that share the weight (rings.hpp); the update of a device follows. Messages of a ring that are ready at the
+// same time for the same link go in the order of their senders within the nodes, then of how many links are behind
+// them: nodes that are alike stay so. Weights without gradient take memory alone.
 // Network: as a class it has the members of parallel::network; only devices that it `has` get tasks and memory.
 // Complexity: linear in the fragment and the readers of each part, for each part.
 // Source: Jia's dissertation (2020), section 3.4, leaves open how gradients are added up; rings.hpp.
