@@ -71,10 +71,11 @@ void declare(CLI::App& app, arguments& a) {
                  "forward before backward before messages; order, the front layers; path, the longest way to the end")
       ->check(CLI::IsMember({"fifo", "kind", "order", "path"}))
       ->capture_default_str();
-  app.add_option("--launch", a.launch,
-                 "a host thread per device launches its operators one after the other, each in so long (6us), instead "
-                 "of the overhead that the model of a device adds");
-  app.add_flag("--steady", a.steady, "also what an iteration takes among others, which overlap (first in, first out)");
+  auto* const launch =
+      app.add_option("--launch", a.launch,
+                     "a host thread per device launches its operators one after the other, each in so long (6us), "
+                     "instead of the overhead that the model of a device adds");
+  app.add_flag("--steady", a.steady, "also what an iteration takes among others, which overlap")->excludes(launch);
   app.add_option("--json", a.json, "file for the result as JSON");
   app.add_option("--trace", a.trace, "file for a trace that Perfetto and chrome://tracing show");
   app.add_option("--svg", a.svg, "file for a picture: operators, divided and coloured by their devices");
@@ -137,7 +138,9 @@ outcome simulated(const tensor::algebra& operators, const arguments& a) {
     if (r.plan.pipeline.is_delayed) {
       throw error{a.plan, "--steady with updates that are delayed", "a plan that updates after each iteration"};
     }
-    r.steady = simulate::run_until_steady(r.program, parallel::carried_dependencies(operators, r.plan, r.program));
+    r.steady =
+        simulate::run_until_steady(r.program, parallel::carried_dependencies(operators, r.plan, r.program), 64,
+                                   [&](const program::program& some) { return times_of(some, a.schedule); });
   }
   r.line = simulate::summarize(r.program, r.times);
   std::vector<bytes> peaks;

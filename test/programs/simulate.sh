@@ -81,6 +81,7 @@ check 'which the trace shows' grep -q 'host thread of n0/gpu3' "$scratch/launch.
 check 'a launch that is no time is refused' complains 1 'launch' "$simulate" "$plan" --launch often
 check 'nor beside measured ones' complains 1 'launch: given, but measured times have launches in them' \
   "$simulate" "$plan" --launch 5us --cost measured:reference
+check 'nor beside --steady' complains 2 'steady' "$simulate" "$plan" --launch 5us --steady
 check 'an unknown schedule is bad usage' complains 2 'schedule' "$simulate" "$plan" --schedule lifo
 
 "$python" -c 'import json, sys

@@ -9,6 +9,7 @@
 #include <unity/simulate/full.hpp>
 #include <unity/simulate/iterations.hpp>
 #include <unity/simulate/launches.hpp>
+#include <unity/simulate/list_scheduling.hpp>
 #include <unity/simulate/memory.hpp>
 
 #include "random_program.hpp"
@@ -123,6 +124,14 @@ TEST_CASE("a repeated program holds its fragments once per iteration, and weight
   const auto steady = simulate::run_until_steady(p, carried);
   CHECK(steady.is_steady);
   CHECK(steady.time == alone);
+  simulate::list_simulation<simulate::by_order> policy;
+  const auto by_order = simulate::run_until_steady(p, carried, 16, [&](const program::program& some) {
+    policy.run(some);
+    return policy.times();
+  });
+  CHECK(by_order.is_steady);
+  CHECK(by_order.first == policy.run(p));
+  CHECK(by_order.time == by_order.first);
 }
 
 TEST_CASE("what a host thread launches starts no earlier, and launches are one after the other", "[law]") {

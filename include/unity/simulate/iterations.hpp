@@ -26,13 +26,22 @@ struct steady_iteration {
 };
 
 // Simulates 4, 8, 16, ... iterations, `most` at most, until in the last ones every task starts as much later than in
-// the iteration before as any other: in more of them than carried dependencies reach back. Complexity: of full
-// simulations of twice as many iterations as it takes. Throws: unity::error where tasks wait for each other.
-[[nodiscard]] inline steady_iteration run_until_steady(const program::program& p,
-                                                       std::span<const program::carried_dependency> carried,
-                                                       std::size_t most = 64) {
-  full_simulation full;
-  steady_iteration found{full.run(p), {}, 0, false};
+// the iteration before as any other: in more of them than carried dependencies reach back.
+//   times_of(program) -> the times of its tasks by place, of some simulation
+// Complexity: of simulations of twice as many iterations as it takes.
+// Throws: as times_of.
+template <class TimesOf>
+[[nodiscard]] steady_iteration run_until_steady(const program::program& p,
+                                                std::span<const program::carried_dependency> carried, std::size_t most,
+                                                const TimesOf& times_of) {
+  steady_iteration found;
+  const auto alone = times_of(p);
+  for (std::size_t f = 0; f < p.fragment_count(); ++f) {
+    const auto range = p.tasks_of(program::fragment_id{f});
+    for (auto t = range.first; t < range.first + range.count; ++t) {
+      found.first = std::max(found.first, picoseconds{alone[t].end});
+    }
+  }
   std::size_t reach = 1;
   for (const auto& c : carried) {
     reach = std::max<std::size_t>(reach, c.iterations);
@@ -40,9 +49,9 @@ struct steady_iteration {
   std::vector<std::int64_t> ends;
   for (std::size_t count = 4; count <= std::max(most, std::size_t{4}); count *= 2) {
     const auto all = program::repeated(p, carried, count);
-    full.run(all);
+    const auto times = times_of(all);
     const auto start = [&](std::size_t iteration, std::size_t f, std::uint32_t t) {
-      return full.times()[all.find(program::fragment_id{iteration * p.fragment_count() + f}, t).index()].start;
+      return times[all.find(program::fragment_id{iteration * p.fragment_count() + f}, t).index()].start;
     };
     // By how much all tasks of an iteration start later than in the one before; nothing, where they differ.
     const auto shift = [&](std::size_t iteration) {
@@ -72,7 +81,7 @@ struct steady_iteration {
       const auto range = all.tasks_of(program::fragment_id{f});
       for (auto t = range.first; t < range.first + range.count; ++t) {
         auto& end = ends[f / p.fragment_count()];
-        end = std::max(end, full.times()[t].end);
+        end = std::max(end, times[t].end);
       }
     }
     const auto half = count / 2;
@@ -80,6 +89,18 @@ struct steady_iteration {
     found.before = count;
   }
   return found;
+}
+
+// First in, first out.
+// Throws: unity::error where tasks wait for each other.
+[[nodiscard]] inline steady_iteration run_until_steady(const program::program& p,
+                                                       std::span<const program::carried_dependency> carried,
+                                                       std::size_t most = 64) {
+  full_simulation full;
+  return run_until_steady(p, carried, most, [&](const program::program& some) {
+    full.run(some);
+    return full.times();
+  });
 }
 
 }  // namespace unity::simulate
