@@ -14,6 +14,7 @@
 
 #include <unity/rewrite/algebra.hpp>
 #include <unity/rewrite/compile_expression.hpp>
+#include <unity/rewrite/part_names.hpp>
 #include <unity/rewrite/print.hpp>
 #include <unity/rewrite/substitution.hpp>
 #include <unity/rewrite/syntax.hpp>
@@ -275,10 +276,11 @@ class rule_compiler {
 template <pattern_algebra Algebra>
 [[nodiscard]] rule_set compile_rule(const Algebra& algebra, const syntax::rule& rule) {
   rule_set all;
-  all.push_back(detail::rule_compiler<Algebra>{algebra, rule, rule.name}.direction(rule.source, rule.target));
+  const auto plain = without_part_names(algebra, rule);
+  all.push_back(detail::rule_compiler<Algebra>{algebra, plain, rule.name}.direction(plain.source, plain.target));
   if (rule.both_ways) {
-    all.push_back(detail::rule_compiler<Algebra>{algebra, rule, fmt::format("{}.reverse", rule.name)}.direction(
-        rule.target, rule.source));
+    all.push_back(detail::rule_compiler<Algebra>{algebra, plain, fmt::format("{}.reverse", rule.name)}.direction(
+        plain.target, plain.source));
   }
   return all;
 }

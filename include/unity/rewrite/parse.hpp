@@ -189,7 +189,12 @@ UNITY_INLINE syntax::term rule_parser::term() {
     if (t.name.empty()) {
       in_.fail("a variable's name after '?'");
     }
-  } else {
+    if (t.kind == syntax::term::form::variable && in_.accept("@")) {
+      t.part = std::move(t.name);
+      t.kind = syntax::term::form::application;
+    }
+  }
+  if (t.kind == syntax::term::form::application) {
     t.name = name("an operator or a variable");
     if (in_.accept("{")) {
       attributes(t);

@@ -98,7 +98,7 @@ UNITY_INLINE std::string to_text(const syntax::expression& e) {
 
 UNITY_INLINE std::string to_text(const syntax::term& t) {
   using form = syntax::term::form;
-  std::string text = fmt::format("{}{}",
+  std::string text = fmt::format("{}{}{}", (t.part.empty() ? "" : fmt::format("?{}@", t.part)),
                                  (t.kind == form::variable           ? "?"
                                   : t.kind == form::indexed_variable ? "??"
                                                                      : ""),

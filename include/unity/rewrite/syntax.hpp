@@ -26,7 +26,7 @@ struct attribute_binding {
   friend bool operator==(const attribute_binding&, const attribute_binding&) = default;
 };
 
-// ?x, ??x, matmul(?x, ?y), split{axis=1, sizes=?s}(?x).0, relu(??x)...
+// ?x, ??x, matmul(?x, ?y), split{axis=1, sizes=?s}(?x).0, relu(??x)..., ?y@relu(?x)
 struct term {
   enum class form : std::uint8_t { variable, indexed_variable, application };
   static constexpr int whole = -2;  // no selector: the only result, or at a root all of them
@@ -39,6 +39,7 @@ struct term {
   std::vector<term> operands{};
   int selector = whole;
   bool repeated = false;  // `...`
+  std::string part{};     // ?y@ : the name of what it matches; empty: none
 
   friend bool operator==(const term&, const term&) = default;
 };

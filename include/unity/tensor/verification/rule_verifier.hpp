@@ -86,7 +86,8 @@ class rule_verifier {
       : algebra_{a}, axioms_{axioms}, prover_{std::move(prover)}, options_{options}, ask_{a, axioms, options.limits} {}
 
   // Throws: unity::error where the rule does not fit the algebra.
-  [[nodiscard]] rule_proof verify(const syntax::rule& rule) {
+  [[nodiscard]] rule_proof verify(const syntax::rule& named) {
+    const auto rule = without_part_names(algebra_, named);
     const auto directions = compile_rule(algebra_, rule);
     rule_proof proof;
     if (refutes(directions, options_.quick, proof)) {
