@@ -121,6 +121,25 @@ TEST_CASE("an edit that makes tasks wait for each other is an error and changes 
   CHECK(delta.times(delta.code().find(f, 0)) == before[delta.code().find(f, 0).index()]);
 }
 
+TEST_CASE("an edit whose iteration is too long is an error and changes nothing") {
+  program::program p;
+  p.add_resource({"a", program::resource_kind::stream, 0});
+  const auto f = p.add_fragment();
+  program::fragment one;
+  one.add({program::resource_id{0u}, picoseconds{3}, {}, {}, program::task_kind::forward, 0});
+  p.replace(f, one);
+  p.commit();
+  delta_simulation delta{p};
+  auto endless = one;
+  endless.tasks[0].duration = picoseconds{std::int64_t{1} << 62U};
+  const program::replacement edit{f, &endless};
+  CHECK_THROWS_AS(delta.try_replace({&edit, 1}), error);
+  CHECK(delta.iteration_time() == picoseconds{3});
+  CHECK(delta.code().code(f) == one);
+  const program::replacement same{f, &one};
+  CHECK(delta.try_replace({&same, 1}) == picoseconds{3});
+}
+
 TEST_CASE("an edit of nothing takes the time that was") {
   random_engine random{3};
   const random_plan plan{random, {}};

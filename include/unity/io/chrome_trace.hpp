@@ -77,6 +77,13 @@ UNITY_INLINE std::string trace_writer::run() {
                   [](const program::resource& r) { return r.kind == program::resource_kind::host; })) {
     events_.name_process(hosts, "host threads");
   }
+  for (std::size_t f = 0; f < program_.fragment_count(); ++f) {
+    const auto& tasks = program_.code(program::fragment_id{f}).tasks;
+    if (std::any_of(tasks.begin(), tasks.end(), [](const program::task& t) { return !t.resource.valid(); })) {
+      events_.name_process(nowhere, "without a resource");
+      break;
+    }
+  }
   for (std::size_t r = 0; r < program_.resources().size(); ++r) {
     events_.name_thread(process(r), r, program_.resources()[r].name);
   }

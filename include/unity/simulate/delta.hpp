@@ -53,14 +53,14 @@ class delta_simulation {
   // Effects: replaces the fragments and retimes. The iteration time, and the edit stays open; or nothing, and all is as
   // before, where it would be more than `bound`.
   // Complexity: u log u for the u tasks that are not ready before the first change, linear in the program.
-  // Throws: unity::error where tasks wait for each other; all is as before.
+  // Throws: unity::error where tasks wait for each other or take longer than fits; all is as before.
   [[nodiscard]] std::optional<picoseconds> try_replace(std::span<const program::replacement> all,
                                                        picoseconds bound = no_bound) {
     ++counts_.edits;
     program_.replace(all);
     auto end = std::optional{kept_latest_};
     if (const auto& edit = program_.edit(); !edit.removed.empty() || !edit.added.empty() || !edit.relinked.empty()) {
-      end = next_.run_after(program_, now_, first_change(), bound.count());
+      end = retimed(bound);
       counts_.retimed += next_.order().size() - next_.kept();
       is_retimed_ = true;
     }
@@ -92,6 +92,15 @@ class delta_simulation {
   }
 
  private:
+  [[nodiscard]] std::optional<picoseconds> retimed(picoseconds bound) {
+    try {
+      return next_.run_after(program_, now_, first_change(), bound.count());
+    } catch (...) {
+      rollback();
+      throw;
+    }
+  }
+
   static constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
 
   // No task that is ready before this time has other times in the edited program than it had. Whatever an edit adds,

@@ -71,11 +71,11 @@ class non_number_search {
     } else if (step.kind != kinds::run) {
       return;
     }
-    if (step.kind == kinds::send) {
+    if (step.kind == kinds::send || step.kind == kinds::gather) {  // of weights: looked at when they are read
       return;
     }
-    const bool was_good = step.kind == kinds::reduce ? !is_bad_[step.value.index()]
-                                                     : step.kind == kinds::run && are_good(p.graph.operands(step.node));
+    const bool was_good = is_collective(step.kind) ? !is_bad_[step.value.index()]
+                                                    : step.kind == kinds::run && are_good(p.graph.operands(step.node));
     bool is_good = true;
     for (const auto v : p.graph.results(step.node)) {
       is_good = !is_bad(v) && is_good;
