@@ -143,17 +143,17 @@ UNITY_INLINE parallel::synchronization synchronization_from_json(const tensor::a
     if (axis < 0 || axis > 64) {
       throw error{item.at("axis").where(), fmt::format("is {}", axis), "an axis of the weight"};
     }
-    own.axis = static_cast<std::uint32_t>(axis);
     for (const auto& part : item.at("parts").items()) {
       own.parts.push_back(synchronizer_from_json(part, buckets, devices));
     }
+    own.axis = own.parts.size() > 1 ? static_cast<std::uint32_t>(axis) : 0;
   }
   try {
     parallel::check(a, p.graph, all, p.machine.network.device_count());
   } catch (const error& e) {
     throw error{fmt::format("{}: {}", in.where(), e.what())};
   }
-  return all;
+  return all.is_trivial() ? parallel::synchronization{} : all;  // as it is written
 }
 
 }  // namespace unity::io::detail

@@ -220,6 +220,27 @@ TEST_CASE("every device that holds a weight has its next version, however it is 
   }
 }
 
+TEST_CASE("what says nothing is read as nothing") {
+  const auto p = plan_of("zoo:mlp?layers=3&hidden=64&batch=32", "p100:1x2");
+  const auto text = io::to_plan_text(operators(), p);
+  const auto with = [&](const std::string& member) {
+    auto longer = text;
+    longer.insert(longer.rfind('}'), ", \"synchronization\": " + member);
+    return io::parse_plan(operators(), longer, "plan.json");
+  };
+  CHECK(with(R"({"buckets": [], "weights": []})") == p);
+  const auto node = [&] {
+    const parallel::training_graph training{operators(), p.graph};
+    return std::to_string(p.graph.producer(training.weights().front().value).index());
+  }();
+  CHECK(with(R"({"buckets": [], "weights": [{"how": "all_reduce", "node": )" + node + "}]}") == p);
+  const auto one = with(R"({"buckets": [], "weights": [{"axis": 1, "parts": [{"how": "sharded"}], "node": )" + node +
+                        "}]}");
+  CHECK(one.synchronization.weights.front() ==
+        parallel::weight_sync{0, {{parallel::sync_kind::sharded, parallel::synchronizer::no_bucket, {}}}});
+  CHECK(io::parse_plan(operators(), io::to_plan_text(operators(), one), "plan.json") == one);
+}
+
 TEST_CASE("a synchronization that is none of the graph is refused, by name") {
   auto p = plan_of("zoo:mlp?layers=3&hidden=64&batch=32", "p100:1x2");
   const auto complaint = [&](const parallel::synchronization& s) {
