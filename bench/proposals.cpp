@@ -32,6 +32,7 @@
 #include <unity/tensor/zoo.hpp>
 
 #include "../test/parallel/fragments_around.hpp"
+#include "support/changed_tasks.hpp"
 
 namespace {
 
@@ -60,18 +61,6 @@ struct sums {
   double tasks = 0;
   std::uint64_t proposals = 0;
 };
-
-// Tasks that did not have these times; new ones among them.
-std::size_t changed_tasks(const simulate::delta_simulation& delta, const std::vector<simulate::task_times>& before) {
-  std::size_t changed = 0;
-  for (std::size_t f = 0; f < delta.code().fragment_count(); ++f) {
-    const auto range = delta.code().tasks_of(program::fragment_id{f});
-    for (auto t = range.first; t < range.first + range.count; ++t) {
-      changed += t >= before.size() || !(before[t] == delta.times(t)) ? 1 : 0;
-    }
-  }
-  return changed;
-}
 
 // One proposal: priced by delta simulation, kept or undone; every eighth also by full simulation. Each way runs once,
 // on a program that it has not seen, and keeps its memory.
@@ -102,7 +91,7 @@ void price(parallel::lowering& l, simulate::delta_simulation& delta, simulate::f
   auto taken = seconds_since(start);
   const bool is_kept = time <= before || random.unit() < std::exp(-beta * static_cast<double>(time - before));
   if (sample == 0) {
-    all.changed += 8 * static_cast<double>(changed_tasks(delta, times));
+    all.changed += 8 * static_cast<double>(support::changed_tasks(delta, times));
     start = std::chrono::steady_clock::now();
     const auto program = l.run(next);
     benchmark::DoNotOptimize(full.run(program));

@@ -25,6 +25,7 @@
 #include <unity/simulate/full.hpp>
 
 #include "../test/simulate/random_program.hpp"
+#include "support/changed_tasks.hpp"
 
 namespace {
 
@@ -175,12 +176,7 @@ double changed_share(simulate::delta_simulation& delta, const std::vector<random
     const std::vector before(delta.times().begin(), delta.times().end());
     (void)delta.try_replace(random_plan::replacements(e));
     tasks += delta.code().task_count();
-    for (std::size_t f = 0; f < delta.code().fragment_count(); ++f) {
-      const auto range = delta.code().tasks_of(program::fragment_id{f});
-      for (auto t = range.first; t < range.first + range.count; ++t) {
-        changed += t >= before.size() || !(before[t] == delta.times(t)) ? 1 : 0;
-      }
-    }
+    changed += support::changed_tasks(delta, before);
     delta.rollback();
   }
   return static_cast<double>(changed) / static_cast<double>(tasks);

@@ -15,6 +15,7 @@
 #include <unity/simulate/timeline.hpp>
 
 #include "random_program.hpp"
+#include "slow_simulator.hpp"
 
 namespace tests_of_list_scheduling {
 
@@ -33,29 +34,18 @@ static_assert(simulate::scheduling_policy<simulate::by_path>);
 
 namespace {
 
-using name = std::pair<std::uint32_t, std::uint32_t>;  // fragment, place in it
+using name = test::named_tasks::name;
 
 // From the fragments alone, one picosecond after the other; rank(name, task) as the policy says.
 template <class Rank>
 std::map<name, simulate::task_times> slow_list_simulation(const program::program& p, const Rank& rank) {
-  std::map<name, program::task> tasks;
-  std::vector<std::tuple<name, name, bool>> edges;
-  for (std::uint32_t f = 0; f < p.fragment_count(); ++f) {
-    const auto& code = p.code(program::fragment_id{f});
-    for (std::uint32_t i = 0; i < code.tasks.size(); ++i) {
-      tasks[{f, i}] = code.tasks[i];
-    }
-    for (const auto& d : code.dependencies) {
-      const auto full_name = [&](const program::task_ref& r) {
-        return name{r.fragment.valid() ? r.fragment.index() : f, r.index};
-      };
-      edges.emplace_back(full_name(d.before), full_name(d.after), d.cut_through);
-    }
-  }
+  auto [all, edges] = test::named_tasks{p};
+  auto& tasks = all;  // lambdas do not capture structured bindings
+  const auto& links = edges;
   std::map<name, simulate::task_times> done;
   // When a task is ready and what cut-through asks of its end, if all before it have started.
   const auto asked = [&](const name& n, simulate::task_times& times) {
-    for (const auto& [from, to, cut] : edges) {
+    for (const auto& [from, to, cut] : links) {
       if (to == n) {
         const auto by = done.find(from);
         if (by == done.end()) {

@@ -17,22 +17,32 @@ namespace unity::test {
 // By fragment and place in it.
 using slow_times = std::map<std::pair<std::uint32_t, std::uint32_t>, simulate::task_times>;
 
-inline slow_times slow_simulation(const program::program& p) {
+// A program as names of tasks: fragment, place in it.
+struct named_tasks {
   using name = std::pair<std::uint32_t, std::uint32_t>;
-  std::map<name, program::task> tasks;
-  std::vector<std::tuple<name, name, bool>> edges;
-  for (std::uint32_t f = 0; f < p.fragment_count(); ++f) {
-    const auto& code = p.code(program::fragment_id{f});
-    for (std::uint32_t i = 0; i < code.tasks.size(); ++i) {
-      tasks[{f, i}] = code.tasks[i];
-    }
-    for (const auto& d : code.dependencies) {
-      const auto full_name = [&](const program::task_ref& r) {
-        return name{r.fragment.valid() ? r.fragment.index() : f, r.index};
-      };
-      edges.emplace_back(full_name(d.before), full_name(d.after), d.cut_through);
+
+  std::map<name, program::task> tasks{};
+  std::vector<std::tuple<name, name, bool>> edges{};  // before, after, cut-through
+
+  explicit named_tasks(const program::program& p) {
+    for (std::uint32_t f = 0; f < p.fragment_count(); ++f) {
+      const auto& code = p.code(program::fragment_id{f});
+      for (std::uint32_t i = 0; i < code.tasks.size(); ++i) {
+        tasks[{f, i}] = code.tasks[i];
+      }
+      for (const auto& d : code.dependencies) {
+        const auto full_name = [&](const program::task_ref& r) {
+          return name{r.fragment.valid() ? r.fragment.index() : f, r.index};
+        };
+        edges.emplace_back(full_name(d.before), full_name(d.after), d.cut_through);
+      }
     }
   }
+};
+
+inline slow_times slow_simulation(const program::program& p) {
+  using name = named_tasks::name;
+  auto [tasks, edges] = named_tasks{p};
   slow_times done;
   std::map<program::resource_id, std::int64_t> free;
   while (done.size() < tasks.size()) {

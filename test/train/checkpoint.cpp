@@ -52,38 +52,12 @@ parallel::plan plan_of(const std::string& model, const strategy_of& s) {
 }
 
 train::run_settings settings_for(const parallel::plan& p, const train::update_rule& rule) {
-  return {train::model_fingerprint(operators(), p.graph),
-          train::samples_of(operators(), p.graph) * p.pipeline.microbatches,
-          "mean_square",
-          "synthetic",
-          rule,
-          seed};
+  return train::test::settings_for(p, rule, seed);
 }
 
-// The losses of steps from one up to another, not included; begins with a file where one is given, and ends with one.
 std::vector<double> train_some(const parallel::plan& p, const train::update_rule& rule, std::uint64_t from,
                                std::uint64_t until, const fs::path& before, const fs::path& after) {
-  std::vector<double> losses;
-  const train::batches data{operators(), p.graph, seed};
-  train::test::on_threads(p, rule, seed, data, [&](auto& rank, auto& world) {
-    const auto run = settings_for(p, rule);
-    if (!before.empty()) {
-      const io::weights_reader file{before};
-      if (train::read_checkpoint(file, before, operators(), rank, world, run) != static_cast<std::int64_t>(from)) {
-        throw error{"test", "another step", std::to_string(from)};
-      }
-    }
-    for (auto s = from; s < until; ++s) {
-      const auto loss = rank.step(s);
-      if (world.rank() == 0) {
-        losses.push_back(loss);
-      }
-    }
-    if (!after.empty()) {
-      train::write_checkpoint(after, operators(), rank, world, run, static_cast<std::int64_t>(until));
-    }
-  });
-  return losses;
+  return train::test::train_some(p, rule, seed, from, until, before, after);
 }
 
 std::string content_of(const fs::path& path) {

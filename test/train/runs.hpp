@@ -4,12 +4,16 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <unity/backend/local_communicator.hpp>
 #include <unity/backend/reference.hpp>
+#include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
+#include <unity/io/weights_file.hpp>
 #include <unity/machine/presets.hpp>
 #include <unity/machine/routes.hpp>
 #include <unity/machine/topology.hpp>
@@ -24,6 +28,7 @@
 #include <unity/tensor/detail/source_roles.hpp>
 #include <unity/tensor/loss.hpp>
 #include <unity/tensor/zoo.hpp>
+#include <unity/train/checkpoint.hpp>
 #include <unity/train/trainer.hpp>
 
 namespace unity::train::test {
@@ -88,6 +93,41 @@ void on_threads(const parallel::plan& p, const update_rule& rule, std::uint64_t 
     reference_trainer rank{b, operators(), p, world, rule, seed, data};
     f(rank, world);
   });
+}
+
+inline run_settings settings_for(const parallel::plan& p, const update_rule& rule, std::uint64_t seed) {
+  return {model_fingerprint(operators(), p.graph),
+          samples_of(operators(), p.graph) * p.pipeline.microbatches,
+          "mean_square",
+          "synthetic",
+          rule,
+          seed};
+}
+
+// The losses of steps from one up to another, not included; begins with a file where one is given, and ends with one.
+inline std::vector<double> train_some(const parallel::plan& p, const update_rule& rule, std::uint64_t seed,
+                                      std::uint64_t from, std::uint64_t until, const std::filesystem::path& before,
+                                      const std::filesystem::path& after) {
+  std::vector<double> losses;
+  on_threads(p, rule, seed, batches{operators(), p.graph, seed}, [&](auto& rank, auto& world) {
+    const auto run = settings_for(p, rule, seed);
+    if (!before.empty()) {
+      const io::weights_reader file{before};
+      if (read_checkpoint(file, before, operators(), rank, world, run) != static_cast<std::int64_t>(from)) {
+        throw error{"test", "another step", std::to_string(from)};
+      }
+    }
+    for (auto s = from; s < until; ++s) {
+      const auto loss = rank.step(s);
+      if (world.rank() == 0) {
+        losses.push_back(loss);
+      }
+    }
+    if (!after.empty()) {
+      write_checkpoint(after, operators(), rank, world, run, static_cast<std::int64_t>(until));
+    }
+  });
+  return losses;
 }
 
 }  // namespace unity::train::test

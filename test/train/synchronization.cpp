@@ -40,37 +40,10 @@ parallel::synchronization sync_of(const parallel::plan& p, std::string_view how)
                                : parallel::synchronization{};
 }
 
-train::run_settings settings_for(const parallel::plan& p, const train::update_rule& rule) {
-  return {train::model_fingerprint(operators(), p.graph),
-          train::samples_of(operators(), p.graph) * p.pipeline.microbatches,
-          "mean_square",
-          "synthetic",
-          rule,
-          seed};
-}
-
 std::vector<double> losses_of(const parallel::plan& p, const train::update_rule& rule, std::uint64_t from,
                               std::uint64_t until, const std::filesystem::path& before = {},
                               const std::filesystem::path& after = {}) {
-  std::vector<double> losses;
-  const train::batches data{operators(), p.graph, seed};
-  train::test::on_threads(p, rule, seed, data, [&](auto& rank, auto& world) {
-    const auto run = settings_for(p, rule);
-    if (!before.empty()) {
-      const io::weights_reader file{before};
-      static_cast<void>(train::read_checkpoint(file, before, operators(), rank, world, run));
-    }
-    for (auto s = from; s < until; ++s) {
-      const auto loss = rank.step(s);
-      if (world.rank() == 0) {
-        losses.push_back(loss);
-      }
-    }
-    if (!after.empty()) {
-      train::write_checkpoint(after, operators(), rank, world, run, static_cast<std::int64_t>(until));
-    }
-  });
-  return losses;
+  return train::test::train_some(p, rule, seed, from, until, before, after);
 }
 
 void require_near(const std::vector<double>& own, const std::vector<double>& expected) {

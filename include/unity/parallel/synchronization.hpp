@@ -12,9 +12,11 @@
 #include <vector>
 
 #include <unity/machine/topology.hpp>
+#include <unity/parallel/box.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/index_structure.hpp>
 #include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::parallel {
 
@@ -49,12 +51,15 @@ struct synchronizer {
 // Of a weight, which is cut along the axis into parts, as even as can be; each has its own synchronizer. Regular.
 struct weight_sync {
   std::uint32_t axis = 0;
-  std::vector<synchronizer> parts{1};
+  std::vector<synchronizer> parts = std::vector<synchronizer>(1);
 
   [[nodiscard]] bool is_default() const { return parts.size() == 1 && parts.front() == synchronizer{}; }
 
   friend bool operator==(const weight_sync&, const weight_sync&) = default;
 };
+
+// What each part has of a weight of that shape. Precondition: the axis is one of it where there are several parts.
+[[nodiscard]] std::vector<box> boxes_of(const weight_sync& how, const tensor::shape& dims);
 
 // Regular. Buckets are reduced in their order: one does not begin before the one before it could, among the same
 // devices (Li et al., PyTorch distributed, VLDB 2020, section 3.2.3).
@@ -108,6 +113,17 @@ UNITY_INLINE void check_part(const std::string& where, const synchronizer& part,
 }
 
 }  // namespace detail
+
+UNITY_INLINE std::vector<box> boxes_of(const weight_sync& how, const tensor::shape& dims) {
+  const auto count = static_cast<std::int64_t>(how.parts.size());
+  std::vector<box> all(how.parts.size(), whole(dims));
+  for (std::int64_t k = 0; k < count && count > 1; ++k) {
+    auto& part = all[static_cast<std::size_t>(k)];
+    part.begin[how.axis] = dims[how.axis] * k / count;
+    part.end[how.axis] = dims[how.axis] * (k + 1) / count;
+  }
+  return all;
+}
 
 UNITY_INLINE void check(const tensor::algebra& a, const tensor::tensor_graph& g, const synchronization& s,
                         std::size_t devices) {

@@ -93,6 +93,13 @@ class program {
   }
   [[nodiscard]] const std::string& name_of(task_kind k) const { return kinds_[static_cast<std::size_t>(k)]; }
   [[nodiscard]] std::span<const std::string> kinds() const noexcept { return kinds_; }
+  // The same resources and kinds, and no fragment.
+  [[nodiscard]] program without_fragments() const {
+    program other;
+    other.resources_ = resources_;
+    other.kinds_ = kinds_;
+    return other;
+  }
   // An empty fragment.
   fragment_id add_fragment(owner o = {}) {
     UNITY_EXPECTS(!is_open_, "no open edit");

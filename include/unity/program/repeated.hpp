@@ -31,13 +31,7 @@ struct carried_dependency {
                                       std::size_t count) {
   UNITY_EXPECTS(!p.is_open() && count > 0, "a program without an open edit, once at least");
   const auto fragments = p.fragment_count();
-  program all;
-  for (const auto& r : p.resources()) {
-    all.add_resource(r);
-  }
-  for (auto k = task_kind_names.size(); k < p.kinds().size(); ++k) {
-    all.add_kind(p.kinds()[k]);
-  }
+  auto all = p.without_fragments();
   const auto in = [&](task_ref r, std::size_t iteration) {
     if (r.fragment.valid()) {
       r.fragment = fragment_id{iteration * fragments + r.fragment.index()};

@@ -27,14 +27,8 @@ namespace unity::simulate {
   UNITY_EXPECTS(!p.is_open() && launch >= picoseconds{}, "a program without an open edit, and a time");
   full_simulation full;
   full.run(p);
-  program::program all;
+  auto all = p.without_fragments();
   std::vector<program::resource_id> host_of(p.resources().size());  // by stream
-  for (const auto& r : p.resources()) {
-    all.add_resource(r);
-  }
-  for (auto k = program::task_kind_names.size(); k < p.kinds().size(); ++k) {
-    all.add_kind(p.kinds()[k]);
-  }
   const auto kind = all.add_kind("launch");
   for (std::size_t r = 0; r < p.resources().size(); ++r) {
     if (const auto& stream = p.resources()[r]; stream.kind == program::resource_kind::stream) {

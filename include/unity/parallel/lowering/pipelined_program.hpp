@@ -100,9 +100,7 @@ UNITY_INLINE std::vector<pipeline_phase> phases_of(std::uint32_t stage, std::uin
 namespace unity::parallel::detail {
 
 UNITY_INLINE program::program pipeline_repeater::run() {
-  for (const auto& r : one_.resources()) {
-    all_.add_resource(r);
-  }
+  all_ = one_.without_fragments();
   std::vector<program::fragment> codes(one_.fragment_count());
   for (std::size_t f = 0; f < codes.size(); ++f) {
     const program::fragment_id id{f};

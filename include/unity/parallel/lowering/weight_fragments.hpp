@@ -89,17 +89,13 @@ UNITY_INLINE weight_part_readers readers_of(lowering& l, const strategy& s, std:
 
 UNITY_INLINE std::vector<synchronized_part> parts_of_weight(lowering& l, const strategy& s, std::uint32_t weight,
                                                             const weight_sync& how) {
-  const auto count = static_cast<std::int64_t>(how.parts.size());
-  if (count == 1) {
+  if (how.parts.size() == 1) {
     return {{readers_of(l, s, weight), how.parts.front()}};
   }
   std::vector<synchronized_part> all;
-  const auto all_of_it = whole(l.graph().type(l.training().weights()[weight].value).dims);
-  for (std::int64_t k = 0; k < count; ++k) {
-    auto part = all_of_it;
-    part.begin[how.axis] = all_of_it.end[how.axis] * k / count;
-    part.end[how.axis] = all_of_it.end[how.axis] * (k + 1) / count;
-    all.push_back({readers_of(l, s, weight, &part), how.parts[static_cast<std::size_t>(k)]});
+  const auto boxes = boxes_of(how, l.graph().type(l.training().weights()[weight].value).dims);
+  for (std::size_t k = 0; k < boxes.size(); ++k) {
+    all.push_back({readers_of(l, s, weight, &boxes[k]), how.parts[k]});
   }
   return all;
 }

@@ -98,7 +98,6 @@ class weight_cells {
 
   void place(std::size_t w);
   void add_part(std::size_t w, std::size_t c, std::uint32_t rank);
-  [[nodiscard]] static std::vector<box> parts_of(const weight_sync& how, const box& all);
   [[nodiscard]] synchronizer how_to(std::size_t w, const box& cell) const;
 
   [[nodiscard]] std::vector<std::uint32_t> givers(cell_id of) const;
@@ -184,23 +183,9 @@ UNITY_INLINE void weight_cells::reduce_behind(node_id reader) {
   }
 }
 
-UNITY_INLINE std::vector<box> weight_cells::parts_of(const weight_sync& how, const box& all) {
-  std::vector<box> parts;
-  const auto count = static_cast<std::int64_t>(how.parts.size());
-  for (std::int64_t k = 0; k < count; ++k) {
-    auto part = all;
-    if (count > 1) {
-      part.begin[how.axis] = all.end[how.axis] * k / count;
-      part.end[how.axis] = all.end[how.axis] * (k + 1) / count;
-    }
-    parts.push_back(part);
-  }
-  return parts;
-}
-
 UNITY_INLINE synchronizer weight_cells::how_to(std::size_t w, const box& cell) const {
   const auto how = training_.sync_of(w);
-  const auto parts = parts_of(how, whole(training_.graph().type(training_.training().weights()[w].value).dims));
+  const auto parts = boxes_of(how, training_.graph().type(training_.training().weights()[w].value).dims);
   for (std::size_t k = 0; k + 1 < parts.size(); ++k) {
     if (!intersection(parts[k], cell).empty()) {
       return how.parts[k];
@@ -213,7 +198,7 @@ UNITY_INLINE void weight_cells::place(std::size_t w) {
   auto& state = states_[w];
   const auto value = training_.training().weights()[w].value;
   std::vector<box> boxes;
-  const auto parts = parts_of(training_.sync_of(w), whole(training_.graph().type(value).dims));
+  const auto parts = boxes_of(training_.sync_of(w), training_.graph().type(value).dims);
   for_each_reader(w, [&](const weight_use&, std::uint32_t, std::uint32_t, const box& b) {
     for (const auto& part : parts) {
       const auto common = parts.size() == 1 ? b : intersection(b, part);

@@ -19,7 +19,7 @@ namespace unity::parallel {
 
 // Every weight that training changes is served by a device, the largest first, each by the device that has the fewest
 // bytes to serve so far; of several by the first.
-// Source: Zhang et al., AutoSync, NeurIPS 2020, and AutoDist have the rule.
+// Source: AutoDist's load-balanced parameter servers.
 [[nodiscard]] synchronization served_sync(lowering& l, const strategy& s);
 
 }  // namespace unity::parallel
