@@ -50,7 +50,7 @@ struct placed_mesh {
   mesh_tables tables;
 
   explicit placed_mesh(const machine::mesh_sizes& sizes, index_uses uses = all_index_uses)
-      : mesh{mesh_of(sizes)}, costs{machine.network, routes, mesh}, tables{operators(), mesh, costs,
+      : mesh{mesh_of(sizes)}, costs{machine, routes, mesh}, tables{operators(), mesh, costs,
                                                                            clock,       uses, optimizer::sgd} {}
   placed_mesh(const placed_mesh&) = delete;
   placed_mesh& operator=(const placed_mesh&) = delete;

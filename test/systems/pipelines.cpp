@@ -94,7 +94,7 @@ TEST_CASE("one device alone: the program of representatives is that of all") {
       operators(), x.machine, x.routes, mesh, x.clock, parallel::all_index_uses, parallel::optimizer::sgd};
   const systems::detail::analyzed_graph known{operators(), x.graph};
   const auto found = room.solve(known.ops, {});
-  const parallel::stage_mesh stages{x.machine.network, x.routes, mesh.devices, 1};
+  const parallel::stage_mesh stages{x.machine, x.routes, mesh.devices, 1};
   const auto one = parallel::mesh_report(operators(), x.machine, room.tables(), stages, known.ops,
                                          {found.options, std::vector<std::uint32_t>(known.ops.size()), 1});
   parallel::lowering low{operators(), x.graph, x.machine};

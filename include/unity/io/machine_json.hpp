@@ -187,6 +187,12 @@ UNITY_INLINE machine::device device_from_json(const json_place& in, std::int64_t
   d.bytes_per_second = rate(in.at("bytes_per_second"), "bytes per second");
   d.memory = bytes{count_from_json(in.at("memory_bytes"), 0, INT64_MAX)};
   d.launch_seconds = number_from_json(in.at("launch_s"), true);
+  if (in.has("collective_start_s")) {
+    d.collective_start_seconds = number_from_json(in.at("collective_start_s"), true);
+  }
+  if (in.has("collective_round_s")) {
+    d.collective_round_seconds = number_from_json(in.at("collective_round_s"), true);
+  }
   if (in.has("units")) {
     d.units = static_cast<int>(count_from_json(in.at("units"), 1, INT32_MAX));
   }
@@ -272,6 +278,12 @@ UNITY_INLINE nlohmann::json device_to_json(const machine::device& d) {
                      {"memory_bytes", d.memory.count()},
                      {"launch_s", d.launch_seconds},
                      {"versions", std::move(versions)}};
+  if (d.collective_start_seconds > 0) {
+    all["collective_start_s"] = d.collective_start_seconds;
+  }
+  if (d.collective_round_seconds > 0) {
+    all["collective_round_s"] = d.collective_round_seconds;
+  }
   if (d.units > 0) {
     all["units"] = d.units;
   }
@@ -322,7 +334,17 @@ UNITY_INLINE nlohmann::json topology_to_json(const machine::machine& m) {
                      {"latency_s", to_seconds(c.latency)},
                      {"duplex", machine::duplex_names[static_cast<std::size_t>(c.mode)]}});
   }
-  return {{"devices", std::move(devices)}, {"switches", std::move(switches)}, {"links", std::move(links)}};
+  auto reducing = nlohmann::json::array();
+  for (auto v = t.device_count(); v < t.vertex_count(); ++v) {
+    if (t.reduces(machine::vertex_id{v})) {
+      reducing.push_back(t.name(machine::vertex_id{v}));
+    }
+  }
+  nlohmann::json all{{"devices", std::move(devices)}, {"switches", std::move(switches)}, {"links", std::move(links)}};
+  if (!reducing.empty()) {
+    all["reducing"] = std::move(reducing);
+  }
+  return all;
 }
 
 UNITY_INLINE void check_memory(const json_place& devices) {
@@ -363,6 +385,15 @@ UNITY_INLINE machine::topology topology_reader::read() {
   }
   machine::topology t{std::move(devices), std::move(switches), std::move(cables), in_.where()};
   static_cast<void>(machine::route_table{t, in_.where()});
+  if (in_.has("reducing")) {
+    for (const auto& s : in_.at("reducing").items()) {
+      const auto v = vertex(s);
+      if (t.is_device(v)) {
+        throw error{s.where(), fmt::format("{} is a device", shown(s.word())), "a switch"};
+      }
+      t.set_reduces(v);
+    }
+  }
   return t;
 }
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -16,14 +17,22 @@
 namespace unity::machine {
 
 // ring: each rank talks to the next one, devices of a node side by side; an all-to-all shifts by 1, 2, 3, ... instead.
-// tree: logarithmic rounds: binomial trees, and for all-to-all those of Bruck.
-// hierarchical: inside the nodes first, then between devices of the same place in their nodes, then inside again. Where
-//   nodes take part with different numbers of devices it is the ring, save a broadcast.
+// tree: logarithmic rounds. An all-gather sends to the rank 1, 2, 4, ... places before, a reduce-scatter likewise
+//   backwards, an all-reduce is both (NCCL calls these PAT), on both levels of a hierarchy where there are two; a
+//   broadcast is a binomial tree, an all-to-all Bruck's.
+// hierarchical: rings inside the nodes first, then between devices of the same place in their nodes, then inside again.
+// rails: a ring per place in a node, a share of the size each; each leaves and enters nodes at other places, so that all
+//   network adapters of a node work. Of an all-reduce, its halves.
+// in_switch: a switch adds up what it is sent and gives it to all. Of an all-reduce.
+// What does not apply (see applies) is the ring.
 // Sources: Thakur, Rabenseifner and Gropp, Optimization of collective communication operations in MPICH, IJHPCA 19(1),
 // 2005; Bruck et al., Efficient algorithms for all-to-all communications, IEEE TPDS 8(11), 1997; Patarasuk and Yuan,
-// Bandwidth optimal all-reduce algorithms, JPDC 69(2), 2009.
-enum class collective_algorithm : std::uint8_t { ring, tree, hierarchical };
-inline constexpr std::array<std::string_view, 3> collective_algorithm_names{"ring", "tree", "hierarchical"};
+// Bandwidth optimal all-reduce algorithms, JPDC 69(2), 2009; Träff, Optimal, non-pipelined reduce-scatter and allreduce
+// algorithms, 2024 (tree); Klenk et al., An in-network architecture for accelerating shared-memory multiprocessor
+// collectives, ISCA 2020 (in_switch).
+enum class collective_algorithm : std::uint8_t { ring, tree, hierarchical, rails, in_switch };
+inline constexpr std::array<std::string_view, 5> collective_algorithm_names{"ring", "tree", "hierarchical", "rails",
+                                                                            "in_switch"};
 
 // An exchange between devices; rank r is devices[r]. `size` is that of link: of the message; of the vector that is
 // reduced or broadcast; of the whole that a rank gives (reduce_scatter, all_to_all) or gets (all_gather).
@@ -35,6 +44,16 @@ struct collective {
   bytes size{};
   std::size_t root = 0;  // the rank that broadcasts
 };
+
+// Whether the algorithm differs from the ring there: hierarchical and rails need several nodes with the same number of
+// devices, more than one each; in_switch a switch that adds up and that all devices are joined to.
+// Complexity: n log n in the devices, and the links of in_switch's switches.
+[[nodiscard]] bool applies(const topology& t, const collective& c);
+
+// Ring and rails visit devices in this order: node by node, every other one backwards. Then a transfer to another node
+// leaves and arrives at the same place in both, which where each device has a network adapter of its own is one rail.
+// Complexity: n log n.
+[[nodiscard]] std::vector<device_id> ring_order(const topology& t, std::span<const device_id> devices);
 
 // Part i of `size` bytes cut into so many parts, as even as can be.
 [[nodiscard]] constexpr bytes part_size(bytes size, std::size_t parts, std::size_t i) noexcept {
@@ -56,6 +75,15 @@ void check_collective(const topology& t, const collective& c);
 [[nodiscard]] std::vector<team> by_node(const topology& t, std::span<const device_id> devices);
 
 [[nodiscard]] team all_of(const std::vector<team>& nodes);
+
+// Node by node, every other one backwards.
+[[nodiscard]] team around(std::vector<team> nodes);
+
+// A ring through a grid that enters its nodes at other places than those of other rails.
+[[nodiscard]] team rail(const std::vector<team>& nodes, std::size_t number);
+
+// The switch that adds up for all devices, of least number; nothing where there is none.
+[[nodiscard]] std::optional<vertex_id> reducing_switch(const topology& t, std::span<const device_id> devices);
 
 // The same ranks in turn, from `first` on.
 [[nodiscard]] inline team starting_with(team ranks, std::uint32_t first) {
@@ -139,6 +167,55 @@ UNITY_INLINE team all_of(const std::vector<team>& nodes) {
   return all;
 }
 
+UNITY_INLINE team around(std::vector<team> nodes) {
+  for (std::size_t n = 1; n < nodes.size(); n += 2) {
+    std::reverse(nodes[n].begin(), nodes[n].end());
+  }
+  return all_of(nodes);
+}
+
+// Where nodes are a multiple of places, each ring enters the next node a place on: rings are then alike under a shift of
+// nodes. Else it goes to and fro between two places; an odd node out has a third.
+UNITY_INLINE team rail(const std::vector<team>& nodes, std::size_t number) {
+  const auto places = nodes.front().size();
+  const auto entry = [&](std::size_t n) {
+    n %= nodes.size();
+    const bool is_odd_out = nodes.size() % 2 == 1 && n + 1 == nodes.size();
+    return (number + (nodes.size() % places == 0 ? n : is_odd_out ? 2 : n % 2)) % places;
+  };
+  team ranks;
+  for (std::size_t n = 0; n < nodes.size(); ++n) {
+    const auto in = entry(n);
+    const auto out = entry(n + 1) == in ? (in + 1) % places : entry(n + 1);
+    const auto step = out == (in + 1) % places ? places - 1 : 1;  // then all on the way come before the way out
+    ranks.push_back(nodes[n][in]);
+    for (auto i = (in + step) % places; i != in; i = (i + step) % places) {
+      if (i != out) {
+        ranks.push_back(nodes[n][i]);
+      }
+    }
+    ranks.push_back(nodes[n][out]);
+  }
+  return ranks;
+}
+
+UNITY_INLINE std::optional<vertex_id> reducing_switch(const topology& t, std::span<const device_id> devices) {
+  const auto joins = [&](vertex_id s) {
+    return t.reduces(s) && std::all_of(devices.begin(), devices.end(), [&](device_id d) {
+             const auto v = topology::vertex_of(d);
+             return t.link_between(v, s) && t.link_between(s, v);
+           });
+  };
+  std::optional<vertex_id> first;
+  for (const auto l : t.links_from(topology::vertex_of(devices.front()))) {
+    const auto s = t.target(l);
+    if ((!first || s < *first) && joins(s)) {
+      first = s;
+    }
+  }
+  return first;
+}
+
 UNITY_INLINE team across(const std::vector<team>& nodes, std::size_t i) {
   team ranks;
   for (const auto& n : nodes) {
@@ -159,5 +236,31 @@ UNITY_INLINE team leaders(std::vector<team>& nodes, std::uint32_t root) {
 }
 
 }  // namespace unity::machine::detail
+
+namespace unity::machine {
+
+UNITY_INLINE bool applies(const topology& t, const collective& c) {
+  const bool is_reduced = c.kind == exchange::all_reduce;
+  const bool is_half = c.kind == exchange::reduce_scatter || c.kind == exchange::all_gather;
+  switch (c.how) {
+    case collective_algorithm::ring: return true;
+    case collective_algorithm::tree: return c.kind != exchange::message;
+    case collective_algorithm::hierarchical:
+      return c.kind == exchange::broadcast || (c.kind != exchange::message && detail::is_grid(detail::by_node(t, c.devices)));
+    case collective_algorithm::rails: return (is_reduced || is_half) && detail::is_grid(detail::by_node(t, c.devices));
+    case collective_algorithm::in_switch: return is_reduced && detail::reducing_switch(t, c.devices).has_value();
+  }
+  return false;
+}
+
+UNITY_INLINE std::vector<device_id> ring_order(const topology& t, std::span<const device_id> devices) {
+  std::vector<device_id> ring;
+  for (const auto r : detail::around(detail::by_node(t, devices))) {
+    ring.push_back(devices[r]);
+  }
+  return ring;
+}
+
+}  // namespace unity::machine
 
 #endif

@@ -36,6 +36,8 @@ struct device {
   double bytes_per_second = 0;  // of memory, reads and writes together
   bytes memory{};
   double launch_seconds = 0;                                    // of the smallest operator
+  double collective_start_seconds = 0;                          // before a collective or message moves anything
+  double collective_round_seconds = 0;                          // of each round of a collective, besides its transfers
   int units = 0;                                                // multiprocessors or cores; 0: not known
   double clock_hz = 0;                                          // at most; 0: not known
   std::vector<std::pair<std::string, bytes>> caches{};          // by name, the nearest first; an L1 is of each unit

@@ -49,6 +49,8 @@ UNITY_INLINE std::optional<device> find_model(std::string_view name) {
   d.bytes_per_second = found->bytes_per_second;
   d.memory = bytes{found->memory};
   d.launch_seconds = found->launch_seconds;
+  d.collective_start_seconds = found->collective_start_seconds;
+  d.collective_round_seconds = found->collective_round_seconds;
   d.units = found->units;
   d.clock_hz = found->clock_hz;
   for (const auto& [level, size] : {std::pair{"L1", found->l1}, std::pair{"L2", found->l2}}) {

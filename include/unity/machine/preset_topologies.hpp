@@ -57,13 +57,22 @@ class preset_builder {
   void join(vertex_id a, vertex_id b, cable_kind kind, duplex mode = duplex::full) {
     cables_.push_back({a, b, kind.bytes_per_second, kind.latency, mode});
   }
-  [[nodiscard]] topology finish() && { return {std::move(devices_), std::move(switches_), std::move(cables_)}; }
+  // It adds up what it is sent.
+  void reduces(vertex_id s) { reducing_.push_back(s); }
+  [[nodiscard]] topology finish() && {
+    topology t{std::move(devices_), std::move(switches_), std::move(cables_)};
+    for (const auto s : reducing_) {
+      t.set_reduces(s);
+    }
+    return t;
+  }
 
  private:
   preset_size size_;
   std::vector<placed_device> devices_{};
   std::vector<std::string> switches_{};
   std::vector<cable> cables_{};
+  std::vector<vertex_id> reducing_{};
 };
 
 // Every pair by NVLink; a PCIe switch with the network adapter beside it. Source: Jia (2020), figure 3.5a.
@@ -79,14 +88,14 @@ void connect_k80(preset_builder& b);
 void connect_summit(preset_builder& b);
 
 // NVSwitch inside; each GPU has a network adapter of its own, and adapter i of every node leads to switch i (a rail).
-// A spine joins the rails, and carries all that they do (a fat tree).
-void connect_dgx(preset_builder& b, cable_kind inside, cable_kind adapter);
+// A spine joins the rails, and carries all that they do (a fat tree). reduces: the NVSwitches add up (SHARP).
+void connect_dgx(preset_builder& b, cable_kind inside, cable_kind adapter, bool reduces);
 
 // Four on either processor, the network adapter on the first.
 void connect_t4(preset_builder& b);
 
-inline void connect_dgx_a100(preset_builder& b) { connect_dgx(b, nvswitch_a100, infiniband_200); }
-inline void connect_dgx_h100(preset_builder& b) { connect_dgx(b, nvswitch_h100, infiniband_400); }
+inline void connect_dgx_a100(preset_builder& b) { connect_dgx(b, nvswitch_a100, infiniband_200, false); }
+inline void connect_dgx_h100(preset_builder& b) { connect_dgx(b, nvswitch_h100, infiniband_400, true); }
 
 }  // namespace unity::machine::detail
 
@@ -155,7 +164,7 @@ UNITY_INLINE void connect_summit(preset_builder& b) {
   }
 }
 
-UNITY_INLINE void connect_dgx(preset_builder& b, cable_kind inside, cable_kind adapter) {
+UNITY_INLINE void connect_dgx(preset_builder& b, cable_kind inside, cable_kind adapter, bool reduces) {
   std::vector<vertex_id> rails;
   for (std::size_t i = 0; b.nodes() > 1 && i < b.per_node(); ++i) {
     rails.push_back(b.add_switch(fmt::format("rail{}", i)));
@@ -168,6 +177,9 @@ UNITY_INLINE void connect_dgx(preset_builder& b, cable_kind inside, cable_kind a
   }
   for (std::size_t n = 0; n < b.nodes(); ++n) {
     const auto nvswitch = b.add_switch(b.in_node(n, "nvswitch"));
+    if (reduces) {
+      b.reduces(nvswitch);
+    }
     for (std::size_t i = 0; i < b.per_node(); ++i) {
       b.join(b.gpu(n, i), nvswitch, inside);
       if (b.nodes() > 1) {

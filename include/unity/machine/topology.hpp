@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -96,6 +97,25 @@ class topology {
   [[nodiscard]] resource_id resource(link_id l) const { return at(l).resource; }
   [[nodiscard]] std::int64_t bytes_per_second(link_id l) const { return cables_[at(l).cable].bytes_per_second; }
   [[nodiscard]] picoseconds latency(link_id l) const { return cables_[at(l).cable].latency; }
+  // Effects: the switch adds up what it is sent, where a collective makes use of it. Precondition: a switch.
+  void set_reduces(vertex_id s) {
+    UNITY_EXPECTS(!is_device(s), "a switch");
+    reduces_.resize(switches_.size());
+    reduces_[checked(s.index() - devices_.size(), switches_.size())] = true;
+  }
+  [[nodiscard]] bool reduces(vertex_id v) const {
+    return !is_device(v) && !reduces_.empty() && reduces_[checked(v.index() - devices_.size(), switches_.size())];
+  }
+  // The fastest direct link, of those the one of least id. Complexity: linear in the links that leave `from`.
+  [[nodiscard]] std::optional<link_id> link_between(vertex_id from, vertex_id to) const {
+    std::optional<link_id> best;
+    for (const auto l : links_from(from)) {
+      if (target(l) == to && (!best || bytes_per_second(l) > bytes_per_second(*best))) {
+        best = l;
+      }
+    }
+    return best;
+  }
   // "n0/gpu0 -> n0/nvswitch"
   [[nodiscard]] std::string name(link_id l) const { return fmt::format("{} -> {}", name(source(l)), name(target(l))); }
 
@@ -104,7 +124,8 @@ class topology {
   [[nodiscard]] std::span<const link_id> links_to(vertex_id v) const { return row(in_, first_in_, v); }
 
   friend bool operator==(const topology& a, const topology& b) {
-    return a.devices_ == b.devices_ && a.switches_ == b.switches_ && a.cables_ == b.cables_;
+    return a.devices_ == b.devices_ && a.switches_ == b.switches_ && a.cables_ == b.cables_ &&
+           a.reduces_ == b.reduces_;
   }
 
  private:
@@ -131,6 +152,7 @@ class topology {
 
   std::vector<placed_device> devices_{};
   std::vector<std::string> switches_{};
+  std::vector<bool> reduces_{};  // of each switch; none: no switch does
   std::vector<cable> cables_{};
   std::vector<link_ends> links_{};  // of each cable in turn: from -> to, then to -> from
   std::vector<std::uint32_t> first_out_{};

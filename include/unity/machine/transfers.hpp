@@ -15,9 +15,10 @@
 
 namespace unity::machine {
 
+// From a device or switch to another.
 struct transfer {
-  device_id from{};
-  device_id to{};
+  vertex_id from{};
+  vertex_id to{};
   bytes size{};
   bool reduces = false;  // the receiver adds it to what it has, else it keeps it as it comes
 

@@ -381,7 +381,7 @@ UNITY_INLINE std::vector<mesh_room*> unity_search::rooms_for(std::size_t graph) 
 
 UNITY_INLINE parallel::strategy_report unity_search::report_of_representatives(
     mesh_room& room, const parallel::operator_graph& ops, const std::vector<std::uint32_t>& options) const {
-  const parallel::stage_mesh all{machine_.network, routes_, room.mesh().devices, 1};
+  const parallel::stage_mesh all{machine_, routes_, room.mesh().devices, 1};
   return parallel::mesh_report(algebra_, machine_, room.tables(), all, ops,
                                {options, std::vector<std::uint32_t>(ops.size()), 1});
 }

@@ -115,7 +115,8 @@ TEST_CASE(
     for (const auto* model : {"zoo:resnet50?batch=96", "zoo:rnnlm?batch=96&hidden=64&vocab=96&seq=4"}) {
       INFO(model << " on " << on);
       subject x{model, on};
-      CHECK(require_equal(x, x.data()) == 2);  // every other node has its part of a ring backwards
+      // 2 where some collective is a ring: every other node has its part of that backwards.
+      CHECK(require_equal(x, x.data()) >= 2);
     }
   }
   subject one_each{"zoo:rnnlm?batch=64&hidden=16&vocab=32&seq=4", "p100:8x1"};
@@ -147,21 +148,22 @@ TEST_CASE("weights that devices do not share alike are not folded, and say why")
   CHECK(odd.fold(odd.data(), shares).why_not_more.find("shares of it that are not equal") != std::string::npos);
 }
 
-TEST_CASE("a transformer under data and tensor parallelism takes as long folded to two nodes") {
+TEST_CASE("a transformer under data and tensor parallelism takes as long folded to one node") {
   for (const auto* on : {"dgx_a100:4x8", "dgx_h100:6x8", "p100:4x4", "t4:4x8", "k80:4x4"}) {
     INFO(on);
     subject x{parallel::test::transformer{parallel::test::operators(), {24, 2, 64, 8, 16, 64}}.build(), on};
     const auto nodes = x.on.network.devices().back().node + std::size_t{1};
-    CHECK(require_equal(x, x.tensors(x.on.network.device_count() / nodes)) == nodes / 2);
+    CHECK(require_equal(x, x.tensors(x.on.network.device_count() / nodes)) == nodes);
   }
 }
 
-TEST_CASE(
-    "an odd number of nodes does not close a ring alike: it is not folded where rings have several devices of a node") {
-  subject x{"zoo:rnnlm?batch=24&hidden=16&vocab=32&seq=2", "p100:3x4"};
+TEST_CASE("an odd number of nodes does not close a ring alike: what is large is not folded, what goes by trees is") {
+  subject small{"zoo:rnnlm?batch=24&hidden=16&vocab=32&seq=2", "p100:3x4"};
+  CHECK(require_equal(small, small.data()) == 3);
+  subject x{"zoo:alexnet?batch=96", "p100:3x4"};
   const auto f = x.fold(x.data());
   CHECK(f.order == 1);
-  CHECK(f.why_not_more.find("a ring of devices that is not mapped to itself") != std::string::npos);
+  CHECK(f.why_not_more.find("a collective whose flows are not mapped to its flows") != std::string::npos);
   CHECK(f.code.task_count() == x.lower.run(x.data()).task_count());
 }
 

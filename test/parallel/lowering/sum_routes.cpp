@@ -42,7 +42,7 @@ sum_routes routes(std::initializer_list<std::size_t> from, const std::vector<box
   std::iota(s.consumers.begin(), s.consumers.end(), std::uint32_t{0});
   s.to = devices(to);
   s.needed = parallel::replicas_of(boxes, s.to);
-  return routes_of(n, s);
+  return routes_of(n.topology(), s);
 }
 
 const box all{{0}, {12}};

@@ -165,7 +165,7 @@ TEST_CASE("no choice of options takes less than the one that dynamic programming
   REQUIRE(meshes.size() == 2);
   std::size_t irreducible = 0;
   for (const auto& mesh : meshes) {
-    const parallel::mesh_costs costs{at.machine.network, at.routes, mesh};
+    const parallel::mesh_costs costs{at.machine, at.routes, mesh};
     parallel::mesh_tables tables{
         operators(), mesh, costs, at.clock, parallel::all_index_uses, parallel::optimizer::sgd};
     parallel::machine_mapping mapping{tables, {16, 0}, 1U << 20U};
@@ -193,7 +193,7 @@ TEST_CASE("no choice of options takes less than the one that dynamic programming
 TEST_CASE("pieces of a graph that are alike are solved once") {
   mapped_machine at{"summit:2x6"};
   const auto mesh = machine::meshes_of(at.machine.network, 2).front();
-  const parallel::mesh_costs costs{at.machine.network, at.routes, mesh};
+  const parallel::mesh_costs costs{at.machine, at.routes, mesh};
   parallel::mesh_tables tables{operators(), mesh, costs, at.clock, parallel::all_index_uses, parallel::optimizer::sgd};
   parallel::machine_mapping mapping{tables, {16, 0}};
   const auto goals_of = [&](const char* model) {
@@ -213,7 +213,7 @@ TEST_CASE("pieces of a graph that are alike are solved once") {
 TEST_CASE("states of a graph that no nesting describes are bounded, and found costs are those of their options") {
   mapped_machine at{"p100:1x2"};
   const auto mesh = machine::meshes_of(at.machine.network, 1).front();
-  const parallel::mesh_costs costs{at.machine.network, at.routes, mesh};
+  const parallel::mesh_costs costs{at.machine, at.routes, mesh};
   parallel::mesh_tables tables{operators(), mesh, costs, at.clock, parallel::all_index_uses, parallel::optimizer::sgd};
   const auto g = tensor::zoo::build(operators(), "zoo:nasnet_a?form=taso&layers=1");
   const parallel::graph_dimensions dimensions{operators(), g};

@@ -43,7 +43,7 @@ struct meshed {
       : machine{machine::preset(preset)},
         routes{machine.network},
         mesh{find(sizes)},
-        costs{machine.network, routes, mesh} {}
+        costs{machine, routes, mesh} {}
   machine::device_mesh find(const machine::mesh_sizes& sizes) const {
     for (auto& m : machine::meshes_of(machine.network, 4)) {
       if (m.sizes == sizes) {

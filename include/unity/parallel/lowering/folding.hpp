@@ -16,6 +16,7 @@
 #include <unity/graph/concepts.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/lowering/edge_code.hpp>
+#include <unity/parallel/lowering/folded_collectives.hpp>
 #include <unity/parallel/lowering/folded_messages.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/lowering/network.hpp>
@@ -52,14 +53,30 @@ class folded_network {
   [[nodiscard]] std::size_t device_count() const noexcept { return network_.device_count(); }
   [[nodiscard]] std::uint32_t model(machine::device_id d) const { return network_.model(d); }
   [[nodiscard]] static program::resource_id stream(machine::device_id d) noexcept { return network::stream(d); }
-  [[nodiscard]] program::resource_id meeting() const noexcept { return network_.meeting(); }
+  [[nodiscard]] program::resource_id starts(machine::device_id d) const noexcept { return network_.starts(d); }
+  [[nodiscard]] const machine::topology& topology() const noexcept { return network_.topology(); }
+  [[nodiscard]] machine::collective_start start(machine::device_id d) const { return network_.start(d); }
+  [[nodiscard]] const machine::collective_ways& collective(machine::exchange kind,
+                                                           std::span<const machine::device_id> devices) {
+    return network_.collective(kind, devices);
+  }
+  [[nodiscard]] std::optional<picoseconds> measured(machine::exchange kind, std::size_t ranks, bytes size) const {
+    return network_.measured(kind, ranks, size);
+  }
   [[nodiscard]] network::node_place place(machine::device_id d) const { return network_.place(d); }
   [[nodiscard]] bool has(machine::device_id d) const { return symmetry_.represents(d); }
   // The links are admitted.
-  [[nodiscard]] std::span<const program::hop> hops(machine::device_id from, machine::device_id to, bytes volume,
-                                                   std::int64_t rounds = 1);
+  [[nodiscard]] std::span<const program::hop> hops(machine::device_id from, machine::device_id to, bytes volume) {
+    return represented(network_.hops(from, to, volume));
+  }
+  [[nodiscard]] std::span<const program::hop> flow_hops(machine::vertex_id from, machine::vertex_id to, bytes volume,
+                                                        std::int64_t rounds) {
+    return represented(network_.flow_hops(from, to, volume, rounds));
+  }
 
  private:
+  [[nodiscard]] std::span<const program::hop> represented(std::span<const program::hop> hops);
+
   const device_symmetry& symmetry_;
   network& network_;
   const link_orbits& links_;
@@ -106,6 +123,9 @@ class folder {
   bool add_edge(std::uint32_t number);
 
   bool add_weight(std::uint32_t number);
+  // As synchronized() adds them.
+  [[nodiscard]] static std::vector<lowered_collective> collectives_of(const replicas& held, sync_kind how,
+                                                                      const tensor::tensor_type& type);
   bool is_foldable(const weight_sync& how, const replicas& held);
   // Groups that reduce go to themselves, those of one device to those of its image, with as many elements and
   // the images of the tasks that contribute.
@@ -150,15 +170,12 @@ class folder {
 #include <fmt/core.h>
 
 #include <unity/core/config.hpp>
-#include <unity/parallel/lowering/folded_rings.hpp>
 #include <unity/parallel/lowering/synchronization.hpp>
 
 namespace unity::parallel::detail {
 
-UNITY_INLINE std::span<const program::hop> folded_network::hops(machine::device_id from, machine::device_id to,
-                                                                bytes volume, std::int64_t rounds) {
-  const auto all = network_.hops(from, to, volume, rounds);
-  hops_.assign(all.begin(), all.end());
+UNITY_INLINE std::span<const program::hop> folded_network::represented(std::span<const program::hop> hops) {
+  hops_.assign(hops.begin(), hops.end());
   for (auto& h : hops_) {
     h.link = links_.place(h.link).representative;
   }
@@ -355,16 +372,17 @@ UNITY_INLINE bool folder::add_weight(std::uint32_t number) {
     return false;
   }
   const bool reduces = std::find(gives.begin(), gives.end(), true) != gives.end();
-  std::vector<std::uint32_t> ranks;
-  if (reduces) {
-    reason_ = rank_rings(symmetry_, lowering_.links(), links_, all.held.groups, ranks);
-    if (!reason_.empty()) {
-      return false;
-    }
-  }
   const auto how = sync_.weights.empty() ? weight_sync{} : sync_.weights[number];
   if (reduces && !is_foldable(how, all.held)) {
     return false;
+  }
+  std::vector<std::uint32_t> ranks;
+  if (reduces) {
+    const auto kinds = collectives_of(all.held, how.parts.front().kind, lowering_.graph().type(w.value));
+    reason_ = rank_collectives(symmetry_, lowering_.links(), links_, kinds, ranks);
+    if (!reason_.empty()) {
+      return false;
+    }
   }
   auto& f = fragments_.emplace_back(fragment_code{lowering_.weight_fragment(number), {}}).code;
   f = synchronized(network_, lowering_.times(), lowering_.graph().type(w.value), all,
@@ -372,11 +390,28 @@ UNITY_INLINE bool folder::add_weight(std::uint32_t number) {
   auto next = ranks.begin();
   for (auto& t : f.tasks) {
     if (t.kind == program::task_kind::transfer) {
-      next = next == ranks.end() ? ranks.begin() : next;  // the second ring of a sharded weight
       t.shard = *next++;
     }
   }
   return true;
+}
+
+UNITY_INLINE std::vector<lowered_collective> folder::collectives_of(const replicas& held, sync_kind how,
+                                                                    const tensor::tensor_type& type) {
+  std::vector<lowered_collective> all;
+  const auto add = [&](machine::exchange kind) {
+    for (const auto& g : held.groups) {
+      if (g.devices.size() > 1) {
+        all.push_back({kind, g.devices, bytes{g.elements * static_cast<std::int64_t>(tensor::size_of(type.element))}});
+      }
+    }
+  };
+  const bool is_sharded = how == sync_kind::sharded;
+  add(is_sharded ? machine::exchange::reduce_scatter : machine::exchange::all_reduce);
+  if (is_sharded) {
+    add(machine::exchange::all_gather);
+  }
+  return all;
 }
 
 UNITY_INLINE bool folder::is_foldable(const weight_sync& how, const replicas& held) {
@@ -448,11 +483,14 @@ UNITY_INLINE folded_program fold(const tensor::algebra& a, lowering& low, const 
 
 UNITY_INLINE simulate::timeline unfolded(const folded_program& f, simulate::timeline t) {
   const auto folded = t;
-  auto nowhere = t.tasks;  // tasks without a resource: of one device each
-  for (const auto& r : t.resources) {
-    nowhere -= r.tasks;
+  t.tasks = 0;
+  for (std::size_t i = 0; i < f.code.fragment_count(); ++i) {
+    for (const auto& task : f.code.code(program::fragment_id{i}).tasks) {
+      if (!task.resource.valid()) {  // of all devices of a collective, or of one
+        t.tasks += task.kind == program::task_kind::reduce ? 1 : f.order;
+      }
+    }
   }
-  t.tasks = nowhere * f.order;
   t.communicated = {};
   for (std::size_t r = 0; r < t.resources.size(); ++r) {
     t.resources[r] = folded.resources[f.resource[r].index()];

@@ -4,12 +4,16 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
+#include <unity/machine/collective_choice.hpp>
+#include <unity/machine/link.hpp>
 #include <unity/machine/machine.hpp>
 #include <unity/machine/routes.hpp>
 #include <unity/machine/topology.hpp>
@@ -18,8 +22,8 @@
 
 namespace unity::parallel {
 
-// Streams come first, one per device with its number; then what links wait for, as the topology numbers it; then a
-// resource on which devices agree that all are ready, which takes a picosecond. Refers to the machine.
+// Streams come first, one per device with its number; then what links wait for, as the topology numbers it; then, one
+// per device, what collectives wait for that start on it. Refers to the machine.
 class network {
  public:
   // Throws: unity::error where the machine has no topology or devices do not reach each other.
@@ -30,28 +34,43 @@ class network {
   [[nodiscard]] static program::resource_id stream(machine::device_id d) noexcept {
     return program::resource_id{d.index()};
   }
-  [[nodiscard]] program::resource_id meeting() const noexcept {
-    return program::resource_id{device_count() + machine_->network.resource_count()};
+  [[nodiscard]] program::resource_id starts(machine::device_id d) const noexcept {
+    return program::resource_id{device_count() + machine_->network.resource_count() + d.index()};
   }
+  [[nodiscard]] const machine::topology& topology() const noexcept { return machine_->network; }
 
   void declare(program::program& p) const;
 
-  // The hops of a message between two devices, each link's latency counted `rounds` times. Valid until the next call.
-  // Complexity: linear in the route.
-  [[nodiscard]] std::span<const program::hop> hops(machine::device_id from, machine::device_id to, bytes volume,
-                                                   std::int64_t rounds = 1);
+  // The hops of a message between two devices; the first has what passes before it moves (machine::collective_start) in
+  // its latency. Valid until the next call, as that of flow_hops. Complexity: linear in the route.
+  [[nodiscard]] std::span<const program::hop> hops(machine::device_id from, machine::device_id to, bytes volume);
+  // Those of a collective's flow, each link's latency counted `rounds` times.
+  [[nodiscard]] std::span<const program::hop> flow_hops(machine::vertex_id from, machine::vertex_id to, bytes volume,
+                                                        std::int64_t rounds);
+
+  // How a collective goes among devices, asked for once per kind and devices.
+  [[nodiscard]] const machine::collective_ways& collective(machine::exchange kind,
+                                                           std::span<const machine::device_id> devices) {
+    return collectives_.of(kind, devices);
+  }
+  [[nodiscard]] std::optional<picoseconds> measured(machine::exchange kind, std::size_t ranks, bytes size) const {
+    return machine::measured_time(machine_->links, kind, ranks, size);
+  }
+  [[nodiscard]] machine::collective_start start(machine::device_id d) const { return machine::start_of(*machine_, d); }
 
   [[nodiscard]] std::size_t link_count() const noexcept { return machine_->network.link_count(); }
   // The links of a route, in the order of travel. Valid until another is asked for.
   struct route_link {
     program::resource_id resource{};
     std::uint32_t rate = 0;    // the same for links of the same bandwidth
-    std::int64_t latency = 0;  // picoseconds
+    std::int64_t latency = 0;  // picoseconds; of the first link with what passes before a message moves
     machine::link_id id{};
 
     friend bool operator==(const route_link&, const route_link&) = default;
   };
   [[nodiscard]] std::span<const route_link> route(machine::device_id from, machine::device_id to);
+  // That of a collective's flow; to or from a switch there is a link.
+  [[nodiscard]] std::span<const route_link> route(machine::vertex_id from, machine::vertex_id to);
   // What a volume takes on a link.
   [[nodiscard]] program::hop hop(const route_link& l, bytes volume) const {
     return {l.resource, time_of(volume, l), picoseconds{std::max(l.latency, std::int64_t{1})}};
@@ -68,6 +87,8 @@ class network {
   [[nodiscard]] static bool has(machine::device_id) noexcept { return true; }
 
  private:
+  // Throws: as the constructor.
+  [[nodiscard]] static machine::route_table routes_of(const machine::machine& m);
   // Throws: unity::error for what takes too long to simulate.
   [[nodiscard]] picoseconds time_of(bytes volume, const route_link& l) const;
 
@@ -77,12 +98,17 @@ class network {
   };
 
   void find_places();
+  [[nodiscard]] route_link link_of(machine::link_id l) const;
+  // What a link of the rate holds, of the volume that was asked for last.
+  [[nodiscard]] picoseconds held_time(bytes volume, const route_link& l);
 
   const machine::machine* machine_;
-  machine::route_table routes_{};
+  std::shared_ptr<const machine::route_table> routes_{};  // others refer to it
+  machine::known_collectives collectives_;
   std::vector<std::int64_t> rates_{};  // distinct
   std::vector<known_route> known_{};   // [from][to]
   std::vector<route_link> links_{};
+  route_link direct_{};  // to or from a switch, as asked for last
   std::vector<node_place> places_{};
   std::vector<program::hop> hops_{};
   bytes volume_{-1};
@@ -108,11 +134,8 @@ class network {
 
 namespace unity::parallel {
 
-UNITY_INLINE network::network(const machine::machine& m) : machine_{&m} {
-  if (m.network.empty()) {
-    throw error{fmt::format("machine {}", m.name), "no topology", "devices and what connects them"};
-  }
-  routes_ = machine::route_table{m.network, fmt::format("machine {}", m.name)};
+UNITY_INLINE network::network(const machine::machine& m)
+    : machine_{&m}, routes_{std::make_shared<machine::route_table>(routes_of(m))}, collectives_{m, *routes_} {
   known_.resize(device_count() * device_count());
   for (std::size_t l = 0; l < m.network.link_count(); ++l) {
     rates_.push_back(m.network.bytes_per_second(machine::link_id{l}));
@@ -121,6 +144,13 @@ UNITY_INLINE network::network(const machine::machine& m) : machine_{&m} {
   rates_.erase(std::unique(rates_.begin(), rates_.end()), rates_.end());
   held_.resize(rates_.size());
   find_places();
+}
+
+UNITY_INLINE machine::route_table network::routes_of(const machine::machine& m) {
+  if (m.network.empty()) {
+    throw error{fmt::format("machine {}", m.name), "no topology", "devices and what connects them"};
+  }
+  return machine::route_table{m.network, fmt::format("machine {}", m.name)};
 }
 
 UNITY_INLINE void network::declare(program::program& p) const {
@@ -136,40 +166,70 @@ UNITY_INLINE void network::declare(program::program& p) const {
   for (auto& name : names) {
     p.add_resource({std::move(name), program::resource_kind::link, 0});
   }
-  p.add_resource({"synchronization", program::resource_kind::link, 0});
+  for (std::size_t d = 0; d < t.device_count(); ++d) {
+    p.add_resource({fmt::format("{} collectives", t.devices()[d].name), program::resource_kind::link,
+                    static_cast<program::device_index>(d)});
+  }
 }
 
-UNITY_INLINE std::span<const program::hop> network::hops(machine::device_id from, machine::device_id to, bytes volume,
-                                                         std::int64_t rounds) {
-  UNITY_EXPECTS(from != to, "a message to another device");
+UNITY_INLINE picoseconds network::held_time(bytes volume, const route_link& l) {
   if (volume != volume_) {
     volume_ = volume;
     std::fill(held_.begin(), held_.end(), picoseconds{0});
   }
+  auto& held = held_[l.rate];
+  if (held == picoseconds{0}) {
+    held = time_of(volume, l);
+  }
+  return held;
+}
+
+UNITY_INLINE std::span<const program::hop> network::hops(machine::device_id from, machine::device_id to, bytes volume) {
+  UNITY_EXPECTS(from != to, "a message to another device");
   hops_.clear();
   for (const auto& l : route(from, to)) {
-    auto& held = held_[l.rate];
-    if (held == picoseconds{0}) {
-      held = time_of(volume, l);
-    }
-    hops_.push_back({l.resource, held, picoseconds{std::max(l.latency * rounds, std::int64_t{1})}});
+    hops_.push_back({l.resource, held_time(volume, l), picoseconds{std::max(l.latency, std::int64_t{1})}});
   }
   return hops_;
+}
+
+UNITY_INLINE std::span<const program::hop> network::flow_hops(machine::vertex_id from, machine::vertex_id to,
+                                                              bytes volume, std::int64_t rounds) {
+  hops_.clear();
+  for (const auto& l : route(from, to)) {
+    const auto latency = rounds * machine_->network.latency(l.id).count();
+    hops_.push_back({l.resource, held_time(volume, l), picoseconds{std::max(latency, std::int64_t{1})}});
+  }
+  return hops_;
+}
+
+UNITY_INLINE auto network::link_of(machine::link_id l) const -> route_link {
+  const auto& t = machine_->network;
+  const auto rate = std::find(rates_.begin(), rates_.end(), t.bytes_per_second(l));
+  return {program::resource_id{device_count() + t.resource(l).index()},
+          static_cast<std::uint32_t>(rate - rates_.begin()), t.latency(l).count(), l};
 }
 
 UNITY_INLINE auto network::route(machine::device_id from, machine::device_id to) -> std::span<const route_link> {
   auto& known = known_[from.index() * device_count() + to.index()];
   if (known.count == 0) {
-    const auto& t = machine_->network;
     known.first = static_cast<std::uint32_t>(links_.size());
-    for (const auto l : routes_.between(t, from, to)) {
-      const auto rate = std::find(rates_.begin(), rates_.end(), t.bytes_per_second(l));
-      links_.push_back({program::resource_id{device_count() + t.resource(l).index()},
-                        static_cast<std::uint32_t>(rate - rates_.begin()), t.latency(l).count(), l});
+    for (const auto l : routes_->between(machine_->network, from, to)) {
+      links_.push_back(link_of(l));
     }
+    links_[known.first].latency += start(from).start.count();
     known.count = static_cast<std::uint32_t>(links_.size()) - known.first;
   }
   return {links_.data() + known.first, known.count};
+}
+
+UNITY_INLINE auto network::route(machine::vertex_id from, machine::vertex_id to) -> std::span<const route_link> {
+  const auto& t = machine_->network;
+  if (t.is_device(from) && t.is_device(to)) {
+    return route(machine::device_id{from.index()}, machine::device_id{to.index()});
+  }
+  direct_ = link_of(t.link_between(from, to).value());
+  return {&direct_, 1};
 }
 
 UNITY_INLINE picoseconds network::time_of(bytes volume, const route_link& l) const {

@@ -84,13 +84,13 @@ class sum_code {
 #include <numeric>
 #include <tuple>
 
-#include <unity/parallel/lowering/rings.hpp>
+#include <unity/parallel/lowering/collectives.hpp>
 
 namespace unity::parallel {
 
 UNITY_INLINE void sum_code::add(const summed_value& s) {
   value_ = &s;
-  ways_ = routes_of(network_.links, s);
+  ways_ = routes_of(network_.links.topology(), s);
   if (ways_.reduced > 0) {
     reduce();
   }
@@ -136,7 +136,7 @@ UNITY_INLINE void sum_code::give_back(std::int64_t elements, const program::task
 
 UNITY_INLINE void sum_code::reduce() {
   const auto size = size_of(ways_.reduced);
-  const auto done = add_all_reduce(network_.links, code_, ways_.holders, size, terms());
+  const auto done = add_collective(network_.links, code_, machine::exchange::all_reduce, ways_.holders, size, terms());
   end_terms(done);
   std::vector<program::task_ref> cotangents;
   for (const auto& [device, consumers] : ways_.reduced_for) {
@@ -149,7 +149,7 @@ UNITY_INLINE void sum_code::reduce() {
   if (!ends_.is_wanted) {
     return;
   }
-  const auto back = add_all_reduce(network_.links, code_, ways_.holders, size, cotangents);
+  const auto back = add_collective(network_.links, code_, machine::exchange::all_reduce, ways_.holders, size, cotangents);
   for (const auto& [device, consumers] : ways_.reduced_for) {
     for (const auto c : consumers) {
       code_.reads.push_back({ends_.cotangent_of(c), back});
@@ -159,7 +159,7 @@ UNITY_INLINE void sum_code::reduce() {
 }
 
 UNITY_INLINE void sum_code::scatter() {
-  const auto done = add_rounds(add_meeting(network_.links, code_, terms(), shard()), false);
+  const auto done = add_rounds(add_meeting(code_, terms(), shard()), false);
   end_terms(done);
   hand_out(done);
   if (ends_.is_wanted) {
@@ -168,19 +168,21 @@ UNITY_INLINE void sum_code::scatter() {
 }
 
 UNITY_INLINE program::task_ref sum_code::add_rounds(const program::task_ref& ready, bool backwards) {
-  std::vector<ring_message> messages;
+  std::vector<flow_message> messages;
   for (std::size_t i = 0; i < ways_.ring.size(); ++i) {
-    const auto next = ways_.ring[(i + 1) % ways_.ring.size()];
+    const auto here = machine::topology::vertex_of(ways_.ring[i]);
+    const auto next = machine::topology::vertex_of(ways_.ring[(i + 1) % ways_.ring.size()]);
     if (ways_.sent[i] > 0) {
-      messages.push_back({backwards ? next : ways_.ring[i], backwards ? ways_.ring[i] : next, size_of(ways_.sent[i])});
+      messages.push_back({backwards ? next : here, backwards ? here : next, size_of(ways_.sent[i])});
     }
   }
   if (messages.empty()) {
     return ready;
   }
-  const auto arrivals =
-      add_ring(network_.links, code_, messages, static_cast<std::int64_t>(ways_.ring.size() - 1), ready);
-  return add_meeting(network_.links, code_, arrivals, shard());
+  const auto rounds = static_cast<std::int64_t>(ways_.ring.size() - 1);
+  const auto first = ways_.holders.front();
+  const auto started = add_start(network_.links, code_, {&ready, 1}, first);
+  return add_phase(network_.links, code_, messages, rounds, started, first);
 }
 
 UNITY_INLINE std::span<const message_ends> sum_code::add_messages(bool backwards) {
@@ -254,7 +256,7 @@ UNITY_INLINE void sum_code::hand_back() {
     }
   }
   end_waits();
-  const auto ready = add_meeting(network_.links, code_, {}, shard());
+  const auto ready = add_meeting(code_, {}, shard());
   for (const auto& c : contributions) {
     wait(c, ready);
   }

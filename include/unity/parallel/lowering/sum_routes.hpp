@@ -9,9 +9,9 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
+#include <unity/machine/collective.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/lowering/replicas.hpp>
-#include <unity/parallel/lowering/rings.hpp>
 
 namespace unity::parallel {
 
@@ -57,14 +57,13 @@ void scatter(const summed_value& s, const replica_group& g, sum_routes& all);
 
 }  // namespace detail
 
-// Network: as of ring_of. Complexity: consumers, times groups of devices, times devices.
-template <class Network>
-[[nodiscard]] sum_routes routes_of(const Network& n, const summed_value& s) {
+// Complexity: consumers, times groups of devices, times devices.
+[[nodiscard]] inline sum_routes routes_of(const machine::topology& t, const summed_value& s) {
   sum_routes all;
   all.holders = s.from;
   std::sort(all.holders.begin(), all.holders.end());
   all.holders.erase(std::unique(all.holders.begin(), all.holders.end()), all.holders.end());
-  all.ring = ring_of(n, all.holders);
+  all.ring = machine::ring_order(t, all.holders);
   all.sent.assign(all.ring.size(), 0);
   all.held.assign(all.ring.size(), 0);
   for (const auto& g : s.needed.groups) {

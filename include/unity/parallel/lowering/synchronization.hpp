@@ -14,7 +14,7 @@
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/lowering/network.hpp>
 #include <unity/parallel/lowering/replicas.hpp>
-#include <unity/parallel/lowering/rings.hpp>
+#include <unity/parallel/lowering/collectives.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/synchronization.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
@@ -113,6 +113,10 @@ class weight_synchronization {
   [[nodiscard]] bytes size_of(std::int64_t elements) const {
     return bytes{elements * static_cast<std::int64_t>(tensor::size_of(type_.element))};
   }
+  [[nodiscard]] program::task_ref add(machine::exchange kind, std::span<const machine::device_id> devices, bytes size,
+                                      std::span<const program::task_ref> before) {
+    return add_collective(network_, fragment_, kind, devices, size, before);
+  }
   void add(const replica_group& g, std::span<const weight_reader> givers, const synchronizer& how) {
     for (const auto d : g.devices) {
       on_[d.index()].gradient += g.elements;
@@ -140,12 +144,12 @@ class weight_synchronization {
       return;
     }
     if (is_shared && how.kind == sync_kind::sharded) {
-      contributions.assign(1, add_reduce_scatter(network_, fragment_, g.devices, size_of(g.elements), contributions));
+      contributions.assign(1, add(machine::exchange::reduce_scatter, g.devices, size_of(g.elements), contributions));
       gathered_.push_back({g.devices, size_of(g.elements)});
     } else if (is_shared && how.bucket != synchronizer::no_bucket) {
       contributions.assign(1, buckets_->at({how.bucket, g.devices}));
     } else if (is_shared) {
-      contributions.assign(1, add_all_reduce(network_, fragment_, g.devices, size_of(g.elements), contributions));
+      contributions.assign(1, add(machine::exchange::all_reduce, g.devices, size_of(g.elements), contributions));
     }
     for (const auto d : g.devices) {
       auto& waits = on_[d.index()].before;
@@ -200,7 +204,7 @@ class weight_synchronization {
         updated.push_back({{}, on_[d.index()].update});
       }
     }
-    const auto there = add_all_gather(network_, fragment_, g.devices, g.size, updated);
+    const auto there = add(machine::exchange::all_gather, g.devices, g.size, updated);
     for (const auto d : g.devices) {
       if (network_.has(d)) {
         arrive(d, there);
@@ -233,12 +237,12 @@ class weight_synchronization {
 
 // The fragment of a weight of that type, all-reduced alone, or sharded. Each part that several devices hold is reduced
 // over a ring of them, node by node, every other one backwards, once all contributions are there, those of all
-// operators that share the weight (rings.hpp); the update of a device follows. Messages of a ring that are ready at the
+// operators that share the weight (collectives.hpp); the update of a device follows. Messages of a ring that are ready at the
 // same time for the same link go in the order of their senders within the nodes, then of how many links are behind
 // them: nodes that are alike stay so. Weights without gradient take memory alone.
 // Network: as a class it has the members of parallel::network; only devices that it `has` get tasks and memory.
 // Complexity: linear in the fragment and the readers of each part, for each part.
-// Source: Jia's dissertation (2020), section 3.4, leaves open how gradients are added up; rings.hpp.
+// Source: Jia's dissertation (2020), section 3.4, leaves open how gradients are added up; collectives.hpp.
 template <class Network>
 [[nodiscard]] program::fragment synchronized(Network& n, const task_times& times, const tensor::tensor_type& type,
                                              const weight_part_readers& all, const synchronizer& how = {}) {
@@ -353,7 +357,7 @@ UNITY_INLINE program::fragment reduced_bucket(network& n, std::uint32_t bucket, 
       f.dependencies.push_back({c, begin, false});
     }
     begins[{bucket, devices}] = begin;
-    auto end = add_all_reduce(n, f, devices, group.size, {&begin, 1});
+    auto end = add_collective(n, f, machine::exchange::all_reduce, devices, group.size, {&begin, 1});
     end.fragment = self;
     ends[{bucket, devices}] = end;
   }

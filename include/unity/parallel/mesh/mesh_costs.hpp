@@ -5,10 +5,17 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include <unity/core/units.hpp>
+#include <unity/machine/collective.hpp>
+#include <unity/machine/collective_choice.hpp>
+#include <unity/machine/collective_cost.hpp>
+#include <unity/machine/collective_flows.hpp>
 #include <unity/machine/device_mesh.hpp>
+#include <unity/machine/link.hpp>
+#include <unity/machine/machine.hpp>
 #include <unity/machine/routes.hpp>
 #include <unity/machine/topology.hpp>
 
@@ -17,14 +24,15 @@ namespace unity::parallel {
 // A set of axes of a mesh, a bit each. Devices that differ in those alone are a group; all groups exchange at once.
 using axis_set = std::uint32_t;
 
-// The busiest link sets the time, the longest route the delay. Two patterns: a ring, in which each device sends to the
-// next of its group, and all to all, in which each sends to every other.
+// The busiest link sets the time, the longest route the delay. All-reduces go as lowering sends them, the fastest way
+// for their size or as measured (machine/collective_choice.hpp); reduce-scatters around a ring; the others are messages:
+// to the next of the group, or from each to every other.
 // Refers to nothing. One for each mesh.
 class mesh_costs {
  public:
   // axes: of the mesh, from the first on, along which anything is exchanged.
   // Complexity: linear in the routes between the devices of a group, for each set of axes.
-  mesh_costs(const machine::topology& t, const machine::route_table& routes, const machine::device_mesh& m,
+  mesh_costs(const machine::machine& on, const machine::route_table& routes, const machine::device_mesh& m,
              std::size_t axes = 16);
 
   [[nodiscard]] std::int64_t size(axis_set s) const { return sets_[s].size; }
@@ -51,9 +59,12 @@ class mesh_costs {
  private:
   struct costs {
     std::int64_t size = 1;
+    std::vector<machine::collective_line> all_reduces{};  // by algorithm, the ring first
+    machine::collective_line reduce_scatter{};
+    double sharing = 1;  // of links among groups: what all take around a ring over what one takes
     double ring_rate = 0;    // picoseconds per byte that each sends to the next
     double direct_rate = 0;  // picoseconds per byte that each sends to every other
-    std::int64_t delay = 0;  // picoseconds
+    std::int64_t delay = 0;  // picoseconds, with what passes before a message moves
   };
 
   [[nodiscard]] static double of(bytes b) noexcept { return static_cast<double>(b.count()); }
@@ -61,13 +72,17 @@ class mesh_costs {
     return picoseconds{std::llround(std::min(volume * rate, 1e18)) + delay};
   }
 
-  void measure(const machine::topology& t, const machine::route_table& routes, const machine::device_mesh& m,
+  void measure(const machine::machine& on, const machine::route_table& routes, const machine::device_mesh& m,
                axis_set s);
+  // groups: the devices of each.
+  static void price_collectives(costs& c, const machine::machine& on, const machine::route_table& routes,
+                                std::span<const std::vector<machine::device_id>> groups);
   // Offsets of a group's places from its first.
   [[nodiscard]] static std::vector<std::size_t> members_of(const machine::device_mesh& m, axis_set s);
   [[nodiscard]] static bool is_first(const machine::device_mesh& m, std::size_t place, axis_set s);
 
   std::vector<costs> sets_;
+  std::vector<machine::link> links_;  // of the machine
 };
 
 }  // namespace unity::parallel
@@ -75,48 +90,58 @@ class mesh_costs {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_MESH_MESH_COSTS)
 
 #include <unity/core/config.hpp>
-#include <unity/machine/machine.hpp>
 
 namespace unity::parallel {
 
-UNITY_INLINE mesh_costs::mesh_costs(const machine::topology& t, const machine::route_table& routes,
+UNITY_INLINE mesh_costs::mesh_costs(const machine::machine& on, const machine::route_table& routes,
                                     const machine::device_mesh& m, std::size_t axes)
-    : sets_(std::size_t{1} << std::min(axes, m.axis_count())) {
+    : sets_(std::size_t{1} << std::min(axes, m.axis_count())), links_{on.links} {
   UNITY_EXPECTS(m.axis_count() < 16, "a mesh of a few axes");
   for (axis_set s = 1; s < sets_.size(); ++s) {
-    measure(t, routes, m, s);
+    measure(on, routes, m, s);
   }
 }
 
 UNITY_INLINE picoseconds mesh_costs::all_reduce(axis_set s, bytes all) const {
   const auto& c = sets_[s];
-  const auto steps = 2 * (c.size - 1);
-  return c.size < 2
-             ? picoseconds{}
-             : time(static_cast<double>(steps) / static_cast<double>(c.size) * of(all), c.ring_rate, steps * c.delay);
+  if (c.size < 2) {
+    return {};
+  }
+  const auto ranks = static_cast<std::size_t>(c.size);
+  if (const auto measured = machine::measured_time(links_, machine::exchange::all_reduce, ranks, all)) {
+    return picoseconds{std::llround(static_cast<double>(measured->count()) * c.sharing)};
+  }
+  auto best = c.all_reduces.front()(all);
+  for (const auto& line : c.all_reduces) {
+    best = std::min(best, line(all));
+  }
+  return best;
 }
 
 UNITY_INLINE picoseconds mesh_costs::reduce_scatter(axis_set s, bytes all) const {
   const auto& c = sets_[s];
-  return c.size < 2 ? picoseconds{}
-                    : time(static_cast<double>(c.size - 1) / static_cast<double>(c.size) * of(all), c.ring_rate,
-                           (c.size - 1) * c.delay);
+  return c.size < 2 ? picoseconds{} : c.reduce_scatter(all);
 }
 
-UNITY_INLINE void mesh_costs::measure(const machine::topology& t, const machine::route_table& routes,
+UNITY_INLINE void mesh_costs::measure(const machine::machine& on, const machine::route_table& routes,
                                       const machine::device_mesh& m, axis_set s) {
+  const auto& t = on.network;
   const auto members = members_of(m, s);
   auto& c = sets_[s];
   c.size = static_cast<std::int64_t>(members.size());
   std::vector<double> ring(t.resource_count(), 0);
   std::vector<double> direct(t.resource_count(), 0);
+  std::vector<std::vector<machine::device_id>> groups;
   for (std::size_t first = 0; first < m.devices.size(); ++first) {
     if (!is_first(m, first, s)) {
       continue;
     }
+    auto& group = groups.emplace_back();
     for (std::size_t i = 0; i < members.size(); ++i) {
+      const auto from = m.devices[first + members[i]];
+      const auto start = machine::start_of(on, from).start;
+      group.push_back(from);
       for (std::size_t j = 0; j < members.size(); ++j) {
-        const auto from = m.devices[first + members[i]];
         const auto to = m.devices[first + members[j]];
         std::int64_t delay = 0;
         for (const auto l : from == to ? machine::route{} : routes.between(t, from, to)) {
@@ -125,12 +150,40 @@ UNITY_INLINE void mesh_costs::measure(const machine::topology& t, const machine:
           ring[t.resource(l).index()] += j == (i + 1) % members.size() ? per_byte : 0;
           delay += t.latency(l).count();
         }
-        c.delay = std::max(c.delay, delay);
+        c.delay = std::max(c.delay, delay + start.count());
       }
     }
   }
   c.ring_rate = ring.empty() ? 0 : *std::max_element(ring.begin(), ring.end());
   c.direct_rate = direct.empty() ? 0 : *std::max_element(direct.begin(), direct.end());
+  if (c.size > 1) {
+    price_collectives(c, on, routes, groups);
+  }
+}
+
+UNITY_INLINE void mesh_costs::price_collectives(costs& c, const machine::machine& on,
+                                                const machine::route_table& routes,
+                                                std::span<const std::vector<machine::device_id>> groups) {
+  const auto& t = on.network;
+  const auto start = machine::start_of(on, groups.front().front());
+  const auto line = [&](machine::exchange kind, machine::collective_algorithm how, std::size_t count) {
+    std::vector<machine::collective_flows> flows;
+    for (const auto& g : groups.first(count)) {
+      flows.push_back(machine::flows_of(t, {kind, how, g}));
+    }
+    return machine::line_of(t, routes, flows, start);
+  };
+  for (std::size_t a = 0; a < machine::collective_algorithm_names.size(); ++a) {
+    const auto how = static_cast<machine::collective_algorithm>(a);
+    const auto applies = [&](const auto& g) { return machine::applies(t, {machine::exchange::all_reduce, how, g}); };
+    if (std::all_of(groups.begin(), groups.end(), applies)) {
+      c.all_reduces.push_back(line(machine::exchange::all_reduce, how, groups.size()));
+    }
+  }
+  constexpr auto ring = machine::collective_algorithm::ring;
+  c.reduce_scatter = line(machine::exchange::reduce_scatter, ring, groups.size());
+  const auto alone = line(machine::exchange::all_reduce, ring, 1).per_byte;
+  c.sharing = alone > 0 ? std::max(1.0, c.all_reduces.front().per_byte / alone) : 1;
 }
 
 UNITY_INLINE std::vector<std::size_t> mesh_costs::members_of(const machine::device_mesh& m, axis_set s) {

@@ -46,9 +46,10 @@ struct stage_mesh {
   mesh_costs costs;             // along its first axis
   bool between_nodes = false;
 
-  stage_mesh(const machine::topology& t, const machine::route_table& routes, std::vector<machine::device_id> devices,
+  stage_mesh(const machine::machine& on, const machine::route_table& routes, std::vector<machine::device_id> devices,
              std::uint32_t stages)
-      : mesh{{}, sizes_of(devices.size(), stages), std::move(devices)}, costs{t, routes, mesh, 1} {
+      : mesh{{}, sizes_of(devices.size(), stages), std::move(devices)}, costs{on, routes, mesh, 1} {
+    const auto& t = on.network;
     between_nodes = stages > 1 && t[mesh.devices[0]].node != t[mesh.devices[mesh.devices.size() / stages]].node;
   }
 

@@ -36,7 +36,7 @@ class mesh_room {
   mesh_room(const tensor::algebra& a, const machine::machine& m, const machine::route_table& routes,
             machine::device_mesh mesh, parallel::shard_clock& clock, parallel::index_uses uses, parallel::optimizer how,
             std::int64_t memory_limit = 0)
-      : mesh_{std::move(mesh)}, uses_{uses}, costs_{m.network, routes, mesh_}, tables_{a,    mesh_, costs_,      clock,
+      : mesh_{std::move(mesh)}, uses_{uses}, costs_{m, routes, mesh_}, tables_{a,    mesh_, costs_,      clock,
                                                                                        uses, how,   memory_limit} {}
   mesh_room(const mesh_room&) = delete;
   mesh_room& operator=(const mesh_room&) = delete;

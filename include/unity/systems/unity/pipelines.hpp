@@ -271,7 +271,7 @@ UNITY_INLINE stage_rooms& pipeline_search::rooms_of(std::uint32_t stages) {
       }
       first.back().push_back(devices[i]);
     }
-    known = std::make_unique<stage_rooms>(stage_rooms{{machine_.network, routes_, std::move(devices), stages}, {}});
+    known = std::make_unique<stage_rooms>(stage_rooms{{machine_, routes_, std::move(devices), stages}, {}});
     constexpr auto placed = parallel::index_uses{1} << static_cast<unsigned>(parallel::index_use::placement);
     for (auto& mesh : machine::meshes_of(first, options_.mesh_axes)) {
       known->rooms.push_back(std::make_unique<mesh_room>(algebra_, machine_, routes_, std::move(mesh), clock_,

@@ -1,0 +1,118 @@
+// Which algorithm a machine's collectives use: the one that takes least by the closed form, or what was measured.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <unity/core/units.hpp>
+#include <unity/machine/collective.hpp>
+#include <unity/machine/collective_cost.hpp>
+#include <unity/machine/collective_flows.hpp>
+#include <unity/machine/link.hpp>
+#include <unity/machine/machine.hpp>
+#include <unity/machine/routes.hpp>
+#include <unity/machine/topology.hpp>
+
+namespace unity::machine {
+
+// Of the device's model.
+[[nodiscard]] collective_start start_of(const machine& m, device_id d);
+
+// What was measured for so many ranks (collective_seconds), between links that were; nothing where there is none for the
+// exchange. links: of a machine. Complexity: linear in them.
+[[nodiscard]] std::optional<picoseconds> measured_time(std::span<const link> links, exchange kind, std::size_t ranks,
+                                                       bytes size);
+
+// An algorithm that applies, and what it takes.
+struct collective_way {
+  collective_algorithm how = collective_algorithm::ring;
+  collective_line line{};
+  collective_flows flows{};
+};
+
+// Ways of one kind among the same devices, the ring first. Regular.
+struct collective_ways {
+  collective_start start{};
+  std::vector<collective_way> ways{};
+
+  // The one that takes least for the size, the first of those alike. Complexity: linear in the ways.
+  [[nodiscard]] const collective_way& at(bytes size) const;
+};
+
+// Complexity: as line_of, for each algorithm.
+[[nodiscard]] collective_ways ways_of(const machine& m, const route_table& routes, exchange kind,
+                                      std::span<const device_id> devices);
+
+// The same, asked for once per kind and devices. Refers to the machine and its routes.
+class known_collectives {
+ public:
+  known_collectives(const machine& m, const route_table& routes) : machine_{&m}, routes_{&routes} {}
+
+  // Valid as long as this. Complexity: logarithmic in the groups once known.
+  [[nodiscard]] const collective_ways& of(exchange kind, std::span<const device_id> devices);
+
+ private:
+  const machine* machine_;
+  const route_table* routes_;
+  std::map<std::pair<exchange, std::vector<device_id>>, collective_ways> known_{};
+};
+
+}  // namespace unity::machine
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_MACHINE_COLLECTIVE_CHOICE)
+
+#include <algorithm>
+
+#include <unity/machine/collective_fit.hpp>
+
+namespace unity::machine {
+
+UNITY_INLINE collective_start start_of(const machine& m, device_id d) {
+  const auto& model = model_of(m, d);
+  return {from_seconds(model.collective_start_seconds), from_seconds(model.collective_round_seconds)};
+}
+
+UNITY_INLINE std::optional<picoseconds> measured_time(std::span<const link> links, exchange kind, std::size_t ranks,
+                                                      bytes size) {
+  const auto has = [&](const link& l) { return l.costs.contains(kind); };
+  if (std::none_of(links.begin(), links.end(), has)) {
+    return std::nullopt;
+  }
+  return from_seconds(collective_seconds(links, kind, static_cast<int>(ranks), size.count()));
+}
+
+UNITY_INLINE const collective_way& collective_ways::at(bytes size) const {
+  return *std::min_element(ways.begin(), ways.end(), [&](const collective_way& a, const collective_way& b) {
+    return a.line(size) < b.line(size);
+  });
+}
+
+UNITY_INLINE collective_ways ways_of(const machine& m, const route_table& routes, exchange kind,
+                                     std::span<const device_id> devices) {
+  collective_ways all{start_of(m, devices.front()), {}};
+  for (std::size_t a = 0; a < collective_algorithm_names.size(); ++a) {
+    const collective c{kind, static_cast<collective_algorithm>(a), devices};
+    if (applies(m.network, c)) {
+      auto flows = flows_of(m.network, c);
+      const auto line = line_of(m.network, routes, {&flows, 1}, all.start);
+      all.ways.push_back({c.how, line, std::move(flows)});
+    }
+  }
+  return all;
+}
+
+UNITY_INLINE const collective_ways& known_collectives::of(exchange kind, std::span<const device_id> devices) {
+  auto& ways = known_[{kind, std::vector<device_id>(devices.begin(), devices.end())}];
+  if (ways.ways.empty()) {
+    ways = ways_of(*machine_, *routes_, kind, devices);
+  }
+  return ways;
+}
+
+}  // namespace unity::machine
+
+#endif

@@ -1,0 +1,184 @@
+#include <unity/parallel/lowering/collectives.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <unity/machine/collective_choice.hpp>
+#include <unity/machine/collective_cost.hpp>
+#include <unity/machine/collectives.hpp>
+#include <unity/machine/presets.hpp>
+#include <unity/machine/routes.hpp>
+#include <unity/parallel/lowering/network.hpp>
+#include <unity/program/fragment.hpp>
+#include <unity/program/program.hpp>
+#include <unity/simulate/full.hpp>
+
+namespace tests_of_lowered_collectives {
+
+using namespace unity;
+using machine::collective_algorithm;
+using machine::device_id;
+using machine::exchange;
+
+std::vector<device_id> first_devices(std::size_t count) {
+  std::vector<device_id> all;
+  for (std::size_t d = 0; d < count; ++d) {
+    all.push_back(device_id{d});
+  }
+  return all;
+}
+
+// Links cost latency and bandwidth alone.
+machine::machine without_starts(const char* preset) {
+  auto m = machine::preset(preset);
+  m.devices[0].collective_start_seconds = 0;
+  m.devices[0].collective_round_seconds = 0;
+  return m;
+}
+
+picoseconds simulated(const parallel::network& n, program::fragment f) {
+  program::program p;
+  n.declare(p);
+  p.replace(p.add_fragment(), f);
+  return simulate::full_simulation{}.run(p);
+}
+
+// Every transfer as a message of its own.
+program::fragment transfers_of(parallel::network& n, const machine::machine& m, const machine::collective& c) {
+  program::fragment f;
+  const auto g = machine::lower(m.network, c);
+  std::vector<program::task_ref> ends;
+  for (std::size_t i = 0; i < g.size(); ++i) {
+    std::vector<program::task_ref> before;
+    for (const auto d : g.dependencies(i)) {
+      before.push_back(ends[d]);
+    }
+    ends.push_back(program::add_transfer(f, n.flow_hops(g[i].from, g[i].to, g[i].size, 1), g[i].size, 0, before));
+  }
+  static_cast<void>(parallel::add_meeting(f, ends, 0));
+  return f;
+}
+
+program::fragment flows_of(parallel::network& n, const machine::machine& m, const machine::collective& c) {
+  program::fragment f;
+  const auto flows = machine::flows_of(m.network, c);
+  auto ready = parallel::add_meeting(f, {}, 0);
+  for (const auto& phase : flows.phases) {
+    std::vector<parallel::flow_message> messages;
+    for (const auto& flow : phase.flows) {
+      messages.push_back({flow.from, flow.to, flows.volume(c.size, flow.parts)});
+    }
+    ready = parallel::add_phase(n, f, messages, phase.rounds, ready, c.devices.front());
+  }
+  return f;
+}
+
+
+TEST_CASE("the closed form of the way that is chosen is what its flows take, and what all its transfers take") {
+  for (const auto* preset : {"dgx_h100:1x8", "dgx_a100:4x8", "dgx_a100:3x4", "p100:4x4", "t4:2x8", "summit:2x6"}) {
+    const auto m = without_starts(preset);
+    const machine::route_table routes{m.network};
+    const auto devices = first_devices(m.network.device_count());
+    for (const auto kind : {exchange::all_reduce, exchange::reduce_scatter, exchange::all_gather}) {
+      for (std::size_t a = 0; a < machine::collective_algorithm_names.size(); ++a) {
+        const auto how = static_cast<collective_algorithm>(a);
+        for (const auto size : {std::int64_t{96} << 6U, std::int64_t{96} << 20U}) {
+          const machine::collective c{kind, how, devices, bytes{size}};
+          if (!machine::applies(m.network, c)) {
+            continue;
+          }
+          CAPTURE(preset, machine::exchange_names[static_cast<std::size_t>(kind)],
+                  machine::collective_algorithm_names[a], size);
+          parallel::network n{m};
+          const auto closed = to_seconds(machine::collective_time(m.network, routes, c));
+          const auto flows = to_seconds(simulated(n, flows_of(n, m, c)));
+          const auto transfers = to_seconds(simulated(n, transfers_of(n, m, c)));
+          // What is chosen is what the closed form says. Others may take longer: messages that meet on several links,
+          // in another order on each, leave some of them idle, which the busiest link does not tell.
+          const bool is_chosen = machine::fastest_algorithm(m.network, routes, c).first == how;
+          CHECK(flows >= closed * 0.99);
+          CHECK(flows <= closed * (is_chosen ? 1.005 : 1.7));
+          CHECK(transfers >= closed * 0.9);
+          CHECK(transfers <= closed * (is_chosen ? 1.02 : 2.1));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a collective starts after all that it waits for and is done after all messages") {
+  const auto m = without_starts("p100:1x4");
+  parallel::network n{m};
+  program::fragment f;
+  const auto devices = first_devices(3);
+  const std::vector<program::task_ref> contributions{{program::fragment_id{7U}, 0}, {program::fragment_id{7U}, 1}};
+  const auto done = add_collective(n, f, exchange::all_reduce, devices, bytes{3'000'000}, contributions);
+  std::size_t first = 0;
+  std::size_t last = 0;
+  for (const auto& d : f.dependencies) {
+    first += d.before.fragment == program::fragment_id{7U} ? 1U : 0U;
+    last += d.after == done ? 1U : 0U;
+  }
+  CHECK(first == 2);
+  CHECK(last == 3);
+  CHECK(parallel::message_bytes(f).count() == 3 * 4'000'000);
+}
+
+TEST_CASE("every link of a ring carries 2(k-1)/k of what is reduced, in whole bytes") {
+  const auto volume = [](std::int64_t size, std::uint32_t ranks) {
+    return machine::collective_flows{ranks, {}}.volume(bytes{size}, 2 * (ranks - 1)).count();
+  };
+  CHECK(volume(1000, 4) == 1500);
+  CHECK(volume(10, 3) == 14);  // 13.33
+  CHECK(volume(7, 2) == 7);
+  CHECK(volume(1'000'000'000'000'000, 1000) == 1'998'000'000'000'000);
+}
+
+TEST_CASE("collectives of the same devices start one after the other, those of others at once") {
+  const auto m = machine::preset("dgx_a100:1x8");
+  const auto start = from_seconds(m.devices[0].collective_start_seconds);
+  const auto takes = [&](const std::vector<std::vector<device_id>>& groups) {
+    parallel::network n{m};
+    program::fragment f;
+    for (const auto& g : groups) {
+      static_cast<void>(add_collective(n, f, exchange::all_reduce, g, bytes{8}, {}));
+    }
+    return simulated(n, f);
+  };
+  const std::vector<device_id> low{device_id{0U}, device_id{1U}};
+  const std::vector<device_id> high{device_id{2U}, device_id{3U}};
+  const auto one = takes({low});
+  CHECK(takes({low, low, low}) - one >= start + start);
+  CHECK(takes({low, low, low}) - one <= start + start + picoseconds{1'000'000});
+  CHECK(takes({low, high}) == one);
+}
+
+TEST_CASE("what was measured prices a collective where the machine has links") {
+  auto m = machine::preset("host:1x4");
+  m.links.push_back({"local", 4, {{exchange::all_reduce, {{machine::cost_range::no_end, 1e-5, 1e-9}}}}});
+  parallel::network n{m};
+  program::fragment f;
+  const auto devices = first_devices(4);
+  static_cast<void>(add_collective(n, f, exchange::all_reduce, devices, bytes{1'000'000}, {}));
+  CHECK(to_seconds(simulated(n, f)) == Approx(1e-5 + 1e-3));
+  program::fragment other;
+  static_cast<void>(add_collective(n, other, exchange::all_gather, devices, bytes{1'000'000}, {}));
+  CHECK(simulated(n, other) == machine::ways_of(m, machine::route_table{m.network}, exchange::all_gather, devices)
+                                   .at(bytes{1'000'000})
+                                   .line(bytes{1'000'000}));
+}
+
+TEST_CASE("a switch that adds up makes an all-reduce of a node faster than a ring can be") {
+  const auto m = machine::preset("dgx_h100:1x8");
+  const machine::route_table routes{m.network};
+  const auto ways = machine::ways_of(m, routes, exchange::all_reduce, first_devices(8));
+  const bytes size{256 << 20};
+  CHECK(ways.at(size).how == collective_algorithm::in_switch);
+  CHECK(to_seconds(ways.at(size).line(size)) < 0.7 * to_seconds(ways.ways.front().line(size)));
+}
+
+}  // namespace tests_of_lowered_collectives
