@@ -70,6 +70,7 @@ class by_hand {
  public:
   explicit by_hand(const program::program& p) {
     std::vector<std::uint32_t> number(p.capacity());
+    const auto none = static_cast<std::uint32_t>(p.resources().size());
     for (std::size_t f = 0; f < p.fragment_count(); ++f) {
       const auto range = p.tasks_of(program::fragment_id{f});
       for (auto t = range.first; t < range.first + range.count; ++t) {
@@ -78,7 +79,7 @@ class by_hand {
         duration_.push_back(task.duration);
         latency_.push_back(task.latency);
         tie_.push_back(p.tie(t));
-        resource_.push_back(task.resource.index());
+        resource_.push_back(task.resource.valid() ? task.resource.index() : none);
         before_.push_back(task.before_count);
       }
     }
@@ -92,7 +93,7 @@ class by_hand {
         first_.push_back(static_cast<std::uint32_t>(after_.size()));
       }
     }
-    free_.resize(p.resources().size());
+    free_.resize(p.resources().size() + 1);
   }
   std::int64_t run() {
     const auto n = duration_.size();
@@ -113,7 +114,8 @@ class by_hand {
       const auto start = std::max(ready_[t], free);
       const auto end = std::max(end_[t], start + duration_[t]);
       start_[t] = start;
-      end_[t] = free = end;
+      end_[t] = end;
+      free = resource_[t] + 1 < free_.size() ? end : 0;  // the last is that of tasks without a resource
       latest = std::max(latest, end);
       for (auto i = first_[t]; i < first_[t + 1]; ++i) {
         const auto s = after_[i] >> 1U;

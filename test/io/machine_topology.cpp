@@ -54,6 +54,25 @@ TEST_CASE("a topology that was written is read as it was") {
   }
 }
 
+TEST_CASE("switches that add up survive, and are switches of the machine") {
+  const auto m = machine::preset("dgx_h100:2x4");
+  auto document = io::to_json(m);
+  CHECK(document["topology"]["reducing"].size() == 2);
+  document["topology"]["reducing"] = {"n0/nvswitch"};
+  const auto read = io::parse_machine(document.dump(), "m.json");
+  std::size_t reducing = 0;
+  for (std::size_t v = 0; v < read.network.vertex_count(); ++v) {
+    reducing += read.network.reduces(machine::vertex_id{v}) ? 1 : 0;
+  }
+  CHECK(reducing == 1);
+  document["topology"]["reducing"] = {"n0/gpu1"};
+  CHECK(unity::test::message_of([&] { static_cast<void>(io::parse_machine(document.dump(), "m.json")); }) ==
+        "m.json: machine.topology.reducing[0]: \"n0/gpu1\" is a device; expected a switch");
+  document["topology"]["reducing"] = {"n7/nvswitch"};
+  CHECK_THAT(unity::test::message_of([&] { static_cast<void>(io::parse_machine(document.dump(), "m.json")); }),
+             Catch::Contains("topology.reducing[0]: no device or switch has the name \"n7/nvswitch\""));
+}
+
 TEST_CASE("latencies survive to the picosecond") {
   const auto seed = GENERATE(1U, 2U, 3U);
   CAPTURE(seed);

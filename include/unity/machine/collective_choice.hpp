@@ -1,9 +1,8 @@
-// Which algorithm a machine's collectives use: the one that takes least by the closed form, or what was measured.
+// Which algorithm a machine's collectives use: the one that takes least by the closed form.
 #pragma once
 
 #include <cstddef>
 #include <map>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -21,11 +20,6 @@ namespace unity::machine {
 
 // Of the device's model.
 [[nodiscard]] collective_start start_of(const machine& m, device_id d);
-
-// What was measured for so many ranks (collective_seconds), between links that were; nothing where there is none for the
-// exchange. links: of a machine. Complexity: linear in them.
-[[nodiscard]] std::optional<picoseconds> measured_time(std::span<const link> links, exchange kind, std::size_t ranks,
-                                                       bytes size);
 
 // An algorithm that applies, and what it takes.
 struct collective_way {
@@ -47,17 +41,14 @@ struct collective_ways {
 [[nodiscard]] collective_ways ways_of(const machine& m, const route_table& routes, exchange kind,
                                       std::span<const device_id> devices);
 
-// The same, asked for once per kind and devices. Refers to the machine and its routes.
+// The same, found once per kind and devices. Of one machine.
 class known_collectives {
  public:
-  known_collectives(const machine& m, const route_table& routes) : machine_{&m}, routes_{&routes} {}
-
   // Valid as long as this. Complexity: logarithmic in the groups once known.
-  [[nodiscard]] const collective_ways& of(exchange kind, std::span<const device_id> devices);
+  [[nodiscard]] const collective_ways& of(const machine& m, const route_table& routes, exchange kind,
+                                          std::span<const device_id> devices);
 
  private:
-  const machine* machine_;
-  const route_table* routes_;
   std::map<std::pair<exchange, std::vector<device_id>>, collective_ways> known_{};
 };
 
@@ -67,22 +58,12 @@ class known_collectives {
 
 #include <algorithm>
 
-#include <unity/machine/collective_fit.hpp>
 
 namespace unity::machine {
 
 UNITY_INLINE collective_start start_of(const machine& m, device_id d) {
   const auto& model = model_of(m, d);
   return {from_seconds(model.collective_start_seconds), from_seconds(model.collective_round_seconds)};
-}
-
-UNITY_INLINE std::optional<picoseconds> measured_time(std::span<const link> links, exchange kind, std::size_t ranks,
-                                                      bytes size) {
-  const auto has = [&](const link& l) { return l.costs.contains(kind); };
-  if (std::none_of(links.begin(), links.end(), has)) {
-    return std::nullopt;
-  }
-  return from_seconds(collective_seconds(links, kind, static_cast<int>(ranks), size.count()));
 }
 
 UNITY_INLINE const collective_way& collective_ways::at(bytes size) const {
@@ -105,10 +86,11 @@ UNITY_INLINE collective_ways ways_of(const machine& m, const route_table& routes
   return all;
 }
 
-UNITY_INLINE const collective_ways& known_collectives::of(exchange kind, std::span<const device_id> devices) {
+UNITY_INLINE const collective_ways& known_collectives::of(const machine& m, const route_table& routes, exchange kind,
+                                                          std::span<const device_id> devices) {
   auto& ways = known_[{kind, std::vector<device_id>(devices.begin(), devices.end())}];
   if (ways.ways.empty()) {
-    ways = ways_of(*machine_, *routes_, kind, devices);
+    ways = ways_of(m, routes, kind, devices);
   }
   return ways;
 }

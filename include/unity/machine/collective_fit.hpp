@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include <unity/machine/collective_seconds.hpp>
 #include <unity/machine/link.hpp>
 
 namespace unity::machine {
@@ -30,12 +31,6 @@ struct collective_sample {
 // unpadded(samples). Preconditions: times are positive, sizes not negative, groups of at least 2.
 // Complexity: per kind and group cubic in its sizes.
 [[nodiscard]] std::vector<link> fit_collectives(std::span<const collective_sample> samples);
-
-// What a collective takes: by the link of its group; of a group that was not measured, along the line through the
-// nearest two, in logarithms of ranks and time. Where one group alone was measured it is that one's.
-// Units: bytes as link counts them, seconds. Preconditions: some link has that kind.
-// Complexity: linear in the links and their ranges.
-[[nodiscard]] double collective_seconds(std::span<const link> groups, exchange kind, int ranks, std::int64_t size);
 
 // Mean absolute relative errors of predictions for samples that the fit did not see.
 struct held_out_error {
@@ -97,28 +92,6 @@ using samples_by_group = std::map<collective_group, std::vector<exchange_sample>
     first = last;
   }
   return of_sizes;
-}
-
-// The link of the group nearest to so many ranks and, of the others, the nearest on the other side, or the nearest
-// where all are on one. Null where there is none.
-[[nodiscard]] inline std::pair<const link*, const link*> groups_around(std::span<const link> groups, exchange kind,
-                                                                       int ranks) {
-  const auto distance = [&](const link& l) { return std::abs(std::log2(static_cast<double>(l.ranks) / ranks)); };
-  const auto nearest = [&](const auto& may_be) {
-    const link* best = nullptr;
-    for (const auto& l : groups) {
-      if (l.costs.contains(kind) && may_be(l) && (best == nullptr || distance(l) < distance(*best))) {
-        best = &l;
-      }
-    }
-    return best;
-  };
-  const auto* near = nearest([](const link&) { return true; });
-  if (near == nullptr) {
-    return {};
-  }
-  const auto* across = nearest([&](const link& l) { return (l.ranks > ranks) != (near->ranks > ranks); });
-  return {near, across != nullptr ? across : nearest([&](const link& l) { return l.ranks != near->ranks; })};
 }
 
 [[nodiscard]] inline double mean_error(std::span<const link> fitted, const collective_group& group,
@@ -184,22 +157,6 @@ UNITY_INLINE std::vector<link> fit_collectives(std::span<const collective_sample
     in_order.push_back(std::move(l));
   }
   return in_order;
-}
-
-UNITY_INLINE double collective_seconds(std::span<const link> groups, exchange kind, int ranks, std::int64_t size) {
-  const auto [near, other] = detail::groups_around(groups, kind, ranks);
-  UNITY_EXPECTS(near != nullptr && ranks > 1, "a measured kind and at least two ranks");
-  const auto first = exchange_seconds(near->costs.at(kind), size);
-  if (near->ranks == ranks || other == nullptr) {
-    return first;
-  }
-  const auto second = exchange_seconds(other->costs.at(kind), size);
-  if (!(first > 0 && second > 0)) {
-    return first;
-  }
-  const auto share =
-      std::log2(static_cast<double>(ranks) / near->ranks) / std::log2(static_cast<double>(other->ranks) / near->ranks);
-  return first * std::pow(second / first, share);
 }
 
 UNITY_INLINE std::map<exchange, std::map<int, held_out_error>> held_out_errors(

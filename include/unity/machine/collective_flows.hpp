@@ -84,7 +84,6 @@ class flow_writer {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_MACHINE_COLLECTIVE_FLOWS)
 
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
 namespace unity::machine {
@@ -171,7 +170,7 @@ UNITY_INLINE void flow_writer::end_phase() {
   goes_around_ = false;
   auto& flows = phase_.flows;
   std::sort(flows.begin(), flows.end(), [](const collective_flow& a, const collective_flow& b) {
-    return std::tie(a.from, a.to) < std::tie(b.from, b.to);
+    return a.from != b.from ? a.from < b.from : a.to < b.to;
   });
   std::size_t kept = 0;
   for (std::size_t i = 1; i < flows.size(); ++i) {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
@@ -13,6 +12,7 @@
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
 #include <unity/machine/collective_choice.hpp>
+#include <unity/machine/collective_seconds.hpp>
 #include <unity/machine/link.hpp>
 #include <unity/machine/machine.hpp>
 #include <unity/machine/routes.hpp>
@@ -51,7 +51,7 @@ class network {
   // How a collective goes among devices, asked for once per kind and devices.
   [[nodiscard]] const machine::collective_ways& collective(machine::exchange kind,
                                                            std::span<const machine::device_id> devices) {
-    return collectives_.of(kind, devices);
+    return collectives_.of(*machine_, routes_, kind, devices);
   }
   [[nodiscard]] std::optional<picoseconds> measured(machine::exchange kind, std::size_t ranks, bytes size) const {
     return machine::measured_time(machine_->links, kind, ranks, size);
@@ -87,8 +87,6 @@ class network {
   [[nodiscard]] static bool has(machine::device_id) noexcept { return true; }
 
  private:
-  // Throws: as the constructor.
-  [[nodiscard]] static machine::route_table routes_of(const machine::machine& m);
   // Throws: unity::error for what takes too long to simulate.
   [[nodiscard]] picoseconds time_of(bytes volume, const route_link& l) const;
 
@@ -103,8 +101,8 @@ class network {
   [[nodiscard]] picoseconds held_time(bytes volume, const route_link& l);
 
   const machine::machine* machine_;
-  std::shared_ptr<const machine::route_table> routes_{};  // others refer to it
-  machine::known_collectives collectives_;
+  machine::route_table routes_{};
+  machine::known_collectives collectives_{};
   std::vector<std::int64_t> rates_{};  // distinct
   std::vector<known_route> known_{};   // [from][to]
   std::vector<route_link> links_{};
@@ -134,8 +132,11 @@ class network {
 
 namespace unity::parallel {
 
-UNITY_INLINE network::network(const machine::machine& m)
-    : machine_{&m}, routes_{std::make_shared<machine::route_table>(routes_of(m))}, collectives_{m, *routes_} {
+UNITY_INLINE network::network(const machine::machine& m) : machine_{&m} {
+  if (m.network.empty()) {
+    throw error{fmt::format("machine {}", m.name), "no topology", "devices and what connects them"};
+  }
+  routes_ = machine::route_table{m.network, fmt::format("machine {}", m.name)};
   known_.resize(device_count() * device_count());
   for (std::size_t l = 0; l < m.network.link_count(); ++l) {
     rates_.push_back(m.network.bytes_per_second(machine::link_id{l}));
@@ -144,13 +145,6 @@ UNITY_INLINE network::network(const machine::machine& m)
   rates_.erase(std::unique(rates_.begin(), rates_.end()), rates_.end());
   held_.resize(rates_.size());
   find_places();
-}
-
-UNITY_INLINE machine::route_table network::routes_of(const machine::machine& m) {
-  if (m.network.empty()) {
-    throw error{fmt::format("machine {}", m.name), "no topology", "devices and what connects them"};
-  }
-  return machine::route_table{m.network, fmt::format("machine {}", m.name)};
 }
 
 UNITY_INLINE void network::declare(program::program& p) const {
@@ -214,7 +208,7 @@ UNITY_INLINE auto network::route(machine::device_id from, machine::device_id to)
   auto& known = known_[from.index() * device_count() + to.index()];
   if (known.count == 0) {
     known.first = static_cast<std::uint32_t>(links_.size());
-    for (const auto l : routes_->between(machine_->network, from, to)) {
+    for (const auto l : routes_.between(machine_->network, from, to)) {
       links_.push_back(link_of(l));
     }
     links_[known.first].latency += start(from).start.count();

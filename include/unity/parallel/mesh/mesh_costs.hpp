@@ -13,6 +13,7 @@
 #include <unity/machine/collective_choice.hpp>
 #include <unity/machine/collective_cost.hpp>
 #include <unity/machine/collective_flows.hpp>
+#include <unity/machine/collective_seconds.hpp>
 #include <unity/machine/device_mesh.hpp>
 #include <unity/machine/link.hpp>
 #include <unity/machine/machine.hpp>

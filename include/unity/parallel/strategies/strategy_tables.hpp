@@ -220,7 +220,7 @@ UNITY_INLINE void strategy_tables::add_operators(lowering& l, const strategy_cho
 UNITY_INLINE std::vector<resource_load> strategy_tables::links_of(const program::fragment& f) const {
   std::vector<resource_load> all;
   for (const auto& t : f.tasks) {
-    if (t.resource.index() < devices_) {
+    if (!t.resource.valid() || t.resource.index() < devices_) {
       continue;
     }
     const auto same =

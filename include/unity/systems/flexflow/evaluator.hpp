@@ -246,7 +246,7 @@ UNITY_INLINE bool strategy_evaluator::lower_all(cost_value bound) {
 UNITY_INLINE bool strategy_evaluator::is_overloaded(std::size_t first, cost_value bound) const {
   for (auto i = first; i < codes_.size(); ++i) {
     for (const auto& t : codes_[i].tasks) {
-      if (loads_[t.resource.index()] > bound) {
+      if (t.resource.valid() && loads_[t.resource.index()] > bound) {
         return true;
       }
     }
@@ -292,7 +292,9 @@ UNITY_INLINE cost_value strategy_evaluator::cost_of(picoseconds iteration) {
 
 UNITY_INLINE void strategy_evaluator::count(const program::fragment& f, bool on) {
   for (const auto& t : f.tasks) {
-    loads_[t.resource.index()] += on ? t.duration.count() : -t.duration.count();
+    if (t.resource.valid()) {
+      loads_[t.resource.index()] += on ? t.duration.count() : -t.duration.count();
+    }
   }
   if (!limits_.empty()) {
     on ? sums_.add(f) : sums_.remove(f);
