@@ -1,0 +1,446 @@
+// What the ranks of a training job did and when, as their profilers recorded it. Every reader of traces fills this.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/core/id.hpp>
+#include <unity/core/index_table.hpp>
+
+namespace unity::trace {
+
+using name_id = id<struct name_tag>;
+
+// Interned texts: names of operators, kernels, tensors, process groups and ranks. Regular.
+class name_table {
+ public:
+  // The id of the text, new or known. Complexity: expected linear in the text.
+  name_id intern(std::string_view text);
+  // The null id for a text that was never interned.
+  [[nodiscard]] name_id find(std::string_view text) const;
+  // Of the null id: the empty text.
+  [[nodiscard]] const std::string& text(name_id n) const;
+  [[nodiscard]] std::size_t size() const noexcept { return texts_.size(); }
+
+ private:
+  std::vector<std::string> texts_;
+  index_table table_;
+  std::string none_;
+};
+
+// Where events happen one after the other. A host thread launches what a stream runs; a channel moves messages.
+enum class lane_kind : std::uint8_t { host, stream, channel };
+
+struct lane {
+  std::string name{};
+  lane_kind kind = lane_kind::host;
+  std::uint32_t device = 0;  // of a stream; within its rank
+
+  friend bool operator==(const lane&, const lane&) = default;
+};
+
+// What an event is.
+//   operation        of a host thread, such as an operator of a framework; operations of a thread may nest
+//   launch           a call of a host thread that starts work on a stream (the two share a correlation)
+//   kernel, copy     work of a stream
+//   collective       of a group of ranks, on a stream, a channel or a host thread
+//   send, receive    of one message
+//   synchronization  a host thread waits for streams
+//   step             a whole iteration, as the program marked it
+enum class event_kind : std::uint8_t {
+  operation,
+  launch,
+  kernel,
+  copy,
+  collective,
+  send,
+  receive,
+  synchronization,
+  step
+};
+inline constexpr std::array<std::string_view, 9> event_kind_names{
+    "operation", "launch", "kernel", "copy", "collective", "send", "receive", "synchronization", "step"};
+
+// The part of an iteration that an event belongs to, in the order in which a queue of dPRO's replayer prefers them.
+enum class phase : std::uint8_t { forward, output, backward, update, communication };
+inline constexpr std::array<std::string_view, 5> phase_names{"forward", "output", "backward", "update",
+                                                             "communication"};
+
+// How a message or a collective moves its data. `chunk`: one hop of a collective, as NCCL's rings have them.
+enum class exchange : std::uint8_t {
+  point_to_point,
+  push,
+  pull,
+  chunk,
+  all_reduce,
+  reduce_scatter,
+  all_gather,
+  broadcast,
+  reduce,
+  all_to_all,
+  barrier,
+  other
+};
+inline constexpr std::array<std::string_view, 12> exchange_names{
+    "point_to_point", "push",      "pull",   "chunk",      "all_reduce", "reduce_scatter",
+    "all_gather",     "broadcast", "reduce", "all_to_all", "barrier",    "other"};
+
+// What a collective, send or receive moves. Two ends of a message have the same transaction: (sender, receiver, tensor,
+// way, chunk, round), the same way for the same step and occurrence. The ranks of a collective have the same group, way
+// and sequence number.
+struct message {
+  name_id group{};     // of a collective: its process group; null: all ranks
+  name_id tensor{};    // or bucket
+  name_id sender{};    // names of ranks; null for collectives
+  name_id receiver{};
+  std::uint32_t chunk = 0;
+  std::uint32_t round = 0;       // of a ring
+  std::int64_t sequence = -1;    // among the collectives of the group in the step; below 0: counted (number_sequences)
+  std::int64_t size = 0;         // bytes; 0: not known
+  std::uint32_t group_size = 0;  // ranks; 0: not known
+  exchange way = exchange::other;
+
+  friend bool operator==(const message&, const message&) = default;
+};
+
+inline constexpr std::uint32_t no_message = std::numeric_limits<std::uint32_t>::max();
+inline constexpr std::int64_t no_step = -1;
+
+struct event {
+  std::int64_t start = 0;         // picoseconds from the origin of the rank
+  std::int64_t duration = 0;      // picoseconds, not below 0
+  std::uint64_t correlation = 0;  // a launch and what it started have the same; 0: none
+  std::int64_t step = no_step;    // of training
+  name_id name{};
+  std::uint32_t lane = 0;
+  std::uint32_t message = no_message;  // place in the rank's list
+  event_kind kind = event_kind::operation;
+  phase part = phase::forward;
+
+  [[nodiscard]] constexpr std::int64_t end() const noexcept { return start + duration; }
+  friend bool operator==(const event&, const event&) = default;
+};
+
+// `after` starts when `before` has ended. Places in the rank's list of events.
+struct event_order {
+  std::uint32_t before = 0;
+  std::uint32_t after = 0;
+
+  friend bool operator==(const event_order&, const event_order&) = default;
+};
+
+// An iteration of a rank, as its main thread saw it. Picoseconds from the origin of the rank.
+struct step_window {
+  std::int64_t number = 0;
+  std::int64_t start = 0;
+  std::int64_t end = 0;
+
+  [[nodiscard]] constexpr std::int64_t duration() const noexcept { return end - start; }
+  friend bool operator==(const step_window&, const step_window&) = default;
+};
+
+// What one rank recorded. Regular. Events lie by lane, then by start, the longer first (sort_events); steps by number.
+struct rank_trace {
+  std::string name{};     // unique in the job
+  std::string machine{};  // ranks of one machine share a clock
+  std::string source{};   // the file, for messages
+  std::int32_t rank = -1;
+  std::int32_t world_size = 0;  // ranks of the job; 0: not known
+  std::int64_t origin = 0;      // nanoseconds on the rank's own clock
+  std::vector<lane> lanes{};
+  std::vector<event> events{};
+  std::vector<message> messages{};
+  std::vector<event_order> dependencies{};  // that the trace states; others follow from lanes and times
+  std::vector<step_window> steps{};
+  std::map<std::string, std::size_t> unknown{};  // events that were not understood: why, and how many
+  std::size_t recorded = 0;                      // events in the file, all told
+
+  friend bool operator==(const rank_trace&, const rank_trace&) = default;
+};
+
+// All that is known of a job. Names of all ranks are in one table.
+struct job_trace {
+  name_table names{};
+  std::vector<rank_trace> ranks{};
+
+  [[nodiscard]] std::size_t event_count() const noexcept;
+};
+
+// Effects: puts events in their order and corrects what refers to their places.
+// Complexity: n log n.
+void sort_events(rank_trace& t);
+
+// Effects: gives each event that has no step that of its launch, or else that of the window in which it starts; gives
+// each step that events name and that has no window one, from its first start to the first start of the next step (its
+// last end). A trace without steps is one step of number 0. Events outside of all steps keep none.
+// Precondition: events are in order.
+// Complexity: n log n.
+void assign_steps(rank_trace& t);
+
+// Effects: gives the collectives that have no sequence number one: by group, way and step in order of start.
+// Precondition: assign_steps. Complexity: n log n.
+void number_sequences(rank_trace& t);
+
+// Of the kinds that a name of an operator, kernel or collective says (all_reduce, AllReduce, ...).
+[[nodiscard]] exchange exchange_named(std::string_view name);
+
+// Effects: sorts ranks by number and name, and finds for each a name of its own.
+// Throws: unity::error where there is no rank or no event, a rank is there twice, ranks are of jobs of different sizes,
+// no step is common to all ranks, or an event ends before it starts.
+void check_job(job_trace& job);
+
+// Numbers of the steps that all ranks have. Complexity: linear in steps.
+[[nodiscard]] std::vector<std::int64_t> common_steps(const job_trace& job);
+
+}  // namespace unity::trace
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TRACE_EVENTS)
+
+#include <algorithm>
+#include <cctype>
+#include <numeric>
+#include <set>
+#include <tuple>
+#include <unordered_map>
+
+#include <fmt/core.h>
+
+#include <unity/core/error.hpp>
+#include <unity/core/hash.hpp>
+
+namespace unity::trace {
+
+UNITY_INLINE name_id name_table::find(std::string_view text) const {
+  const auto i = table_.find(hash_bytes(text), [&](std::uint32_t k) { return texts_[k] == text; });
+  return i == index_table::none ? name_id{} : name_id{i};
+}
+
+UNITY_INLINE name_id name_table::intern(std::string_view text) {
+  const auto hash = hash_bytes(text);
+  if (const auto i = table_.find(hash, [&](std::uint32_t k) { return texts_[k] == text; }); i != index_table::none) {
+    return name_id{i};
+  }
+  texts_.emplace_back(text);
+  table_.insert(hash, static_cast<std::uint32_t>(texts_.size() - 1));
+  return name_id{texts_.size() - 1};
+}
+
+UNITY_INLINE const std::string& name_table::text(name_id n) const { return n.valid() ? texts_[n.index()] : none_; }
+
+UNITY_INLINE std::size_t job_trace::event_count() const noexcept {
+  std::size_t all = 0;
+  for (const auto& r : ranks) {
+    all += r.events.size();
+  }
+  return all;
+}
+
+UNITY_INLINE void sort_events(rank_trace& t) {
+  std::vector<std::uint32_t> order(t.events.size());
+  std::iota(order.begin(), order.end(), std::uint32_t{0});
+  const auto key = [&](std::uint32_t i) {
+    const auto& e = t.events[i];
+    return std::tuple{e.lane, e.start, -e.duration, i};
+  };
+  std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) { return key(a) < key(b); });
+  std::vector<event> sorted;
+  sorted.reserve(order.size());
+  std::vector<std::uint32_t> place(order.size());
+  for (const auto i : order) {
+    place[i] = static_cast<std::uint32_t>(sorted.size());
+    sorted.push_back(t.events[i]);
+  }
+  t.events = std::move(sorted);
+  for (auto& d : t.dependencies) {
+    d = {place[d.before], place[d.after]};
+  }
+}
+
+namespace detail {
+
+// Windows of steps that only events name.
+inline void add_named_steps(rank_trace& t) {
+  std::map<std::int64_t, step_window> named;
+  for (const auto& e : t.events) {
+    if (e.step != no_step && e.kind != event_kind::step) {
+      auto& w = named.try_emplace(e.step, step_window{e.step, e.start, e.end()}).first->second;
+      w.start = std::min(w.start, e.start);
+      w.end = std::max(w.end, e.end());
+    }
+  }
+  for (auto w = named.begin(); w != named.end(); ++w) {
+    if (const auto next = std::next(w); next != named.end() && next->second.start > w->second.start) {
+      w->second.end = next->second.start;
+    }
+    if (std::none_of(t.steps.begin(), t.steps.end(), [&](const auto& s) { return s.number == w->first; })) {
+      t.steps.push_back(w->second);
+    }
+  }
+}
+
+inline std::int64_t step_at(const rank_trace& t, std::int64_t time) {
+  for (const auto& w : t.steps) {
+    if (time >= w.start && time < w.end) {
+      return w.number;
+    }
+  }
+  return no_step;
+}
+
+}  // namespace detail
+
+UNITY_INLINE void assign_steps(rank_trace& t) {
+  for (const auto& e : t.events) {
+    if (e.kind == event_kind::step) {
+      t.steps.push_back({e.step, e.start, e.end()});
+    }
+  }
+  detail::add_named_steps(t);
+  if (t.steps.empty() && !t.events.empty()) {
+    step_window all{0, t.events[0].start, t.events[0].end()};
+    for (const auto& e : t.events) {
+      all.start = std::min(all.start, e.start);
+      all.end = std::max(all.end, e.end());
+    }
+    t.steps.push_back({all.number, all.start, all.end + 1});
+  }
+  std::sort(t.steps.begin(), t.steps.end(), [](const auto& a, const auto& b) { return a.number < b.number; });
+  std::unordered_map<std::uint64_t, std::int64_t> by_correlation;
+  for (auto& e : t.events) {
+    if (e.kind == event_kind::launch || e.kind == event_kind::synchronization) {
+      e.step = e.step == no_step ? detail::step_at(t, e.start) : e.step;
+      if (e.correlation != 0) {
+        by_correlation.emplace(e.correlation, e.step);
+      }
+    }
+  }
+  for (auto& e : t.events) {
+    if (e.step == no_step) {
+      const auto launch = e.correlation == 0 ? by_correlation.end() : by_correlation.find(e.correlation);
+      e.step = launch != by_correlation.end() ? launch->second : detail::step_at(t, e.start);
+    }
+  }
+}
+
+UNITY_INLINE void number_sequences(rank_trace& t) {
+  std::vector<std::uint32_t> order;
+  for (std::uint32_t i = 0; i < t.events.size(); ++i) {
+    if (t.events[i].kind == event_kind::collective && t.events[i].message != no_message) {
+      order.push_back(i);
+    }
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return t.events[a].start < t.events[b].start; });
+  std::map<std::tuple<name_id, exchange, std::int64_t>, std::int64_t> counts;
+  for (const auto i : order) {
+    auto& m = t.messages[t.events[i].message];
+    if (m.sequence < 0) {
+      m.sequence = counts[{m.group, m.way, t.events[i].step}]++;
+    }
+  }
+}
+
+UNITY_INLINE exchange exchange_named(std::string_view name) {
+  std::string plain;  // lower case, letters alone
+  for (const char c : name) {
+    if (std::isalpha(static_cast<unsigned char>(c)) != 0) {
+      plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    }
+  }
+  constexpr std::array<std::pair<std::string_view, exchange>, 14> known{{
+      {"allreduce", exchange::all_reduce},
+      {"reducescatter", exchange::reduce_scatter},
+      {"allgather", exchange::all_gather},
+      {"alltoall", exchange::all_to_all},
+      {"broadcast", exchange::broadcast},
+      {"barrier", exchange::barrier},
+      {"sendrecv", exchange::all_to_all},
+      {"reduce", exchange::reduce},
+      {"push", exchange::push},
+      {"pull", exchange::pull},
+      {"send", exchange::point_to_point},
+      {"recv", exchange::point_to_point},
+      {"gather", exchange::all_gather},
+      {"scatter", exchange::reduce_scatter},
+  }};
+  for (const auto& [text, way] : known) {
+    if (plain.find(text) != std::string::npos) {
+      return way;
+    }
+  }
+  return exchange::other;
+}
+
+UNITY_INLINE std::vector<std::int64_t> common_steps(const job_trace& job) {
+  std::vector<std::int64_t> all;
+  for (const auto& w : job.ranks.empty() ? std::vector<step_window>{} : job.ranks[0].steps) {
+    const bool is_common = std::all_of(job.ranks.begin(), job.ranks.end(), [&](const rank_trace& r) {
+      return std::any_of(r.steps.begin(), r.steps.end(), [&](const auto& s) { return s.number == w.number; });
+    });
+    if (is_common) {
+      all.push_back(w.number);
+    }
+  }
+  return all;
+}
+
+namespace detail {
+
+inline void check_rank(const rank_trace& r) {
+  if (r.events.empty()) {
+    throw error{r.source, "no event of a rank", "operators, kernels or messages with times"};
+  }
+  for (const auto& e : r.events) {
+    if (e.duration < 0) {
+      throw error{r.source, fmt::format("an event of {} ps", e.duration), "events that do not end before they start"};
+    }
+  }
+}
+
+}  // namespace detail
+
+UNITY_INLINE void check_job(job_trace& job) {
+  if (job.ranks.empty()) {
+    throw error{"traces", "no rank", "a trace of at least one"};
+  }
+  std::set<std::string> names;
+  std::map<std::int32_t, std::string> numbers;
+  std::int32_t size = 0;
+  for (const auto& r : job.ranks) {
+    detail::check_rank(r);
+    if (r.rank >= 0 && !numbers.emplace(r.rank, r.source).second) {
+      throw error{r.source, fmt::format("rank {}, which {} has, too", r.rank, numbers[r.rank]), "each rank once"};
+    }
+    if (!names.insert(r.name).second) {
+      throw error{r.source, fmt::format("a second trace of {}", r.name), "each rank once"};
+    }
+    if (size != 0 && r.world_size != 0 && r.world_size != size) {
+      throw error{r.source, fmt::format("a job of {} ranks", r.world_size), fmt::format("one of {}, as before", size)};
+    }
+    size = std::max(size, r.world_size);
+  }
+  std::stable_sort(job.ranks.begin(), job.ranks.end(), [](const rank_trace& a, const rank_trace& b) {
+    return std::tie(a.rank, a.name) < std::tie(b.rank, b.name);
+  });
+  if (common_steps(job).empty()) {
+    const auto& first = job.ranks.front();
+    const auto other = std::find_if(job.ranks.begin(), job.ranks.end(), [&](const rank_trace& r) {
+      return r.steps.empty() || r.steps.front().number > first.steps.back().number ||
+             r.steps.back().number < first.steps.front().number;
+    });
+    const auto& named = other == job.ranks.end() ? job.ranks.back() : *other;
+    throw error{named.source, fmt::format("none of the steps of {}", first.source), "ranks that recorded the same step"};
+  }
+}
+
+}  // namespace unity::trace
+
+#endif
