@@ -1,0 +1,354 @@
+// The events of a trace in the format of Chrome, read fast: what the readers of traces have in common.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <simdjson.h>
+
+#include <unity/core/config.hpp>
+#include <unity/trace/events.hpp>
+
+namespace unity::io {
+
+// A JSON document, parsed whole.
+class json_text {
+ public:
+  // `name`: of the file, for messages. The text is taken.
+  // Complexity: linear; memory of the order of the text.
+  // Throws: unity::error where it is no JSON or cut short.
+  json_text(std::string text, std::string name);
+
+  [[nodiscard]] simdjson::dom::element root() const noexcept { return root_; }
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+
+ private:
+  std::string name_;
+  simdjson::dom::parser parser_;
+  simdjson::dom::element root_;
+};
+
+// An event as it is in the file; absent members are empty. Texts live as long as the document.
+struct json_event {
+  std::string_view phase{};     // "ph"
+  std::string_view name{};
+  std::string_view category{};  // "cat"
+  std::string_view pid{};       // numbers as text
+  std::string_view tid{};
+  std::optional<simdjson::dom::object> args{};
+  std::int64_t time = 0;      // "ts", in picoseconds from the base that for_each_event was told
+  std::int64_t duration = 0;  // "dur", in picoseconds
+  std::int64_t id = 0;        // of an arrow
+  bool has_time = false;
+  bool has_duration = false;
+};
+
+// The list of events: the document, or its member traceEvents. Nothing where there is none.
+[[nodiscard]] std::optional<simdjson::dom::array> event_list(const json_text& document);
+
+// The least time of the complete events ("ph": "X"), in nanoseconds; nothing where there is none.
+// Throws: unity::error for times that no number of nanoseconds holds.
+[[nodiscard]] std::optional<std::int64_t> first_time(const json_text& document);
+
+// Calls visit(event, number) for each event that is an object, in their order; returns how many are none. Times are
+// relative to `base` nanoseconds.
+// Throws: unity::error that names the event where a time is no number, out of range, or a duration is below 0.
+std::size_t for_each_event(const json_text& document, std::int64_t base,
+                           const std::function<void(const json_event&, std::size_t)>& visit);
+
+// A member of an event's arguments; nothing where it is absent or of another type. Numbers may be written as texts.
+[[nodiscard]] std::optional<std::int64_t> integer_of(const json_event& e, std::string_view member);
+[[nodiscard]] std::string_view text_of(const json_event& e, std::string_view member);
+
+// The last preparations of a rank whose events were all read: device lanes on which events overlap are divided,
+// events sorted, steps and sequence numbers given (trace/events.hpp).
+// Throws: unity::error where there is no event, or a step takes no time.
+void finish_rank(trace::rank_trace& t);
+
+}  // namespace unity::io
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_JSON_EVENTS)
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include <unity/core/error.hpp>
+
+namespace unity::io {
+
+UNITY_INLINE json_text::json_text(std::string text, std::string name) : name_{std::move(name)} {
+  const auto last = text.find_last_not_of(" \t\r\n");
+  const bool is_cut = last == std::string::npos || (text[last] != '}' && text[last] != ']');
+  text.reserve(text.size() + simdjson::SIMDJSON_PADDING);
+  const auto failure = parser_.parse(text.data(), text.size(), false).get(root_);
+  if (failure != simdjson::SUCCESS) {
+    throw error{name_,
+                is_cut ? fmt::format("ends at byte {} within its JSON", text.size())
+                       : fmt::format("is not JSON ({})", simdjson::error_message(failure)),
+                "a whole trace"};
+  }
+}
+
+UNITY_INLINE std::optional<simdjson::dom::array> event_list(const json_text& document) {
+  simdjson::dom::array list;
+  if (document.root().get_array().get(list) == simdjson::SUCCESS ||
+      document.root()["traceEvents"].get_array().get(list) == simdjson::SUCCESS) {
+    return list;
+  }
+  return std::nullopt;
+}
+
+namespace detail {
+
+// Microseconds to picoseconds relative to a base of nanoseconds. Integers are exact; other numbers are as exact as
+// a double is: a quarter of a microsecond for times since 1970.
+inline std::optional<std::int64_t> trace_picoseconds(simdjson::dom::element e, std::int64_t base) {
+  constexpr std::int64_t most = 9'000'000'000'000'000;  // microseconds: nanoseconds of them fit
+  constexpr std::int64_t far = 9'000'000'000'000;       // microseconds from the base: picoseconds of them fit
+  std::int64_t whole = 0;
+  double fraction = 0;
+  std::int64_t integer = 0;
+  double real = 0;
+  if (e.is_int64() && e.get_int64().get(integer) == simdjson::SUCCESS) {
+    whole = integer;
+  } else if (e.is_double() && e.get_double().get(real) == simdjson::SUCCESS && std::abs(real) < 9e15) {
+    whole = static_cast<std::int64_t>(std::floor(real));
+    fraction = real - std::floor(real);
+  } else {
+    return std::nullopt;
+  }
+  if (whole > most || whole < -most) {
+    return std::nullopt;
+  }
+  whole -= base / 1000;
+  if (whole > far || whole < -far) {
+    return std::nullopt;
+  }
+  return whole * 1'000'000 + std::llround(fraction * 1000) * 1000 - base % 1000 * 1000;
+}
+
+// Texts of small integers, so that ids of processes and threads are texts, too.
+class id_texts {
+ public:
+  std::string_view of(simdjson::dom::element e) {
+    std::string_view text;
+    std::int64_t number = 0;
+    if (e.get_string().get(text) == simdjson::SUCCESS) {
+      return text;
+    }
+    if (e.get_int64().get(number) != simdjson::SUCCESS) {
+      return {};
+    }
+    const auto known = all_.find(number);
+    return known != all_.end() ? known->second : all_.emplace(number, fmt::format("{}", number)).first->second;
+  }
+
+ private:
+  std::unordered_map<std::int64_t, std::string> all_;
+};
+
+class event_reader {
+ public:
+  event_reader(const json_text& document, std::int64_t base) : document_{document}, base_{base} {}
+
+  json_event read(simdjson::dom::object o, std::size_t number) {
+    json_event e;
+    for (const auto [key, value] : o) {
+      if (key == "ph") {
+        static_cast<void>(value.get_string().get(e.phase) == simdjson::SUCCESS);
+      } else if (key == "name") {
+        static_cast<void>(value.get_string().get(e.name) == simdjson::SUCCESS);
+      } else if (key == "cat") {
+        static_cast<void>(value.get_string().get(e.category) == simdjson::SUCCESS);
+      } else if (key == "pid") {
+        e.pid = ids_.of(value);
+      } else if (key == "tid") {
+        e.tid = ids_.of(value);
+      } else if (key == "ts") {
+        e.time = time(value, base_, "ts", number);
+        e.has_time = true;
+      } else if (key == "dur") {
+        e.duration = time(value, 0, "dur", number);
+        e.has_duration = true;
+      } else if (key == "id") {
+        static_cast<void>(value.get_int64().get(e.id) == simdjson::SUCCESS);
+      } else if (key == "args") {
+        simdjson::dom::object args;
+        if (value.get_object().get(args) == simdjson::SUCCESS) {
+          e.args = args;
+        }
+      }
+    }
+    if (e.duration < 0) {
+      throw error{fmt::format("{}, event {}", document_.name(), number),
+                  fmt::format("a duration of {} us", static_cast<double>(e.duration) / 1e6), "0 at least"};
+    }
+    return e;
+  }
+
+ private:
+  [[nodiscard]] std::int64_t time(simdjson::dom::element value, std::int64_t base, std::string_view member,
+                                  std::size_t number) const {
+    const auto t = trace_picoseconds(value, base);
+    if (!t) {
+      throw error{fmt::format("{}, event {}", document_.name(), number),
+                  fmt::format("a member {} that is no time of this trace", member),
+                  "a number of microseconds within 100 days"};
+    }
+    return *t;
+  }
+
+  const json_text& document_;
+  std::int64_t base_;
+  id_texts ids_;
+};
+
+}  // namespace detail
+
+UNITY_INLINE std::optional<std::int64_t> first_time(const json_text& document) {
+  const auto list = event_list(document);
+  std::optional<std::int64_t> first;
+  if (!list) {
+    return first;
+  }
+  for (const auto element : *list) {
+    std::string_view phase;
+    simdjson::dom::element time;
+    if (element["ph"].get_string().get(phase) != simdjson::SUCCESS || phase != "X" ||
+        element["ts"].get(time) != simdjson::SUCCESS) {
+      continue;
+    }
+    double microseconds = 0;
+    if (time.get_double().get(microseconds) == simdjson::SUCCESS && std::abs(microseconds) < 9e15) {
+      const auto whole = static_cast<std::int64_t>(std::floor(microseconds)) * 1000;
+      first = first ? std::min(*first, whole) : whole;
+    }
+  }
+  return first;
+}
+
+UNITY_INLINE std::size_t for_each_event(const json_text& document, std::int64_t base,
+                                        const std::function<void(const json_event&, std::size_t)>& visit) {
+  const auto list = event_list(document);
+  std::size_t others = 0;
+  if (!list) {
+    return others;
+  }
+  detail::event_reader reader{document, base};
+  std::size_t number = 0;
+  for (const auto element : *list) {
+    simdjson::dom::object o;
+    if (element.get_object().get(o) == simdjson::SUCCESS) {
+      visit(reader.read(o, number), number);
+    } else {
+      ++others;
+    }
+    ++number;
+  }
+  return others;
+}
+
+UNITY_INLINE std::optional<std::int64_t> integer_of(const json_event& e, std::string_view member) {
+  simdjson::dom::element value;
+  if (!e.args || e.args->at_key(member).get(value) != simdjson::SUCCESS) {
+    return std::nullopt;
+  }
+  std::int64_t number = 0;
+  double real = 0;
+  std::string_view text;
+  if (value.get_int64().get(number) == simdjson::SUCCESS) {
+    return number;
+  }
+  if (value.get_double().get(real) == simdjson::SUCCESS && std::abs(real) < 9e15) {
+    return std::llround(real);
+  }
+  if (value.get_string().get(text) == simdjson::SUCCESS) {
+    const auto end = text.data() + text.size();
+    if (const auto r = std::from_chars(text.data(), end, number); r.ec == std::errc{} && r.ptr == end) {
+      return number;
+    }
+  }
+  return std::nullopt;
+}
+
+UNITY_INLINE std::string_view text_of(const json_event& e, std::string_view member) {
+  std::string_view text;
+  if (e.args) {
+    static_cast<void>(e.args->at_key(member).get_string().get(text) == simdjson::SUCCESS);
+  }
+  return text;
+}
+
+namespace detail {
+
+// Of events that overlap on a stream or channel the later ones get lanes of their own. Starts that lie within the
+// rounding of a trace (2 us) before the end of the event before are moved there.
+inline void divide_lanes(trace::rank_trace& t) {
+  constexpr std::int64_t rounding = 2'000'000;
+  std::vector<std::vector<std::uint32_t>> parts(t.lanes.size());  // the lanes that a lane was divided into
+  std::vector<std::int64_t> ends(t.lanes.size(), std::numeric_limits<std::int64_t>::min());
+  for (std::uint32_t l = 0; l < t.lanes.size(); ++l) {
+    parts[l].push_back(l);
+  }
+  for (auto& e : t.events) {
+    if (t.lanes[e.lane].kind == trace::lane_kind::host || e.kind == trace::event_kind::step) {
+      continue;
+    }
+    auto& own = parts[e.lane];
+    auto free = std::find_if(own.begin(), own.end(), [&](auto l) { return ends[l] <= e.start; });
+    if (free == own.end()) {
+      free = std::find_if(own.begin(), own.end(), [&](auto l) {
+        return ends[l] - e.start <= std::min(rounding, e.duration);
+      });
+      if (free != own.end()) {
+        e.duration -= ends[*free] - e.start;
+        e.start = ends[*free];
+      }
+    }
+    if (free == own.end()) {
+      auto another = t.lanes[e.lane];
+      another.name += fmt::format(" ({})", own.size() + 1);
+      own.push_back(static_cast<std::uint32_t>(t.lanes.size()));
+      t.lanes.push_back(std::move(another));
+      ends.push_back(0);
+      parts.emplace_back();
+      e.lane = static_cast<std::uint32_t>(t.lanes.size() - 1);
+    } else {
+      e.lane = *free;
+    }
+    ends[e.lane] = e.end();
+  }
+}
+
+}  // namespace detail
+
+UNITY_INLINE void finish_rank(trace::rank_trace& t) {
+  if (t.events.empty()) {
+    throw error{t.source, "no event that is understood", "operators, kernels or messages with times"};
+  }
+  trace::sort_events(t);
+  detail::divide_lanes(t);
+  trace::sort_events(t);
+  trace::assign_steps(t);
+  trace::number_sequences(t);
+  for (const auto& s : t.steps) {
+    if (s.duration() <= 0) {
+      throw error{t.source, fmt::format("step {} takes no time", s.number), "steps with events of some duration"};
+    }
+  }
+}
+
+}  // namespace unity::io
+
+#endif

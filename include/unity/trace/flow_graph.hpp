@@ -1,0 +1,355 @@
+// The global data-flow graph of a training job: tasks of all ranks in one iteration, and what each waits for.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/program/fragment.hpp>
+#include <unity/program/program.hpp>
+#include <unity/trace/events.hpp>
+
+namespace unity::trace {
+
+inline constexpr std::uint32_t no_index = std::numeric_limits<std::uint32_t>::max();
+
+// What a task is.
+//   host, launch, synchronization   of a host thread: the part of an operation in which no operation inside it runs
+//   gap              a host thread between operations: the interpreter, or anything that the profiler does not see
+//   kernel, copy     of a stream
+//   collective, send, receive   from when all data are there to the end
+//   delay            passes on no resource: from a launch to its kernel, from a kernel to what waits for it
+//   meeting          takes no time: all ranks of a collective are there
+//   in, out          take no time: a tensor is there to be sent, has come
+//   earlier          what an earlier iteration left on a stream
+//   begin, finish    take no time, or what a rank begins later than the first: of a rank's iteration
+enum class task_type : std::uint8_t {
+  host,
+  launch,
+  synchronization,
+  gap,
+  kernel,
+  copy,
+  collective,
+  send,
+  receive,
+  delay,
+  meeting,
+  in,
+  out,
+  earlier,
+  begin,
+  finish
+};
+inline constexpr std::array<std::string_view, 16> task_type_names{
+    "host", "launch", "synchronization", "gap", "kernel", "copy", "collective", "send",
+    "receive", "delay", "meeting", "in", "out", "earlier", "begin", "finish"};
+
+[[nodiscard]] constexpr bool is_communication(task_type t) noexcept {
+  return t == task_type::collective || t == task_type::send || t == task_type::receive;
+}
+[[nodiscard]] constexpr bool is_computation(task_type t) noexcept {
+  return t == task_type::host || t == task_type::kernel || t == task_type::copy;
+}
+
+// What a communication task moves. Ranks by their place in the graph; no_index: another, or none.
+struct communication {
+  name_id tensor{};
+  name_id group{};
+  exchange way = exchange::other;
+  std::int64_t size = 0;  // bytes; 0: not known
+  std::uint32_t group_size = 0;
+  std::uint32_t sender = no_index;
+  std::uint32_t receiver = no_index;
+  std::uint32_t chunk = 0;
+  std::uint32_t round = 0;
+  std::int64_t sequence = -1;
+  bool is_whole = true;  // all ranks that take part have a trace; else it takes what it took, their coming included
+
+  friend bool operator==(const communication&, const communication&) = default;
+};
+
+// Times in picoseconds. What is `recorded` is relative to the first begin of the iteration that gave the structure.
+struct flow_task {
+  name_id name{};
+  name_id operation{};  // of a kernel, copy or collective: the operation that launched it
+  std::int64_t duration = 0;
+  std::int64_t spread = 0;  // standard deviation over the iterations
+  std::int64_t recorded_start = 0;
+  std::int64_t recorded_duration = 0;
+  std::uint64_t key = 0;  // the same for the same task in every iteration; 0: none
+  std::uint32_t rank = 0;
+  std::uint32_t resource = no_index;
+  std::uint32_t communication = no_index;  // place in the graph's list
+  std::uint32_t samples = 0;               // iterations that the duration is an average of
+  task_type type = task_type::host;
+  phase part = phase::forward;
+
+  friend bool operator==(const flow_task&, const flow_task&) = default;
+};
+
+struct flow_edge {
+  std::uint32_t before = 0;
+  std::uint32_t after = 0;
+
+  friend bool operator==(const flow_edge&, const flow_edge&) = default;
+};
+
+struct flow_resource {
+  std::string name{};
+  std::uint32_t rank = 0;
+  lane_kind kind = lane_kind::host;
+
+  friend bool operator==(const flow_resource&, const flow_resource&) = default;
+};
+
+struct flow_rank {
+  std::string name{};
+  std::uint32_t begin = no_index;   // tasks
+  std::uint32_t finish = no_index;
+  std::int64_t measured = 0;  // picoseconds: of the iteration that gave the structure, by the rank's own clock
+
+  friend bool operator==(const flow_rank&, const flow_rank&) = default;
+};
+
+// Regular. Tasks of a rank follow each other; edges are in no order.
+struct flow_graph {
+  std::vector<flow_rank> ranks{};
+  std::vector<flow_resource> resources{};
+  std::vector<flow_task> tasks{};
+  std::vector<flow_edge> edges{};
+  std::vector<communication> communications{};
+
+  std::uint32_t add(const flow_task& t) {
+    tasks.push_back(t);
+    return static_cast<std::uint32_t>(tasks.size() - 1);
+  }
+  void link(std::uint32_t before, std::uint32_t after) { edges.push_back({before, after}); }
+
+  friend bool operator==(const flow_graph&, const flow_graph&) = default;
+};
+
+// Neighbours of tasks, as two lists. Places of `before(t)` and `after(t)` are tasks.
+class adjacency {
+ public:
+  // Complexity: linear in tasks and edges.
+  explicit adjacency(const flow_graph& g);
+  [[nodiscard]] std::span<const std::uint32_t> before(std::uint32_t t) const { return view(before_, before_first_, t); }
+  [[nodiscard]] std::span<const std::uint32_t> after(std::uint32_t t) const { return view(after_, after_first_, t); }
+
+ private:
+  [[nodiscard]] static std::span<const std::uint32_t> view(const std::vector<std::uint32_t>& all,
+                                                           const std::vector<std::uint32_t>& first, std::uint32_t t) {
+    return std::span{all}.subspan(first[t], first[t + 1] - first[t]);
+  }
+
+  std::vector<std::uint32_t> before_;
+  std::vector<std::uint32_t> before_first_;
+  std::vector<std::uint32_t> after_;
+  std::vector<std::uint32_t> after_first_;
+};
+
+// Tasks in an order in which each comes behind those that it waits for.
+// Complexity: linear in tasks and edges.
+// Throws: unity::error that names tasks which wait for each other.
+[[nodiscard]] std::vector<std::uint32_t> topological_order(const flow_graph& g, const adjacency& a,
+                                                           const name_table& names);
+
+// "aten::addmm on thread 7708 of rank 0"
+[[nodiscard]] std::string describe(const flow_graph& g, const name_table& names, std::uint32_t task);
+
+// The graph as one fragment: task t is place t. Kinds are those of program::task_kind where there is one for the task,
+// else their own: output, launch, gap, delay.
+// Complexity: linear in tasks and edges.
+[[nodiscard]] program::program to_program(const flow_graph& g);
+
+// What a queue of dPRO's replayer prefers: forward, output, backward, update, communication; the rest of what a host
+// does counts for the part of the iteration that it is in. A policy of simulate (scheduling_policy).
+// Source: Hu et al., dPRO, MLSys 2022, its replayer.
+class by_phase {
+ public:
+  explicit by_phase(const flow_graph& g);
+  [[nodiscard]] std::int64_t rank(const program::program&, std::uint32_t place) const { return parts_[place]; }
+
+ private:
+  std::vector<std::uint8_t> parts_;  // by place
+};
+
+}  // namespace unity::trace
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TRACE_FLOW_GRAPH)
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include <unity/core/error.hpp>
+#include <unity/core/units.hpp>
+
+namespace unity::trace {
+
+UNITY_INLINE adjacency::adjacency(const flow_graph& g) {
+  const auto fill = [&](std::vector<std::uint32_t>& all, std::vector<std::uint32_t>& first, auto from, auto to) {
+    first.assign(g.tasks.size() + 1, 0);
+    all.resize(g.edges.size());
+    for (const auto& e : g.edges) {
+      ++first[e.*from + 1];
+    }
+    for (std::size_t t = 0; t < g.tasks.size(); ++t) {
+      first[t + 1] += first[t];
+    }
+    auto next = first;
+    for (const auto& e : g.edges) {
+      all[next[e.*from]++] = e.*to;
+    }
+  };
+  fill(before_, before_first_, &flow_edge::after, &flow_edge::before);
+  fill(after_, after_first_, &flow_edge::before, &flow_edge::after);
+}
+
+namespace detail {
+
+// Of tasks that wait for each other: goes back along those that are left until one comes again.
+[[noreturn]] inline void report_flow_cycle(const flow_graph& g, const adjacency& a, const name_table& names,
+                                           const std::vector<std::uint32_t>& waits) {
+  auto t = static_cast<std::uint32_t>(std::find_if(waits.begin(), waits.end(), [](auto w) { return w > 0; }) -
+                                      waits.begin());
+  std::vector<bool> seen(g.tasks.size());
+  while (!seen[t]) {
+    seen[t] = true;
+    const auto before = a.before(t);
+    t = *std::find_if(before.begin(), before.end(), [&](auto b) { return waits[b] > 0; });
+  }
+  std::vector<std::uint32_t> named;
+  for (auto u = t; named.empty() || u != t;) {
+    named.push_back(u);
+    const auto before = a.before(u);
+    u = *std::find_if(before.begin(), before.end(), [&](auto b) { return waits[b] > 0; });
+  }
+  // Communications tell most: they join ranks.
+  const auto is_between = [&](std::uint32_t u) { return is_communication(g.tasks[u].type); };
+  std::stable_partition(named.begin(), named.end(), is_between);
+  throw error{"traces",
+              fmt::format("{} and {} wait for each other", describe(g, names, named[0]),
+                          describe(g, names, named[named.size() > 1 ? 1 : 0])),
+              "events of ranks in an order that all of them agree on"};
+}
+
+}  // namespace detail
+
+UNITY_INLINE std::vector<std::uint32_t> topological_order(const flow_graph& g, const adjacency& a,
+                                                          const name_table& names) {
+  std::vector<std::uint32_t> waits(g.tasks.size());
+  std::vector<std::uint32_t> order;
+  order.reserve(g.tasks.size());
+  for (std::uint32_t t = 0; t < g.tasks.size(); ++t) {
+    waits[t] = static_cast<std::uint32_t>(a.before(t).size());
+    if (waits[t] == 0) {
+      order.push_back(t);
+    }
+  }
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    for (const auto n : a.after(order[i])) {
+      if (--waits[n] == 0) {
+        order.push_back(n);
+      }
+    }
+  }
+  if (order.size() < g.tasks.size()) {
+    detail::report_flow_cycle(g, a, names, waits);
+  }
+  return order;
+}
+
+UNITY_INLINE std::string describe(const flow_graph& g, const name_table& names, std::uint32_t task) {
+  const auto& t = g.tasks[task];
+  const auto& name = names.text(t.name);
+  const auto type = task_type_names[static_cast<std::size_t>(t.type)];
+  const auto what = name.empty()                    ? std::string{type}
+                    : t.type == task_type::gap      ? fmt::format("gap after {}", name)
+                    : t.type == task_type::host || t.type == task_type::kernel || is_communication(t.type)
+                        ? name
+                        : fmt::format("{} of {}", type, name);
+  const auto& rank = g.ranks[t.rank].name;
+  return t.resource == no_index ? fmt::format("{} on {}", what, rank)
+                                : fmt::format("{} on {} of {}", what, g.resources[t.resource].name, rank);
+}
+
+namespace detail {
+
+struct program_kinds {
+  program::task_kind output;
+  program::task_kind launch;
+  program::task_kind gap;
+  program::task_kind delay;
+};
+
+inline program::task_kind kind_of(const flow_task& t, const program_kinds& k) {
+  switch (t.type) {
+    case task_type::launch:
+    case task_type::synchronization: return k.launch;
+    case task_type::gap: return k.gap;
+    case task_type::delay: return k.delay;
+    case task_type::collective: return program::task_kind::reduce;
+    case task_type::send:
+    case task_type::receive: return program::task_kind::transfer;
+    case task_type::host:
+    case task_type::kernel:
+    case task_type::copy:
+      return t.part == phase::forward    ? program::task_kind::forward
+             : t.part == phase::output   ? k.output
+             : t.part == phase::backward ? program::task_kind::backward
+             : t.part == phase::update   ? program::task_kind::update
+                                         : program::task_kind::transfer;
+    default: return program::task_kind::other;
+  }
+}
+
+inline program::resource_kind kind_of(lane_kind k) {
+  return k == lane_kind::host     ? program::resource_kind::host
+         : k == lane_kind::stream ? program::resource_kind::stream
+                                  : program::resource_kind::link;
+}
+
+}  // namespace detail
+
+UNITY_INLINE program::program to_program(const flow_graph& g) {
+  program::program p;
+  const detail::program_kinds kinds{p.add_kind("output"), p.add_kind("launch"), p.add_kind("gap"),
+                                    p.add_kind("delay")};
+  for (const auto& r : g.resources) {
+    p.add_resource({fmt::format("{} of {}", r.name, g.ranks[r.rank].name), detail::kind_of(r.kind), r.rank});
+  }
+  const auto f = p.add_fragment({program::owner_kind::other, 0, "iteration"});
+  program::fragment code;
+  code.tasks.reserve(g.tasks.size());
+  code.dependencies.reserve(g.edges.size());
+  for (const auto& t : g.tasks) {
+    const auto size = t.communication == no_index ? 0 : g.communications[t.communication].size;
+    code.add({t.resource == no_index ? program::resource_id{} : program::resource_id{t.resource},
+              picoseconds{t.duration}, {}, bytes{size}, detail::kind_of(t, kinds), 0});
+  }
+  for (const auto& e : g.edges) {
+    code.dependencies.push_back({{{}, e.before}, {{}, e.after}, false});
+  }
+  p.replace(f, code);
+  p.commit();
+  return p;
+}
+
+UNITY_INLINE by_phase::by_phase(const flow_graph& g) {
+  parts_.reserve(g.tasks.size());
+  for (const auto& t : g.tasks) {
+    parts_.push_back(static_cast<std::uint8_t>(is_communication(t.type) ? phase::communication : t.part));
+  }
+}
+
+}  // namespace unity::trace
+
+#endif

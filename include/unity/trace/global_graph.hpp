@@ -1,0 +1,266 @@
+// The data-flow graph of a whole job: local graphs of its ranks, joined by messages and collectives, averaged over steps.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/trace/events.hpp>
+#include <unity/trace/flow_graph.hpp>
+#include <unity/trace/local_graph.hpp>
+#include <unity/trace/transactions.hpp>
+
+namespace unity::trace {
+
+// A job whose clocks are one. Refers to the job.
+class aligned_job {
+ public:
+  // Complexity: linear in events.
+  aligned_job(const job_trace& job, const transactions& x, clock_offsets offsets)
+      : job_{&job}, transactions_{&x}, offsets_{std::move(offsets)}, durations_{busy_durations(job, x, offsets_)} {}
+
+  [[nodiscard]] const job_trace& job() const noexcept { return *job_; }
+  [[nodiscard]] const clock_offsets& offsets() const noexcept { return offsets_; }
+
+  // The graph of one step, with the durations of that step. A send takes its time on its channel; its receive is ready
+  // once the send has begun. A collective is ready on all ranks once it is on the last; those that have no trace are not
+  // waited for, as what a rank waited for them is part of what its event took.
+  // Precondition: a step that all ranks have.
+  // Complexity: n log n in the events of the job.
+  [[nodiscard]] flow_graph graph(std::int64_t step, const inference_limits& limits = {}) const;
+
+  // What the step took: the longest of its ranks, each by its own clock. Picoseconds.
+  [[nodiscard]] std::int64_t measured(std::int64_t step) const;
+
+ private:
+  const job_trace* job_;
+  const transactions* transactions_;
+  clock_offsets offsets_;
+  std::vector<std::vector<std::int64_t>> durations_;
+};
+
+// Durations of tasks over several steps, matched by what they are and which occurrence.
+class step_profile {
+ public:
+  // Complexity: linear in tasks.
+  void add(const flow_graph& g);
+  [[nodiscard]] std::size_t steps() const noexcept { return steps_; }
+
+  // Effects: gives each task the mean and the standard deviation of its durations.
+  void average(flow_graph& g) const;
+  // Effects: gives each task the mean over the other steps than the one that the graph is of, which must have been
+  // added. When its ranks begin and what runs on their streams by then stay as they are: that is not of this step. So
+  // does, with `keep_absent`, what waits for ranks that have no trace: no profile says when they come. What no other
+  // step has keeps its duration; returns how many tasks that are.
+  std::size_t average_of_others(flow_graph& g, bool keep_absent) const;
+
+ private:
+  struct sums {
+    double sum = 0;
+    double squares = 0;
+    std::uint32_t count = 0;
+  };
+  std::unordered_map<std::uint64_t, sums> of_;
+  std::size_t steps_ = 0;
+};
+
+// The graph that stands for the job: the structure of the step whose length is the median, durations averaged over all.
+// Throws: unity::error where tasks wait for each other.
+struct averaged_graph {
+  flow_graph graph{};
+  std::int64_t step = 0;  // that gave the structure
+};
+[[nodiscard]] averaged_graph average_steps(const aligned_job& job, const inference_limits& limits = {});
+
+}  // namespace unity::trace
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TRACE_GLOBAL_GRAPH)
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace unity::trace {
+
+namespace detail {
+
+inline const step_window& window_of(const rank_trace& t, std::int64_t step) {
+  const auto w = std::find_if(t.steps.begin(), t.steps.end(), [&](const auto& s) { return s.number == step; });
+  UNITY_EXPECTS(w != t.steps.end(), "a step that all ranks have");
+  return *w;
+}
+
+// Where the tasks of an event with a message are.
+class joined_events {
+ public:
+  void add(std::uint32_t rank, const std::vector<communication_tasks>& list) {
+    for (const auto& c : list) {
+      of_.emplace(std::uint64_t{rank} << 32U | c.event, c);
+    }
+  }
+  [[nodiscard]] const communication_tasks* find(event_place p) const {
+    const auto c = of_.find(std::uint64_t{p.rank} << 32U | p.event);
+    return c == of_.end() ? nullptr : &c->second;
+  }
+
+ private:
+  std::unordered_map<std::uint64_t, communication_tasks> of_;
+};
+
+inline void join(flow_graph& g, const transactions& x, const joined_events& events) {
+  for (const auto& m : x.messages) {
+    const auto* const send = events.find(m.send);
+    const auto* const receive = events.find(m.receive);
+    if (send == nullptr || receive == nullptr) {
+      continue;
+    }
+    g.link(send->arrival, receive->main);
+    for (const auto* end : {send, receive}) {
+      auto& c = g.communications[g.tasks[end->main].communication];
+      c.sender = m.send.rank;
+      c.receiver = m.receive.rank;
+    }
+  }
+  std::vector<const communication_tasks*> members;
+  for (const auto& c : x.collectives) {
+    members.clear();
+    for (const auto& p : c.members) {
+      if (const auto* const e = events.find(p); e != nullptr) {
+        members.push_back(e);
+      }
+    }
+    if (members.size() < 2) {
+      continue;
+    }
+    auto meeting = g.tasks[members.front()->arrival];
+    meeting.type = task_type::meeting;
+    meeting.resource = no_index;
+    meeting.key = 0;
+    for (const auto* e : members) {
+      meeting.recorded_start = std::max(meeting.recorded_start, g.tasks[e->arrival].recorded_start);
+    }
+    const auto place = g.add(meeting);
+    for (const auto* e : members) {
+      g.link(e->arrival, place);
+      g.link(place, e->main);
+    }
+  }
+}
+
+// A collective is whole where as many ranks take part as its group has, or the job; a message where both ends do.
+inline void note_absent(flow_graph& g, const job_trace& job, const transactions& x, const joined_events& events) {
+  std::vector<std::uint32_t> members(g.communications.size(), 1);
+  for (const auto& c : x.collectives) {
+    for (const auto& p : c.members) {
+      if (const auto* const e = events.find(p); e != nullptr) {
+        members[g.tasks[e->main].communication] = static_cast<std::uint32_t>(c.members.size());
+      }
+    }
+  }
+  for (const auto& t : g.tasks) {
+    if (t.communication == no_index) {
+      continue;
+    }
+    auto& c = g.communications[t.communication];
+    const auto size = c.group_size > 0 ? c.group_size
+                                       : static_cast<std::uint32_t>(std::max(0, job.ranks[t.rank].world_size));
+    if (t.type == task_type::collective) {
+      c.is_whole = members[t.communication] >= size;
+    } else if (t.type == task_type::receive) {
+      c.is_whole = c.sender != no_index;
+    }
+  }
+}
+
+}  // namespace detail
+
+UNITY_INLINE flow_graph aligned_job::graph(std::int64_t step, const inference_limits& limits) const {
+  flow_graph g;
+  std::vector<const step_window*> windows;
+  auto first = std::numeric_limits<std::int64_t>::max();
+  for (std::uint32_t r = 0; r < job_->ranks.size(); ++r) {
+    windows.push_back(&detail::window_of(job_->ranks[r], step));
+    first = std::min(first, windows[r]->start + offsets_[r]);
+    g.ranks.push_back({job_->ranks[r].name, no_index, no_index, 0});
+  }
+  detail::joined_events events;
+  for (std::uint32_t r = 0; r < job_->ranks.size(); ++r) {
+    const auto lead = windows[r]->start + offsets_[r] - first;
+    events.add(r, add_local_graph(g, r, job_->ranks[r], *windows[r], durations_[r], lead, offsets_[r] - first, limits));
+  }
+  detail::join(g, *transactions_, events);
+  detail::note_absent(g, *job_, *transactions_, events);
+  return g;
+}
+
+UNITY_INLINE std::int64_t aligned_job::measured(std::int64_t step) const {
+  std::int64_t longest = 0;
+  for (const auto& r : job_->ranks) {
+    longest = std::max(longest, detail::window_of(r, step).duration());
+  }
+  return longest;
+}
+
+UNITY_INLINE void step_profile::add(const flow_graph& g) {
+  for (const auto& t : g.tasks) {
+    if (t.key != 0) {
+      auto& s = of_[t.key];
+      s.sum += static_cast<double>(t.duration);
+      s.squares += static_cast<double>(t.duration) * static_cast<double>(t.duration);
+      ++s.count;
+    }
+  }
+  ++steps_;
+}
+
+UNITY_INLINE void step_profile::average(flow_graph& g) const {
+  for (auto& t : g.tasks) {
+    if (const auto s = of_.find(t.key); t.key != 0 && s != of_.end()) {
+      const auto n = static_cast<double>(s->second.count);
+      const auto mean = s->second.sum / n;
+      t.duration = std::llround(mean);
+      t.spread = std::llround(std::sqrt(std::max(0.0, s->second.squares / n - mean * mean)));
+      t.samples = s->second.count;
+    }
+  }
+}
+
+UNITY_INLINE std::size_t step_profile::average_of_others(flow_graph& g, bool keep_absent) const {
+  std::size_t alone = 0;
+  for (auto& t : g.tasks) {
+    const bool waits_for_absent =
+        is_communication(t.type) && t.communication != no_index && !g.communications[t.communication].is_whole;
+    if (t.key == 0 || t.type == task_type::begin || t.type == task_type::earlier || (keep_absent && waits_for_absent)) {
+      continue;
+    }
+    const auto s = of_.find(t.key);
+    if (s == of_.end() || s->second.count < 2) {
+      ++alone;
+      continue;
+    }
+    const auto n = static_cast<double>(s->second.count - 1);
+    t.duration = std::max(std::int64_t{0}, std::int64_t{std::llround((s->second.sum - static_cast<double>(t.duration)) / n)});
+    t.samples = s->second.count - 1;
+  }
+  return alone;
+}
+
+UNITY_INLINE averaged_graph average_steps(const aligned_job& job, const inference_limits& limits) {
+  auto steps = common_steps(job.job());
+  std::stable_sort(steps.begin(), steps.end(),
+                   [&](auto a, auto b) { return job.measured(a) < job.measured(b); });
+  step_profile profile;
+  for (const auto s : steps) {
+    profile.add(job.graph(s, limits));
+  }
+  const auto middle = steps[(steps.size() - 1) / 2];
+  averaged_graph all{job.graph(middle, limits), middle};
+  profile.average(all.graph);
+  return all;
+}
+
+}  // namespace unity::trace
+
+#endif

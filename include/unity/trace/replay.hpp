@@ -1,0 +1,427 @@
+// An iteration of a job, replayed: when each task runs, why the whole takes so long, and what each rank waits for.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/core/units.hpp>
+#include <unity/simulate/full.hpp>
+#include <unity/trace/flow_graph.hpp>
+
+namespace unity::trace {
+
+// How the replay chooses what a device runs next.
+//   device_queues   a queue and a clock per device (simulate::device_queues), by part of the iteration: dPRO's
+//   global_queue    one queue for all, first in, first out (simulate::full_simulation): Daydream's
+enum class replay_rule : std::uint8_t { device_queues, global_queue };
+
+// What a task waited for last.
+enum class step_cause : std::uint8_t { begin, dependency, resource };
+
+// A step of the critical path of the execution graph: the graph with the order of each device. Its time: from the end
+// of the step before to its own.
+struct critical_task {
+  std::uint32_t task = 0;
+  step_cause cause = step_cause::begin;
+  std::int64_t time = 0;
+
+  friend bool operator==(const critical_task&, const critical_task&) = default;
+};
+
+// Regular.
+struct replayed_iteration {
+  std::vector<simulate::task_times> times{};  // by task of the graph
+  std::vector<std::uint32_t> order{};         // in which tasks were run; for a resource, its order
+  std::vector<std::int64_t> rank_time{};      // by rank: from its begin to its finish
+  std::int64_t iteration = 0;                 // the longest of these
+  std::int64_t last_end = 0;                  // of any task
+
+  friend bool operator==(const replayed_iteration&, const replayed_iteration&) = default;
+};
+
+// Complexity: t log t in tasks, linear in edges. Same graph, same result.
+// Throws: unity::error that names tasks which wait for each other.
+[[nodiscard]] replayed_iteration replay(const flow_graph& g, const name_table& names,
+                                        replay_rule rule = replay_rule::device_queues);
+
+// From the begin of the slowest rank to its finish. Of several causes the first task in the graph.
+// Complexity: linear in tasks and edges.
+[[nodiscard]] std::vector<critical_task> critical_path(const flow_graph& g, const replayed_iteration& r);
+
+// Why a rank's device stands still: what it waits for, by the chain of what the next task waited for.
+//   launch         the host had not launched it yet, or it was on its way to the stream
+//   host           a host thread that computed was idle: of ranks without streams
+//   communication  data on their way: a collective or message that runs
+//   straggler      others that come later to a collective, or send later
+//   synchronization  a host thread waits for a stream
+//   drained        nothing is left to do in the iteration, or has begun
+enum class idle_cause : std::uint8_t { launch, host, communication, straggler, synchronization, drained };
+inline constexpr std::array<std::string_view, 6> idle_cause_names{"launch",    "host",           "communication",
+                                                                  "straggler", "synchronization", "drained"};
+
+// Of the streams of a rank that compute, together; of a rank that has none, of its host threads. Picoseconds.
+struct rank_use {
+  std::int64_t busy = 0;           // in which at least one of them computes
+  std::int64_t communication = 0;  // in which data are on their way to or from it
+  std::array<std::int64_t, 6> idle{};
+
+  friend bool operator==(const rank_use&, const rank_use&) = default;
+};
+
+// busy + idle of a rank: its replayed time. Complexity: n log n in tasks.
+[[nodiscard]] std::vector<rank_use> rank_uses(const flow_graph& g, const replayed_iteration& r);
+
+// A rank that others wait for.
+struct straggler {
+  std::uint32_t rank = 0;
+  std::int64_t waited = 0;    // by all others together, at collectives to which it came last, and for what it sent late
+  std::size_t meetings = 0;   // of these
+
+  friend bool operator==(const straggler&, const straggler&) = default;
+};
+// Those who are waited for, the most waited for first. Complexity: linear in tasks and edges.
+[[nodiscard]] std::vector<straggler> stragglers(const flow_graph& g, const replayed_iteration& r);
+
+// Partial replay: the communication of one tensor alone, as if every rank had it at time 0: tasks of communications with
+// this tensor, and the edges between them. Returns how long that takes; 0 where there is none.
+// Complexity: linear in the graph, t log t in the tasks of the tensor.
+// Source: Hu et al., dPRO, MLSys 2022, section 5.3.
+[[nodiscard]] std::int64_t replay_tensor(const flow_graph& g, const name_table& names, name_id tensor);
+// The graph of that.
+[[nodiscard]] flow_graph tensor_graph(const flow_graph& g, name_id tensor);
+
+}  // namespace unity::trace
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TRACE_REPLAY)
+
+#include <algorithm>
+#include <utility>
+
+#include <unity/simulate/device_queues.hpp>
+
+namespace unity::trace {
+
+namespace detail {
+
+template <class Simulation>
+replayed_iteration take(const program::program& p, Simulation& s) {
+  s.run(p);
+  const auto first = p.tasks_of(program::fragment_id{0u}).first;
+  UNITY_EXPECTS(first == 0, "a program of one fragment, whose tasks have its places");
+  replayed_iteration all;
+  all.times.assign(s.times().begin(), s.times().begin() + static_cast<std::ptrdiff_t>(p.task_count()));
+  all.order.assign(s.order().begin(), s.order().end());
+  return all;
+}
+
+}  // namespace detail
+
+UNITY_INLINE replayed_iteration replay(const flow_graph& g, const name_table& names, replay_rule rule) {
+  const auto p = to_program(g);
+  replayed_iteration all;
+  try {
+    if (rule == replay_rule::device_queues) {
+      simulate::device_queues<by_phase> s{by_phase{g}};
+      all = detail::take(p, s);
+    } else {
+      simulate::full_simulation s;
+      all = detail::take(p, s);
+    }
+  } catch (const error&) {
+    static_cast<void>(topological_order(g, adjacency{g}, names));  // which says more
+    throw;
+  }
+  for (const auto& t : all.times) {
+    all.last_end = std::max(all.last_end, t.end);
+  }
+  for (const auto& r : g.ranks) {
+    const bool is_whole = r.begin != no_index && r.finish != no_index;
+    all.rank_time.push_back(is_whole ? all.times[r.finish].end - all.times[r.begin].end : all.last_end);
+    all.iteration = std::max(all.iteration, all.rank_time.back());
+  }
+  return all;
+}
+
+namespace detail {
+
+// The execution graph, backwards: what each task waited for last.
+class causes {
+ public:
+  causes(const flow_graph& g, const replayed_iteration& r)
+      : graph_{g}, replayed_{r}, neighbours_{g}, previous_(g.tasks.size(), no_index) {
+    std::vector<std::uint32_t> last(g.resources.size(), no_index);
+    for (const auto t : r.order) {
+      if (const auto on = g.tasks[t].resource; on != no_index) {
+        previous_[t] = std::exchange(last[on], t);
+      }
+    }
+  }
+  // Before it on its resource; no_index for the first.
+  [[nodiscard]] std::uint32_t previous(std::uint32_t t) const { return previous_[t]; }
+  [[nodiscard]] const adjacency& neighbours() const noexcept { return neighbours_; }
+
+  // Its own dependencies go before the order of the device: of those that end when it starts, the first.
+  [[nodiscard]] std::pair<std::uint32_t, step_cause> of(std::uint32_t t) const {
+    const auto start = replayed_.times[t].start;
+    for (const auto b : neighbours_.before(t)) {
+      if (replayed_.times[b].end == start) {
+        return {b, step_cause::dependency};
+      }
+    }
+    const auto p = previous_[t];
+    if (p != no_index && replayed_.times[p].end == start) {
+      return {p, step_cause::resource};
+    }
+    return {no_index, step_cause::begin};
+  }
+
+ private:
+  const flow_graph& graph_;
+  const replayed_iteration& replayed_;
+  adjacency neighbours_;
+  std::vector<std::uint32_t> previous_;
+};
+
+}  // namespace detail
+
+UNITY_INLINE std::vector<critical_task> critical_path(const flow_graph& g, const replayed_iteration& r) {
+  std::vector<critical_task> path;
+  if (g.tasks.empty()) {
+    return path;
+  }
+  auto t = static_cast<std::uint32_t>(
+      std::max_element(r.times.begin(), r.times.end(), [](auto& a, auto& b) { return a.end < b.end; }) -
+      r.times.begin());
+  std::int64_t from = 0;
+  for (std::size_t k = 0; k < g.ranks.size(); ++k) {
+    if (g.ranks[k].finish != no_index && r.rank_time[k] == r.iteration) {
+      t = g.ranks[k].finish;
+      from = r.times[g.ranks[k].begin].end;
+      break;
+    }
+  }
+  const detail::causes causes{g, r};
+  for (;;) {
+    const auto [before, cause] = causes.of(t);
+    const auto begins = before == no_index || r.times[t].start < from || r.times[before].end <= from;
+    const auto since = begins ? from : r.times[before].end;
+    path.push_back({t, begins ? step_cause::begin : cause, std::max(std::int64_t{0}, r.times[t].end - since)});
+    if (begins) {
+      break;
+    }
+    t = before;
+  }
+  std::reverse(path.begin(), path.end());
+  return path;
+}
+
+namespace detail {
+
+// Sums up what a rank's devices do. Intervals of time are unions over its resources.
+class use_counter {
+ public:
+  use_counter(const flow_graph& g, const replayed_iteration& r) : graph_{g}, replayed_{r}, causes_{g, r} {
+    computes_on_stream_.resize(g.ranks.size());
+    by_rank_.resize(g.ranks.size());
+    for (std::uint32_t t = 0; t < g.tasks.size(); ++t) {
+      by_rank_[g.tasks[t].rank].push_back(t);
+      if (g.tasks[t].type == task_type::kernel || g.tasks[t].type == task_type::copy) {
+        computes_on_stream_[g.tasks[t].rank] = true;
+      }
+    }
+  }
+
+  rank_use run(std::uint32_t rank) const {
+    rank_use all;
+    const auto& of = graph_.ranks[rank];
+    if (of.begin == no_index || of.finish == no_index) {
+      return all;
+    }
+    const auto from = replayed_.times[of.begin].end;
+    const auto to = replayed_.times[of.finish].end;
+    std::vector<interval> busy;
+    std::vector<interval> moving;
+    for (const auto t : by_rank_[rank]) {
+      const auto& times = replayed_.times[t];
+      const interval i{std::max(times.start, from), std::min(times.end, to), t};
+      if (i.end > i.start) {
+        if (computes(graph_.tasks[t])) {
+          busy.push_back(i);
+        } else if (is_communication(graph_.tasks[t].type)) {
+          moving.push_back(i);
+        }
+      }
+    }
+    all.communication = covered(moving);
+    std::sort(busy.begin(), busy.end());
+    auto at = from;
+    for (const auto& i : busy) {
+      if (i.start > at) {
+        explain(i.task, at, i.start, all);
+      }
+      all.busy += std::max(std::int64_t{0}, i.end - std::max(at, i.start));
+      at = std::max(at, i.end);
+    }
+    if (at < to) {
+      explain(of.finish, at, to, all);
+    }
+    return all;
+  }
+
+ private:
+  struct interval {
+    std::int64_t start = 0;
+    std::int64_t end = 0;
+    std::uint32_t task = 0;
+    friend bool operator<(const interval& a, const interval& b) {
+      return std::tie(a.start, a.end, a.task) < std::tie(b.start, b.end, b.task);
+    }
+  };
+  static std::int64_t covered(std::vector<interval>& all) {
+    std::sort(all.begin(), all.end());
+    std::int64_t sum = 0;
+    std::int64_t at = std::numeric_limits<std::int64_t>::min();
+    for (const auto& i : all) {
+      sum += std::max(std::int64_t{0}, i.end - std::max(at, i.start));
+      at = std::max(at, i.end);
+    }
+    return sum;
+  }
+  [[nodiscard]] bool computes(const flow_task& t) const {
+    return computes_on_stream_[t.rank] ? t.type == task_type::kernel || t.type == task_type::copy ||
+                                             (t.type == task_type::earlier && t.part != phase::communication)
+                                       : t.type == task_type::host || t.type == task_type::launch ||
+                                             t.type == task_type::gap;
+  }
+
+  // The idle time [from, to) before a task, by going back along what was waited for: each part of it belongs to what
+  // ran then on that way.
+  void explain(std::uint32_t t, std::int64_t from, std::int64_t to, rank_use& all) const {
+    const auto own = graph_.tasks[t].rank;
+    auto at = to;
+    if (graph_.tasks[t].type == task_type::finish && !is_on_way(t)) {
+      all.idle[static_cast<std::size_t>(idle_cause::drained)] += to - from;
+      return;
+    }
+    while (at > from) {
+      const auto [before, cause] = causes_.of(t);
+      if (before == no_index) {
+        break;
+      }
+      t = before;
+      const auto start = std::clamp(replayed_.times[t].start, from, at);
+      all.idle[static_cast<std::size_t>(cause_of(t, own))] += at - start;
+      at = start;
+    }
+    all.idle[static_cast<std::size_t>(idle_cause::drained)] += at - from;
+  }
+  [[nodiscard]] bool is_on_way(std::uint32_t finish) const { return causes_.of(finish).first != no_index; }
+  [[nodiscard]] idle_cause cause_of(std::uint32_t t, std::uint32_t own) const {
+    const auto& task = graph_.tasks[t];
+    if (task.rank != own) {
+      return is_communication(task.type) ? idle_cause::communication : idle_cause::straggler;
+    }
+    if (is_communication(task.type) || task.part == phase::communication) {
+      return idle_cause::communication;
+    }
+    if (task.type == task_type::begin) {
+      return idle_cause::drained;
+    }
+    if (!computes_on_stream_[own]) {
+      return task.type == task_type::synchronization ? idle_cause::synchronization : idle_cause::host;
+    }
+    return task.type == task_type::synchronization ? idle_cause::synchronization : idle_cause::launch;
+  }
+
+  const flow_graph& graph_;
+  const replayed_iteration& replayed_;
+  causes causes_;
+  std::vector<bool> computes_on_stream_;
+  std::vector<std::vector<std::uint32_t>> by_rank_;
+};
+
+}  // namespace detail
+
+UNITY_INLINE std::vector<rank_use> rank_uses(const flow_graph& g, const replayed_iteration& r) {
+  const detail::use_counter count{g, r};
+  std::vector<rank_use> all;
+  for (std::uint32_t k = 0; k < g.ranks.size(); ++k) {
+    all.push_back(count.run(k));
+  }
+  return all;
+}
+
+UNITY_INLINE std::vector<straggler> stragglers(const flow_graph& g, const replayed_iteration& r) {
+  std::vector<straggler> all(g.ranks.size());
+  for (std::uint32_t k = 0; k < g.ranks.size(); ++k) {
+    all[k].rank = k;
+  }
+  const adjacency neighbours{g};
+  for (std::uint32_t t = 0; t < g.tasks.size(); ++t) {
+    if (g.tasks[t].type == task_type::meeting) {
+      const auto arrivals = neighbours.before(t);
+      const auto last = *std::max_element(arrivals.begin(), arrivals.end(), [&](auto a, auto b) {
+        return r.times[a].end < r.times[b].end;
+      });
+      std::int64_t waited = 0;
+      for (const auto a : arrivals) {
+        waited += r.times[last].end - r.times[a].end;
+      }
+      auto& s = all[g.tasks[last].rank];
+      s.waited += waited;
+      s.meetings += waited > 0 ? 1 : 0;
+    } else if (g.tasks[t].type == task_type::receive) {
+      std::int64_t own = 0;
+      for (const auto b : neighbours.before(t)) {
+        own = g.tasks[b].rank == g.tasks[t].rank ? std::max(own, r.times[b].end) : own;
+      }
+      for (const auto b : neighbours.before(t)) {
+        if (g.tasks[b].rank != g.tasks[t].rank && r.times[b].end > own) {
+          all[g.tasks[b].rank].waited += r.times[b].end - own;
+          ++all[g.tasks[b].rank].meetings;
+        }
+      }
+    }
+  }
+  std::erase_if(all, [](const straggler& s) { return s.waited == 0; });
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.waited > b.waited; });
+  return all;
+}
+
+UNITY_INLINE flow_graph tensor_graph(const flow_graph& g, name_id tensor) {
+  flow_graph part;
+  part.ranks = g.ranks;
+  for (auto& r : part.ranks) {
+    r.begin = r.finish = no_index;
+  }
+  part.resources = g.resources;
+  part.communications = g.communications;
+  std::vector<std::uint32_t> place(g.tasks.size(), no_index);
+  for (std::uint32_t t = 0; t < g.tasks.size(); ++t) {
+    const auto c = g.tasks[t].communication;
+    if (c != no_index && g.communications[c].tensor == tensor) {
+      place[t] = part.add(g.tasks[t]);
+    }
+  }
+  for (const auto& e : g.edges) {
+    if (place[e.before] != no_index && place[e.after] != no_index) {
+      part.link(place[e.before], place[e.after]);
+    }
+  }
+  return part;
+}
+
+UNITY_INLINE std::int64_t replay_tensor(const flow_graph& g, const name_table& names, name_id tensor) {
+  const auto part = tensor_graph(g, tensor);
+  return part.tasks.empty() ? 0 : replay(part, names).last_end;
+}
+
+}  // namespace unity::trace
+
+#endif

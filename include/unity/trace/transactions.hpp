@@ -1,0 +1,243 @@
+// Which events of different ranks are two ends of the same message, or the same collective.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/trace/events.hpp>
+
+namespace unity::trace {
+
+// An event of a job.
+struct event_place {
+  std::uint32_t rank = 0;
+  std::uint32_t event = 0;
+
+  friend bool operator==(const event_place&, const event_place&) = default;
+};
+
+struct matched_message {
+  event_place send{};
+  event_place receive{};
+};
+// Of at least two ranks, in their order.
+struct matched_collective {
+  std::vector<event_place> members{};
+};
+
+// Regular.
+struct transactions {
+  std::vector<matched_message> messages{};
+  std::vector<matched_collective> collectives{};
+  std::vector<event_place> alone{};  // collectives whose other ranks have no event of it
+};
+
+// Joins sends and receives of the same transaction, and collectives of the same group, way, size and sequence number, step
+// by step, among the steps that all ranks have. Messages to and from ranks without a trace are left alone.
+// Complexity: n log n in the events with messages.
+// Throws: unity::error, naming the transaction, where one end of a message between two ranks of the job is missing.
+[[nodiscard]] transactions match_transactions(const job_trace& job);
+
+// "push of conv1 from worker0 to server0 in step 3"
+[[nodiscard]] std::string describe(const job_trace& job, event_place e);
+
+// Clocks of ranks, made one: time on the common clock = time of an event + offset. By rank, in picoseconds.
+using clock_offsets = std::vector<std::int64_t>;
+
+// As the clocks of the ranks themselves say: the differences of their origins.
+// Throws: unity::error where two are more than 100 days apart.
+[[nodiscard]] clock_offsets stated_offsets(const job_trace& job);
+
+// By rank and event: how long it takes once all that it needs is there. A receive counts from when the send began, a
+// collective from when the last of its ranks came; never less than 0, nor more than it took. Others as they are.
+// Complexity: linear in events.
+// Source: Hu et al., dPRO, MLSys 2022, section 4.2, for receives.
+[[nodiscard]] std::vector<std::vector<std::int64_t>> busy_durations(const job_trace& job, const transactions& x,
+                                                                    const clock_offsets& offsets);
+
+}  // namespace unity::trace
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TRACE_TRANSACTIONS)
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include <unity/core/error.hpp>
+
+namespace unity::trace {
+
+namespace detail {
+
+class transaction_matcher {
+ public:
+  explicit transaction_matcher(const job_trace& job) : job_{job} {
+    for (std::uint32_t r = 0; r < job.ranks.size(); ++r) {
+      traced_.emplace(job.names.find(job.ranks[r].name), r);
+    }
+    const auto steps = common_steps(job);
+    steps_.assign(steps.begin(), steps.end());
+    std::sort(steps_.begin(), steps_.end());
+  }
+
+  transactions run() {
+    for (std::uint32_t r = 0; r < job_.ranks.size(); ++r) {
+      add_rank(r);
+    }
+    join_messages();
+    for (auto& [key, members] : collectives_) {
+      if (members.size() > 1) {
+        all_.collectives.push_back({std::move(members)});
+      } else {
+        all_.alone.push_back(members.front());
+      }
+    }
+    return std::move(all_);
+  }
+
+ private:
+  using message_key = std::tuple<std::int64_t, name_id, name_id, name_id, exchange, std::uint32_t, std::uint32_t,
+                                 std::uint32_t>;  // the last: the occurrence
+  using collective_key = std::tuple<std::int64_t, std::string, exchange, std::int64_t, std::int64_t, std::uint32_t>;
+  struct ends {
+    std::vector<event_place> sends{};
+    std::vector<event_place> receives{};
+  };
+
+  void add_rank(std::uint32_t r) {
+    const auto& t = job_.ranks[r];
+    std::vector<std::uint32_t> order;
+    for (std::uint32_t i = 0; i < t.events.size(); ++i) {
+      const auto& e = t.events[i];
+      if (e.message != no_message && std::binary_search(steps_.begin(), steps_.end(), e.step)) {
+        order.push_back(i);
+      }
+    }
+    std::stable_sort(order.begin(), order.end(),
+                     [&](auto a, auto b) { return t.events[a].start < t.events[b].start; });
+    std::map<message_key, std::uint32_t> sent;
+    std::map<message_key, std::uint32_t> got;
+    std::map<collective_key, std::uint32_t> counts;
+    for (const auto i : order) {
+      const auto& e = t.events[i];
+      const auto& m = t.messages[e.message];
+      if (e.kind == event_kind::collective) {
+        // Sizes of a gathering may differ from rank to rank; those of a sum do not.
+        const auto size = m.way == exchange::all_reduce ? m.size : 0;
+        collective_key key{e.step, job_.names.text(m.group), m.way, size, m.sequence, 0};
+        std::get<5>(key) = counts[key]++;
+        collectives_[key].push_back({r, i});
+      } else {
+        message_key key{e.step, m.sender, m.receiver, m.tensor, m.way, m.chunk, m.round, 0};
+        auto& count = e.kind == event_kind::send ? sent : got;
+        std::get<7>(key) = count[key]++;
+        auto& both = messages_[key];
+        (e.kind == event_kind::send ? both.sends : both.receives).push_back({r, i});
+      }
+    }
+  }
+  void join_messages() {
+    for (const auto& [key, both] : messages_) {
+      if (both.sends.size() == 1 && both.receives.size() == 1) {
+        all_.messages.push_back({both.sends[0], both.receives[0]});
+        continue;
+      }
+      const bool is_sent = !both.sends.empty();
+      const auto place = is_sent ? both.sends[0] : both.receives[0];
+      if (traced_.contains(is_sent ? std::get<2>(key) : std::get<1>(key))) {
+        throw error{job_.ranks[place.rank].source,
+                    fmt::format("{}, of which {} is missing", describe(job_, place), is_sent ? "the end" : "the start"),
+                    "both ends of a message between ranks that are there"};
+      }
+    }
+  }
+
+  const job_trace& job_;
+  std::unordered_map<name_id, std::uint32_t> traced_;
+  std::vector<std::int64_t> steps_;
+  std::map<message_key, ends> messages_;
+  std::map<collective_key, std::vector<event_place>> collectives_;
+  transactions all_;
+};
+
+}  // namespace detail
+
+UNITY_INLINE transactions match_transactions(const job_trace& job) { return detail::transaction_matcher{job}.run(); }
+
+UNITY_INLINE std::string describe(const job_trace& job, event_place p) {
+  const auto& t = job.ranks[p.rank];
+  const auto& e = t.events[p.event];
+  if (e.message == no_message) {
+    return fmt::format("{} of {} in step {}", job.names.text(e.name), t.name, e.step);
+  }
+  const auto& m = t.messages[e.message];
+  const auto way = exchange_names[static_cast<std::size_t>(m.way)];
+  const auto& tensor = m.tensor.valid() ? job.names.text(m.tensor) : job.names.text(e.name);
+  if (e.kind == event_kind::collective) {
+    return fmt::format("{} {} of {} in step {}", way, m.sequence, tensor, e.step);
+  }
+  const auto detail = m.way == exchange::chunk ? fmt::format(" {} (round {})", m.chunk, m.round)
+                      : m.chunk > 0            ? fmt::format(" {}", m.chunk)
+                                               : "";
+  return fmt::format("{}{} of {} from {} to {} in step {}", way, detail, tensor, job.names.text(m.sender),
+                     job.names.text(m.receiver), e.step);
+}
+
+UNITY_INLINE clock_offsets stated_offsets(const job_trace& job) {
+  clock_offsets all;
+  constexpr std::int64_t most = std::int64_t{100} * 86'400 * 1'000'000'000;
+  for (const auto& r : job.ranks) {
+    const auto first = job.ranks.front().origin;
+    const bool is_far = r.origin > first ? static_cast<std::uint64_t>(r.origin) - static_cast<std::uint64_t>(first) >
+                                               static_cast<std::uint64_t>(most)
+                                         : static_cast<std::uint64_t>(first) - static_cast<std::uint64_t>(r.origin) >
+                                               static_cast<std::uint64_t>(most);
+    if (is_far) {
+      throw error{r.source, fmt::format("a clock more than 100 days from that of {}", job.ranks.front().name),
+                  "clocks of one job"};
+    }
+    all.push_back((r.origin - first) * 1000);
+  }
+  return all;
+}
+
+UNITY_INLINE std::vector<std::vector<std::int64_t>> busy_durations(const job_trace& job, const transactions& x,
+                                                                   const clock_offsets& offsets) {
+  std::vector<std::vector<std::int64_t>> all;
+  for (const auto& r : job.ranks) {
+    auto& of_rank = all.emplace_back();
+    of_rank.reserve(r.events.size());
+    for (const auto& e : r.events) {
+      of_rank.push_back(e.duration);
+    }
+  }
+  const auto start = [&](event_place p) { return job.ranks[p.rank].events[p.event].start + offsets[p.rank]; };
+  const auto clip = [&](event_place p, std::int64_t from) {
+    const auto& e = job.ranks[p.rank].events[p.event];
+    all[p.rank][p.event] = std::clamp(e.end() + offsets[p.rank] - from, std::int64_t{0}, e.duration);
+  };
+  for (const auto& m : x.messages) {
+    clip(m.receive, start(m.send));
+  }
+  for (const auto& c : x.collectives) {
+    auto last = start(c.members.front());
+    for (const auto& p : c.members) {
+      last = std::max(last, start(p));
+    }
+    for (const auto& p : c.members) {
+      clip(p, last);
+    }
+  }
+  return all;
+}
+
+}  // namespace unity::trace
+
+#endif
