@@ -64,8 +64,7 @@ std::size_t for_each_event(const json_text& document, std::int64_t base,
 [[nodiscard]] std::optional<std::int64_t> integer_of(const json_event& e, std::string_view member);
 [[nodiscard]] std::string_view text_of(const json_event& e, std::string_view member);
 
-// The last preparations of a rank whose events were all read: device lanes on which events overlap are divided,
-// events sorted, steps and sequence numbers given (trace/events.hpp).
+// The last preparations of a rank whose events were all read (trace::complete).
 // Throws: unity::error where there is no event, or a step takes no time.
 void finish_rank(trace::rank_trace& t);
 
@@ -76,10 +75,8 @@ void finish_rank(trace::rank_trace& t);
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <limits>
 #include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include <fmt/core.h>
 
@@ -290,58 +287,11 @@ UNITY_INLINE std::string_view text_of(const json_event& e, std::string_view memb
   return text;
 }
 
-namespace detail {
-
-// Of events that overlap on a stream or channel the later ones get lanes of their own. Starts that lie within the
-// rounding of a trace (2 us) before the end of the event before are moved there.
-inline void divide_lanes(trace::rank_trace& t) {
-  constexpr std::int64_t rounding = 2'000'000;
-  std::vector<std::vector<std::uint32_t>> parts(t.lanes.size());  // the lanes that a lane was divided into
-  std::vector<std::int64_t> ends(t.lanes.size(), std::numeric_limits<std::int64_t>::min());
-  for (std::uint32_t l = 0; l < t.lanes.size(); ++l) {
-    parts[l].push_back(l);
-  }
-  for (auto& e : t.events) {
-    if (t.lanes[e.lane].kind == trace::lane_kind::host || e.kind == trace::event_kind::step) {
-      continue;
-    }
-    auto& own = parts[e.lane];
-    auto free = std::find_if(own.begin(), own.end(), [&](auto l) { return ends[l] <= e.start; });
-    if (free == own.end()) {
-      free = std::find_if(own.begin(), own.end(), [&](auto l) {
-        return ends[l] - e.start <= std::min(rounding, e.duration);
-      });
-      if (free != own.end()) {
-        e.duration -= ends[*free] - e.start;
-        e.start = ends[*free];
-      }
-    }
-    if (free == own.end()) {
-      auto another = t.lanes[e.lane];
-      another.name += fmt::format(" ({})", own.size() + 1);
-      own.push_back(static_cast<std::uint32_t>(t.lanes.size()));
-      t.lanes.push_back(std::move(another));
-      ends.push_back(0);
-      parts.emplace_back();
-      e.lane = static_cast<std::uint32_t>(t.lanes.size() - 1);
-    } else {
-      e.lane = *free;
-    }
-    ends[e.lane] = e.end();
-  }
-}
-
-}  // namespace detail
-
 UNITY_INLINE void finish_rank(trace::rank_trace& t) {
   if (t.events.empty()) {
     throw error{t.source, "no event that is understood", "operators, kernels or messages with times"};
   }
-  trace::sort_events(t);
-  detail::divide_lanes(t);
-  trace::sort_events(t);
-  trace::assign_steps(t);
-  trace::number_sequences(t);
+  trace::complete(t);
   for (const auto& s : t.steps) {
     if (s.duration() <= 0) {
       throw error{t.source, fmt::format("step {} takes no time", s.number), "steps with events of some duration"};

@@ -189,6 +189,11 @@ void assign_steps(rank_trace& t);
 // Precondition: assign_steps. Complexity: n log n.
 void number_sequences(rank_trace& t);
 
+// Effects: all of the above, for a rank whose events were all added. Device lanes on which events overlap are divided
+// before; starts that lie within the rounding of traces (2 us) before the end of the event before are moved there.
+// Complexity: n log n, times how many overlap.
+void complete(rank_trace& t);
+
 // Of the kinds that a name of an operator, kernel or collective says (all_reduce, AllReduce, ...).
 [[nodiscard]] exchange exchange_named(std::string_view name);
 
@@ -241,6 +246,57 @@ UNITY_INLINE std::size_t job_trace::event_count() const noexcept {
     all += r.events.size();
   }
   return all;
+}
+
+namespace detail {
+
+// Of events that overlap on a stream or channel the later ones get lanes of their own. Starts that lie within the
+// rounding of a trace (2 us) before the end of the event before are moved there.
+inline void divide_lanes(rank_trace& t) {
+  constexpr std::int64_t rounding = 2'000'000;
+  std::vector<std::vector<std::uint32_t>> parts(t.lanes.size());  // the lanes that a lane was divided into
+  std::vector<std::int64_t> ends(t.lanes.size(), std::numeric_limits<std::int64_t>::min());
+  for (std::uint32_t l = 0; l < t.lanes.size(); ++l) {
+    parts[l].push_back(l);
+  }
+  for (auto& e : t.events) {
+    if (t.lanes[e.lane].kind == lane_kind::host || e.kind == event_kind::step) {
+      continue;
+    }
+    auto& own = parts[e.lane];
+    auto free = std::find_if(own.begin(), own.end(), [&](auto l) { return ends[l] <= e.start; });
+    if (free == own.end()) {
+      free = std::find_if(own.begin(), own.end(), [&](auto l) {
+        return ends[l] - e.start <= std::min(rounding, e.duration);
+      });
+      if (free != own.end()) {
+        e.duration -= ends[*free] - e.start;
+        e.start = ends[*free];
+      }
+    }
+    if (free == own.end()) {
+      auto another = t.lanes[e.lane];
+      another.name += fmt::format(" ({})", own.size() + 1);
+      own.push_back(static_cast<std::uint32_t>(t.lanes.size()));
+      t.lanes.push_back(std::move(another));
+      ends.push_back(0);
+      parts.emplace_back();
+      e.lane = static_cast<std::uint32_t>(t.lanes.size() - 1);
+    } else {
+      e.lane = *free;
+    }
+    ends[e.lane] = e.end();
+  }
+}
+
+}  // namespace detail
+
+UNITY_INLINE void complete(rank_trace& t) {
+  sort_events(t);
+  detail::divide_lanes(t);
+  sort_events(t);
+  assign_steps(t);
+  number_sequences(t);
 }
 
 UNITY_INLINE void sort_events(rank_trace& t) {

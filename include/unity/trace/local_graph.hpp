@@ -296,6 +296,7 @@ UNITY_INLINE void local_builder::link_after(std::uint32_t before, std::int64_t d
   d.name = graph_.tasks[after].name;
   d.part = graph_.tasks[after].part;
   d.key = hash_combine(hash_combine(b.key, 0xde1a), graph_.tasks[after].key);
+  d.key = hash_combine(d.key, occurrences_[d.key]++);
   const auto place = graph_.add(d);
   graph_.link(before, place);
   graph_.link(place, after);
@@ -375,8 +376,10 @@ UNITY_INLINE std::uint32_t local_builder::add_event(std::uint32_t i) {
   in.name = m.tensor.valid() ? m.tensor : e.name;
   in.part = phase::communication;
   in.communication = t.communication;
+  in.key = hash_combine(t.key, static_cast<std::uint64_t>(task_type::in));
   auto out = in;
   out.type = task_type::out;
+  out.key = hash_combine(t.key, static_cast<std::uint64_t>(task_type::out));
   out.recorded_start = e.end() + shift_;
   const auto arrival = graph_.add(in);
   const auto main = graph_.add(t);

@@ -1,0 +1,351 @@
+// By how much the clocks of ranks differ, from messages and collectives: what is known, and what is likely.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/trace/events.hpp>
+#include <unity/trace/transactions.hpp>
+
+namespace unity::trace {
+
+// offset[before] - offset[after] <= bound: what `first` begins is over when `last` ends. Picoseconds.
+struct difference_constraint {
+  std::uint32_t before = 0;  // ranks
+  std::uint32_t after = 0;
+  std::int64_t bound = 0;
+  event_place first{};
+  event_place last{};
+};
+
+// A quadratic function of the offsets, x'Hx / 2 + g'x; in microseconds. Rank 0 has no clock but its own.
+struct quadratic_function {
+  std::size_t size = 0;            // ranks
+  std::vector<double> quadratic{};  // H by rows
+  std::vector<double> linear{};
+
+  explicit quadratic_function(std::size_t ranks) : size{ranks}, quadratic(ranks * ranks), linear(ranks) {}
+  // Adds weight * (constant + sum of coefficients * offsets)^2.
+  void add_square(double weight, double constant, const std::vector<std::pair<std::uint32_t, double>>& terms);
+};
+
+// What the transactions of a job say about its clocks. Offsets are those that are added to the clocks that the ranks
+// state themselves (stated_offsets).
+class alignment_problem {
+ public:
+  // Complexity: n log n in the events of transactions.
+  alignment_problem(const job_trace& job, const transactions& x);
+
+  // Of each ordered pair of ranks the tightest: a receive does not end before its send begins, a collective ends on no
+  // rank before it has begun on all. Times are as exact as traces are: 2 us.
+  [[nodiscard]] const std::vector<difference_constraint>& constraints() const noexcept { return constraints_; }
+
+  // Offsets with which all constraints hold, by Bellman and Ford.
+  // Complexity: ranks times constraints.
+  // Throws: unity::error that names the transactions which no clocks bring together.
+  [[nodiscard]] std::vector<std::int64_t> feasible() const;
+
+  // What the best offsets make least, as it is around `offsets` (microseconds; nothing: at first):
+  // - Receives of the same tensor over the same way take the same time in all steps, from when the later of both ends
+  //   began: the variance of what they take. Which end is the later is decided by `offsets`.
+  // - Collectives that all ranks need from all others end at the same time on all: the variance of these ends.
+  // - Where neither says anything, the fastest messages of each pair of ranks are equally fast, and ranks of one machine
+  //   have one clock: with a thousandth of the weight.
+  // Residuals beyond three times the median at `offsets` count as those at that distance do: others ran on that core.
+  // Source: Hu et al., dPRO, MLSys 2022, section 4.2: receives, and machines; the others own.
+  [[nodiscard]] quadratic_function objective(const std::optional<std::vector<double>>& offsets) const;
+
+ private:
+  // (end + offset of receiver) - max(start of receiver, start of sender + offset of sender)
+  struct receive_time {
+    std::uint32_t sender = 0;
+    std::uint32_t receiver = 0;
+    double since_send = 0;  // us, by the stated clocks
+    double own = 0;         // from the receive's own start
+  };
+  struct collective_end {
+    std::uint32_t rank = 0;
+    double time = 0;
+  };
+
+  void add_constraints(const job_trace& job, const transactions& x);
+  void add_families(const job_trace& job, const transactions& x);
+  void add_receives(quadratic_function& f, const std::vector<double>* offsets) const;
+  void add_ends(quadratic_function& f, const std::vector<double>* offsets) const;
+  [[nodiscard]] std::string pair_text(const difference_constraint& c) const;
+
+  const job_trace* job_;
+  clock_offsets stated_;
+  std::vector<difference_constraint> constraints_;
+  std::vector<std::vector<receive_time>> families_;
+  std::vector<std::vector<collective_end>> ends_;
+};
+
+// How far an alignment is from what is known: how many transactions it breaks, by more than the rounding of traces.
+[[nodiscard]] std::size_t violations(const job_trace& job, const transactions& x, const clock_offsets& offsets);
+
+}  // namespace unity::trace
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TRACE_ALIGNMENT)
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include <unity/core/error.hpp>
+
+namespace unity::trace {
+
+namespace detail {
+
+inline constexpr std::int64_t trace_rounding = 2'000'000;  // picoseconds
+
+// Calls visit(first, last) for all that must not be over before it began: places of events, on different ranks.
+template <class Visit>
+void for_each_order(const transactions& x, const Visit& visit) {
+  for (const auto& m : x.messages) {
+    if (m.send.rank != m.receive.rank) {
+      visit(m.send, m.receive);
+    }
+  }
+  for (const auto& c : x.collectives) {
+    for (const auto& a : c.members) {
+      for (const auto& b : c.members) {
+        if (a.rank != b.rank) {
+          visit(a, b);
+        }
+      }
+    }
+  }
+}
+
+// All ranks have what a collective of this kind gives them when the last one has given, and so end together.
+inline bool ends_together(exchange way) {
+  return way == exchange::all_reduce || way == exchange::all_gather || way == exchange::reduce_scatter ||
+         way == exchange::all_to_all || way == exchange::barrier;
+}
+
+inline double median_of(std::vector<double> all) {
+  if (all.empty()) {
+    return 0;
+  }
+  const auto middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
+  std::nth_element(all.begin(), middle, all.end());
+  return *middle;
+}
+
+}  // namespace detail
+
+UNITY_INLINE void quadratic_function::add_square(double weight, double constant,
+                                                 const std::vector<std::pair<std::uint32_t, double>>& terms) {
+  for (const auto& [i, a] : terms) {
+    linear[i] += 2 * weight * constant * a;
+    for (const auto& [j, b] : terms) {
+      quadratic[i * size + j] += 2 * weight * a * b;
+    }
+  }
+}
+
+UNITY_INLINE alignment_problem::alignment_problem(const job_trace& job, const transactions& x)
+    : job_{&job}, stated_{stated_offsets(job)} {
+  add_constraints(job, x);
+  add_families(job, x);
+}
+
+UNITY_INLINE void alignment_problem::add_constraints(const job_trace& job, const transactions& x) {
+  std::map<std::pair<std::uint32_t, std::uint32_t>, difference_constraint> least;
+  detail::for_each_order(x, [&](event_place first, event_place last) {
+    const auto start = job.ranks[first.rank].events[first.event].start + stated_[first.rank];
+    const auto end = job.ranks[last.rank].events[last.event].end() + stated_[last.rank];
+    const difference_constraint c{first.rank, last.rank, end - start + detail::trace_rounding, first, last};
+    const auto [at, is_new] = least.try_emplace({first.rank, last.rank}, c);
+    if (!is_new && c.bound < at->second.bound) {
+      at->second = c;
+    }
+  });
+  for (const auto& [pair, c] : least) {
+    constraints_.push_back(c);
+  }
+}
+
+UNITY_INLINE void alignment_problem::add_families(const job_trace& job, const transactions& x) {
+  constexpr double us = 1e-6;  // of a picosecond
+  using family = std::tuple<std::uint32_t, std::uint32_t, name_id, exchange, std::uint32_t, std::uint32_t>;
+  std::map<family, std::vector<receive_time>> families;
+  for (const auto& m : x.messages) {
+    if (m.send.rank == m.receive.rank) {
+      continue;
+    }
+    const auto& s = job.ranks[m.send.rank].events[m.send.event];
+    const auto& r = job.ranks[m.receive.rank].events[m.receive.event];
+    const auto& about = job.ranks[m.receive.rank].messages[r.message];
+    const auto end = r.end() + stated_[m.receive.rank];
+    families[{m.send.rank, m.receive.rank, about.tensor, about.way, about.chunk, about.round}].push_back(
+        {m.send.rank, m.receive.rank, static_cast<double>(end - s.start - stated_[m.send.rank]) * us,
+         static_cast<double>(r.duration) * us});
+  }
+  for (auto& [key, list] : families) {
+    families_.push_back(std::move(list));
+  }
+  for (const auto& c : x.collectives) {
+    const auto& first = c.members.front();
+    const auto& e = job.ranks[first.rank].events[first.event];
+    if (!detail::ends_together(job.ranks[first.rank].messages[e.message].way)) {
+      continue;
+    }
+    std::vector<collective_end> ends;
+    const auto origin = e.end() + stated_[first.rank];
+    for (const auto& p : c.members) {
+      const auto end = job.ranks[p.rank].events[p.event].end() + stated_[p.rank];
+      ends.push_back({p.rank, static_cast<double>(end - origin) * us});
+    }
+    ends_.push_back(std::move(ends));
+  }
+}
+
+UNITY_INLINE std::string alignment_problem::pair_text(const difference_constraint& c) const {
+  return fmt::format("{} ({} to {})", describe(*job_, c.first), job_->ranks[c.before].name, job_->ranks[c.after].name);
+}
+
+UNITY_INLINE std::vector<std::int64_t> alignment_problem::feasible() const {
+  const auto ranks = job_->ranks.size();
+  std::vector<std::int64_t> offsets(ranks, 0);
+  std::vector<const difference_constraint*> by(ranks, nullptr);
+  const difference_constraint* changed = nullptr;
+  for (std::size_t round = 0; round <= ranks; ++round) {
+    changed = nullptr;
+    for (const auto& c : constraints_) {
+      if (offsets[c.before] - offsets[c.after] > c.bound) {
+        offsets[c.before] = offsets[c.after] + c.bound;
+        by[c.before] = &c;
+        changed = &c;
+      }
+    }
+    if (changed == nullptr) {
+      const auto first = offsets.front();
+      for (auto& o : offsets) {
+        o -= first;
+      }
+      return offsets;
+    }
+  }
+  auto on_cycle = changed->before;
+  for (std::size_t i = 0; i < ranks; ++i) {
+    on_cycle = by[on_cycle]->after;
+  }
+  std::string named;
+  auto r = on_cycle;
+  do {
+    named += fmt::format("{}{}", named.empty() ? "" : ", ", pair_text(*by[r]));
+    r = by[r]->after;
+  } while (r != on_cycle);
+  throw error{"clocks of the ranks", fmt::format("no offsets put these in order: {}", named),
+              "transactions that end after they began"};
+}
+
+UNITY_INLINE void alignment_problem::add_receives(quadratic_function& f, const std::vector<double>* offsets) const {
+  for (const auto& family : families_) {
+    // What each takes, as a constant and whether offsets change it; the mean is that of all.
+    std::vector<std::pair<double, double>> values;
+    double constants = 0;
+    double factors = 0;
+    for (const auto& r : family) {
+      const auto shift = offsets == nullptr ? 0.0 : (*offsets)[r.receiver] - (*offsets)[r.sender];
+      const bool is_send_later = r.since_send + shift < r.own;
+      values.emplace_back(is_send_later ? r.since_send : r.own, is_send_later ? 1.0 : 0.0);
+      constants += values.back().first;
+      factors += values.back().second;
+    }
+    const auto n = static_cast<double>(family.size());
+    std::vector<double> distances;
+    const auto shift = offsets == nullptr ? 0.0
+                                          : (*offsets)[family[0].receiver] - (*offsets)[family[0].sender];
+    for (const auto& [c, a] : values) {
+      distances.push_back(std::abs(c - constants / n + (a - factors / n) * shift));
+    }
+    const auto most = 3 * detail::median_of(distances) + 1;
+    for (std::size_t k = 0; k < values.size(); ++k) {
+      const auto c = values[k].first - constants / n;
+      const auto a = values[k].second - factors / n;
+      if (a != 0) {
+        f.add_square(std::min(1.0, most / std::max(distances[k], 1e-9)), c,
+                     {{family[0].receiver, a}, {family[0].sender, -a}});
+      }
+    }
+  }
+}
+
+UNITY_INLINE void alignment_problem::add_ends(quadratic_function& f, const std::vector<double>* offsets) const {
+  std::vector<double> distances;
+  const auto time = [&](const collective_end& e) {
+    return e.time + (offsets == nullptr ? 0.0 : (*offsets)[e.rank]);
+  };
+  const auto for_each = [&](const auto& visit) {
+    for (const auto& ends : ends_) {
+      double mean = 0;
+      double own_mean = 0;
+      for (const auto& e : ends) {
+        mean += time(e) / static_cast<double>(ends.size());
+        own_mean += e.time / static_cast<double>(ends.size());
+      }
+      for (const auto& e : ends) {
+        visit(ends, e, time(e) - mean, e.time - own_mean);
+      }
+    }
+  };
+  for_each([&](const auto&, const auto&, double distance, double) { distances.push_back(std::abs(distance)); });
+  const auto most = offsets == nullptr ? std::numeric_limits<double>::infinity()
+                                       : 3 * detail::median_of(distances) + 1;
+  for_each([&](const auto& ends, const auto& e, double distance, double constant) {
+    std::vector<std::pair<std::uint32_t, double>> terms;
+    const auto n = static_cast<double>(ends.size());
+    for (const auto& other : ends) {
+      terms.emplace_back(other.rank, (other.rank == e.rank ? 1.0 : 0.0) - 1 / n);
+    }
+    f.add_square(std::min(1.0, most / std::max(std::abs(distance), 1e-9)), constant, terms);
+  });
+}
+
+UNITY_INLINE quadratic_function alignment_problem::objective(const std::optional<std::vector<double>>& offsets) const {
+  quadratic_function f{job_->ranks.size()};
+  const auto* const at = offsets ? &*offsets : nullptr;
+  add_ends(f, at);
+  if (offsets) {  // which end is the later is not known before
+    add_receives(f, at);
+  }
+  constexpr double weak = 1e-3;
+  for (const auto& c : constraints_) {
+    f.add_square(weak, static_cast<double>(c.bound) * 1e-6, {{c.before, -1}, {c.after, 1}});
+  }
+  for (std::uint32_t a = 0; a < job_->ranks.size(); ++a) {
+    for (auto b = a + 1; b < job_->ranks.size(); ++b) {
+      if (job_->ranks[a].machine == job_->ranks[b].machine) {
+        f.add_square(weak, 0, {{a, 1}, {b, -1}});
+      }
+    }
+  }
+  return f;
+}
+
+UNITY_INLINE std::size_t violations(const job_trace& job, const transactions& x, const clock_offsets& offsets) {
+  std::size_t count = 0;
+  detail::for_each_order(x, [&](event_place first, event_place last) {
+    const auto start = job.ranks[first.rank].events[first.event].start + offsets[first.rank];
+    const auto end = job.ranks[last.rank].events[last.event].end() + offsets[last.rank];
+    count += start > end + detail::trace_rounding ? 1U : 0U;
+  });
+  return count;
+}
+
+}  // namespace unity::trace
+
+#endif
