@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""Makes traces of real training: processes of PyTorch's DistributedDataParallel over gloo, on the CPU, each recorded by
+PyTorch's profiler.
+
+usage: make_ddp_traces.py FOLDER [--ranks N] [--steps N] [--width N] [--layers N] [--batch N] [--bucket MB]
+                                 [--shift US] [--venv FOLDER]
+
+Writes FOLDER/rank0.json.gz and so on. With --shift the clock of rank r is ahead by r * US microseconds, which is all that
+FOLDER/clocks.json tells of it. Where this Python has no torch, a virtual environment with torch and numpy is made first
+(--venv, default: FOLDER/venv), by pip as it is configured; that takes minutes.
+"""
+import argparse
+import gzip
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import venv
+
+KEPT = {"Input Dims", "Input type", "Sequence number", "External id"}  # of what there is about an operator
+
+
+def train(rank, a, port):
+    import torch
+    from torch import distributed, nn
+    from torch.profiler import ProfilerActivity, profile, schedule
+
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    torch.set_num_threads(1)
+    distributed.init_process_group("gloo", rank=rank, world_size=a.ranks)
+    torch.manual_seed(1)
+    layers = [m for _ in range(a.layers) for m in (nn.Linear(a.width, a.width), nn.ReLU())]
+    model = nn.parallel.DistributedDataParallel(nn.Sequential(*layers, nn.Linear(a.width, 10)), bucket_cap_mb=a.bucket)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    x, y = torch.randn(a.batch, a.width), torch.randint(0, 10, (a.batch,))
+    loss = nn.CrossEntropyLoss()
+    warm = 4
+    with profile(activities=[ProfilerActivity.CPU], record_shapes=True,
+                 schedule=schedule(wait=warm - 1, warmup=1, active=a.steps)) as record:
+        for _ in range(warm + a.steps):
+            optimizer.zero_grad()
+            loss(model(x), y).backward()
+            optimizer.step()
+            record.step()
+    record.export_chrome_trace(f"{a.folder}/rank{rank}.json")
+    distributed.barrier()
+
+
+def pack(a):
+    """Leaves out what the reader does not read, so that the files are small; shifts clocks."""
+    for rank in range(a.ranks):
+        path = pathlib.Path(a.folder) / f"rank{rank}.json"
+        trace = json.loads(path.read_text())
+        for key in ("trace_id", "traceName", "host_name"):
+            trace.pop(key, None)
+        for e in trace["traceEvents"]:
+            if e.get("cat") == "cpu_op" or str(e.get("name")).startswith("gloo:"):
+                is_sent = "c10d" in e["name"] or "gloo" in e["name"]
+                e["args"] = {k: v for k, v in e.get("args", {}).items() if k in KEPT and is_sent}
+            if "ts" in e:
+                e["ts"] = round(e["ts"] + rank * a.shift, 3)
+        trace["traceEvents"] = [e for e in trace["traceEvents"] if e.get("cat") != "fwdbwd"]
+        with open(f"{path}.gz", "wb") as raw, gzip.GzipFile("", "wb", 9, raw, mtime=0) as out:
+            out.write(json.dumps(trace, separators=(",", ":")).encode())
+        path.unlink()
+    if a.shift:
+        (pathlib.Path(a.folder) / "clocks.json").write_text(json.dumps([r * a.shift for r in range(a.ranks)]))
+
+
+def free_port():
+    import socket
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def arguments():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("folder")
+    for name, default in (("ranks", 2), ("steps", 6), ("width", 512), ("layers", 4), ("batch", 256)):
+        p.add_argument(f"--{name}", type=int, default=default)
+    p.add_argument("--bucket", type=float, default=1)
+    p.add_argument("--shift", type=float, default=0)
+    p.add_argument("--venv")
+    return p.parse_args()
+
+
+def main():
+    a = arguments()
+    pathlib.Path(a.folder).mkdir(parents=True, exist_ok=True)
+    try:
+        import torch
+    except ImportError:
+        folder = pathlib.Path(a.venv or f"{a.folder}/venv")
+        python = folder / "bin/python"
+        if not python.exists():
+            venv.create(folder, with_pip=True)
+            subprocess.run([python, "-m", "pip", "install", "--quiet", "torch", "numpy"], check=True)
+        sys.exit(subprocess.run([python, *sys.argv]).returncode)
+    torch.multiprocessing.spawn(train, (a, free_port()), nprocs=a.ranks)
+    pack(a)
+
+
+if __name__ == "__main__":
+    main()
