@@ -2,9 +2,12 @@
 # otherwise. The project itself and the installed package both include this file, so they cannot differ.
 #
 #   json   headers that read JSON       nlohmann/json
+#   simdjson    headers that read traces   simdjson 3
+#   archive     io/packed_text.hpp         libarchive 3
 #   yaml   io/resource_spec.hpp         yaml-cpp
 #   onnx   headers that read ONNX       libonnx, protobuf
 #   z3     rewrite/z3_prover.hpp and tensor/z3_reals.hpp   libz3
+#   clp    trace/clp_alignment.hpp   Clp and CoinUtils
 #   onednn backend/cpu.hpp               oneDNN 2, on the OpenMP runtime of g++
 #   cuda   backend/cuda.cuh, in .cu files, if the project at hand has enabled the CUDA language: cudart, cuBLASLt, and
 #          cuDNN where it is found
@@ -57,6 +60,22 @@ function(unity_component_json)
   endif()
 endfunction()
 
+function(unity_component_simdjson)
+  find_package(simdjson 3 QUIET)
+  if(TARGET simdjson::simdjson)
+    unity_part(simdjson LIBRARIES simdjson::simdjson
+               SOURCE "#include <simdjson.h>\nint main() { return simdjson::dom::parser{}.max_depth() == 0; }")
+  endif()
+endfunction()
+
+function(unity_component_archive)
+  find_package(LibArchive 3 QUIET)
+  if(TARGET LibArchive::LibArchive)
+    unity_part(archive LIBRARIES LibArchive::LibArchive
+               SOURCE "#include <archive.h>\nint main() { return archive_version_number() < 3000000; }")
+  endif()
+endfunction()
+
 # Its target has a namespace from version 0.8 on.
 function(unity_component_yaml)
   find_package(yaml-cpp 0.7 QUIET)
@@ -92,6 +111,18 @@ function(unity_component_z3)
   if(UNITY_Z3_INCLUDE_DIR AND UNITY_Z3_LIBRARY)
     unity_part(z3 INCLUDES "${UNITY_Z3_INCLUDE_DIR}" LIBRARIES "${UNITY_Z3_LIBRARY}"
                SOURCE "#include <z3++.h>\nint main() { z3::context context; }")
+  endif()
+endfunction()
+
+# Its own package file tells no version, and pkg-config is not everywhere.
+function(unity_component_clp)
+  find_path(UNITY_CLP_INCLUDE_DIR coin/ClpSimplex.hpp)
+  find_library(UNITY_CLP_LIBRARY Clp)
+  find_library(UNITY_COINUTILS_LIBRARY CoinUtils)
+  mark_as_advanced(UNITY_CLP_INCLUDE_DIR UNITY_CLP_LIBRARY UNITY_COINUTILS_LIBRARY)
+  if(UNITY_CLP_INCLUDE_DIR AND UNITY_CLP_LIBRARY AND UNITY_COINUTILS_LIBRARY)
+    unity_part(clp INCLUDES "${UNITY_CLP_INCLUDE_DIR}" LIBRARIES "${UNITY_CLP_LIBRARY}" "${UNITY_COINUTILS_LIBRARY}"
+               SOURCE "#include <coin/ClpSimplex.hpp>\nint main() { return ClpSimplex{}.numberRows(); }")
   endif()
 endfunction()
 

@@ -4,10 +4,13 @@
 # How an include names a library: the directory that it starts with, and the target to link.
 set(unity_third_party
   "nlohmann/" unity::json
+  "simdjson" unity::simdjson
+  "archive" unity::archive
   "yaml-cpp/" unity::yaml
   "onnx/" unity::onnx
   "google/protobuf/" unity::onnx
   "z3" unity::z3
+  "coin/" unity::clp
   "dnnl" unity::onednn
   "cuda_device.hpp" unity::cuda_device
   "mpi.h" unity::mpi

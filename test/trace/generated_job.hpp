@@ -21,7 +21,7 @@ struct generated_job_options {
   std::int64_t most_drift = 5'000'000'000;  // picoseconds, either way
   std::int64_t layer_time = 2'000'000'000;
   std::int64_t chunk_time = 150'000'000;
-  double late = 0.3;    // share of receives that begin after the send
+  double late = 0.3;     // share of receives that begin after the send
   double jitter = 0.05;  // of every time
 };
 
@@ -132,7 +132,8 @@ class job_generator {
         const auto to = (m + 1) % o_.machines;
         const auto sent = std::max(at[m], link_free_[m]);
         const bool is_late = static_cast<double>(random_.below(1000)) < 1000 * o_.late;
-        const auto posted = is_late ? std::max(sent, at[to]) + about(o_.chunk_time / 2) : std::max(at[to], last_receive_);
+        const auto posted =
+            is_late ? std::max(sent, at[to]) + about(o_.chunk_time / 2) : std::max(at[to], last_receive_);
         const auto end = std::max(sent, posted) + about(o_.chunk_time);
         link_free_[m] = end;
         message(job, m, to, s, layer, round, sent, posted, end);

@@ -5,8 +5,8 @@ PyTorch's profiler.
 usage: make_ddp_traces.py FOLDER [--ranks N] [--steps N] [--width N] [--layers N] [--batch N] [--bucket MB]
                                  [--shift US] [--venv FOLDER]
 
-Writes FOLDER/rank0.json.gz and so on. With --shift the clock of rank r is ahead by r * US microseconds, which is all that
-FOLDER/clocks.json tells of it. Where this Python has no torch, a virtual environment with torch and numpy is made first
+Writes FOLDER/rank0.json.gz and so on. With --shift the clock of rank r is ahead by r * US microseconds, which
+FOLDER/clocks.json tells. Where this Python has no torch, a virtual environment with torch and numpy is made first
 (--venv, default: FOLDER/venv), by pip as it is configured; that takes minutes.
 """
 import argparse

@@ -1,4 +1,4 @@
-// Execution traces of Chakra as JSON: operators and kernels of one rank with what they depend on and how long they took.
+// Execution traces of Chakra as JSON: operators and kernels of one rank, what they depend on, how long they took.
 #pragma once
 
 #include <unity/core/config.hpp>
@@ -7,13 +7,12 @@
 
 namespace unity::io {
 
-// The nodes of "workload_graph": "Id", "Name", "runtime" in microseconds, "is_cpu_op", "data_deps", "ctrlDeps" (of which
-// those of nodes that are not there are left out), "NodeType" (5 to 7: communication). Nodes have durations and no
-// times, so they are given times: each starts when what it depends on has ended, one after the other on the host or on
-// the stream, in the order of the file. Nodes without a runtime are counted.
-// Complexity: n log n in nodes and dependencies.
-// Throws: unity::error, of one line, where nodes depend on each other, ids are no numbers or given twice, or no node has
-// a runtime.
+// The nodes of "workload_graph": "Id", "Name", "runtime" in microseconds, "is_cpu_op", "data_deps", "ctrlDeps" (of
+// which those of nodes that are not there are left out), "NodeType" (5 to 7: communication). Nodes have durations and
+// no times, so they are given times: each starts when what it depends on has ended, one after the other on the host or
+// on the stream, in the order of the file. Nodes without a runtime are counted. Complexity: n log n in nodes and
+// dependencies. Throws: unity::error, of one line, where nodes depend on each other, ids are no numbers or given twice,
+// or no node has a runtime.
 [[nodiscard]] trace::rank_trace read_chakra(const json_text& document, trace::name_table& names);
 
 }  // namespace unity::io

@@ -10,7 +10,8 @@
 
 namespace unity::io {
 
-// Each process ("host0.rank0", "server1") is a rank; what stands before the first point is its machine. Names of events:
+// Each process ("host0.rank0", "server1") is a rank; what stands before the first point is its machine. Names of
+// events:
 //   FW.x  OUTPUT.x  BW.x  UPDATE.x (or UPDATE_x)      operators, one after the other on each thread
 //   Comm.TENSOR.SEND~>LOOP_CHANNEL_CHUNK_SLICE, RECV  of a ring; the third number is the round
 //   Comm.TENSOR.PUSH.SEND, PUSH.RECV, PULL.SEND, PULL.RECV   of parameter servers
@@ -195,8 +196,8 @@ UNITY_INLINE void dpro_reader::read(const json_event& e, std::size_t number) {
   ++r.trace.unknown["events with another name than FW, OUTPUT, BW, UPDATE and Comm"];
 }
 
-UNITY_INLINE void dpro_reader::read_message(reading& r, trace::event& event, const dpro_message& m,
-                                            const json_event& e, std::size_t number) {
+UNITY_INLINE void dpro_reader::read_message(reading& r, trace::event& event, const dpro_message& m, const json_event& e,
+                                            std::size_t number) {
   event.kind = m.kind;
   event.part = trace::phase::communication;
   event.message = static_cast<std::uint32_t>(r.trace.messages.size());

@@ -164,9 +164,9 @@ class flow_page_data {
     std::unordered_map<std::uint32_t, std::size_t> rows;
     for (std::uint32_t r = 0; r < g.resources.size(); ++r) {
       rows[r] = row_count_++;
-      rows_ += fmt::format("{}{}", rows_.empty() ? "" : ",",
-                           script_text(fmt::format("{}: {}, {}", s.name, g.ranks[g.resources[r].rank].name,
-                                                   g.resources[r].name)));
+      rows_ += fmt::format(
+          "{}{}", rows_.empty() ? "" : ",",
+          script_text(fmt::format("{}: {}, {}", s.name, g.ranks[g.resources[r].rank].name, g.resources[r].name)));
     }
     for (std::size_t t = 0; t < g.tasks.size(); ++t) {
       const auto& task = g.tasks[t];

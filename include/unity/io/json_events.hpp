@@ -34,7 +34,7 @@ class json_text {
 
 // An event as it is in the file; absent members are empty. Texts live as long as the document.
 struct json_event {
-  std::string_view phase{};     // "ph"
+  std::string_view phase{};  // "ph"
   std::string_view name{};
   std::string_view category{};  // "cat"
   std::string_view pid{};       // numbers as text

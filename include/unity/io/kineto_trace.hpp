@@ -1,4 +1,5 @@
 // Traces of PyTorch's profiler (Kineto): one file a rank, in the format of Chrome.
+// Over 500 lines because what its versions call the same, and what of them tells the same, is one table of facts.
 #pragma once
 
 #include <string>
@@ -92,17 +93,15 @@ inline kineto_category kineto_category_of(std::string_view text) {
 }
 
 // A call of the runtime that returns once a stream, an event or the device has come so far.
-inline bool is_synchronization(std::string_view name) {
-  return name.find("Synchronize") != std::string_view::npos;
-}
+inline bool is_synchronization(std::string_view name) { return name.find("Synchronize") != std::string_view::npos; }
 
 // A number of bytes per element.
 inline std::int64_t element_bytes(std::string_view type) {
-  constexpr std::array<std::pair<std::string_view, std::int64_t>, 22> known{{
-      {"float", 4}, {"Float", 4}, {"double", 8}, {"Double", 8}, {"half", 2}, {"Half", 2}, {"BFloat16", 2},
-      {"c10::Half", 2}, {"c10::BFloat16", 2}, {"int", 4}, {"Int", 4}, {"long", 8}, {"Long", 8}, {"long int", 8},
-      {"short", 2}, {"Short", 2}, {"char", 1}, {"Char", 1}, {"signed char", 1}, {"unsigned char", 1}, {"Byte", 1},
-      {"bool", 1}}};
+  constexpr std::array<std::pair<std::string_view, std::int64_t>, 22> known{
+      {{"float", 4},       {"Float", 4},         {"double", 8},        {"Double", 8}, {"half", 2}, {"Half", 2},
+       {"BFloat16", 2},    {"c10::Half", 2},     {"c10::BFloat16", 2}, {"int", 4},    {"Int", 4},  {"long", 8},
+       {"Long", 8},        {"long int", 8},      {"short", 2},         {"Short", 2},  {"char", 1}, {"Char", 1},
+       {"signed char", 1}, {"unsigned char", 1}, {"Byte", 1},          {"bool", 1}}};
   const auto i = std::find_if(known.begin(), known.end(), [&](const auto& k) { return k.first == type; });
   return i == known.end() ? 0 : i->second;
 }
@@ -153,11 +152,11 @@ class kineto_reader {
   trace::name_table& names_;
   trace::rank_trace trace_;
   std::map<std::string, std::uint32_t> lanes_;
-  std::map<std::string, std::string> thread_names_;          // by process and thread
+  std::map<std::string, std::string> thread_names_;  // by process and thread
   std::vector<collective_note> notes_;
-  std::map<std::uint32_t, std::vector<interval>> updates_;   // by lane
+  std::map<std::uint32_t, std::vector<interval>> updates_;                  // by lane
   std::map<std::int64_t, std::pair<std::uint32_t, std::uint32_t>> arrows_;  // by id: events at tail and head
-  std::unordered_map<std::uint64_t, std::uint32_t> by_place_;  // events by process, thread and time
+  std::unordered_map<std::uint64_t, std::uint32_t> by_place_;               // events by process, thread and time
   std::size_t launches_ = 0;
   std::size_t device_events_ = 0;
   std::uint64_t next_correlation_ = std::uint64_t{1} << 62U;  // of those that the trace has none of
@@ -198,8 +197,8 @@ UNITY_INLINE void kineto_reader::read_job() {
     }
   }
   std::string_view host;
-  trace_.machine = document_.root()["host_name"].get_string().get(host) == simdjson::SUCCESS ? std::string{host}
-                                                                                              : trace_.name;
+  trace_.machine =
+      document_.root()["host_name"].get_string().get(host) == simdjson::SUCCESS ? std::string{host} : trace_.name;
 }
 
 UNITY_INLINE void kineto_reader::read(const json_event& e) {
@@ -316,7 +315,8 @@ UNITY_INLINE void kineto_reader::add_runtime(const json_event& e) {
 }
 
 UNITY_INLINE void kineto_reader::add_device(const json_event& e, trace::event_kind kind) {
-  const auto device = static_cast<std::uint32_t>(std::clamp<std::int64_t>(integer_of(e, "device").value_or(0), 0, 1 << 20));
+  const auto device =
+      static_cast<std::uint32_t>(std::clamp<std::int64_t>(integer_of(e, "device").value_or(0), 0, 1 << 20));
   const auto stream = integer_of(e, "stream");
   const auto name = stream ? fmt::format("stream {}", *stream) : fmt::format("stream {}", e.tid);
   const auto on = lane(fmt::format("device {} {}", device, name), name, trace::lane_kind::stream, device);
@@ -337,8 +337,8 @@ UNITY_INLINE void kineto_reader::add_device(const json_event& e, trace::event_ki
 }
 
 UNITY_INLINE void kineto_reader::add_gloo(const json_event& e) {
-  const auto on = lane(fmt::format("gloo {} {}", e.pid, e.tid), fmt::format("gloo {}", e.tid),
-                       trace::lane_kind::channel, 0);
+  const auto on =
+      lane(fmt::format("gloo {} {}", e.pid, e.tid), fmt::format("gloo {}", e.tid), trace::lane_kind::channel, 0);
   auto& added = add(e, trace::event_kind::collective, on);
   added.correlation = 0;
   added.part = trace::phase::communication;
@@ -405,7 +405,8 @@ UNITY_INLINE kineto_reader::collective_note kineto_reader::note_of(const json_ev
   if (const auto group = text_of(e, "Process Group Name"); !group.empty()) {
     n.group = names_.intern(group);
   }
-  n.group_size = static_cast<std::uint32_t>(std::clamp<std::int64_t>(integer_of(e, "Group size").value_or(0), 0, 1 << 30));
+  n.group_size =
+      static_cast<std::uint32_t>(std::clamp<std::int64_t>(integer_of(e, "Group size").value_or(0), 0, 1 << 30));
   return n;
 }
 
@@ -516,9 +517,8 @@ UNITY_INLINE void kineto_reader::set_parts() {
       e.part = trace::phase::backward;
     }
     const auto updates = updates_.find(e.lane);
-    if (updates != updates_.end() && std::any_of(updates->second.begin(), updates->second.end(), [&](auto& u) {
-          return e.start >= u.start && e.start < u.end;
-        })) {
+    if (updates != updates_.end() && std::any_of(updates->second.begin(), updates->second.end(),
+                                                 [&](auto& u) { return e.start >= u.start && e.start < u.end; })) {
       e.part = trace::phase::update;
     }
   }

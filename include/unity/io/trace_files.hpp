@@ -19,9 +19,9 @@ inline constexpr std::array<std::string_view, 4> trace_format_names{"PyTorch's p
                                                                     "dPRO", "Chakra"};
 
 // The one place that decides what a file is: by "workload_graph" Chakra's; else a list of events, of which the first
-// that has what only one format has decides: clock_us in its arguments (ranks), a name of dPRO's (FW., BW., Comm., ...),
-// a category of Kineto's. Members of Kineto's document decide before.
-// Throws: unity::error where it is none of these.
+// that has what only one format has decides: clock_us in its arguments (ranks), a name of dPRO's (FW., BW., Comm.,
+// ...), a category of Kineto's. Members of Kineto's document decide before. Throws: unity::error where it is none of
+// these.
 [[nodiscard]] trace_format format_of(const json_text& document);
 
 // Effects: adds the ranks of a document to the job.
@@ -59,8 +59,7 @@ inline std::optional<trace_format> format_of_event(simdjson::dom::element e) {
   if (e["args"]["clock_us"].get(any) == simdjson::SUCCESS) {
     return trace_format::ranks;
   }
-  if (e["cat"].get_string().get(text) == simdjson::SUCCESS &&
-      kineto_category_of(text) != kineto_category::unknown) {
+  if (e["cat"].get_string().get(text) == simdjson::SUCCESS && kineto_category_of(text) != kineto_category::unknown) {
     return trace_format::kineto;
   }
   if (e["name"].get_string().get(text) == simdjson::SUCCESS) {

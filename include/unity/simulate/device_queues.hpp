@@ -72,7 +72,7 @@ class device_queues {
     std::vector<entry> queue{};  // a heap
     std::int64_t clock = 0;
   };
-  using waiting_device = std::pair<std::int64_t, std::uint32_t>;  // clock, and number
+  using waiting_device = std::pair<std::int64_t, std::uint32_t>;      // clock, and number
   static constexpr std::int64_t latest_end = std::int64_t{1} << 61U;  // 27 days
 
   void begin(const program::program& p) {

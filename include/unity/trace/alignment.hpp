@@ -4,7 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <unity/core/config.hpp>
@@ -24,7 +26,7 @@ struct difference_constraint {
 
 // A quadratic function of the offsets, x'Hx / 2 + g'x; in microseconds. Rank 0 has no clock but its own.
 struct quadratic_function {
-  std::size_t size = 0;            // ranks
+  std::size_t size = 0;             // ranks
   std::vector<double> quadratic{};  // H by rows
   std::vector<double> linear{};
 
@@ -52,10 +54,12 @@ class alignment_problem {
   // What the best offsets make least, as it is around `offsets` (microseconds; nothing: at first):
   // - Receives of the same tensor over the same way take the same time in all steps, from when the later of both ends
   //   began: the variance of what they take. Which end is the later is decided by `offsets`.
-  // - Collectives that all ranks need from all others end at the same time on all: the variance of these ends.
-  // - Where neither says anything, the fastest messages of each pair of ranks are equally fast, and ranks of one machine
+  // - Collectives that all ranks need from all others end at the same time on all: squares of the differences of these
+  //   ends, at first from the mode of each pair of ranks.
+  // - Where neither says anything, the fastest messages of each pair of ranks are equally fast, and ranks of one
+  // machine
   //   have one clock: with a thousandth of the weight.
-  // Residuals beyond three times the median at `offsets` count as those at that distance do: others ran on that core.
+  // A residual far beyond that of the best quarter counts for little: another process ran on that core.
   // Source: Hu et al., dPRO, MLSys 2022, section 4.2: receives, and machines; the others own.
   [[nodiscard]] quadratic_function objective(const std::optional<std::vector<double>>& offsets) const;
 
@@ -67,13 +71,16 @@ class alignment_problem {
     double since_send = 0;  // us, by the stated clocks
     double own = 0;         // from the receive's own start
   };
-  struct collective_end {
-    std::uint32_t rank = 0;
-    double time = 0;
+  // How much later collectives end on `second` than on `first`, by the stated clocks; in microseconds.
+  struct end_differences {
+    std::uint32_t first = 0;
+    std::uint32_t second = 0;
+    std::vector<double> all{};
   };
 
   void add_constraints(const job_trace& job, const transactions& x);
   void add_families(const job_trace& job, const transactions& x);
+  void add_end_differences(const job_trace& job, const transactions& x);
   void add_receives(quadratic_function& f, const std::vector<double>* offsets) const;
   void add_ends(quadratic_function& f, const std::vector<double>* offsets) const;
   [[nodiscard]] std::string pair_text(const difference_constraint& c) const;
@@ -82,7 +89,7 @@ class alignment_problem {
   clock_offsets stated_;
   std::vector<difference_constraint> constraints_;
   std::vector<std::vector<receive_time>> families_;
-  std::vector<std::vector<collective_end>> ends_;
+  std::vector<end_differences> ends_;
 };
 
 // How far an alignment is from what is known: how many transactions it breaks, by more than the rounding of traces.
@@ -94,10 +101,8 @@ class alignment_problem {
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <tuple>
-#include <utility>
 
 #include <fmt/core.h>
 
@@ -134,13 +139,31 @@ inline bool ends_together(exchange way) {
          way == exchange::all_to_all || way == exchange::barrier;
 }
 
-inline double median_of(std::vector<double> all) {
-  if (all.empty()) {
-    return 0;
+// Twice the distance that a quarter does not exceed, and what clocks cannot tell.
+inline double likely_distance(std::vector<double> all) {
+  const auto quarter = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 4);
+  std::nth_element(all.begin(), quarter, all.end());
+  return 2 * *quarter + 1;
+}
+inline double weight_of(double distance, double scale) {
+  const auto ratio = scale / std::max(distance, scale);
+  return ratio * ratio;
+}
+
+// Where values lie closest together: half of them, half of these, and so on. `sorted`: at least one.
+// Source: Robertson and Cryer, An iterative procedure for estimating the mode, JASA 69, 1974.
+inline double mode_of(std::span<const double> sorted) {
+  while (sorted.size() > 2) {
+    const auto half = (sorted.size() + 1) / 2;
+    std::size_t best = 0;
+    for (std::size_t k = 0; k + half <= sorted.size(); ++k) {
+      if (sorted[k + half - 1] - sorted[k] < sorted[best + half - 1] - sorted[best]) {
+        best = k;
+      }
+    }
+    sorted = sorted.subspan(best, half);
   }
-  const auto middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
-  std::nth_element(all.begin(), middle, all.end());
-  return *middle;
+  return (sorted.front() + sorted.back()) / 2;
 }
 
 }  // namespace detail
@@ -159,6 +182,7 @@ UNITY_INLINE alignment_problem::alignment_problem(const job_trace& job, const tr
     : job_{&job}, stated_{stated_offsets(job)} {
   add_constraints(job, x);
   add_families(job, x);
+  add_end_differences(job, x);
 }
 
 UNITY_INLINE void alignment_problem::add_constraints(const job_trace& job, const transactions& x) {
@@ -196,19 +220,31 @@ UNITY_INLINE void alignment_problem::add_families(const job_trace& job, const tr
   for (auto& [key, list] : families) {
     families_.push_back(std::move(list));
   }
+}
+
+// Of large groups neighbours and the first rank are enough to tell all clocks.
+UNITY_INLINE void alignment_problem::add_end_differences(const job_trace& job, const transactions& x) {
+  constexpr double us = 1e-6;  // of a picosecond
+  constexpr std::size_t large = 16;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<double>> all;
   for (const auto& c : x.collectives) {
     const auto& first = c.members.front();
-    const auto& e = job.ranks[first.rank].events[first.event];
-    if (!detail::ends_together(job.ranks[first.rank].messages[e.message].way)) {
+    if (!detail::ends_together(job.ranks[first.rank].messages[job.ranks[first.rank].events[first.event].message].way)) {
       continue;
     }
-    std::vector<collective_end> ends;
-    const auto origin = e.end() + stated_[first.rank];
-    for (const auto& p : c.members) {
-      const auto end = job.ranks[p.rank].events[p.event].end() + stated_[p.rank];
-      ends.push_back({p.rank, static_cast<double>(end - origin) * us});
+    const auto end = [&](event_place p) { return job.ranks[p.rank].events[p.event].end() + stated_[p.rank]; };
+    for (std::size_t i = 0; i < c.members.size(); ++i) {
+      for (auto k = i + 1; k < c.members.size(); ++k) {
+        if (c.members.size() <= large || i == 0 || k == i + 1) {
+          all[{c.members[i].rank, c.members[k].rank}].push_back(
+              static_cast<double>(end(c.members[k]) - end(c.members[i])) * us);
+        }
+      }
     }
-    ends_.push_back(std::move(ends));
+  }
+  for (auto& [pair, list] : all) {
+    std::sort(list.begin(), list.end());
+    ends_.push_back({pair.first, pair.second, std::move(list)});
   }
 }
 
@@ -267,52 +303,38 @@ UNITY_INLINE void alignment_problem::add_receives(quadratic_function& f, const s
     }
     const auto n = static_cast<double>(family.size());
     std::vector<double> distances;
-    const auto shift = offsets == nullptr ? 0.0
-                                          : (*offsets)[family[0].receiver] - (*offsets)[family[0].sender];
+    const auto shift = offsets == nullptr ? 0.0 : (*offsets)[family[0].receiver] - (*offsets)[family[0].sender];
     for (const auto& [c, a] : values) {
       distances.push_back(std::abs(c - constants / n + (a - factors / n) * shift));
     }
-    const auto most = 3 * detail::median_of(distances) + 1;
+    const auto scale = detail::likely_distance(distances);
     for (std::size_t k = 0; k < values.size(); ++k) {
       const auto c = values[k].first - constants / n;
       const auto a = values[k].second - factors / n;
       if (a != 0) {
-        f.add_square(std::min(1.0, most / std::max(distances[k], 1e-9)), c,
-                     {{family[0].receiver, a}, {family[0].sender, -a}});
+        f.add_square(detail::weight_of(distances[k], scale), c, {{family[0].receiver, a}, {family[0].sender, -a}});
       }
     }
   }
 }
 
 UNITY_INLINE void alignment_problem::add_ends(quadratic_function& f, const std::vector<double>* offsets) const {
-  std::vector<double> distances;
-  const auto time = [&](const collective_end& e) {
-    return e.time + (offsets == nullptr ? 0.0 : (*offsets)[e.rank]);
-  };
-  const auto for_each = [&](const auto& visit) {
-    for (const auto& ends : ends_) {
-      double mean = 0;
-      double own_mean = 0;
-      for (const auto& e : ends) {
-        mean += time(e) / static_cast<double>(ends.size());
-        own_mean += e.time / static_cast<double>(ends.size());
-      }
-      for (const auto& e : ends) {
-        visit(ends, e, time(e) - mean, e.time - own_mean);
-      }
+  for (const auto& d : ends_) {
+    const std::vector<std::pair<std::uint32_t, double>> terms{{d.second, 1}, {d.first, -1}};
+    if (offsets == nullptr) {
+      f.add_square(static_cast<double>(d.all.size()), detail::mode_of(d.all), terms);
+      continue;
     }
-  };
-  for_each([&](const auto&, const auto&, double distance, double) { distances.push_back(std::abs(distance)); });
-  const auto most = offsets == nullptr ? std::numeric_limits<double>::infinity()
-                                       : 3 * detail::median_of(distances) + 1;
-  for_each([&](const auto& ends, const auto& e, double distance, double constant) {
-    std::vector<std::pair<std::uint32_t, double>> terms;
-    const auto n = static_cast<double>(ends.size());
-    for (const auto& other : ends) {
-      terms.emplace_back(other.rank, (other.rank == e.rank ? 1.0 : 0.0) - 1 / n);
+    const auto shift = (*offsets)[d.second] - (*offsets)[d.first];
+    std::vector<double> distances;
+    for (const auto one : d.all) {
+      distances.push_back(std::abs(one + shift));
     }
-    f.add_square(std::min(1.0, most / std::max(std::abs(distance), 1e-9)), constant, terms);
-  });
+    const auto scale = detail::likely_distance(distances);
+    for (std::size_t k = 0; k < d.all.size(); ++k) {
+      f.add_square(detail::weight_of(distances[k], scale), d.all[k], terms);
+    }
+  }
 }
 
 UNITY_INLINE quadratic_function alignment_problem::objective(const std::optional<std::vector<double>>& offsets) const {

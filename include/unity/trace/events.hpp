@@ -97,9 +97,9 @@ inline constexpr std::array<std::string_view, 12> exchange_names{
 // way, chunk, round), the same way for the same step and occurrence. The ranks of a collective have the same group, way
 // and sequence number.
 struct message {
-  name_id group{};     // of a collective: its process group; null: all ranks
-  name_id tensor{};    // or bucket
-  name_id sender{};    // names of ranks; null for collectives
+  name_id group{};   // of a collective: its process group; null: all ranks
+  name_id tensor{};  // or bucket
+  name_id sender{};  // names of ranks; null for collectives
   name_id receiver{};
   std::uint32_t chunk = 0;
   std::uint32_t round = 0;       // of a ring
@@ -266,9 +266,8 @@ inline void divide_lanes(rank_trace& t) {
     auto& own = parts[e.lane];
     auto free = std::find_if(own.begin(), own.end(), [&](auto l) { return ends[l] <= e.start; });
     if (free == own.end()) {
-      free = std::find_if(own.begin(), own.end(), [&](auto l) {
-        return ends[l] - e.start <= std::min(rounding, e.duration);
-      });
+      free = std::find_if(own.begin(), own.end(),
+                          [&](auto l) { return ends[l] - e.start <= std::min(rounding, e.duration); });
       if (free != own.end()) {
         e.duration -= ends[*free] - e.start;
         e.start = ends[*free];
@@ -493,7 +492,8 @@ UNITY_INLINE void check_job(job_trace& job) {
              r.steps.back().number < first.steps.front().number;
     });
     const auto& named = other == job.ranks.end() ? job.ranks.back() : *other;
-    throw error{named.source, fmt::format("none of the steps of {}", first.source), "ranks that recorded the same step"};
+    throw error{named.source, fmt::format("none of the steps of {}", first.source),
+                "ranks that recorded the same step"};
   }
 }
 

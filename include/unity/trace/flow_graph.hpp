@@ -47,8 +47,8 @@ enum class task_type : std::uint8_t {
   finish
 };
 inline constexpr std::array<std::string_view, 16> task_type_names{
-    "host", "launch", "synchronization", "gap", "kernel", "copy", "collective", "send",
-    "receive", "delay", "meeting", "in", "out", "earlier", "begin", "finish"};
+    "host",    "launch", "synchronization", "gap", "kernel", "copy",    "collective", "send",
+    "receive", "delay",  "meeting",         "in",  "out",    "earlier", "begin",      "finish"};
 
 [[nodiscard]] constexpr bool is_communication(task_type t) noexcept {
   return t == task_type::collective || t == task_type::send || t == task_type::receive;
@@ -110,7 +110,7 @@ struct flow_resource {
 
 struct flow_rank {
   std::string name{};
-  std::uint32_t begin = no_index;   // tasks
+  std::uint32_t begin = no_index;  // tasks
   std::uint32_t finish = no_index;
   std::int64_t measured = 0;  // picoseconds: of the iteration that gave the structure, by the rank's own clock
 
@@ -271,8 +271,8 @@ UNITY_INLINE std::string describe(const flow_graph& g, const name_table& names, 
   const auto& t = g.tasks[task];
   const auto& name = names.text(t.name);
   const auto type = task_type_names[static_cast<std::size_t>(t.type)];
-  const auto what = name.empty()                    ? std::string{type}
-                    : t.type == task_type::gap      ? fmt::format("gap after {}", name)
+  const auto what = name.empty()               ? std::string{type}
+                    : t.type == task_type::gap ? fmt::format("gap after {}", name)
                     : t.type == task_type::host || t.type == task_type::kernel || is_communication(t.type)
                         ? name
                         : fmt::format("{} of {}", type, name);
@@ -321,8 +321,7 @@ inline program::resource_kind kind_of(lane_kind k) {
 
 UNITY_INLINE program::program to_program(const flow_graph& g) {
   program::program p;
-  const detail::program_kinds kinds{p.add_kind("output"), p.add_kind("launch"), p.add_kind("gap"),
-                                    p.add_kind("delay")};
+  const detail::program_kinds kinds{p.add_kind("output"), p.add_kind("launch"), p.add_kind("gap"), p.add_kind("delay")};
   for (const auto& r : g.resources) {
     p.add_resource({fmt::format("{} of {}", r.name, g.ranks[r.rank].name), detail::kind_of(r.kind), r.rank});
   }
@@ -333,7 +332,11 @@ UNITY_INLINE program::program to_program(const flow_graph& g) {
   for (const auto& t : g.tasks) {
     const auto size = t.communication == no_index ? 0 : g.communications[t.communication].size;
     code.add({t.resource == no_index ? program::resource_id{} : program::resource_id{t.resource},
-              picoseconds{t.duration}, {}, bytes{size}, detail::kind_of(t, kinds), 0});
+              picoseconds{t.duration},
+              {},
+              bytes{size},
+              detail::kind_of(t, kinds),
+              0});
   }
   for (const auto& e : g.edges) {
     code.dependencies.push_back({{{}, e.before}, {{}, e.after}, false});

@@ -1,4 +1,4 @@
-// The data-flow graph of a whole job: local graphs of its ranks, joined by messages and collectives, averaged over steps.
+// The data-flow graph of a job: local graphs of its ranks, joined by messages and collectives, averaged over steps.
 #pragma once
 
 #include <cstddef>
@@ -25,10 +25,9 @@ class aligned_job {
   [[nodiscard]] const clock_offsets& offsets() const noexcept { return offsets_; }
 
   // The graph of one step, with the durations of that step. A send takes its time on its channel; its receive is ready
-  // once the send has begun. A collective is ready on all ranks once it is on the last; those that have no trace are not
-  // waited for, as what a rank waited for them is part of what its event took.
-  // Precondition: a step that all ranks have.
-  // Complexity: n log n in the events of the job.
+  // once the send has begun. A collective is ready on all ranks once it is on the last; those that have no trace are
+  // not waited for, as what a rank waited for them is part of what its event took. Precondition: a step that all ranks
+  // have. Complexity: n log n in the events of the job.
   [[nodiscard]] flow_graph graph(std::int64_t step, const inference_limits& limits = {}) const;
 
   // What the step took: the longest of its ranks, each by its own clock. Picoseconds.
@@ -164,8 +163,8 @@ inline void note_absent(flow_graph& g, const job_trace& job, const transactions&
       continue;
     }
     auto& c = g.communications[t.communication];
-    const auto size = c.group_size > 0 ? c.group_size
-                                       : static_cast<std::uint32_t>(std::max(0, job.ranks[t.rank].world_size));
+    const auto size =
+        c.group_size > 0 ? c.group_size : static_cast<std::uint32_t>(std::max(0, job.ranks[t.rank].world_size));
     if (t.type == task_type::collective) {
       c.is_whole = members[t.communication] >= size;
     } else if (t.type == task_type::receive) {
@@ -241,7 +240,8 @@ UNITY_INLINE std::size_t step_profile::average_of_others(flow_graph& g, bool kee
       continue;
     }
     const auto n = static_cast<double>(s->second.count - 1);
-    t.duration = std::max(std::int64_t{0}, std::int64_t{std::llround((s->second.sum - static_cast<double>(t.duration)) / n)});
+    t.duration =
+        std::max(std::int64_t{0}, std::int64_t{std::llround((s->second.sum - static_cast<double>(t.duration)) / n)});
     t.samples = s->second.count - 1;
   }
   return alone;
@@ -249,8 +249,7 @@ UNITY_INLINE std::size_t step_profile::average_of_others(flow_graph& g, bool kee
 
 UNITY_INLINE averaged_graph average_steps(const aligned_job& job, const inference_limits& limits) {
   auto steps = common_steps(job.job());
-  std::stable_sort(steps.begin(), steps.end(),
-                   [&](auto a, auto b) { return job.measured(a) < job.measured(b); });
+  std::stable_sort(steps.begin(), steps.end(), [&](auto a, auto b) { return job.measured(a) < job.measured(b); });
   step_profile profile;
   for (const auto s : steps) {
     profile.add(job.graph(s, limits));

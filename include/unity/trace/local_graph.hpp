@@ -1,4 +1,5 @@
 // What one rank did in one iteration, as tasks and what each of them waited for, inferred from events.
+// Over 500 lines because all rules of the inference share what one pass over the events finds.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +17,8 @@ namespace unity::trace {
 
 // What inference takes for a fact. Picoseconds.
 struct inference_limits {
-  std::int64_t shortest_wait = 30'000'000;  // a shorter gap of a host thread is work that the profiler does not see
-  std::int64_t longest_wakeup = 200'000'000;  // from what a thread waits for to when it goes on
+  std::int64_t shortest_wait = 30'000'000;     // a shorter gap of a host thread is work that the profiler does not see
+  std::int64_t longest_wakeup = 200'000'000;   // from what a thread waits for to when it goes on
   std::int64_t longest_handover = 20'000'000;  // from the end of a kernel to the start of one on another stream
 };
 
@@ -35,7 +36,8 @@ struct communication_tasks {
 // - A stream runs one thing after the other, each once it was launched. What starts later than either explains, and
 //   just behind the end of something on another stream, waited for that; if instead another stream runs something then,
 //   it waited for what that stream ran before: the device had no room. What is left is a delay.
-// - A call that synchronizes, and a copy that a host waits for, goes on behind the last end of a stream or channel in it.
+// - A call that synchronizes, and a copy that a host waits for, goes on behind the last end of a stream or channel in
+// it.
 // - A host thread that is idle for longer than `shortest_wait` waited for the last of these in the gap: another host
 //   thread that fell idle, the end of a collective or message. If there is none, the gap is work.
 // - What has neither launch nor stated dependency follows the last end before its start.
@@ -184,12 +186,12 @@ class local_builder {
   std::uint32_t first_ = 0;  // task of this rank
   std::uint32_t begin_ = 0;
   std::uint32_t main_lane_ = no_index;
-  std::vector<std::vector<std::uint32_t>> lists_;    // events of the iteration, by lane
-  std::vector<std::vector<std::uint32_t>> earlier_;  // of earlier ones that end in it
-  std::vector<std::uint32_t> resources_;             // by lane
-  std::vector<ending> last_;                         // by lane: its last task so far
-  std::unordered_map<std::uint64_t, std::uint32_t> launched_;  // events on streams and channels, by correlation
-  std::unordered_map<std::uint64_t, ending> launches_;         // task and time from which on it can start
+  std::vector<std::vector<std::uint32_t>> lists_;                // events of the iteration, by lane
+  std::vector<std::vector<std::uint32_t>> earlier_;              // of earlier ones that end in it
+  std::vector<std::uint32_t> resources_;                         // by lane
+  std::vector<ending> last_;                                     // by lane: its last task so far
+  std::unordered_map<std::uint64_t, std::uint32_t> launched_;    // events on streams and channels, by correlation
+  std::unordered_map<std::uint64_t, ending> launches_;           // task and time from which on it can start
   std::unordered_map<std::uint32_t, std::uint32_t> first_task_;  // of an event of this iteration
   std::unordered_map<std::uint32_t, std::uint32_t> last_task_;
   std::unordered_map<std::uint64_t, std::uint32_t> occurrences_;
@@ -277,7 +279,7 @@ UNITY_INLINE flow_task local_builder::task_of(task_type type, std::uint32_t lane
 
 // Threads of a pool take what comes, so a channel's number says nothing about what runs there.
 UNITY_INLINE std::uint64_t local_builder::next_key(std::uint32_t lane, task_type type, name_id name) {
-  const auto place = lane == no_index ? std::uint64_t{no_index}
+  const auto place = lane == no_index                      ? std::uint64_t{no_index}
                      : kind_of(lane) == lane_kind::channel ? std::uint64_t{no_index} - 1
                                                            : std::uint64_t{lane};
   auto key = hash_combine(hash_combine(hash_combine(0x7ace, rank_), place), static_cast<std::uint64_t>(type));
@@ -366,8 +368,8 @@ UNITY_INLINE std::uint32_t local_builder::add_event(std::uint32_t i) {
   graph_.communications.push_back(
       {m.tensor, m.group, m.way, m.size, m.group_size, no_index, no_index, m.chunk, m.round, m.sequence});
   // By what it is, not by when it was: another order of messages is no other message.
-  auto key = hash_combine(hash_combine(hash_combine(m.group.index(), m.tensor.index()), m.sender.index()),
-                          m.receiver.index());
+  auto key =
+      hash_combine(hash_combine(hash_combine(m.group.index(), m.tensor.index()), m.sender.index()), m.receiver.index());
   key = hash_combine(hash_combine(hash_combine(key, m.chunk), m.round), static_cast<std::uint64_t>(m.way));
   key = hash_combine(hash_combine(hash_combine(key, rank_), static_cast<std::uint64_t>(type)),
                      static_cast<std::uint64_t>(m.sequence));
@@ -473,9 +475,8 @@ UNITY_INLINE std::uint32_t local_builder::add_segment(std::uint32_t lane, const 
     const auto launched = launched_.find(e.correlation);
     const bool is_copy = e.kind == event_kind::launch && launched != launched_.end() &&
                          at(launched->second).kind == event_kind::copy && at(launched->second).end() <= s.end;
-    const auto* const of = e.kind == event_kind::synchronization
-                               ? last_in(device_ends_, s.start, s.end, no_index)
-                               : nullptr;
+    const auto* const of =
+        e.kind == event_kind::synchronization ? last_in(device_ends_, s.start, s.end, no_index) : nullptr;
     if (is_copy || of != nullptr) {
       const auto task = add_waiting_call(
           lane, s, is_copy ? ending{at(launched->second).end(), last_task_[launched->second], 0} : *of);
@@ -649,8 +650,8 @@ UNITY_INLINE void local_builder::link_device_lanes() {
   }
 }
 
-// What a stream ran before that which runs on it when the event starts, of the streams of which that ended after `bound`
-// the last.
+// What a stream ran before that which runs on it when the event starts, of the streams of which that ended after
+// `bound` the last.
 UNITY_INLINE std::optional<local_builder::ending> local_builder::last_before_running(const event& e,
                                                                                      std::int64_t bound) const {
   std::optional<ending> last;

@@ -62,8 +62,8 @@ struct replayed_iteration {
 //   synchronization  a host thread waits for a stream
 //   drained        nothing is left to do in the iteration, or has begun
 enum class idle_cause : std::uint8_t { launch, host, communication, straggler, synchronization, drained };
-inline constexpr std::array<std::string_view, 6> idle_cause_names{"launch",    "host",           "communication",
-                                                                  "straggler", "synchronization", "drained"};
+inline constexpr std::array<std::string_view, 6> idle_cause_names{
+    "launch", "host", "communication", "straggler", "synchronization", "drained"};
 
 // Of the streams of a rank that compute, together; of a rank that has none, of its host threads. Picoseconds.
 struct rank_use {
@@ -80,18 +80,17 @@ struct rank_use {
 // A rank that others wait for.
 struct straggler {
   std::uint32_t rank = 0;
-  std::int64_t waited = 0;    // by all others together, at collectives to which it came last, and for what it sent late
-  std::size_t meetings = 0;   // of these
+  std::int64_t waited = 0;   // by all others together, at collectives to which it came last, and for what it sent late
+  std::size_t meetings = 0;  // of these
 
   friend bool operator==(const straggler&, const straggler&) = default;
 };
 // Those who are waited for, the most waited for first. Complexity: linear in tasks and edges.
 [[nodiscard]] std::vector<straggler> stragglers(const flow_graph& g, const replayed_iteration& r);
 
-// Partial replay: the communication of one tensor alone, as if every rank had it at time 0: tasks of communications with
-// this tensor, and the edges between them. Returns how long that takes; 0 where there is none.
-// Complexity: linear in the graph, t log t in the tasks of the tensor.
-// Source: Hu et al., dPRO, MLSys 2022, section 5.3.
+// Partial replay: the communication of one tensor alone, as if every rank had it at time 0: tasks of communications
+// with this tensor, and the edges between them. Returns how long that takes; 0 where there is none. Complexity: linear
+// in the graph, t log t in the tasks of the tensor. Source: Hu et al., dPRO, MLSys 2022, section 5.3.
 [[nodiscard]] std::int64_t replay_tensor(const flow_graph& g, const name_table& names, name_id tensor);
 // The graph of that.
 [[nodiscard]] flow_graph tensor_graph(const flow_graph& g, name_id tensor);
@@ -294,10 +293,10 @@ class use_counter {
     return sum;
   }
   [[nodiscard]] bool computes(const flow_task& t) const {
-    return computes_on_stream_[t.rank] ? t.type == task_type::kernel || t.type == task_type::copy ||
-                                             (t.type == task_type::earlier && t.part != phase::communication)
-                                       : t.type == task_type::host || t.type == task_type::launch ||
-                                             t.type == task_type::gap;
+    return computes_on_stream_[t.rank]
+               ? t.type == task_type::kernel || t.type == task_type::copy ||
+                     (t.type == task_type::earlier && t.part != phase::communication)
+               : t.type == task_type::host || t.type == task_type::launch || t.type == task_type::gap;
   }
 
   // The idle time [from, to) before a task, by going back along what was waited for: each part of it belongs to what
@@ -366,9 +365,8 @@ UNITY_INLINE std::vector<straggler> stragglers(const flow_graph& g, const replay
   for (std::uint32_t t = 0; t < g.tasks.size(); ++t) {
     if (g.tasks[t].type == task_type::meeting) {
       const auto arrivals = neighbours.before(t);
-      const auto last = *std::max_element(arrivals.begin(), arrivals.end(), [&](auto a, auto b) {
-        return r.times[a].end < r.times[b].end;
-      });
+      const auto last = *std::max_element(arrivals.begin(), arrivals.end(),
+                                          [&](auto a, auto b) { return r.times[a].end < r.times[b].end; });
       std::int64_t waited = 0;
       for (const auto a : arrivals) {
         waited += r.times[last].end - r.times[a].end;

@@ -35,8 +35,8 @@ struct transactions {
   std::vector<event_place> alone{};  // collectives whose other ranks have no event of it
 };
 
-// Joins sends and receives of the same transaction, and collectives of the same group, way, size and sequence number, step
-// by step, among the steps that all ranks have. Messages to and from ranks without a trace are left alone.
+// Joins sends and receives of the same transaction, and collectives of the same group, way, size and sequence number,
+// step by step, among the steps that all ranks have. Messages to and from ranks without a trace are left alone.
 // Complexity: n log n in the events with messages.
 // Throws: unity::error, naming the transaction, where one end of a message between two ranks of the job is missing.
 [[nodiscard]] transactions match_transactions(const job_trace& job);
@@ -120,8 +120,7 @@ class transaction_matcher {
         order.push_back(i);
       }
     }
-    std::stable_sort(order.begin(), order.end(),
-                     [&](auto a, auto b) { return t.events[a].start < t.events[b].start; });
+    std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return t.events[a].start < t.events[b].start; });
     std::map<message_key, std::uint32_t> sent;
     std::map<message_key, std::uint32_t> got;
     std::map<collective_key, std::uint32_t> counts;

@@ -1,0 +1,275 @@
+// Gradients summed in other buckets than they were: a transformation of a job's graph.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <unity/core/config.hpp>
+#include <unity/trace/flow_graph.hpp>
+
+namespace unity::trace {
+
+// Effects: gradients are summed in buckets of `size` bytes at most, in place of those that there are: collectives that
+// sum, in the order in which a rank begins them, are joined as long as they fit, and cut where one is larger. A joined
+// bucket begins when its last part would. Of one that is cut, part i of m begins when i / m of what lies between the
+// bucket before and its own begin has passed, as gradients come evenly. A bucket takes what the fit says of its size
+// (fit_communication); where there is no fit, its share of what its parts took. What a host does to start a collective
+// stays as it was. Returns how many collectives a rank has now.
+// Complexity: n log n in tasks.
+// Precondition: at least 1 byte.
+std::size_t rebucket(flow_graph& g, std::int64_t size);
+
+}  // namespace unity::trace
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TRACE_BUCKETS)
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <unity/trace/what_if.hpp>
+
+namespace unity::trace {
+
+namespace detail {
+
+// Sums of a rank, in the order in which it begins them: of each the tasks `in`, `main` and `out`.
+struct summed_bucket {
+  std::uint32_t arrival = no_index;
+  std::uint32_t main = no_index;
+  std::uint32_t last = no_index;
+  std::uint32_t meeting = no_index;
+};
+
+class bucket_changer {
+ public:
+  bucket_changer(flow_graph& g, std::int64_t size)
+      : graph_{g}, size_{size}, cost_{cost_of(fit_communication(g), exchange::all_reduce)} {}
+
+  std::size_t run() {
+    collect();
+    std::size_t most = 0;
+    for (auto& list : by_rank_) {
+      std::stable_sort(list.begin(), list.end(), [&](const auto& a, const auto& b) {
+        return graph_.tasks[a.arrival].recorded_start < graph_.tasks[b.arrival].recorded_start;
+      });
+    }
+    for (auto& list : by_rank_) {
+      most = std::max(most, join(list));
+    }
+    erase_dropped();
+    for (std::size_t r = 0; r < by_rank_.size(); ++r) {
+      most = std::max(most, cut(by_rank_[r]));
+    }
+    return most;
+  }
+
+ private:
+  [[nodiscard]] std::int64_t& size_of(const summed_bucket& b) {
+    return graph_.communications[graph_.tasks[b.main].communication].size;
+  }
+  [[nodiscard]] std::int64_t time_of(std::int64_t size, double share_of_time) const {
+    return cost_ && cost_->per_byte > 0 ? rounded(cost_->of(size)) : rounded(share_of_time);
+  }
+
+  void collect() {
+    by_rank_.resize(graph_.ranks.size());
+    dropped_.resize(graph_.tasks.size());
+    std::vector<summed_bucket> of(graph_.communications.size());
+    for (std::uint32_t t = 0; t < graph_.tasks.size(); ++t) {
+      const auto& task = graph_.tasks[t];
+      if (task.communication == no_index || graph_.communications[task.communication].way != exchange::all_reduce) {
+        continue;
+      }
+      auto& b = of[task.communication];
+      (task.type == task_type::in           ? b.arrival
+       : task.type == task_type::collective ? b.main
+       : task.type == task_type::out        ? b.last
+                                            : b.meeting) = t;
+    }
+    std::vector<std::uint32_t> meeting_of(graph_.tasks.size(), no_index);
+    for (const auto& e : graph_.edges) {
+      if (graph_.tasks[e.after].type == task_type::meeting) {
+        meeting_of[e.before] = e.after;
+      }
+    }
+    for (auto& b : of) {
+      if (b.arrival != no_index && b.main != no_index && b.last != no_index && size_of(b) > 0) {
+        b.meeting = meeting_of[b.arrival];
+        by_rank_[graph_.tasks[b.main].rank].push_back(b);
+      }
+    }
+  }
+
+  // Buckets that fit in one become the last of them: what waits for the others waits for it.
+  std::size_t join(std::vector<summed_bucket>& list) {
+    std::vector<summed_bucket> kept;
+    for (std::size_t first = 0; first < list.size();) {
+      auto end = first;
+      std::int64_t sum = 0;
+      double time = 0;
+      do {
+        sum += size_of(list[end]);
+        time += static_cast<double>(graph_.tasks[list[end].main].duration);
+        ++end;
+      } while (end < list.size() && sum + size_of(list[end]) <= size_);
+      const auto& last = list[end - 1];
+      if (end - first > 1) {
+        for (auto k = first; k + 1 < end; ++k) {
+          replace(list[k], last);
+        }
+        size_of(last) = sum;
+        graph_.tasks[last.main].duration = time_of(sum, time);
+      }
+      kept.push_back(last);
+      first = end;
+    }
+    list = std::move(kept);
+    return list.size();
+  }
+  void replace(const summed_bucket& gone, const summed_bucket& by) {
+    dropped_[gone.arrival] = dropped_[gone.main] = dropped_[gone.last] = true;
+    if (gone.meeting != no_index) {
+      dropped_[gone.meeting] = true;
+    }
+    replaced_.emplace_back(gone.last, by.last);
+    replaced_.emplace_back(gone.arrival, by.arrival);
+  }
+
+  // What waited for a bucket that is gone waits for the one that has its data; that one waits for what both waited for.
+  void erase_dropped() {
+    std::vector<std::uint32_t> by(graph_.tasks.size(), no_index);
+    for (const auto& [gone, other] : replaced_) {
+      by[gone] = other;
+    }
+    std::vector<flow_edge> edges;
+    for (const auto& e : graph_.edges) {
+      const auto before = by[e.before] != no_index ? by[e.before] : e.before;
+      const auto after = by[e.after] != no_index ? by[e.after] : e.after;
+      const bool is_gone = dropped_[before] || dropped_[after];
+      if (!is_gone && (before == e.before || comes_behind(before, after))) {
+        edges.push_back({before, after});
+      }
+    }
+    graph_.edges = std::move(edges);
+    for (std::size_t t = 0; t < dropped_.size(); ++t) {
+      if (dropped_[t]) {
+        graph_.tasks[t].duration = 0;
+        graph_.tasks[t].resource = no_index;
+        graph_.tasks[t].communication = no_index;
+        graph_.tasks[t].type = task_type::delay;
+      }
+    }
+  }
+  // What was recorded before the joined bucket began may be what the bucket waits for, and cannot wait for it.
+  [[nodiscard]] bool comes_behind(std::uint32_t out, std::uint32_t after) const {
+    return graph_.tasks[after].recorded_start > graph_.tasks[out - 2].recorded_start;
+  }
+
+  std::size_t cut(std::vector<summed_bucket>& list) {
+    std::size_t count = 0;
+    auto earliest = std::int64_t{0};
+    for (auto& b : list) {
+      const auto size = size_of(b);
+      const auto parts = static_cast<std::uint32_t>(std::clamp<std::int64_t>((size + size_ - 1) / size_, 1, 1 << 16));
+      const auto begin = graph_.tasks[b.arrival].recorded_start;
+      if (parts > 1) {
+        divide(b, parts, size, earliest, begin);
+      }
+      earliest = begin;
+      count += parts;
+    }
+    return count;
+  }
+  // The bucket's own tasks stay its last part; the others come before, one after the other on its resource. All ranks
+  // divide alike, so that part i of each meets part i of the others.
+  void divide(const summed_bucket& b, std::uint32_t parts, std::int64_t size, std::int64_t from, std::int64_t to) {
+    const auto whole = graph_.tasks[b.main];
+    const auto share = size / parts;
+    auto previous = no_index;
+    for (std::uint32_t i = 0; i + 1 < parts; ++i) {
+      const auto ready = from + (to - from) / parts * (i + 1);
+      previous = add_part(b, i, share, time_of(share, static_cast<double>(whole.duration) / parts), ready, previous);
+    }
+    graph_.link(previous, b.arrival);
+    size_of(b) = size - share * (parts - 1);
+    graph_.tasks[b.main].duration = time_of(size_of(b), static_cast<double>(whole.duration) / parts);
+  }
+  std::uint32_t add_part(const summed_bucket& b, std::uint32_t number, std::int64_t size, std::int64_t time,
+                         std::int64_t ready, std::uint32_t previous) {
+    auto in = graph_.tasks[b.arrival];
+    auto main = graph_.tasks[b.main];
+    auto out = graph_.tasks[b.last];
+    auto c = graph_.communications[main.communication];
+    c.size = size;
+    in.communication = main.communication = out.communication =
+        static_cast<std::uint32_t>(graph_.communications.size());
+    graph_.communications.push_back(c);
+    in.key = main.key = out.key = 0;
+    in.recorded_start = ready;
+    main.duration = time;
+    const auto arrival = graph_.add(in);
+    const auto moved = graph_.add(main);
+    const auto last = graph_.add(out);
+    graph_.link(arrival, moved);
+    graph_.link(moved, last);
+    if (const auto producer = last_before(main.rank, ready); producer != no_index) {
+      graph_.link(producer, arrival);
+    }
+    if (previous != no_index) {
+      graph_.link(previous, arrival);
+    }
+    if (b.meeting != no_index) {
+      meet(b.meeting, number, arrival, moved);
+    }
+    return last;
+  }
+  void meet(std::uint32_t of, std::uint32_t number, std::uint32_t arrival, std::uint32_t main) {
+    const auto [at, is_new] = meetings_.try_emplace({of, number}, no_index);
+    if (is_new) {
+      at->second = graph_.add(graph_.tasks[of]);
+    }
+    graph_.link(arrival, at->second);
+    graph_.link(at->second, main);
+  }
+  // The last host task or kernel of a rank that ended by then, as recorded.
+  std::uint32_t last_before(std::uint32_t rank, std::int64_t time) {
+    if (work_.empty()) {
+      work_.resize(graph_.ranks.size());
+      for (std::uint32_t t = 0; t < dropped_.size(); ++t) {
+        const auto& task = graph_.tasks[t];
+        if (is_computation(task.type) || task.type == task_type::launch) {
+          work_[task.rank].emplace_back(task.recorded_start + task.recorded_duration, t);
+        }
+      }
+      for (auto& list : work_) {
+        std::sort(list.begin(), list.end());
+      }
+    }
+    const auto& list = work_[rank];
+    const auto after = std::upper_bound(list.begin(), list.end(), std::pair{time, no_index});
+    return after == list.begin() ? graph_.ranks[rank].begin : std::prev(after)->second;
+  }
+
+  flow_graph& graph_;
+  std::int64_t size_;
+  std::optional<communication_cost> cost_;
+  std::vector<std::vector<summed_bucket>> by_rank_;
+  std::vector<bool> dropped_;
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> replaced_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> meetings_;
+  std::vector<std::vector<std::pair<std::int64_t, std::uint32_t>>> work_;
+};
+
+}  // namespace detail
+
+UNITY_INLINE std::size_t rebucket(flow_graph& g, std::int64_t size) {
+  UNITY_EXPECTS(size >= 1, "a bucket of at least a byte");
+  return detail::bucket_changer{g, size}.run();
+}
+
+}  // namespace unity::trace
+
+#endif
