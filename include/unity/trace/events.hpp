@@ -147,7 +147,7 @@ struct step_window {
   friend bool operator==(const step_window&, const step_window&) = default;
 };
 
-// What one rank recorded. Regular. Events lie by lane, then by start, the longer first (sort_events); steps by number.
+// Regular. Events lie by lane, then by start, the longer first (sort_events); steps by number.
 struct rank_trace {
   std::string name{};     // unique in the job
   std::string machine{};  // ranks of one machine share a clock
@@ -166,11 +166,10 @@ struct rank_trace {
   friend bool operator==(const rank_trace&, const rank_trace&) = default;
 };
 
-// All that is known of a job. Names of all ranks are in one table.
+// Names of all ranks are in one table.
 struct job_trace {
   name_table names{};
   std::vector<rank_trace> ranks{};
-
   [[nodiscard]] std::size_t event_count() const noexcept;
 };
 
@@ -202,7 +201,7 @@ void complete(rank_trace& t);
 // no step is common to all ranks, or an event ends before it starts.
 void check_job(job_trace& job);
 
-// Numbers of the steps that all ranks have. Complexity: linear in steps.
+// Numbers of the steps that all ranks have.
 [[nodiscard]] std::vector<std::int64_t> common_steps(const job_trace& job);
 
 }  // namespace unity::trace
@@ -491,9 +490,8 @@ UNITY_INLINE void check_job(job_trace& job) {
       return r.steps.empty() || r.steps.front().number > first.steps.back().number ||
              r.steps.back().number < first.steps.front().number;
     });
-    const auto& named = other == job.ranks.end() ? job.ranks.back() : *other;
-    throw error{named.source, fmt::format("none of the steps of {}", first.source),
-                "ranks that recorded the same step"};
+    throw error{(other == job.ranks.end() ? job.ranks.back() : *other).source,
+                fmt::format("none of the steps of {}", first.source), "ranks that recorded the same step"};
   }
 }
 

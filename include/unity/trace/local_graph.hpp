@@ -36,8 +36,8 @@ struct communication_tasks {
 // - A stream runs one thing after the other, each once it was launched. What starts later than either explains, and
 //   just behind the end of something on another stream, waited for that; if instead another stream runs something then,
 //   it waited for what that stream ran before: the device had no room. What is left is a delay.
-// - A call that synchronizes, and a copy that a host waits for, goes on behind the last end of a stream or channel in
-// it.
+// - A call that synchronizes, and one whose copy or collective ends in it, goes on behind the last end of a stream or
+// channel in it.
 // - A host thread that is idle for longer than `shortest_wait` waited for the last of these in the gap: another host
 //   thread that fell idle, the end of a collective or message. If there is none, the gap is work.
 // - What has neither launch nor stated dependency follows the last end before its start.
@@ -151,6 +151,7 @@ class local_builder {
   void add_earlier(std::uint32_t lane, std::span<const std::uint32_t> list);
   std::uint32_t add_event(std::uint32_t i);
   void add_host_lane(std::uint32_t lane);
+  [[nodiscard]] bool waits_for(std::uint32_t launched, const host_segment& call) const;
   [[nodiscard]] bool does_work(std::span<const std::uint32_t> list) const;
   std::uint32_t add_segment(std::uint32_t lane, const host_segment& s);
   std::uint32_t add_waiting_call(std::uint32_t lane, const host_segment& s, const ending& of);
@@ -431,6 +432,15 @@ UNITY_INLINE void local_builder::add_host_lane(std::uint32_t lane) {
   }
 }
 
+// A copy that ends within the call that starts it, and a collective that ends just before the call does.
+UNITY_INLINE bool local_builder::waits_for(std::uint32_t launched, const host_segment& call) const {
+  const auto& e = at(launched);
+  const auto left = call.end - e.end();
+  return left >= 0 &&
+         (e.kind == event_kind::copy ||
+          (e.kind == event_kind::collective && left <= std::max(limits_.longest_wakeup, (call.end - call.start) / 8)));
+}
+
 // Not a thread that only asks how far streams are, again and again: nobody waits for that.
 UNITY_INLINE bool local_builder::does_work(std::span<const std::uint32_t> list) const {
   return std::any_of(list.begin(), list.end(), [&](auto i) {
@@ -473,8 +483,7 @@ UNITY_INLINE std::uint32_t local_builder::add_segment(std::uint32_t lane, const 
   }
   if (s.is_last && (e.kind == event_kind::synchronization || e.kind == event_kind::launch)) {
     const auto launched = launched_.find(e.correlation);
-    const bool is_copy = e.kind == event_kind::launch && launched != launched_.end() &&
-                         at(launched->second).kind == event_kind::copy && at(launched->second).end() <= s.end;
+    const bool is_copy = e.kind == event_kind::launch && launched != launched_.end() && waits_for(launched->second, s);
     const auto* const of =
         e.kind == event_kind::synchronization ? last_in(device_ends_, s.start, s.end, no_index) : nullptr;
     if (is_copy || of != nullptr) {
