@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include <catch2/catch.hpp>
 #include <fmt/core.h>
+#include <catch2/catch.hpp>
 
 #include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
@@ -50,8 +50,8 @@ std::string kineto(const std::vector<std::string>& events, int rank = 0, int siz
   for (const auto& e : events) {
     all += (all.empty() ? "" : ",") + e;
   }
-  return fmt::format(R"({{"schemaVersion":1,"distributedInfo":{{"rank":{},"world_size":{}}},"traceEvents":[{}]}})", rank,
-                     size, all);
+  return fmt::format(R"({{"schemaVersion":1,"distributedInfo":{{"rank":{},"world_size":{}}},"traceEvents":[{}]}})",
+                     rank, size, all);
 }
 
 TEST_CASE("launches and kernels of PyTorch's profiler are joined, in the words of old and new versions") {
@@ -74,8 +74,8 @@ TEST_CASE("launches and kernels of PyTorch's profiler are joined, in the words o
     const auto g = aligned.graph(7);
     const auto replayed = trace::replay(g, job.names);
     CHECK(replayed.iteration == 100'000'000);
-    const auto kernel = std::find_if(g.tasks.begin(), g.tasks.end(),
-                                     [](const auto& t) { return t.type == trace::task_type::kernel; });
+    const auto kernel =
+        std::find_if(g.tasks.begin(), g.tasks.end(), [](const auto& t) { return t.type == trace::task_type::kernel; });
     REQUIRE(kernel != g.tasks.end());
     CHECK(job.names.text(kernel->operation) == "aten::mm");
     const auto at = static_cast<std::size_t>(kernel - g.tasks.begin());
@@ -132,8 +132,8 @@ TEST_CASE("what is no trace, or no trace of this job, is refused in one line") {
 }
 
 std::string dpro(const std::string& pid, const std::string& name, double ts, double dur, const std::string& args) {
-  return fmt::format(R"({{"ph":"X","pid":"{}","tid":"0","name":"{}","ts":{},"dur":{},"args":{{"step":1{}}}}})", pid, name,
-                     ts, dur, args);
+  return fmt::format(R"({{"ph":"X","pid":"{}","tid":"0","name":"{}","ts":{},"dur":{},"args":{{"step":1{}}}}})", pid,
+                     name, ts, dur, args);
 }
 
 TEST_CASE("workers that push to a server and pull from it are joined by transactions") {
@@ -164,17 +164,21 @@ TEST_CASE("workers that push to a server and pull from it are joined by transact
   const auto g = aligned.graph(1);
   const auto replayed = trace::replay(g, job.names);
   const auto of = [&](const char* name) {
-    return static_cast<std::size_t>(std::find_if(g.tasks.begin(), g.tasks.end(), [&](const auto& t) {
-                                      return job.names.text(t.name) == name && t.type != trace::task_type::delay;
-                                    }) - g.tasks.begin());
+    return static_cast<std::size_t>(std::find_if(g.tasks.begin(), g.tasks.end(),
+                                                 [&](const auto& t) {
+                                                   return job.names.text(t.name) == name &&
+                                                          t.type != trace::task_type::delay;
+                                                 }) -
+                                    g.tasks.begin());
   };
   CHECK(replayed.times[of("Comm.a.PUSH.RECV")].end == 40'000'000);  // 10 us from when it was sent
   CHECK(replayed.times[of("UPDATE.a")].start == 60'000'000);
   CHECK(trace::replay_tensor(g, job.names, job.names.find("a")) > 0);
   CHECK(trace::replay_tensor(g, job.names, job.names.find("a")) < replayed.last_end);
   events.erase(events.begin() + 3);
-  CHECK_THROWS_WITH(trace::match_transactions(job_of({text(events)})),
-                    Catch::Contains("push of a from host0.worker0 to host1.server0 in step 1, of which the end is missing"));
+  CHECK_THROWS_WITH(
+      trace::match_transactions(job_of({text(events)})),
+      Catch::Contains("push of a from host0.worker0 to host1.server0 in step 1, of which the end is missing"));
   events[2] = dpro("host0.worker0", "Comm.a.PUSH.SEND", 30, 5, "");
   CHECK_THROWS_WITH(job_of({text(events)}), Catch::Contains("event 2: a message without a peer"));
 }

@@ -375,7 +375,7 @@ UNITY_INLINE std::uint32_t local_builder::add_event(std::uint32_t i) {
   key = hash_combine(hash_combine(hash_combine(key, rank_), static_cast<std::uint64_t>(type)),
                      static_cast<std::uint64_t>(m.sequence));
   t.key = hash_combine(key, occurrences_[key]++);
-  auto in = task_of(task_type::in, e.lane, e.start, 0);
+  auto in = task_of(task_type::in, no_index, e.start, 0);  // lanes keep their order by dependencies
   in.name = m.tensor.valid() ? m.tensor : e.name;
   in.part = phase::communication;
   in.communication = t.communication;

@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# `replay`: what it says of traces agrees with itself; bad traces get one line, and nothing is written.
+# usage: replay.sh REPLAY TRACE_FOLDER SCRATCH_DIR
+set -u
+replay=$1 traces=$2 scratch=$3
+rm -rf "$scratch" && mkdir -p "$scratch"
+# shellcheck source=../support/checks.sh
+. "$(dirname "$0")/../support/checks.sh"
+python=${python:-/usr/bin/python3}
+
+check 'an archive of traces is replayed' silent "$replay" "$traces/ddp_2.tar.gz" --json "$scratch/a.json" \
+  --trace "$scratch/a.trace" --html "$scratch/a.html"
+for line in '5 steps' '^rank 1 ' '^critical path' 'waited for dependency'; do
+  check "the text has $line" grep -qE -- "$line" "$scratch/stdout"
+done
+check 'the JSON has what is documented' json "$scratch/a.json" '
+  {"iteration", "steps", "ranks", "critical_path", "events", "seconds", "stragglers"} <= set(x)
+  and len(x["steps"]) == 5 and [r["name"] for r in x["ranks"]] == ["rank 0", "rank 1"]
+  and all({"measured_s", "replayed_s", "error"} <= set(s) for s in x["steps"]) and "what_if" not in x'
+check 'errors are what they say' json "$scratch/a.json" '
+  all(abs(s["error"] - (s["replayed_s"] / s["measured_s"] - 1)) < 1e-9 for s in x["steps"] + x["ranks"])'
+check 'ranks replay within 5%' json "$scratch/a.json" 'all(abs(r["error"]) < 0.05 for r in x["ranks"])'
+check 'busy and idle add up' json "$scratch/a.json" '
+  all(abs(r["busy_s"] + sum(r["idle_s"].values()) - r["replayed_s"]) < 1e-9 for r in x["ranks"])'
+check 'the critical path is as long as the iteration' json "$scratch/a.json" '
+  abs(sum(s["time_s"] for s in x["critical_path"]) - x["iteration"]["replayed_s"]) < 1e-9'
+check 'the trace is JSON with both timelines' json "$scratch/a.trace" '
+  {e["args"]["name"].split(", ")[1].split()[0] for e in x["traceEvents"] if e["name"] == "process_name"}
+  == {"step", "replayed"}'
+check 'the page needs no network' test "$(grep -c 'http' "$scratch/a.html")" = 0
+check 'it is replayed again' silent "$replay" "$traces/ddp_2.tar.gz" --json "$scratch/b.json" --trace "$scratch/b.trace" \
+  --html "$scratch/b.html"
+for kind in trace html; do
+  check "its $kind is the same" cmp "$scratch/a.$kind" "$scratch/b.$kind"
+done
+
+mkdir "$scratch/files" && tar -xzf "$traces/ddp_2.tar.gz" -C "$scratch/files"
+check 'the same from plain files, in any order' silent "$replay" "$scratch/files/rank1.json" \
+  "$scratch/files/rank0.json" --json "$scratch/plain.json"
+check 'is the same' "$python" -c 'import json, sys
+a, b = (json.load(open(f)) for f in sys.argv[1:])
+sys.exit(a["steps"] != b["steps"] or a["ranks"] != b["ranks"])' "$scratch/a.json" "$scratch/plain.json"
+check 'one rank of two replays alone' silent "$replay" "$scratch/files/rank1.json" --json "$scratch/alone.json"
+check 'and waits as it did' json "$scratch/alone.json" 'len(x["ranks"]) == 1 and abs(x["iteration"]["error"]) < 0.05'
+
+"$python" -c 'import json, sys
+x = json.load(open(sys.argv[1]))
+for e in x["traceEvents"]:
+    if "ts" in e: e["ts"] += 5000
+json.dump(x, open(sys.argv[2], "w"))' "$scratch/files/rank1.json" "$scratch/files/shifted.json"
+check 'a clock 5 ms ahead' silent "$replay" "$scratch/files/rank0.json" "$scratch/files/shifted.json" \
+  --json "$scratch/shifted.json"
+check 'is found within 200 us' json "$scratch/shifted.json" 'abs(x["ranks"][1]["offset_s"] + 5e-3) < 200e-6'
+check 'clocks are taken as stated' silent "$replay" "$scratch/files/rank0.json" "$scratch/files/shifted.json" \
+  --clocks stated --json "$scratch/stated.json"
+check 'where that is wanted' json "$scratch/stated.json" 'x["ranks"][1]["offset_s"] == 0'
+
+for change in bandwidth=0.1 latency=2 device=2 workers=8 bucket=100KB bucket=25MB algorithm=tree operator=aten::addmm \
+  bandwidth=0.5,bucket=5MB; do
+  check "what if $change" silent "$replay" "$traces/ddp_2.tar.gz" --what-if "$change" --json "$scratch/if.json"
+  check 'is told' json "$scratch/if.json" "x['what_if']['changes'] == '$change' and x['what_if']['iteration_s'] > 0"
+done
+check 'devices twice as fast' silent "$replay" "$traces/ddp_2.tar.gz" --what-if device=2 --json "$scratch/if.json"
+check 'make it faster' json "$scratch/if.json" '1.2 < x["what_if"]["speedup"] <= 2'
+check 'links a tenth as fast' silent "$replay" "$traces/ddp_2.tar.gz" --what-if bandwidth=0.1 --json "$scratch/if.json"
+check 'make it slower' json "$scratch/if.json" 'x["what_if"]["speedup"] < 0.95'
+
+# refuses WHAT PATTERN ARGUMENT...
+refuses() {
+  local what=$1 pattern=$2
+  shift 2
+  check "$what" complains 1 "$pattern" "$replay" "$@" --json "$scratch/none.json" --trace "$scratch/none.trace" \
+    --html "$scratch/none.html"
+  check 'and nothing is written' test -z "$(find "$scratch" -name 'none*')"
+}
+head -c 5000 "$scratch/files/rank0.json" >"$scratch/cut.json"
+head -c 20000 "$traces/ddp_2.tar.gz" >"$scratch/cut.tar.gz"
+printf '{"traceEvents": []}' >"$scratch/empty.json"
+printf '{"a": 1}' >"$scratch/other.json"
+sed 's/"dur":\([0-9]\)/"dur":-\1/' "$scratch/files/rank0.json" >"$scratch/negative.json"
+sed 's/ProfilerStep#/ProfilerStep#1000/g' "$scratch/files/rank1.json" >"$scratch/other_steps.json"
+sed 's/"world_size":2/"world_size":4/' "$scratch/files/rank1.json" >"$scratch/other_job.json"
+refuses 'a file that is not there' 'nowhere.json: cannot be read' "$scratch/nowhere.json"
+refuses 'a trace cut short' 'cut.json: ends at byte 5000 within its JSON; expected a whole trace' "$scratch/cut.json"
+refuses 'an archive cut short' 'cut.tar.gz: cannot be unpacked' "$scratch/cut.tar.gz"
+refuses 'a trace of nothing' 'empty.json: no event' "$scratch/empty.json"
+refuses 'another file' 'other.json: JSON without a list of events' "$scratch/other.json"
+refuses 'a negative duration' 'negative.json, event [0-9]+: a duration of -.* us; expected 0 at least' \
+  "$scratch/negative.json"
+refuses 'a rank twice' 'rank 0, which .*rank0.json has, too' "$scratch/files/rank0.json" "$scratch/files/rank0.json"
+refuses 'other steps' 'none of the steps of' "$scratch/files/rank0.json" "$scratch/other_steps.json"
+refuses 'another job' 'a job of 4 ranks; expected one of 2' "$scratch/files/rank0.json" "$scratch/other_job.json"
+refuses 'a change that is none' "what-if: 'magic=2'; expected bandwidth=" "$traces/ddp_2.tar.gz" --what-if magic=2
+refuses 'a factor that is none' "what-if bandwidth: 'much'" "$traces/ddp_2.tar.gz" --what-if bandwidth=much
+refuses 'an algorithm that is none' 'expected ring, tree or halving_doubling' "$traces/ddp_2.tar.gz" \
+  --what-if algorithm=star
+refuses 'an operator that is not there' "no operator 'x'" "$traces/ddp_2.tar.gz" --what-if operator=x
+check 'no trace is bad usage' complains 2 'FILE' "$replay"
+finish

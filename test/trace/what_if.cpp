@@ -1,0 +1,211 @@
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/core/random.hpp>
+#include <unity/trace/buckets.hpp>
+#include <unity/trace/flow_graph.hpp>
+#include <unity/trace/global_graph.hpp>
+#include <unity/trace/replay.hpp>
+#include <unity/trace/transactions.hpp>
+#include <unity/trace/what_if.hpp>
+
+#include "generated_job.hpp"
+
+namespace tests_of_what_if {
+
+using namespace unity;
+
+// A rank that computes `layers` operators of 10 us backward, after each of which a sum of 1000 bytes begins on a
+// channel, and an operator of 5 us that waits for all of them. A sum takes 4 us and 1 ns a byte; all sizes differ by a
+// byte.
+class backward_pass {
+ public:
+  explicit backward_pass(std::uint32_t ranks, std::uint32_t layers = 3) {
+    for (std::uint32_t r = 0; r < ranks; ++r) {
+      add_rank(r, ranks, layers);
+    }
+    for (std::uint32_t l = 0; ranks > 1 && l < layers; ++l) {
+      trace::flow_task meeting;
+      meeting.type = trace::task_type::meeting;
+      const auto place = graph.add(meeting);
+      for (std::uint32_t r = 0; r < ranks; ++r) {
+        graph.link(arrivals_[r * layers + l], place);
+        graph.link(place, arrivals_[r * layers + l] + 1);
+      }
+    }
+  }
+
+  trace::flow_graph graph;
+  trace::name_table names;
+
+  [[nodiscard]] std::int64_t time() const { return trace::replay(graph, names).iteration / 1'000'000; }
+
+ private:
+  std::uint32_t add(trace::task_type type, std::uint32_t rank, std::uint32_t resource, std::int64_t us,
+                    std::int64_t start, const std::string& name) {
+    trace::flow_task t;
+    t.type = type;
+    t.rank = rank;
+    t.resource = resource;
+    t.duration = t.recorded_duration = us * 1'000'000;
+    t.recorded_start = start * 1'000'000;
+    t.name = names.intern(name);
+    t.part = trace::phase::backward;
+    return graph.add(t);
+  }
+  void add_rank(std::uint32_t r, std::uint32_t ranks, std::uint32_t layers) {
+    const auto host = static_cast<std::uint32_t>(graph.resources.size());
+    graph.resources.push_back({"host", r, trace::lane_kind::host});
+    graph.resources.push_back({"channel", r, trace::lane_kind::channel});
+    const auto begin = add(trace::task_type::begin, r, trace::no_index, 0, 0, "");
+    auto last = begin;
+    std::vector<std::uint32_t> ends;
+    for (std::uint32_t l = 0; l < layers; ++l) {
+      const auto op = add(trace::task_type::host, r, host, 10, 10 * l, "op" + std::to_string(l));
+      graph.link(last, op);
+      last = op;
+      trace::communication c;
+      c.way = trace::exchange::all_reduce;
+      c.size = 1000 + l;
+      c.group_size = ranks;
+      c.tensor = names.intern("gradient" + std::to_string(l));
+      graph.communications.push_back(c);
+      const auto start = static_cast<std::int64_t>(10 * (l + 1));
+      const auto in = add(trace::task_type::in, r, trace::no_index, 0, start, "sum");
+      const auto main = add(trace::task_type::collective, r, host + 1, 0, start, "sum");
+      const auto out = add(trace::task_type::out, r, trace::no_index, 0, start + 5, "sum");
+      graph.tasks[main].duration = 4'000'000 + 1000 * c.size;
+      for (const auto t : {in, main, out}) {
+        graph.tasks[t].communication = static_cast<std::uint32_t>(graph.communications.size() - 1);
+        graph.tasks[t].part = trace::phase::communication;
+      }
+      graph.link(op, in);
+      graph.link(in, main);
+      graph.link(main, out);
+      arrivals_.push_back(in);
+      ends.push_back(out);
+    }
+    const auto update = add(trace::task_type::host, r, host, 5, 10 * layers + 5, "update");
+    graph.link(last, update);
+    for (const auto e : ends) {
+      graph.link(e, update);
+    }
+    const auto finish = add(trace::task_type::finish, r, trace::no_index, 0, 10 * layers + 10, "");
+    graph.link(update, finish);
+    graph.ranks.push_back({"rank " + std::to_string(r), begin, finish, 0});
+  }
+
+  std::vector<std::uint32_t> arrivals_;
+};
+
+TEST_CASE("what communication takes is fitted as latency and bytes") {
+  const backward_pass b{2};
+  const auto cost = trace::cost_of(trace::fit_communication(b.graph), trace::exchange::all_reduce);
+  REQUIRE(cost);
+  CHECK(cost->latency == Approx(4e6).epsilon(1e-3));
+  CHECK(cost->per_byte == Approx(1000).epsilon(1e-3));
+  CHECK(cost->samples == 6);
+}
+
+TEST_CASE("links and devices of other speeds change what they carry and run") {
+  CHECK(backward_pass{2}.time() == 40);  // 30 backward, 5 the last sum, 5 the update
+  backward_pass slow_link{2};
+  trace::scale_bandwidth(slow_link.graph, 0.25);
+  CHECK(slow_link.time() == 43);  // a sum takes 4 + 4 us
+  backward_pass slow_start{2};
+  trace::scale_latency(slow_start.graph, 2);
+  CHECK(slow_start.time() == 44);
+  backward_pass fast{2};
+  trace::speed_up_devices(fast.graph, 2);
+  CHECK(fast.time() == 22);  // 15 + 5 + 2.5
+  backward_pass without{2};
+  CHECK(trace::remove_operator(without.graph, without.names.find("op1")) == 2);
+  CHECK(without.time() == 30);
+  CHECK(trace::remove_operator(without.graph, without.names.find("no such operator")) == 0);
+}
+
+TEST_CASE("more workers take more rounds of a ring, fewer of a tree") {
+  backward_pass ring{2};
+  trace::scale_workers(ring.graph, 5);
+  // 2 (k - 1) rounds instead of 2, and 8/5 of the data instead of 1: 17.6 us each, one after the other from 10 us on
+  CHECK(ring.time() == 67);
+  backward_pass tree{4};
+  trace::use_algorithm(tree.graph, trace::collective_algorithm::halving_doubling);
+  CHECK(tree.time() == 38);  // 4 rounds instead of 6
+  CHECK(trace::algorithm_named("tree") == trace::collective_algorithm::tree);
+  CHECK_FALSE(trace::algorithm_named("star"));
+}
+
+TEST_CASE("buckets are joined up to a size, and cut above it") {
+  for (const std::uint32_t ranks : {1U, 3U}) {
+    backward_pass one{ranks};
+    CHECK(trace::rebucket(one.graph, 10'000) == 1);
+    CHECK(one.time() == 42);  // one sum of 3 KB behind the last operator: 7 us
+    backward_pass same{ranks};
+    CHECK(trace::rebucket(same.graph, 1002) == 3);
+    CHECK(same.time() == 40);
+    backward_pass two{ranks};
+    CHECK(trace::rebucket(two.graph, 2100) == 2);
+    CHECK(two.time() == 40);
+    backward_pass halves{ranks};
+    CHECK(trace::rebucket(halves.graph, 510) == 6);
+    CHECK(halves.time() == 39);  // the last half, of 4.5 us
+  }
+}
+
+TEST_CASE("without detail of communication nobody waits for a straggler") {
+  backward_pass b{2};
+  for (auto& t : b.graph.tasks) {
+    t.duration *= t.rank == 1 && t.type == trace::task_type::host ? 2 : 1;
+  }
+  const auto detailed = trace::replay(b.graph, b.names);
+  CHECK(detailed.rank_time[0] == detailed.rank_time[1] - 5'000'000);
+  const auto late = trace::stragglers(b.graph, detailed);
+  REQUIRE(late.size() == 1);
+  CHECK(late[0].rank == 1);
+  CHECK(late[0].waited == (10 + 20 + 30) * 1'000'000);
+  trace::drop_communication_detail(b.graph, 1e9);
+  const auto coarse = trace::replay(b.graph, b.names, trace::replay_rule::global_queue);
+  CHECK(coarse.rank_time[0] == 36'002'000);  // 1002 bytes at 1 GB/s
+  CHECK(coarse.rank_time[1] == 71'002'000);
+}
+
+TEST_CASE("idle time and what is busy add up to what a rank takes, in generated jobs", "[law]") {
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    CAPTURE(seed);
+    random_engine random{seed};
+    test::generated_job_options o;
+    o.most_drift = 0;
+    o.machines = 2 + seed % 5;
+    const auto g = test::job_generator{random, o}.run();
+    const auto x = trace::match_transactions(g.job);
+    const trace::aligned_job aligned{g.job, x, trace::stated_offsets(g.job)};
+    for (const auto s : trace::common_steps(g.job)) {
+      const auto graph = aligned.graph(s);
+      const auto r = trace::replay(graph, g.job.names);
+      // A step's own durations give the step.
+      CHECK(static_cast<double>(r.iteration) == Approx(static_cast<double>(aligned.measured(s))).epsilon(0.02));
+      const auto uses = trace::rank_uses(graph, r);
+      for (std::size_t k = 0; k < uses.size(); ++k) {
+        auto sum = uses[k].busy;
+        for (const auto idle : uses[k].idle) {
+          CHECK(idle >= 0);
+          sum += idle;
+        }
+        CHECK(sum == r.rank_time[k]);
+      }
+      std::int64_t path = 0;
+      for (const auto& step : trace::critical_path(graph, r)) {
+        path += step.time;
+      }
+      CHECK(path == r.iteration);
+    }
+  }
+}
+
+}  // namespace tests_of_what_if
