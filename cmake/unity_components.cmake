@@ -5,6 +5,7 @@
 #   yaml   io/resource_spec.hpp         yaml-cpp
 #   onnx   headers that read ONNX       libonnx, protobuf
 #   z3     rewrite/z3_prover.hpp and tensor/z3_reals.hpp   libz3
+#   eigen  cost/eigen_least_squares.hpp  Eigen 3.4
 #   onednn backend/cpu.hpp               oneDNN 2, on the OpenMP runtime of g++
 #   cuda   backend/cuda.cuh, in .cu files, if the project at hand has enabled the CUDA language: cudart, cuBLASLt, and
 #          cuDNN where it is found
@@ -92,6 +93,14 @@ function(unity_component_z3)
   if(UNITY_Z3_INCLUDE_DIR AND UNITY_Z3_LIBRARY)
     unity_part(z3 INCLUDES "${UNITY_Z3_INCLUDE_DIR}" LIBRARIES "${UNITY_Z3_LIBRARY}"
                SOURCE "#include <z3++.h>\nint main() { z3::context context; }")
+  endif()
+endfunction()
+
+function(unity_component_eigen)
+  find_package(Eigen3 3.4 QUIET NO_MODULE)
+  if(TARGET Eigen3::Eigen)
+    unity_part(eigen LIBRARIES Eigen3::Eigen
+               SOURCE "#include <Eigen/Core>\nint main() { return static_cast<int>(Eigen::VectorXd::Zero(2).sum()); }")
   endif()
 endfunction()
 

@@ -8,6 +8,7 @@ set(unity_third_party
   "onnx/" unity::onnx
   "google/protobuf/" unity::onnx
   "z3" unity::z3
+  "Eigen/" unity::eigen
   "dnnl" unity::onednn
   "cuda_device.hpp" unity::cuda_device
   "mpi.h" unity::mpi

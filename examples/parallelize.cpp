@@ -257,9 +257,9 @@ void run(arguments& a) {
   if (a.element != tensor::dtype::float32) {
     graph = tensor::converted(operators, graph, tensor::dtype::float32, a.element);
   }
-  support::with_operation_timer(a.timing, operators, machine, "parallelize",
-                                [&](const parallel::operation_timer& timer) {
-                                  support::strategy_comparison c{operators, machine, graph, timer, a.optimizer};
+  support::with_durations(a.timing, operators, machine, "parallelize",
+                                [&](const tensor::durations& durations) {
+                                  support::strategy_comparison c{operators, machine, graph, durations, a.optimizer};
                                   a.search == "flexflow" ? run_flexflow(a, c) : run_unity(a, c);
                                 });
 }

@@ -40,7 +40,7 @@ tensor::tensor_graph model(const char* name) { return tensor::zoo::build(operato
 
 systems::unity_result search(const tensor::tensor_graph& g, const machine::machine& m, const rule_set& with,
                              const systems::unity_options& o = {}) {
-  return systems::unity(operators(), with, g, m, parallel::analytic_timer(operators(), m), o);
+  return systems::unity(operators(), with, g, m, parallel::analytic_durations(operators(), m), o);
 }
 picoseconds data_parallel_time(const tensor::tensor_graph& g, const machine::machine& m) {
   parallel::lowering l{operators(), g, m};

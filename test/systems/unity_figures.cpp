@@ -66,7 +66,7 @@ struct found_plan {
 // Checks that the plan's graph computes what the given one does, and that rules lead from it to the plan.
 found_plan search(const tensor::tensor_graph& g, const machine::machine& m, const rule_set& rules,
                   const systems::unity_options& o) {
-  found_plan f{systems::unity(operators(), rules, g, m, parallel::analytic_timer(operators(), m), o), {}, {}};
+  found_plan f{systems::unity(operators(), rules, g, m, parallel::analytic_durations(operators(), m), o), {}, {}};
   CHECK(tensor::check_equivalence(operators(), g, f.result.graph).passed);
   for (const auto& r : f.result.rules) {
     f.algebraic[r.name] += r.segments;

@@ -20,7 +20,7 @@
 
 namespace unity::machine {
 
-// What passes before anything moves, and in each round besides its transfers.
+// What passes before anything moves, and what each round takes besides its transfers.
 struct collective_start {
   picoseconds start{};
   picoseconds round{};

@@ -72,7 +72,7 @@ program::fragment flows_of(parallel::network& n, const machine::machine& m, cons
     for (const auto& flow : phase.flows) {
       messages.push_back({flow.from, flow.to, flows.volume(c.size, flow.parts)});
     }
-    ready = parallel::add_phase(n, f, messages, phase.rounds, ready, c.devices.front());
+    ready = parallel::add_phase(n, f, messages, phase.rounds, ready, c.devices.front().index());
   }
   return f;
 }
@@ -140,7 +140,8 @@ TEST_CASE("every link of a ring carries 2(k-1)/k of what is reduced, in whole by
 
 TEST_CASE("collectives of the same devices start one after the other, those of others at once") {
   const auto m = machine::preset("dgx_a100:1x8");
-  const auto start = from_seconds(m.devices[0].collective_start_seconds);
+  const auto& a100 = m.devices[0];  // two rounds each
+  const auto start = from_seconds(a100.collective_start_seconds + 2 * a100.collective_round_seconds);
   const auto takes = [&](const std::vector<std::vector<device_id>>& groups) {
     parallel::network n{m};
     program::fragment f;

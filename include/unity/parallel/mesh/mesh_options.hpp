@@ -86,8 +86,8 @@ struct mesh_option {
 class shard_clock {
  public:
   // The algebra must have the gradient operators and outlive this.
-  shard_clock(const tensor::algebra& a, operation_timer timer, std::vector<std::uint32_t> models)
-      : algebra_{&a}, timer_{std::move(timer)}, models_{std::move(models)} {}
+  shard_clock(const tensor::algebra& a, tensor::durations durations, std::vector<std::uint32_t> models)
+      : algebra_{&a}, durations_{std::move(durations)}, models_{std::move(models)} {}
 
   // Nothing where the operator does not run on parts of these sizes.
   [[nodiscard]] std::optional<shard_times> of(const placed_operator& p, const grid_types& types);
@@ -106,7 +106,7 @@ class shard_clock {
   [[nodiscard]] std::optional<shard_times> timed(const placed_operator& p, const shard& part) const;
 
   const tensor::algebra* algebra_;
-  operation_timer timer_;
+  tensor::durations durations_;
   std::vector<std::uint32_t> models_;
   std::map<key, std::optional<shard_times>> known_{};
 };
@@ -226,8 +226,13 @@ UNITY_INLINE picoseconds shard_clock::update(std::int64_t elements, tensor::dtyp
 UNITY_INLINE picoseconds shard_clock::slowest(const tensor::operation& op, std::span<const tensor::tensor_type> inputs,
                                               std::span<const tensor::tensor_type> outputs) const {
   picoseconds t{1};
-  for (const auto m : models_) {
-    t = std::max(t, timer_(m, op, inputs, outputs));
+  try {
+    for (const auto m : models_) {
+      t = std::max(t, durations_.duration_of(m, op, inputs, outputs).expected);
+    }
+  } catch (const error&) {  // no kernel for such parts: worse than any others
+    constexpr picoseconds cannot_run{1'000'000'000'000'000};
+    return cannot_run;
   }
   return t;
 }
