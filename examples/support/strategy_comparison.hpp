@@ -53,11 +53,11 @@ inline bool is_better(const unity::parallel::strategy_report& a, const unity::pa
 // Graphs that compute the same, and strategies of them. The first graph is the model's.
 class strategy_comparison {
  public:
-  // durations: of operators. The algebra must outlive this.
+  // times: how long operators take. The algebra must outlive this.
   strategy_comparison(const unity::tensor::algebra& operators, unity::machine::machine m, unity::tensor::tensor_graph g,
-                      unity::tensor::durations durations,
+                      unity::tensor::durations times,
                       unity::parallel::optimizer updates = unity::parallel::optimizer::sgd)
-      : operators_{operators}, machine_{std::move(m)}, durations_{std::move(durations)}, optimizer_{updates} {
+      : operators_{operators}, machine_{std::move(m)}, durations_{std::move(times)}, optimizer_{updates} {
     add_graph(std::move(g));
   }
   strategy_comparison(const strategy_comparison&) = delete;  // lowerings refer to graphs and machine
@@ -132,8 +132,8 @@ class strategy_comparison {
     unity::parallel::lowering lowering;
 
     lowered_graph(const unity::tensor::algebra& a, unity::tensor::tensor_graph g, const unity::machine::machine& m,
-                  const unity::tensor::durations& durations, unity::parallel::optimizer updates)
-        : graph{std::move(g)}, lowering{a, graph, m, durations, unity::parallel::transfers::exchanges, updates} {}
+                  const unity::tensor::durations& times, unity::parallel::optimizer updates)
+        : graph{std::move(g)}, lowering{a, graph, m, times, unity::parallel::transfers::exchanges, updates} {}
   };
 
   const unity::tensor::algebra& operators_;

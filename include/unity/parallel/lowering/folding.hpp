@@ -22,7 +22,9 @@
 #include <unity/parallel/lowering/network.hpp>
 #include <unity/parallel/lowering/replicas.hpp>
 #include <unity/parallel/lowering/symmetry.hpp>
+#include <unity/parallel/lowering/synchronization.hpp>
 #include <unity/parallel/plan.hpp>
+#include <unity/parallel/synchronization.hpp>
 #include <unity/parallel/training_graph.hpp>
 #include <unity/program/fragment.hpp>
 #include <unity/program/program.hpp>
@@ -123,6 +125,10 @@ class folder {
   bool add_edge(std::uint32_t number);
 
   bool add_weight(std::uint32_t number);
+  // Those of buckets, and of the weights in them.
+  bool add_buckets();
+  // Effects: gives the messages of collectives their order on links (rank_collectives).
+  bool rank(std::span<const lowered_collective> all, program::fragment& f);
   // As synchronized() adds them.
   [[nodiscard]] static std::vector<lowered_collective> collectives_of(const replicas& held, sync_kind how,
                                                                       const tensor::tensor_type& type);
@@ -130,6 +136,7 @@ class folder {
   // Groups that reduce go to themselves, those of one device to those of its image, with as many elements and
   // the images of the tasks that contribute.
   bool maps_groups(const replicas& held, std::span<const std::uint32_t> images, const std::vector<bool>& gives);
+
   lowering& lowering_;
   const strategy& strategy_;
   const synchronization& sync_;
@@ -140,6 +147,7 @@ class folder {
   std::map<std::vector<machine::device_id>, std::optional<task_orbits>> orbits_{};
   std::vector<const task_orbits*> node_orbits_{};  // by node
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::pair<edge_key, folded_messages>>> edges_{};
+  std::map<std::uint32_t, synchronized_part> bucketed_{};  // by weight
   std::string reason_{};
 };
 
@@ -170,7 +178,6 @@ class folder {
 #include <fmt/core.h>
 
 #include <unity/core/config.hpp>
-#include <unity/parallel/lowering/synchronization.hpp>
 
 namespace unity::parallel::detail {
 
@@ -184,7 +191,7 @@ UNITY_INLINE std::span<const program::hop> folded_network::represented(std::span
 
 UNITY_INLINE std::string folder::run(folded_program& result) {
   const auto& g = lowering_.graph();
-  lowering_.declare(result.code);
+  lowering_.declare(result.code, sync_);
   for (const auto n : node_ids(g)) {
     if (lowering_.fragment_of(n).valid() && !add_node(n)) {
       return fmt::format("node {}: {}", n.index(), reason_);
@@ -200,6 +207,9 @@ UNITY_INLINE std::string folder::run(folded_program& result) {
     if (!add_weight(w)) {
       return fmt::format("weight of node {}: {}", g.producer(lowering_.training().weights()[w].value).index(), reason_);
     }
+  }
+  if (!add_buckets()) {
+    return fmt::format("buckets: {}", reason_);
   }
   result.code.replace(replacements_of(fragments_));
   result.code.commit();
@@ -376,17 +386,52 @@ UNITY_INLINE bool folder::add_weight(std::uint32_t number) {
   if (reduces && !is_foldable(how, all.held)) {
     return false;
   }
-  std::vector<std::uint32_t> ranks;
-  if (reduces) {
-    const auto kinds = collectives_of(all.held, how.parts.front().kind, lowering_.graph().type(w.value));
-    reason_ = rank_collectives(symmetry_, lowering_.links(), links_, kinds, ranks);
-    if (!reason_.empty()) {
+  if (how.parts.front().bucket != synchronizer::no_bucket) {
+    bucketed_.emplace(number, synchronized_part{std::move(all), how.parts.front()});
+    return true;
+  }
+  const auto& type = lowering_.graph().type(w.value);
+  auto& f = fragments_.emplace_back(fragment_code{lowering_.weight_fragment(number), {}}).code;
+  f = synchronized(network_, lowering_.times(), type, all, how.parts.front());
+  return !reduces || rank(collectives_of(all.held, how.parts.front().kind, type), f);
+}
+
+UNITY_INLINE bool folder::add_buckets() {
+  const auto& weights = lowering_.training().weights();
+  const auto type_of = [&](std::uint32_t w) { return lowering_.graph().type(weights[w].value); };
+  std::vector<bucketed_weight> all;
+  for (const auto& [number, part] : bucketed_) {
+    all.push_back({{&part, 1}, lowering::size_of(1, type_of(number)).count()});
+  }
+  bucket_ends begins;
+  bucket_ends ends;
+  for (std::uint32_t b = 0; b < sync_.buckets.size(); ++b) {
+    const auto self = lowering_.weight_fragment(weights.size() + b);
+    const auto groups = groups_of_bucket(b, all);
+    std::vector<lowered_collective> collectives;
+    for (const auto& [devices, group] : groups) {
+      collectives.push_back({machine::exchange::all_reduce, devices, group.size});
+    }
+    auto& f = fragments_.emplace_back(fragment_code{self, {}}).code;
+    f = reduced_bucket(network_, b, self, groups, begins, ends);
+    if (!rank(collectives, f)) {
       return false;
     }
   }
-  auto& f = fragments_.emplace_back(fragment_code{lowering_.weight_fragment(number), {}}).code;
-  f = synchronized(network_, lowering_.times(), lowering_.graph().type(w.value), all,
-                   how.parts.front());
+  for (const auto& [number, part] : bucketed_) {
+    fragments_.push_back({lowering_.weight_fragment(number),
+                          synchronized(network_, lowering_.times(), type_of(number),
+                                       std::span<const synchronized_part>{&part, 1}, ends)});
+  }
+  return true;
+}
+
+UNITY_INLINE bool folder::rank(std::span<const lowered_collective> all, program::fragment& f) {
+  std::vector<std::uint32_t> ranks;
+  reason_ = rank_collectives(symmetry_, lowering_.links(), links_, all, ranks);
+  if (!reason_.empty()) {
+    return false;
+  }
   auto next = ranks.begin();
   for (auto& t : f.tasks) {
     if (t.kind == program::task_kind::transfer) {
@@ -416,9 +461,8 @@ UNITY_INLINE std::vector<lowered_collective> folder::collectives_of(const replic
 
 UNITY_INLINE bool folder::is_foldable(const weight_sync& how, const replicas& held) {
   const auto& one = how.parts.front();
-  if (how.parts.size() > 1 || one.bucket != synchronizer::no_bucket ||
-      (one.kind != sync_kind::all_reduce && one.kind != sync_kind::sharded)) {
-    return refuse("parts, a bucket or a server, which devices do not share alike");
+  if (how.parts.size() > 1 || (one.kind != sync_kind::all_reduce && one.kind != sync_kind::sharded)) {
+    return refuse("parts or a server, which devices do not share alike");
   }
   const bool is_even = std::all_of(held.groups.begin(), held.groups.end(), [](const replica_group& g) {
     return g.elements % static_cast<std::int64_t>(g.devices.size()) == 0;
