@@ -26,6 +26,7 @@
 #include <unity/tensor/zoo.hpp>
 
 #include "../support/cases.hpp"
+#include "../support/machine_without_starts.hpp"
 #include "../support/operators.hpp"
 #include "shipped_rules.hpp"
 
@@ -54,7 +55,7 @@ bool is_equal(const tensor::tensor_graph& a, const tensor::tensor_graph& b) {
 
 TEST_CASE("on figure 1's perceptron and two devices, columns then rows: 1,280 elements") {
   const auto g = model("zoo:mlp?form=fig1");
-  const auto m = machine::preset("p100:1x2");
+  const auto m = unity::test::machine_without_starts("p100:1x2");
   const auto r = search(g, m, {});
   CHECK(r.report.communicated_elements == 1280);
   CHECK(r.report.iteration >= r.mapping_bound);

@@ -17,6 +17,8 @@
 #include <unity/program/program.hpp>
 #include <unity/simulate/full.hpp>
 
+#include "../../support/machine_without_starts.hpp"
+
 namespace tests_of_lowered_collectives {
 
 using namespace unity;
@@ -30,14 +32,6 @@ std::vector<device_id> first_devices(std::size_t count) {
     all.push_back(device_id{d});
   }
   return all;
-}
-
-// Links cost latency and bandwidth alone.
-machine::machine without_starts(const char* preset) {
-  auto m = machine::preset(preset);
-  m.devices[0].collective_start_seconds = 0;
-  m.devices[0].collective_round_seconds = 0;
-  return m;
 }
 
 picoseconds simulated(const parallel::network& n, program::fragment f) {
@@ -80,7 +74,7 @@ program::fragment flows_of(parallel::network& n, const machine::machine& m, cons
 
 TEST_CASE("the closed form of the way that is chosen is what its flows take, and what all its transfers take") {
   for (const auto* preset : {"dgx_h100:1x8", "dgx_a100:4x8", "dgx_a100:3x4", "p100:4x4", "t4:2x8", "summit:2x6"}) {
-    const auto m = without_starts(preset);
+    const auto m = unity::test::machine_without_starts(preset);
     const machine::route_table routes{m.network};
     const auto devices = first_devices(m.network.device_count());
     for (const auto kind : {exchange::all_reduce, exchange::reduce_scatter, exchange::all_gather}) {
@@ -111,7 +105,7 @@ TEST_CASE("the closed form of the way that is chosen is what its flows take, and
 }
 
 TEST_CASE("a collective starts after all that it waits for and is done after all messages") {
-  const auto m = without_starts("p100:1x4");
+  const auto m = unity::test::machine_without_starts("p100:1x4");
   parallel::network n{m};
   program::fragment f;
   const auto devices = first_devices(3);

@@ -127,8 +127,11 @@ class folder {
   bool add_weight(std::uint32_t number);
   // Those of buckets, and of the weights in them.
   bool add_buckets();
-  // Effects: gives the messages of collectives their order on links (rank_collectives).
-  bool rank(std::span<const lowered_collective> all, program::fragment& f);
+  // Effects: admits the links of collectives, and finds the order of their messages on them (rank_collectives); comes
+  // before the network is asked for them.
+  bool rank(std::span<const lowered_collective> all, std::vector<std::uint32_t>& ranks);
+  // Effects: gives a fragment's messages, all of collectives, that order.
+  static void set_ranks(program::fragment& f, std::span<const std::uint32_t> ranks);
   // As synchronized() adds them.
   [[nodiscard]] static std::vector<lowered_collective> collectives_of(const replicas& held, sync_kind how,
                                                                       const tensor::tensor_type& type);
@@ -391,9 +394,14 @@ UNITY_INLINE bool folder::add_weight(std::uint32_t number) {
     return true;
   }
   const auto& type = lowering_.graph().type(w.value);
+  std::vector<std::uint32_t> ranks;
+  if (reduces && !rank(collectives_of(all.held, how.parts.front().kind, type), ranks)) {
+    return false;
+  }
   auto& f = fragments_.emplace_back(fragment_code{lowering_.weight_fragment(number), {}}).code;
   f = synchronized(network_, lowering_.times(), type, all, how.parts.front());
-  return !reduces || rank(collectives_of(all.held, how.parts.front().kind, type), f);
+  set_ranks(f, ranks);
+  return true;
 }
 
 UNITY_INLINE bool folder::add_buckets() {
@@ -412,11 +420,13 @@ UNITY_INLINE bool folder::add_buckets() {
     for (const auto& [devices, group] : groups) {
       collectives.push_back({machine::exchange::all_reduce, devices, group.size});
     }
-    auto& f = fragments_.emplace_back(fragment_code{self, {}}).code;
-    f = reduced_bucket(network_, b, self, groups, begins, ends);
-    if (!rank(collectives, f)) {
+    std::vector<std::uint32_t> ranks;
+    if (!rank(collectives, ranks)) {
       return false;
     }
+    auto& f = fragments_.emplace_back(fragment_code{self, {}}).code;
+    f = reduced_bucket(network_, b, self, groups, begins, ends);
+    set_ranks(f, ranks);
   }
   for (const auto& [number, part] : bucketed_) {
     fragments_.push_back({lowering_.weight_fragment(number),
@@ -426,19 +436,18 @@ UNITY_INLINE bool folder::add_buckets() {
   return true;
 }
 
-UNITY_INLINE bool folder::rank(std::span<const lowered_collective> all, program::fragment& f) {
-  std::vector<std::uint32_t> ranks;
+UNITY_INLINE bool folder::rank(std::span<const lowered_collective> all, std::vector<std::uint32_t>& ranks) {
   reason_ = rank_collectives(symmetry_, lowering_.links(), links_, all, ranks);
-  if (!reason_.empty()) {
-    return false;
-  }
+  return reason_.empty();
+}
+
+UNITY_INLINE void folder::set_ranks(program::fragment& f, std::span<const std::uint32_t> ranks) {
   auto next = ranks.begin();
   for (auto& t : f.tasks) {
     if (t.kind == program::task_kind::transfer) {
       t.shard = *next++;
     }
   }
-  return true;
 }
 
 UNITY_INLINE std::vector<lowered_collective> folder::collectives_of(const replicas& held, sync_kind how,

@@ -39,6 +39,8 @@ class mesh_costs {
   [[nodiscard]] std::int64_t size(axis_set s) const { return sets_[s].size; }
   // Each device of a group has `all`, and ends with the sum of theirs.
   [[nodiscard]] picoseconds all_reduce(axis_set s, bytes all) const;
+  // Of that, what passes while no link is busy: starts and latencies. Nothing where it was measured as a whole.
+  [[nodiscard]] picoseconds all_reduce_start(axis_set s, bytes all) const;
   // Each has `all`, and ends with a part of their sum.
   [[nodiscard]] picoseconds reduce_scatter(axis_set s, bytes all) const;
   // Each has `part`, and ends with those of all.
@@ -51,11 +53,10 @@ class mesh_costs {
     const auto& c = sets_[s];
     return c.size < 2 ? picoseconds{} : time(of(all) / static_cast<double>(c.size), c.direct_rate, c.delay);
   }
-  // Each sends `held` to the next of its group.
-  [[nodiscard]] picoseconds shift(axis_set s, bytes held) const {
-    const auto& c = sets_[s];
-    return c.size < 2 ? picoseconds{} : time(of(held), c.ring_rate, c.delay);
-  }
+  // Each sends `held` to the next of its group: what that takes of links. The message arrives a delay later.
+  [[nodiscard]] picoseconds shift(axis_set s, bytes held) const { return time(of(held), sets_[s].ring_rate, 0); }
+  // From when the longest route's first byte could be sent to when it arrives; nothing for a group of one.
+  [[nodiscard]] picoseconds delay(axis_set s) const { return picoseconds{sets_[s].delay}; }
 
  private:
   struct costs {
@@ -73,6 +74,8 @@ class mesh_costs {
     return picoseconds{std::llround(std::min(volume * rate, 1e18)) + delay};
   }
 
+  // The fastest way; null for a group of one.
+  [[nodiscard]] static const machine::collective_line* fastest(const costs& c, bytes all);
   void measure(const machine::machine& on, const machine::route_table& routes, const machine::device_mesh& m,
                axis_set s);
   // groups: the devices of each.
@@ -112,11 +115,21 @@ UNITY_INLINE picoseconds mesh_costs::all_reduce(axis_set s, bytes all) const {
   if (const auto measured = machine::measured_time(links_, machine::exchange::all_reduce, ranks, all)) {
     return picoseconds{std::llround(static_cast<double>(measured->count()) * c.sharing)};
   }
-  auto best = c.all_reduces.front()(all);
-  for (const auto& line : c.all_reduces) {
-    best = std::min(best, line(all));
-  }
-  return best;
+  return (*fastest(c, all))(all);
+}
+
+UNITY_INLINE picoseconds mesh_costs::all_reduce_start(axis_set s, bytes all) const {
+  const auto& c = sets_[s];
+  const auto* line = fastest(c, all);
+  const auto ranks = static_cast<std::size_t>(c.size);
+  return line == nullptr || machine::measured_time(links_, machine::exchange::all_reduce, ranks, all) ? picoseconds{}
+                                                                                                     : line->fixed;
+}
+
+UNITY_INLINE const machine::collective_line* mesh_costs::fastest(const costs& c, bytes all) {
+  const auto best = std::min_element(c.all_reduces.begin(), c.all_reduces.end(),
+                                     [&](const auto& a, const auto& b) { return a(all) < b(all); });
+  return best == c.all_reduces.end() ? nullptr : &*best;
 }
 
 UNITY_INLINE picoseconds mesh_costs::reduce_scatter(axis_set s, bytes all) const {

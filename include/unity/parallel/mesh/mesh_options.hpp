@@ -75,6 +75,7 @@ struct mesh_option {
   picoseconds updating{};
   picoseconds busy{};           // forward and backward alone: the average of all devices of the mesh
   picoseconds synchronizing{};  // of gradients
+  picoseconds starting{};       // of that, while no link is busy
   bytes weights{};              // of one device: with gradients and what the optimizer keeps
   bytes activations{};          // results that one device holds until they are used backward
 };
@@ -453,6 +454,7 @@ UNITY_INLINE void option_finder::price(mesh_option& o, const shard_times& times)
       copies |= o.operands[x][a] == mesh_layout::copies && mesh_.sizes[a] > 1 ? axis_set{1} << a : axis_set{0};
     }
     o.synchronizing += costs_.all_reduce(copies, held);
+    o.starting += costs_.all_reduce_start(copies, held);
     const auto element = static_cast<std::int64_t>(tensor::size_of(d.inputs[x].element));
     o.updating += clock_.update(held.count() / element, d.inputs[x].element, optimizer_);
     o.weights += bytes{2 * held.count() + held.count() / element * state_bytes(optimizer_, d.inputs[x].element)};
@@ -482,6 +484,7 @@ UNITY_INLINE void option_finder::share(mesh_option& o) const {
   part(o.forward);
   part(o.updating);
   part(o.synchronizing);
+  part(o.starting);
   part(o.weights);
   part(o.activations);
 }
