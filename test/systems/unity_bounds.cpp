@@ -178,7 +178,8 @@ TEST_CASE("a search whose substitutions had no time says so, however long all of
   o.proposals = 0;
   const auto g = tensor::zoo::build(operators(), "zoo:mlp?form=fig1");
   const auto stopped = [&] {
-    return systems::unity(operators(), test::joint_rules(), g, m, parallel::analytic_durations(operators(), m), o).stopped;
+    return systems::unity(operators(), test::joint_rules(), g, m, parallel::analytic_durations(operators(), m), o)
+        .stopped;
   };
   CHECK(stopped() == stop_reason::exhausted);
   o.joint.limits.seconds = 0;

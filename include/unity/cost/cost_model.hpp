@@ -22,8 +22,8 @@ concept cost_model = requires(const M& m, const Graph& g) {
   { m.cost(g) } -> std::same_as<cost_value>;
 };
 
-// Any cost model of whole graphs that saves work where a graph is too dear to matter: f(g, limit) is the cost of g where
-// that is below the limit, else any number from the limit up to the cost. Pure. Models cost_model.
+// Any cost model of whole graphs that saves work where a graph is too dear to matter: f(g, limit) is the cost of g
+// where that is below the limit, else any number from the limit up to the cost. Pure. Models cost_model.
 template <class Graph>
 class any_cost_model {
  public:

@@ -34,9 +34,9 @@ class linear_predictor {
 };
 
 // Coefficients that minimize the sum over observations of (weight * (prediction - y))^2, plus `ridge` times the sum of
-// their squares, each feature scaled to a largest value of 1 (ridge regression: features that depend on each other share
-// a coefficient instead of cancelling out).
-// Learner of spans of features. Source: Hoerl and Kennard, Ridge regression, Technometrics 12(1), 1970.
+// their squares, each feature scaled to a largest value of 1 (ridge regression: features that depend on each other
+// share a coefficient instead of cancelling out). Learner of spans of features. Source: Hoerl and Kennard, Ridge
+// regression, Technometrics 12(1), 1970.
 class least_squares {
  public:
   // Preconditions: at least one feature, ridge >= 0.

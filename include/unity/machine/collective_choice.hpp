@@ -1,4 +1,4 @@
-// Which algorithm a machine's collectives use: the one that takes least by the closed form.
+// Which algorithm a machine's collectives use: by the closed form, and by size.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,7 @@ struct collective_ways {
   collective_start start{};
   std::vector<collective_way> ways{};
 
-  // The one that takes least for the size, the first of those alike. Complexity: linear in the ways.
+  // The one to go for the size (chosen_way). Complexity: linear in the ways.
   [[nodiscard]] const collective_way& at(bytes size) const;
 };
 
@@ -56,9 +56,6 @@ class known_collectives {
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_MACHINE_COLLECTIVE_CHOICE)
 
-#include <algorithm>
-
-
 namespace unity::machine {
 
 UNITY_INLINE collective_start start_of(const machine& m, device_id d) {
@@ -67,9 +64,7 @@ UNITY_INLINE collective_start start_of(const machine& m, device_id d) {
 }
 
 UNITY_INLINE const collective_way& collective_ways::at(bytes size) const {
-  return *std::min_element(ways.begin(), ways.end(), [&](const collective_way& a, const collective_way& b) {
-    return a.line(size) < b.line(size);
-  });
+  return chosen_way(ways, size, [](const collective_way& w) { return w.line; });
 }
 
 UNITY_INLINE collective_ways ways_of(const machine& m, const route_table& routes, exchange kind,

@@ -300,7 +300,8 @@ UNITY_INLINE void unity_search::add_room(const machine::device_mesh& mesh, paral
 
 UNITY_INLINE auto unity_search::simulate(const graph_variant& v, std::size_t number, unity_result& r)
     -> simulated_best {
-  parallel::lowering lowering{algebra_, v.graph, machine_, durations_, parallel::transfers::exchanges, options_.optimizer};
+  parallel::lowering lowering{algebra_,          v.graph, machine_, durations_, parallel::transfers::exchanges,
+                              options_.optimizer};
   const parallel::operator_graph ops{algebra_, v.graph, lowering.dimensions(), lowering.training()};
   const auto late = [this] { return is_late(); };
   auto all = mapping_candidates(rooms_for(number), ops, limit_, late);
@@ -472,7 +473,8 @@ UNITY_INLINE void unity_search::add_variants(const rule_set& rules, std::vector<
 }
 
 UNITY_INLINE void unity_search::finish(unity_result& r, mesh_room& room) {
-  parallel::lowering lowering{algebra_, r.graph, machine_, durations_, parallel::transfers::exchanges, options_.optimizer};
+  parallel::lowering lowering{algebra_,          r.graph, machine_, durations_, parallel::transfers::exchanges,
+                              options_.optimizer};
   const parallel::operator_graph ops{algebra_, r.graph, lowering.dimensions(), lowering.training()};
   if (!r.report.is_of_representatives) {
     polish(r, ops, room, lowering);

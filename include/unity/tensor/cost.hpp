@@ -57,9 +57,9 @@ class running_operators {
 // The rates of a device, by dtype.
 using rates_by_element = std::array<device_rates, dtype_names.size()>;
 
-// By the roofline of each device, for the elements of an operator's first result. A model of duration_model; nothing for
-// what only relabels. The algebra must outlive it. A roofline is the least that arithmetic and memory allow, and knows
-// of no spread. Source: Williams et al., Roofline, CACM 52(4), 2009.
+// By the roofline of each device, for the elements of an operator's first result. A model of duration_model; nothing
+// for what only relabels. The algebra must outlive it. A roofline is the least that arithmetic and memory allow, and
+// knows of no spread. Source: Williams et al., Roofline, CACM 52(4), 2009.
 class roofline_durations {
  public:
   // One kind of device, with the same rates for all elements.

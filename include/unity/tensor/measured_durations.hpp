@@ -18,9 +18,9 @@
 namespace unity::tensor {
 
 // What a cache of timings knows, or measures where it does not: the median, and half of the spread to either side.
-// Nothing for what an executor does not run. All kinds of devices are the one that is timed. A duration_model as long as
-// algebra and cache live; another process that measures anew may get other times under the same version.
-// Throws: unity::error that names the operator where it cannot be run.
+// Nothing for what an executor does not run. All kinds of devices are the one that is timed. A duration_model as long
+// as algebra and cache live; another process that measures anew may get other times under the same version. Throws:
+// unity::error that names the operator where it cannot be run.
 template <kernel_timer<algebra> Timer>
 class measured_durations {
  public:

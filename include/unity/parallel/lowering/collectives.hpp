@@ -110,7 +110,7 @@ template <class Network>
 }  // namespace detail
 
 // Effects: adds a collective of that size (as machine::collective has it) among devices, once all of these have ended.
-// The task after which it is done. It goes the way that the closed form says is fastest for the size; each flow is one
+// The task after which it is done. It goes the way that the closed form chooses for the size; each flow is one
 // message, which is what the rounds take when they are equally long, with the same load on every link, in k messages of
 // a ring instead of 2k(k-1). Where the machine has measured links for the exchange, the first phase alone says which
 // links are busy, and as long as measured. Only devices that the network `has` send. Preconditions: several devices,

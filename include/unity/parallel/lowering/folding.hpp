@@ -18,6 +18,8 @@
 #include <unity/parallel/lowering/edge_code.hpp>
 #include <unity/parallel/lowering/folded_collectives.hpp>
 #include <unity/parallel/lowering/folded_messages.hpp>
+#include <unity/parallel/lowering/folded_network.hpp>
+#include <unity/parallel/lowering/folded_program.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/lowering/network.hpp>
 #include <unity/parallel/lowering/replicas.hpp>
@@ -28,62 +30,12 @@
 #include <unity/parallel/training_graph.hpp>
 #include <unity/program/fragment.hpp>
 #include <unity/program/program.hpp>
-#include <unity/simulate/timeline.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/differentiate.hpp>
 
 namespace unity::parallel {
 
-// Regular. Resources are those of the whole program, by the same numbers; those
-// that do not represent others hold no tasks.
-struct folded_program {
-  program::program code{};
-  std::size_t order = 1;                         // of the symmetry
-  std::vector<machine::device_id> device{};      // which represents each
-  std::vector<program::resource_id> resource{};  // likewise
-  std::string why_not_more{};                    // of symmetries of higher order that were tried, by the last
-};
-
 namespace detail {
-
-// The network for devices that represent others, over links that do.
-class folded_network {
- public:
-  folded_network(const device_symmetry& s, network& n, const link_orbits& links)
-      : symmetry_{s}, network_{n}, links_{links} {}
-
-  [[nodiscard]] std::size_t device_count() const noexcept { return network_.device_count(); }
-  [[nodiscard]] std::uint32_t model(machine::device_id d) const { return network_.model(d); }
-  [[nodiscard]] static program::resource_id stream(machine::device_id d) noexcept { return network::stream(d); }
-  [[nodiscard]] program::resource_id starts(machine::device_id d) const noexcept { return network_.starts(d); }
-  [[nodiscard]] const machine::topology& topology() const noexcept { return network_.topology(); }
-  [[nodiscard]] machine::collective_start start(machine::device_id d) const { return network_.start(d); }
-  [[nodiscard]] const machine::collective_ways& collective(machine::exchange kind,
-                                                           std::span<const machine::device_id> devices) {
-    return network_.collective(kind, devices);
-  }
-  [[nodiscard]] std::optional<picoseconds> measured(machine::exchange kind, std::size_t ranks, bytes size) const {
-    return network_.measured(kind, ranks, size);
-  }
-  [[nodiscard]] network::node_place place(machine::device_id d) const { return network_.place(d); }
-  [[nodiscard]] bool has(machine::device_id d) const { return symmetry_.represents(d); }
-  // The links are admitted.
-  [[nodiscard]] std::span<const program::hop> hops(machine::device_id from, machine::device_id to, bytes volume) {
-    return represented(network_.hops(from, to, volume));
-  }
-  [[nodiscard]] std::span<const program::hop> flow_hops(machine::vertex_id from, machine::vertex_id to, bytes volume,
-                                                        std::int64_t rounds) {
-    return represented(network_.flow_hops(from, to, volume, rounds));
-  }
-
- private:
-  [[nodiscard]] std::span<const program::hop> represented(std::span<const program::hop> hops);
-
-  const device_symmetry& symmetry_;
-  network& network_;
-  const link_orbits& links_;
-  std::vector<program::hop> hops_{};
-};
 
 // Lowers one strategy under one symmetry.
 class folder {
@@ -169,9 +121,6 @@ class folder {
 [[nodiscard]] folded_program fold(const tensor::algebra& a, lowering& low, const strategy& s,
                                   std::span<const device_symmetry> symmetries, const synchronization& sync = {});
 
-// The summary of the whole program from that of the folded one. The critical path is that of the folded one.
-[[nodiscard]] simulate::timeline unfolded(const folded_program& f, simulate::timeline t);
-
 }  // namespace unity::parallel
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_FOLDING)
@@ -183,14 +132,6 @@ class folder {
 #include <unity/core/config.hpp>
 
 namespace unity::parallel::detail {
-
-UNITY_INLINE std::span<const program::hop> folded_network::represented(std::span<const program::hop> hops) {
-  hops_.assign(hops.begin(), hops.end());
-  for (auto& h : hops_) {
-    h.link = links_.place(h.link).representative;
-  }
-  return hops_;
-}
 
 UNITY_INLINE std::string folder::run(folded_program& result) {
   const auto& g = lowering_.graph();
@@ -532,29 +473,6 @@ UNITY_INLINE folded_program fold(const tensor::algebra& a, lowering& low, const 
     whole.resource.push_back(program::resource_id{r});
   }
   return whole;
-}
-
-UNITY_INLINE simulate::timeline unfolded(const folded_program& f, simulate::timeline t) {
-  const auto folded = t;
-  t.tasks = 0;
-  for (std::size_t i = 0; i < f.code.fragment_count(); ++i) {
-    for (const auto& task : f.code.code(program::fragment_id{i}).tasks) {
-      if (!task.resource.valid()) {  // of all devices of a collective, or of one
-        t.tasks += task.kind == program::task_kind::reduce ? 1 : f.order;
-      }
-    }
-  }
-  t.communicated = {};
-  for (std::size_t r = 0; r < t.resources.size(); ++r) {
-    t.resources[r] = folded.resources[f.resource[r].index()];
-    t.tasks += t.resources[r].tasks;
-    t.communicated += t.resources[r].moved;
-  }
-  t.memory.resize(f.device.size());
-  for (std::size_t d = 0; d < f.device.size(); ++d) {
-    t.memory[d] = folded.memory[f.device[d].index()];
-  }
-  return t;
 }
 
 }  // namespace unity::parallel

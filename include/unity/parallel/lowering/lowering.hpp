@@ -67,8 +67,8 @@ class lowering {
  public:
   // The algebra must have the gradient operators (tensor::training_algebra).
   // Throws: unity::error for a machine without topology, and where an operator has no adjoint.
-  lowering(const tensor::algebra& a, const tensor::tensor_graph& g, const machine::machine& m, tensor::durations durations,
-           transfers how = transfers::exchanges, optimizer updates = optimizer::sgd);
+  lowering(const tensor::algebra& a, const tensor::tensor_graph& g, const machine::machine& m,
+           tensor::durations durations, transfers how = transfers::exchanges, optimizer updates = optimizer::sgd);
   lowering(const tensor::algebra& a, const tensor::tensor_graph& g, const machine::machine& m,
            transfers how = transfers::exchanges)
       : lowering{a, g, m, analytic_durations(a, m), how} {}

@@ -149,7 +149,8 @@ UNITY_INLINE void sum_code::reduce() {
   if (!ends_.is_wanted) {
     return;
   }
-  const auto back = add_collective(network_.links, code_, machine::exchange::all_reduce, ways_.holders, size, cotangents);
+  const auto back =
+      add_collective(network_.links, code_, machine::exchange::all_reduce, ways_.holders, size, cotangents);
   for (const auto& [device, consumers] : ways_.reduced_for) {
     for (const auto c : consumers) {
       code_.reads.push_back({ends_.cotangent_of(c), back});

@@ -237,12 +237,12 @@ class weight_synchronization {
 
 // The fragment of a weight of that type, all-reduced alone, or sharded. Each part that several devices hold is reduced
 // over a ring of them, node by node, every other one backwards, once all contributions are there, those of all
-// operators that share the weight (collectives.hpp); the update of a device follows. Messages of a ring that are ready at the
-// same time for the same link go in the order of their senders within the nodes, then of how many links are behind
-// them: nodes that are alike stay so. Weights without gradient take memory alone.
-// Network: as a class it has the members of parallel::network; only devices that it `has` get tasks and memory.
-// Complexity: linear in the fragment and the readers of each part, for each part.
-// Source: Jia's dissertation (2020), section 3.4, leaves open how gradients are added up; collectives.hpp.
+// operators that share the weight (collectives.hpp); the update of a device follows. Messages of a ring that are ready
+// at the same time for the same link go in the order of their senders within the nodes, then of how many links are
+// behind them: nodes that are alike stay so. Weights without gradient take memory alone. Network: as a class it has the
+// members of parallel::network; only devices that it `has` get tasks and memory. Complexity: linear in the fragment and
+// the readers of each part, for each part. Source: Jia's dissertation (2020), section 3.4, leaves open how gradients
+// are added up; collectives.hpp.
 template <class Network>
 [[nodiscard]] program::fragment synchronized(Network& n, const task_times& times, const tensor::tensor_type& type,
                                              const weight_part_readers& all, const synchronizer& how = {}) {
@@ -286,8 +286,8 @@ struct bucket_group {
     std::uint32_t bucket, std::span<const bucketed_weight> weights);
 
 // The fragment of a bucket: an all-reduce for each group, once all contributions are there and the all-reduce of the
-// bucket before could begin among those devices. self: the fragment; entered in `begins` and `ends`, which have those of
-// the buckets before.
+// bucket before could begin among those devices. self: the fragment; entered in `begins` and `ends`, which have those
+// of the buckets before.
 template <class Network>
 [[nodiscard]] program::fragment reduced_bucket(Network& n, std::uint32_t bucket, program::fragment_id self,
                                                std::map<std::vector<machine::device_id>, bucket_group> groups,

@@ -26,9 +26,8 @@ namespace unity::parallel {
 using axis_set = std::uint32_t;
 
 // The busiest link sets the time, the longest route the delay. All-reduces go as lowering sends them, the fastest way
-// for their size or as measured (machine/collective_choice.hpp); reduce-scatters around a ring; the others are messages:
-// to the next of the group, or from each to every other.
-// Refers to nothing. One for each mesh.
+// for their size or as measured (machine/collective_choice.hpp); reduce-scatters around a ring; the others are
+// messages: to the next of the group, or from each to every other. Refers to nothing. One for each mesh.
 class mesh_costs {
  public:
   // axes: of the mesh, from the first on, along which anything is exchanged.
@@ -74,8 +73,10 @@ class mesh_costs {
     return picoseconds{std::llround(std::min(volume * rate, 1e18)) + delay};
   }
 
-  // The fastest way; null for a group of one.
-  [[nodiscard]] static const machine::collective_line* fastest(const costs& c, bytes all);
+  // Of the way that lowering takes. Precondition: a group of several.
+  [[nodiscard]] static const machine::collective_line& line_of(const costs& c, bytes all) {
+    return machine::chosen_way(c.all_reduces, all, [](const machine::collective_line& l) { return l; });
+  }
   void measure(const machine::machine& on, const machine::route_table& routes, const machine::device_mesh& m,
                axis_set s);
   // groups: the devices of each.
@@ -115,21 +116,15 @@ UNITY_INLINE picoseconds mesh_costs::all_reduce(axis_set s, bytes all) const {
   if (const auto measured = machine::measured_time(links_, machine::exchange::all_reduce, ranks, all)) {
     return picoseconds{std::llround(static_cast<double>(measured->count()) * c.sharing)};
   }
-  return (*fastest(c, all))(all);
+  return line_of(c, all)(all);
 }
 
 UNITY_INLINE picoseconds mesh_costs::all_reduce_start(axis_set s, bytes all) const {
   const auto& c = sets_[s];
-  const auto* line = fastest(c, all);
   const auto ranks = static_cast<std::size_t>(c.size);
-  return line == nullptr || machine::measured_time(links_, machine::exchange::all_reduce, ranks, all) ? picoseconds{}
-                                                                                                     : line->fixed;
-}
-
-UNITY_INLINE const machine::collective_line* mesh_costs::fastest(const costs& c, bytes all) {
-  const auto best = std::min_element(c.all_reduces.begin(), c.all_reduces.end(),
-                                     [&](const auto& a, const auto& b) { return a(all) < b(all); });
-  return best == c.all_reduces.end() ? nullptr : &*best;
+  return ranks < 2 || machine::measured_time(links_, machine::exchange::all_reduce, ranks, all)
+             ? picoseconds{}
+             : line_of(c, all).fixed;
 }
 
 UNITY_INLINE picoseconds mesh_costs::reduce_scatter(axis_set s, bytes all) const {

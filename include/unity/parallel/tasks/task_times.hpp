@@ -28,9 +28,8 @@
 
 namespace unity::parallel {
 
-// By the roofline of each of the machine's kinds of devices, that of float32 where there is no rate for an element type.
-// The algebra and the machine must outlive it.
-// Throws: unity::error for a kind of device without a measured rate.
+// By the roofline of each of the machine's kinds of devices, that of float32 where there is no rate for an element
+// type. The algebra and the machine must outlive it. Throws: unity::error for a kind of device without a measured rate.
 [[nodiscard]] tensor::roofline_durations analytic_durations(const tensor::algebra& a, const machine::machine& m);
 
 namespace detail {
