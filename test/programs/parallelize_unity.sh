@@ -36,7 +36,8 @@ done
 check 'the JSON has what is documented' json "$scratch/a.json" '
   set(x) == {"model", "machine", "devices", "strategies", "best", "plan", "joint", "lower_bound_s",
              "graphs_lower_bound_s", "gap", "baselines", "search", "checked"}
-  and x["model"] == "zoo:lenet" and x["machine"].endswith("p100:1x4.json") and x["devices"] == 4 and x["plan"] == "plan.json"
+  and x["model"] == "zoo:lenet" and x["machine"].endswith("p100:1x4.json") and x["devices"] == 4
+  and x["plan"] == "plan.json"
   and [s["name"] for s in x["strategies"]] == ["data", "model", "expert", "flexflow", "sequential", "unity"]
   and all(set(s) == {"name", "iteration_s", "compute_s", "communication_s", "communication_bytes",
                      "communication_elements", "memory_peak_bytes", "out_of_memory", "stages", "microbatches"}

@@ -166,7 +166,7 @@ TEST_CASE("where all copies of weights do not fit, bytes have a price until a ma
 
 TEST_CASE("tables side by side get devices of their own") {
   const auto g = model("zoo:dlrm?batch=384");
-  const auto m = machine::preset("p100:1x4");
+  const auto m = unity::test::machine_without_starts("p100:1x4");
   systems::unity_options o;
   o.proposals = 0;
   const auto with = search(g, m, {}, o);

@@ -41,8 +41,8 @@ struct collective_line {
   friend bool operator==(const collective_line&, const collective_line&) = default;
 };
 
-// Of several ways, the ring first: the first that takes at most a sixteenth more than the fastest. A ring of k devices is
-// k flows, a tree k log k: what saves less is within the error of the model, and not worth simulating.
+// Of several ways, the ring first: the first that takes at most a sixteenth more than the fastest. A ring of k devices
+// is k flows, a tree k log k: what saves less is within the error of the model, and not worth simulating.
 // line(way): its collective_line. Precondition: some way. Complexity: linear in the ways.
 template <class Ways, class LineOf>
 [[nodiscard]] const auto& chosen_way(const Ways& ways, bytes size, const LineOf& line) {
