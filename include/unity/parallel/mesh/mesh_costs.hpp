@@ -173,25 +173,12 @@ UNITY_INLINE void mesh_costs::measure(const machine::machine& on, const machine:
 UNITY_INLINE void mesh_costs::price_collectives(costs& c, const machine::machine& on,
                                                 const machine::route_table& routes,
                                                 std::span<const std::vector<machine::device_id>> groups) {
-  const auto& t = on.network;
-  const auto start = machine::start_of(on, groups.front().front());
-  const auto line = [&](machine::exchange kind, machine::collective_algorithm how, std::size_t count) {
-    std::vector<machine::collective_flows> flows;
-    for (const auto& g : groups.first(count)) {
-      flows.push_back(machine::flows_of(t, {kind, how, g}));
-    }
-    return machine::line_of(t, routes, flows, start);
-  };
-  for (std::size_t a = 0; a < machine::collective_algorithm_names.size(); ++a) {
-    const auto how = static_cast<machine::collective_algorithm>(a);
-    const auto applies = [&](const auto& g) { return machine::applies(t, {machine::exchange::all_reduce, how, g}); };
-    if (std::all_of(groups.begin(), groups.end(), applies)) {
-      c.all_reduces.push_back(line(machine::exchange::all_reduce, how, groups.size()));
-    }
+  using machine::exchange;
+  for (const auto& way : machine::common_ways(on, routes, exchange::all_reduce, groups)) {
+    c.all_reduces.push_back(way.line);
   }
-  constexpr auto ring = machine::collective_algorithm::ring;
-  c.reduce_scatter = line(machine::exchange::reduce_scatter, ring, groups.size());
-  const auto alone = line(machine::exchange::all_reduce, ring, 1).per_byte;
+  c.reduce_scatter = machine::common_ways(on, routes, exchange::reduce_scatter, groups).front().line;
+  const auto alone = machine::common_ways(on, routes, exchange::all_reduce, groups.first(1)).front().line.per_byte;
   c.sharing = alone > 0 ? std::max(1.0, c.all_reduces.front().per_byte / alone) : 1;
 }
 
