@@ -2,7 +2,8 @@
 // of the machine. Those that are not chosen may take longer: their messages meet on several links, in another order on
 // each.
 // Each row: transfers timed on the links of the machine over the closed form (contention), and over the same transfers
-// on links that are never busy (waiting); whether the algorithm is chosen (chosen). The event loop below is the bench's own; simulate/ has the library's.
+// on links that are never busy (waiting); whether the algorithm is chosen (chosen). The event loop below is the bench's
+// own; simulate/ has the library's.
 
 #include <benchmark/benchmark.h>
 

@@ -49,7 +49,7 @@ tensor::tensor_graph chain(std::int64_t layers) {
 std::int64_t mapped(const tensor::tensor_graph& g, const machine::machine& m, std::size_t axes,
                     std::size_t most_meshes) {
   const machine::route_table routes{m.network};
-  parallel::shard_clock clock{operators(), parallel::analytic_timer(operators(), m), {0}};
+  parallel::shard_clock clock{operators(), parallel::analytic_durations(operators(), m), {0}};
   const parallel::graph_dimensions dimensions{operators(), g};
   const parallel::training_graph training{operators(), g};
   const parallel::operator_graph ops{operators(), g, dimensions, training};

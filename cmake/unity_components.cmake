@@ -8,6 +8,7 @@
 #   onnx   headers that read ONNX       libonnx, protobuf
 #   z3     rewrite/z3_prover.hpp and tensor/z3_reals.hpp   libz3
 #   clp    trace/clp_alignment.hpp   Clp and CoinUtils
+#   eigen  cost/eigen_least_squares.hpp  Eigen 3.4
 #   onednn backend/cpu.hpp               oneDNN 2, on the OpenMP runtime of g++
 #   cuda   backend/cuda.cuh, in .cu files, if the project at hand has enabled the CUDA language: cudart, cuBLASLt, and
 #          cuDNN where it is found
@@ -123,6 +124,14 @@ function(unity_component_clp)
   if(UNITY_CLP_INCLUDE_DIR AND UNITY_CLP_LIBRARY AND UNITY_COINUTILS_LIBRARY)
     unity_part(clp INCLUDES "${UNITY_CLP_INCLUDE_DIR}" LIBRARIES "${UNITY_CLP_LIBRARY}" "${UNITY_COINUTILS_LIBRARY}"
                SOURCE "#include <coin/ClpSimplex.hpp>\nint main() { return ClpSimplex{}.numberRows(); }")
+  endif()
+endfunction()
+
+function(unity_component_eigen)
+  find_package(Eigen3 3.4 QUIET NO_MODULE)
+  if(TARGET Eigen3::Eigen)
+    unity_part(eigen LIBRARIES Eigen3::Eigen
+               SOURCE "#include <Eigen/Core>\nint main() { return static_cast<int>(Eigen::VectorXd::Zero(2).sum()); }")
   endif()
 endfunction()
 

@@ -11,6 +11,7 @@ set(unity_third_party
   "google/protobuf/" unity::onnx
   "z3" unity::z3
   "coin/" unity::clp
+  "Eigen/" unity::eigen
   "dnnl" unity::onednn
   "cuda_device.hpp" unity::cuda_device
   "mpi.h" unity::mpi

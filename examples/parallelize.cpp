@@ -257,11 +257,10 @@ void run(arguments& a) {
   if (a.element != tensor::dtype::float32) {
     graph = tensor::converted(operators, graph, tensor::dtype::float32, a.element);
   }
-  support::with_operation_timer(a.timing, operators, machine, "parallelize",
-                                [&](const parallel::operation_timer& timer) {
-                                  support::strategy_comparison c{operators, machine, graph, timer, a.optimizer};
-                                  a.search == "flexflow" ? run_flexflow(a, c) : run_unity(a, c);
-                                });
+  support::with_durations(a.timing, operators, machine, "parallelize", [&](const tensor::durations& times) {
+    support::strategy_comparison c{operators, machine, graph, times, a.optimizer};
+    a.search == "flexflow" ? run_flexflow(a, c) : run_unity(a, c);
+  });
 }
 
 }  // namespace

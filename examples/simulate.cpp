@@ -21,7 +21,9 @@
 #include <range/v3/view/take.hpp>
 
 #include <unity/core/error.hpp>
+#include <unity/core/hash.hpp>
 #include <unity/core/units.hpp>
+#include <unity/cost/duration.hpp>
 #include <unity/io/chrome_trace.hpp>
 #include <unity/io/plan_json.hpp>
 #include <unity/io/strategy_svg.hpp>
@@ -38,6 +40,7 @@
 #include <unity/simulate/path_shares.hpp>
 #include <unity/simulate/timeline.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/cost.hpp>
 
 #include "support/machines.hpp"
 #include "support/operation_times.hpp"
@@ -88,6 +91,8 @@ struct outcome {
   simulate::timeline line;
   std::vector<bytes> over;  // by device: more than it has
   std::optional<simulate::steady_iteration> steady;
+  fingerprint durations{};  // of what operators' times come from
+  std::optional<std::pair<picoseconds, picoseconds>> interval;  // where those have one
 };
 
 template <class Simulation>
@@ -117,9 +122,19 @@ std::optional<picoseconds> launch_time(const arguments& a) {
   return from_seconds(seconds);
 }
 
+// An iteration whose operators all take the least, and the most, that is expected of them.
+std::pair<picoseconds, picoseconds> interval_of(const tensor::algebra& operators, const arguments& a,
+                                                const parallel::plan& plan, const tensor::durations& durations) {
+  const auto takes = [&](picoseconds duration::* end) {
+    const auto program = parallel::lower(operators, plan, durations_at{durations, end});
+    return simulate::summarize(program, times_of(program, a.schedule)).iteration;
+  };
+  return std::minmax({takes(&duration::low), takes(&duration::high)});
+}
+
 outcome simulated(const tensor::algebra& operators, const arguments& a) {
   static_cast<void>(support::check_sync(a.sync));
-  outcome r{io::read_plan(operators, a.plan), {}, {}, {}, {}, {}};
+  outcome r{io::read_plan(operators, a.plan), {}, {}, {}, {}, {}, {}, {}};
   support::apply_sync(a.sync, operators, r.plan);
   const auto launch = launch_time(a);
   if (launch) {
@@ -127,9 +142,13 @@ outcome simulated(const tensor::algebra& operators, const arguments& a) {
       d.launch_seconds = 0;
     }
   }
-  support::with_operation_timer(
-      a.timing, operators, r.plan.machine, "simulate",
-      [&](const parallel::operation_timer& timer) { r.program = parallel::lower(operators, r.plan, timer); });
+  support::with_durations(a.timing, operators, r.plan.machine, "simulate", [&](const tensor::durations& durations) {
+    r.program = parallel::lower(operators, r.plan, durations);
+    r.durations = durations.version();
+    if (!support::measured_backend(a.timing).empty()) {
+      r.interval = interval_of(operators, a, r.plan, durations);
+    }
+  });
   if (launch) {
     r.program = simulate::with_launches(r.program, *launch);
   }
@@ -260,6 +279,10 @@ void print_critical_path(const outcome& r) {
 void print(const arguments& a, const outcome& r) {
   fmt::print("{} on {}: an iteration takes {:.6f} ms, {} tasks\n", a.plan, r.plan.machine.name,
              milliseconds(r.line.iteration), r.line.tasks);
+  if (r.interval) {
+    fmt::print("where operators are as fast, or as slow, as half of their measured runs: {:.6f} to {:.6f} ms\n",
+               milliseconds(r.interval->first), milliseconds(r.interval->second));
+  }
   if (r.steady) {
     fmt::print("among others it takes {:.6f} ms{}\n", milliseconds(r.steady->time),
                r.steady->is_steady ? fmt::format(", from iteration {} on", r.steady->before + 1)
@@ -303,10 +326,14 @@ nlohmann::json to_json(const outcome& r) {
                      {"tasks", use.tasks}});
   }
   nlohmann::json all{{"iteration_s", to_seconds(r.line.iteration)},
+                     {"durations", fmt::format("{}", r.durations)},
                      {"tasks", r.line.tasks},
                      {"critical_path", std::move(path)},
                      {"devices", std::move(devices)},
                      {"links", std::move(links)}};
+  if (r.interval) {
+    all["interval_s"] = {to_seconds(r.interval->first), to_seconds(r.interval->second)};
+  }
   if (r.steady) {
     all["steady"] = {{"iteration_s", to_seconds(r.steady->time)},
                      {"is_steady", r.steady->is_steady},

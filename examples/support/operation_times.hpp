@@ -16,7 +16,7 @@
 #include <unity/machine/machine.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/measured_cost.hpp>
+#include <unity/tensor/measured_durations.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/timing_cache.hpp>
 
@@ -63,15 +63,15 @@ inline std::string measured_backend(const timing_flags& f) {
   return {};
 }
 
-// Calls f(timer, measured?). Effects: keeps what was measured, and tells how much.
+// Calls f(durations). Effects: keeps what was measured, and tells how much.
 // Throws: unity::error where devices of several kinds would all be measured here, or operators cannot run.
 template <class F>
-void with_operation_timer(const timing_flags& flags, const unity::tensor::algebra& a, const unity::machine::machine& m,
-                          const char* program, const F& f) {
+void with_durations(const timing_flags& flags, const unity::tensor::algebra& a, const unity::machine::machine& m,
+                    const char* program, const F& f) {
   using namespace unity;
   const auto name = measured_backend(flags);
   if (name.empty()) {
-    return f(parallel::analytic_timer(a, m));
+    return f(parallel::analytic_durations(a, m));
   }
   if (m.devices.size() != 1) {
     throw error{fmt::format("--cost {}", flags.cost),
@@ -87,9 +87,7 @@ void with_operation_timer(const timing_flags& flags, const unity::tensor::algebr
     any_timer timer{[&](const auto& op, auto inputs, auto outputs) { return device.time(op, inputs, outputs); },
                     device.description()};
     tensor::timing_cache<any_timer> cache{a, timer, timings_file(flags.timings, timer.about, warn), warn};
-    const tensor::measured_cost cost{a, cache, tensor::mode::training};
-    f([&](std::uint32_t, const tensor::operation& op, std::span<const tensor::tensor_type> inputs,
-          std::span<const tensor::tensor_type> outputs) { return cost.node_cost(op, inputs, outputs); });
+    f(tensor::measured_durations{a, cache});
     cache.save();
     fmt::print("measured: {} operators in {:.1f} s, {} known, on {}\n", cache.measured(), cache.seconds(),
                cache.known(), timer.about);

@@ -10,8 +10,9 @@
 #include <unity/backend/predicted_time.hpp>
 #include <unity/backend/run_comparison.hpp>
 #include <unity/core/error.hpp>
+#include <unity/tensor/cost.hpp>
 #include <unity/tensor/dtype.hpp>
-#include <unity/tensor/measured_cost.hpp>
+#include <unity/tensor/measured_durations.hpp>
 #include <unity/tensor/timing_cache.hpp>
 
 #include "backends.hpp"
@@ -46,12 +47,13 @@ backend::run_comparison compare(Backend& backend, const tensor::algebra& operato
 void warn(const std::string& line) { fmt::print(stderr, "optimize: {}\n", line); }
 
 using times = tensor::timing_cache<any_timer>;
+using measured_time = tensor::time_cost<tensor::measured_durations<any_timer>>;
 
 // Measuring does not count as searching: a second run, which need not measure, finds the same.
 systems::taso_result search_beside(times& cache, const tensor::algebra& operators, const rule_set& rules,
                                    systems::taso_options options, const optimization& r) {
-  const tensor::measured_cost time{operators, cache, options.objective.mode};
-  static_cast<void>(time.time(r.before.graph));  // says what cannot be run
+  const measured_time time{operators, {operators, cache}, options.objective.mode};
+  static_cast<void>(time.total(r.before.graph));  // says what cannot be run
   options.aside = [&] { return cache.seconds(); };
   return systems::taso(operators, time, rules, r.before.graph, options);
 }

@@ -53,11 +53,11 @@ inline bool is_better(const unity::parallel::strategy_report& a, const unity::pa
 // Graphs that compute the same, and strategies of them. The first graph is the model's.
 class strategy_comparison {
  public:
-  // timer: what operators take. The algebra must outlive this.
+  // times: how long operators take. The algebra must outlive this.
   strategy_comparison(const unity::tensor::algebra& operators, unity::machine::machine m, unity::tensor::tensor_graph g,
-                      unity::parallel::operation_timer timer,
+                      unity::tensor::durations times,
                       unity::parallel::optimizer updates = unity::parallel::optimizer::sgd)
-      : operators_{operators}, machine_{std::move(m)}, timer_{std::move(timer)}, optimizer_{updates} {
+      : operators_{operators}, machine_{std::move(m)}, durations_{std::move(times)}, optimizer_{updates} {
     add_graph(std::move(g));
   }
   strategy_comparison(const strategy_comparison&) = delete;  // lowerings refer to graphs and machine
@@ -68,7 +68,7 @@ class strategy_comparison {
     const auto equal = ranges::find_if(graphs_, [&](const auto& known) { return known->graph == g; });
     const auto number = static_cast<std::size_t>(equal - graphs_.begin());
     if (equal == graphs_.end()) {
-      graphs_.push_back(std::make_unique<lowered_graph>(operators_, std::move(g), machine_, timer_, optimizer_));
+      graphs_.push_back(std::make_unique<lowered_graph>(operators_, std::move(g), machine_, durations_, optimizer_));
     }
     return number;
   }
@@ -113,7 +113,7 @@ class strategy_comparison {
 
   [[nodiscard]] const unity::tensor::algebra& operators() const noexcept { return operators_; }
   [[nodiscard]] const unity::machine::machine& machine() const noexcept { return machine_; }
-  [[nodiscard]] const unity::parallel::operation_timer& timer() const noexcept { return timer_; }
+  [[nodiscard]] const unity::tensor::durations& durations() const noexcept { return durations_; }
   [[nodiscard]] const unity::tensor::tensor_graph& graph(std::size_t i = 0) const { return graphs_[i]->graph; }
   [[nodiscard]] unity::parallel::lowering& lowering(std::size_t i = 0) { return graphs_[i]->lowering; }
   [[nodiscard]] const std::vector<named_strategy>& strategies() const noexcept { return strategies_; }
@@ -132,13 +132,13 @@ class strategy_comparison {
     unity::parallel::lowering lowering;
 
     lowered_graph(const unity::tensor::algebra& a, unity::tensor::tensor_graph g, const unity::machine::machine& m,
-                  const unity::parallel::operation_timer& timer, unity::parallel::optimizer updates)
-        : graph{std::move(g)}, lowering{a, graph, m, timer, unity::parallel::transfers::exchanges, updates} {}
+                  const unity::tensor::durations& times, unity::parallel::optimizer updates)
+        : graph{std::move(g)}, lowering{a, graph, m, times, unity::parallel::transfers::exchanges, updates} {}
   };
 
   const unity::tensor::algebra& operators_;
   unity::machine::machine machine_;
-  unity::parallel::operation_timer timer_;
+  unity::tensor::durations durations_;
   unity::parallel::optimizer optimizer_;
   std::vector<std::unique_ptr<lowered_graph>> graphs_{};
   std::vector<named_strategy> strategies_{};

@@ -42,9 +42,9 @@ struct simulated_iteration {
 };
 
 simulated_iteration simulated(const unity::tensor::algebra& a, const unity::parallel::plan& p,
-                              const unity::parallel::operation_timer& timer) {
+                              const unity::tensor::durations& times) {
   unity::simulate::full_simulation s;
-  const auto program = unity::parallel::lower(a, p, timer);
+  const auto program = unity::parallel::lower(a, p, times);
   s.run(program);
   const auto line = unity::simulate::summarize(program, s.times());
   simulated_iteration r{unity::to_seconds(line.iteration), {}};
@@ -56,13 +56,13 @@ simulated_iteration simulated(const unity::tensor::algebra& a, const unity::para
 // Without a flush an iteration takes what as many further micro-batches take, and on the device that is busiest what
 // comes once for all of them: updates, and sums of gradients.
 simulated_iteration simulated_delayed(const unity::tensor::algebra& a, unity::parallel::plan p,
-                                      const unity::parallel::operation_timer& timer) {
-  const auto once = simulated(a, p, timer);
+                                      const unity::tensor::durations& times) {
+  const auto once = simulated(a, p, times);
   if (p.pipeline.stage_count() == 1) {
     return once;  // there is nothing to flush
   }
   p.pipeline.microbatches *= 2;
-  const auto twice = simulated(a, p, timer);
+  const auto twice = simulated(a, p, times);
   double passes = 0;  // of the device that computes longest for those micro-batches
   for (const auto& [before, after] : ranges::views::zip(once.computing, twice.computing)) {
     passes = std::max(passes, after - before);
@@ -116,11 +116,10 @@ void print(const training_job& j, const training_outcome& r, const simulated_ite
 void report(const training_flags& a, const unity::tensor::algebra& operators, const training_job& j, int ranks,
             const char* comm, const training_outcome& r, std::optional<double> error_of_losses) {
   simulated_iteration simulated;
-  with_operation_timer(a.timing, operators, j.trained.machine, "train",
-                       [&](const unity::parallel::operation_timer& timer) {
-                         simulated = j.trained.pipeline.is_delayed ? simulated_delayed(operators, j.trained, timer)
-                                                                   : support::simulated(operators, j.trained, timer);
-                       });
+  with_durations(a.timing, operators, j.trained.machine, "train", [&](const unity::tensor::durations& times) {
+    simulated = j.trained.pipeline.is_delayed ? simulated_delayed(operators, j.trained, times)
+                                              : support::simulated(operators, j.trained, times);
+  });
   const auto [from, until] = r.timeline.extent();
   const auto shares = unity::train::break_down(r.timeline, from, until);
   print(j, r, simulated, shares, error_of_losses);

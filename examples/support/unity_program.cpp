@@ -231,7 +231,7 @@ unity_outcome compare_unity(strategy_comparison& c, const unity_flags& f,
     joint.push_back(std::move(rule));
   }
   options.watch = progress_line({"ms", 1e9, "proposals", "accepted"});
-  r.found = systems::unity(c.operators(), joint, c.graph(), c.machine(), c.timer(), options);
+  r.found = systems::unity(c.operators(), joint, c.graph(), c.machine(), c.durations(), options);
   end_progress(options.watch);
   const auto seconds = r.found.seconds;
   if (compares(f, "flexflow") || compares(f, "sequential")) {

@@ -28,15 +28,10 @@ struct kernel_timer {
   unity::measurement time(const algebra::op_type&, types, types);
   std::string description() const;
 };
-struct remembering_timer : kernel_timer {
-  std::size_t measured() const;
-};
 
 }  // namespace archetype
 
 static_assert(unity::kernel_timer<archetype::kernel_timer, archetype::algebra>);
-static_assert(!unity::remembering_timer<archetype::kernel_timer, archetype::algebra>);
-static_assert(unity::remembering_timer<archetype::remembering_timer, archetype::algebra>);
 
 namespace near_miss {
 
@@ -48,15 +43,11 @@ struct seconds_alone : archetype::kernel_timer {
 struct nameless {
   unity::measurement time(const algebra::op_type&, types, types);
 };
-struct forgetful : archetype::kernel_timer {
-  void measured() const;
-};
 
 }  // namespace near_miss
 
 static_assert(!unity::kernel_timer<near_miss::seconds_alone, archetype::algebra>);
 static_assert(!unity::kernel_timer<near_miss::nameless, archetype::algebra>);
-static_assert(!unity::remembering_timer<near_miss::forgetful, archetype::algebra>);
 
 namespace {
 

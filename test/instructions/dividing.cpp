@@ -120,7 +120,7 @@ work map_onto_meshes() {
       parallel::with_delivered_outputs(operators(), tensor::zoo::build(operators(), "zoo:bert?layers=2&batch=16"));
   return [graph, m = machine::preset("p100:1x4")] {
     const machine::route_table routes{m.network};
-    parallel::shard_clock clock{operators(), parallel::analytic_timer(operators(), m), {0}};
+    parallel::shard_clock clock{operators(), parallel::analytic_durations(operators(), m), {0}};
     const parallel::graph_dimensions dimensions{operators(), graph};
     const parallel::training_graph training{operators(), graph};
     const parallel::operator_graph ops{operators(), graph, dimensions, training};

@@ -170,8 +170,8 @@ bytes moved(const machine::transfer_graph& g) {
   }
   return sum;
 }
-machine::route_cost cost_between(const machine::topology& t, const machine::route_table& routes, machine::vertex_id from,
-                                 machine::vertex_id to) {
+machine::route_cost cost_between(const machine::topology& t, const machine::route_table& routes,
+                                 machine::vertex_id from, machine::vertex_id to) {
   if (t.is_device(from) && t.is_device(to)) {
     return routes.cost(t, device_id{from.index()}, device_id{to.index()});
   }
@@ -323,8 +323,9 @@ TEST_CASE("a hierarchy crosses between nodes with less than a shift or a tree do
   }
   const auto crossings = [&](exchange kind, collective_algorithm how) {
     const auto g = machine::lower(t, {kind, how, devices, bytes{16384}, 0});
-    return std::count_if(g.transfers().begin(), g.transfers().end(),
-                         [&](const auto& x) { return t[device_id{x.from.index()}].node != t[device_id{x.to.index()}].node; });
+    return std::count_if(g.transfers().begin(), g.transfers().end(), [&](const auto& x) {
+      return t[device_id{x.from.index()}].node != t[device_id{x.to.index()}].node;
+    });
   };
   CHECK(crossings(exchange::all_to_all, collective_algorithm::hierarchical) == 16 * 3);
   CHECK(crossings(exchange::all_to_all, collective_algorithm::ring) == 16 * 12);

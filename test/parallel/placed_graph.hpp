@@ -44,7 +44,7 @@ struct placed_graph {
 struct placed_mesh {
   machine::machine machine = machine::preset("p100:1x4");
   machine::route_table routes{machine.network};
-  shard_clock clock{operators(), analytic_timer(operators(), machine), {0}};
+  shard_clock clock{operators(), analytic_durations(operators(), machine), {0}};
   machine::device_mesh mesh;
   mesh_costs costs;
   mesh_tables tables;

@@ -26,7 +26,7 @@ check 'the JSON has what is documented' json "$scratch/a.json" '
           for s in x["strategies"])
   and set(x["search"]) == {"proposals", "accepted", "seconds", "stop_reason"}'
 check 'its numbers agree' json "$scratch/a.json" '
-  all(0 < s["iteration_s"] <= s["compute_s"] + s["communication_s"] + 1e-6
+  all(0 < s["iteration_s"] <= s["compute_s"] + s["communication_s"] + 100 * 92e-6  # collectives that start
       and s["iteration_s"] >= s["compute_s"] / x["devices"]
       and s["communication_bytes"] > 0 and s["communication_elements"] == s["communication_bytes"] // 4
       and 0 < s["memory_peak_bytes"] < 16e9 and s["out_of_memory"] == [] for s in x["strategies"])

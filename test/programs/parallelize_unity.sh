@@ -7,7 +7,17 @@ rm -rf "$scratch" && mkdir -p "$scratch"
 # shellcheck source=../support/checks.sh
 . "$(dirname "$0")/../support/checks.sh"
 python=${python:-/usr/bin/python3}
-lenet=(zoo:lenet --machine p100:1x4)
+# p100:1x2.json and p100:1x4.json: the presets, but that collectives start at once. Else so small a model stays on one
+# device.
+for machine in p100:1x2 p100:1x4; do
+  silent "$parallelize" zoo:lenet --machine $machine --search flexflow --max-proposals 1 --out "$scratch/preset"
+  "$python" -c 'import json, sys
+x = json.load(open(sys.argv[1]))["machine"]
+for d in x["devices"]:
+    del d["collective_start_s"], d["collective_round_s"]
+json.dump(x, open(sys.argv[2], "w"))' "$scratch/preset/plan.json" "$scratch/$machine.json"
+done
+lenet=(zoo:lenet --machine "$scratch/p100:1x4.json")
 unity() { silent timeout 120 "$parallelize" "$@" --search unity; }
 
 # What the JSON has.
@@ -26,7 +36,8 @@ done
 check 'the JSON has what is documented' json "$scratch/a.json" '
   set(x) == {"model", "machine", "devices", "strategies", "best", "plan", "joint", "lower_bound_s",
              "graphs_lower_bound_s", "gap", "baselines", "search", "checked"}
-  and x["model"] == "zoo:lenet" and x["machine"] == "p100:1x4" and x["devices"] == 4 and x["plan"] == "plan.json"
+  and x["model"] == "zoo:lenet" and x["machine"].endswith("p100:1x4.json") and x["devices"] == 4
+  and x["plan"] == "plan.json"
   and [s["name"] for s in x["strategies"]] == ["data", "model", "expert", "flexflow", "sequential", "unity"]
   and all(set(s) == {"name", "iteration_s", "compute_s", "communication_s", "communication_bytes",
                      "communication_elements", "memory_peak_bytes", "out_of_memory", "stages", "microbatches"}
@@ -99,7 +110,7 @@ check 'has the plans of figure 2, and moves no more than the better one' json "$
 for devices in 2 4; do
   check "a block of attention and two layers on $devices devices" \
     unity 'zoo:bert?layers=1&hidden=256&heads=4&seq=64&vocab=1000&batch=1' \
-    --machine p100:1x$devices --json "$scratch/block.json"
+    --machine "$scratch/p100:1x$devices.json" --json "$scratch/block.json"
   check 'is divided no worse than by experts, as rules say' json "$scratch/block.json" '
     (lambda t: t["unity"] <= t["expert"])({s["name"]: s["iteration_s"] for s in x["strategies"]})
     and all(r["is_rule"] for r in x["joint"]["parallel_rules_used"])'

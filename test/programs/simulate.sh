@@ -18,7 +18,7 @@ for line in 'an iteration takes [0-9.]+ ms, [0-9]+ tasks' '^n0/gpu3 ' '^n0/gpu0 
   check "the text has $line" grep -qE -- "$line" "$scratch/stdout"
 done
 check 'the JSON has what is documented' json "$scratch/a.json" '
-  set(x) == {"iteration_s", "tasks", "critical_path", "devices", "links"}
+  set(x) == {"iteration_s", "durations", "tasks", "critical_path", "devices", "links"}
   and all(set(s) == {"task", "start_s", "end_s", "waited_for"} for s in x["critical_path"])
   and [d["name"] for d in x["devices"]] == ["n0/gpu%d" % i for i in range(4)]
   and all({"name", "busy_s", "peak_bytes", "memory_bytes", "bytes_over"} <= set(d) for d in x["devices"])
@@ -48,7 +48,7 @@ for e in events:
         tasks.setdefault((e["pid"], e["tid"]), []).append((e["ts"], e["ts"] + e["dur"]))
     else:
         assert e["ph"] == "C" and e["ts"] >= 0 and e["args"]["bytes"] >= 0, e
-assert sum(map(len, tasks.values())) == result["tasks"]
+assert result["tasks"] / 2 < sum(map(len, tasks.values())) <= result["tasks"]  # meetings are not shown
 assert set(tasks) <= set(threads) and {d["name"] for d in result["devices"]} <= set(threads.values())
 for runs in tasks.values():
     runs.sort()
@@ -63,6 +63,15 @@ check 'it is simulated again' silent \
 for kind in json trace svg; do
   check "its $kind is the same" cmp "$scratch/a.$kind" "$scratch/b.$kind"
 done
+
+check 'one with times measured here' silent "$simulate" "$plan" --cost measured:reference --timings none \
+  --json "$scratch/measured.json"
+check 'tells between what it lies' json "$scratch/measured.json" '
+  x["interval_s"][0] <= x["interval_s"][1] and x["interval_s"][0] <= x["iteration_s"] * 1.5
+  and x["interval_s"][1] * 1.5 >= x["iteration_s"]'
+check 'and comes from elsewhere' "$python" -c 'import json, sys
+a, b = (json.load(open(f)) for f in sys.argv[1:])
+sys.exit(a["durations"] == b["durations"] or "interval_s" in a)' "$scratch/a.json" "$scratch/measured.json"
 
 for schedule in fifo kind order path; do
   check "it is simulated by $schedule" silent "$simulate" "$plan" --schedule $schedule --steady --json "$scratch/s.json"

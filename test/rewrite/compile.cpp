@@ -2,6 +2,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,6 +40,16 @@ struct strict_matrices : matrices {
 static_assert(has_measure_arguments<strict_matrices>);
 static_assert(!has_measure_arguments<matrices>);
 
+// Has a number of devices.
+struct placed_matrices : matrices {
+  std::int64_t devices = 4;
+  [[nodiscard]] std::optional<attribute> constant(std::string_view name) const {
+    return name == "devices" ? std::optional{attribute{devices}} : std::nullopt;
+  }
+};
+static_assert(has_constants<placed_matrices>);
+static_assert(!has_constants<matrices>);
+
 }  // namespace
 
 TEST_CASE("a rule that goes both ways is two substitutions, the second named .reverse") {
@@ -50,6 +61,21 @@ TEST_CASE("a rule that goes both ways is two substitutions, the second named .re
   CHECK(both[1].source.nodes.size() == 3);
   CHECK(both[0].rule == both[1].rule);
   CHECK(compiled("transpose(transpose(?x)) => ?x").size() == 1);
+}
+
+TEST_CASE("a fact that belongs to no value is its number in the compiled rule") {
+  const auto rule = parse_rules("rule r scale{by=?k}(?x) => scale{by=?k / devices()}(?x) if ?k % devices() == 0");
+  const auto by = [&](std::int64_t devices) {
+    const placed_matrices algebra{{}, devices};
+    return compile_rules(algebra, rule).at(0).target.nodes[0].attributes.at(0).value.arguments.at(1).literal;
+  };
+  CHECK(by(4) == attribute{4});
+  CHECK(by(16) == attribute{16});
+  CHECK(unity::test::message_of([&] { (void)compile_rules(matrices{}, rule); }) ==
+        "rules:1: rule r: devices(); expected a function or measure with 0 argument(s)");
+  const auto other = parse_rules("rule r scale{by=?k}(?x) => scale{by=hosts()}(?x)");
+  CHECK(unity::test::message_of([&] { (void)compile_rules(placed_matrices{}, other); }) ==
+        "rules:1: rule r: hosts(); expected a function or measure with 0 argument(s)");
 }
 
 TEST_CASE("compiling is a function of the rule and the algebra", "[law]") {

@@ -54,6 +54,7 @@ machine::machine measured_machine() {
   auto m = machine::preset("p100:2x2");
   m.devices[0].versions = {{"driver", "1"}};
   m.devices[0].sources = {{"launch_s", "measured"}};
+  m.network.set_reduces(machine::vertex_id{m.network.device_count()});
   m.links.push_back(
       {"local",
        2,

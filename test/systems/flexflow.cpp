@@ -157,7 +157,7 @@ TEST_CASE("a search's best is a strategy that costs what it says, and none of th
 
 TEST_CASE("a search finds what is better than data parallelism and the expert") {
   const subject x{"zoo:lenet?batch=256", "p100:1x4"};
-  const auto r = x.search(options_of(3000, 1));
+  const auto r = x.search(options_of(30'000, 1));
   CHECK(r.cost < r.initial_costs[0]);
   CHECK(r.cost < r.initial_costs[1]);
 }
@@ -204,7 +204,7 @@ TEST_CASE("where memory is short a search leaves what does not fit for what does
 TEST_CASE("where nothing fits, the answer is over by less than what the search began with") {
   subject x{"zoo:lenet?batch=256", "p100:1x4"};
   x.machine.devices[0].memory = bytes{1000};
-  const auto r = x.search(options_of(3000, 1));
+  const auto r = x.search(options_of(30'000, 1));
   REQUIRE(r.cost >= systems::over_memory);
   for (const auto c : r.initial_costs) {
     REQUIRE(r.cost < c);

@@ -36,7 +36,7 @@ struct subject {
   unity::machine::machine machine;
   tensor::tensor_graph graph;
   unity::machine::route_table routes{machine.network};
-  parallel::shard_clock clock{operators(), parallel::analytic_timer(operators(), machine), {0}};
+  parallel::shard_clock clock{operators(), parallel::analytic_durations(operators(), machine), {0}};
 
   subject(const std::string& model, const char* on)
       : machine{unity::machine::preset(on)},
@@ -145,7 +145,7 @@ TEST_CASE("a transformer that no device holds is trained in stages") {
   systems::unity_options o;
   o.optimizer = parallel::optimizer::adam;
   o.program_tasks = 1000;  // by representatives
-  const auto r = systems::unity(operators(), {}, g, m, parallel::analytic_timer(operators(), m), o);
+  const auto r = systems::unity(operators(), {}, g, m, parallel::analytic_durations(operators(), m), o);
   CHECK(r.report.excess.empty());
   CHECK(r.report.is_of_representatives);
   CHECK(r.mapping_bound.count() > 0);
@@ -153,7 +153,7 @@ TEST_CASE("a transformer that no device holds is trained in stages") {
   CHECK(std::any_of(r.simulated.begin(), r.simulated.end(),
                     [](const auto& s) { return s.stages > 1 && s.report.excess.empty(); }));
   o.uses &= ~(parallel::index_uses{1} << static_cast<unsigned>(parallel::index_use::pipeline));
-  const auto without = systems::unity(operators(), {}, g, m, parallel::analytic_timer(operators(), m), o);
+  const auto without = systems::unity(operators(), {}, g, m, parallel::analytic_durations(operators(), m), o);
   CHECK(std::none_of(without.simulated.begin(), without.simulated.end(), [](const auto& s) { return s.stages > 1; }));
   CHECK(without.pipeline.is_trivial());
 }

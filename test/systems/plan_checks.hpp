@@ -45,7 +45,7 @@ inline void check_values(const tensor::tensor_graph& g, const parallel::strategy
 inline void check_found(const tensor::tensor_graph& g, const machine::machine& m, systems::unity_options o) {
   CAPTURE(o.seed);
   const auto r = systems::unity(training::operators(), standard_rules(), g, m,
-                                parallel::analytic_timer(training::operators(), m), o);
+                                parallel::analytic_durations(training::operators(), m), o);
   CAPTURE(r.rules.size(), r.mesh.sizes.size(), r.pipeline.microbatches);
   if (r.pipeline.microbatches == 1) {  // else its graph is of fewer samples
     const auto same = tensor::check_equivalence(training::operators(), g, r.graph);

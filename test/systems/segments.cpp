@@ -125,7 +125,7 @@ TEST_CASE("segments that are alike are equal graphs, whatever their weights are 
 TEST_CASE("a graph that is cut, and put together again, is the graph") {
   const auto m = machine::preset("p100:1x2");
   const machine::route_table routes{m.network};
-  parallel::shard_clock clock{operators(), parallel::analytic_timer(operators(), m), {0}};
+  parallel::shard_clock clock{operators(), parallel::analytic_durations(operators(), m), {0}};
   const auto mesh = machine::meshes_of(m.network, 1).front();
   for (const char* name : {"zoo:gpt?layers=3&hidden=16&heads=2&seq=8&vocab=32&batch=4", "zoo:dlrm?form=ae&batch=8",
                            "zoo:mlp?form=ae&layers=3&hidden=16&batch=8"}) {

@@ -26,6 +26,7 @@
 #include <unity/tensor/zoo.hpp>
 
 #include "../support/cases.hpp"
+#include "../support/machine_without_starts.hpp"
 #include "../support/operators.hpp"
 #include "shipped_rules.hpp"
 
@@ -40,7 +41,7 @@ tensor::tensor_graph model(const char* name) { return tensor::zoo::build(operato
 
 systems::unity_result search(const tensor::tensor_graph& g, const machine::machine& m, const rule_set& with,
                              const systems::unity_options& o = {}) {
-  return systems::unity(operators(), with, g, m, parallel::analytic_timer(operators(), m), o);
+  return systems::unity(operators(), with, g, m, parallel::analytic_durations(operators(), m), o);
 }
 picoseconds data_parallel_time(const tensor::tensor_graph& g, const machine::machine& m) {
   parallel::lowering l{operators(), g, m};
@@ -54,7 +55,7 @@ bool is_equal(const tensor::tensor_graph& a, const tensor::tensor_graph& b) {
 
 TEST_CASE("on figure 1's perceptron and two devices, columns then rows: 1,280 elements") {
   const auto g = model("zoo:mlp?form=fig1");
-  const auto m = machine::preset("p100:1x2");
+  const auto m = unity::test::machine_without_starts("p100:1x2");
   const auto r = search(g, m, {});
   CHECK(r.report.communicated_elements == 1280);
   CHECK(r.report.iteration >= r.mapping_bound);
@@ -165,7 +166,7 @@ TEST_CASE("where all copies of weights do not fit, bytes have a price until a ma
 
 TEST_CASE("tables side by side get devices of their own") {
   const auto g = model("zoo:dlrm?batch=384");
-  const auto m = machine::preset("p100:1x4");
+  const auto m = unity::test::machine_without_starts("p100:1x4");
   systems::unity_options o;
   o.proposals = 0;
   const auto with = search(g, m, {}, o);

@@ -74,7 +74,7 @@ std::vector<tensor::tensor_graph> small_graphs() {
 TEST_CASE("trying all mappings finds what the dynamic program finds, and in no time some mapping") {
   const auto m = machine::preset("p100:1x4");
   const machine::route_table routes{m.network, "machine"};
-  parallel::shard_clock clock{operators(), parallel::analytic_timer(operators(), m), {0}};
+  parallel::shard_clock clock{operators(), parallel::analytic_durations(operators(), m), {0}};
   for (const auto& mesh : machine::meshes_of(m.network, 2)) {
     for (const parallel::index_uses uses : {parallel::all_index_uses, 3U}) {
       systems::mesh_room room{operators(), m, routes, mesh, clock, uses, parallel::optimizer::sgd};
@@ -100,8 +100,7 @@ TEST_CASE("trying all mappings finds what the dynamic program finds, and in no t
 TEST_CASE("no part of an operator's work is less than its share of the whole") {
   const auto m = machine::preset("summit:2x6");
   const machine::route_table routes{m.network, "machine"};
-  const auto timer = parallel::analytic_timer(operators(), m);
-  parallel::shard_clock clock{operators(), timer, {0}};
+  parallel::shard_clock clock{operators(), parallel::analytic_durations(operators(), m), {0}};
   const auto devices = static_cast<std::int64_t>(m.network.device_count());
   for (const char* name : {"zoo:gpt?layers=1&hidden=96&heads=6&seq=24&vocab=192&batch=12", "zoo:lenet?batch=24",
                            "zoo:rnnlm?seq=2&hidden=24&vocab=48&batch=12", "zoo:dlrm?form=ae&batch=96"}) {
@@ -131,7 +130,7 @@ TEST_CASE("no plan that was simulated takes less than the bounds", "[exhaustive]
   CAPTURE(name, machine);
   const auto g = tensor::zoo::build(operators(), name);
   const auto m = machine::preset(machine);
-  const auto r = systems::unity(operators(), test::joint_rules(), g, m, parallel::analytic_timer(operators(), m));
+  const auto r = systems::unity(operators(), test::joint_rules(), g, m, parallel::analytic_durations(operators(), m));
   CHECK(r.graphs_bound > picoseconds{});
   // An average of what devices compute is a whole number of picoseconds for each operator.
   CHECK(r.graphs_bound.count() <= r.mapping_bound.count() + static_cast<std::int64_t>(4 * r.graph.node_count()));
@@ -150,14 +149,14 @@ TEST_CASE("without dynamic programming the same plan where all mappings can be t
   o.proposals = 0;
   const auto small = tensor::zoo::build(operators(), "zoo:mlp?form=fig1");
   const auto tried =
-      systems::unity(operators(), test::joint_rules(), small, m, parallel::analytic_timer(operators(), m), o);
+      systems::unity(operators(), test::joint_rules(), small, m, parallel::analytic_durations(operators(), m), o);
   CHECK(tried.stopped == stop_reason::exhausted);
   CHECK(tried.goals == 0);
   auto with = o;
   with.joint.dynamic = true;
   with.uses &= ~(1U << static_cast<unsigned>(parallel::index_use::pipeline));
   CHECK(tried.report.iteration ==
-        systems::unity(operators(), test::joint_rules(), small, m, parallel::analytic_timer(operators(), m), with)
+        systems::unity(operators(), test::joint_rules(), small, m, parallel::analytic_durations(operators(), m), with)
             .report.iteration);
 
   o.limits.seconds = 0.2;
@@ -165,7 +164,7 @@ TEST_CASE("without dynamic programming the same plan where all mappings can be t
   const auto large = tensor::zoo::build(operators(), "zoo:resnet50?batch=2");
   const stopwatch watch;
   const auto cut =
-      systems::unity(operators(), test::joint_rules(), large, m, parallel::analytic_timer(operators(), m), o);
+      systems::unity(operators(), test::joint_rules(), large, m, parallel::analytic_durations(operators(), m), o);
   CHECK(cut.stopped == stop_reason::time);
   CHECK(cut.proposals == 0);  // the polish has what the mappings left of the time
   CHECK(cut.report.iteration > picoseconds{});
@@ -179,7 +178,8 @@ TEST_CASE("a search whose substitutions had no time says so, however long all of
   o.proposals = 0;
   const auto g = tensor::zoo::build(operators(), "zoo:mlp?form=fig1");
   const auto stopped = [&] {
-    return systems::unity(operators(), test::joint_rules(), g, m, parallel::analytic_timer(operators(), m), o).stopped;
+    return systems::unity(operators(), test::joint_rules(), g, m, parallel::analytic_durations(operators(), m), o)
+        .stopped;
   };
   CHECK(stopped() == stop_reason::exhausted);
   o.joint.limits.seconds = 0;

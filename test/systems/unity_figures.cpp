@@ -37,6 +37,7 @@
 #include <unity/tensor/zoo.hpp>
 
 #include "../support/cases.hpp"
+#include "../support/machine_without_starts.hpp"
 #include "../support/operators.hpp"
 #include "shipped_rules.hpp"
 
@@ -66,7 +67,7 @@ struct found_plan {
 // Checks that the plan's graph computes what the given one does, and that rules lead from it to the plan.
 found_plan search(const tensor::tensor_graph& g, const machine::machine& m, const rule_set& rules,
                   const systems::unity_options& o) {
-  found_plan f{systems::unity(operators(), rules, g, m, parallel::analytic_timer(operators(), m), o), {}, {}};
+  found_plan f{systems::unity(operators(), rules, g, m, parallel::analytic_durations(operators(), m), o), {}, {}};
   CHECK(tensor::check_equivalence(operators(), g, f.result.graph).passed);
   for (const auto& r : f.result.rules) {
     f.algebraic[r.name] += r.segments;
@@ -139,7 +140,7 @@ TEST_CASE("figure 10: from a plain block of attention and two layers to Megatron
   const std::vector<std::string> machines{"p100:1x2", "p100:1x4", "summit:1x2"};
   const auto& machine = machines[GENERATE(range(std::size_t{0}, std::size_t{unity::test::cases(3)}))];
   CAPTURE(machine);
-  const auto m = machine::preset(machine);
+  const auto m = unity::test::machine_without_starts(machine);
   // Few samples: else they are what is divided, and the layers stay whole.
   const auto g = transformer_block(1, 128, 1024);
   const auto f = search(g, m, test::joint_rules(), {});
@@ -158,7 +159,7 @@ TEST_CASE("figure 10: from a plain block of attention and two layers to Megatron
 }
 
 TEST_CASE("figure 16a: a product and its activation stay apart, as the product is divided by sums") {
-  const auto m = machine::preset("summit:1x2");
+  const auto m = unity::test::machine_without_starts("summit:1x2");
   const auto g = tensor::zoo::build(operators(), "zoo:mlp?form=fig1");
   const auto sums = only({index_use::reduction});
   const auto f = search(g, m, test::joint_rules(), sums);
@@ -177,7 +178,7 @@ TEST_CASE("figure 16a: a product and its activation stay apart, as the product i
 }
 
 TEST_CASE("figure 16b: products of the parts instead of a product of their join, divided as the tables are") {
-  const auto m = machine::preset("summit:1x2");
+  const auto m = unity::test::machine_without_starts("summit:1x2");
   const auto g = recommendation(6144, 2, 512, 32);
   const auto f = search(g, m, test::joint_rules(), {});
   CHECK(f.algebraic.contains("matmul_of_concat_is_sum"));
@@ -191,7 +192,7 @@ TEST_CASE("figure 16b: products of the parts instead of a product of their join,
 }
 
 TEST_CASE("figure 16c: rows of bags are added up on several devices, where a bag as such has no other dimension") {
-  const auto m = machine::preset("summit:1x2");
+  const auto m = unity::test::machine_without_starts("summit:1x2");
   // A batch of one sample, an odd table: only the bag can be divided.
   tensor::builder b{operators()};
   const auto rows = b.embedding_bag(b.weight("table", {101, 63}), b.input("ids", {1, 1'000'000}, tensor::dtype::int64));

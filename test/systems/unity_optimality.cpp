@@ -46,7 +46,7 @@ using unity::test::training::operators;
 struct meshes {
   machine::machine machine = machine::preset("p100:1x4");
   machine::route_table routes{machine.network};
-  parallel::shard_clock clock{operators(), parallel::analytic_timer(operators(), machine), {0}};
+  parallel::shard_clock clock{operators(), parallel::analytic_durations(operators(), machine), {0}};
   std::vector<std::unique_ptr<systems::mesh_room>> rooms{};
   std::vector<std::unique_ptr<test::all_mappings>> slow{};
 

@@ -28,21 +28,13 @@ struct measurement {
 //   t.description()               one line: on what, with what and how it measures
 // Laws: median > 0, spread >= 0, repetitions > 0. Measurements under one description may be compared and kept.
 // Errors: unity::error that names the operator where it cannot be run.
-// Models: backend::device_timer. Not a model: an estimate, which repeats nothing (a cost model).
+// Models: backend::device_timer, tensor::timing_cache. Not a model: an estimate, which repeats nothing (that is a
+// duration_model).
 template <class T, class Algebra>
 concept kernel_timer = requires(T& t, const T& c, const typename Algebra::op_type& op,
                                 std::span<const typename Algebra::value_type> types) {
   { t.time(op, types, types) } -> std::same_as<measurement>;
   { c.description() } -> std::convertible_to<std::string>;
-};
-
-// A timer that gives the same answer to the same question.
-//   t.measured()   how often it did not know the answer and measured
-// Law: time is a pure function as long as the timer lives.
-// Models: tensor::timing_cache.
-template <class T, class Algebra>
-concept remembering_timer = kernel_timer<T, Algebra> && requires(const T& c) {
-  { c.measured() } -> std::convertible_to<std::size_t>;
 };
 
 namespace detail {

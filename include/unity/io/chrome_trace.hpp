@@ -8,6 +8,7 @@
 #include <string>
 
 #include <unity/core/file.hpp>
+#include <unity/core/units.hpp>
 #include <unity/io/trace_events.hpp>
 #include <unity/program/fragment.hpp>
 #include <unity/program/program.hpp>
@@ -37,6 +38,9 @@ class trace_writer {
     const auto kind = program_.resources()[r].kind;
     return kind == program::resource_kind::stream ? devices : kind == program::resource_kind::link ? links : hosts;
   }
+  [[nodiscard]] static bool is_meeting(const program::task& t) {
+    return !t.resource.valid() && t.duration == picoseconds{};
+  }
   void add_task(program::fragment_id f, std::uint32_t i);
 
   const program::program& program_;
@@ -47,8 +51,8 @@ class trace_writer {
 }  // namespace detail
 
 // JSON of complete events: devices and links are two processes, their streams and links threads; memory is a counter
-// of each device. Units: microseconds, exact to the picosecond.
-// Complexity: n log n in tasks and buffers.
+// of each device. Tasks without time and resource, at which others meet, are left out. Units: microseconds, exact to
+// the picosecond. Complexity: n log n in tasks and buffers.
 [[nodiscard]] inline std::string to_chrome_trace(const program::program& p,
                                                  std::span<const simulate::task_times> times) {
   return detail::trace_writer{p, times}.run();
@@ -79,7 +83,8 @@ UNITY_INLINE std::string trace_writer::run() {
   }
   for (std::size_t f = 0; f < program_.fragment_count(); ++f) {
     const auto& tasks = program_.code(program::fragment_id{f}).tasks;
-    if (std::any_of(tasks.begin(), tasks.end(), [](const program::task& t) { return !t.resource.valid(); })) {
+    if (std::any_of(tasks.begin(), tasks.end(),
+                    [](const program::task& t) { return !t.resource.valid() && !is_meeting(t); })) {
       events_.name_process(nowhere, "without a resource");
       break;
     }
@@ -104,6 +109,9 @@ UNITY_INLINE std::string trace_writer::run() {
 
 UNITY_INLINE void trace_writer::add_task(program::fragment_id f, std::uint32_t i) {
   const auto& task = program_.code(f).tasks[i];
+  if (is_meeting(task)) {
+    return;
+  }
   const auto& of = program_.owner_of(f);
   const auto& times = times_[program_.find(f, i).index()];
   const auto r = task.resource.valid() ? task.resource.index() : program_.resources().size();

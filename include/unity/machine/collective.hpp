@@ -21,8 +21,8 @@ namespace unity::machine {
 //   backwards, an all-reduce is both (NCCL calls these PAT), on both levels of a hierarchy where there are two; a
 //   broadcast is a binomial tree, an all-to-all Bruck's.
 // hierarchical: rings inside the nodes first, then between devices of the same place in their nodes, then inside again.
-// rails: a ring per place in a node, a share of the size each; each leaves and enters nodes at other places, so that all
-//   network adapters of a node work. Of an all-reduce, its halves.
+// rails: a ring per place in a node, a share of the size each; each leaves and enters nodes at other places, so that
+//   all network adapters of a node work. Of an all-reduce, its halves.
 // in_switch: a switch adds up what it is sent and gives it to all. Of an all-reduce.
 // What does not apply (see applies) is the ring.
 // Sources: Thakur, Rabenseifner and Gropp, Optimization of collective communication operations in MPICH, IJHPCA 19(1),
@@ -174,8 +174,8 @@ UNITY_INLINE team around(std::vector<team> nodes) {
   return all_of(nodes);
 }
 
-// Where nodes are a multiple of places, each ring enters the next node a place on: rings are then alike under a shift of
-// nodes. Else it goes to and fro between two places; an odd node out has a third.
+// Where nodes are a multiple of places, each ring enters the next node a place on: rings are then alike under a shift
+// of nodes. Else it goes to and fro between two places; an odd node out has a third.
 UNITY_INLINE team rail(const std::vector<team>& nodes, std::size_t number) {
   const auto places = nodes.front().size();
   const auto entry = [&](std::size_t n) {
@@ -246,7 +246,8 @@ UNITY_INLINE bool applies(const topology& t, const collective& c) {
     case collective_algorithm::ring: return true;
     case collective_algorithm::tree: return c.kind != exchange::message;
     case collective_algorithm::hierarchical:
-      return c.kind == exchange::broadcast || (c.kind != exchange::message && detail::is_grid(detail::by_node(t, c.devices)));
+      return c.kind == exchange::broadcast ||
+             (c.kind != exchange::message && detail::is_grid(detail::by_node(t, c.devices)));
     case collective_algorithm::rails: return (is_reduced || is_half) && detail::is_grid(detail::by_node(t, c.devices));
     case collective_algorithm::in_switch: return is_reduced && detail::reducing_switch(t, c.devices).has_value();
   }

@@ -1,4 +1,4 @@
-// Which algorithm a machine's collectives use: the one that takes least by the closed form.
+// Which algorithm a machine's collectives use: by the closed form, and by size.
 #pragma once
 
 #include <cstddef>
@@ -33,11 +33,27 @@ struct collective_ways {
   collective_start start{};
   std::vector<collective_way> ways{};
 
-  // The one that takes least for the size, the first of those alike. Complexity: linear in the ways.
+  // The one to go for the size (chosen_way). Complexity: linear in the ways.
   [[nodiscard]] const collective_way& at(bytes size) const;
 };
 
-// Complexity: as line_of, for each algorithm.
+// Ways of several groups of devices that do the same at the same time: the flows of each group, and what all take.
+struct common_way {
+  collective_algorithm how = collective_algorithm::ring;
+  collective_line line{};
+  std::vector<collective_flows> flows{};
+};
+
+// Those of the algorithms that apply to all groups, the ring first. One that moves no more bytes a second than another
+// of fewer flows is pipelined over the flows of that one, in its own rounds: chunks follow each other, so links are as
+// busy as there. So a tree of k devices is k flows, not k log k, and where it is chosen it is for its few rounds.
+// Sources: Sanders, Speck and Träff, Two-tree algorithms for full bandwidth broadcast, reduction and scan, Parallel
+// Computing 35(12), 2009; NCCL's trees since version 2.4 are such.
+// Complexity: as line_of, for each algorithm. Precondition: groups of several devices.
+[[nodiscard]] std::vector<common_way> common_ways(const machine& m, const route_table& routes, exchange kind,
+                                                  std::span<const std::vector<device_id>> groups);
+
+// Of one group.
 [[nodiscard]] collective_ways ways_of(const machine& m, const route_table& routes, exchange kind,
                                       std::span<const device_id> devices);
 
@@ -58,6 +74,45 @@ class known_collectives {
 
 #include <algorithm>
 
+namespace unity::machine::detail {
+
+// Of the first group; all groups are alike.
+[[nodiscard]] inline std::size_t flow_count(const common_way& w) {
+  std::size_t count = 0;
+  for (const auto& p : w.flows.front().phases) {
+    count += p.flows.size();
+  }
+  return count;
+}
+
+// The way of fewest flows that takes at most so long per byte; of those alike the first. Precondition: there is one.
+[[nodiscard]] inline const common_way& fewest_flows(std::span<const common_way> all, double per_byte) {
+  const common_way* best = nullptr;
+  for (const auto& w : all) {
+    if (w.line.per_byte <= per_byte && (best == nullptr || flow_count(w) < flow_count(*best))) {
+      best = &w;
+    }
+  }
+  return *best;
+}
+
+// The flows of one way in the rounds of another, shared among phases as its own are, one each at least.
+[[nodiscard]] inline collective_flows in_rounds_of(collective_flows flows, const collective_flows& other) {
+  std::uint64_t own = 0;
+  std::uint64_t wanted = 0;
+  for (const auto& p : flows.phases) {
+    own += p.rounds;
+  }
+  for (const auto& p : other.phases) {
+    wanted += p.rounds;
+  }
+  for (auto& p : flows.phases) {
+    p.rounds = static_cast<std::uint32_t>(std::max<std::uint64_t>(1, (p.rounds * wanted + own / 2) / own));
+  }
+  return flows;
+}
+
+}  // namespace unity::machine::detail
 
 namespace unity::machine {
 
@@ -67,21 +122,46 @@ UNITY_INLINE collective_start start_of(const machine& m, device_id d) {
 }
 
 UNITY_INLINE const collective_way& collective_ways::at(bytes size) const {
-  return *std::min_element(ways.begin(), ways.end(), [&](const collective_way& a, const collective_way& b) {
-    return a.line(size) < b.line(size);
-  });
+  return chosen_way(ways, size, [](const collective_way& w) { return w.line; });
+}
+
+UNITY_INLINE std::vector<common_way> common_ways(const machine& m, const route_table& routes, exchange kind,
+                                                 std::span<const std::vector<device_id>> groups) {
+  const auto& t = m.network;
+  const auto start = start_of(m, groups.front().front());
+  std::vector<common_way> all;
+  for (std::size_t a = 0; a < collective_algorithm_names.size(); ++a) {
+    const auto how = static_cast<collective_algorithm>(a);
+    if (!std::all_of(groups.begin(), groups.end(), [&](const auto& g) { return applies(t, {kind, how, g}); })) {
+      continue;
+    }
+    auto& way = all.emplace_back();
+    way.how = how;
+    for (const auto& g : groups) {
+      way.flows.push_back(flows_of(t, {kind, how, g}));
+    }
+    way.line = line_of(t, routes, way.flows, start);
+  }
+  auto pipelined = all;
+  for (auto& way : pipelined) {
+    const auto& base = detail::fewest_flows(all, way.line.per_byte * 17 / 16);
+    if (base.how == way.how) {
+      continue;
+    }
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+      way.flows[g] = detail::in_rounds_of(base.flows[g], way.flows[g]);
+    }
+    way.line = line_of(t, routes, way.flows, start);
+  }
+  return pipelined;
 }
 
 UNITY_INLINE collective_ways ways_of(const machine& m, const route_table& routes, exchange kind,
                                      std::span<const device_id> devices) {
-  collective_ways all{start_of(m, devices.front()), {}};
-  for (std::size_t a = 0; a < collective_algorithm_names.size(); ++a) {
-    const collective c{kind, static_cast<collective_algorithm>(a), devices};
-    if (applies(m.network, c)) {
-      auto flows = flows_of(m.network, c);
-      const auto line = line_of(m.network, routes, {&flows, 1}, all.start);
-      all.ways.push_back({c.how, line, std::move(flows)});
-    }
+  const std::vector<device_id> group(devices.begin(), devices.end());
+  collective_ways all{start_of(m, group.front()), {}};
+  for (auto& way : common_ways(m, routes, kind, {&group, 1})) {
+    all.ways.push_back({way.how, way.line, std::move(way.flows.front())});
   }
   return all;
 }

@@ -1,5 +1,5 @@
-// What each algorithm of a collective sends when: the one definition, for those that write transfers down and those that
-// price them.
+// What each algorithm of a collective sends when: the one definition, for those that write transfers down and those
+// that price them.
 #pragma once
 
 #include <algorithm>
@@ -17,9 +17,9 @@
 
 namespace unity::machine {
 
-// Into how many chunks a collective divides what is moved. Of all but all_to_all: the vector of `size` bytes is cut into
-// so many parts; where there are several per rank, as many on each rail, chunks r * n to r * n + n - 1 are those that
-// rank r ends or begins with. Of all_to_all: chunk s * ranks + d is what rank s gives rank d.
+// Into how many chunks a collective divides what is moved. Of all but all_to_all: the vector of `size` bytes is cut
+// into so many parts; where there are several per rank, as many on each rail, chunks r * n to r * n + n - 1 are those
+// that rank r ends or begins with. Of all_to_all: chunk s * ranks + d is what rank s gives rank d.
 [[nodiscard]] std::size_t chunk_count(const topology& t, const collective& c);
 [[nodiscard]] inline bytes chunk_size(const topology& t, const collective& c, std::size_t chunk) {
   return c.kind == exchange::all_to_all ? part_size(c.size, c.devices.size(), chunk % c.devices.size())

@@ -99,6 +99,14 @@ concept has_measure_arguments = requires(const A& a, int measure) {
   { a.measure_arguments(measure) } -> std::same_as<std::size_t>;
 };
 
+// Of an algebra with facts that belong to no value, such as how many devices there are: rules read them as name().
+//   constant(name)   nothing for a name that is none
+// Law: a constant is one as long as the algebra lives; rules are compiled with its value.
+template <class A>
+concept has_constants = requires(const A& a, std::string_view name) {
+  { a.constant(name) } -> std::same_as<std::optional<attribute>>;
+};
+
 // What rules need on top: operators taken apart into kind and attributes, and put together again.
 //   kind_count(), find_kind(name), signature(kind)   the kinds, dense from 0
 //   kind_of(op), attributes_of(op)                   one attribute per attribute of the signature, in order

@@ -175,6 +175,13 @@ class expression_compiler {
     if (const auto measure = algebra_.find_measure(e.name)) {
       return measured(e, *measure);
     }
+    if constexpr (has_constants<Algebra>) {
+      if (auto value = e.arguments.empty() ? algebra_.constant(e.name) : std::nullopt) {
+        expression r;
+        r.literal = *std::move(value);
+        return r;
+      }
+    }
     const auto f = std::find_if(functions.begin(), functions.end(), [&](const auto& known) {
       return known.name == e.name && known.arguments == e.arguments.size();
     });

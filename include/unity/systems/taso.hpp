@@ -85,7 +85,7 @@ struct taso_result {
 // Rules that may be used: known at least as well as `floor`, and safe for the mode.
 [[nodiscard]] rule_set select_rules(const rule_set& rules, syntax::standing floor, tensor::mode mode);
 
-// What says how long an operator takes: tensor::analytic_cost, tensor::measured_cost.
+// What sums up how long operators take: tensor::time_cost of any durations, tensor::analytic_cost.
 template <class M>
 concept time_model = staged_cost_model<M, tensor::algebra> && std::same_as<typename M::cost_type, picoseconds>;
 

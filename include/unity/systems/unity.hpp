@@ -90,7 +90,7 @@ namespace detail {
 
 class unity_search {
  public:
-  unity_search(const tensor::algebra& a, const machine::machine& m, parallel::operation_timer timer,
+  unity_search(const tensor::algebra& a, const machine::machine& m, tensor::durations durations,
                const unity_options& options);
 
   [[nodiscard]] unity_result run(const rule_set& rules, const tensor::tensor_graph& g);
@@ -161,7 +161,7 @@ class unity_search {
 
   const tensor::algebra& algebra_;
   const machine::machine& machine_;
-  parallel::operation_timer timer_;
+  tensor::durations durations_;
   const unity_options& options_;
   machine::route_table routes_;
   parallel::shard_clock clock_;
@@ -180,9 +180,9 @@ class unity_search {
 // Without limits of time the answer depends on the seed alone.
 // Throws: unity::error where an operator can be laid onto no mesh.
 [[nodiscard]] inline unity_result unity(const tensor::algebra& a, const rule_set& rules, const tensor::tensor_graph& g,
-                                        const machine::machine& m, parallel::operation_timer timer,
+                                        const machine::machine& m, tensor::durations durations,
                                         const unity_options& options = {}) {
-  return detail::unity_search{a, m, std::move(timer), options}.run(rules, g);
+  return detail::unity_search{a, m, std::move(durations), options}.run(rules, g);
 }
 
 }  // namespace unity::systems
@@ -220,14 +220,14 @@ UNITY_INLINE std::vector<std::uint32_t> models_of(const machine::machine& m) {
 }
 
 UNITY_INLINE unity_search::unity_search(const tensor::algebra& a, const machine::machine& m,
-                                        parallel::operation_timer timer, const unity_options& options)
+                                        tensor::durations durations, const unity_options& options)
     : algebra_{a},
       machine_{m},
-      timer_{timer},
+      durations_{durations},
       options_{options},
       routes_{m.network, fmt::format("machine {}", m.name)},
-      clock_{a, timer, models_of(m)},
-      computing_{a, std::move(timer), models_of(m), m.network.device_count()} {
+      clock_{a, durations, models_of(m)},
+      computing_{a, std::move(durations), models_of(m), m.network.device_count()} {
   for (const auto limit : parallel::memory_limits(m)) {
     limit_ = limit_ == 0 ? limit.count() : std::min(limit_, limit.count() == 0 ? limit_ : limit.count());
   }
@@ -300,7 +300,8 @@ UNITY_INLINE void unity_search::add_room(const machine::device_mesh& mesh, paral
 
 UNITY_INLINE auto unity_search::simulate(const graph_variant& v, std::size_t number, unity_result& r)
     -> simulated_best {
-  parallel::lowering lowering{algebra_, v.graph, machine_, timer_, parallel::transfers::exchanges, options_.optimizer};
+  parallel::lowering lowering{algebra_,          v.graph, machine_, durations_, parallel::transfers::exchanges,
+                              options_.optimizer};
   const parallel::operator_graph ops{algebra_, v.graph, lowering.dimensions(), lowering.training()};
   const auto late = [this] { return is_late(); };
   auto all = mapping_candidates(rooms_for(number), ops, limit_, late);
@@ -423,7 +424,7 @@ UNITY_INLINE parallel::strategy_report unity_search::report_on(const pipeline_ca
     return parallel::mesh_report(algebra_, machine_, c.room->tables(), c.stage->stages, c.graph->ops, c.mapping,
                                  c.graph->count);
   }
-  parallel::lowering lowering{algebra_,          c.graph->graph, machine_, timer_, parallel::transfers::exchanges,
+  parallel::lowering lowering{algebra_,          c.graph->graph, machine_, durations_, parallel::transfers::exchanges,
                               options_.optimizer};
   return parallel::report_on(lowering, c.graph->graph, machine_, pipeline_search::strategy_of(c),
                              pipeline_search::pipeline_of(c));
@@ -472,7 +473,8 @@ UNITY_INLINE void unity_search::add_variants(const rule_set& rules, std::vector<
 }
 
 UNITY_INLINE void unity_search::finish(unity_result& r, mesh_room& room) {
-  parallel::lowering lowering{algebra_, r.graph, machine_, timer_, parallel::transfers::exchanges, options_.optimizer};
+  parallel::lowering lowering{algebra_,          r.graph, machine_, durations_, parallel::transfers::exchanges,
+                              options_.optimizer};
   const parallel::operator_graph ops{algebra_, r.graph, lowering.dimensions(), lowering.training()};
   if (!r.report.is_of_representatives) {
     polish(r, ops, room, lowering);

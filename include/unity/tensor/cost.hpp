@@ -1,23 +1,31 @@
-// Cost models of tensor graphs.
+// Durations and cost models of tensor graphs.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <set>
 #include <span>
+#include <utility>
+#include <vector>
 
+#include <unity/core/error.hpp>
+#include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
-#include <unity/core/small_vector.hpp>
 #include <unity/core/units.hpp>
 #include <unity/cost/cost_model.hpp>
+#include <unity/cost/duration.hpp>
 #include <unity/cost/roofline.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/rewrite/algebra.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/detail/algebra.hpp>
+#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::tensor {
+
+// Any model of how long tensor operators take.
+using durations = any_durations<algebra>;
 
 // Inference: weights are fixed, so what depends on them alone is computed once and costs nothing
 // (Jia's dissertation (2020), section 2.9.3). Training: weights change, so it costs every iteration.
@@ -41,31 +49,99 @@ class running_operators {
   }
 
   mode mode_;
-  std::set<kind_id> relabels_;
+  std::vector<bool> relabels_;  // by kind
 };
 
 }  // namespace detail
 
-// Time by a roofline of one device. Unit: picoseconds. The algebra must outlive the model.
-class analytic_cost {
+// The rates of a device, by dtype.
+using rates_by_element = std::array<device_rates, dtype_names.size()>;
+
+// By the roofline of each device, for the elements of an operator's first result. A model of duration_model; nothing
+// for what only relabels. The algebra must outlive it. A roofline is the least that arithmetic and memory allow, and
+// knows of no spread. Source: Williams et al., Roofline, CACM 52(4), 2009.
+class roofline_durations {
+ public:
+  // One kind of device, with the same rates for all elements.
+  roofline_durations(const algebra& operators, const device_rates& device);
+  // By number of the kind of device.
+  roofline_durations(const algebra& operators, std::vector<rates_by_element> devices);
+
+  // Precondition: a device that was given.
+  [[nodiscard]] duration duration_of(std::uint32_t device, const operation& op, std::span<const tensor_type> inputs,
+                                     std::span<const tensor_type> outputs) const;
+  [[nodiscard]] fingerprint version() const;
+
+ private:
+  [[nodiscard]] double efficiency(const device_rates& d, const operation& op,
+                                  std::span<const tensor_type> inputs) const;
+
+  const algebra* operators_;
+  std::vector<rates_by_element> devices_;
+  detail::running_operators running_;
+  std::array<kind_id, 3> moves_;  // free where a device says so
+  std::array<kind_id, 2> products_;
+};
+
+// The time of a graph on a device: the sum of what is expected of its operators. Unit: picoseconds. Models
+// staged_cost_model. The algebra must outlive it. Where the durations measure, it may be asked from as many threads as
+// they may.
+template <duration_model<algebra> Durations>
+class time_cost {
  public:
   using cost_type = picoseconds;
+  static constexpr picoseconds cannot_run{1'000'000'000'000'000};  // 1000 s: more than any graph that can
 
-  analytic_cost(const algebra& operators, device_rates device, mode m = mode::inference);
+  time_cost(const algebra& operators, Durations all, mode m = mode::inference, std::uint32_t device = 0)
+      : durations_{std::move(all)}, running_{operators, m}, device_{device} {}
 
   [[nodiscard]] picoseconds node_cost(const operation& op, std::span<const tensor_type> inputs,
-                                      std::span<const tensor_type> outputs) const;
+                                      std::span<const tensor_type> outputs) const {
+    try {
+      return of(op, inputs, outputs).expected;
+    } catch (const error&) {
+      return cannot_run;
+    }
+  }
   [[nodiscard]] bool computed_before(const tensor_type& t) const { return running_.computed_before(t); }
   [[nodiscard]] cost_value objective(picoseconds total) const noexcept { return total.count(); }
 
- private:
-  [[nodiscard]] double efficiency(const operation& op, std::span<const tensor_type> inputs) const;
+  // The sum over the nodes of a graph.
+  // Throws: unity::error of the first operator that cannot be run.
+  [[nodiscard]] duration total(const tensor_graph& g) const {
+    duration sum;
+    std::vector<tensor_type> inputs;
+    std::vector<tensor_type> outputs;
+    for (const auto i : node_ids(g)) {
+      inputs.clear();
+      outputs.clear();
+      for (const auto v : g.operands(i)) {
+        inputs.push_back(g.type(v));
+      }
+      for (const auto v : g.results(i)) {
+        outputs.push_back(g.type(v));
+      }
+      sum += of(g.operation(i), inputs, outputs);
+    }
+    return sum;
+  }
 
-  const algebra* operators_;
-  device_rates device_;
+ private:
+  [[nodiscard]] duration of(const operation& op, std::span<const tensor_type> inputs,
+                            std::span<const tensor_type> outputs) const {
+    return running_.runs(op, inputs, outputs) ? durations_.duration_of(device_, op, inputs, outputs) : duration{};
+  }
+
+  Durations durations_;
   detail::running_operators running_;
-  std::set<kind_id> moves_;
-  std::set<kind_id> products_;
+  std::uint32_t device_;
+};
+
+// Time by a roofline of one device.
+class analytic_cost : public time_cost<roofline_durations> {
+ public:
+  analytic_cost(const algebra& operators, const device_rates& device, mode m = mode::inference)
+      : time_cost{operators, roofline_durations{operators, device}, m} {}
 };
 
 // Arithmetic. Unit: floating-point operations.
@@ -110,20 +186,20 @@ class memory_cost {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_COST)
 
 #include <algorithm>
-#include <optional>
-#include <string_view>
+#include <bit>
 
+#include <unity/core/config.hpp>
 #include <unity/tensor/definition.hpp>
+#include <unity/tensor/detail/algebra.hpp>
 #include <unity/tensor/work.hpp>
 
 namespace unity::tensor::detail {
 
-UNITY_INLINE running_operators::running_operators(const algebra& operators, mode m) : mode_{m} {
+UNITY_INLINE running_operators::running_operators(const algebra& operators, mode m)
+    : mode_{m}, relabels_(operators.kind_count()) {
   for (std::size_t k = 0; k < operators.kind_count(); ++k) {
     const auto runs = operators.definition_of(kind_id{k}).runs;
-    if (runs == runs_in::no_mode || (runs == runs_in::training && m == mode::inference)) {
-      relabels_.insert(kind_id{k});
-    }
+    relabels_[k] = runs == runs_in::no_mode || (runs == runs_in::training && m == mode::inference);
   }
 }
 
@@ -131,34 +207,64 @@ UNITY_INLINE bool running_operators::runs(const operation& op, std::span<const t
                                           std::span<const tensor_type> outputs) const {
   const bool precomputed =
       std::all_of(outputs.begin(), outputs.end(), [&](const auto& t) { return computed_before(t); });
-  return !inputs.empty() && !precomputed && !(relabels_.contains(op.kind) && stays(inputs[0], outputs[0]));
+  return !inputs.empty() && !precomputed && !(relabels_[op.kind.index()] && stays(inputs[0], outputs[0]));
 }
 
 }  // namespace unity::tensor::detail
 
 namespace unity::tensor {
 
-UNITY_INLINE analytic_cost::analytic_cost(const algebra& operators, device_rates device, mode m)
-    : operators_{&operators}, device_{device}, running_{operators, m} {
-  for (const auto* name : {"split", "transpose", "enlarge"}) {
-    moves_.insert(operators.kind(name));
-  }
-  products_ = {operators.kind("matmul"), operators.kind("linear")};
-}
+UNITY_INLINE roofline_durations::roofline_durations(const algebra& operators, const device_rates& device)
+    : roofline_durations{operators, {[&] {
+                           rates_by_element all;
+                           all.fill(device);
+                           return all;
+                         }()}} {}
 
-UNITY_INLINE picoseconds analytic_cost::node_cost(const operation& op, std::span<const tensor_type> inputs,
-                                                  std::span<const tensor_type> outputs) const {
-  if (!running_.runs(op, inputs, outputs) || (device_.free_movement && moves_.contains(op.kind))) {
+UNITY_INLINE roofline_durations::roofline_durations(const algebra& operators, std::vector<rates_by_element> devices)
+    : operators_{&operators},
+      devices_{std::move(devices)},
+      running_{operators, mode::training},
+      moves_{operators.kind("split"), operators.kind("transpose"), operators.kind("enlarge")},
+      products_{operators.kind("matmul"), operators.kind("linear")} {}
+
+UNITY_INLINE duration roofline_durations::duration_of(std::uint32_t device, const operation& op,
+                                                      std::span<const tensor_type> inputs,
+                                                      std::span<const tensor_type> outputs) const {
+  UNITY_EXPECTS(device < devices_.size(), "a device whose rates were given");
+  const auto element = outputs.empty() ? dtype::float32 : outputs[0].element;
+  const auto& d = devices_[device][static_cast<std::size_t>(element)];
+  const bool is_free = d.free_movement && std::find(moves_.begin(), moves_.end(), op.kind) != moves_.end();
+  if (is_free || !running_.runs(op, inputs, outputs)) {
     return {};
   }
-  return roofline_time(device_, operators_->work(op, inputs, outputs), efficiency(op, inputs));
+  return duration::exactly(roofline_time(d, operators_->work(op, inputs, outputs), efficiency(d, op, inputs)));
 }
 
-UNITY_INLINE double analytic_cost::efficiency(const operation& op, std::span<const tensor_type> inputs) const {
-  if (!products_.contains(op.kind) || inputs.size() < 2) {
+UNITY_INLINE fingerprint roofline_durations::version() const {
+  hasher h;
+  const auto add = [&](double x) { h.add(std::bit_cast<std::uint64_t>(x)); };
+  for (const auto& device : devices_) {
+    for (const auto& d : device) {
+      add(d.flops_per_second);
+      add(d.bytes_per_second);
+      add(d.launch_seconds);
+      for (const auto& row : d.product_efficiency) {
+        add(row[0]);
+        add(row[1]);
+      }
+      h.add(d.free_movement ? 1 : 0);
+    }
+  }
+  return h.result();
+}
+
+UNITY_INLINE double roofline_durations::efficiency(const device_rates& d, const operation& op,
+                                                   std::span<const tensor_type> inputs) const {
+  if (inputs.size() < 2 || std::find(products_.begin(), products_.end(), op.kind) == products_.end()) {
     return 1;
   }
-  return device_.product_efficiency[inputs[0].order == layout::column_major][inputs[1].order == layout::column_major];
+  return d.product_efficiency[inputs[0].order == layout::column_major][inputs[1].order == layout::column_major];
 }
 
 UNITY_INLINE bytes memory_cost::node_cost(const operation& op, std::span<const tensor_type> inputs,

@@ -103,8 +103,8 @@ struct timing_question_hash {
 }
 
 // A timer that measures nothing twice: neither while it lives nor, given a file, in another run.
-// Models remembering_timer; may be asked from several threads, which then measure one at a time. Algebra and timer
-// must outlive it.
+// Models kernel_timer, and gives the same answer to the same question; may be asked from several threads, which then
+// measure one at a time. Algebra and timer must outlive it.
 //
 // A file with measurements of another description is not used, and replaced. One that cannot be read or is no list of
 // timings is neither used nor touched. Where the file cannot be written, measurements last as long as the process. Each

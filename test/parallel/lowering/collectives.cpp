@@ -17,6 +17,8 @@
 #include <unity/program/program.hpp>
 #include <unity/simulate/full.hpp>
 
+#include "../../support/machine_without_starts.hpp"
+
 namespace tests_of_lowered_collectives {
 
 using namespace unity;
@@ -30,14 +32,6 @@ std::vector<device_id> first_devices(std::size_t count) {
     all.push_back(device_id{d});
   }
   return all;
-}
-
-// Links cost latency and bandwidth alone.
-machine::machine without_starts(const char* preset) {
-  auto m = machine::preset(preset);
-  m.devices[0].collective_start_seconds = 0;
-  m.devices[0].collective_round_seconds = 0;
-  return m;
 }
 
 picoseconds simulated(const parallel::network& n, program::fragment f) {
@@ -72,7 +66,7 @@ program::fragment flows_of(parallel::network& n, const machine::machine& m, cons
     for (const auto& flow : phase.flows) {
       messages.push_back({flow.from, flow.to, flows.volume(c.size, flow.parts)});
     }
-    ready = parallel::add_phase(n, f, messages, phase.rounds, ready, c.devices.front());
+    ready = parallel::add_phase(n, f, messages, phase.rounds, ready, c.devices.front().index());
   }
   return f;
 }
@@ -80,7 +74,7 @@ program::fragment flows_of(parallel::network& n, const machine::machine& m, cons
 
 TEST_CASE("the closed form of the way that is chosen is what its flows take, and what all its transfers take") {
   for (const auto* preset : {"dgx_h100:1x8", "dgx_a100:4x8", "dgx_a100:3x4", "p100:4x4", "t4:2x8", "summit:2x6"}) {
-    const auto m = without_starts(preset);
+    const auto m = unity::test::machine_without_starts(preset);
     const machine::route_table routes{m.network};
     const auto devices = first_devices(m.network.device_count());
     for (const auto kind : {exchange::all_reduce, exchange::reduce_scatter, exchange::all_gather}) {
@@ -110,8 +104,33 @@ TEST_CASE("the closed form of the way that is chosen is what its flows take, and
   }
 }
 
+TEST_CASE("a collective takes what the closed form of the way that is chosen says, in flows that grow with devices") {
+  for (const auto* preset : {"dgx_h100:1x8", "dgx_a100:4x8", "p100:4x4", "k80:16x4", "t4:2x8", "summit:2x6"}) {
+    const auto m = machine::preset(preset);
+    const machine::route_table routes{m.network};
+    const auto devices = first_devices(m.network.device_count());
+    for (const auto kind : {exchange::all_reduce, exchange::reduce_scatter, exchange::all_gather}) {
+      for (const auto size : {bytes{6'000}, bytes{4'000'000}, bytes{400'000'000}}) {
+        CAPTURE(preset, machine::exchange_names[static_cast<std::size_t>(kind)], size.count());
+        parallel::network n{m};
+        program::fragment f;
+        static_cast<void>(add_collective(n, f, kind, devices, size, {}));
+        const auto& way = n.collective(kind, devices).at(size);
+        const auto closed = to_seconds(way.line(size));
+        CHECK(to_seconds(simulated(n, f)) >= closed * 0.99);
+        CHECK(to_seconds(simulated(n, f)) <= closed * 1.05);
+        std::size_t flows = 0;
+        for (const auto& phase : way.flows.phases) {
+          flows += phase.flows.size();
+        }
+        CHECK(flows <= 4 * devices.size());
+      }
+    }
+  }
+}
+
 TEST_CASE("a collective starts after all that it waits for and is done after all messages") {
-  const auto m = without_starts("p100:1x4");
+  const auto m = unity::test::machine_without_starts("p100:1x4");
   parallel::network n{m};
   program::fragment f;
   const auto devices = first_devices(3);
@@ -140,7 +159,8 @@ TEST_CASE("every link of a ring carries 2(k-1)/k of what is reduced, in whole by
 
 TEST_CASE("collectives of the same devices start one after the other, those of others at once") {
   const auto m = machine::preset("dgx_a100:1x8");
-  const auto start = from_seconds(m.devices[0].collective_start_seconds);
+  const auto& a100 = m.devices[0];  // two rounds each
+  const auto start = from_seconds(a100.collective_start_seconds + 2 * a100.collective_round_seconds);
   const auto takes = [&](const std::vector<std::vector<device_id>>& groups) {
     parallel::network n{m};
     program::fragment f;

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -135,13 +136,36 @@ TEST_CASE("sharded weights take as long folded, where shares are equal") {
   }
 }
 
+TEST_CASE("buckets take as long folded, beside weights that are reduced alone") {
+  for (const auto* on : {"p100:4x4", "dgx_a100:4x8", "k80:4x4", "p100:8x1"}) {
+    subject x{"zoo:rnnlm?batch=64&hidden=64&vocab=128&seq=2", on};
+    subject y{parallel::test::transformer{parallel::test::operators(), {32, 2, 64, 8, 16, 64}}.build(), on};
+    const auto nodes = y.on.network.devices().back().node + std::size_t{1};
+    const auto tensors = y.tensors(y.on.network.device_count() / nodes);
+    for (const auto size : {bytes{2'000}, bytes{10'000}, bytes{1'000'000}}) {
+      INFO(on << ", buckets of " << size.count());
+      CHECK(require_equal(x, x.data(), parallel::bucketed_sync(x.lower, x.data(), size)) > 1);
+      auto some = parallel::bucketed_sync(y.lower, tensors, size);
+      CHECK(require_equal(y, tensors, some) > 1);
+      const auto bucket_of = [](const parallel::weight_sync& w) { return w.parts.front().bucket; };
+      const auto shared = std::find_if(some.weights.begin(), some.weights.end(), [&](const auto& w) {
+        return bucket_of(w) != parallel::synchronizer::no_bucket &&
+               std::count_if(some.weights.begin(), some.weights.end(),
+                             [&](const auto& other) { return bucket_of(other) == bucket_of(w); }) > 1;
+      });
+      if (shared != some.weights.end()) {
+        *shared = {};
+        CHECK(require_equal(y, tensors, some) > 1);
+      }
+    }
+  }
+}
+
 TEST_CASE("weights that devices do not share alike are not folded, and say why") {
   subject x{"zoo:rnnlm?batch=64&hidden=64&vocab=128&seq=2", "p100:4x4"};
   const auto ps = parallel::served_sync(x.lower, x.data());
   CHECK(require_equal(x, x.data(), ps) == 1);
   CHECK(x.fold(x.data(), ps).why_not_more.find("a server, which devices do not share alike") != std::string::npos);
-  const auto bucket = parallel::bucketed_sync(x.lower, x.data(), bytes{10'000});
-  CHECK(require_equal(x, x.data(), bucket) == 1);
   subject odd{"zoo:rnnlm?batch=64&hidden=6&vocab=9&seq=2", "p100:4x4"};
   const auto shares = parallel::sharded_sync(odd.lower);
   CHECK(require_equal(odd, odd.data(), shares) == 1);

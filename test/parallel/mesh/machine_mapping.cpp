@@ -151,7 +151,7 @@ struct mapped_machine {
   explicit mapped_machine(const char* preset)
       : machine{machine::preset(preset)},
         routes{machine.network},
-        clock{operators(), parallel::analytic_timer(operators(), machine), {0}} {}
+        clock{operators(), parallel::analytic_durations(operators(), machine), {0}} {}
 };
 
 }  // namespace

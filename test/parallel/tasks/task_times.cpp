@@ -81,13 +81,13 @@ TEST_CASE("a part of attention's heads does its share of the work") {
 
 TEST_CASE("an operator on one part is the operator itself, and its backward pass is that of its adjoint") {
   const auto m = machine::preset("p100:1x1");
-  const auto timer = parallel::analytic_timer(operators(), m);
-  parallel::task_times times{operators(), timer};
+  const auto durations = parallel::analytic_durations(operators(), m);
+  parallel::task_times times{operators(), durations};
   const auto o = dimensions("matmul", {}, {type({256, 512}), type({512, 1024}, true)});
   const auto part = parallel::shards_of(o, {1, 1})[0];
   const auto both = times.of(0, o, {1, 1}, part, {true, true}, 0);
   const auto weight_only = times.of(0, o, {1, 1}, part, {false, true}, 0);
-  CHECK(both.forward == timer(0, o.op, o.inputs, o.outputs));
+  CHECK(both.forward == durations.duration_of(0, o.op, o.inputs, o.outputs).expected);
   CHECK(weight_only.backward > picoseconds{0});
   CHECK(both.backward > weight_only.backward);
   CHECK(times.of(0, o, {1, 1}, part, {false, false}, 0).backward == picoseconds{0});
@@ -95,12 +95,19 @@ TEST_CASE("an operator on one part is the operator itself, and its backward pass
   CHECK(times.of(1, flat, {1}, parallel::shards_of(flat, {1})[0], {false}, 0).forward == picoseconds{1});
 }
 
-TEST_CASE("times that were measured are asked for once per distinct part") {
+struct counted_durations {
+  int* asked;
+  [[nodiscard]] duration duration_of(std::uint32_t, const tensor::operation&, std::span<const tensor::tensor_type>,
+                                     std::span<const tensor::tensor_type>) const {
+    ++*asked;
+    return duration::exactly(picoseconds{1000});
+  }
+  [[nodiscard]] static fingerprint version() { return {}; }
+};
+
+TEST_CASE("durations are asked for once per distinct part") {
   int asked = 0;
-  parallel::task_times times{operators(), [&](auto, const auto&, auto, auto) {
-                               ++asked;
-                               return picoseconds{1000};
-                             }};
+  parallel::task_times times{operators(), counted_durations{&asked}};
   const auto o = dimensions("relu", {}, {type({8, 4})});
   const auto parts = parallel::shards_of(o, {4, 1});
   for (const auto& part : parts) {
@@ -116,7 +123,7 @@ TEST_CASE("what takes longer than a simulation can hold is an error that names i
   for (auto& p : m.devices[0].peaks) {
     p.flops_per_second = 1e5;
   }
-  parallel::task_times times{operators(), parallel::analytic_timer(operators(), m)};
+  parallel::task_times times{operators(), parallel::analytic_durations(operators(), m)};
   const auto o = dimensions("matmul", {}, {type({2560, 5120}), type({5120, 10240}, true)});
   const auto part = parallel::shards_of(o, {1, 1})[0];
   std::string what;

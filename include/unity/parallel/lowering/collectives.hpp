@@ -32,35 +32,39 @@ struct flow_message {
   return machine::device_id{t.is_device(from) ? from.index() : to.index()};
 }
 
-// Effects: adds a task without resource that lasts `takes`, after all of these have ended.
+// Effects: adds a task without time or resource, after all of these have ended.
 [[nodiscard]] inline program::task_ref add_meeting(program::fragment& f, std::span<const program::task_ref> all,
-                                                   std::uint32_t shard, picoseconds takes = {}) {
-  const program::task_ref met{{}, f.add({{}, takes, {}, {}, program::task_kind::reduce, shard})};
+                                                   std::uint32_t shard) {
+  const program::task_ref met{{}, f.add({{}, {}, {}, {}, program::task_kind::reduce, shard})};
   for (const auto& t : all) {
     f.dependencies.push_back({t, met, false});
   }
   return met;
 }
 
-// Effects: adds what passes before a collective moves anything, after all of these have ended. Collectives whose first
-// device is the same one start one after the other, as on one stream of it.
+// Effects: adds what a collective of so many rounds takes besides its transfers, after all of these have ended and
+// before it moves anything. Collectives whose first device is the same one do that one after the other, as on one
+// stream of it.
 template <class Network>
 [[nodiscard]] program::task_ref add_start(const Network& n, program::fragment& f,
-                                          std::span<const program::task_ref> all, machine::device_id first) {
-  const auto takes = n.start(first).start;
-  const auto started = add_meeting(f, all, first.index(), takes);
-  f.tasks[started.index].resource = takes > picoseconds{} ? n.starts(first) : program::resource_id{};
+                                          std::span<const program::task_ref> all, machine::device_id first,
+                                          std::int64_t rounds) {
+  const auto started = add_meeting(f, all, first.index());
+  const auto each = n.start(first);
+  const picoseconds takes{each.start.count() + rounds * each.round.count()};
+  if (takes > picoseconds{}) {
+    f.tasks[started.index].duration = takes;
+    f.tasks[started.index].resource = n.starts(first);
+  }
   return started;
 }
 
-// Effects: adds messages, all after `ready`, each link's latency counted `rounds` times, and a task after them that
-// lasts what the rounds take besides. That task. Messages that are ready at the same time for the same link go in the
-// order of their devices within the nodes, then of how many links are behind them, then as they stand here.
-// most_hops: of their links, from the first.
+// Effects: adds messages, all after `ready`, each link's latency counted `rounds` times. The task after them. Messages
+// that are ready at the same time for the same link go in the order of their devices within the nodes, then of how many
+// links are behind them, then as they stand here.
 template <class Network>
 [[nodiscard]] program::task_ref add_phase(Network& n, program::fragment& f, std::span<const flow_message> messages,
-                                          std::int64_t rounds, const program::task_ref& ready,
-                                          machine::device_id first) {
+                                          std::int64_t rounds, const program::task_ref& ready, std::uint32_t shard) {
   std::vector<program::task_ref> arrivals(messages.size(), ready);
   bool goes_on = true;
   for (std::size_t h = 0; goes_on; ++h) {  // all first hops, then all second ones: ties are in that order
@@ -69,9 +73,9 @@ template <class Network>
       const auto& m = messages[i];
       const auto hops = n.flow_hops(m.from, m.to, m.volume, rounds);
       if (h < hops.size()) {
-        const auto shard = n.place(device_of(n.topology(), m.from, m.to)).place;
+        const auto place = n.place(device_of(n.topology(), m.from, m.to)).place;
         const program::task task{
-            hops[h].link, hops[h].duration, hops[h].latency, m.volume, program::task_kind::transfer, shard};
+            hops[h].link, hops[h].duration, hops[h].latency, m.volume, program::task_kind::transfer, place};
         const program::task_ref next{{}, f.add(task)};
         f.dependencies.push_back({arrivals[i], next, h > 0});
         arrivals[i] = next;
@@ -79,7 +83,7 @@ template <class Network>
       }
     }
   }
-  return add_meeting(f, arrivals, first.index(), picoseconds{rounds * n.start(first).round.count()});
+  return add_meeting(f, arrivals, shard);
 }
 
 namespace detail {
@@ -106,7 +110,7 @@ template <class Network>
 }  // namespace detail
 
 // Effects: adds a collective of that size (as machine::collective has it) among devices, once all of these have ended.
-// The task after which it is done. It goes the way that the closed form says is fastest for the size; each flow is one
+// The task after which it is done. It goes the way that the closed form chooses for the size; each flow is one
 // message, which is what the rounds take when they are equally long, with the same load on every link, in k messages of
 // a ring instead of 2k(k-1). Where the machine has measured links for the exchange, the first phase alone says which
 // links are busy, and as long as measured. Only devices that the network `has` send. Preconditions: several devices,
@@ -123,7 +127,11 @@ template <class Network>
                                 add_meeting(f, before, first.index()), first);
   }
   const auto& flows = ways.at(size).flows;
-  auto ready = add_start(n, f, before, first);
+  std::int64_t rounds = 0;
+  for (const auto& phase : flows.phases) {
+    rounds += phase.rounds;
+  }
+  auto ready = add_start(n, f, before, first, rounds);
   std::vector<flow_message> messages;
   for (const auto& phase : flows.phases) {
     messages.clear();
@@ -132,7 +140,7 @@ template <class Network>
         messages.push_back({flow.from, flow.to, flows.volume(size, flow.parts)});
       }
     }
-    ready = add_phase(n, f, messages, phase.rounds, ready, first);
+    ready = add_phase(n, f, messages, phase.rounds, ready, first.index());
   }
   return ready;
 }

@@ -18,70 +18,24 @@
 #include <unity/parallel/lowering/edge_code.hpp>
 #include <unity/parallel/lowering/folded_collectives.hpp>
 #include <unity/parallel/lowering/folded_messages.hpp>
+#include <unity/parallel/lowering/folded_network.hpp>
+#include <unity/parallel/lowering/folded_program.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/lowering/network.hpp>
 #include <unity/parallel/lowering/replicas.hpp>
 #include <unity/parallel/lowering/symmetry.hpp>
+#include <unity/parallel/lowering/synchronization.hpp>
 #include <unity/parallel/plan.hpp>
+#include <unity/parallel/synchronization.hpp>
 #include <unity/parallel/training_graph.hpp>
 #include <unity/program/fragment.hpp>
 #include <unity/program/program.hpp>
-#include <unity/simulate/timeline.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/differentiate.hpp>
 
 namespace unity::parallel {
 
-// Regular. Resources are those of the whole program, by the same numbers; those
-// that do not represent others hold no tasks.
-struct folded_program {
-  program::program code{};
-  std::size_t order = 1;                         // of the symmetry
-  std::vector<machine::device_id> device{};      // which represents each
-  std::vector<program::resource_id> resource{};  // likewise
-  std::string why_not_more{};                    // of symmetries of higher order that were tried, by the last
-};
-
 namespace detail {
-
-// The network for devices that represent others, over links that do.
-class folded_network {
- public:
-  folded_network(const device_symmetry& s, network& n, const link_orbits& links)
-      : symmetry_{s}, network_{n}, links_{links} {}
-
-  [[nodiscard]] std::size_t device_count() const noexcept { return network_.device_count(); }
-  [[nodiscard]] std::uint32_t model(machine::device_id d) const { return network_.model(d); }
-  [[nodiscard]] static program::resource_id stream(machine::device_id d) noexcept { return network::stream(d); }
-  [[nodiscard]] program::resource_id starts(machine::device_id d) const noexcept { return network_.starts(d); }
-  [[nodiscard]] const machine::topology& topology() const noexcept { return network_.topology(); }
-  [[nodiscard]] machine::collective_start start(machine::device_id d) const { return network_.start(d); }
-  [[nodiscard]] const machine::collective_ways& collective(machine::exchange kind,
-                                                           std::span<const machine::device_id> devices) {
-    return network_.collective(kind, devices);
-  }
-  [[nodiscard]] std::optional<picoseconds> measured(machine::exchange kind, std::size_t ranks, bytes size) const {
-    return network_.measured(kind, ranks, size);
-  }
-  [[nodiscard]] network::node_place place(machine::device_id d) const { return network_.place(d); }
-  [[nodiscard]] bool has(machine::device_id d) const { return symmetry_.represents(d); }
-  // The links are admitted.
-  [[nodiscard]] std::span<const program::hop> hops(machine::device_id from, machine::device_id to, bytes volume) {
-    return represented(network_.hops(from, to, volume));
-  }
-  [[nodiscard]] std::span<const program::hop> flow_hops(machine::vertex_id from, machine::vertex_id to, bytes volume,
-                                                        std::int64_t rounds) {
-    return represented(network_.flow_hops(from, to, volume, rounds));
-  }
-
- private:
-  [[nodiscard]] std::span<const program::hop> represented(std::span<const program::hop> hops);
-
-  const device_symmetry& symmetry_;
-  network& network_;
-  const link_orbits& links_;
-  std::vector<program::hop> hops_{};
-};
 
 // Lowers one strategy under one symmetry.
 class folder {
@@ -123,6 +77,13 @@ class folder {
   bool add_edge(std::uint32_t number);
 
   bool add_weight(std::uint32_t number);
+  // Those of buckets, and of the weights in them.
+  bool add_buckets();
+  // Effects: admits the links of collectives, and finds the order of their messages on them (rank_collectives); comes
+  // before the network is asked for them.
+  bool rank(std::span<const lowered_collective> all, std::vector<std::uint32_t>& ranks);
+  // Effects: gives a fragment's messages, all of collectives, that order.
+  static void set_ranks(program::fragment& f, std::span<const std::uint32_t> ranks);
   // As synchronized() adds them.
   [[nodiscard]] static std::vector<lowered_collective> collectives_of(const replicas& held, sync_kind how,
                                                                       const tensor::tensor_type& type);
@@ -130,6 +91,7 @@ class folder {
   // Groups that reduce go to themselves, those of one device to those of its image, with as many elements and
   // the images of the tasks that contribute.
   bool maps_groups(const replicas& held, std::span<const std::uint32_t> images, const std::vector<bool>& gives);
+
   lowering& lowering_;
   const strategy& strategy_;
   const synchronization& sync_;
@@ -140,6 +102,7 @@ class folder {
   std::map<std::vector<machine::device_id>, std::optional<task_orbits>> orbits_{};
   std::vector<const task_orbits*> node_orbits_{};  // by node
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::pair<edge_key, folded_messages>>> edges_{};
+  std::map<std::uint32_t, synchronized_part> bucketed_{};  // by weight
   std::string reason_{};
 };
 
@@ -158,9 +121,6 @@ class folder {
 [[nodiscard]] folded_program fold(const tensor::algebra& a, lowering& low, const strategy& s,
                                   std::span<const device_symmetry> symmetries, const synchronization& sync = {});
 
-// The summary of the whole program from that of the folded one. The critical path is that of the folded one.
-[[nodiscard]] simulate::timeline unfolded(const folded_program& f, simulate::timeline t);
-
 }  // namespace unity::parallel
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_FOLDING)
@@ -170,21 +130,12 @@ class folder {
 #include <fmt/core.h>
 
 #include <unity/core/config.hpp>
-#include <unity/parallel/lowering/synchronization.hpp>
 
 namespace unity::parallel::detail {
 
-UNITY_INLINE std::span<const program::hop> folded_network::represented(std::span<const program::hop> hops) {
-  hops_.assign(hops.begin(), hops.end());
-  for (auto& h : hops_) {
-    h.link = links_.place(h.link).representative;
-  }
-  return hops_;
-}
-
 UNITY_INLINE std::string folder::run(folded_program& result) {
   const auto& g = lowering_.graph();
-  lowering_.declare(result.code);
+  lowering_.declare(result.code, sync_);
   for (const auto n : node_ids(g)) {
     if (lowering_.fragment_of(n).valid() && !add_node(n)) {
       return fmt::format("node {}: {}", n.index(), reason_);
@@ -200,6 +151,9 @@ UNITY_INLINE std::string folder::run(folded_program& result) {
     if (!add_weight(w)) {
       return fmt::format("weight of node {}: {}", g.producer(lowering_.training().weights()[w].value).index(), reason_);
     }
+  }
+  if (!add_buckets()) {
+    return fmt::format("buckets: {}", reason_);
   }
   result.code.replace(replacements_of(fragments_));
   result.code.commit();
@@ -376,24 +330,65 @@ UNITY_INLINE bool folder::add_weight(std::uint32_t number) {
   if (reduces && !is_foldable(how, all.held)) {
     return false;
   }
+  if (how.parts.front().bucket != synchronizer::no_bucket) {
+    bucketed_.emplace(number, synchronized_part{std::move(all), how.parts.front()});
+    return true;
+  }
+  const auto& type = lowering_.graph().type(w.value);
   std::vector<std::uint32_t> ranks;
-  if (reduces) {
-    const auto kinds = collectives_of(all.held, how.parts.front().kind, lowering_.graph().type(w.value));
-    reason_ = rank_collectives(symmetry_, lowering_.links(), links_, kinds, ranks);
-    if (!reason_.empty()) {
-      return false;
-    }
+  if (reduces && !rank(collectives_of(all.held, how.parts.front().kind, type), ranks)) {
+    return false;
   }
   auto& f = fragments_.emplace_back(fragment_code{lowering_.weight_fragment(number), {}}).code;
-  f = synchronized(network_, lowering_.times(), lowering_.graph().type(w.value), all,
-                   how.parts.front());
+  f = synchronized(network_, lowering_.times(), type, all, how.parts.front());
+  set_ranks(f, ranks);
+  return true;
+}
+
+UNITY_INLINE bool folder::add_buckets() {
+  const auto& weights = lowering_.training().weights();
+  const auto type_of = [&](std::uint32_t w) { return lowering_.graph().type(weights[w].value); };
+  std::vector<bucketed_weight> all;
+  for (const auto& [number, part] : bucketed_) {
+    all.push_back({{&part, 1}, lowering::size_of(1, type_of(number)).count()});
+  }
+  bucket_ends begins;
+  bucket_ends ends;
+  for (std::uint32_t b = 0; b < sync_.buckets.size(); ++b) {
+    const auto self = lowering_.weight_fragment(weights.size() + b);
+    const auto groups = groups_of_bucket(b, all);
+    std::vector<lowered_collective> collectives;
+    for (const auto& [devices, group] : groups) {
+      collectives.push_back({machine::exchange::all_reduce, devices, group.size});
+    }
+    std::vector<std::uint32_t> ranks;
+    if (!rank(collectives, ranks)) {
+      return false;
+    }
+    auto& f = fragments_.emplace_back(fragment_code{self, {}}).code;
+    f = reduced_bucket(network_, b, self, groups, begins, ends);
+    set_ranks(f, ranks);
+  }
+  for (const auto& [number, part] : bucketed_) {
+    fragments_.push_back({lowering_.weight_fragment(number),
+                          synchronized(network_, lowering_.times(), type_of(number),
+                                       std::span<const synchronized_part>{&part, 1}, ends)});
+  }
+  return true;
+}
+
+UNITY_INLINE bool folder::rank(std::span<const lowered_collective> all, std::vector<std::uint32_t>& ranks) {
+  reason_ = rank_collectives(symmetry_, lowering_.links(), links_, all, ranks);
+  return reason_.empty();
+}
+
+UNITY_INLINE void folder::set_ranks(program::fragment& f, std::span<const std::uint32_t> ranks) {
   auto next = ranks.begin();
   for (auto& t : f.tasks) {
     if (t.kind == program::task_kind::transfer) {
       t.shard = *next++;
     }
   }
-  return true;
 }
 
 UNITY_INLINE std::vector<lowered_collective> folder::collectives_of(const replicas& held, sync_kind how,
@@ -416,9 +411,8 @@ UNITY_INLINE std::vector<lowered_collective> folder::collectives_of(const replic
 
 UNITY_INLINE bool folder::is_foldable(const weight_sync& how, const replicas& held) {
   const auto& one = how.parts.front();
-  if (how.parts.size() > 1 || one.bucket != synchronizer::no_bucket ||
-      (one.kind != sync_kind::all_reduce && one.kind != sync_kind::sharded)) {
-    return refuse("parts, a bucket or a server, which devices do not share alike");
+  if (how.parts.size() > 1 || (one.kind != sync_kind::all_reduce && one.kind != sync_kind::sharded)) {
+    return refuse("parts or a server, which devices do not share alike");
   }
   const bool is_even = std::all_of(held.groups.begin(), held.groups.end(), [](const replica_group& g) {
     return g.elements % static_cast<std::int64_t>(g.devices.size()) == 0;
@@ -479,29 +473,6 @@ UNITY_INLINE folded_program fold(const tensor::algebra& a, lowering& low, const 
     whole.resource.push_back(program::resource_id{r});
   }
   return whole;
-}
-
-UNITY_INLINE simulate::timeline unfolded(const folded_program& f, simulate::timeline t) {
-  const auto folded = t;
-  t.tasks = 0;
-  for (std::size_t i = 0; i < f.code.fragment_count(); ++i) {
-    for (const auto& task : f.code.code(program::fragment_id{i}).tasks) {
-      if (!task.resource.valid()) {  // of all devices of a collective, or of one
-        t.tasks += task.kind == program::task_kind::reduce ? 1 : f.order;
-      }
-    }
-  }
-  t.communicated = {};
-  for (std::size_t r = 0; r < t.resources.size(); ++r) {
-    t.resources[r] = folded.resources[f.resource[r].index()];
-    t.tasks += t.resources[r].tasks;
-    t.communicated += t.resources[r].moved;
-  }
-  t.memory.resize(f.device.size());
-  for (std::size_t d = 0; d < f.device.size(); ++d) {
-    t.memory[d] = folded.memory[f.device[d].index()];
-  }
-  return t;
 }
 
 }  // namespace unity::parallel

@@ -67,11 +67,11 @@ class lowering {
  public:
   // The algebra must have the gradient operators (tensor::training_algebra).
   // Throws: unity::error for a machine without topology, and where an operator has no adjoint.
-  lowering(const tensor::algebra& a, const tensor::tensor_graph& g, const machine::machine& m, operation_timer timer,
-           transfers how = transfers::exchanges, optimizer updates = optimizer::sgd);
+  lowering(const tensor::algebra& a, const tensor::tensor_graph& g, const machine::machine& m,
+           tensor::durations durations, transfers how = transfers::exchanges, optimizer updates = optimizer::sgd);
   lowering(const tensor::algebra& a, const tensor::tensor_graph& g, const machine::machine& m,
            transfers how = transfers::exchanges)
-      : lowering{a, g, m, analytic_timer(a, m), how} {}
+      : lowering{a, g, m, analytic_durations(a, m), how} {}
 
   [[nodiscard]] const graph_dimensions& dimensions() const noexcept { return dimensions_; }
   [[nodiscard]] const training_graph& training() const noexcept { return training_; }
@@ -150,12 +150,12 @@ class lowering {
   needs_finder needs_{};
 };
 
-// The program of a plan, all of its micro-batches, whose operators take what the timer says.
+// The program of a plan, all of its micro-batches, whose operators take what the durations say.
 // Throws: unity::error where the plan is none of its graph and machine.
-[[nodiscard]] program::program lower(const tensor::algebra& a, const plan& p, operation_timer timer);
+[[nodiscard]] program::program lower(const tensor::algebra& a, const plan& p, tensor::durations durations);
 // By the roofline of its devices.
 [[nodiscard]] inline program::program lower(const tensor::algebra& a, const plan& p) {
-  return lower(a, p, analytic_timer(a, p.machine));
+  return lower(a, p, analytic_durations(a, p.machine));
 }
 
 }  // namespace unity::parallel
@@ -189,13 +189,13 @@ UNITY_INLINE std::vector<program::replacement> replacements_of(std::span<const f
 }
 
 UNITY_INLINE lowering::lowering(const tensor::algebra& a, const tensor::tensor_graph& g, const machine::machine& m,
-                                operation_timer timer, transfers how, optimizer updates)
+                                tensor::durations durations, transfers how, optimizer updates)
     : algebra_{&a},
       graph_{&g},
       network_{m},
       dimensions_{a, g},
       training_{a, g},
-      times_{a, std::move(timer), updates},
+      times_{a, std::move(durations), updates},
       transfers_{how} {
   node_fragments_.resize(g.node_count());
   std::size_t next = 0;
@@ -404,9 +404,9 @@ UNITY_INLINE void lowering::write_edge(const strategy& s, const graph_edge& e, c
   }
 }
 
-UNITY_INLINE program::program lower(const tensor::algebra& a, const plan& p, operation_timer timer) {
+UNITY_INLINE program::program lower(const tensor::algebra& a, const plan& p, tensor::durations durations) {
   check(p.graph, p.configurations, p.pipeline, p.machine.network.device_count());
-  lowering l{a, p.graph, p.machine, std::move(timer), transfers::exchanges, p.updates};
+  lowering l{a, p.graph, p.machine, std::move(durations), transfers::exchanges, p.updates};
   return pipelined(l.run(p.configurations, p.synchronization), p.pipeline);
 }
 

@@ -149,7 +149,8 @@ UNITY_INLINE void sum_code::reduce() {
   if (!ends_.is_wanted) {
     return;
   }
-  const auto back = add_collective(network_.links, code_, machine::exchange::all_reduce, ways_.holders, size, cotangents);
+  const auto back =
+      add_collective(network_.links, code_, machine::exchange::all_reduce, ways_.holders, size, cotangents);
   for (const auto& [device, consumers] : ways_.reduced_for) {
     for (const auto c : consumers) {
       code_.reads.push_back({ends_.cotangent_of(c), back});
@@ -181,8 +182,8 @@ UNITY_INLINE program::task_ref sum_code::add_rounds(const program::task_ref& rea
   }
   const auto rounds = static_cast<std::int64_t>(ways_.ring.size() - 1);
   const auto first = ways_.holders.front();
-  const auto started = add_start(network_.links, code_, {&ready, 1}, first);
-  return add_phase(network_.links, code_, messages, rounds, started, first);
+  const auto started = add_start(network_.links, code_, {&ready, 1}, first, rounds);
+  return add_phase(network_.links, code_, messages, rounds, started, shard());
 }
 
 UNITY_INLINE std::span<const message_ends> sum_code::add_messages(bool backwards) {

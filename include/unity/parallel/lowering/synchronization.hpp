@@ -237,12 +237,12 @@ class weight_synchronization {
 
 // The fragment of a weight of that type, all-reduced alone, or sharded. Each part that several devices hold is reduced
 // over a ring of them, node by node, every other one backwards, once all contributions are there, those of all
-// operators that share the weight (collectives.hpp); the update of a device follows. Messages of a ring that are ready at the
-// same time for the same link go in the order of their senders within the nodes, then of how many links are behind
-// them: nodes that are alike stay so. Weights without gradient take memory alone.
-// Network: as a class it has the members of parallel::network; only devices that it `has` get tasks and memory.
-// Complexity: linear in the fragment and the readers of each part, for each part.
-// Source: Jia's dissertation (2020), section 3.4, leaves open how gradients are added up; collectives.hpp.
+// operators that share the weight (collectives.hpp); the update of a device follows. Messages of a ring that are ready
+// at the same time for the same link go in the order of their senders within the nodes, then of how many links are
+// behind them: nodes that are alike stay so. Weights without gradient take memory alone. Network: as a class it has the
+// members of parallel::network; only devices that it `has` get tasks and memory. Complexity: linear in the fragment and
+// the readers of each part, for each part. Source: Jia's dissertation (2020), section 3.4, leaves open how gradients
+// are added up; collectives.hpp.
 template <class Network>
 [[nodiscard]] program::fragment synchronized(Network& n, const task_times& times, const tensor::tensor_type& type,
                                              const weight_part_readers& all, const synchronizer& how = {}) {
@@ -260,11 +260,10 @@ struct synchronized_part {
 // The fragment of a weight whose parts are synchronized in ways of their own. buckets: where those of its parts end.
 // A sharded part is reduced and scattered over the ring, updated share by share, and gathered. Gradients for a
 // parameter server are messages to it, and what it made are messages back; adding up is not priced.
-[[nodiscard]] inline program::fragment synchronized(network& n, const task_times& times,
-                                                    const tensor::tensor_type& type,
-                                                    std::span<const synchronized_part> parts,
-                                                    const bucket_ends& buckets) {
-  detail::weight_synchronization<network> s{n, times, type, &buckets};
+template <class Network>
+[[nodiscard]] program::fragment synchronized(Network& n, const task_times& times, const tensor::tensor_type& type,
+                                             std::span<const synchronized_part> parts, const bucket_ends& buckets) {
+  detail::weight_synchronization<Network> s{n, times, type, &buckets};
   for (const auto& p : parts) {
     s.add(p.of, p.how);
   }
@@ -277,12 +276,38 @@ struct bucketed_weight {
   std::int64_t element_size = 0;  // bytes
 };
 
-// The fragment of a bucket: for all of its parts that the same devices hold, one all-reduce, once all contributions are
-// there and the all-reduce of the bucket before could begin among those devices. self: the fragment; entered in `ends`,
-// which has those of the buckets before.
-[[nodiscard]] program::fragment reduced_bucket(network& n, std::uint32_t bucket, program::fragment_id self,
-                                               std::span<const bucketed_weight> weights, bucket_ends& begins,
-                                               bucket_ends& ends);
+// What the same devices reduce of a bucket, together.
+struct bucket_group {
+  bytes size{};
+  std::vector<program::task_ref> contributions{};
+};
+// Of all parts that several devices hold, by those. Complexity: linear in the readers of the weights.
+[[nodiscard]] std::map<std::vector<machine::device_id>, bucket_group> groups_of_bucket(
+    std::uint32_t bucket, std::span<const bucketed_weight> weights);
+
+// The fragment of a bucket: an all-reduce for each group, once all contributions are there and the all-reduce of the
+// bucket before could begin among those devices. self: the fragment; entered in `begins` and `ends`, which have those
+// of the buckets before.
+template <class Network>
+[[nodiscard]] program::fragment reduced_bucket(Network& n, std::uint32_t bucket, program::fragment_id self,
+                                               std::map<std::vector<machine::device_id>, bucket_group> groups,
+                                               bucket_ends& begins, bucket_ends& ends) {
+  program::fragment f;
+  for (auto& [devices, group] : groups) {
+    for (auto b = bucket; b-- > 0;) {  // the last bucket before that the same devices reduce
+      if (const auto before = begins.find({b, devices}); before != begins.end()) {
+        group.contributions.push_back(before->second);
+        break;
+      }
+    }
+    const auto begin = add_meeting(f, group.contributions, devices.front().index());
+    auto end = add_collective(n, f, machine::exchange::all_reduce, devices, group.size, {&begin, 1});
+    begins[{bucket, devices}] = {self, begin.index};
+    end.fragment = self;
+    ends[{bucket, devices}] = end;
+  }
+  return f;
+}
 
 }  // namespace unity::parallel
 
@@ -318,14 +343,9 @@ UNITY_INLINE std::vector<weight_reader> detail::part_givers::of(const replica_gr
   return all;
 }
 
-UNITY_INLINE program::fragment reduced_bucket(network& n, std::uint32_t bucket, program::fragment_id self,
-                                              std::span<const bucketed_weight> weights, bucket_ends& begins,
-                                              bucket_ends& ends) {
-  struct reduced_group {
-    bytes size{};
-    std::vector<program::task_ref> contributions{};
-  };
-  std::map<std::vector<machine::device_id>, reduced_group> groups;
+UNITY_INLINE std::map<std::vector<machine::device_id>, bucket_group> groups_of_bucket(
+    std::uint32_t bucket, std::span<const bucketed_weight> weights) {
+  std::map<std::vector<machine::device_id>, bucket_group> groups;
   for (const auto& w : weights) {
     for (const auto& p : w.parts) {
       const detail::part_givers givers{p.of};
@@ -343,25 +363,7 @@ UNITY_INLINE program::fragment reduced_bucket(network& n, std::uint32_t bucket, 
       }
     }
   }
-  program::fragment f;
-  for (auto& [devices, group] : groups) {
-    for (auto b = bucket; b-- > 0;) {  // the last bucket before that the same devices reduce
-      if (const auto before = begins.find({b, devices}); before != begins.end()) {
-        group.contributions.push_back(before->second);
-        break;
-      }
-    }
-    const program::task_ref begin{self, f.add({{}, picoseconds{}, {}, {}, program::task_kind::other,
-                                               devices.front().index()})};
-    for (const auto& c : group.contributions) {
-      f.dependencies.push_back({c, begin, false});
-    }
-    begins[{bucket, devices}] = begin;
-    auto end = add_collective(n, f, machine::exchange::all_reduce, devices, group.size, {&begin, 1});
-    end.fragment = self;
-    ends[{bucket, devices}] = end;
-  }
-  return f;
+  return groups;
 }
 
 }  // namespace unity::parallel

@@ -121,7 +121,7 @@ UNITY_INLINE void add_synchronization(lowering& l, const strategy& s, const sync
   bucket_ends ends;
   for (std::uint32_t b = 0; b < sync.buckets.size(); ++b) {
     const auto self = l.weight_fragment(weights.size() + b);
-    all.push_back({self, reduced_bucket(l.links(), b, self, bucketed, begins, ends)});
+    all.push_back({self, reduced_bucket(l.links(), b, self, groups_of_bucket(b, bucketed), begins, ends)});
   }
   for (std::uint32_t w = 0; w < weights.size(); ++w) {
     all.push_back(

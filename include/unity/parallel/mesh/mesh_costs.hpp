@@ -26,9 +26,8 @@ namespace unity::parallel {
 using axis_set = std::uint32_t;
 
 // The busiest link sets the time, the longest route the delay. All-reduces go as lowering sends them, the fastest way
-// for their size or as measured (machine/collective_choice.hpp); reduce-scatters around a ring; the others are messages:
-// to the next of the group, or from each to every other.
-// Refers to nothing. One for each mesh.
+// for their size or as measured (machine/collective_choice.hpp); reduce-scatters around a ring; the others are
+// messages: to the next of the group, or from each to every other. Refers to nothing. One for each mesh.
 class mesh_costs {
  public:
   // axes: of the mesh, from the first on, along which anything is exchanged.
@@ -39,6 +38,8 @@ class mesh_costs {
   [[nodiscard]] std::int64_t size(axis_set s) const { return sets_[s].size; }
   // Each device of a group has `all`, and ends with the sum of theirs.
   [[nodiscard]] picoseconds all_reduce(axis_set s, bytes all) const;
+  // Of that, what passes while no link is busy: starts and latencies. Nothing where it was measured as a whole.
+  [[nodiscard]] picoseconds all_reduce_start(axis_set s, bytes all) const;
   // Each has `all`, and ends with a part of their sum.
   [[nodiscard]] picoseconds reduce_scatter(axis_set s, bytes all) const;
   // Each has `part`, and ends with those of all.
@@ -51,11 +52,10 @@ class mesh_costs {
     const auto& c = sets_[s];
     return c.size < 2 ? picoseconds{} : time(of(all) / static_cast<double>(c.size), c.direct_rate, c.delay);
   }
-  // Each sends `held` to the next of its group.
-  [[nodiscard]] picoseconds shift(axis_set s, bytes held) const {
-    const auto& c = sets_[s];
-    return c.size < 2 ? picoseconds{} : time(of(held), c.ring_rate, c.delay);
-  }
+  // Each sends `held` to the next of its group: what that takes of links. The message arrives a delay later.
+  [[nodiscard]] picoseconds shift(axis_set s, bytes held) const { return time(of(held), sets_[s].ring_rate, 0); }
+  // From when the longest route's first byte could be sent to when it arrives; nothing for a group of one.
+  [[nodiscard]] picoseconds delay(axis_set s) const { return picoseconds{sets_[s].delay}; }
 
  private:
   struct costs {
@@ -73,6 +73,10 @@ class mesh_costs {
     return picoseconds{std::llround(std::min(volume * rate, 1e18)) + delay};
   }
 
+  // Of the way that lowering takes. Precondition: a group of several.
+  [[nodiscard]] static const machine::collective_line& line_of(const costs& c, bytes all) {
+    return machine::chosen_way(c.all_reduces, all, [](const machine::collective_line& l) { return l; });
+  }
   void measure(const machine::machine& on, const machine::route_table& routes, const machine::device_mesh& m,
                axis_set s);
   // groups: the devices of each.
@@ -112,11 +116,15 @@ UNITY_INLINE picoseconds mesh_costs::all_reduce(axis_set s, bytes all) const {
   if (const auto measured = machine::measured_time(links_, machine::exchange::all_reduce, ranks, all)) {
     return picoseconds{std::llround(static_cast<double>(measured->count()) * c.sharing)};
   }
-  auto best = c.all_reduces.front()(all);
-  for (const auto& line : c.all_reduces) {
-    best = std::min(best, line(all));
-  }
-  return best;
+  return line_of(c, all)(all);
+}
+
+UNITY_INLINE picoseconds mesh_costs::all_reduce_start(axis_set s, bytes all) const {
+  const auto& c = sets_[s];
+  const auto ranks = static_cast<std::size_t>(c.size);
+  return ranks < 2 || machine::measured_time(links_, machine::exchange::all_reduce, ranks, all)
+             ? picoseconds{}
+             : line_of(c, all).fixed;
 }
 
 UNITY_INLINE picoseconds mesh_costs::reduce_scatter(axis_set s, bytes all) const {
@@ -165,25 +173,12 @@ UNITY_INLINE void mesh_costs::measure(const machine::machine& on, const machine:
 UNITY_INLINE void mesh_costs::price_collectives(costs& c, const machine::machine& on,
                                                 const machine::route_table& routes,
                                                 std::span<const std::vector<machine::device_id>> groups) {
-  const auto& t = on.network;
-  const auto start = machine::start_of(on, groups.front().front());
-  const auto line = [&](machine::exchange kind, machine::collective_algorithm how, std::size_t count) {
-    std::vector<machine::collective_flows> flows;
-    for (const auto& g : groups.first(count)) {
-      flows.push_back(machine::flows_of(t, {kind, how, g}));
-    }
-    return machine::line_of(t, routes, flows, start);
-  };
-  for (std::size_t a = 0; a < machine::collective_algorithm_names.size(); ++a) {
-    const auto how = static_cast<machine::collective_algorithm>(a);
-    const auto applies = [&](const auto& g) { return machine::applies(t, {machine::exchange::all_reduce, how, g}); };
-    if (std::all_of(groups.begin(), groups.end(), applies)) {
-      c.all_reduces.push_back(line(machine::exchange::all_reduce, how, groups.size()));
-    }
+  using machine::exchange;
+  for (const auto& way : machine::common_ways(on, routes, exchange::all_reduce, groups)) {
+    c.all_reduces.push_back(way.line);
   }
-  constexpr auto ring = machine::collective_algorithm::ring;
-  c.reduce_scatter = line(machine::exchange::reduce_scatter, ring, groups.size());
-  const auto alone = line(machine::exchange::all_reduce, ring, 1).per_byte;
+  c.reduce_scatter = machine::common_ways(on, routes, exchange::reduce_scatter, groups).front().line;
+  const auto alone = machine::common_ways(on, routes, exchange::all_reduce, groups.first(1)).front().line.per_byte;
   c.sharing = alone > 0 ? std::max(1.0, c.all_reduces.front().per_byte / alone) : 1;
 }
 

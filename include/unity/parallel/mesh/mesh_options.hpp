@@ -75,6 +75,7 @@ struct mesh_option {
   picoseconds updating{};
   picoseconds busy{};           // forward and backward alone: the average of all devices of the mesh
   picoseconds synchronizing{};  // of gradients
+  picoseconds starting{};       // of that, while no link is busy
   bytes weights{};              // of one device: with gradients and what the optimizer keeps
   bytes activations{};          // results that one device holds until they are used backward
 };
@@ -86,8 +87,8 @@ struct mesh_option {
 class shard_clock {
  public:
   // The algebra must have the gradient operators and outlive this.
-  shard_clock(const tensor::algebra& a, operation_timer timer, std::vector<std::uint32_t> models)
-      : algebra_{&a}, timer_{std::move(timer)}, models_{std::move(models)} {}
+  shard_clock(const tensor::algebra& a, tensor::durations durations, std::vector<std::uint32_t> models)
+      : algebra_{&a}, durations_{std::move(durations)}, models_{std::move(models)} {}
 
   // Nothing where the operator does not run on parts of these sizes.
   [[nodiscard]] std::optional<shard_times> of(const placed_operator& p, const grid_types& types);
@@ -106,7 +107,7 @@ class shard_clock {
   [[nodiscard]] std::optional<shard_times> timed(const placed_operator& p, const shard& part) const;
 
   const tensor::algebra* algebra_;
-  operation_timer timer_;
+  tensor::durations durations_;
   std::vector<std::uint32_t> models_;
   std::map<key, std::optional<shard_times>> known_{};
 };
@@ -226,8 +227,13 @@ UNITY_INLINE picoseconds shard_clock::update(std::int64_t elements, tensor::dtyp
 UNITY_INLINE picoseconds shard_clock::slowest(const tensor::operation& op, std::span<const tensor::tensor_type> inputs,
                                               std::span<const tensor::tensor_type> outputs) const {
   picoseconds t{1};
-  for (const auto m : models_) {
-    t = std::max(t, timer_(m, op, inputs, outputs));
+  try {
+    for (const auto m : models_) {
+      t = std::max(t, durations_.duration_of(m, op, inputs, outputs).expected);
+    }
+  } catch (const error&) {  // no kernel for such parts: worse than any others
+    constexpr picoseconds cannot_run{1'000'000'000'000'000};
+    return cannot_run;
   }
   return t;
 }
@@ -448,6 +454,7 @@ UNITY_INLINE void option_finder::price(mesh_option& o, const shard_times& times)
       copies |= o.operands[x][a] == mesh_layout::copies && mesh_.sizes[a] > 1 ? axis_set{1} << a : axis_set{0};
     }
     o.synchronizing += costs_.all_reduce(copies, held);
+    o.starting += costs_.all_reduce_start(copies, held);
     const auto element = static_cast<std::int64_t>(tensor::size_of(d.inputs[x].element));
     o.updating += clock_.update(held.count() / element, d.inputs[x].element, optimizer_);
     o.weights += bytes{2 * held.count() + held.count() / element * state_bytes(optimizer_, d.inputs[x].element)};
@@ -477,6 +484,7 @@ UNITY_INLINE void option_finder::share(mesh_option& o) const {
   part(o.forward);
   part(o.updating);
   part(o.synchronizing);
+  part(o.starting);
   part(o.weights);
   part(o.activations);
 }

@@ -82,10 +82,14 @@ class mesh_program_writer {
     return tables_.of(graph_.placed(i)).options[mapping_.options[i]];
   }
   [[nodiscard]] program::resource_id stream(std::uint32_t i) const {
-    return program::resource_id{3 * std::size_t{mapping_.stages[i]}};
+    return program::resource_id{4 * std::size_t{mapping_.stages[i]}};
   }
   [[nodiscard]] program::resource_id link(std::uint32_t stage, bool is_between) const {
-    return program::resource_id{3 * std::size_t{stage} + (is_between ? 2 : 1)};
+    return program::resource_id{4 * std::size_t{stage} + (is_between ? 2 : 1)};
+  }
+  // On which all-reduces start one after the other, as in lowering's programs.
+  [[nodiscard]] static program::resource_id starts(std::uint32_t stage) {
+    return program::resource_id{4 * std::size_t{stage} + 3};
   }
   [[nodiscard]] static picoseconds at_least_one(picoseconds t) { return std::max(t, picoseconds{1}); }
   [[nodiscard]] bool has_backward(std::uint32_t i) const {
@@ -109,6 +113,7 @@ class mesh_program_writer {
     program::resource_id link{};
     program::resource_id back{};
     picoseconds takes{};
+    picoseconds delay{};  // of what arrives
   };
   [[nodiscard]] std::vector<exchange> exchanges_of(std::uint32_t i, std::uint32_t x);
   void add_operand(program::fragment& f, std::uint32_t i, std::uint32_t x);
@@ -178,6 +183,7 @@ UNITY_INLINE program::program mesh_program_writer::run() {
     all_.add_resource({name, program::resource_kind::stream, k});
     all_.add_resource({fmt::format("{}, links within nodes", name), program::resource_kind::link, k});
     all_.add_resource({fmt::format("{}, links between nodes", name), program::resource_kind::link, k});
+    all_.add_resource({fmt::format("{}, collectives", name), program::resource_kind::link, k});
   }
   for (std::size_t a = 0; a < mesh.axis_count(); ++a) {
     const auto last = (static_cast<std::size_t>(mesh.sizes[a]) - 1) * mesh.stride(a);
@@ -278,7 +284,7 @@ UNITY_INLINE auto mesh_program_writer::exchanges_of(std::uint32_t i, std::uint32
   const auto before = mapping_.stages[source.from];
   if (stage != before) {
     const auto held = shard_bytes(graph_.placed(i).dimensions->inputs[x], tables_.mesh(), space[from]);
-    all.push_back({link(before, between_nodes_), link(stage, between_nodes_), costs_.shift(1, held)});
+    all.push_back({link(before, between_nodes_), link(stage, between_nodes_), costs_.shift(1, held), costs_.delay(1)});
   }
   if (const auto takes = distances_.from(space, from)[to]; takes > 0) {
     bool is_between = false;
@@ -287,7 +293,7 @@ UNITY_INLINE auto mesh_program_writer::exchanges_of(std::uint32_t i, std::uint32
     }
     // A step and its adjoint take about as long as each other.
     const auto one_way = graph_.placed(i).wanted[x] ? takes / 2 : takes;
-    all.push_back({link(stage, is_between), link(stage, is_between), picoseconds{one_way}});
+    all.push_back({link(stage, is_between), link(stage, is_between), picoseconds{one_way}, {}});
   }
   return all;
 }
@@ -302,7 +308,7 @@ UNITY_INLINE void mesh_program_writer::add_operand(program::fragment& f, std::ui
   auto here = task(source.from, false);
   auto value = made;
   for (const auto& s : steps) {
-    const auto t = f.add({s.link, at_least_one(s.takes), {}, {}, program::task_kind::transfer, stage});
+    const auto t = f.add({s.link, at_least_one(s.takes), s.delay, {}, program::task_kind::transfer, stage});
     f.dependencies.push_back({here, {{}, t}, false});
     f.reads.push_back({value, {{}, t}});
     here = {{}, t};
@@ -323,7 +329,7 @@ UNITY_INLINE void mesh_program_writer::add_operand(program::fragment& f, std::ui
   const auto results = static_cast<std::uint32_t>(graph_.placed(i).dimensions->outputs.size());
   auto back = task(i, true);
   for (auto s = steps.rbegin(); s != steps.rend(); ++s) {
-    const auto t = f.add({s->back, at_least_one(s->takes), {}, {}, program::task_kind::transfer, stage});
+    const auto t = f.add({s->back, at_least_one(s->takes), s->delay, {}, program::task_kind::transfer, stage});
     f.dependencies.push_back({back, {{}, t}, false});
     back = {{}, t};
   }
@@ -351,8 +357,11 @@ UNITY_INLINE program::fragment mesh_program_writer::weight_code(std::uint32_t i)
         is_between = is_between || (crosses_[a] && o.operands[x][a] == mesh_layout::copies);
       }
     }
-    const auto t = f.add({link(stage, is_between), o.synchronizing, {}, {}, program::task_kind::transfer, stage});
-    f.dependencies.push_back({done, {{}, t}, false});
+    const auto start = f.add({starts(stage), o.starting, {}, {}, program::task_kind::reduce, stage});
+    f.dependencies.push_back({done, {{}, start}, false});
+    const auto t = f.add(
+        {link(stage, is_between), o.synchronizing - o.starting, {}, {}, program::task_kind::transfer, stage});
+    f.dependencies.push_back({{{}, start}, {{}, t}, false});
     done = {{}, t};
   }
   if (o.updating > picoseconds{}) {

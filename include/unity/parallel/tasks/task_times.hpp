@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <span>
 #include <utility>
@@ -29,15 +28,9 @@
 
 namespace unity::parallel {
 
-// What one operator takes on the machine's kind of device of that number: analytic, or measured.
-using operation_timer = std::function<picoseconds(std::uint32_t model, const tensor::operation&,
-                                                  std::span<const tensor::tensor_type> inputs,
-                                                  std::span<const tensor::tensor_type> outputs)>;
-
-// By the roofline of each kind of device for the elements of an operator's first result, that of float32 where there is
-// no rate for those; operators that only relabel take nothing. The algebra and the machine must outlive the timer.
-// Throws: unity::error for a kind of device without a measured rate.
-[[nodiscard]] operation_timer analytic_timer(const tensor::algebra& a, const machine::machine& m);
+// By the roofline of each of the machine's kinds of devices, that of float32 where there is no rate for an element
+// type. The algebra and the machine must outlive it. Throws: unity::error for a kind of device without a measured rate.
+[[nodiscard]] tensor::roofline_durations analytic_durations(const tensor::algebra& a, const machine::machine& m);
 
 namespace detail {
 
@@ -86,8 +79,8 @@ template <class Timed>
 class task_times {
  public:
   // The algebra must have the gradient operators (tensor::training_algebra) and outlive this.
-  task_times(const tensor::algebra& a, operation_timer timer, optimizer how = optimizer::sgd)
-      : algebra_{&a}, timer_{std::move(timer)}, optimizer_{how} {}
+  task_times(const tensor::algebra& a, tensor::durations durations, optimizer how = optimizer::sgd)
+      : algebra_{&a}, durations_{std::move(durations)}, optimizer_{how} {}
 
   [[nodiscard]] optimizer how() const noexcept { return optimizer_; }
 
@@ -116,7 +109,7 @@ class task_times {
                                      std::uint32_t model) const;
 
   const tensor::algebra* algebra_;
-  operation_timer timer_;
+  tensor::durations durations_;
   optimizer optimizer_;
   std::map<key, shard_times> known_{};
 };
@@ -141,25 +134,19 @@ class task_times {
 
 namespace unity::parallel {
 
-UNITY_INLINE operation_timer analytic_timer(const tensor::algebra& a, const machine::machine& m) {
-  std::vector<std::vector<tensor::analytic_cost>> models;  // by kind of device and of element
+UNITY_INLINE tensor::roofline_durations analytic_durations(const tensor::algebra& a, const machine::machine& m) {
+  std::vector<tensor::rates_by_element> devices;
   for (const auto& d : m.devices) {
     const auto usual = machine::roofline_of(d);
     if (!usual) {
       throw error{fmt::format("machine {}, device {}", m.name, d.name), "no float32 rate", "one, to predict times"};
     }
-    auto& costs = models.emplace_back();
-    for (std::size_t element = 0; element < tensor::dtype_names.size(); ++element) {
-      costs.emplace_back(a, machine::roofline_of(d, static_cast<tensor::dtype>(element)).value_or(*usual),
-                         tensor::mode::training);
+    auto& rates = devices.emplace_back();
+    for (std::size_t element = 0; element < rates.size(); ++element) {
+      rates[element] = machine::roofline_of(d, static_cast<tensor::dtype>(element)).value_or(*usual);
     }
   }
-  return [models = std::move(models)](std::uint32_t model, const tensor::operation& op,
-                                      std::span<const tensor::tensor_type> inputs,
-                                      std::span<const tensor::tensor_type> outputs) {
-    const auto element = outputs.empty() ? tensor::dtype::float32 : outputs[0].element;
-    return models.at(model)[static_cast<std::size_t>(element)].node_cost(op, inputs, outputs);
-  };
+  return {a, std::move(devices)};
 }
 
 }  // namespace unity::parallel
@@ -258,7 +245,7 @@ UNITY_INLINE picoseconds task_times::update(std::int64_t elements, tensor::dtype
 UNITY_INLINE picoseconds task_times::timed(std::uint32_t model, const tensor::operation& op,
                                            std::span<const tensor::tensor_type> inputs,
                                            std::span<const tensor::tensor_type> outputs) const {
-  const auto t = timer_(model, op, inputs, outputs);
+  const auto t = durations_.duration_of(model, op, inputs, outputs).expected;
   if (t > program::longest_task) {
     throw error{fmt::format("operator {}", algebra_->signature(op.kind).name),
                 fmt::format("it would take {:f} s on the machine's device {}", to_seconds(t), model),

@@ -22,7 +22,7 @@ namespace unity::systems {
 // cheap for graphs of which many are met. Keeps the times of operators.
 class computing_bound {
  public:
-  computing_bound(const tensor::algebra& a, parallel::operation_timer timer, const std::vector<std::uint32_t>& models,
+  computing_bound(const tensor::algebra& a, tensor::durations durations, const std::vector<std::uint32_t>& models,
                   std::size_t devices);
 
   // Opaque operators, as boundaries of segments are, take nothing. Complexity: a look at each operator.
@@ -48,11 +48,11 @@ class computing_bound {
 
 namespace unity::systems {
 
-UNITY_INLINE computing_bound::computing_bound(const tensor::algebra& a, parallel::operation_timer timer,
+UNITY_INLINE computing_bound::computing_bound(const tensor::algebra& a, tensor::durations durations,
                                               const std::vector<std::uint32_t>& models, std::size_t devices)
     : opaque_{a.kind("opaque")}, devices_{static_cast<std::int64_t>(devices)} {
   for (const auto m : models) {
-    clocks_.emplace_back(a, timer, std::vector{m});
+    clocks_.emplace_back(a, durations, std::vector{m});
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <span>
 #include <string>
 #include <utility>
@@ -100,7 +101,7 @@ class joint_search {
   // At least the limit where the graph takes no less, and where time is over.
   [[nodiscard]] cost_value price(const tensor::tensor_graph& g, cost_value limit);
   [[nodiscard]] cost_value price_of(const tensor::tensor_graph& g) {
-    return price_of(analyzed_graph{algebra_, g}.ops, joint_space::no_limit);
+    return price_of(analyzed_graph{algebra_, g}.ops, no_limit);
   }
   [[nodiscard]] cost_value price_of(const parallel::operator_graph& ops, cost_value limit);
   // Effects: the graph is one of those that computing_ is the least of.
@@ -119,6 +120,7 @@ class joint_search {
 
   // Candidates are many, and few that no nesting of series and parallel parts describes are worth much.
   static constexpr std::size_t core_width = 4;
+  static constexpr cost_value no_limit = std::numeric_limits<cost_value>::max();
   // Of pieces in a row that are alike: the layouts between them count, too.
   static constexpr std::size_t most_copies = 3;
   // Pieces that cannot be cut and are larger stay as they are: each of their candidates would be solved as a whole.
@@ -156,7 +158,6 @@ class joint_search {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_UNITY_JOINT_SEARCH)
 
 #include <algorithm>
-#include <limits>
 #include <map>
 
 #include <unity/core/config.hpp>
@@ -311,7 +312,7 @@ UNITY_INLINE cost_value joint_search::price(const tensor::tensor_graph& g, cost_
 }
 
 UNITY_INLINE cost_value joint_search::price_of(const parallel::operator_graph& ops, cost_value limit) {
-  if (const auto least = limit == joint_space::no_limit ? 0 : bound(ops); least >= limit) {
+  if (const auto least = limit == no_limit ? 0 : bound(ops); least >= limit) {
     return least;
   }
   if (!options_.dynamic) {

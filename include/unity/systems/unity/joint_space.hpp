@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <optional>
 #include <span>
 #include <unordered_map>
@@ -14,6 +13,7 @@
 
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
+#include <unity/cost/any_cost_model.hpp>
 #include <unity/cost/cost_model.hpp>
 #include <unity/graph/compact_graph.hpp>
 #include <unity/rewrite/substitution.hpp>
@@ -36,10 +36,7 @@ class joint_space {
   using inner_space = rewrite_space<tensor::algebra, tensor::flop_cost>;
   using move_type = inner_space::move_type;
   using scratch_type = inner_space::scratch_type;
-  // What a graph takes; where that is no less than the second, any number from there up to what it takes. Pure.
-  using graph_price = std::function<cost_value(const tensor::tensor_graph&, cost_value)>;
   static constexpr bool is_serial = true;
-  static constexpr cost_value no_limit = std::numeric_limits<cost_value>::max();
 
   struct state_type {
     inner_space::state_type at{};
@@ -47,7 +44,8 @@ class joint_space {
   };
 
   // is_late: once it is true, no further graphs are priced; may be empty.
-  joint_space(const tensor::algebra& a, const rule_set& rules, const tensor::tensor_graph& g, graph_price mapped,
+  joint_space(const tensor::algebra& a, const rule_set& rules, const tensor::tensor_graph& g,
+              any_cost_model<tensor::tensor_graph> mapped,
               std::function<bool()> is_late = {})
       : mapped_{std::move(mapped)},
         is_late_{std::move(is_late)},
@@ -105,7 +103,7 @@ class joint_space {
   // one for which there is no time.
   [[nodiscard]] std::vector<passed_graph> passed(const state_type& s, std::size_t steps, std::size_t most);
 
-  graph_price mapped_;
+  any_cost_model<tensor::tensor_graph> mapped_;
   std::function<bool()> is_late_;
   std::chrono::steady_clock::time_point end_ = std::chrono::steady_clock::time_point::max();
   inner_space inner_;
@@ -139,7 +137,7 @@ UNITY_INLINE std::optional<candidate> joint_space::price(const state_type& s, mo
     if (is_late()) {
       return std::nullopt;
     }
-    const auto cost = mapped_(inner_.graph(inner_.apply(s.at, m, scratch, child_)), no_limit);
+    const auto cost = mapped_.cost(inner_.graph(inner_.apply(s.at, m, scratch, child_)));
     known = prices_.emplace(c->fingerprint, cost).first;
     inner_.prepare(s.at, scratch);
   }
@@ -179,7 +177,7 @@ UNITY_INLINE cost_value joint_space::price_of(const inner_space::state_type& s) 
   const auto f = inner_.fingerprint_of(s);
   auto known = prices_.find(f);
   if (known == prices_.end()) {
-    known = prices_.emplace(f, mapped_(inner_.graph(s), no_limit)).first;
+    known = prices_.emplace(f, mapped_.cost(inner_.graph(s))).first;
   }
   return known->second;
 }
@@ -188,7 +186,7 @@ UNITY_INLINE cost_value joint_space::price_below(const inner_space::state_type& 
   if (const auto known = prices_.find(inner_.fingerprint_of(s)); known != prices_.end()) {
     return known->second;
   }
-  const auto cost = mapped_(inner_.graph(s), limit);
+  const auto cost = mapped_.cost_below(inner_.graph(s), limit);
   if (cost < limit) {
     prices_.emplace(inner_.fingerprint_of(s), cost);
   }

@@ -408,7 +408,8 @@ UNITY_INLINE void pipeline_search::add_reads(const microbatch_graph& g, const st
     if (auto& before = pieces[step_of[sources[x].from]]; step_of[sources[x].from] != step_of[i]) {
       const auto held = parallel::shard_bytes(g.ops.placed(i).dimensions->inputs[x], room.mesh(), space[from]);
       const auto ways = g.ops.placed(i).wanted[x] ? 2 : 1;
-      before.sends = std::max(before.sends, ways * stage.stages.costs.shift(1, held).count());
+      const auto& costs = stage.stages.costs;
+      before.sends = std::max(before.sends, ways * (costs.shift(1, held) + costs.delay(1)).count());
     }
   }
 }

@@ -1,4 +1,4 @@
-#include <unity/tensor/measured_cost.hpp>
+#include <unity/tensor/measured_durations.hpp>
 
 #include <catch2/catch.hpp>
 
@@ -14,7 +14,7 @@
 
 #include "testing.hpp"
 
-namespace tests_of_measured_cost {
+namespace tests_of_measured_durations {
 
 using namespace unity;
 using namespace unity::tensor;
@@ -31,18 +31,22 @@ struct toy_timer {
     if (name == "tanh") {
       throw error{"tanh", "no kernel", "another operator"};
     }
-    return {picoseconds{static_cast<std::int64_t>(inputs.size()) * (name == "matmul" ? 10'000 : 1'000)}, {}, 5};
+    return {picoseconds{static_cast<std::int64_t>(inputs.size()) * (name == "matmul" ? 10'000 : 1'000)},
+            picoseconds{name == "matmul" ? 4'000 : 0}, 5};
   }
   [[nodiscard]] std::string description() const { return "toy"; }
 };
-using toy_cost = measured_cost<timing_cache<toy_timer>>;
+using toy_durations = measured_durations<toy_timer>;
+using toy_cost = time_cost<toy_durations>;
+static_assert(duration_model<toy_durations, tensor::algebra>);
+static_assert(!duration_model<toy_timer, tensor::algebra>);
 static_assert(additive_cost_model<toy_cost, tensor::algebra>);
 static_assert(staged_cost_model<toy_cost, tensor::algebra>);
 
 struct priced {
   toy_timer timer{};
   timing_cache<toy_timer> cache{tensor::test::standard(), timer};
-  toy_cost model{tensor::test::standard(), cache};
+  toy_cost model{tensor::test::standard(), {tensor::test::standard(), cache}};
 };
 
 TEST_CASE("a graph takes the sum of its operators, each measured once") {
@@ -51,11 +55,29 @@ TEST_CASE("a graph takes the sum of its operators, each measured once") {
   const auto w = b.weight("w", {4, 4});
   const auto g = std::move(b).finish({b.add(b.matmul(b.matmul(x, w), w), x)});
   priced p;
-  CHECK(p.model.time(g) == picoseconds{20'000 + 20'000 + 2'000});
+  CHECK(p.model.total(g).expected == picoseconds{20'000 + 20'000 + 2'000});
   CHECK(p.timer.asked == 2);
   rewrite_space space{tensor::test::standard(), p.model, {}, g};
-  CHECK(picoseconds{space.cost(space.initial())} == p.model.time(g));
+  CHECK(picoseconds{space.cost(space.initial())} == p.model.total(g).expected);
   CHECK(p.timer.asked == 2);
+}
+
+TEST_CASE("half of the spread lies to either side of the median, and the sum of a graph has the sums of both ends") {
+  builder b{tensor::test::standard()};
+  const auto x = b.input("x", {4, 4});
+  const auto y = b.input("y", {4, 4});
+  const auto g = std::move(b).finish({b.relu(b.matmul(x, y))});
+  priced p;
+  CHECK(p.model.total(g) == duration{picoseconds{21'000}, picoseconds{19'000}, picoseconds{23'000}});
+}
+
+TEST_CASE("durations of one timer and device have one version, those of another device another") {
+  priced p;
+  const toy_durations one{tensor::test::standard(), p.cache};
+  const toy_durations same{tensor::test::standard(), p.cache};
+  CHECK(one.version() == same.version());
+  CHECK(durations_at{one, &duration::low}.version() != one.version());
+  CHECK(durations_at{one, &duration::low}.version() != durations_at{one, &duration::high}.version());
 }
 
 TEST_CASE("what lies in its operand costs nothing, and what does not is measured") {
@@ -87,10 +109,10 @@ TEST_CASE("what depends on weights alone, and what only relabels, costs nothing 
   const auto v = b.weight("v", {4, 4});
   const auto g = std::move(b).finish({b.matmul(b.reshape(b.reshape(x, {2, 8}), {4, 4}), b.add(w, v))});
   priced p;
-  CHECK(p.model.time(g) == picoseconds{20'000});
+  CHECK(p.model.total(g).expected == picoseconds{20'000});
   CHECK(p.timer.asked == 1);
-  const toy_cost training{tensor::test::standard(), p.cache, mode::training};
-  CHECK(training.time(g) == picoseconds{20'000 + 2'000});
+  const toy_cost training{tensor::test::standard(), {tensor::test::standard(), p.cache}, mode::training};
+  CHECK(training.total(g).expected == picoseconds{20'000 + 2'000});
 }
 
 TEST_CASE("an operator without a kernel is an error of a graph, and no way out for a search") {
@@ -101,7 +123,7 @@ TEST_CASE("an operator without a kernel is an error of a graph, and no way out f
   const auto y = c.input("x", {4, 4});
   const auto bad = std::move(c).finish({c.tanh(y)});
   priced p;
-  CHECK_THROWS_WITH(p.model.time(bad), Catch::Contains("tanh"));
+  CHECK_THROWS_WITH(p.model.total(bad), Catch::Contains("tanh"));
   const auto rules = compile_rules(tensor::test::standard(), parse_rules("rule shorter relu(sigmoid(?x)) => tanh(?x)\n"
                                                                  "rule none relu(sigmoid(?x)) => sigmoid(?x)"));
   rewrite_space space{tensor::test::standard(), p.model, rules, g};
@@ -116,4 +138,4 @@ TEST_CASE("an operator without a kernel is an error of a graph, and no way out f
 
 }  // namespace
 
-}  // namespace tests_of_measured_cost
+}  // namespace tests_of_measured_durations

@@ -1,0 +1,112 @@
+// How long operators take on devices.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include <unity/core/hash.hpp>
+#include <unity/core/units.hpp>
+
+namespace unity {
+
+// Half of the runs or more are expected to take between low and high, as far as the model knows. A model that knows of
+// no spread answers low == expected == high. Law: low <= expected <= high.
+struct duration {
+  picoseconds expected{};
+  picoseconds low{};
+  picoseconds high{};
+
+  [[nodiscard]] static constexpr duration exactly(picoseconds t) noexcept { return {t, t, t}; }
+
+  // Of one after the other: ends add up, as if what disturbs one disturbed all.
+  constexpr duration& operator+=(const duration& o) noexcept {
+    expected += o.expected;
+    low += o.low;
+    high += o.high;
+    return *this;
+  }
+  friend constexpr bool operator==(const duration&, const duration&) noexcept = default;
+};
+
+// A snapshot of how long operators take.
+//   m.duration_of(device, op, inputs, outputs)   on the machine's kind of device of that number; outputs: what the
+//                                                algebra infers of the inputs
+//   m.version()                                  of what the answers come from: rates, coefficients, measurements
+// Laws: duration_of is a pure function, from several threads too. Snapshots of one type with equal versions answer
+// alike, measured ones as far as measurements repeat.
+// Errors: unity::error that names the operator where it cannot be run.
+// Models: tensor::roofline_durations, tensor::measured_durations, any_durations. Not a model: a kernel_timer, which
+// measures anew.
+template <class M, class Algebra>
+concept duration_model =
+    requires(const M& m, std::uint32_t device, const typename Algebra::op_type& op,
+             std::span<const typename Algebra::value_type> types) {
+      { m.duration_of(device, op, types, types) } -> std::same_as<duration>;
+      { m.version() } -> std::same_as<fingerprint>;
+    };
+
+// Any duration model of an algebra. Copies share the model, which no one can change.
+template <class Algebra>
+class any_durations {
+ public:
+  using op_type = typename Algebra::op_type;
+  using types = std::span<const typename Algebra::value_type>;
+
+  template <class M>
+    requires(!std::same_as<M, any_durations> && duration_model<M, Algebra>)
+  any_durations(M m) : model_{std::make_shared<const holder<M>>(std::move(m))} {}
+
+  [[nodiscard]] duration duration_of(std::uint32_t device, const op_type& op, types inputs, types outputs) const {
+    return model_->duration_of(device, op, inputs, outputs);
+  }
+  [[nodiscard]] fingerprint version() const { return model_->version(); }
+
+ private:
+  struct interface {
+    interface() = default;
+    interface(const interface&) = delete;
+    interface& operator=(const interface&) = delete;
+    virtual ~interface() = default;
+    [[nodiscard]] virtual duration duration_of(std::uint32_t, const op_type&, types, types) const = 0;
+    [[nodiscard]] virtual fingerprint version() const = 0;
+  };
+  template <class M>
+  struct holder final : interface {
+    explicit holder(M model) : m{std::move(model)} {}
+    [[nodiscard]] duration duration_of(std::uint32_t device, const op_type& op, types inputs,
+                                       types outputs) const override {
+      return m.duration_of(device, op, inputs, outputs);
+    }
+    [[nodiscard]] fingerprint version() const override { return m.version(); }
+    M m;
+  };
+
+  std::shared_ptr<const interface> model_;
+};
+
+// Another model's durations at one end of their intervals, &duration::low or &duration::high: what a plan takes where
+// all of its operators are as fast, or as slow, as expected.
+template <class M>
+class durations_at {
+ public:
+  durations_at(M m, picoseconds duration::* end) : model_{std::move(m)}, end_{end} {}
+
+  template <class Op, class Type>
+  [[nodiscard]] duration duration_of(std::uint32_t device, const Op& op, std::span<const Type> inputs,
+                                     std::span<const Type> outputs) const {
+    return duration::exactly(model_.duration_of(device, op, inputs, outputs).*end_);
+  }
+  [[nodiscard]] fingerprint version() const {
+    const auto v = model_.version();
+    return hasher{v.low}.add(v.high).add(end_ == &duration::low ? 1 : end_ == &duration::high ? 2 : 0).result();
+  }
+
+ private:
+  M model_;
+  picoseconds duration::* end_;
+};
+
+}  // namespace unity

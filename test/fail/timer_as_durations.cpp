@@ -1,0 +1,17 @@
+// expect: (satisf[a-z ]+[^a-z]+duration_model|duration_model<[^>]*>. evaluated to false)
+// expect: m[.]duration_of[(][^ ]* .*(is|would be) invalid
+// Prices have to stay as they are for as long as a search runs: a timer measures anew each time. A timing_cache of it
+// remembers, and measured_durations of that are a model.
+#include <span>
+#include <string>
+
+#include <unity/cost/kernel_timer.hpp>
+#include <unity/tensor/cost.hpp>
+
+struct stopwatch_of_operators {
+  unity::measurement time(const unity::tensor::operation&, std::span<const unity::tensor::tensor_type>,
+                          std::span<const unity::tensor::tensor_type>);
+  std::string description() const;
+};
+
+using prices = unity::tensor::time_cost<stopwatch_of_operators>;
