@@ -1,6 +1,6 @@
 // Traces of a training job, replayed: where its time goes, and what would make it faster.
 //
-// run: {source}/test/io/data/ddp_2.tar.gz --what-if bandwidth=2,bucket=1MB --json {out}/result.json --trace {out}/trace.json --html {out}/report.html
+// run: {source}/examples/traces/ddp_2.tar.gz --what-if bandwidth=2,bucket=1MB --json {out}/result.json --trace {out}/trace.json --html {out}/report.html
 
 #include <CLI/CLI.hpp>
 #include <chrono>

@@ -28,7 +28,7 @@ namespace tests_of_trace_files {
 
 using namespace unity;
 
-const std::filesystem::path data{UNITY_TEST_SOURCE_DIR "/test/io/data"};
+const std::filesystem::path data{UNITY_TEST_SOURCE_DIR "/examples/traces"};
 
 trace::job_trace job_of(const std::vector<std::string>& texts) {
   trace::job_trace job;

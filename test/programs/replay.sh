@@ -28,8 +28,8 @@ check 'the trace is JSON with both timelines' json "$scratch/a.trace" '
   {e["args"]["name"].split(", ")[1].split()[0] for e in x["traceEvents"] if e["name"] == "process_name"}
   == {"step", "replayed"}'
 check 'the page needs no network' test "$(grep -c 'http' "$scratch/a.html")" = 0
-check 'it is replayed again' silent "$replay" "$traces/ddp_2.tar.gz" --json "$scratch/b.json" --trace "$scratch/b.trace" \
-  --html "$scratch/b.html"
+check 'it is replayed again' silent "$replay" "$traces/ddp_2.tar.gz" --json "$scratch/b.json" \
+  --trace "$scratch/b.trace" --html "$scratch/b.html"
 for kind in trace html; do
   check "its $kind is the same" cmp "$scratch/a.$kind" "$scratch/b.$kind"
 done
