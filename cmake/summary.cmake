@@ -1,7 +1,7 @@
 # What was found, what is built, and what is left out for want of something.
 function(unity_report what value)
   string(LENGTH "${what}" length)
-  math(EXPR missing "15 - ${length}")
+  math(EXPR missing "17 - ${length}")
   string(REPEAT " " ${missing} gap)
   message(STATUS "  ${what}${gap}${value}")
 endfunction()

@@ -2,13 +2,24 @@
 // Over 500 lines because what its versions call the same, and what of them tells the same, is one table of facts.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 
 #include <unity/core/config.hpp>
 #include <unity/io/json_events.hpp>
 #include <unity/trace/events.hpp>
 
 namespace unity::io {
+
+namespace detail {
+
+enum class kineto_category : std::uint8_t { operation, runtime, kernel, copy, annotation, arrow, left_out, unknown };
+
+// Of the name of an event's category, in any version and case.
+[[nodiscard]] kineto_category kineto_category_of(std::string_view text);
+
+}  // namespace detail
 
 // What a trace tells of its rank: operators and calls of the runtime by host thread, kernels and copies by stream, the
 // collectives of NCCL (kernels) and gloo (a channel per thread of its pool), and ProfilerStep. Names of categories are
@@ -32,11 +43,9 @@ namespace unity::io {
 #include <cctype>
 #include <charconv>
 #include <cstddef>
-#include <cstdint>
 #include <filesystem>
 #include <limits>
 #include <map>
-#include <string_view>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
@@ -49,9 +58,7 @@ namespace unity::io {
 
 namespace unity::io::detail {
 
-enum class kineto_category : std::uint8_t { operation, runtime, kernel, copy, annotation, arrow, left_out, unknown };
-
-inline kineto_category kineto_category_of(std::string_view text) {
+UNITY_INLINE kineto_category kineto_category_of(std::string_view text) {
   std::string plain;
   for (const char c : text) {
     plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));

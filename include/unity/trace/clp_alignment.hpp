@@ -4,14 +4,19 @@
 #include <cstddef>
 #include <vector>
 
-#include <coin/ClpSimplex.hpp>
-#include <coin/CoinPackedMatrix.hpp>
-
-#include <unity/core/config.hpp>
 #include <unity/trace/alignment.hpp>
 #include <unity/trace/transactions.hpp>
 
 namespace unity::trace {
+
+namespace detail {
+
+// The offsets that make the function least, that of rank 0 being 0. `start`: some that fulfil the constraints.
+[[nodiscard]] std::vector<double> solve_by_clp(const quadratic_function& f,
+                                               const std::vector<difference_constraint>& all,
+                                               const std::vector<double>& start);
+
+}  // namespace detail
 
 // The clocks of all ranks as one: those that the ranks state, and what alignment_problem finds most likely to be added.
 // All its constraints hold. Solved again with the weights at the solution before, until that stays where it is (a
@@ -32,13 +37,18 @@ namespace unity::trace {
 #include <cstdint>
 #include <optional>
 
+#include <coin/ClpSimplex.hpp>
+#include <coin/CoinPackedMatrix.hpp>
+
+#include <unity/core/config.hpp>
+
 namespace unity::trace {
 
 namespace detail {
 
-// The offsets that make the function least, that of rank 0 being 0. `start`: some that fulfil the constraints.
-inline std::vector<double> solve_by_clp(const quadratic_function& f, const std::vector<difference_constraint>& all,
-                                        const std::vector<double>& start) {
+UNITY_INLINE std::vector<double> solve_by_clp(const quadratic_function& f,
+                                              const std::vector<difference_constraint>& all,
+                                              const std::vector<double>& start) {
   const auto n = static_cast<int>(f.size);
   std::vector<double> least(f.size, -COIN_DBL_MAX);
   std::vector<double> most(f.size, COIN_DBL_MAX);
