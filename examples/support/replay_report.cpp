@@ -8,6 +8,7 @@
 
 #include <fmt/core.h>
 
+#include <unity/core/stable_sort.hpp>
 #include <unity/core/units.hpp>
 
 namespace support {
@@ -53,8 +54,7 @@ std::vector<std::pair<std::string, std::pair<std::int64_t, std::size_t>>> shares
   }
   std::vector<std::pair<std::string, std::pair<std::int64_t, std::size_t>>> all{by.begin(), by.end()};
   std::erase_if(all, [](const auto& s) { return s.second.first == 0; });
-  std::stable_sort(all.begin(), all.end(),
-                   [](const auto& a, const auto& b) { return a.second.first > b.second.first; });
+  unity::stable_sort(all, [](const auto& a, const auto& b) { return a.second.first > b.second.first; });
   return all;
 }
 
@@ -102,7 +102,7 @@ std::string path_text(const replayed_job& r) {
   for (const auto& [what, share] : shares_of(g, path)) {
     text += fmt::format("{:<34} {:8} {:12.3f}\n", what, share.second, milliseconds(share.first));
   }
-  std::stable_sort(path.begin(), path.end(), [](const auto& a, const auto& b) { return a.time > b.time; });
+  unity::stable_sort(path, [](const auto& a, const auto& b) { return a.time > b.time; });
   text += "its longest steps\n";
   for (std::size_t k = 0; k < std::min<std::size_t>(8, path.size()); ++k) {
     text += fmt::format("{:12.3f} ms  {:.100}; waited for {}\n", milliseconds(path[k].time),

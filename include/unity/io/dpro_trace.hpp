@@ -40,6 +40,7 @@ namespace unity::io {
 #include <fmt/core.h>
 
 #include <unity/core/error.hpp>
+#include <unity/core/stable_sort.hpp>
 
 namespace unity::io::detail {
 
@@ -235,7 +236,7 @@ UNITY_INLINE void dpro_reader::find_peers() {
       ring.push_back(pid);
     }
   }
-  std::stable_sort(ring.begin(), ring.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
+  unity::stable_sort(ring, [](const auto& a, const auto& b) { return a.size() < b.size(); });
   for (auto& [pid, r] : ranks_) {
     for (const auto& [place, number] : r.without_peer) {
       auto& m = r.trace.messages[place];

@@ -55,6 +55,7 @@ enum class kineto_category : std::uint8_t { operation, runtime, kernel, copy, an
 
 #include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
+#include <unity/core/stable_sort.hpp>
 
 namespace unity::io::detail {
 
@@ -446,7 +447,7 @@ UNITY_INLINE void kineto_reader::complete_collectives() {
     }
   }
   for (auto& [lane, list] : by_lane) {
-    std::stable_sort(list.begin(), list.end(), [](auto* a, auto* b) { return a->start < b->start; });
+    unity::stable_sort(list, [](auto* a, auto* b) { return a->start < b->start; });
   }
   for (const auto& e : trace_.events) {
     const auto launch = launches.find(e.correlation);
@@ -489,9 +490,9 @@ UNITY_INLINE void kineto_reader::join_gloo() {
   }
   const auto by_start = [&](auto a, auto b) { return trace_.events[a].start < trace_.events[b].start; };
   for (auto& [key, list] : calls) {
-    std::stable_sort(list.begin(), list.end(), by_start);
+    unity::stable_sort(list, by_start);
     auto& started = runs[key];
-    std::stable_sort(started.begin(), started.end(), by_start);
+    unity::stable_sort(started, by_start);
     std::size_t next = 0;
     for (const auto c : list) {
       auto& call = trace_.events[c];

@@ -34,6 +34,7 @@ namespace unity::io {
 
 #include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
+#include <unity/core/stable_sort.hpp>
 
 namespace unity::io::detail {
 
@@ -84,7 +85,7 @@ UNITY_INLINE std::vector<trace::rank_trace> rank_trace_reader::run() {
     finish_rank(t);
     all.push_back(std::move(t));
   }
-  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
+  unity::stable_sort(all, [](const auto& a, const auto& b) { return a.rank < b.rank; });
   return all;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include <unity/core/config.hpp>
+#include <unity/core/stable_sort.hpp>
 #include <unity/trace/flow_graph.hpp>
 
 namespace unity::trace {
@@ -52,7 +53,7 @@ class bucket_changer {
     collect();
     std::size_t most = 0;
     for (auto& list : by_rank_) {
-      std::stable_sort(list.begin(), list.end(), [&](const auto& a, const auto& b) {
+      unity::stable_sort(list, [&](const auto& a, const auto& b) {
         return graph_.tasks[a.arrival].recorded_start < graph_.tasks[b.arrival].recorded_start;
       });
     }

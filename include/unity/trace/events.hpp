@@ -219,6 +219,7 @@ void check_job(job_trace& job);
 
 #include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
+#include <unity/core/stable_sort.hpp>
 
 namespace unity::trace {
 
@@ -391,8 +392,7 @@ UNITY_INLINE void number_sequences(rank_trace& t) {
       order.push_back(i);
     }
   }
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::uint32_t a, std::uint32_t b) { return t.events[a].start < t.events[b].start; });
+  unity::stable_sort(order, [&](std::uint32_t a, std::uint32_t b) { return t.events[a].start < t.events[b].start; });
   std::map<std::tuple<name_id, exchange, std::int64_t>, std::int64_t> counts;
   for (const auto i : order) {
     auto& m = t.messages[t.events[i].message];
@@ -481,7 +481,7 @@ UNITY_INLINE void check_job(job_trace& job) {
     }
     size = std::max(size, r.world_size);
   }
-  std::stable_sort(job.ranks.begin(), job.ranks.end(), [](const rank_trace& a, const rank_trace& b) {
+  unity::stable_sort(job.ranks, [](const rank_trace& a, const rank_trace& b) {
     return std::tie(a.rank, a.name) < std::tie(b.rank, b.name);
   });
   if (common_steps(job).empty()) {

@@ -190,6 +190,7 @@ class by_phase {
 #include <fmt/core.h>
 
 #include <unity/core/error.hpp>
+#include <unity/core/stable_sort.hpp>
 #include <unity/core/units.hpp>
 
 namespace unity::trace {
@@ -234,7 +235,7 @@ namespace detail {
   }
   // Communications tell most: they join ranks.
   const auto is_between = [&](std::uint32_t u) { return is_communication(g.tasks[u].type); };
-  std::stable_partition(named.begin(), named.end(), is_between);
+  unity::stable_sort(named, [&](const auto& a, const auto& b) { return is_between(a) && !is_between(b); });
   throw error{"traces",
               fmt::format("{} and {} wait for each other", describe(g, names, named[0]),
                           describe(g, names, named[named.size() > 1 ? 1 : 0])),

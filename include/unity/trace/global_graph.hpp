@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <unity/core/config.hpp>
+#include <unity/core/stable_sort.hpp>
 #include <unity/trace/events.hpp>
 #include <unity/trace/flow_graph.hpp>
 #include <unity/trace/local_graph.hpp>
@@ -249,7 +250,7 @@ UNITY_INLINE std::size_t step_profile::average_of_others(flow_graph& g, bool kee
 
 UNITY_INLINE averaged_graph average_steps(const aligned_job& job, const inference_limits& limits) {
   auto steps = common_steps(job.job());
-  std::stable_sort(steps.begin(), steps.end(), [&](auto a, auto b) { return job.measured(a) < job.measured(b); });
+  unity::stable_sort(steps, [&](auto a, auto b) { return job.measured(a) < job.measured(b); });
   step_profile profile;
   for (const auto s : steps) {
     profile.add(job.graph(s, limits));

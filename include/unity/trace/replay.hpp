@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <unity/core/config.hpp>
+#include <unity/core/stable_sort.hpp>
 #include <unity/core/units.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/trace/flow_graph.hpp>
@@ -388,7 +389,7 @@ UNITY_INLINE std::vector<straggler> stragglers(const flow_graph& g, const replay
     }
   }
   std::erase_if(all, [](const straggler& s) { return s.waited == 0; });
-  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.waited > b.waited; });
+  unity::stable_sort(all, [](const auto& a, const auto& b) { return a.waited > b.waited; });
   return all;
 }
 

@@ -71,6 +71,7 @@ using clock_offsets = std::vector<std::int64_t>;
 #include <fmt/core.h>
 
 #include <unity/core/error.hpp>
+#include <unity/core/stable_sort.hpp>
 
 namespace unity::trace {
 
@@ -120,7 +121,7 @@ class transaction_matcher {
         order.push_back(i);
       }
     }
-    std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return t.events[a].start < t.events[b].start; });
+    unity::stable_sort(order, [&](auto a, auto b) { return t.events[a].start < t.events[b].start; });
     std::map<message_key, std::uint32_t> sent;
     std::map<message_key, std::uint32_t> got;
     std::map<collective_key, std::uint32_t> counts;
