@@ -253,4 +253,38 @@ TEST_CASE("each step of published traces replays within 5% by what the others to
   }
 }
 
+TEST_CASE("collectives of unnamed groups are not joined where ranks are missing, but for sums of a size") {
+  const auto trace_of = [](int rank, int size, const std::string& type) {
+    return kineto({event("user_annotation", "ProfilerStep#1", "5", 0, 100),
+                   event("cuda_runtime", "cudaLaunchKernel", "5", 15, 10, R"("correlation":9)"),
+                   event("user_annotation", "nccl:x", "5", 10, 20, R"("Input Dims":[[10]],"Input type":["float"])"),
+                   event("kernel", "ncclKernel_" + type, "7", 30, 40, R"("correlation":9,"stream":7)")},
+                  rank, size);
+  };
+  const auto matched = [&](int size, const std::string& type) {
+    return trace::match_transactions(job_of({trace_of(0, size, type), trace_of(1, size, type)})).collectives.size();
+  };
+  CHECK(matched(2, "SendRecv") == 1);
+  CHECK(matched(8, "SendRecv") == 0);
+  CHECK(matched(8, "AllReduce") == 1);
+}
+
+TEST_CASE("published traces of two ranks of 128 replay on clocks that are found", "[shared]") {
+  std::vector<std::filesystem::path> files;
+  for (const auto* name :
+       {"data/traces/hta_trace_filter_sampled_rank-0.json.gz", "data/traces/hta_trace_filter_sampled_rank-1.json.gz"}) {
+    const auto path = test::shared_file(name);
+    if (!path) {
+      return;
+    }
+    files.push_back(*path);
+  }
+  const auto job = io::read_traces(files);
+  const auto x = trace::match_transactions(job);
+  const trace::aligned_job aligned{job, x, trace::align_clocks(job, x)};
+  for (const auto& s : trace::leave_one_out(aligned)) {
+    CHECK(static_cast<double>(s.replayed) == Approx(static_cast<double>(s.measured)).epsilon(0.05));
+  }
+}
+
 }  // namespace tests_of_trace_files

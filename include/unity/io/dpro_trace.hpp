@@ -40,6 +40,7 @@ namespace unity::io {
 #include <fmt/core.h>
 
 #include <unity/core/error.hpp>
+#include <unity/core/printable.hpp>
 #include <unity/core/stable_sort.hpp>
 
 namespace unity::io::detail {
@@ -134,7 +135,7 @@ UNITY_INLINE std::vector<trace::rank_trace> dpro_reader::run() {
       t.unknown["events that are no objects"] = others;
     }
     if (t.events.empty()) {
-      throw error{document_.name(), fmt::format("no event of {}", t.name), "processes that did something"};
+      throw error{document_.name(), fmt::format("no event of {}", printable(t.name)), "processes that did something"};
     }
     finish_rank(t);
     all.push_back(std::move(t));
@@ -165,7 +166,7 @@ UNITY_INLINE void dpro_reader::read(const json_event& e, std::size_t number) {
   auto& r = known->second;
   ++r.trace.recorded;
   if (e.phase != "X" || !e.has_time || !e.has_duration) {
-    ++r.trace.unknown[e.phase == "X" ? "events without a time" : fmt::format("phase {}", e.phase)];
+    ++r.trace.unknown[e.phase == "X" ? "events without a time" : fmt::format("phase {}", printable(e.phase))];
     return;
   }
   auto name = text_of(e, "name").empty() ? e.name : text_of(e, "name");

@@ -55,6 +55,7 @@ enum class kineto_category : std::uint8_t { operation, runtime, kernel, copy, an
 
 #include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
+#include <unity/core/printable.hpp>
 #include <unity/core/stable_sort.hpp>
 
 namespace unity::io::detail {
@@ -219,7 +220,7 @@ UNITY_INLINE void kineto_reader::read(const json_event& e) {
   } else if (e.phase != "X" || category == kineto_category::left_out) {
     if (e.phase != "X" && e.phase != "s" && e.phase != "f" && e.phase != "t" && e.phase != "i" && e.phase != "I" &&
         e.phase != "C") {
-      ++trace_.unknown[fmt::format("phase {}", e.phase)];
+      ++trace_.unknown[fmt::format("phase {}", printable(e.phase))];
     }
   } else if (!e.has_time || !e.has_duration) {
     ++trace_.unknown["events without a time"];
@@ -234,7 +235,7 @@ UNITY_INLINE void kineto_reader::read(const json_event& e) {
   } else if (category == kineto_category::operation || (e.category.empty() && !e.pid.empty())) {
     add_operation(e);
   } else {
-    ++trace_.unknown[fmt::format("category {}", e.category)];
+    ++trace_.unknown[fmt::format("category {}", printable(e.category))];
   }
 }
 
@@ -365,7 +366,7 @@ UNITY_INLINE std::int64_t kineto_reader::size_of(const json_event& e) const {
   if (!e.args || e.args->at_key("Input Dims").get_array().get(dims) != simdjson::SUCCESS) {
     return 0;
   }
-  static_cast<void>(e.args->at_key("Input type").get_array().get(types) == simdjson::SUCCESS);
+  const bool has_types = e.args->at_key("Input type").get_array().get(types) == simdjson::SUCCESS;
   const auto count = [&](simdjson::dom::array shape) {
     std::int64_t all = shape.size() == 0 ? 0 : 1;
     for (const auto d : shape) {
@@ -390,7 +391,7 @@ UNITY_INLINE std::int64_t kineto_reader::size_of(const json_event& e) const {
     }
   }
   std::string_view type;
-  if (types.size() > 0) {
+  if (has_types && types.size() > 0) {
     static_cast<void>(types.at(0).get_string().get(type) == simdjson::SUCCESS);
   }
   const auto bytes = element_bytes(type);

@@ -43,6 +43,7 @@ struct named_text {
 
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
+#include <unity/core/printable.hpp>
 
 namespace unity::io {
 
@@ -72,7 +73,8 @@ class archive_reader {
         continue;
       }
       const char* const inner = archive_entry_pathname(entry);
-      all.push_back({is_raw ? name_ : fmt::format("{}:{}", name_, inner == nullptr ? "?" : inner), read()});
+      all.push_back(
+          {is_raw ? name_ : fmt::format("{}:{}", name_, printable(inner == nullptr ? "?" : inner, 240)), read()});
     }
   }
 

@@ -34,6 +34,7 @@ namespace unity::io {
 
 #include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
+#include <unity/core/printable.hpp>
 #include <unity/core/stable_sort.hpp>
 
 namespace unity::io::detail {
@@ -80,7 +81,7 @@ UNITY_INLINE std::vector<trace::rank_trace> rank_trace_reader::run() {
       t.unknown["events that are no objects"] = others;
     }
     if (t.events.empty()) {
-      throw error{document_.name(), fmt::format("no event of {}", t.name), "ranks that did something"};
+      throw error{document_.name(), fmt::format("no event of {}", printable(t.name)), "ranks that did something"};
     }
     finish_rank(t);
     all.push_back(std::move(t));
@@ -122,7 +123,7 @@ UNITY_INLINE void rank_trace_reader::read(const json_event& e, std::size_t numbe
   }
   const auto kind = text_of(e, "kind");
   if (e.phase != "X" || !e.has_time || !e.has_duration || kind.empty()) {
-    ++r.trace.unknown[e.phase == "X" ? "events without kind or time" : fmt::format("phase {}", e.phase)];
+    ++r.trace.unknown[e.phase == "X" ? "events without kind or time" : fmt::format("phase {}", printable(e.phase))];
     return;
   }
   simdjson::dom::element clock;
@@ -144,7 +145,7 @@ UNITY_INLINE void rank_trace_reader::read(const json_event& e, std::size_t numbe
     event.part = kind == "update" ? trace::phase::update : trace::phase::forward;
     r.trace.events.push_back(event);
   } else if (kind != "communication" && kind != "waiting") {
-    ++r.trace.unknown[fmt::format("kind {}", kind)];
+    ++r.trace.unknown[fmt::format("kind {}", printable(kind))];
   } else if (way == "send" || way == "receive") {
     read_message(r, event, e, number);
   } else if (way.empty()) {

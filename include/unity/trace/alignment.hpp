@@ -107,6 +107,7 @@ class alignment_problem {
 #include <fmt/core.h>
 
 #include <unity/core/error.hpp>
+#include <unity/core/printable.hpp>
 
 namespace unity::trace {
 
@@ -249,7 +250,8 @@ UNITY_INLINE void alignment_problem::add_end_differences(const job_trace& job, c
 }
 
 UNITY_INLINE std::string alignment_problem::pair_text(const difference_constraint& c) const {
-  return fmt::format("{} ({} to {})", describe(*job_, c.first), job_->ranks[c.before].name, job_->ranks[c.after].name);
+  return fmt::format("{} ({} to {})", describe(*job_, c.first), printable(job_->ranks[c.before].name),
+                     printable(job_->ranks[c.after].name));
 }
 
 UNITY_INLINE std::vector<std::int64_t> alignment_problem::feasible() const {

@@ -26,8 +26,7 @@ class name_table {
   name_id intern(std::string_view text);
   // The null id for a text that was never interned.
   [[nodiscard]] name_id find(std::string_view text) const;
-  // Of the null id: the empty text.
-  [[nodiscard]] const std::string& text(name_id n) const;
+  [[nodiscard]] const std::string& text(name_id n) const;  // of the null id: empty
   [[nodiscard]] std::size_t size() const noexcept { return texts_.size(); }
 
  private:
@@ -219,6 +218,7 @@ void check_job(job_trace& job);
 
 #include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
+#include <unity/core/printable.hpp>
 #include <unity/core/stable_sort.hpp>
 
 namespace unity::trace {
@@ -474,7 +474,7 @@ UNITY_INLINE void check_job(job_trace& job) {
       throw error{r.source, fmt::format("rank {}, which {} has, too", r.rank, numbers[r.rank]), "each rank once"};
     }
     if (!names.insert(r.name).second) {
-      throw error{r.source, fmt::format("a second trace of {}", r.name), "each rank once"};
+      throw error{r.source, fmt::format("a second trace of {}", printable(r.name)), "each rank once"};
     }
     if (size != 0 && r.world_size != 0 && r.world_size != size) {
       throw error{r.source, fmt::format("a job of {} ranks", r.world_size), fmt::format("one of {}, as before", size)};

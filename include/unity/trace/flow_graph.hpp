@@ -190,6 +190,7 @@ class by_phase {
 #include <fmt/core.h>
 
 #include <unity/core/error.hpp>
+#include <unity/core/printable.hpp>
 #include <unity/core/stable_sort.hpp>
 #include <unity/core/units.hpp>
 
@@ -235,7 +236,7 @@ namespace detail {
   }
   // Communications tell most: they join ranks.
   const auto is_between = [&](std::uint32_t u) { return is_communication(g.tasks[u].type); };
-  unity::stable_sort(named, [&](const auto& a, const auto& b) { return is_between(a) && !is_between(b); });
+  unity::stable_sort(named, [&](auto one, auto other) { return is_between(one) && !is_between(other); });
   throw error{"traces",
               fmt::format("{} and {} wait for each other", describe(g, names, named[0]),
                           describe(g, names, named[named.size() > 1 ? 1 : 0])),
@@ -278,8 +279,9 @@ UNITY_INLINE std::string describe(const flow_graph& g, const name_table& names, 
                         ? name
                         : fmt::format("{} of {}", type, name);
   const auto& rank = g.ranks[t.rank].name;
-  return t.resource == no_index ? fmt::format("{} on {}", what, rank)
-                                : fmt::format("{} on {} of {}", what, g.resources[t.resource].name, rank);
+  const auto text = t.resource == no_index ? fmt::format("{} on {}", what, rank)
+                                           : fmt::format("{} on {} of {}", what, g.resources[t.resource].name, rank);
+  return printable(text, 240);
 }
 
 namespace detail {

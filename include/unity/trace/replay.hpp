@@ -154,7 +154,7 @@ namespace detail {
 class causes {
  public:
   causes(const flow_graph& g, const replayed_iteration& r)
-      : graph_{g}, replayed_{r}, neighbours_{g}, previous_(g.tasks.size(), no_index) {
+      : replayed_{r}, neighbours_{g}, previous_(g.tasks.size(), no_index) {
     std::vector<std::uint32_t> last(g.resources.size(), no_index);
     for (const auto t : r.order) {
       if (const auto on = g.tasks[t].resource; on != no_index) {
@@ -182,7 +182,6 @@ class causes {
   }
 
  private:
-  const flow_graph& graph_;
   const replayed_iteration& replayed_;
   adjacency neighbours_;
   std::vector<std::uint32_t> previous_;

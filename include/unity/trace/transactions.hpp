@@ -32,11 +32,12 @@ struct matched_collective {
 struct transactions {
   std::vector<matched_message> messages{};
   std::vector<matched_collective> collectives{};
-  std::vector<event_place> alone{};  // collectives whose other ranks have no event of it
+  std::vector<event_place> alone{};  // collectives of which other ranks have no event, or none that can be told
 };
 
 // Joins sends and receives of the same transaction, and collectives of the same group, way, size and sequence number,
-// step by step, among the steps that all ranks have. Messages to and from ranks without a trace are left alone.
+// step by step, among the steps that all ranks have. Messages to and from ranks without a trace are left alone, and,
+// where ranks of the job are missing, collectives whose groups have no names, but for sums whose size is known.
 // Complexity: n log n in the events with messages.
 // Throws: unity::error, naming the transaction, where one end of a message between two ranks of the job is missing.
 [[nodiscard]] transactions match_transactions(const job_trace& job);
@@ -71,11 +72,14 @@ using clock_offsets = std::vector<std::int64_t>;
 #include <fmt/core.h>
 
 #include <unity/core/error.hpp>
+#include <unity/core/printable.hpp>
 #include <unity/core/stable_sort.hpp>
 
 namespace unity::trace {
 
 namespace detail {
+
+inline constexpr std::size_t shown_bytes = 240;  // of what a message quotes
 
 class transaction_matcher {
  public:
@@ -94,10 +98,10 @@ class transaction_matcher {
     }
     join_messages();
     for (auto& [key, members] : collectives_) {
-      if (members.size() > 1) {
+      if (members.size() > 1 && !is_ambiguous(key)) {
         all_.collectives.push_back({std::move(members)});
       } else {
-        all_.alone.push_back(members.front());
+        all_.alone.insert(all_.alone.end(), members.begin(), members.end());
       }
     }
     return std::move(all_);
@@ -143,6 +147,14 @@ class transaction_matcher {
       }
     }
   }
+  // Where ranks are missing and groups have no names, collectives of several groups cannot be told apart, unless they
+  // are sums of a size.
+  [[nodiscard]] bool is_ambiguous(const collective_key& key) const {
+    const bool is_partial = std::any_of(job_.ranks.begin(), job_.ranks.end(), [&](const rank_trace& r) {
+      return r.world_size > static_cast<std::int32_t>(job_.ranks.size());
+    });
+    return is_partial && std::get<1>(key).empty() && std::get<3>(key) == 0;
+  }
   void join_messages() {
     for (const auto& [key, both] : messages_) {
       if (both.sends.size() == 1 && both.receives.size() == 1) {
@@ -175,19 +187,20 @@ UNITY_INLINE std::string describe(const job_trace& job, event_place p) {
   const auto& t = job.ranks[p.rank];
   const auto& e = t.events[p.event];
   if (e.message == no_message) {
-    return fmt::format("{} of {} in step {}", job.names.text(e.name), t.name, e.step);
+    return printable(fmt::format("{} of {} in step {}", job.names.text(e.name), t.name, e.step), detail::shown_bytes);
   }
   const auto& m = t.messages[e.message];
   const auto way = exchange_names[static_cast<std::size_t>(m.way)];
   const auto& tensor = m.tensor.valid() ? job.names.text(m.tensor) : job.names.text(e.name);
   if (e.kind == event_kind::collective) {
-    return fmt::format("{} {} of {} in step {}", way, m.sequence, tensor, e.step);
+    return printable(fmt::format("{} {} of {} in step {}", way, m.sequence, tensor, e.step), detail::shown_bytes);
   }
-  const auto detail = m.way == exchange::chunk ? fmt::format(" {} (round {})", m.chunk, m.round)
-                      : m.chunk > 0            ? fmt::format(" {}", m.chunk)
-                                               : "";
-  return fmt::format("{}{} of {} from {} to {} in step {}", way, detail, tensor, job.names.text(m.sender),
-                     job.names.text(m.receiver), e.step);
+  const auto part = m.way == exchange::chunk ? fmt::format(" {} (round {})", m.chunk, m.round)
+                    : m.chunk > 0            ? fmt::format(" {}", m.chunk)
+                                             : "";
+  const auto text = fmt::format("{}{} of {} from {} to {} in step {}", way, part, tensor, job.names.text(m.sender),
+                                job.names.text(m.receiver), e.step);
+  return printable(text, detail::shown_bytes);
 }
 
 UNITY_INLINE clock_offsets stated_offsets(const job_trace& job) {
@@ -200,7 +213,8 @@ UNITY_INLINE clock_offsets stated_offsets(const job_trace& job) {
                                          : static_cast<std::uint64_t>(first) - static_cast<std::uint64_t>(r.origin) >
                                                static_cast<std::uint64_t>(most);
     if (is_far) {
-      throw error{r.source, fmt::format("a clock more than 100 days from that of {}", job.ranks.front().name),
+      throw error{r.source,
+                  fmt::format("a clock more than 100 days from that of {}", printable(job.ranks.front().name)),
                   "clocks of one job"};
     }
     all.push_back((r.origin - first) * 1000);
