@@ -25,8 +25,8 @@ namespace unity::parallel {
 // A set of axes of a mesh, a bit each. Devices that differ in those alone are a group; all groups exchange at once.
 using axis_set = std::uint32_t;
 
-// The busiest link sets the time, the longest route the delay. All-reduces go as lowering sends them, the fastest way
-// for their size or as measured (machine/collective_choice.hpp); reduce-scatters around a ring; the others are
+// The busiest link sets the time, the longest route the delay. All-reduces go as lowering sends them, the way for
+// their size or as measured (machine/collective_choice.hpp); reduce-scatters around a ring; the others are
 // messages: to the next of the group, or from each to every other. Refers to nothing. One for each mesh.
 class mesh_costs {
  public:
