@@ -117,6 +117,14 @@ struct flow_rank {
   friend bool operator==(const flow_rank&, const flow_rank&) = default;
 };
 
+// A gradient that is there when a task has ended, and is summed in some bucket.
+struct flow_gradient {
+  std::uint32_t task = 0;
+  std::int64_t size = 0;  // bytes; 0: not known
+
+  friend bool operator==(const flow_gradient&, const flow_gradient&) = default;
+};
+
 // Regular. Tasks of a rank follow each other; edges are in no order.
 struct flow_graph {
   std::vector<flow_rank> ranks{};
@@ -124,6 +132,7 @@ struct flow_graph {
   std::vector<flow_task> tasks{};
   std::vector<flow_edge> edges{};
   std::vector<communication> communications{};
+  std::vector<flow_gradient> gradients{};  // of buckets of several, where the trace tells them
 
   std::uint32_t add(const flow_task& t) {
     tasks.push_back(t);
