@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include <fmt/core.h>
@@ -79,6 +80,25 @@ nlohmann::json shares_json(const unity::train::time_shares& s) {
           {"other_s", unity::to_seconds(s.other)}};
 }
 
+// From its first start on any rank to its last end. Units: as those of spans.
+std::pair<std::int64_t, std::int64_t> last_step(const unity::train::merged_timeline& t) {
+  std::uint32_t number = 0;
+  for (const auto& r : t.ranks) {
+    for (const auto& s : r.spans) {
+      number = std::max(number, s.step);
+    }
+  }
+  std::optional<std::pair<std::int64_t, std::int64_t>> all;
+  for (const auto& r : t.ranks) {
+    for (const auto& s : r.spans) {
+      if (s.kind == unity::train::activity::step && s.step == number) {
+        all = all ? std::pair{std::min(all->first, s.start), std::max(all->second, s.end)} : std::pair{s.start, s.end};
+      }
+    }
+  }
+  return all.value_or(t.extent());
+}
+
 void print(const training_job& j, const training_outcome& r, const simulated_iteration& simulated,
            const unity::train::breakdown& shares, std::optional<double> error_of_losses) {
   if (j.before) {
@@ -120,7 +140,7 @@ void report(const training_flags& a, const unity::tensor::algebra& operators, co
     simulated = j.trained.pipeline.is_delayed ? simulated_delayed(operators, j.trained, times)
                                               : support::simulated(operators, j.trained, times);
   });
-  const auto [from, until] = r.timeline.extent();
+  const auto [from, until] = last_step(r.timeline);
   const auto shares = unity::train::break_down(r.timeline, from, until);
   print(j, r, simulated, shares, error_of_losses);
   std::vector<output> files;
@@ -150,9 +170,15 @@ void report(const training_flags& a, const unity::tensor::algebra& operators, co
                           {"measured_iteration_s", r.seconds},
                           {"simulated_iteration_s", simulated.seconds},
                           {"simulated_computing_s", simulated.computing},
-                          {"breakdown", nlohmann::json::array()}};
+                          {"breakdown", nlohmann::json::array()},
+                          {"memory", nlohmann::json::array()}};
     for (const auto& s : shares.ranks) {
       result["breakdown"].push_back(shares_json(s));
+    }
+    for (const auto& rank : r.timeline.ranks) {
+      const auto& m = rank.memory;
+      result["memory"].push_back(
+          {{"bytes", m.kept + m.arena}, {"kept_bytes", m.kept}, {"arena_bytes", m.arena}});
     }
     files.push_back({a.json, fmt::format("{}\n", result.dump(2)), {}, {}});
   }

@@ -113,6 +113,7 @@ struct flow_rank {
   std::uint32_t begin = no_index;  // tasks
   std::uint32_t finish = no_index;
   std::int64_t measured = 0;  // picoseconds: of the iteration that gave the structure, by the rank's own clock
+  std::int64_t held = 0;      // bytes of memory that are there all the time
 
   friend bool operator==(const flow_rank&, const flow_rank&) = default;
 };
@@ -125,6 +126,16 @@ struct flow_gradient {
   friend bool operator==(const flow_gradient&, const flow_gradient&) = default;
 };
 
+// Memory of a rank from the start of one task to the end of another.
+struct flow_allocation {
+  std::uint32_t rank = 0;
+  std::uint32_t from = no_index;
+  std::uint32_t last = no_index;  // no_index: it outlives the iteration
+  std::int64_t size = 0;          // bytes
+
+  friend bool operator==(const flow_allocation&, const flow_allocation&) = default;
+};
+
 // Regular. Tasks of a rank follow each other; edges are in no order.
 struct flow_graph {
   std::vector<flow_rank> ranks{};
@@ -133,6 +144,7 @@ struct flow_graph {
   std::vector<flow_edge> edges{};
   std::vector<communication> communications{};
   std::vector<flow_gradient> gradients{};  // of buckets of several, where the trace tells them
+  std::vector<flow_allocation> allocations{};
 
   std::uint32_t add(const flow_task& t) {
     tasks.push_back(t);
