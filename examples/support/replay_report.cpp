@@ -217,6 +217,9 @@ std::string to_text(const replayed_job& r) {
                         static_cast<double>(r.replayed.iteration) /
                             static_cast<double>(std::max<std::int64_t>(1, r.changed->replayed.iteration)));
   }
+  if (r.optimized) {
+    text += to_text(*r.optimized);
+  }
   return text;
 }
 
@@ -243,6 +246,9 @@ nlohmann::json to_json(const replayed_job& r) {
     all["what_if"] = {{"changes", r.changed->changes},
                       {"iteration_s", iteration},
                       {"speedup", iteration > 0 ? m.replayed / iteration : 1}};
+  }
+  if (r.optimized) {
+    all["optimized"] = to_json(*r.optimized);
   }
   return all;
 }

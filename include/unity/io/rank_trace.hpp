@@ -203,7 +203,9 @@ UNITY_INLINE void rank_trace_reader::read(const json_event& e, std::size_t numbe
     r.trace.events.push_back(event);
   } else if (kind == "compute" || kind == "update") {
     event.lane = lane(r, e, trace::lane_kind::host);
-    event.part = kind == "update" ? trace::phase::update : trace::phase::forward;
+    event.part = kind == "update"                     ? trace::phase::update
+                 : text_of(e, "phase") == "backward" ? trace::phase::backward
+                                                     : trace::phase::forward;
     r.trace.events.push_back(event);
   } else if (kind != "communication" && kind != "waiting") {
     ++r.trace.unknown[fmt::format("kind {}", printable(kind))];

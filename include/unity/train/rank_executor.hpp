@@ -380,6 +380,7 @@ class rank_executor {
                                                    : activity::communication;
     auto span = moved_by(program_.steps[step.kind == kinds::wait ? step.peer : s]);
     span.kind = kind;
+    span.is_backward = step.is_backward;
     span.label = static_cast<std::uint32_t>(step.origin.index());
     span.step = static_cast<std::uint32_t>(step.is_late ? iteration_ - 1 : iteration_);
     span.number = static_cast<std::uint32_t>(s);

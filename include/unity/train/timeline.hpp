@@ -41,6 +41,7 @@ struct activity_span {
   std::int32_t peer = no_peer;
   activity kind = activity::compute;
   direction way = direction::none;
+  bool is_backward = false;  // of what computes
   std::uint32_t tag = 0;   // of a message: both ends have it; of a sum: the number of its group
   std::uint32_t step = 0;  // of training, from 0
   std::int64_t size = 0;   // bytes that are moved, or waited for

@@ -49,8 +49,8 @@ class timeline_tracer {
 }  // namespace detail
 
 // A process for each rank: what it computed, and for what it waited, is one thread of it, communication others, whole
-// steps another. Times are from the first span of all on. `args` of an event: `kind`, `step` of training, and
-// `clock_us`, when it began on the rank's own clock; of what moves data, or waits for it, `direction`, `bytes`, and
+// steps another. Times are from the first span of all on. `args` of an event: `kind`, `step` of training,
+// `clock_us`, when it began on the rank's own clock, and `phase`: backward, of what computes there; of what moves data, or waits for it, `direction`, `bytes`, and
 // `peer` and `tag`, or `group`, too; `number` in the rank's program, and `memory`: a list of [bytes, number], memory
 // that is needed from the start of this event to the end of the next one of that number. What a rank holds is told by
 // the metadata `process_memory`: `kept_bytes` all the time, and `arena_bytes` for the rest.
@@ -127,6 +127,9 @@ UNITY_INLINE void timeline_tracer::add_span(std::size_t r, std::size_t thread, c
   const auto& kind = activity_names[static_cast<std::size_t>(s.kind)];
   auto about = fmt::format(R"("kind":"{}","step":{},"clock_us":{})", kind, s.step,
                            io::detail::trace_time((timeline_.ranks[r].origin + s.start) * 1000));
+  if (s.kind == activity::compute && s.is_backward) {
+    about += R"(,"phase":"backward")";
+  }
   if (s.way != direction::none) {
     about += fmt::format(R"(,"direction":"{}","{}":{},"bytes":{})", direction_names[static_cast<std::size_t>(s.way)],
                          s.way == direction::send || s.way == direction::receive ? "tag" : "group", s.tag, s.size);

@@ -799,6 +799,17 @@ UNITY_INLINE void dpro_view::add_base(const dpro_strategy& s, strategy_graph& al
       }
     }
   }
+  // Memory of what a synchronization makes or frees is there all the iteration.
+  for (auto a : job_.allocations) {
+    if (is_kept_[a.rank]) {
+      const auto from = a.from == trace::no_index ? trace::no_index : place[a.from];
+      const auto last = a.last == trace::no_index ? trace::no_index : place[a.last];
+      const auto is_apart = (a.from != trace::no_index && from == trace::no_index) ||
+                            (a.last != trace::no_index && last == trace::no_index);
+      g.allocations.push_back({a.rank, is_apart ? place[job_.ranks[a.rank].begin] : from,
+                               is_apart ? trace::no_index : last, a.size});
+    }
+  }
   for (auto& r : g.ranks) {
     r.begin = r.begin == trace::no_index ? r.begin : place[r.begin];
     r.finish = r.finish == trace::no_index ? r.finish : place[r.finish];
