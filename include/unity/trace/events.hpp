@@ -23,6 +23,7 @@ struct lane {
   std::string name{};
   lane_kind kind = lane_kind::host;
   std::uint32_t device = 0;  // of a stream; within its rank
+  bool is_queue = false;     // of a channel: events that overlap wait for each other, in order of their starts
 
   friend bool operator==(const lane&, const lane&) = default;
 };
@@ -244,7 +245,7 @@ inline void divide_lanes(rank_trace& t) {
     parts[l].push_back(l);
   }
   for (auto& e : t.events) {
-    if (t.lanes[e.lane].kind == lane_kind::host || e.kind == event_kind::step) {
+    if (t.lanes[e.lane].kind == lane_kind::host || t.lanes[e.lane].is_queue || e.kind == event_kind::step) {
       continue;
     }
     auto& own = parts[e.lane];

@@ -40,7 +40,8 @@ struct communication_tasks {
 // channel in it.
 // - A host thread that is idle for longer than `shortest_wait` waited for the last of these in the gap: another host
 //   thread that fell idle, the end of a collective or message. If there is none, the gap is work.
-// - What has neither launch nor stated dependency follows the last end before its start.
+// - What has neither launch nor stated dependency follows the last end before its start. In a queue it is there then,
+//   and its turn comes when the resource falls free.
 // - What ran when the iteration began, started by an earlier one, holds its stream until it ends.
 // - Memory is there from the first task of the event that made it, or from the beginning, to the last task of the event
 //   that freed it, or to the end; that which was freed before or is made later is left out.
@@ -691,6 +692,11 @@ UNITY_INLINE std::optional<local_builder::ending> local_builder::last_before_run
 UNITY_INLINE void local_builder::link_device_event(std::uint32_t i, const ending& previous, std::int64_t typical) {
   const auto& e = at(i);
   const auto task = first_task_[i];
+  if (trace_.lanes[e.lane].is_queue) {  // its resource keeps the order
+    const auto* const before = last_in(all_ends_, window_.start - 1, e.start, e.lane);
+    link_after(before == nullptr ? begin_ : before->task, before == nullptr ? 0 : e.start - before->time, task);
+    return;
+  }
   const auto launch = launches_.find(e.correlation);
   const bool is_launched = e.correlation != 0 && launch != launches_.end();
   const auto launched_at = is_launched ? launch->second.time : window_.start;
