@@ -634,6 +634,9 @@ UNITY_INLINE std::int64_t local_builder::typical_launch_delay() const {
   std::vector<std::int64_t> delays;
   for (std::uint32_t l = 0; l < lists_.size(); ++l) {
     auto free = window_.start;
+    for (const auto i : earlier_[l]) {
+      free = std::max(free, at(i).end());
+    }
     for (const auto i : lists_[l]) {
       const auto launch = launches_.find(at(i).correlation);
       if (launch != launches_.end() && kind_of(l) != lane_kind::host && launch->second.time >= free) {
