@@ -1,5 +1,7 @@
 #include <unity/io/kineto_memory.hpp>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -9,7 +11,13 @@
 
 #include <unity/io/json_events.hpp>
 #include <unity/io/kineto_trace.hpp>
+#include <unity/io/packed_text.hpp>
+#include <unity/io/trace_files.hpp>
 #include <unity/trace/events.hpp>
+#include <unity/trace/global_graph.hpp>
+#include <unity/trace/memory.hpp>
+#include <unity/trace/replay.hpp>
+#include <unity/trace/transactions.hpp>
 
 namespace tests_of_kineto_memory {
 
@@ -90,6 +98,40 @@ TEST_CASE("memory of threads that do nothing else, and of no size, is no allocat
                       memory(5, 13, std::int64_t{1} << 60U, 1000, 8)}};
   CHECK(r.found().empty());
   CHECK(r.rank.unknown.at("memory of threads without operators") == 1);
+}
+
+TEST_CASE("what processes of DistributedDataParallel need, replayed, is what the profiler counted") {
+  const auto packed = io::read_packed(UNITY_TEST_SOURCE_DIR "/examples/traces/ddp_2_memory.tar.gz");
+  REQUIRE(packed.size() == 2);
+  trace::job_trace job;
+  for (const auto& p : packed) {
+    io::add_trace(job, io::json_text{p.text, p.name});
+  }
+  trace::check_job(job);
+  const auto x = trace::match_transactions(job);
+  const trace::aligned_job aligned{job, x, trace::stated_offsets(job)};
+  std::size_t checked = 0;
+  for (const auto step : trace::common_steps(job)) {
+    const auto g = aligned.graph(step);
+    const auto found = trace::memory_use(g, trace::replay(g, job.names));
+    for (std::size_t r = 0; r < job.ranks.size(); ++r) {
+      CAPTURE(step, r);
+      const auto& steps = job.ranks[r].steps;
+      const auto window = std::find_if(steps.begin(), steps.end(), [&](const auto& s) { return s.number == step; });
+      const io::json_text document{packed[r].text, packed[r].name};
+      std::int64_t counted = 0;
+      io::for_each_event(document, io::first_time(document).value_or(0), [&](const io::json_event& e, std::size_t) {
+        if (e.name == "[memory]" && e.time >= window->start && e.time < window->end) {
+          counted = std::max(counted, io::integer_of(e, "Total Allocated").value_or(0));
+        }
+      });
+      REQUIRE(counted > 1'000'000);
+      CHECK(found[r].is_known);
+      CHECK(static_cast<double>(found[r].peak) == Approx(static_cast<double>(counted)).epsilon(0.05));
+      ++checked;
+    }
+  }
+  CHECK(checked == 6);
 }
 
 }  // namespace tests_of_kineto_memory
