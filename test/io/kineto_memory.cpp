@@ -61,17 +61,13 @@ struct read_trace {
 
 TEST_CASE("memory is of the innermost operation of its thread, from allocation to release") {
   const read_trace r{{
-      work("ProfilerStep#1", 5, 0, 100),
-      work("linear", 5, 10, 50),
-      work("addmm", 5, 20, 30),
-      work("relu", 5, 60, 70),
-      work("backward", 6, 40, 90),
-      memory(5, 12, 8, 1000, 508),    // before the inner operation
-      memory(5, 25, 16, 2000, 524),   // in it
-      memory(5, 31, -16, 2000, 508),  // behind it, in the outer one
-      memory(5, 55, 32, 2000, 540),   // the address again, between operations: of the one before
-      memory(6, 45, -8, 1000, 532),   // on another thread
-      memory(6, 20, 4, 3000, 528),    // before the thread's first operation
+      work("ProfilerStep#1", 5, 0, 100), work("linear", 5, 10, 50), work("addmm", 5, 20, 30), work("relu", 5, 60, 70),
+      work("backward", 6, 40, 90), memory(5, 12, 8, 1000, 508),  // before the inner operation
+      memory(5, 25, 16, 2000, 524),                              // in it
+      memory(5, 31, -16, 2000, 508),                             // behind it, in the outer one
+      memory(5, 55, 32, 2000, 540),    // the address again, between operations: of the one before
+      memory(6, 45, -8, 1000, 532),    // on another thread
+      memory(6, 20, 4, 3000, 528),     // before the thread's first operation
       memory(5, 65, -100, 9000, 500),  // was there before
   }};
   CHECK(r.rank.unknown.empty());
@@ -82,12 +78,8 @@ TEST_CASE("memory is of the innermost operation of its thread, from allocation t
 
 TEST_CASE("where a device has memory, the host's does not count") {
   const read_trace r{{
-      work("add", 5, 0, 5),
-      work("mm", 5, 10, 50),
-      memory(5, 12, 8, 1000, 8),
-      memory(5, 13, 64, 1000, 164, 1, 0),
-      memory(5, 14, 32, 1000, 232, 1, 1),
-      memory(5, 60, -64, 1000, 100, 1, 0),  // behind the second of two operations
+      work("add", 5, 0, 5), work("mm", 5, 10, 50), memory(5, 12, 8, 1000, 8), memory(5, 13, 64, 1000, 164, 1, 0),
+      memory(5, 14, 32, 1000, 232, 1, 1), memory(5, 60, -64, 1000, 100, 1, 0),  // behind the second of two operations
   }};
   CHECK(r.found() == std::vector<std::string>{"64: mm to mm", "32: mm to -"});
   CHECK(r.rank.held == 300);  // of both devices

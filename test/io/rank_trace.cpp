@@ -91,8 +91,7 @@ TEST_CASE("memory is needed up to the next event of the number that frees it, in
   const auto x = trace::match_transactions(job);
   const trace::aligned_job aligned{job, x, trace::stated_offsets(job)};
   const auto g = aligned.graph(0);
-  CHECK(trace::memory_use(g, trace::replay(g, job.names))[0] ==
-        trace::memory_peak{1000, 1042, 10'000'000, true});
+  CHECK(trace::memory_use(g, trace::replay(g, job.names))[0] == trace::memory_peak{1000, 1042, 10'000'000, true});
 }
 
 // Rank 0 sends in each step what rank 1 receives: in the same step, or in the next, for the step before.

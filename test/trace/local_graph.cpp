@@ -181,14 +181,14 @@ TEST_CASE("what is launched may run before the call returns: the rest of the cal
   r.add(main, kind::launch, "l", 10, 20, 1);
   r.add(stream, kind::kernel, "k", 14, 30, 1);
   const auto g = r.graph();
-  CHECK(r.times(g) ==
-        texts{"gap: 0 for 10", "launch l: 10 for 4", "kernel k: 14 for 16", "launch l (2): 14 for 6",
-              "gap l: 20 for 20"});
-  CHECK(r.edges(g) == texts{"begin > gap", "begin > kernel k", "gap > launch l", "gap l > finish", "launch l (2) > gap l",
-                            "launch l > kernel k", "launch l > launch l (2)"});
+  CHECK(r.times(g) == texts{"gap: 0 for 10", "launch l: 10 for 4", "kernel k: 14 for 16", "launch l (2): 14 for 6",
+                            "gap l: 20 for 20"});
+  CHECK(r.edges(g) == texts{"begin > gap", "begin > kernel k", "gap > launch l", "gap l > finish",
+                            "launch l (2) > gap l", "launch l > kernel k", "launch l > launch l (2)"});
 }
 
-TEST_CASE("a kernel that starts just behind one of another stream waited for it, and what nothing explains is a delay") {
+TEST_CASE(
+    "a kernel that starts just behind one of another stream waited for it, and what nothing explains is a delay") {
   for (const std::int64_t start : {52, 90}) {
     CAPTURE(start);
     hand_made r;
@@ -201,12 +201,12 @@ TEST_CASE("a kernel that starts just behind one of another stream waited for it,
     r.add(one, kind::kernel, "k1", 12, 50, 1);
     r.add(other, kind::kernel, "k2", start, 100, 2);
     const auto g = r.graph();
-    texts expected{"begin > kernel k1",         "begin > kernel k2",   "begin > launch l1",
+    texts expected{"begin > kernel k1",         "begin > kernel k2",     "begin > launch l1",
                    "launch l1 > 2 > kernel k1", "launch l1 > launch l2", "launch l2 > finish"};
     if (start == 52) {
       expected.push_back("kernel k1 > 2 > kernel k2");
       expected.push_back("launch l2 > 32 > kernel k2");  // the median of 2 and 32, of two the second
-    } else {  // 40 us behind the other kernel: longer than streams hand over
+    } else {                                             // 40 us behind the other kernel: longer than streams hand over
       expected.push_back("launch l2 > 70 > kernel k2");
     }
     std::sort(expected.begin(), expected.end());
@@ -261,9 +261,8 @@ TEST_CASE("a call whose copy ends in it returns behind the copy") {
   r.add(main, kind::launch, "cudaMemcpy", 10, 40, 1);
   r.add(stream, kind::copy, "HtoD", 20, 38, 1);
   const auto g = r.graph();
-  CHECK(r.times(g) ==
-        texts{"gap: 0 for 10", "launch cudaMemcpy: 10 for 5", "delay HtoD: 15 for 5", "copy HtoD: 20 for 18",
-              "delay cudaMemcpy: 38 for 2"});
+  CHECK(r.times(g) == texts{"gap: 0 for 10", "launch cudaMemcpy: 10 for 5", "delay HtoD: 15 for 5",
+                            "copy HtoD: 20 for 18", "delay cudaMemcpy: 38 for 2"});
   CHECK(r.edges(g) == texts{"begin > copy HtoD", "begin > gap", "copy HtoD > 2 > synchronization cudaMemcpy",
                             "gap > launch cudaMemcpy", "launch cudaMemcpy > 5 > copy HtoD",
                             "launch cudaMemcpy > synchronization cudaMemcpy", "synchronization cudaMemcpy > finish"});
@@ -283,11 +282,9 @@ TEST_CASE("a thread that is idle for long waited for another that fell idle") {
     texts expected{"begin > host a", "begin > host c", "gap a > host b", "host a > gap a", "host b > finish"};
     if (end == 95) {
       expected.push_back("host c > 5 > host b");
-      CHECK(r.times(g) ==
-            texts{"host a: 0 for 10", "host c: 0 for 95", "delay b: 95 for 5", "host b: 100 for 10"});
+      CHECK(r.times(g) == texts{"host a: 0 for 10", "host c: 0 for 95", "delay b: 95 for 5", "host b: 100 for 10"});
     } else {  // idle before the gap begins: the gap is work
-      CHECK(r.times(g) ==
-            texts{"host a: 0 for 10", "host c: 0 for 5", "gap a: 10 for 90", "host b: 100 for 10"});
+      CHECK(r.times(g) == texts{"host a: 0 for 10", "host c: 0 for 5", "gap a: 10 for 90", "host b: 100 for 10"});
     }
     std::sort(expected.begin(), expected.end());
     CHECK(r.edges(g) == expected);
@@ -392,9 +389,8 @@ TEST_CASE("a server sends back when all that was pushed of a tensor has come") {
   CHECK(std::count_if(edges.begin(), edges.end(), [](const std::string& e) {
           return e.starts_with("out w (2) >") && e.ends_with("> in w (3)");
         }) == 2);
-  CHECK(std::none_of(edges.begin(), edges.end(), [](const std::string& e) {
-    return e.starts_with("out v") && e.ends_with("in w (3)");
-  }));
+  CHECK(std::none_of(edges.begin(), edges.end(),
+                     [](const std::string& e) { return e.starts_with("out v") && e.ends_with("in w (3)"); }));
 }
 
 TEST_CASE("memory is there from the event that made it to the one that freed it, as far as they are of the iteration") {

@@ -115,8 +115,7 @@ TEST_CASE("events that are put in order keep their memory") {
   }
   t.allocations = {{1, 0, 8}, {2, trace::no_event, 9}, {trace::no_event, 2, 10}};
   trace::sort_events(t);
-  CHECK(t.allocations ==
-        std::vector<trace::allocation>{{0, 2, 8}, {1, trace::no_event, 9}, {trace::no_event, 1, 10}});
+  CHECK(t.allocations == std::vector<trace::allocation>{{0, 2, 8}, {1, trace::no_event, 9}, {trace::no_event, 1, 10}});
 }
 
 }  // namespace tests_of_trace_memory

@@ -123,8 +123,8 @@ TEST_CASE("all ranks get the timelines of all") {
                 own.origin() + nanoseconds{3});
       }
       const auto size = static_cast<std::int64_t>(rank);
-      merged[rank] = train::gather_timelines(
-          c, own, {"a", "b"}, {size, 2 * size, std::vector<train::needed_memory>(rank, {size, 1, 2})});
+      merged[rank] = train::gather_timelines(c, own, {"a", "b"},
+                                             {size, 2 * size, std::vector<train::needed_memory>(rank, {size, 1, 2})});
     });
     for (const auto& m : merged) {
       CHECK(m == merged[0]);

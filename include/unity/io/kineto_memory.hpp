@@ -64,8 +64,8 @@ namespace unity::io::detail {
 UNITY_INLINE void kineto_memory::read(const json_event& e) {
   constexpr std::int64_t most = std::int64_t{1} << 42U;  // bytes that no machine has
   const auto number = [&](std::string_view member) { return integer_of(e, member).value_or(0); };
-  note n{e.time, number("Bytes"), number("Addr"), number("Total Allocated"), number("Device Type"),
-         number("Device Id")};
+  note n{
+      e.time, number("Bytes"), number("Addr"), number("Total Allocated"), number("Device Type"), number("Device Id")};
   if (n.size != 0 && n.size <= most && n.size >= -most && e.has_time) {
     n.total = std::clamp(n.total, std::int64_t{0}, most);
     const auto next = static_cast<std::uint32_t>(threads_.size());

@@ -779,7 +779,9 @@ UNITY_INLINE void local_builder::add_allocations() {
   // Before the iteration, in it, or behind it.
   const auto side_of = [&](std::uint32_t i) {
     const auto& e = at(i);
-    return e.step == no_step ? (e.start < window_.start ? -1 : e.start >= window_.end ? 1 : 0)
+    return e.step == no_step         ? (e.start < window_.start  ? -1
+                                        : e.start >= window_.end ? 1
+                                                                 : 0)
            : e.step < window_.number ? -1
            : e.step > window_.number ? 1
                                      : 0;
