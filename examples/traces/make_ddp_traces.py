@@ -6,8 +6,9 @@ usage: make_ddp_traces.py FOLDER [--ranks N] [--steps N] [--width N] [--layers N
                                  [--shift US] [--memory] [--venv FOLDER]
 
 Writes FOLDER/rank0.json.gz and so on. With --shift the clock of rank r is ahead by r * US microseconds, which
-FOLDER/clocks.json tells. With --memory they tell of every allocation (profile_memory). Where this Python has no torch, a virtual environment with torch and numpy is made first
-(--venv, default: FOLDER/venv), by pip as it is configured; that takes minutes.
+FOLDER/clocks.json tells. With --memory they tell of every allocation (profile_memory). Where this Python has no torch,
+a virtual environment with torch and numpy is made first (--venv, default: FOLDER/venv), by pip as it is configured;
+that takes minutes.
 """
 import argparse
 import gzip

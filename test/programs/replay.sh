@@ -105,7 +105,8 @@ check 'others do not tell' json "$scratch/a.json" '[r["memory_bytes"] for r in x
 
 if [ "$train" != - ]; then
   # What ranks hold is what their trace says they need, and the gaps and roundings of the arena.
-  for model in 'zoo:lenet?batch=16' 'zoo:mlp?layers=4&hidden=256&batch=32' 'zoo:dlrm?form=ae&batch=32&hidden=16&vocab=500' \
+  for model in 'zoo:lenet?batch=16' 'zoo:mlp?layers=4&hidden=256&batch=32' \
+    'zoo:dlrm?form=ae&batch=32&hidden=16&vocab=500' \
     'zoo:bert_large?layers=1&hidden=64&heads=2&seq=16&vocab=100&batch=4'; do
     for how in data model; do
       check "$model ($how)" silent "$make_plan" "$model" p100:1x2 "$how" "$scratch/plan.json"

@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/core.h>
 #include <catch2/catch.hpp>
 
+#include <unity/core/random.hpp>
 #include <unity/trace/events.hpp>
 #include <unity/trace/flow_graph.hpp>
 
@@ -69,7 +71,8 @@ struct hand_made {
     }
     const auto w = std::find_if(t.steps.begin(), t.steps.end(), [&](const auto& s) { return s.number == step; });
     REQUIRE(w != t.steps.end());
-    trace::add_local_graph(g, 0, t, *w, durations, lead * us, shift * us);
+    const trace::step_events events{t};
+    trace::add_local_graph(g, 0, t, *w, durations, lead * us, shift * us, events.of(step));
     return g;
   }
   // "kernel gemm", from the second one of the same on "kernel gemm (2)".
@@ -339,6 +342,40 @@ TEST_CASE("what an earlier iteration left running holds its stream until it ends
         texts{"earlier k1: 0 for 30", "launch l2: 0 for 10", "host a: 10 for 90", "kernel k2: 30 for 20"});
   CHECK(r.edges(g) == texts{"begin > earlier k1", "begin > launch l2", "earlier k1 > kernel k2", "host a > finish",
                             "launch l2 > host a", "launch l2 > kernel k2"});
+}
+
+TEST_CASE("what matters to a step is what is of it, and what earlier ones left running on a device") {
+  const auto seed = GENERATE(range(0U, 50U));
+  CAPTURE(seed);
+  random_engine random{seed};
+  hand_made r;
+  const std::vector<std::uint32_t> lanes{r.lane("host", trace::lane_kind::host),
+                                         r.lane("stream", trace::lane_kind::stream)};
+  for (std::int64_t s = 0; s < 5; ++s) {  // some overlap
+    const auto start = 20 * s + random.between(0, 5);
+    r.step(0, s, start, start + random.between(1, 40));
+  }
+  for (auto n = random.between(1, 20); n > 0; --n) {
+    const auto start = random.between(0, 120);
+    const auto i = r.add(lanes[random.below(2)], kind::kernel, "k", start, start + random.between(0, 60));
+    r.t.events[i].step = random.between(-1, 4);
+  }
+  trace::sort_events(r.t);
+  trace::assign_steps(r.t);
+  const trace::step_events events{r.t};
+  for (const auto& w : r.t.steps) {
+    std::vector<std::uint32_t> expected;
+    for (std::uint32_t i = 0; i < r.t.events.size(); ++i) {
+      const auto& e = r.t.events[i];
+      const bool is_running = e.lane == 1 && e.step < w.number && e.end() > w.start && e.start < w.end;
+      if (e.step == w.number || is_running) {
+        expected.push_back(i);
+      }
+    }
+    const auto found = events.of(w.number);
+    CHECK(std::vector<std::uint32_t>{found.begin(), found.end()} == expected);
+  }
+  CHECK(events.of(99).empty());
 }
 
 TEST_CASE("stated dependencies are edges, from the end of the one to the start of the other") {
