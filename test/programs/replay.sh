@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # `replay`: what it says of traces agrees with itself; bad traces get one line, and nothing is written.
-# usage: replay.sh REPLAY TRACE_FOLDER SCRATCH_DIR
+# usage: replay.sh REPLAY TRACE_FOLDER SCRATCH_DIR TRAIN MAKE_PLAN; the last ones may be -: what needs them is left out
 set -u
-replay=$1 traces=$2 scratch=$3
+replay=$1 traces=$2 scratch=$3 train=${4:--} make_plan=${5:--}
 rm -rf "$scratch" && mkdir -p "$scratch"
 # shellcheck source=../support/checks.sh
 . "$(dirname "$0")/../support/checks.sh"
@@ -96,4 +96,29 @@ refuses 'an algorithm that is none' 'expected ring, tree or halving_doubling' "$
   --what-if algorithm=star
 refuses 'an operator that is not there' "no operator 'x'" "$traces/ddp_2.tar.gz" --what-if operator=x
 check 'no trace is bad usage' complains 2 'FILE' "$replay"
+
+check 'traces with memory' silent "$replay" "$traces/ddp_2_memory.tar.gz" --json "$scratch/memory.json"
+check 'say what is needed' grep -qE '^rank 1 needs [0-9.]+ MB of memory at most' "$scratch/stdout"
+check 'as the profiler counted' json "$scratch/memory.json" '
+  [r["memory_bytes"] for r in x["ranks"]] == [2631728, 2631728]'
+check 'others do not tell' json "$scratch/a.json" '[r["memory_bytes"] for r in x["ranks"]] == [None, None]'
+
+if [ "$train" != - ]; then
+  # What ranks hold is what their trace says they need, and the gaps and roundings of the arena.
+  for model in 'zoo:lenet?batch=16' 'zoo:mlp?layers=4&hidden=256&batch=32' \
+    'zoo:dlrm?form=ae&batch=32&hidden=16&vocab=500' \
+    'zoo:bert_large?layers=1&hidden=64&heads=2&seq=16&vocab=100&batch=4'; do
+    for how in data model; do
+      check "$model ($how)" silent "$make_plan" "$model" p100:1x2 "$how" "$scratch/plan.json"
+      check 'is trained' silent timeout 120 "$train" "$scratch/plan.json" --steps 6 --trace "$scratch/own.trace" \
+        --trace-steps 4 --json "$scratch/own.json"
+      check 'its steps are replayed' silent "$replay" "$scratch/own.trace" --json "$scratch/own_replayed.json"
+      check 'each by the others' json "$scratch/own_replayed.json" '
+        [s["number"] for s in x["steps"]] == [2, 3, 4, 5]'
+      check 'with the memory that ranks hold, within 5%' json "$scratch/own_replayed.json" "
+        all(abs(r['memory_bytes'] / m['bytes'] - 1) < 0.05 and r['memory_bytes'] > 1.01 * m['kept_bytes']
+            for r, m in zip(x['ranks'], json.load(open('$scratch/own.json'))['memory']))"
+    done
+  done
+fi
 finish
