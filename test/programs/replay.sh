@@ -90,6 +90,22 @@ refuses 'a negative duration' 'negative.json, event [0-9]+: a duration of -.* us
 refuses 'a rank twice' 'rank 0, which .*rank0.json has, too' "$scratch/files/rank0.json" "$scratch/files/rank0.json"
 refuses 'other steps' 'none of the steps of' "$scratch/files/rank0.json" "$scratch/other_steps.json"
 refuses 'another job' 'a job of 4 ranks; expected one of 2' "$scratch/files/rank0.json" "$scratch/other_job.json"
+check 'it is optimized' silent "$replay" "$traces/ddp_2.tar.gz" --optimize --budget 2s --json "$scratch/o.json" \
+  --buckets "$scratch/buckets.json" --html "$scratch/o.html"
+check 'and is not slower' json "$scratch/o.json" '
+  x["optimized"]["iteration_s"] <= x["optimized"]["before_s"] and x["optimized"]["speedup"] >= 1
+  and x["optimized"]["before_s"] == x["iteration"]["replayed_s"] and x["optimized"]["seconds"] < 4
+  and {p["name"] for p in x["optimized"]["passes"]} >= {"operator_fusion", "tensor_fusion", "tensor_partition"}'
+check 'each gradient is in one bucket' json "$scratch/buckets.json" '
+  sorted(g for b in x["gradients"] for g in b) == list(range(sum(map(len, x["gradients"]))))
+  and len(x["bytes"]) == len(x["gradients"]) and x["bucket_cap_mb"] > 0'
+check 'by a beam, too' silent "$replay" "$traces/ddp_2.tar.gz" --optimize --search beam --budget 1s
+refuses 'a pass that is none' "pass: 'magic'; expected operator_fusion" "$traces/ddp_2.tar.gz" --optimize --passes magic
+refuses 'a limit where nothing tells memory' 'traces: nothing about memory' "$traces/ddp_2.tar.gz" --optimize \
+  --memory 1GB
+refuses 'a plan alone' 'one of --plan and --plan-out alone' "$traces/ddp_2.tar.gz" --optimize --plan p.json
+refuses 'flags of an optimizer that does not run' 'flags of the optimizer; expected --optimize' \
+  "$traces/ddp_2.tar.gz" --passes tensor_fusion
 refuses 'a change that is none' "what-if: 'magic=2'; expected bandwidth=" "$traces/ddp_2.tar.gz" --what-if magic=2
 refuses 'a factor that is none' "what-if bandwidth: 'much'" "$traces/ddp_2.tar.gz" --what-if bandwidth=much
 refuses 'an algorithm that is none' 'expected ring, tree or halving_doubling' "$traces/ddp_2.tar.gz" \
