@@ -41,6 +41,8 @@ class kept_weights {
     }
   }
 
+  // Of all that it keeps. Unit: bytes.
+  [[nodiscard]] std::size_t size() const noexcept { return memory_.size(); }
   [[nodiscard]] std::size_t state_count(std::size_t weight) const { return weights_[weight].states.size(); }
   // Of what the optimizer keeps of the weight, each. Unit: bytes.
   [[nodiscard]] std::size_t state_size(std::size_t weight) const { return weights_[weight].updated; }

@@ -63,8 +63,9 @@ class rank_executor {
   }
 
   [[nodiscard]] const parallel::rank_program& program() const noexcept { return program_; }
-  // Of all values but weights and what the optimizer keeps of them. Results do not show it: tests ask.
+  // Of all values but weights and what the optimizer keeps of them, and of those.
   [[nodiscard]] bytes arena_size() const noexcept { return bytes{static_cast<std::int64_t>(arena_.size())}; }
+  [[nodiscard]] bytes weights_size() const noexcept { return bytes{static_cast<std::int64_t>(weights_.size())}; }
 
   // A value that comes from outside, or an output or gradient after a run; a part of what the graph has, row-major.
   void write(value_id v, std::span<const std::byte> from) { backend_.write(addresses_[v.index()], from); }

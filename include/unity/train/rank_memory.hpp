@@ -1,0 +1,75 @@
+// How much memory a rank holds, from its program alone.
+#pragma once
+
+#include <unity/core/units.hpp>
+#include <unity/parallel/optimizer.hpp>
+#include <unity/parallel/ranks/rank_program.hpp>
+#include <unity/tensor/algebra.hpp>
+
+namespace unity::train {
+
+// Regular.
+struct rank_memory {
+  bytes arena{};    // parts of values, while an iteration needs them
+  bytes weights{};  // two versions of each, the one that is read and the one that is made
+  bytes states{};   // likewise, what the optimizer keeps
+
+  [[nodiscard]] bytes sum() const { return arena + weights + states; }
+
+  friend bool operator==(const rank_memory&, const rank_memory&) = default;
+};
+
+// What rank_executor allocates for the program, but for the workspace of kernels and a few numbers of the optimizer:
+// no backend is asked.
+// Complexity: as the plan of an arena (program/storage.hpp).
+[[nodiscard]] rank_memory memory_of_rank(const tensor::algebra& a, const parallel::rank_program& p,
+                                         parallel::optimizer how);
+
+}  // namespace unity::train
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TRAIN_RANK_MEMORY)
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <unity/backend/detail/run_list.hpp>
+#include <unity/backend/device_backend.hpp>
+#include <unity/backend/host_values.hpp>
+#include <unity/core/config.hpp>
+#include <unity/core/id.hpp>
+#include <unity/graph/concepts.hpp>
+#include <unity/program/storage.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/train/update.hpp>
+#include <unity/train/value_places.hpp>
+
+namespace unity::train {
+
+UNITY_INLINE rank_memory memory_of_rank(const tensor::algebra& a, const parallel::rank_program& p,
+                                        parallel::optimizer how) {
+  const auto size_of = [&](value_id v) { return static_cast<std::int64_t>(backend::byte_count(p.graph.type(v))); };
+  const value_places places{a, p};
+  std::vector<program::stored_value> values;
+  for (const auto v : value_ids(p.graph)) {
+    if (places[v].is_live) {
+      values.push_back({bytes{size_of(v)}, places[v].first, places[v].last});
+    }
+  }
+  rank_memory all;
+  constexpr bytes alignment{static_cast<std::int64_t>(backend::memory_alignment)};
+  all.arena = program::plan_storage(values, alignment).peak;
+  for (const auto& w : p.weights) {
+    const bool is_made = w.gradient.valid() || w.next.valid();
+    all.weights += bytes{size_of(w.next.valid() ? w.next : w.weight.value) * (is_made ? 2 : 1)};
+    if (w.gradient.valid()) {
+      const auto element = static_cast<std::int64_t>(tensor::size_of(p.graph.type(w.weight.value).element));
+      all.states += bytes{2 * w.updated.volume() * element * static_cast<std::int64_t>(state_names(how).size())};
+    }
+  }
+  return all;
+}
+
+}  // namespace unity::train
+
+#endif
