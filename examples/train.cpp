@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <type_traits>
@@ -33,6 +34,7 @@
 #include <unity/train/checkpoint.hpp>
 #include <unity/train/evaluation.hpp>
 #include <unity/train/gather_timelines.hpp>
+#include <unity/train/host_exchange.hpp>
 #include <unity/train/timeline.hpp>
 #include <unity/train/trainer.hpp>
 #ifdef UNITY_HAS_ONEDNN
@@ -79,6 +81,7 @@ parallel::plan undivided(const tensor::algebra& a, const parallel::plan& p) {
   }
   one.pipeline.stages.clear();
   one.synchronization = {};
+  one.recomputed = {};
   return one;
 }
 
@@ -177,6 +180,9 @@ outcome trained(const training_flags& a, const tensor::algebra& operators, const
       labels.push_back(fmt::format("{} {}", operators.signature(j.trained.graph.operation(n).kind).name, n.index()));
     }
     r.timeline = train::gather_timelines(world, record, std::move(labels));
+    const support::held_memory own{rank.executor().arena_size().count(), rank.executor().weights_size().count()};
+    r.held.resize(static_cast<std::size_t>(world.size()));
+    train::gather_bytes(world, std::as_bytes(std::span{&own, 1}), std::as_writable_bytes(std::span{r.held}));
     if (j.set) {
       train::evaluation test{b, operators, j.given, world, rank.executor(), j.trained.graph, rank.data()};
       r.test = test.run();

@@ -116,7 +116,7 @@ TEST_CASE("checkpoints of a chain bound what is held, and keeping nothing does n
   const auto all = peak_of(x.lower.run(x.data()));
   const auto some = peak_of(x.lower.run(x.data(), {}, parallel::full_recomputation(x.graph)));
   CAPTURE(all.count(), some.count());
-  CHECK(2 * some < all);
+  CHECK(2 * some.count() < all.count());
   CHECK(peak_of(x.lower.run(x.data(), {}, everything(x.graph))) > some);
 }
 
@@ -134,7 +134,10 @@ TEST_CASE("what is simulated again is what ranks run again", "[law]") {
     parallel::plan p;
     p.graph = x.graph;
     p.machine = x.machine;
-    p.configurations = parallel::test::divided_at_random(x.graph, x.lower.dimensions(), 4, random);
+    const bool has_copies = seed % 2 == 0;
+    p.configurations = has_copies
+                           ? parallel::test::divided_at_random(x.graph, x.lower.dimensions(), 4, random)
+                           : parallel::random_strategy(x.lower.dimensions(), 4, random);
     p.recomputed = random_set(x.graph, random);
     const auto simulated = again_by_node(x.lower, x.lower.run(p.configurations, {}, p.recomputed));
     std::vector<std::size_t> run(x.graph.node_count());
@@ -154,8 +157,9 @@ TEST_CASE("what is simulated again is what ranks run again", "[law]") {
     for (const auto n : node_ids(x.graph)) {
       const std::string_view name = operators().signature(x.graph.operation(n).kind).name;
       if (std::find(parts.begin(), parts.end(), name) == parts.end()) {
-        CAPTURE(seed, n.index(), name);
-        REQUIRE(run[n.index()] == simulated[n.index()]);
+        CAPTURE(seed, n.index(), name, run[n.index()], simulated[n.index()]);
+        REQUIRE(run[n.index()] <= simulated[n.index()]);  // ranks leave out the backward pass of copies nobody reads
+        REQUIRE((has_copies || run[n.index()] == simulated[n.index()]));
         again += simulated[n.index()];
       }
     }
@@ -169,7 +173,8 @@ TEST_CASE("backward tasks read no result that is recomputed, and nothing runs ag
     CAPTURE(seed);
     random_engine random{seed};
     lowered_graph x{seed % 2 == 0 ? "zoo:mlp?layers=5&hidden=8&batch=8" : "zoo:lenet?batch=8", "p100:1x4"};
-    const auto s = parallel::test::divided_at_random(x.graph, x.lower.dimensions(), 4, random);
+    // Without copies that nobody reads, which may run at any time.
+    const auto s = parallel::random_strategy(x.lower.dimensions(), 4, random);
     const auto r = random_set(x.graph, random);
     const auto p = x.lower.run(s, {}, r);
     simulate::full_simulation simulation;
@@ -248,7 +253,7 @@ TEST_CASE("of micro-batches in stages each runs again, in its backward pass") {
 }
 
 TEST_CASE("what is recomputed is not folded, and simulated whole") {
-  lowered_graph x{tensor::zoo::build(operators(), "zoo:mlp?layers=4&hidden=8&batch=8"), "p100:2x4",
+  lowered_graph x{tensor::zoo::build(operators(), "zoo:rnnlm?batch=16&hidden=16&vocab=32&seq=2"), "p100:4x4",
                   parallel::transfers::messages};
   const auto symmetries = parallel::node_shifts(x.machine.network);
   const auto kept = parallel::fold(operators(), x.lower, x.data(), symmetries);
