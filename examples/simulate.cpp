@@ -10,6 +10,7 @@
 #include <numeric>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -46,6 +47,7 @@
 #include <unity/train/rank_memory.hpp>
 #include <unity/train/training_plan.hpp>
 
+#include "support/backends.hpp"
 #include "support/machines.hpp"
 #include "support/operation_times.hpp"
 #include "support/outputs.hpp"
@@ -66,7 +68,7 @@ struct arguments {
   std::string schedule = "fifo";
   std::string launch{};
   bool steady = false;
-  bool ranks = false;
+  std::string ranks{};  // a backend
   std::string json{};
   std::string trace{};
   std::string svg{};
@@ -87,9 +89,9 @@ void declare(CLI::App& app, arguments& a) {
                      "a host thread per device launches its operators one after the other, each in so long (6us), "
                      "instead of the overhead that the model of a device adds");
   app.add_flag("--steady", a.steady, "also what an iteration takes among others, which overlap")->excludes(launch);
-  app.add_flag("--ranks", a.ranks,
-               "also what each rank holds when `train` trains the plan with the loss cross_entropy, but for workspaces "
-               "of kernels");
+  app.add_option("--ranks", a.ranks,
+                 "also what each rank holds when `train` trains the plan on that backend, with the loss cross_entropy: " +
+                     support::backend_list());
   app.add_option("--json", a.json, "file for the result as JSON");
   app.add_option("--trace", a.trace, "file for a trace that Perfetto and chrome://tracing show");
   app.add_option("--svg", a.svg, "file for a picture: operators, divided and coloured by their devices");
@@ -144,17 +146,25 @@ std::pair<picoseconds, picoseconds> interval_of(const tensor::algebra& operators
   return std::minmax({takes(&duration::low), takes(&duration::high)});
 }
 
-std::vector<bytes> held_by_ranks(const tensor::algebra& operators, const parallel::plan& p) {
+std::vector<bytes> held_by_ranks(const tensor::algebra& operators, const parallel::plan& p, const std::string& on) {
   const auto trained = train::with_loss(operators, p, tensor::loss::cross_entropy);
   std::vector<bytes> all;
-  for (const auto& rank : parallel::programs_of_ranks(operators, trained).ranks) {
-    all.push_back(train::memory_of_rank(operators, rank, p.updates).sum());
-  }
+  const auto threads =  // as `train` has on this machine
+      static_cast<int>(std::thread::hardware_concurrency() / std::max<std::size_t>(p.machine.network.device_count(), 1));
+  support::with_backend(on, operators, std::max(threads, 1), [&](auto& b) {
+    for (const auto& rank : parallel::programs_of_ranks(operators, trained).ranks) {
+      all.push_back(
+          train::memory_of_rank(operators, rank, p.updates, train::workspaces_of(b, operators, rank)).sum());
+    }
+  });
   return all;
 }
 
 outcome simulated(const tensor::algebra& operators, const arguments& a) {
   static_cast<void>(support::check_sync(a.sync));
+  if (!a.ranks.empty()) {
+    support::check_backend(a.ranks, "--ranks");
+  }
   outcome r{io::read_plan(operators, a.plan), {}, {}, {}, {}, {}, {}, {}, {}};
   support::apply(a.memory, operators, r.plan);
   support::apply_sync(a.sync, operators, r.plan);
@@ -183,8 +193,8 @@ outcome simulated(const tensor::algebra& operators, const arguments& a) {
         simulate::run_until_steady(r.program, parallel::carried_dependencies(operators, r.plan, r.program), 64,
                                    [&](const program::program& some) { return times_of(some, a.schedule); });
   }
-  if (a.ranks) {
-    r.held = held_by_ranks(operators, r.plan);
+  if (!a.ranks.empty()) {
+    r.held = held_by_ranks(operators, r.plan, a.ranks);
   }
   r.line = simulate::summarize(r.program, r.times);
   std::vector<bytes> peaks;

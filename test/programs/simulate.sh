@@ -103,18 +103,18 @@ done
 check 'a way that is none is refused' complains 1 "sync: 'bucket'; expected bucket=SIZE, zero=1 or ps" \
   "$simulate" "$plan" --sync bucket
 
-check 'what the plan keeps is simulated' silent "$simulate" "$plan" --ranks --json "$scratch/kept.result"
+check 'what the plan keeps is simulated' silent "$simulate" "$plan" --ranks reference --json "$scratch/kept.result"
 for how in full products every=4; do
-  check "recomputing ($how)" silent "$simulate" "$plan" --recompute $how --ranks --json "$scratch/again.result"
+  check "recomputing ($how)" silent "$simulate" "$plan" --recompute $how --ranks reference --json "$scratch/again.result"
   check 'takes longer, in tasks that are told' "$python" -c 'import json, sys
 a, b = (json.load(open(f)) for f in sys.argv[1:])
 sys.exit(not (a["iteration_s"] < b["iteration_s"] and a["tasks"] < b["tasks"]))' \
     "$scratch/kept.result" "$scratch/again.result"
 done
-check 'recomputing nothing is what the plan does' silent "$simulate" "$plan" --recompute none --ranks \
+check 'recomputing nothing is what the plan does' silent "$simulate" "$plan" --recompute none --ranks reference \
   --json "$scratch/none.result"
 check 'to the byte' cmp "$scratch/kept.result" "$scratch/none.result"
-check 'micro-batches' silent "$simulate" "$plan" --microbatches 2 --ranks --json "$scratch/micro.result"
+check 'micro-batches' silent "$simulate" "$plan" --microbatches 2 --ranks reference --json "$scratch/micro.result"
 check 'hold less' "$python" -c 'import json, sys
 a, b = (json.load(open(f))["devices"] for f in sys.argv[1:])
 sys.exit(not all(y["held_bytes"] < x["held_bytes"] and y["peak_bytes"] < x["peak_bytes"] for x, y in zip(a, b)))' \

@@ -94,7 +94,12 @@ parallel::plan in_microbatches(const parallel::plan& whole, std::int64_t count) 
 }
 
 bytes arena_of(const parallel::plan& p, std::size_t rank = 0) {
-  return train::memory_of_rank(operators(), parallel::programs_of_ranks(operators(), p).ranks[rank], p.updates).arena;
+  return train::memory_of_rank(operators(), parallel::programs_of_ranks(operators(), p).ranks[rank], p.updates, {}).arena;
+}
+
+train::rank_memory memory_on_reference(const parallel::rank_program& p, parallel::optimizer how) {
+  backend::reference_backend b{operators()};
+  return train::memory_of_rank(operators(), p, how, train::workspaces_of(b, operators(), p));
 }
 
 }  // namespace
@@ -207,7 +212,7 @@ TEST_CASE("what a rank will hold is known from its program") {
   const train::update_rule own{how, 0.01};
   train::test::on_threads(p, own, seed, train::batches{operators(), p.graph, seed}, [&](auto& rank, auto& world) {
     const auto expected =
-        train::memory_of_rank(operators(), programs.ranks[static_cast<std::size_t>(world.rank())], how);
+        memory_on_reference(programs.ranks[static_cast<std::size_t>(world.rank())], how);
     const auto weights = rank.executor().weights_size().count();
     const auto few = static_cast<std::int64_t>(64 * (4 * programs.ranks[0].weights.size() + 8));  // alignment, scalars
     if (rank.executor().arena_size() != expected.arena || weights < (expected.weights + expected.states).count() ||

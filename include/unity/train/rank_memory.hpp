@@ -1,16 +1,24 @@
 // How much memory a rank holds, from its program alone.
 #pragma once
 
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include <unity/backend/detail/kernel_store.hpp>
+#include <unity/backend/detail/run_list.hpp>
+#include <unity/backend/device_backend.hpp>
 #include <unity/core/units.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/train/value_places.hpp>
 
 namespace unity::train {
 
 // Regular.
 struct rank_memory {
-  bytes arena{};    // parts of values, while an iteration needs them
+  bytes arena{};    // parts of values, while an iteration needs them, and workspaces of kernels
   bytes weights{};  // two versions of each, the one that is read and the one that is made
   bytes states{};   // likewise, what the optimizer keeps
 
@@ -19,22 +27,39 @@ struct rank_memory {
   friend bool operator==(const rank_memory&, const rank_memory&) = default;
 };
 
-// What rank_executor allocates for the program, but for the workspace of kernels and a few numbers of the optimizer:
-// no backend is asked.
+// What rank_executor allocates for the program, but for a few numbers of the optimizer. Nothing is allocated.
+// workspaces: of the kernel of each step; 0 where there is none. Unit: bytes.
 // Complexity: as the plan of an arena (program/storage.hpp).
 [[nodiscard]] rank_memory memory_of_rank(const tensor::algebra& a, const parallel::rank_program& p,
-                                         parallel::optimizer how);
+                                         parallel::optimizer how, std::span<const std::size_t> workspaces);
+
+// Of the kernels that the backend has for the program's steps. Unit: bytes.
+// Effects: makes them.
+// Throws: unity::error where it has none; names node and operator.
+template <backend::fusing_backend Backend>
+[[nodiscard]] std::vector<std::size_t> workspaces_of(Backend& b, const tensor::algebra& a,
+                                                     const parallel::rank_program& p) {
+  backend::detail::kernel_store<Backend> kernels{a};
+  const value_places places{a, p};
+  std::vector<std::size_t> all(p.steps.size());
+  for (std::size_t s = 0; s < all.size(); ++s) {
+    if (p.steps[s].kind == parallel::step_kind::run && places.runs(s)) {
+      const auto operands = p.graph.operands(p.steps[s].node);
+      const auto results = p.graph.results(p.steps[s].node);
+      const backend::detail::run_item item{
+          p.steps[s].node, nullptr, {operands.begin(), operands.end()}, {results.begin(), results.end()}};
+      all[s] = kernels[kernels.prepare(b, p.graph, item, false)].workspace();
+    }
+  }
+  return all;
+}
 
 }  // namespace unity::train
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TRAIN_RANK_MEMORY)
 
-#include <cstddef>
 #include <cstdint>
-#include <vector>
 
-#include <unity/backend/detail/run_list.hpp>
-#include <unity/backend/device_backend.hpp>
 #include <unity/backend/host_values.hpp>
 #include <unity/core/config.hpp>
 #include <unity/core/id.hpp>
@@ -42,12 +67,11 @@ struct rank_memory {
 #include <unity/program/storage.hpp>
 #include <unity/tensor/dtype.hpp>
 #include <unity/train/update.hpp>
-#include <unity/train/value_places.hpp>
 
 namespace unity::train {
 
 UNITY_INLINE rank_memory memory_of_rank(const tensor::algebra& a, const parallel::rank_program& p,
-                                        parallel::optimizer how) {
+                                        parallel::optimizer how, std::span<const std::size_t> workspaces) {
   const auto size_of = [&](value_id v) { return static_cast<std::int64_t>(backend::byte_count(p.graph.type(v))); };
   const value_places places{a, p};
   std::vector<program::stored_value> values;
@@ -55,6 +79,9 @@ UNITY_INLINE rank_memory memory_of_rank(const tensor::algebra& a, const parallel
     if (places[v].is_live) {
       values.push_back({bytes{size_of(v)}, places[v].first, places[v].last});
     }
+  }
+  for (std::size_t s = 0; s < workspaces.size(); ++s) {
+    values.push_back({bytes{static_cast<std::int64_t>(workspaces[s])}, s, s});
   }
   rank_memory all;
   constexpr bytes alignment{static_cast<std::int64_t>(backend::memory_alignment)};
