@@ -89,9 +89,10 @@ void declare(CLI::App& app, arguments& a) {
                      "a host thread per device launches its operators one after the other, each in so long (6us), "
                      "instead of the overhead that the model of a device adds");
   app.add_flag("--steady", a.steady, "also what an iteration takes among others, which overlap")->excludes(launch);
-  app.add_option("--ranks", a.ranks,
-                 "also what each rank holds when `train` trains the plan on that backend, with the loss cross_entropy: " +
-                     support::backend_list());
+  app.add_option(
+      "--ranks", a.ranks,
+      "also what each rank holds when `train` trains the plan on that backend, with the loss cross_entropy: " +
+          support::backend_list());
   app.add_option("--json", a.json, "file for the result as JSON");
   app.add_option("--trace", a.trace, "file for a trace that Perfetto and chrome://tracing show");
   app.add_option("--svg", a.svg, "file for a picture: operators, divided and coloured by their devices");
@@ -150,11 +151,11 @@ std::vector<bytes> held_by_ranks(const tensor::algebra& operators, const paralle
   const auto trained = train::with_loss(operators, p, tensor::loss::cross_entropy);
   std::vector<bytes> all;
   const auto threads =  // as `train` has on this machine
-      static_cast<int>(std::thread::hardware_concurrency() / std::max<std::size_t>(p.machine.network.device_count(), 1));
+      static_cast<int>(std::thread::hardware_concurrency() /
+                       std::max<std::size_t>(p.machine.network.device_count(), 1));
   support::with_backend(on, operators, std::max(threads, 1), [&](auto& b) {
     for (const auto& rank : parallel::programs_of_ranks(operators, trained).ranks) {
-      all.push_back(
-          train::memory_of_rank(operators, rank, p.updates, train::workspaces_of(b, operators, rank)).sum());
+      all.push_back(train::memory_of_rank(operators, rank, p.updates, train::workspaces_of(b, operators, rank)).sum());
     }
   });
   return all;

@@ -28,10 +28,11 @@ struct memory_flags {
 };
 
 inline void declare(CLI::App& app, memory_flags& a) {
-  app.add_option("--recompute", a.recompute,
-                 "what is not kept for the backward pass, but computed again: none; full, all but about the root of the "
-                 "number of operators, where all paths meet; products, all but results of matrix products and "
-                 "convolutions; every=K, all but each K-th operator. What the plan says, where it is not given");
+  app.add_option(
+      "--recompute", a.recompute,
+      "what is not kept for the backward pass, but computed again: none; full, all but about the root of the "
+      "number of operators, where all paths meet; products, all but results of matrix products and "
+      "convolutions; every=K, all but each K-th operator. What the plan says, where it is not given");
   app.add_option("--microbatches", a.microbatches,
                  "into how many a batch is divided, of which one is worked on after the other; their gradients are "
                  "added up before weights change")

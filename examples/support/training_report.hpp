@@ -25,7 +25,7 @@ struct training_outcome {
   double seconds = 0;  // of an iteration, the median of those after the first
   unity::train::merged_timeline timeline{};
   std::optional<unity::train::test_result> test{};  // with a data set; of rank 0
-  std::vector<held_memory> held{};                   // by rank
+  std::vector<held_memory> held{};                  // by rank
 };
 
 // Prints, and writes the files that the flags ask for: all or none. error_of_losses: of --check.

@@ -1,4 +1,5 @@
-// What is computed again trains as what is kept does, bit for bit, in less memory; and so do micro-batches of one stage.
+// What is computed again trains as what is kept does, bit for bit, in less memory; and so do micro-batches of one
+// stage.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -49,8 +50,8 @@ parallel::plan plan_of(const std::string& model, std::size_t devices, std::strin
 // Each operator is divided by itself, on any devices, into parts, terms and copies.
 parallel::plan divided_plan(const std::string& model, std::size_t devices, random_engine& random) {
   auto p = train::test::plan_for(model, devices, "data");
-  p.configurations = parallel::test::divided_at_random(p.graph, parallel::graph_dimensions{operators(), p.graph},
-                                                       devices, random);
+  p.configurations =
+      parallel::test::divided_at_random(p.graph, parallel::graph_dimensions{operators(), p.graph}, devices, random);
   return train::with_loss(operators(), p, tensor::loss::mean_square);
 }
 
@@ -94,7 +95,8 @@ parallel::plan in_microbatches(const parallel::plan& whole, std::int64_t count) 
 }
 
 bytes arena_of(const parallel::plan& p, std::size_t rank = 0) {
-  return train::memory_of_rank(operators(), parallel::programs_of_ranks(operators(), p).ranks[rank], p.updates, {}).arena;
+  return train::memory_of_rank(operators(), parallel::programs_of_ranks(operators(), p).ranks[rank], p.updates, {})
+      .arena;
 }
 
 train::rank_memory memory_on_reference(const parallel::rank_program& p, parallel::optimizer how) {
@@ -118,22 +120,25 @@ TEST_CASE("losses do not depend on what is recomputed under any strategy", "[law
   for (std::uint64_t s = 0; s < cases; ++s) {
     CAPTURE(s);
     random_engine random{s};
-    require_equal_losses(divided_plan(s % 3 == 0 ? mlp : s % 3 == 1 ? gpt : dlrm, std::size_t{2} << (s % 2), random),
+    require_equal_losses(divided_plan(s % 3 == 0   ? mlp
+                                      : s % 3 == 1 ? gpt
+                                                   : dlrm,
+                                      std::size_t{2} << (s % 2), random),
                          random, 2);
   }
 }
 
 TEST_CASE("losses do not depend on what is recomputed in micro-batches, in one stage and in several") {
-  const auto* model = GENERATE("zoo:mlp?layers=6&hidden=8&batch=8",
-                               "zoo:gpt?layers=1&hidden=8&heads=2&seq=4&vocab=16&batch=8");
+  const auto* model =
+      GENERATE("zoo:mlp?layers=6&hidden=8&batch=8", "zoo:gpt?layers=1&hidden=8&heads=2&seq=4&vocab=16&batch=8");
   const auto whole = train::test::plan_for(model, 1, "data");
   const auto stages = GENERATE(std::size_t{1}, std::size_t{2}, std::size_t{3});
   const bool is_delayed = GENERATE(false, true);
   CAPTURE(stages, is_delayed);
   random_engine random{seed};
-  require_equal_losses(train::with_loss(operators(), train::test::in_stages(whole, stages, 4, is_delayed),
-                                        tensor::loss::mean_square),
-                       random, 2);
+  require_equal_losses(
+      train::with_loss(operators(), train::test::in_stages(whole, stages, 4, is_delayed), tensor::loss::mean_square),
+      random, 2);
 }
 
 TEST_CASE("weights may be synchronized in ways of their own") {
@@ -180,8 +185,8 @@ TEST_CASE("no operator runs again but once for each micro-batch, and none that t
 }
 
 TEST_CASE("micro-batches of one stage compute what one batch does, and hold less") {
-  const auto* model = GENERATE("zoo:mlp?layers=6&hidden=8&batch=32",
-                               "zoo:gpt?layers=2&hidden=8&heads=2&seq=4&vocab=16&batch=16");
+  const auto* model =
+      GENERATE("zoo:mlp?layers=6&hidden=8&batch=32", "zoo:gpt?layers=2&hidden=8&heads=2&seq=4&vocab=16&batch=16");
   const auto devices = GENERATE(std::size_t{1}, std::size_t{2});
   const auto whole = train::test::plan_for(model, devices, "data");
   auto one = train::with_loss(operators(), whole, tensor::loss::mean_square);
@@ -211,8 +216,7 @@ TEST_CASE("what a rank will hold is known from its program") {
   const auto programs = parallel::programs_of_ranks(operators(), p);
   const train::update_rule own{how, 0.01};
   train::test::on_threads(p, own, seed, train::batches{operators(), p.graph, seed}, [&](auto& rank, auto& world) {
-    const auto expected =
-        memory_on_reference(programs.ranks[static_cast<std::size_t>(world.rank())], how);
+    const auto expected = memory_on_reference(programs.ranks[static_cast<std::size_t>(world.rank())], how);
     const auto weights = rank.executor().weights_size().count();
     const auto few = static_cast<std::int64_t>(64 * (4 * programs.ranks[0].weights.size() + 8));  // alignment, scalars
     if (rank.executor().arena_size() != expected.arena || weights < (expected.weights + expected.states).count() ||

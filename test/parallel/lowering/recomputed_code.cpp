@@ -1,5 +1,5 @@
-// Operators that are recomputed, simulated: what runs again is what ranks run again, when it is needed, and what is kept
-// is held no longer than that.
+// Operators that are recomputed, simulated: what runs again is what ranks run again, when it is needed, and what is
+// kept is held no longer than that.
 #include <unity/parallel/lowering/recomputed_code.hpp>
 
 #include <algorithm>
@@ -19,10 +19,10 @@
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/lowering/next_iteration.hpp>
 #include <unity/parallel/lowering/pipelined_program.hpp>
+#include <unity/parallel/lowering/symmetry.hpp>
 #include <unity/parallel/microbatch.hpp>
 #include <unity/parallel/ranks/rank_lowering.hpp>
 #include <unity/parallel/recomputation.hpp>
-#include <unity/parallel/lowering/symmetry.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/simulate/memory.hpp>
@@ -135,9 +135,8 @@ TEST_CASE("what is simulated again is what ranks run again", "[law]") {
     p.graph = x.graph;
     p.machine = x.machine;
     const bool has_copies = seed % 2 == 0;
-    p.configurations = has_copies
-                           ? parallel::test::divided_at_random(x.graph, x.lower.dimensions(), 4, random)
-                           : parallel::random_strategy(x.lower.dimensions(), 4, random);
+    p.configurations = has_copies ? parallel::test::divided_at_random(x.graph, x.lower.dimensions(), 4, random)
+                                  : parallel::random_strategy(x.lower.dimensions(), 4, random);
     p.recomputed = random_set(x.graph, random);
     const auto simulated = again_by_node(x.lower, x.lower.run(p.configurations, {}, p.recomputed));
     std::vector<std::size_t> run(x.graph.node_count());

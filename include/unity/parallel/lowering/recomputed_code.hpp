@@ -13,11 +13,11 @@ struct fragment_code;
 
 namespace detail {
 
-// Effects: changes the fragments, by their numbers, of a plan that keeps everything: those of operators and of edges. What a backward
-// task reads of a recomputed operator on its device it then reads of a task that is behind the others of the fragment.
-// Tasks read again what they read in the forward pass: what was received, and sums, is held until then. They start
-// where the device has done the backward tasks before the one that asks for them, so that no results come too early.
-// Complexity: linear in the fragments.
+// Effects: changes the fragments, by their numbers, of a plan that keeps everything: those of operators and of edges.
+// What a backward task reads of a recomputed operator on its device it then reads of a task that is behind the others
+// of the fragment. Tasks read again what they read in the forward pass: what was received, and sums, is held until
+// then. They start where the device has done the backward tasks before the one that asks for them, so that no results
+// come too early. Complexity: linear in the fragments.
 void add_recomputation(const lowering& l, const strategy& s, const recomputation& r, std::span<fragment_code> all);
 
 }  // namespace detail
@@ -55,7 +55,7 @@ class recomputed_code {
     std::uint32_t read = 0;
   };
   struct operator_code {
-    std::vector<std::vector<place>> forward{};             // by task
+    std::vector<std::vector<place>> forward{};  // by task
     std::vector<std::vector<place>> backward{};
     std::vector<std::optional<program::task_ref>> again{};  // by task
     std::vector<std::uint32_t> buffers{};                   // by task that runs again: the first of its results
@@ -114,8 +114,7 @@ UNITY_INLINE void recomputed_code::find_reads() {
       node_of_[f.index()] = n;
       operators_[n.index()] = {std::vector<std::vector<place>>(tasks),
                                std::vector<std::vector<place>>(lowering_.training().has_backward(n) ? tasks : 0),
-                               std::vector<std::optional<program::task_ref>>(tasks),
-                               std::vector<std::uint32_t>(tasks)};
+                               std::vector<std::optional<program::task_ref>>(tasks), std::vector<std::uint32_t>(tasks)};
     }
   }
   for (std::size_t f = 0; f < all_.size(); ++f) {

@@ -39,7 +39,7 @@ class recomputed_tasks {
   const divided_training& training_;
   rank_streams& streams_;
   const std::vector<node_state>& nodes_;
-  std::map<std::tuple<std::size_t, std::uint32_t>, task_state> again_{};                    // by node and task
+  std::map<std::tuple<std::size_t, std::uint32_t>, task_state> again_{};                  // by node and task
   std::map<std::tuple<std::size_t, std::uint32_t, std::uint32_t>, value_id> operands_{};  // likewise, and by operand
 };
 
@@ -97,9 +97,8 @@ UNITY_INLINE std::optional<std::uint32_t> recomputed_tasks::edge_again(node_id n
     const auto& edge = training_.training().edges()[e];
     if (edge.to == n && edge.value == v) {
       const auto& local = training_.flows(e).local;
-      const bool is_local = std::any_of(local.begin(), local.end(), [&](const local_flow& l) {
-        return l.reader.operand == x && l.reader.task == t;
-      });
+      const bool is_local = std::any_of(
+          local.begin(), local.end(), [&](const local_flow& l) { return l.reader.operand == x && l.reader.task == t; });
       return is_local ? std::optional{e} : std::nullopt;
     }
   }
@@ -121,8 +120,8 @@ UNITY_INLINE value_id recomputed_tasks::joined_again(std::uint32_t edge, node_id
     }
   }
   auto& w = streams_.on(rank, n);
-  const auto joined = w.joined(training_.parts_of(n).parts[t].operands[x], std::move(parts),
-                               training_.graph().type(e.value).element);
+  const auto joined =
+      w.joined(training_.parts_of(n).parts[t].operands[x], std::move(parts), training_.graph().type(e.value).element);
   return shifted(training_.algebra(), w, node.tasks[t].code, x, joined);
 }
 

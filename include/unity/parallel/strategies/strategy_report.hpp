@@ -60,8 +60,8 @@ struct strategy_report {
 namespace unity::parallel {
 
 UNITY_INLINE strategy_report report_on(lowering& l, const tensor::tensor_graph& g, const machine::machine& m,
-                                       const strategy& s, const pipeline& stages,
-                                       const synchronization& sync, const recomputation& again) {
+                                       const strategy& s, const pipeline& stages, const synchronization& sync,
+                                       const recomputation& again) {
   check(g, s, stages, m.network.device_count());
   const auto p = pipelined(l.run(s, sync, again), stages);
   simulate::full_simulation simulation;
