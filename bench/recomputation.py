@@ -45,7 +45,7 @@ def main():
                 run = result_of([a.bin_dir / "train", plan, "--backend", a.backend, "--steps", a.steps, *way],
                                 folder / "run.json")
                 said = result_of([a.bin_dir / "simulate", plan, "--ranks", a.backend, *way], folder / "said.json")
-                ranks = [h["arena_bytes"] + h["weights_bytes"] for h in run["held"]]
+                ranks = [m["bytes"] for m in run["memory"]]
                 r = max(range(len(ranks)), key=lambda k: ranks[k])
                 before = said["devices"][r]["held_bytes"]
                 peak = said["devices"][r]["peak_bytes"]

@@ -6,8 +6,8 @@
 #   BIN_DIR   has calibrate, parallelize and train, all with MPI
 #   RANKS     a core for each (2)
 #   RATE      of a cable, each direction, as tc has it: 500mbit, 100mbit
-#   ARGUMENT  further ones of simulated_and_measured.py, which this calls
-# The exit code is 77 with a reason where this machine does not allow it, otherwise that of simulated_and_measured.py.
+#   ARGUMENT  further ones of simulated_and_measured.py, which this calls; --buckets first: of found_buckets.py
+# The exit code is 77 with a reason where this machine does not allow it, otherwise that of the script.
 set -euo pipefail
 (($# >= 1)) || { sed -n '5,10p' "${BASH_SOURCE[0]}" >&2 && exit 2; }
 here=$(realpath "$(dirname "${BASH_SOURCE[0]}")")
@@ -75,4 +75,6 @@ exec ip netns exec ${name}_0 unshare --uts sh -c 'hostname unity-0; exec "\$@"' 
 SCRIPT
 chmod +x "$scratch/on_ranks"
 echo "$ranks ranks, cables of $rate each direction, $(nproc) cores"
-python3 "$here/simulated_and_measured.py" "$bin" --ranks "$ranks" --on-ranks "$scratch/on_ranks" "$@"
+script=simulated_and_measured.py
+[[ ${1-} != --buckets ]] || { script=found_buckets.py && shift; }
+python3 "$here/$script" "$bin" --ranks "$ranks" --on-ranks "$scratch/on_ranks" "$@"

@@ -22,6 +22,7 @@
 #include <unity/trace/replay.hpp>
 #include <unity/trace/transactions.hpp>
 
+#include "support/job_optimizer.hpp"
 #include "support/outputs.hpp"
 #include "support/program.hpp"
 #include "support/quantity.hpp"
@@ -40,6 +41,7 @@ struct arguments {
   std::string json{};
   std::string trace{};
   std::string html{};
+  support::optimizer_flags optimizer{};
 };
 
 void declare(CLI::App& app, arguments& a) {
@@ -62,6 +64,7 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--json", a.json, "file for the result as JSON");
   app.add_option("--trace", a.trace, "file for a trace that Perfetto shows: as recorded, as replayed, and what if");
   app.add_option("--html", a.html, "file for a report with the same timelines, for any browser");
+  support::declare_optimizer(app, a.optimizer);
 }
 
 trace::clock_offsets offsets_of(const arguments& a, support::replayed_job& r) {
@@ -90,6 +93,9 @@ support::replayed_job replayed(const arguments& a) {
     auto times = trace::replay(changed, r.job.names);
     r.changed = support::changed_iteration{a.what_if, std::move(changed), std::move(times)};
   }
+  if (a.optimizer.optimize) {
+    r.optimized = support::optimize_job(a.optimizer, r.average.graph, r.job.names);
+  }
   r.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return r;
 }
@@ -100,6 +106,9 @@ std::vector<io::shown_iteration> timelines(const support::replayed_job& r) {
       {"replayed", &r.average.graph, r.replayed.times}};
   if (r.changed) {
     all.push_back({fmt::format("if {}", r.changed->changes), &r.changed->graph, r.changed->replayed.times});
+  }
+  if (r.optimized) {
+    all.push_back({"optimized", &r.optimized->graph, r.optimized->replayed.times});
   }
   return all;
 }
@@ -117,11 +126,18 @@ void write(const arguments& a, const support::replayed_job& r) {
   if (!a.html.empty()) {
     files.push_back({a.html, io::to_flow_html(timelines(r), r.job.names, "replay", support::to_text(r))});
   }
+  if (!a.optimizer.buckets.empty()) {
+    files.push_back({a.optimizer.buckets, support::ddp_buckets(*r.optimized).dump(2) + "\n"});
+  }
+  if (!a.optimizer.plan_out.empty()) {
+    files.push_back({a.optimizer.plan_out, support::bucketed_plan(a.optimizer, *r.optimized)});
+  }
   support::write_all(files);
 }
 
 void run(const arguments& a) {
-  for (const auto& path : {a.json, a.trace, a.html}) {
+  support::check_optimizer(a.optimizer);
+  for (const auto& path : {a.json, a.trace, a.html, a.optimizer.buckets, a.optimizer.plan_out}) {
     support::expect_writable(path);
   }
   const auto r = replayed(a);

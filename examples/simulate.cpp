@@ -44,7 +44,7 @@
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/cost.hpp>
 #include <unity/tensor/loss.hpp>
-#include <unity/train/rank_memory.hpp>
+#include <unity/train/planned_memory.hpp>
 #include <unity/train/training_plan.hpp>
 
 #include "support/backends.hpp"

@@ -1,6 +1,6 @@
 // Trains a plan on ranks: threads of this process, or processes under mpirun.
 //
-// run: {source}/examples/plans/lenet_p100.json --ranks 4 --steps 2 --check --json {out}/result.json --trace {out}/trace.json
+// run: {source}/examples/plans/lenet_p100.json --ranks 4 --steps 2 --check --json {out}/result.json --trace {out}/trace.json --trace-steps 2
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <optional>
-#include <span>
 #include <string>
 #include <thread>
 #include <type_traits>
@@ -34,7 +33,6 @@
 #include <unity/train/checkpoint.hpp>
 #include <unity/train/evaluation.hpp>
 #include <unity/train/gather_timelines.hpp>
-#include <unity/train/host_exchange.hpp>
 #include <unity/train/timeline.hpp>
 #include <unity/train/trainer.hpp>
 #ifdef UNITY_HAS_ONEDNN
@@ -146,7 +144,10 @@ outcome take_steps(const training_flags& a, const tensor::algebra& operators, co
   outcome r;
   std::vector<double> seconds;
   for (auto s = j.first; s < a.steps; ++s) {
-    record.restart(train::common_origin(world));
+    const auto origin = train::common_origin(world);
+    if (s + a.traced <= a.steps || s == j.first) {
+      record.restart(origin);
+    }
     const auto start = clock::now();
     r.losses.push_back(rank.step(s, &record));
     seconds.push_back(std::chrono::duration<double>(clock::now() - start).count());
@@ -173,16 +174,14 @@ outcome trained(const training_flags& a, const tensor::algebra& operators, const
   return with_backend(a, operators, world, [&](auto& b) {
     train::trainer rank{
         b, operators, j.trained, world, j.run.rule, j.run.seed, support::data_for(operators, j, j.trained, a.shift)};
-    train::timeline record{2 * rank.executor().program().steps.size() + 1};
+    const auto traced = static_cast<std::size_t>(std::min(a.traced, a.steps - j.first));
+    train::timeline record{traced * 2 * (rank.executor().program().steps.size() + 1)};
     auto r = take_steps(a, operators, j, rank, world, record, true);
     std::vector<std::string> labels;
     for (const auto n : node_ids(j.trained.graph)) {
       labels.push_back(fmt::format("{} {}", operators.signature(j.trained.graph.operation(n).kind).name, n.index()));
     }
-    r.timeline = train::gather_timelines(world, record, std::move(labels));
-    const support::held_memory own{rank.executor().arena_size().count(), rank.executor().weights_size().count()};
-    r.held.resize(static_cast<std::size_t>(world.size()));
-    train::gather_bytes(world, std::as_bytes(std::span{&own, 1}), std::as_writable_bytes(std::span{r.held}));
+    r.timeline = train::gather_timelines(world, record, std::move(labels), rank.executor().memory());
     if (j.set) {
       train::evaluation test{b, operators, j.given, world, rank.executor(), j.trained.graph, rank.data()};
       r.test = test.run();

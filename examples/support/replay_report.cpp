@@ -10,6 +10,7 @@
 
 #include <unity/core/stable_sort.hpp>
 #include <unity/core/units.hpp>
+#include <unity/trace/memory.hpp>
 
 namespace support {
 
@@ -88,6 +89,14 @@ std::string ranks_text(const replayed_job& r) {
     }
     text += "\n";
   }
+  const auto memory = trace::memory_use(r.average.graph, r.replayed);
+  for (std::size_t k = 0; k < memory.size(); ++k) {
+    if (memory[k].is_known) {
+      text += fmt::format("{} needs {:.3f} MB of memory at most, {:.3f} MB of it all the time\n",
+                          r.average.graph.ranks[k].name, static_cast<double>(memory[k].peak) * 1e-6,
+                          static_cast<double>(memory[k].held) * 1e-6);
+    }
+  }
   for (const auto& s : trace::stragglers(r.average.graph, r.replayed)) {
     text += fmt::format("others wait {:.3f} ms for {}, at {} collectives and messages\n", milliseconds(s.waited),
                         r.average.graph.ranks[s.rank].name, s.meetings);
@@ -114,6 +123,7 @@ std::string path_text(const replayed_job& r) {
 nlohmann::json ranks_json(const replayed_job& r) {
   auto all = nlohmann::json::array();
   const auto uses = trace::rank_uses(r.average.graph, r.replayed);
+  const auto memory = trace::memory_use(r.average.graph, r.replayed);
   for (std::size_t k = 0; k < uses.size(); ++k) {
     nlohmann::json idle;
     for (std::size_t c = 0; c < trace::idle_cause_names.size(); ++c) {
@@ -131,7 +141,8 @@ nlohmann::json ranks_json(const replayed_job& r) {
                    {"error", relative(replayed, measured)},
                    {"busy_s", seconds(uses[k].busy)},
                    {"communication_s", seconds(uses[k].communication)},
-                   {"idle_s", idle}});
+                   {"idle_s", idle},
+                   {"memory_bytes", memory[k].is_known ? nlohmann::json(memory[k].peak) : nlohmann::json(nullptr)}});
   }
   return all;
 }
@@ -206,6 +217,9 @@ std::string to_text(const replayed_job& r) {
                         static_cast<double>(r.replayed.iteration) /
                             static_cast<double>(std::max<std::int64_t>(1, r.changed->replayed.iteration)));
   }
+  if (r.optimized) {
+    text += to_text(*r.optimized);
+  }
   return text;
 }
 
@@ -232,6 +246,9 @@ nlohmann::json to_json(const replayed_job& r) {
     all["what_if"] = {{"changes", r.changed->changes},
                       {"iteration_s", iteration},
                       {"speedup", iteration > 0 ? m.replayed / iteration : 1}};
+  }
+  if (r.optimized) {
+    all["optimized"] = to_json(*r.optimized);
   }
   return all;
 }

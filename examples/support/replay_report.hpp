@@ -14,6 +14,8 @@
 #include <unity/trace/replay.hpp>
 #include <unity/trace/transactions.hpp>
 
+#include "job_optimizer.hpp"
+
 namespace support {
 
 // The average iteration with something different.
@@ -31,6 +33,7 @@ struct replayed_job {
   unity::trace::averaged_graph average{};
   unity::trace::replayed_iteration replayed{};
   std::optional<changed_iteration> changed{};
+  std::optional<optimized_job> optimized{};
   double seconds = 0;  // from the first file to here
 };
 

@@ -45,6 +45,7 @@ struct training_flags {
   bool check = false;
   std::string json{};
   std::string trace{};
+  std::uint64_t traced = 1;  // steps
   std::string program{};
   bool delayed = false;
   std::string sync{};
@@ -117,7 +118,13 @@ inline void declare(CLI::App& app, training_flags& a) {
   app.add_option("--json", a.json, "file for the result as JSON");
   app.add_option("--program", a.program, "file for what each rank does in an iteration, step by step, as text");
   declare(app, a.timing);
-  app.add_option("--trace", a.trace, "file for what each rank did and when; Perfetto and chrome://tracing show it");
+  auto* const trace = app.add_option("--trace", a.trace,
+                                     "file for what each rank did and when; Perfetto and chrome://tracing show it, and "
+                                     "replay replays it");
+  app.add_option("--trace-steps", a.traced, "how many steps the trace has, the last ones")
+      ->check(number_in(1, 10'000))
+      ->needs(trace)
+      ->capture_default_str();
 }
 
 // Of so many ranks; 0: there is no mpirun.

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include <fmt/core.h>
@@ -83,6 +84,25 @@ nlohmann::json shares_json(const unity::train::time_shares& s) {
           {"other_s", unity::to_seconds(s.other)}};
 }
 
+// From its first start on any rank to its last end. Units: as those of spans.
+std::pair<std::int64_t, std::int64_t> last_step(const unity::train::merged_timeline& t) {
+  std::uint32_t number = 0;
+  for (const auto& r : t.ranks) {
+    for (const auto& s : r.spans) {
+      number = std::max(number, s.step);
+    }
+  }
+  std::optional<std::pair<std::int64_t, std::int64_t>> all;
+  for (const auto& r : t.ranks) {
+    for (const auto& s : r.spans) {
+      if (s.kind == unity::train::activity::step && s.step == number) {
+        all = all ? std::pair{std::min(all->first, s.start), std::max(all->second, s.end)} : std::pair{s.start, s.end};
+      }
+    }
+  }
+  return all.value_or(t.extent());
+}
+
 void print(const training_job& j, const training_outcome& r, const simulated_iteration& simulated,
            const unity::train::breakdown& shares, std::optional<double> error_of_losses) {
   if (j.before) {
@@ -109,12 +129,12 @@ void print(const training_job& j, const training_outcome& r, const simulated_ite
   const auto expected = simulated.computing[shares.critical];
   fmt::print("rank {}, simulated: {:.3f} ms computing, {:.3f} ms communicating or waiting\n", shares.critical,
              expected * 1e3, (simulated.seconds - expected) * 1e3);
-  const auto most = std::max_element(r.held.begin(), r.held.end(), [](const auto& x, const auto& y) {
-    return x.arena + x.weights < y.arena + y.weights;
-  });
+  const auto held = [](const unity::train::rank_timeline& t) { return t.memory.kept + t.memory.arena; };
+  const auto& most = *std::max_element(r.timeline.ranks.begin(), r.timeline.ranks.end(),
+                                       [&](const auto& x, const auto& y) { return held(x) < held(y); });
   fmt::print("a rank holds {:.3f} MB at most: {:.3f} of values, {:.3f} of weights and what the optimizer keeps\n",
-             static_cast<double>(most->arena + most->weights) * 1e-6, static_cast<double>(most->arena) * 1e-6,
-             static_cast<double>(most->weights) * 1e-6);
+             static_cast<double>(held(most)) * 1e-6, static_cast<double>(most.memory.arena) * 1e-6,
+             static_cast<double>(most.memory.kept) * 1e-6);
   if (error_of_losses) {
     fmt::print("checked: losses differ from those of the undivided graph by {:.3g} at most, relative\n",
                *error_of_losses);
@@ -130,7 +150,7 @@ void report(const training_flags& a, const unity::tensor::algebra& operators, co
     simulated = j.trained.pipeline.is_delayed ? simulated_delayed(operators, j.trained, times)
                                               : support::simulated(operators, j.trained, times);
   });
-  const auto [from, until] = r.timeline.extent();
+  const auto [from, until] = last_step(r.timeline);
   const auto shares = unity::train::break_down(r.timeline, from, until);
   print(j, r, simulated, shares, error_of_losses);
   std::vector<output> files;
@@ -161,13 +181,15 @@ void report(const training_flags& a, const unity::tensor::algebra& operators, co
                           {"simulated_iteration_s", simulated.seconds},
                           {"simulated_computing_s", simulated.computing},
                           {"simulated_peak_bytes", simulated.peaks},
-                          {"held", nlohmann::json::array()},
-                          {"breakdown", nlohmann::json::array()}};
-    for (const auto& h : r.held) {
-      result["held"].push_back({{"arena_bytes", h.arena}, {"weights_bytes", h.weights}});
-    }
+                          {"breakdown", nlohmann::json::array()},
+                          {"memory", nlohmann::json::array()}};
     for (const auto& s : shares.ranks) {
       result["breakdown"].push_back(shares_json(s));
+    }
+    for (const auto& rank : r.timeline.ranks) {
+      const auto& m = rank.memory;
+      result["memory"].push_back(
+          {{"bytes", m.kept + m.arena}, {"kept_bytes", m.kept}, {"arena_bytes", m.arena}});
     }
     files.push_back({a.json, fmt::format("{}\n", result.dump(2)), {}, {}});
   }

@@ -1,7 +1,6 @@
 // What a run of `train` says in the end.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -14,18 +13,11 @@
 
 namespace support {
 
-// What a rank allocated. Unit: bytes.
-struct held_memory {
-  std::int64_t arena = 0;    // parts of values
-  std::int64_t weights = 0;  // with what the optimizer keeps
-};
-
 struct training_outcome {
   std::vector<double> losses{};
   double seconds = 0;  // of an iteration, the median of those after the first
   unity::train::merged_timeline timeline{};
   std::optional<unity::train::test_result> test{};  // with a data set; of rank 0
-  std::vector<held_memory> held{};                  // by rank
 };
 
 // Prints, and writes the files that the flags ask for: all or none. error_of_losses: of --check.

@@ -56,7 +56,7 @@ def pack(a):
             trace.pop(key, None)
         for e in trace["traceEvents"]:
             if e.get("cat") == "cpu_op" or str(e.get("name")).startswith("gloo:"):
-                is_sent = "c10d" in e["name"] or "gloo" in e["name"]
+                is_sent = any(part in e["name"] for part in ("c10d", "gloo", "AccumulateGrad"))
                 e["args"] = {k: v for k, v in e.get("args", {}).items() if k in KEPT and is_sent}
             if "ts" in e:
                 e["ts"] = round(e["ts"] + rank * a.shift, 3)

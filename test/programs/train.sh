@@ -42,14 +42,15 @@ check 'a plan is trained and checked' run "$scratch/data.json" --ranks 4 --steps
 check 'the JSON has what is documented' json "$scratch/whole.result" '
   set(x) == {"ranks", "backend", "comm", "first_step", "steps", "loss", "accuracy", "max_rel_error_vs_single",
              "measured_iteration_s", "simulated_iteration_s", "simulated_computing_s",
-             "simulated_peak_bytes", "held", "breakdown"}
+             "simulated_peak_bytes", "breakdown", "memory"}
   and (x["ranks"], x["comm"], x["first_step"], x["steps"], x["accuracy"]) == (4, "local", 0, 8, None)
   and len(x["loss"]) == 8 and x["max_rel_error_vs_single"] < 1e-4
   and x["measured_iteration_s"] > 0 and x["simulated_iteration_s"] > 0
   and len(x["simulated_computing_s"]) == 4
   and all(0 < s <= x["simulated_iteration_s"] for s in x["simulated_computing_s"])
-  and len(x["breakdown"]) == len(x["held"]) == len(x["simulated_peak_bytes"]) == 4
-  and all(set(h) == {"arena_bytes", "weights_bytes"} and min(h.values()) > 0 for h in x["held"])
+  and len(x["breakdown"]) == len(x["memory"]) == len(x["simulated_peak_bytes"]) == 4
+  and all(set(m) == {"bytes", "kept_bytes", "arena_bytes"} and m["bytes"] == m["kept_bytes"] + m["arena_bytes"] > 0
+          for m in x["memory"])
   and all(set(b) == {"compute_s", "update_s", "communication_s", "waiting_s", "other_s"} for b in x["breakdown"])'
 check 'the trace is JSON' json "$scratch/trace" 'len(x["traceEvents"]) > 0'
 check 'the trace is of the last step, and says what is summed' json "$scratch/trace" '
@@ -99,7 +100,7 @@ check 'micro-batches that recompute' run "$scratch/adam.json" --steps 4 --microb
   --json "$scratch/micro.result"
 check 'train as the batch does' close "$scratch/micro.result" "$scratch/kept.result"
 check 'and hold less' "$python" -c 'import json, sys
-a, b = (json.load(open(f))["held"] for f in sys.argv[1:])
+a, b = (json.load(open(f))["memory"] for f in sys.argv[1:])
 sys.exit(not all(y["arena_bytes"] < x["arena_bytes"] for x, y in zip(a, b)))' \
   "$scratch/kept.result" "$scratch/micro.result"
 check 'a way to recompute that is none is refused' complains 1 "recompute: 'all'; expected none, full" \

@@ -19,7 +19,7 @@
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/parallel/strategies/sync_policies.hpp>
 #include <unity/tensor/builder.hpp>
-#include <unity/train/rank_memory.hpp>
+#include <unity/train/planned_memory.hpp>
 
 #include "../parallel/divided_at_random.hpp"
 #include "../support/cases.hpp"
@@ -99,7 +99,7 @@ bytes arena_of(const parallel::plan& p, std::size_t rank = 0) {
       .arena;
 }
 
-train::rank_memory memory_on_reference(const parallel::rank_program& p, parallel::optimizer how) {
+train::planned_memory memory_on_reference(const parallel::rank_program& p, parallel::optimizer how) {
   backend::reference_backend b{operators()};
   return train::memory_of_rank(operators(), p, how, train::workspaces_of(b, operators(), p));
 }
@@ -217,7 +217,7 @@ TEST_CASE("what a rank will hold is known from its program") {
   const train::update_rule own{how, 0.01};
   train::test::on_threads(p, own, seed, train::batches{operators(), p.graph, seed}, [&](auto& rank, auto& world) {
     const auto expected = memory_on_reference(programs.ranks[static_cast<std::size_t>(world.rank())], how);
-    const auto weights = rank.executor().weights_size().count();
+    const auto weights = rank.executor().memory().kept;
     const auto few = static_cast<std::int64_t>(64 * (4 * programs.ranks[0].weights.size() + 8));  // alignment, scalars
     if (rank.executor().arena_size() != expected.arena || weights < (expected.weights + expected.states).count() ||
         weights > (expected.weights + expected.states).count() + 2 * few) {

@@ -8,6 +8,7 @@
 
 #include <unity/core/config.hpp>
 #include <unity/io/json_events.hpp>
+#include <unity/io/kineto_memory.hpp>
 #include <unity/trace/events.hpp>
 
 namespace unity::io {
@@ -27,7 +28,8 @@ enum class kineto_category : std::uint8_t { operation, runtime, kernel, copy, an
 // correlation, or where that is missing by flow arrows (async_cpu_to_gpu, ac2g). Sizes and process groups come from
 // record_param_comms, from the arguments of the kernel, or from the shapes of the annotation around the launch. What
 // autograd runs is the backward part, what an Optimizer.step holds the update. Annotations besides these, frames of
-// Python, flow arrows of autograd and counters are left out; what else is not understood is counted.
+// Python, flow arrows of autograd and counters are left out; what else is not understood is counted. Memory comes from
+// the instant events of profile_memory (kineto_memory.hpp).
 // Without distributedInfo the rank has no number. The name is "rank N", or the file's.
 // Complexity: n log n in events.
 // Throws: unity::error, of one line, where a duration is negative, there is nothing to replay, or kernels are launched
@@ -163,6 +165,7 @@ class kineto_reader {
   std::map<std::string, std::uint32_t> lanes_;
   std::map<std::string, std::string> thread_names_;  // by process and thread
   std::vector<collective_note> notes_;
+  kineto_memory memory_;
   std::map<std::uint32_t, std::vector<interval>> updates_;                  // by lane
   std::map<std::int64_t, std::pair<std::uint32_t, std::uint32_t>> arrows_;  // by id: events at tail and head
   std::unordered_map<std::uint64_t, std::uint32_t> by_place_;               // events by process, thread and time
@@ -188,6 +191,7 @@ UNITY_INLINE trace::rank_trace kineto_reader::run() {
   complete_collectives();
   join_gloo();
   set_parts();
+  memory_.add_to(trace_, lanes_);
   finish_rank(trace_);
   return std::move(trace_);
 }
@@ -218,6 +222,9 @@ UNITY_INLINE void kineto_reader::read(const json_event& e) {
   } else if (category == kineto_category::arrow) {
     read_arrow(e);
   } else if (e.phase != "X" || category == kineto_category::left_out) {
+    if (e.name == "[memory]") {
+      memory_.read(e);
+    }
     if (e.phase != "X" && e.phase != "s" && e.phase != "f" && e.phase != "t" && e.phase != "i" && e.phase != "I" &&
         e.phase != "C") {
       ++trace_.unknown[fmt::format("phase {}", printable(e.phase))];
@@ -308,6 +315,9 @@ UNITY_INLINE void kineto_reader::add_operation(const json_event& e) {
   }
   auto& added = add(e, trace::event_kind::operation, host_lane(e));
   added.correlation = 0;
+  if (e.name == "torch::autograd::AccumulateGrad") {
+    trace_.gradients.push_back({static_cast<std::uint32_t>(trace_.events.size() - 1), size_of(e)});
+  }
   if (e.name.starts_with("c10d::")) {
     // What starts a collective of gloo (join_gloo). Its size is kept in a message until then.
     added.message = static_cast<std::uint32_t>(trace_.messages.size());

@@ -11,7 +11,11 @@ namespace unity::io {
 
 // Each process of the trace is a rank. What it computes, updates and waits for is on its device, a host thread; what it
 // sends on a channel. A message's ends have the same tag; where a rank waits for one, that is its receive. A wait for a
-// collective is the end of it, and a synchronization. Where `clock_us` is given, a rank has its own clock.
+// collective is the end of it, and a synchronization. Whole steps are those that the rank says (`kind` step); without
+// them, from the first event of a step to that of the next. What a rank does for the step before (delayed updates)
+// belongs to the step that it does it in; messages between both are not joined, as no step has both of their ends.
+// Where `clock_us` is given, a rank has its own clock. Memory that events say they need (`memory`) is that rank's, with
+// what `process_memory` says it keeps.
 // Complexity: n log n in events.
 // Throws: unity::error, of one line, where a rank has no event, or a message no peer.
 [[nodiscard]] std::vector<trace::rank_trace> read_rank_traces(const json_text& document, trace::name_table& names);
@@ -24,7 +28,9 @@ namespace unity::io {
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -39,6 +45,13 @@ namespace unity::io {
 
 namespace unity::io::detail {
 
+// Of a size that a trace states; more than a machine has are none.
+inline constexpr std::int64_t most_bytes = std::int64_t{1} << 42U;
+inline std::int64_t bytes_of(const json_event& e, std::string_view member) {
+  const auto n = integer_of(e, member).value_or(0);
+  return n > 0 && n <= most_bytes ? n : 0;
+}
+
 class rank_trace_reader {
  public:
   rank_trace_reader(const json_text& document, trace::name_table& names) : document_{document}, names_{names} {}
@@ -52,6 +65,8 @@ class rank_trace_reader {
     std::map<std::string, std::uint32_t> lanes{};
     // The collectives that wait for their end: by group, name and step.
     std::map<std::tuple<std::int64_t, trace::name_id, std::int64_t>, std::uint32_t> open{};
+    // The allocations that are free behind the next event of a number.
+    std::map<std::int64_t, std::vector<std::uint32_t>> needed{};
     std::int64_t clock = 0;  // of the rank at the base of the document, in picoseconds
     bool has_clock = false;
   };
@@ -60,6 +75,8 @@ class rank_trace_reader {
   void read(const json_event& e, std::size_t number);
   void read_message(reading& r, trace::event& event, const json_event& e, std::size_t number);
   void read_collective(reading& r, trace::event& event, const json_event& e);
+  static void read_memory(reading& r, const json_event& e);
+  void settle_steps();
   static std::uint32_t lane(reading& r, const json_event& e, trace::lane_kind kind);
 
   const json_text& document_;
@@ -71,6 +88,7 @@ UNITY_INLINE std::vector<trace::rank_trace> rank_trace_reader::run() {
   const auto base = first_time(document_).value_or(0);
   const auto others =
       for_each_event(document_, base, [&](const json_event& e, std::size_t number) { read(e, number); });
+  settle_steps();
   std::vector<trace::rank_trace> all;
   for (auto& [pid, r] : ranks_) {
     auto& t = r.trace;
@@ -88,6 +106,41 @@ UNITY_INLINE std::vector<trace::rank_trace> rank_trace_reader::run() {
   }
   unity::stable_sort(all, [](const auto& a, const auto& b) { return a.rank < b.rank; });
   return all;
+}
+
+// Each event is of the step that it lies in.
+UNITY_INLINE void rank_trace_reader::settle_steps() {
+  using identity = std::tuple<trace::name_id, trace::name_id, trace::name_id, std::uint32_t>;
+  const auto identity_of = [](const trace::message& m) { return identity{m.sender, m.receiver, m.tensor, m.chunk}; };
+  std::set<identity> crossing;  // messages that are sent in one step and received in the next
+  for (auto& [pid, r] : ranks_) {
+    std::map<std::int64_t, std::pair<std::int64_t, std::int64_t>> windows;  // by start: end and number
+    for (const auto& e : r.trace.events) {
+      if (e.kind == trace::event_kind::step) {
+        windows[e.start] = {e.end(), e.step};
+      }
+    }
+    for (auto& e : r.trace.events) {
+      const auto next = windows.upper_bound(e.start);
+      if (next == windows.begin() || e.start >= std::prev(next)->second.first) {
+        continue;
+      }
+      const auto number = std::prev(next)->second.second;
+      if (e.step != number && (e.kind == trace::event_kind::send || e.kind == trace::event_kind::receive)) {
+        crossing.insert(identity_of(r.trace.messages[e.message]));
+      }
+      e.step = number;
+    }
+  }
+  for (auto& [pid, r] : ranks_) {
+    for (auto& e : r.trace.events) {
+      const bool is_message = e.kind == trace::event_kind::send || e.kind == trace::event_kind::receive;
+      if (is_message && crossing.contains(identity_of(r.trace.messages[e.message]))) {
+        e.message = trace::no_message;
+        e.kind = e.kind == trace::event_kind::receive ? trace::event_kind::synchronization : e.kind;
+      }
+    }
+  }
 }
 
 UNITY_INLINE rank_trace_reader::reading& rank_trace_reader::rank_of(const json_event& e) {
@@ -119,6 +172,9 @@ UNITY_INLINE void rank_trace_reader::read(const json_event& e, std::size_t numbe
   auto& r = rank_of(e);
   ++r.trace.recorded;
   if (e.phase == "M") {
+    if (e.name == "process_memory") {
+      r.trace.held = bytes_of(e, "kept_bytes");
+    }
     return;
   }
   const auto kind = text_of(e, "kind");
@@ -140,9 +196,16 @@ UNITY_INLINE void rank_trace_reader::read(const json_event& e, std::size_t numbe
   event.name = names_.intern(e.name);
   event.step = std::max(std::int64_t{0}, integer_of(e, "step").value_or(0));
   const auto way = text_of(e, "direction");
-  if (kind == "compute" || kind == "update") {
+  const auto before = r.trace.events.size();
+  if (kind == "step") {
+    event.kind = trace::event_kind::step;
     event.lane = lane(r, e, trace::lane_kind::host);
-    event.part = kind == "update" ? trace::phase::update : trace::phase::forward;
+    r.trace.events.push_back(event);
+  } else if (kind == "compute" || kind == "update") {
+    event.lane = lane(r, e, trace::lane_kind::host);
+    event.part = kind == "update"                     ? trace::phase::update
+                 : text_of(e, "phase") == "backward" ? trace::phase::backward
+                                                     : trace::phase::forward;
     r.trace.events.push_back(event);
   } else if (kind != "communication" && kind != "waiting") {
     ++r.trace.unknown[fmt::format("kind {}", printable(kind))];
@@ -152,6 +215,37 @@ UNITY_INLINE void rank_trace_reader::read(const json_event& e, std::size_t numbe
     ++r.trace.unknown["waits for nothing that is named"];
   } else {
     read_collective(r, event, e);
+  }
+  if (r.trace.events.size() > before) {
+    read_memory(r, e);
+  }
+}
+
+// What the event that was added last needs, and what is free behind it. Events come in the order of their starts.
+UNITY_INLINE void rank_trace_reader::read_memory(reading& r, const json_event& e) {
+  const auto own = static_cast<std::uint32_t>(r.trace.events.size() - 1);
+  simdjson::dom::array list;
+  if (e.args->at_key("memory").get_array().get(list) == simdjson::SUCCESS) {
+    for (const auto one : list) {
+      simdjson::dom::array pair;
+      std::int64_t bytes = 0;
+      std::int64_t number = 0;
+      if (one.get_array().get(pair) == simdjson::SUCCESS && pair.at(0).get_int64().get(bytes) == simdjson::SUCCESS &&
+          pair.at(1).get_int64().get(number) == simdjson::SUCCESS && bytes > 0 && bytes <= most_bytes) {
+        r.needed[number].push_back(static_cast<std::uint32_t>(r.trace.allocations.size()));
+        r.trace.allocations.push_back({own, trace::no_event, bytes});
+      } else {
+        ++r.trace.unknown["memory that is no [bytes, number]"];
+      }
+    }
+  }
+  if (const auto number = integer_of(e, "number")) {
+    if (const auto needed = r.needed.find(*number); needed != r.needed.end()) {
+      for (const auto a : needed->second) {
+        r.trace.allocations[a].freed_by = own;
+      }
+      r.needed.erase(needed);
+    }
   }
 }
 

@@ -43,6 +43,10 @@ class trace_events {
   void name_thread(std::size_t process, std::size_t thread, const std::string& text) {
     name("thread_name", process, thread, text);
   }
+  // Metadata of a process. arguments: as those of a span.
+  void describe_process(std::size_t process, std::string_view what, const std::string& arguments) {
+    event(fmt::format(R"("ph":"M","name":"{}","pid":{},"tid":0,"args":{{{}}})", what, process, arguments));
+  }
   void add(const trace_span& s);
   // From `time` on what `name` counts is so many `unit`.
   void count(std::size_t process, const std::string& name, std::int64_t time, const std::string& unit,

@@ -155,6 +155,11 @@ class bucket_changer {
       }
     }
     graph_.edges = std::move(edges);
+    for (auto& a : graph_.allocations) {
+      for (auto* const t : {&a.from, &a.last}) {
+        *t = *t != no_index && by[*t] != no_index ? by[*t] : *t;
+      }
+    }
     for (std::size_t t = 0; t < dropped_.size(); ++t) {
       if (dropped_[t]) {
         graph_.tasks[t].duration = 0;

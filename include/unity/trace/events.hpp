@@ -12,28 +12,9 @@
 #include <vector>
 
 #include <unity/core/config.hpp>
-#include <unity/core/id.hpp>
-#include <unity/core/index_table.hpp>
+#include <unity/trace/name_table.hpp>
 
 namespace unity::trace {
-
-using name_id = id<struct name_tag>;
-
-// Interned texts: names of operators, kernels, tensors, process groups and ranks. Regular.
-class name_table {
- public:
-  // The id of the text, new or known. Complexity: expected linear in the text.
-  name_id intern(std::string_view text);
-  // The null id for a text that was never interned.
-  [[nodiscard]] name_id find(std::string_view text) const;
-  [[nodiscard]] const std::string& text(name_id n) const;  // of the null id: empty
-  [[nodiscard]] std::size_t size() const noexcept { return texts_.size(); }
-
- private:
-  std::vector<std::string> texts_;
-  index_table table_;
-  std::string none_;
-};
 
 // Where events happen one after the other. A host thread launches what a stream runs; a channel moves messages.
 enum class lane_kind : std::uint8_t { host, stream, channel };
@@ -112,6 +93,7 @@ struct message {
 
 inline constexpr std::uint32_t no_message = std::numeric_limits<std::uint32_t>::max();
 inline constexpr std::int64_t no_step = -1;
+inline constexpr std::uint32_t no_event = std::numeric_limits<std::uint32_t>::max();
 
 struct event {
   std::int64_t start = 0;         // picoseconds from the origin of the rank
@@ -146,6 +128,23 @@ struct step_window {
   friend bool operator==(const step_window&, const step_window&) = default;
 };
 
+// Memory of a rank from the start of one event to the end of another. Places in the rank's list of events.
+struct allocation {
+  std::uint32_t made_by = no_event;   // none: it was there before what was recorded
+  std::uint32_t freed_by = no_event;  // none: it outlives what was recorded
+  std::int64_t size = 0;              // bytes, above 0
+
+  friend bool operator==(const allocation&, const allocation&) = default;
+};
+
+// A gradient that is there when an event has ended, and is summed in a bucket of several.
+struct gradient_event {
+  std::uint32_t event = 0;  // place in the rank's list
+  std::int64_t size = 0;    // bytes; 0: not known
+
+  friend bool operator==(const gradient_event&, const gradient_event&) = default;
+};
+
 // Regular. Events lie by lane, then by start, the longer first (sort_events); steps by number.
 struct rank_trace {
   std::string name{};     // unique in the job
@@ -159,6 +158,9 @@ struct rank_trace {
   std::vector<message> messages{};
   std::vector<event_order> dependencies{};  // that the trace states; others follow from lanes and times
   std::vector<step_window> steps{};
+  std::vector<allocation> allocations{};
+  std::vector<gradient_event> gradients{};  // where buckets have several, and the trace tells them
+  std::int64_t held = 0;  // bytes that are there all the time: weights, what the optimizer keeps, buffers
   std::map<std::string, std::size_t> unknown{};  // events that were not understood: why, and how many
   std::size_t recorded = 0;                      // events in the file, all told
 
@@ -217,28 +219,10 @@ void check_job(job_trace& job);
 #include <fmt/core.h>
 
 #include <unity/core/error.hpp>
-#include <unity/core/hash.hpp>
 #include <unity/core/printable.hpp>
 #include <unity/core/stable_sort.hpp>
 
 namespace unity::trace {
-
-UNITY_INLINE name_id name_table::find(std::string_view text) const {
-  const auto i = table_.find(hash_bytes(text), [&](std::uint32_t k) { return texts_[k] == text; });
-  return i == index_table::none ? name_id{} : name_id{i};
-}
-
-UNITY_INLINE name_id name_table::intern(std::string_view text) {
-  const auto hash = hash_bytes(text);
-  if (const auto i = table_.find(hash, [&](std::uint32_t k) { return texts_[k] == text; }); i != index_table::none) {
-    return name_id{i};
-  }
-  texts_.emplace_back(text);
-  table_.insert(hash, static_cast<std::uint32_t>(texts_.size() - 1));
-  return name_id{texts_.size() - 1};
-}
-
-UNITY_INLINE const std::string& name_table::text(name_id n) const { return n.valid() ? texts_[n.index()] : none_; }
 
 UNITY_INLINE std::size_t job_trace::event_count() const noexcept {
   std::size_t all = 0;
@@ -316,6 +300,13 @@ UNITY_INLINE void sort_events(rank_trace& t) {
   t.events = std::move(sorted);
   for (auto& d : t.dependencies) {
     d = {place[d.before], place[d.after]};
+  }
+  for (auto& a : t.allocations) {
+    a.made_by = a.made_by == no_event ? no_event : place[a.made_by];
+    a.freed_by = a.freed_by == no_event ? no_event : place[a.freed_by];
+  }
+  for (auto& g : t.gradients) {
+    g.event = place[g.event];
   }
 }
 

@@ -113,8 +113,27 @@ struct flow_rank {
   std::uint32_t begin = no_index;  // tasks
   std::uint32_t finish = no_index;
   std::int64_t measured = 0;  // picoseconds: of the iteration that gave the structure, by the rank's own clock
+  std::int64_t held = 0;      // bytes of memory that are there all the time
 
   friend bool operator==(const flow_rank&, const flow_rank&) = default;
+};
+
+// A gradient that is there when a task has ended, and is summed in some bucket.
+struct flow_gradient {
+  std::uint32_t task = 0;
+  std::int64_t size = 0;  // bytes; 0: not known
+
+  friend bool operator==(const flow_gradient&, const flow_gradient&) = default;
+};
+
+// Memory of a rank from the start of one task to the end of another.
+struct flow_allocation {
+  std::uint32_t rank = 0;
+  std::uint32_t from = no_index;
+  std::uint32_t last = no_index;  // no_index: it outlives the iteration
+  std::int64_t size = 0;          // bytes
+
+  friend bool operator==(const flow_allocation&, const flow_allocation&) = default;
 };
 
 // Regular. Tasks of a rank follow each other; edges are in no order.
@@ -124,6 +143,8 @@ struct flow_graph {
   std::vector<flow_task> tasks{};
   std::vector<flow_edge> edges{};
   std::vector<communication> communications{};
+  std::vector<flow_gradient> gradients{};  // of buckets of several, where the trace tells them
+  std::vector<flow_allocation> allocations{};
 
   std::uint32_t add(const flow_task& t) {
     tasks.push_back(t);

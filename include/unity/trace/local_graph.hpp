@@ -42,6 +42,8 @@ struct communication_tasks {
 //   thread that fell idle, the end of a collective or message. If there is none, the gap is work.
 // - What has neither launch nor stated dependency follows the last end before its start.
 // - What ran when the iteration began, started by an earlier one, holds its stream until it ends.
+// - Memory is there from the first task of the event that made it, or from the beginning, to the last task of the event
+//   that freed it, or to the end; that which was freed before or is made later is left out.
 // `durations`: of the rank's events, by place; of collectives and receives the part that is not waiting. `lead`: by how
 // much the rank begins behind the first one. `shift`: is added to times to get those of `recorded_start`.
 // Preconditions: sorted events with steps.
@@ -164,6 +166,8 @@ class local_builder {
   [[nodiscard]] std::optional<ending> last_before_running(const event& e, std::int64_t bound) const;
   void link_stated();
   void link_messages();
+  void add_allocations();
+  void add_gradients();
   void finish();
   [[nodiscard]] std::int64_t typical_launch_delay() const;
 
@@ -234,6 +238,8 @@ UNITY_INLINE std::vector<communication_tasks> local_builder::run(std::int64_t le
   link_device_lanes();
   link_stated();
   link_messages();
+  add_allocations();
+  add_gradients();
   return std::move(communications_);
 }
 
@@ -764,6 +770,37 @@ UNITY_INLINE void local_builder::link_messages() {
           graph_.link(task, c.arrival);
         }
       }
+    }
+  }
+}
+
+UNITY_INLINE void local_builder::add_allocations() {
+  // Before the iteration, in it, or behind it.
+  const auto side_of = [&](std::uint32_t i) {
+    const auto& e = at(i);
+    return e.step == no_step ? (e.start < window_.start ? -1 : e.start >= window_.end ? 1 : 0)
+           : e.step < window_.number ? -1
+           : e.step > window_.number ? 1
+                                     : 0;
+  };
+  for (const auto& a : trace_.allocations) {
+    const auto made = a.made_by == no_event ? -1 : side_of(a.made_by);
+    const auto freed = a.freed_by == no_event ? 1 : side_of(a.freed_by);
+    if (made > 0 || freed < 0) {
+      continue;
+    }
+    const auto first = first_task_.find(a.made_by);
+    const auto last = last_task_.find(a.freed_by);
+    graph_.allocations.push_back({rank_, made == 0 && first != first_task_.end() ? first->second : begin_,
+                                  freed == 0 && last != last_task_.end() ? last->second : no_index, a.size});
+  }
+  graph_.ranks[rank_].held = trace_.held;
+}
+
+UNITY_INLINE void local_builder::add_gradients() {
+  for (const auto& g : trace_.gradients) {
+    if (const auto last = last_task_.find(g.event); last != last_task_.end()) {
+      graph_.gradients.push_back({last->second, g.size});
     }
   }
 }

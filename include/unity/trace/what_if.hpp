@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <unity/core/config.hpp>
@@ -28,6 +29,8 @@ struct communication_cost {
 // per_byte 0).
 // Complexity: linear in tasks.
 [[nodiscard]] std::vector<communication_cost> fit_communication(const flow_graph& g);
+// Of pairs of bytes and picoseconds. Precondition: at least one.
+[[nodiscard]] communication_cost fit_transfers(exchange way, const std::vector<std::pair<double, double>>& samples);
 // Of a way that has none: nothing.
 [[nodiscard]] std::optional<communication_cost> cost_of(const std::vector<communication_cost>& all, exchange way);
 
@@ -71,7 +74,6 @@ void drop_communication_detail(flow_graph& g, double bytes_per_second);
 #include <array>
 #include <cmath>
 #include <map>
-#include <utility>
 
 namespace unity::trace {
 
@@ -87,7 +89,10 @@ inline bool moves_data(const flow_graph& g, const flow_task& t) {
          g.communications[t.communication].way != exchange::barrier;
 }
 
-inline communication_cost fit_one(exchange way, const std::vector<std::pair<double, double>>& samples) {
+}  // namespace detail
+
+UNITY_INLINE communication_cost fit_transfers(exchange way,
+                                              const std::vector<std::pair<double, double>>& samples) {
   communication_cost c;
   c.way = way;
   c.samples = samples.size();
@@ -125,8 +130,6 @@ inline communication_cost fit_one(exchange way, const std::vector<std::pair<doub
   return c;
 }
 
-}  // namespace detail
-
 UNITY_INLINE std::vector<communication_cost> fit_communication(const flow_graph& g) {
   std::map<exchange, std::vector<std::pair<double, double>>> samples;
   for (const auto& t : g.tasks) {
@@ -137,7 +140,7 @@ UNITY_INLINE std::vector<communication_cost> fit_communication(const flow_graph&
   }
   std::vector<communication_cost> all;
   for (const auto& [way, list] : samples) {
-    all.push_back(detail::fit_one(way, list));
+    all.push_back(fit_transfers(way, list));
   }
   return all;
 }

@@ -11,7 +11,7 @@
 namespace unity::train {
 
 // Each instant of a rank counts once: for the first of its activities at that time, in the order of `activity`. So
-// communication is what computation does not hide. Regular.
+// communication is what computation does not hide. Spans of whole steps do not count. Regular.
 struct time_shares {
   picoseconds compute{};
   picoseconds update{};
@@ -90,14 +90,14 @@ UNITY_INLINE time_shares shares_of(const rank_timeline& rank, std::int64_t from,
   for (const auto& s : rank.spans) {
     const auto start = std::max(s.start, from);
     const auto end = std::min(s.end, until);
-    if (start < end) {
+    if (start < end && s.kind != activity::step) {
       changes.push_back({start, s.kind, 1});
       changes.push_back({end, s.kind, -1});
     }
   }
   std::sort(changes.begin(), changes.end(), [](const change& a, const change& b) { return a.at < b.at; });
-  std::array<int, activity_names.size()> open{};
-  std::array<picoseconds, activity_names.size() + 1> sums{};
+  std::array<int, 4> open{};
+  std::array<picoseconds, open.size() + 1> sums{};
   picoseconds hidden{};
   auto before = from;
   for (const auto& c : changes) {

@@ -34,36 +34,63 @@ template <host_reaching_communicator C>
   return before <= first && first <= clock::now() ? first : own;
 }
 
-// To be called by all ranks; each gets the same.
-// `labels`: the names that spans refer to, the same on all ranks.
-// Complexity: of memory, ranks times the spans of the rank that has most.
-// Throws: unity::error where a rank is lost.
-template <host_reaching_communicator C>
-[[nodiscard]] merged_timeline gather_timelines(C& c, const timeline& own, std::vector<std::string> labels) {
-  struct size {
-    std::uint64_t spans;
-    std::uint64_t dropped;
-    std::int64_t origin;
-  };
-  const auto ranks = static_cast<std::size_t>(c.size());
-  const auto origin = std::chrono::duration_cast<std::chrono::nanoseconds>(own.origin().time_since_epoch());
-  const size of_own{own.spans().size(), own.dropped(), origin.count()};
-  std::vector<size> sizes(ranks);
-  gather_bytes(c, std::as_bytes(std::span{&of_own, 1}), std::as_writable_bytes(std::span{sizes}));
-  std::uint64_t most = 0;
-  for (const auto& s : sizes) {
-    most = std::max(most, s.spans);
-  }
-  std::vector<activity_span> sent(own.spans().begin(), own.spans().end());
-  sent.resize(static_cast<std::size_t>(most));
-  std::vector<activity_span> all(ranks * sent.size());
+namespace detail {
+
+// The lists of all ranks. sizes: how long each is.
+template <class T, host_reaching_communicator C>
+[[nodiscard]] std::vector<std::vector<T>> gather_lists(C& c, std::span<const T> own,
+                                                       const std::vector<std::uint64_t>& sizes) {
+  const auto most = static_cast<std::size_t>(*std::max_element(sizes.begin(), sizes.end()));
+  std::vector<T> sent(own.begin(), own.end());
+  sent.resize(most);
+  std::vector<T> all(sizes.size() * most);
   if (most > 0) {
     gather_bytes(c, std::as_bytes(std::span{sent}), std::as_writable_bytes(std::span{all}));
   }
+  std::vector<std::vector<T>> lists;
+  for (std::size_t r = 0; r < sizes.size(); ++r) {
+    const auto part = std::span{all}.subspan(r * most, static_cast<std::size_t>(sizes[r]));
+    lists.emplace_back(part.begin(), part.end());
+  }
+  return lists;
+}
+
+}  // namespace detail
+
+// To be called by all ranks; each gets the same.
+// `labels`: the names that spans refer to, the same on all ranks. `memory`: what this rank holds.
+// Complexity: of memory, ranks times the spans and values of the rank that has most.
+// Throws: unity::error where a rank is lost.
+template <host_reaching_communicator C>
+[[nodiscard]] merged_timeline gather_timelines(C& c, const timeline& own, std::vector<std::string> labels,
+                                               const rank_memory& memory = {}) {
+  struct size {
+    std::uint64_t spans;
+    std::uint64_t values;
+    std::uint64_t dropped;
+    std::int64_t origin;
+    std::int64_t kept;
+    std::int64_t arena;
+  };
+  const auto ranks = static_cast<std::size_t>(c.size());
+  const auto origin = std::chrono::duration_cast<std::chrono::nanoseconds>(own.origin().time_since_epoch());
+  const size of_own{own.spans().size(), memory.values.size(), own.dropped(),
+                    origin.count(),     memory.kept,          memory.arena};
+  std::vector<size> sizes(ranks);
+  gather_bytes(c, std::as_bytes(std::span{&of_own, 1}), std::as_writable_bytes(std::span{sizes}));
+  std::vector<std::uint64_t> spans;
+  std::vector<std::uint64_t> values;
+  for (const auto& s : sizes) {
+    spans.push_back(s.spans);
+    values.push_back(s.values);
+  }
+  auto all_spans = detail::gather_lists(c, own.spans(), spans);
+  auto all_values = detail::gather_lists(c, std::span<const needed_memory>{memory.values}, values);
   merged_timeline merged{{}, std::move(labels)};
   for (std::size_t r = 0; r < ranks; ++r) {
-    const auto part = std::span{all}.subspan(r * sent.size(), static_cast<std::size_t>(sizes[r].spans));
-    merged.ranks.push_back({{part.begin(), part.end()}, sizes[r].dropped, sizes[r].origin});
+    const auto& s = sizes[r];
+    merged.ranks.push_back(
+        {std::move(all_spans[r]), s.dropped, s.origin, {s.kept, s.arena, std::move(all_values[r])}});
   }
   return merged;
 }

@@ -47,7 +47,7 @@ class kept_weights {
     }
   }
 
-  // Of all that it keeps. Unit: bytes.
+  // Of all versions of weights, of what the optimizer keeps of them, and for making the next.
   [[nodiscard]] std::size_t size() const noexcept { return memory_.size(); }
   [[nodiscard]] std::size_t state_count(std::size_t weight) const { return weights_[weight].states.size(); }
   // Of what the optimizer keeps of the weight, each. Unit: bytes.

@@ -63,9 +63,31 @@ class rank_executor {
   }
 
   [[nodiscard]] const parallel::rank_program& program() const noexcept { return program_; }
-  // Of all values but weights and what the optimizer keeps of them, and of those.
+  // Of all values but weights and what the optimizer keeps of them. Results do not show it: tests ask.
   [[nodiscard]] bytes arena_size() const noexcept { return bytes{static_cast<std::int64_t>(arena_.size())}; }
-  [[nodiscard]] bytes weights_size() const noexcept { return bytes{static_cast<std::int64_t>(weights_.size())}; }
+  // What it holds, and by the numbers of which recorded spans each value of the arena is needed. What nobody records
+  // (a receive that begins, a load) counts for the next span. Complexity: linear in steps and values.
+  [[nodiscard]] rank_memory memory() const {
+    const auto steps = program_.steps.size();
+    std::vector<std::size_t> next(steps + 1, none);  // that is recorded, from there on
+    std::vector<std::size_t> last(steps + 1, none);  // until there
+    for (auto s = steps; s-- > 0;) {
+      next[s] = is_recorded(s) ? s : next[s + 1];
+    }
+    for (std::size_t s = 0; s <= steps; ++s) {
+      last[s] = s < steps && is_recorded(s) ? s : s > 0 ? last[s - 1] : none;
+    }
+    rank_memory all{static_cast<std::int64_t>(weights_.size()), arena_size().count(), {}};
+    for (const auto& v : arena_.values()) {
+      const auto first = next[std::min(v.first, steps)];
+      if (v.size.count() > 0 && first != none) {
+        const auto until = last[std::min(v.last, steps)];
+        all.values.push_back({v.size.count(), static_cast<std::uint32_t>(first),
+                              static_cast<std::uint32_t>(until == none ? first : std::max(first, until))});
+      }
+    }
+    return all;
+  }
 
   // A value that comes from outside, or an output or gradient after a run; a part of what the graph has, row-major.
   void write(value_id v, std::span<const std::byte> from) { backend_.write(addresses_[v.index()], from); }
@@ -88,6 +110,7 @@ class rank_executor {
   // Throws: unity::error where a kernel failed, or another rank is missing.
   template <class Load, class Seen>
   void run(std::uint64_t step, const Load& load, timeline* record, Seen&& seen) {
+    const auto start = record != nullptr ? timeline::clock::now() : timeline::clock::time_point{};
     weights_.begin(is_started_ ? step - 1 : step);  // without late steps, there are no late updates
     iteration_ = step;
     for (std::size_t s = 0; s < program_.steps.size(); ++s) {
@@ -98,6 +121,12 @@ class rank_executor {
     }
     backend_.wait();
     is_started_ = is_delayed_;
+    if (record != nullptr) {
+      activity_span whole;
+      whole.kind = activity::step;
+      whole.step = static_cast<std::uint32_t>(step);
+      record->add(whole, start, timeline::clock::now());
+    }
   }
   template <class Load>
   void run(std::uint64_t step, const Load& load, timeline* record = nullptr) {
@@ -334,10 +363,15 @@ class rank_executor {
   [[nodiscard]] static int tag_of(const parallel::rank_step& s) {
     return is_on_host ? static_cast<int>(s.tag % most_tags) : 0;
   }
+  [[nodiscard]] bool is_recorded(std::size_t s) const {
+    using kinds = parallel::step_kind;
+    const auto kind = program_.steps[s].kind;
+    return kind != kinds::receive && kind != kinds::load && (kind != kinds::run || launches_[s].kernel != none);
+  }
   void add(timeline& record, std::size_t s, timeline::clock::time_point start) const {
     using kinds = parallel::step_kind;
     const auto& step = program_.steps[s];
-    if (step.kind == kinds::receive || step.kind == kinds::load) {
+    if (!is_recorded(s)) {
       return;
     }
     const auto kind = step.kind == kinds::run      ? activity::compute
@@ -346,8 +380,10 @@ class rank_executor {
                                                    : activity::communication;
     auto span = moved_by(program_.steps[step.kind == kinds::wait ? step.peer : s]);
     span.kind = kind;
+    span.is_backward = step.is_backward;
     span.label = static_cast<std::uint32_t>(step.origin.index());
     span.step = static_cast<std::uint32_t>(step.is_late ? iteration_ - 1 : iteration_);
+    span.number = static_cast<std::uint32_t>(s);
     record.add(span, start, timeline::clock::now());
   }
   // What a step moves, where it moves something.

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,10 +20,13 @@ namespace unity::train {
 //   update          of weights
 //   communication   data on their way to or from this rank
 //   waiting         for another rank, while nothing is on its way
-enum class activity : std::uint8_t { compute, update, communication, waiting };
-inline constexpr std::array<std::string_view, 4> activity_names{"compute", "update", "communication", "waiting"};
+//   step            a whole iteration of the rank, around all others: no share of the time of its own
+enum class activity : std::uint8_t { compute, update, communication, waiting, step };
+inline constexpr std::array<std::string_view, 5> activity_names{"compute", "update", "communication", "waiting",
+                                                                "step"};
 
 inline constexpr std::int32_t no_peer = -1;
+inline constexpr std::uint32_t no_number = std::numeric_limits<std::uint32_t>::max();
 
 // Where the data of a span go: to the peer, from it, or through a sum over a group.
 enum class direction : std::uint8_t { none, send, receive, all_reduce, reduce_scatter, all_gather };
@@ -37,9 +41,11 @@ struct activity_span {
   std::int32_t peer = no_peer;
   activity kind = activity::compute;
   direction way = direction::none;
+  bool is_backward = false;  // of what computes
   std::uint32_t tag = 0;   // of a message: both ends have it; of a sum: the number of its group
   std::uint32_t step = 0;  // of training, from 0
   std::int64_t size = 0;   // bytes that are moved, or waited for
+  std::uint32_t number = no_number;  // of what the rank's program does in each iteration
 
   friend bool operator==(const activity_span&, const activity_span&) = default;
 };
@@ -100,11 +106,30 @@ class timeline {
   clock::time_point origin_ = clock::now();
 };
 
+// Memory that an iteration needs from the start of the span of one number to the end of that of another.
+struct needed_memory {
+  std::int64_t size = 0;  // bytes
+  std::uint32_t first = 0;
+  std::uint32_t last = 0;
+
+  friend bool operator==(const needed_memory&, const needed_memory&) = default;
+};
+
+// What a rank holds. Units: bytes. Regular.
+struct rank_memory {
+  std::int64_t kept = 0;   // all the time: weights and what the optimizer keeps of them, all versions
+  std::int64_t arena = 0;  // for all other values: places are shared by those that are not needed at the same time
+  std::vector<needed_memory> values{};  // that lie there
+
+  friend bool operator==(const rank_memory&, const rank_memory&) = default;
+};
+
 // What one rank recorded. Regular.
 struct rank_timeline {
   std::vector<activity_span> spans{};
   std::uint64_t dropped = 0;
   std::int64_t origin = 0;  // ns on the rank's own clock: what it showed at time t of a span is origin + t
+  rank_memory memory{};
 
   friend bool operator==(const rank_timeline&, const rank_timeline&) = default;
 };

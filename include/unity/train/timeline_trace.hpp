@@ -1,10 +1,14 @@
 // Timelines in the trace format of Chrome, beside which a simulated iteration (io/chrome_trace.hpp) can be laid.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
+#include <string_view>
 
 #include <unity/core/file.hpp>
 #include <unity/io/trace_events.hpp>
@@ -24,14 +28,19 @@ class timeline_tracer {
   // Viewers do not show spans of one thread that overlap, so what overlaps gets threads of its own: the first one free.
   struct lane {
     std::size_t thread;
-    bool is_exchange;
+    std::size_t group;
     std::int64_t end;
   };
+  // Values of the rank's arena by the number of the span that needs them first.
+  using needed_values = std::multimap<std::uint32_t, needed_memory>;
 
   void add_rank(std::size_t r);
-  void add_span(std::size_t r, std::size_t thread, const activity_span& s);
+  void add_memory(std::size_t r);
+  void add_span(std::size_t r, std::size_t thread, const activity_span& s, const needed_values& values);
 
-  static constexpr std::size_t first_exchange = 1000;
+  // Computing comes first, then communication, then steps.
+  static constexpr std::size_t threads_of_group = 1000;
+  static constexpr std::array<std::string_view, 3> group_names{"device", "communication", "steps"};
   const merged_timeline& timeline_;
   std::int64_t begin_;
   io::trace_events trace_;
@@ -39,10 +48,13 @@ class timeline_tracer {
 
 }  // namespace detail
 
-// A process for each rank: what it computed, and for what it waited, is one thread of it, communication others.
-// Times are from the first span of all on. `args` of an event: `kind`, `step` of training, and `clock_us`, when it
-// began on the rank's own clock; of what moves data, or waits for it, `direction`, `bytes`, and `peer` and `tag`, or
-// `group`, too. Complexity: n log n in spans, times how many overlap.
+// A process for each rank: what it computed, and for what it waited, is one thread of it, communication others, whole
+// steps another. Times are from the first span of all on. `args` of an event: `kind`, `step` of training,
+// `clock_us`, when it began on the rank's own clock, and `phase`: backward, of what computes there; of what moves data, or waits for it, `direction`, `bytes`, and
+// `peer` and `tag`, or `group`, too; `number` in the rank's program, and `memory`: a list of [bytes, number], memory
+// that is needed from the start of this event to the end of the next one of that number. What a rank holds is told by
+// the metadata `process_memory`: `kept_bytes` all the time, and `arena_bytes` for the rest.
+// Complexity: n log n in spans and values, times how many overlap.
 [[nodiscard]] inline std::string to_chrome_trace(const merged_timeline& t) { return detail::timeline_tracer{t}.run(); }
 
 // Throws: unity::error where the file cannot be written.
@@ -55,7 +67,6 @@ inline void write_chrome_trace(const merged_timeline& t, const std::filesystem::
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TRAIN_TIMELINE_TRACE)
 
 #include <algorithm>
-#include <array>
 #include <vector>
 
 #include <fmt/core.h>
@@ -69,9 +80,18 @@ UNITY_INLINE std::string timeline_tracer::run() {
     const auto dropped = timeline_.ranks[r].dropped;
     trace_.name_process(
         r, fmt::format("rank {}{}", r, dropped == 0 ? "" : fmt::format(", without the last {} spans", dropped)));
+    add_memory(r);
     add_rank(r);
   }
   return trace_.text();
+}
+
+UNITY_INLINE void timeline_tracer::add_memory(std::size_t r) {
+  const auto& m = timeline_.ranks[r].memory;
+  if (m != rank_memory{}) {
+    trace_.describe_process(r, "process_memory",
+                            fmt::format(R"("kept_bytes":{},"arena_bytes":{})", m.kept, m.arena));
+  }
 }
 
 UNITY_INLINE void timeline_tracer::add_rank(std::size_t r) {
@@ -79,31 +99,37 @@ UNITY_INLINE void timeline_tracer::add_rank(std::size_t r) {
   std::sort(spans.begin(), spans.end(), [](const activity_span& a, const activity_span& b) {
     return a.start != b.start ? a.start < b.start : a.end < b.end;
   });
+  needed_values values;
+  for (const auto& v : timeline_.ranks[r].memory.values) {
+    values.emplace(v.first, v);
+  }
   std::vector<lane> lanes;
-  std::array<std::size_t, 2> counts{};
+  std::array<std::size_t, group_names.size()> counts{};
   for (const auto& s : spans) {
-    const bool is_exchange = s.kind == activity::communication;
+    const std::size_t group = s.kind == activity::communication ? 1 : s.kind == activity::step ? 2 : 0;
     auto free = std::find_if(lanes.begin(), lanes.end(),
-                             [&](const lane& l) { return l.is_exchange == is_exchange && l.end <= s.start; });
+                             [&](const lane& l) { return l.group == group && l.end <= s.start; });
     if (free == lanes.end()) {
-      const auto number = counts[is_exchange ? 1 : 0]++;
-      // Computing comes first, then communication.
-      const auto thread = number + (is_exchange ? first_exchange : 0);
-      trace_.name_thread(r, thread,
-                         fmt::format("{}{}", is_exchange ? "communication" : "device",
-                                     number == 0 ? "" : fmt::format(" {}", number + 1)));
-      lanes.push_back({thread, is_exchange, 0});
+      const auto number = counts[group]++;
+      const auto thread = number + group * threads_of_group;
+      trace_.name_thread(
+          r, thread, fmt::format("{}{}", group_names[group], number == 0 ? "" : fmt::format(" {}", number + 1)));
+      lanes.push_back({thread, group, 0});
       free = lanes.end() - 1;
     }
     free->end = s.end;
-    add_span(r, free->thread, s);
+    add_span(r, free->thread, s, values);
   }
 }
 
-UNITY_INLINE void timeline_tracer::add_span(std::size_t r, std::size_t thread, const activity_span& s) {
+UNITY_INLINE void timeline_tracer::add_span(std::size_t r, std::size_t thread, const activity_span& s,
+                                            const needed_values& values) {
   const auto& kind = activity_names[static_cast<std::size_t>(s.kind)];
   auto about = fmt::format(R"("kind":"{}","step":{},"clock_us":{})", kind, s.step,
                            io::detail::trace_time((timeline_.ranks[r].origin + s.start) * 1000));
+  if (s.kind == activity::compute && s.is_backward) {
+    about += R"(,"phase":"backward")";
+  }
   if (s.way != direction::none) {
     about += fmt::format(R"(,"direction":"{}","{}":{},"bytes":{})", direction_names[static_cast<std::size_t>(s.way)],
                          s.way == direction::send || s.way == direction::receive ? "tag" : "group", s.tag, s.size);
@@ -111,7 +137,18 @@ UNITY_INLINE void timeline_tracer::add_span(std::size_t r, std::size_t thread, c
   if (s.peer != no_peer) {
     about += fmt::format(R"(,"peer":{})", s.peer);
   }
-  const auto name = s.label < timeline_.labels.size() ? timeline_.labels[s.label] : fmt::format("{}", s.label);
+  if (s.number != no_number) {
+    about += fmt::format(R"(,"number":{})", s.number);
+    std::string list;
+    const auto [from, to] = values.equal_range(s.number);
+    for (auto v = from; v != to; ++v) {
+      list += fmt::format("{}[{},{}]", list.empty() ? "" : ",", v->second.size, v->second.last);
+    }
+    about += list.empty() ? "" : fmt::format(R"(,"memory":[{}])", list);
+  }
+  const auto name = s.kind == activity::step                 ? fmt::format("step {}", s.step)
+                    : s.label < timeline_.labels.size() ? timeline_.labels[s.label]
+                                                        : fmt::format("{}", s.label);
   trace_.add({r, thread, name, std::string{kind}, (s.start - begin_) * 1000, (s.end - s.start) * 1000, about});
 }
 

@@ -47,6 +47,8 @@ class memory_pool {
     }
     return static_cast<std::size_t>(total);
   }
+  // By place.
+  [[nodiscard]] const std::vector<program::stored_value>& values() const noexcept { return values_; }
   [[nodiscard]] std::byte* at(std::size_t place) { return memory_->data() + plan_.offsets[place].count(); }
 
  private:

@@ -1,4 +1,4 @@
-// How much memory a rank holds, from its program alone.
+// How much memory a rank will hold, from its program alone.
 #pragma once
 
 #include <cstddef>
@@ -17,20 +17,20 @@
 namespace unity::train {
 
 // Regular.
-struct rank_memory {
+struct planned_memory {
   bytes arena{};    // parts of values, while an iteration needs them, and workspaces of kernels
   bytes weights{};  // two versions of each, the one that is read and the one that is made
   bytes states{};   // likewise, what the optimizer keeps
 
   [[nodiscard]] bytes sum() const { return arena + weights + states; }
 
-  friend bool operator==(const rank_memory&, const rank_memory&) = default;
+  friend bool operator==(const planned_memory&, const planned_memory&) = default;
 };
 
 // What rank_executor allocates for the program, but for a few numbers of the optimizer. Nothing is allocated.
 // workspaces: of the kernel of each step; 0 where there is none. Unit: bytes.
 // Complexity: as the plan of an arena (program/storage.hpp).
-[[nodiscard]] rank_memory memory_of_rank(const tensor::algebra& a, const parallel::rank_program& p,
+[[nodiscard]] planned_memory memory_of_rank(const tensor::algebra& a, const parallel::rank_program& p,
                                          parallel::optimizer how, std::span<const std::size_t> workspaces);
 
 // Of the kernels that the backend has for the program's steps. Unit: bytes.
@@ -56,7 +56,7 @@ template <backend::fusing_backend Backend>
 
 }  // namespace unity::train
 
-#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TRAIN_RANK_MEMORY)
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TRAIN_PLANNED_MEMORY)
 
 #include <cstdint>
 
@@ -70,7 +70,7 @@ template <backend::fusing_backend Backend>
 
 namespace unity::train {
 
-UNITY_INLINE rank_memory memory_of_rank(const tensor::algebra& a, const parallel::rank_program& p,
+UNITY_INLINE planned_memory memory_of_rank(const tensor::algebra& a, const parallel::rank_program& p,
                                         parallel::optimizer how, std::span<const std::size_t> workspaces) {
   const auto size_of = [&](value_id v) { return static_cast<std::int64_t>(backend::byte_count(p.graph.type(v))); };
   const value_places places{a, p};
@@ -83,7 +83,7 @@ UNITY_INLINE rank_memory memory_of_rank(const tensor::algebra& a, const parallel
   for (std::size_t s = 0; s < workspaces.size(); ++s) {
     values.push_back({bytes{static_cast<std::int64_t>(workspaces[s])}, s, s});
   }
-  rank_memory all;
+  planned_memory all;
   constexpr bytes alignment{static_cast<std::int64_t>(backend::memory_alignment)};
   all.arena = program::plan_storage(values, alignment).peak;
   for (const auto& w : p.weights) {

@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+"""Buckets that `replay --optimize` finds from traces of ranks, beside other ways: what it predicts, and what is measured.
+
+usage: found_buckets.py BIN_DIR [--ranks 2] [--on-ranks COMMAND] [--steps 12] [--rounds 3] [--model TEXT]...
+                        [--keep DIR]
+
+BIN_DIR has calibrate, parallelize, train and replay. Ranks are threads of this machine, or processes that COMMAND
+starts (slow_network.sh has one). For each model: data parallelism, every weight reduced alone, is traced for some steps;
+`replay --optimize --passes tensor_fusion` finds buckets; the found plan, and one with DDP's default buckets of 25 MB, are
+trained in turn. The predicted speed-up is of the replay, the measured one of medians.
+Exit code 1 where the two differ by more than 10%."""
+import argparse, atexit, json, os, shutil, statistics, subprocess, sys, tempfile
+
+MODELS = [
+    "zoo:mlp?layers=8&hidden=256&batch=32",
+    "zoo:bert_large?layers=2&hidden=128&heads=4&seq=32&vocab=1000&batch=4",
+    "zoo:resnext50?form=ae&image=64&hidden=16&batch=8",
+]
+MOST = 0.10
+
+
+def run(*command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(command)}: {done.stderr}")
+    return done.stdout
+
+
+def loss_of(model):
+    return "mean_square" if "mlp" in model else "cross_entropy"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("bin")
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--on-ranks")
+    parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--model", action="append")
+    parser.add_argument("--keep")
+    a = parser.parse_args()
+    folder = a.keep or tempfile.mkdtemp()
+    if not a.keep:
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    os.makedirs(folder, exist_ok=True)
+    started = [a.on_ranks] if a.on_ranks else []
+    machine = f"{folder}/machine.json"
+    exchanges = ["--largest-exchange", str(1 << 22)] if a.on_ranks else ["--ranks", str(a.ranks)]
+    run(*started, f"{a.bin}/calibrate", "--backend", "cpu", "--backend-threads", "1", *exchanges, "--out", machine)
+    worst = 0
+    print("| model | weights, buckets | each alone, ms | replayed | found, ms | predicted | speed-up | predicted | "
+          "25 MB, ms |")
+    print("|---" * 9 + "|")
+    for number, model in enumerate(a.model or MODELS):
+        own = f"{folder}/{number}"
+        run(f"{a.bin}/parallelize", model, "--machine", machine, "--search", "none", "--plans", f"{own}/plans")
+        run(f"{a.bin}/parallelize", model, "--machine", machine, "--search", "none", "--sync", "bucket=25MB", "--plans",
+            f"{own}/ddp")
+        plans = {"alone": f"{own}/plans/data.json", "found": f"{own}/found.json", "ddp": f"{own}/ddp/data.json"}
+
+        def train(name, *more):
+            run(*started, f"{a.bin}/train", plans[name], "--backend", "cpu", "--steps", str(a.steps), "--loss",
+                loss_of(model), "--rate", "1e-6", "--json", f"{own}/{name}.json", *more)
+            return json.load(open(f"{own}/{name}.json"))["measured_iteration_s"]
+
+        train("alone", "--trace", f"{own}/trace.json", "--trace-steps", str(a.steps - 2))
+        run(f"{a.bin}/replay", f"{own}/trace.json", "--optimize", "--passes", "tensor_fusion", "--plan", plans["alone"],
+            "--plan-out", plans["found"], "--json", f"{own}/replay.json")
+        times = {n: [] for n in plans}
+        for _ in range(a.rounds):
+            for n in plans:
+                times[n].append(train(n))
+        measured = {n: statistics.median(t) for n, t in times.items()}
+        replay = json.load(open(f"{own}/replay.json"))
+        found = replay["optimized"]
+        gain, predicted = measured["alone"] / measured["found"], found["speedup"]
+        worst = max(worst, abs(predicted / gain - 1))
+        weights = sum(len(b["tensors"]) for b in found["buckets"])
+        print(f"| `{model}` | {weights}, {len(found['buckets'])} | {measured['alone'] * 1e3:.2f} | "
+              f"{replay['iteration']['replayed_s'] * 1e3:.2f} | {measured['found'] * 1e3:.2f} | "
+              f"{found['iteration_s'] * 1e3:.2f} | {gain:.3f} | {predicted:.3f} | {measured['ddp'] * 1e3:.2f} |",
+              flush=True)
+    print(f"speed-ups differ by {100 * worst:.1f}% at most")
+    return worst > MOST
+
+
+sys.exit(main())

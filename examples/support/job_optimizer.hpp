@@ -1,0 +1,76 @@
+// `replay --optimize`: a job made faster by dPRO's optimizer, and what became of it.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/systems/dpro.hpp>
+#include <unity/systems/dpro/fitting.hpp>
+#include <unity/trace/events.hpp>
+#include <unity/trace/flow_graph.hpp>
+#include <unity/trace/replay.hpp>
+
+namespace support {
+
+struct optimizer_flags {
+  bool optimize = false;
+  std::string budget = "10s";
+  std::string passes{};
+  std::string memory{};
+  std::string start{};
+  std::string search = "dpro";
+  std::string buckets{};
+  std::string plan{};
+  std::string plan_out{};
+};
+
+void declare_optimizer(CLI::App& app, optimizer_flags& f);
+
+// Throws: unity::error where a flag has no such value, or flags do not go together.
+void check_optimizer(const optimizer_flags& f);
+
+// Tensors that are synchronized as one.
+struct found_bucket {
+  std::vector<std::size_t> tensors{};  // in the order in which they are there, from 0
+  std::vector<std::string> names{};
+  std::int64_t size = 0;
+  std::uint32_t parts = 1;
+};
+
+struct optimized_job {
+  unity::systems::fitted_job fitted{};
+  unity::systems::dpro_result found{};
+  std::vector<std::string> passes{};                             // allowed
+  std::vector<std::pair<std::string, std::int64_t>> alone{};     // picoseconds of an iteration by one technique alone
+  std::vector<found_bucket> buckets{};
+  std::vector<std::vector<std::string>> fused{};                 // operators that run as one, of the first rank
+  std::int64_t limit = 0;                                        // of memory; bytes
+  std::int64_t peak = 0;                                         // with what was found; 0: not known
+  bool is_folded = false;
+  unity::trace::flow_graph graph{};
+  unity::trace::replayed_iteration replayed{};
+  double seconds = 0;
+};
+
+// Throws: unity::error where the traces have nothing to optimize.
+[[nodiscard]] optimized_job optimize_job(const optimizer_flags& f, const unity::trace::flow_graph& job,
+                                         const unity::trace::name_table& names);
+
+[[nodiscard]] std::string to_text(const optimized_job& o);
+[[nodiscard]] nlohmann::json to_json(const optimized_job& o);
+
+// The buckets, for DistributedDataParallel: places of gradients in the order in which the backward pass makes them, and
+// bytes. Throws: unity::error where the traces do not tell the sizes of gradients.
+[[nodiscard]] nlohmann::json ddp_buckets(const optimized_job& o);
+
+// The plan that was traced, with the buckets and parts that were found.
+// Throws: unity::error where a tensor is none of the plan's weights.
+[[nodiscard]] std::string bucketed_plan(const optimizer_flags& f, const optimized_job& o);
+
+}  // namespace support

@@ -1,0 +1,154 @@
+// What PyTorch's profiler says of memory (profile_memory=True), as allocations between events of a rank.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/io/json_events.hpp>
+#include <unity/trace/events.hpp>
+
+namespace unity::io::detail {
+
+// Collects the instant events `[memory]`: Bytes above 0 are allocated at Addr, below 0 freed; Total Allocated is what
+// there is behind it. Where there are devices besides the host, the host's memory does not count.
+class kineto_memory {
+ public:
+  // Precondition: the event lives as long as this. Events without sizes are none.
+  void read(const json_event& e);
+
+  // Effects: gives the rank its allocations, each from the innermost operation of its thread that ran then (or the one
+  // before; or else the thread's first) to that which freed it, and what it held before and never freed. What threads
+  // without operations did is counted as not understood.
+  // Preconditions: events are in their order. `lanes`: by "process thread".
+  // Complexity: n log n in what was read, linear in the rank's events.
+  void add_to(trace::rank_trace& t, const std::map<std::string, std::uint32_t>& lanes);
+
+ private:
+  struct note {
+    std::int64_t time = 0;
+    std::int64_t size = 0;  // below 0: freed
+    std::int64_t address = 0;
+    std::int64_t total = 0;  // behind it
+    std::int64_t device_type = 0;
+    std::int64_t device = 0;
+    std::string_view pid{};
+    std::string_view tid{};
+    std::uint32_t event = trace::no_event;
+  };
+
+  static void find_events(const trace::rank_trace& t, std::uint32_t lane, std::span<note*> list);
+
+  std::vector<note> notes_;
+};
+
+}  // namespace unity::io::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_KINETO_MEMORY)
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include <unity/core/stable_sort.hpp>
+
+namespace unity::io::detail {
+
+UNITY_INLINE void kineto_memory::read(const json_event& e) {
+  constexpr std::int64_t most = std::int64_t{1} << 42U;  // bytes that no machine has
+  const auto number = [&](std::string_view member) { return integer_of(e, member).value_or(0); };
+  note n{e.time, number("Bytes"), number("Addr"), number("Total Allocated"), number("Device Type"),
+         number("Device Id"), e.pid, e.tid};
+  if (n.size != 0 && n.size <= most && n.size >= -most && e.has_time) {
+    n.total = std::clamp(n.total, std::int64_t{0}, most);
+    notes_.push_back(n);
+  }
+}
+
+// `list`: of the lane, by time.
+UNITY_INLINE void kineto_memory::find_events(const trace::rank_trace& t, std::uint32_t lane, std::span<note*> list) {
+  auto next = std::lower_bound(t.events.begin(), t.events.end(), lane,
+                               [](const trace::event& e, std::uint32_t l) { return e.lane < l; });
+  std::vector<std::uint32_t> open;
+  auto last = trace::no_event;
+  std::vector<note*> early;
+  for (auto* const n : list) {
+    for (; next != t.events.end() && next->lane == lane && next->start <= n->time; ++next) {
+      if (next->kind != trace::event_kind::step) {
+        last = static_cast<std::uint32_t>(next - t.events.begin());
+        open.push_back(last);
+      }
+    }
+    while (!open.empty() && t.events[open.back()].end() < n->time) {
+      open.pop_back();
+    }
+    n->event = open.empty() ? last : open.back();
+    if (n->event == trace::no_event) {
+      early.push_back(n);
+    }
+  }
+  if (!early.empty()) {
+    const auto first = std::find_if(t.events.begin(), t.events.end(), [&](const trace::event& e) {
+      return e.lane == lane && e.kind != trace::event_kind::step;
+    });
+    for (auto* const n : early) {
+      n->event = first == t.events.end() ? trace::no_event : static_cast<std::uint32_t>(first - t.events.begin());
+    }
+  }
+}
+
+UNITY_INLINE void kineto_memory::add_to(trace::rank_trace& t, const std::map<std::string, std::uint32_t>& lanes) {
+  if (std::any_of(notes_.begin(), notes_.end(), [](const note& n) { return n.device_type != 0; })) {
+    std::erase_if(notes_, [](const note& n) { return n.device_type == 0; });
+  }
+  unity::stable_sort(notes_, [](const note& a, const note& b) { return a.time < b.time; });
+  std::map<std::pair<std::string_view, std::string_view>, std::vector<note*>> by_thread;
+  for (auto& n : notes_) {
+    by_thread[{n.pid, n.tid}].push_back(&n);
+  }
+  for (auto& [thread, list] : by_thread) {
+    const auto lane = lanes.find(fmt::format("{} {}", thread.first, thread.second));
+    if (lane != lanes.end()) {
+      find_events(t, lane->second, list);
+    }
+  }
+  using device_key = std::pair<std::int64_t, std::int64_t>;
+  std::map<device_key, std::int64_t> before;  // bytes
+  std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, std::size_t> live;
+  for (const auto& n : notes_) {
+    const device_key device{n.device_type, n.device};
+    before.try_emplace(device, n.total - n.size);
+    if (n.event == trace::no_event) {
+      ++t.unknown["memory of threads without operators"];
+      continue;
+    }
+    const auto [at, is_new] = live.try_emplace({n.device_type, n.device, n.address}, t.allocations.size());
+    if (!is_new) {
+      t.allocations[at->second].freed_by = n.event;
+    }
+    if (n.size > 0) {
+      at->second = t.allocations.size();
+      t.allocations.push_back({n.event, trace::no_event, n.size});
+    } else {
+      if (is_new) {  // was there before
+        t.allocations.push_back({trace::no_event, n.event, -n.size});
+        before[device] += n.size;
+      }
+      live.erase(at);
+    }
+  }
+  for (const auto& [device, bytes] : before) {
+    t.held += std::max(std::int64_t{0}, bytes);
+  }
+}
+
+}  // namespace unity::io::detail
+
+#endif

@@ -1,0 +1,328 @@
+// Techniques that change a whole job: they need less memory, or fewer bits. And users' own.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/trace/events.hpp>
+#include <unity/trace/flow_graph.hpp>
+
+namespace unity::systems {
+
+// A change of a job's graph. `change` answers whether there was something to change. Regular but for `change`.
+struct graph_pass {
+  std::string name{};
+  bool saves_memory = false;
+  bool changes_numbers = false;  // of training
+  std::function<bool(trace::flow_graph&, const trace::name_table&)> change{};
+};
+
+// Whether an operator of this name is a product, a convolution or a recurrent cell: what recomputation keeps and fewer
+// bits speed up.
+[[nodiscard]] bool is_product(std::string_view name);
+
+// Recomputation: results of forward operators that backward ones need, but for products and convolutions, are freed
+// behind the next operator and made again, all between two results that are kept, before the first backward operator
+// that needs one of them. Nothing to change where the trace tells no memory.
+// Source: Chen et al., Training deep nets with sublinear memory cost, 2016; which are kept: Hu et al., dPRO, MLSys 2022.
+[[nodiscard]] graph_pass recomputation();
+
+// Gradient accumulation: an iteration goes over its samples in `batches` parts, one after the other; only behind the
+// last are gradients synchronized. An operator takes its part of what it took beyond `start` picoseconds. Precondition:
+// 2 or more.
+[[nodiscard]] graph_pass accumulation(std::uint32_t batches, std::int64_t start);
+
+// Half as many bits: products run `speed` times as fast, other operators, transfers and memory but weights take half.
+[[nodiscard]] graph_pass mixed_precision(double speed);
+
+// The passes that are known by name: recomputation, accumulation=N, mixed_precision[=SPEED]. `start`: of accumulation.
+// Throws: unity::error where there is none of that name.
+[[nodiscard]] graph_pass pass_named(std::string_view text, std::int64_t start);
+
+// What an operator takes besides its arithmetic and data, at most: what the shortest hundredth of a job's operators do.
+[[nodiscard]] std::int64_t start_of_operators(const trace::flow_graph& g);
+
+}  // namespace unity::systems
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_DPRO_PASSES)
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include <unity/core/error.hpp>
+#include <unity/core/stable_sort.hpp>
+#include <unity/systems/dpro/synchronization.hpp>
+
+namespace unity::systems {
+
+UNITY_INLINE bool is_product(std::string_view name) {
+  constexpr std::array<std::string_view, 9> words{"conv", "mm", "linear", "dot", "attention", "lstm", "gru", "einsum", "product"};
+  std::string lower{name};
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char c) { return static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c); });
+  return lower.find("matmul") != std::string::npos ||
+         std::any_of(words.begin(), words.end(), [&](auto w) { return lower.find(w) != std::string::npos; });
+}
+
+UNITY_INLINE std::int64_t start_of_operators(const trace::flow_graph& g) {
+  std::vector<std::int64_t> all;
+  for (const auto& t : g.tasks) {
+    if (trace::is_computation(t.type) && t.duration > 0) {
+      all.push_back(t.duration);
+    }
+  }
+  if (all.empty()) {
+    return 0;
+  }
+  const auto at = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 100);
+  std::nth_element(all.begin(), at, all.end());
+  return *at;
+}
+
+namespace detail {
+
+// The task that runs next on the resource of each, as recorded; no_index for the last.
+inline std::vector<std::uint32_t> next_on_resource(const trace::flow_graph& g) {
+  std::vector<std::vector<std::uint32_t>> lanes(g.resources.size());
+  for (std::uint32_t t = 0; t < g.tasks.size(); ++t) {
+    if (g.tasks[t].resource != trace::no_index && trace::is_computation(g.tasks[t].type)) {
+      lanes[g.tasks[t].resource].push_back(t);
+    }
+  }
+  std::vector<std::uint32_t> next(g.tasks.size(), trace::no_index);
+  for (auto& lane : lanes) {
+    unity::stable_sort(lane, [&](auto a, auto b) { return g.tasks[a].recorded_start < g.tasks[b].recorded_start; });
+    for (std::size_t k = 1; k < lane.size(); ++k) {
+      next[lane[k - 1]] = lane[k];
+    }
+  }
+  return next;
+}
+
+// Operators between two kept results of a rank, and the memory that they made.
+struct recomputed_segment {
+  std::vector<std::uint32_t> operators{};
+  std::vector<std::uint32_t> allocations{};
+};
+
+class recomputer {
+ public:
+  recomputer(trace::flow_graph& g, const trace::name_table& names) : graph_{g}, names_{names} {}
+
+  bool run() {
+    const auto next = next_on_resource(graph_);
+    std::vector<std::vector<std::uint32_t>> forward(graph_.ranks.size());
+    std::vector<std::vector<std::uint32_t>> made(graph_.tasks.size());
+    for (std::uint32_t t = 0; t < graph_.tasks.size(); ++t) {
+      const auto& task = graph_.tasks[t];
+      if (trace::is_computation(task.type) && task.part == trace::phase::forward) {
+        forward[task.rank].push_back(t);
+      }
+    }
+    for (std::uint32_t a = 0; a < graph_.allocations.size(); ++a) {
+      const auto& m = graph_.allocations[a];
+      const bool is_needed_back = m.from != trace::no_index && m.last != trace::no_index &&
+                                  graph_.tasks[m.last].part == trace::phase::backward &&
+                                  trace::is_computation(graph_.tasks[m.last].type);
+      if (is_needed_back && graph_.tasks[m.from].part == trace::phase::forward) {
+        made[m.from].push_back(a);
+      }
+    }
+    bool changes = false;
+    for (auto& list : forward) {
+      unity::stable_sort(list,
+                         [&](auto a, auto b) { return graph_.tasks[a].recorded_start < graph_.tasks[b].recorded_start; });
+      recomputed_segment open;
+      for (const auto t : list) {
+        if (is_product(names_.text(graph_.tasks[t].name)) ||
+            (graph_.tasks[t].operation.valid() && is_product(names_.text(graph_.tasks[t].operation)))) {
+          changes = close(open, next) || changes;
+          open = {};
+        } else {
+          open.operators.push_back(t);
+          open.allocations.insert(open.allocations.end(), made[t].begin(), made[t].end());
+        }
+      }
+      changes = close(open, next) || changes;
+    }
+    graph_.edges.insert(graph_.edges.end(), added_.begin(), added_.end());
+    return changes;
+  }
+
+ private:
+  bool close(const recomputed_segment& s, const std::vector<std::uint32_t>& next) {
+    auto first = trace::no_index;
+    for (const auto a : s.allocations) {
+      const auto last = graph_.allocations[a].last;
+      if (first == trace::no_index || graph_.tasks[last].recorded_start < graph_.tasks[first].recorded_start) {
+        first = last;
+      }
+    }
+    if (first == trace::no_index) {
+      return false;
+    }
+    auto again = graph_.tasks[first];
+    again.key = 0;
+    again.duration = 0;
+    for (const auto t : s.operators) {
+      again.duration += graph_.tasks[t].duration;
+    }
+    again.name = graph_.tasks[s.operators.front()].name;
+    const auto place = graph_.add(again);
+    for (const auto& e : graph_.edges) {
+      if (e.after == first) {
+        added_.push_back({e.before, place});
+      }
+    }
+    added_.push_back({place, first});
+    for (const auto a : s.allocations) {
+      auto& m = graph_.allocations[a];
+      auto later = m;
+      later.from = place;
+      const auto behind = next[m.from];
+      m.last = behind == trace::no_index ? m.from : behind;
+      graph_.allocations.push_back(later);
+    }
+    return true;
+  }
+
+  trace::flow_graph& graph_;
+  const trace::name_table& names_;
+  std::vector<trace::flow_edge> added_;
+};
+
+inline bool is_of_batch(const trace::flow_task& t) {
+  return (trace::is_computation(t.type) || t.type == trace::task_type::launch || t.type == trace::task_type::gap ||
+          t.type == trace::task_type::synchronization) &&
+         (t.part == trace::phase::forward || t.part == trace::phase::output || t.part == trace::phase::backward);
+}
+
+}  // namespace detail
+
+UNITY_INLINE graph_pass recomputation() {
+  return {"recomputation", true, false, [](trace::flow_graph& g, const trace::name_table& names) {
+            return detail::recomputer{g, names}.run();
+          }};
+}
+
+// What the earlier parts take is put in front: as long as the last part's passes, so many times, on each rank.
+UNITY_INLINE graph_pass accumulation(std::uint32_t batches, std::int64_t start) {
+  UNITY_EXPECTS(batches >= 2, "two parts at least");
+  const auto change = [batches, start](trace::flow_graph& g, const trace::name_table&) {
+    std::vector<std::int64_t> earlier(g.ranks.size());
+    std::vector<std::int64_t> last_end(g.ranks.size(), std::numeric_limits<std::int64_t>::min());
+    std::vector<std::int64_t> first_start(g.ranks.size(), std::numeric_limits<std::int64_t>::max());
+    std::vector<double> saved(g.ranks.size());
+    std::vector<double> whole(g.ranks.size());
+    for (auto& t : g.tasks) {
+      if (!detail::is_of_batch(t)) {
+        continue;
+      }
+      first_start[t.rank] = std::min(first_start[t.rank], t.recorded_start);
+      last_end[t.rank] = std::max(last_end[t.rank], t.recorded_start + t.recorded_duration);
+      if (trace::is_computation(t.type)) {
+        const auto fixed = std::min(start, t.duration);
+        whole[t.rank] += static_cast<double>(t.duration);
+        t.duration = fixed + (t.duration - fixed) / batches;
+        saved[t.rank] += static_cast<double>(t.duration);
+      }
+    }
+    bool changes = false;
+    std::vector<std::uint32_t> leads(g.ranks.size(), trace::no_index);
+    for (std::uint32_t r = 0; r < g.ranks.size(); ++r) {
+      if (whole[r] <= 0 || g.ranks[r].begin == trace::no_index) {
+        continue;
+      }
+      const auto part = static_cast<double>(last_end[r] - first_start[r]) * saved[r] / whole[r];
+      trace::flow_task lead;
+      lead.type = trace::task_type::delay;
+      lead.rank = r;
+      lead.duration = std::llround(part * (batches - 1));
+      lead.recorded_start = first_start[r];
+      leads[r] = g.add(lead);
+      changes = true;
+    }
+    for (auto& e : g.edges) {
+      const auto r = g.tasks[e.before].rank;
+      if (leads[r] != trace::no_index && e.before == g.ranks[r].begin) {
+        e.before = leads[r];
+      }
+    }
+    for (std::uint32_t r = 0; r < g.ranks.size(); ++r) {
+      if (leads[r] != trace::no_index) {
+        g.link(g.ranks[r].begin, leads[r]);
+      }
+    }
+    for (auto& a : g.allocations) {
+      const bool is_of_samples = a.from != trace::no_index && a.last != trace::no_index &&
+                                 detail::is_of_batch(g.tasks[a.from]) && detail::is_of_batch(g.tasks[a.last]);
+      a.size = is_of_samples ? (a.size + batches - 1) / batches : a.size;
+    }
+    return changes;
+  };
+  return {fmt::format("accumulation={}", batches), true, false, change};
+}
+
+UNITY_INLINE graph_pass mixed_precision(double speed) {
+  UNITY_EXPECTS(speed > 0, "a factor above 0");
+  const auto change = [speed](trace::flow_graph& g, const trace::name_table& names) {
+    const transfer_times times{g};
+    bool changes = false;
+    for (auto& t : g.tasks) {
+      if (trace::is_computation(t.type) && t.part != trace::phase::update) {
+        const auto is_fast = is_product(names.text(t.name)) ||
+                             (t.operation.valid() && is_product(names.text(t.operation)));
+        t.duration = std::llround(static_cast<double>(t.duration) / (is_fast ? speed : 2));
+        changes = true;
+      } else if (t.communication != trace::no_index) {
+        t.duration = times.scaled(t, g.communications[t.communication], 0.5);
+      }
+    }
+    for (auto& c : g.communications) {
+      c.size = (c.size + 1) / 2;
+    }
+    for (auto& gradient : g.gradients) {
+      gradient.size /= 2;
+    }
+    for (auto& a : g.allocations) {
+      a.size = a.from != trace::no_index && a.last != trace::no_index ? (a.size + 1) / 2 : a.size;
+    }
+    return changes;
+  };
+  return {"mixed_precision", true, true, change};
+}
+
+UNITY_INLINE graph_pass pass_named(std::string_view text, std::int64_t start) {
+  const auto equals = text.find('=');
+  const auto name = text.substr(0, equals);
+  const auto value = equals == std::string_view::npos ? std::string_view{} : text.substr(equals + 1);
+  double number = 0;
+  const auto [end, code] = std::from_chars(value.data(), value.data() + value.size(), number);
+  const bool is_number = !value.empty() && code == std::errc{} && end == value.data() + value.size();
+  if (text == "recomputation") {
+    return recomputation();
+  }
+  if (name == "accumulation" && is_number && number >= 2 && number <= 1024 && number == std::floor(number)) {
+    return accumulation(static_cast<std::uint32_t>(number), start);
+  }
+  if (text == "mixed_precision" || (name == "mixed_precision" && is_number && number >= 0.1 && number <= 100)) {
+    return mixed_precision(value.empty() ? 4 : number);
+  }
+  throw error{"pass", fmt::format("'{}'", text),
+              "operator_fusion, tensor_fusion, tensor_partition, recomputation, accumulation=N (2 to 1024), "
+              "mixed_precision or mixed_precision=SPEED"};
+}
+
+}  // namespace unity::systems
+
+#endif

@@ -1,0 +1,256 @@
+// How long a tensor of any size would take to synchronize, cut into any number of parts, by replaying what was recorded
+// of one like it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/systems/dpro/theorems.hpp>
+#include <unity/trace/events.hpp>
+#include <unity/trace/flow_graph.hpp>
+#include <unity/trace/what_if.hpp>
+
+namespace unity::systems {
+
+// The tasks by which one tensor was synchronized, and what they wait for among themselves. Entries are tasks that wait
+// for something outside: they were ready after these tasks of the graph. Exits are what something outside waits for.
+struct tensor_synchronization {
+  struct end {
+    std::uint32_t task = 0;  // here
+    std::vector<std::uint32_t> outside{};
+  };
+  std::vector<trace::flow_task> tasks{};
+  std::vector<trace::communication> communications{};  // one a task; of a task without one it says nothing
+  std::vector<trace::flow_edge> edges{};
+  std::vector<end> entries{};
+  std::vector<end> exits{};
+  std::int64_t size = 0;   // bytes
+  std::uint32_t kind = 0;  // those of one kind run on the same resources
+};
+
+// Times of transfers by size: latency + size / bandwidth, of each way on each resource, and of each way where a resource
+// had transfers of one size alone.
+class transfer_times {
+ public:
+  // Complexity: n log n in tasks.
+  explicit transfer_times(const trace::flow_graph& g);
+  // Of a task with so many times its bytes. Factor 1: as recorded.
+  [[nodiscard]] std::int64_t scaled(const trace::flow_task& t, const trace::communication& c, double factor) const;
+
+ private:
+  std::map<std::pair<trace::exchange, std::uint32_t>, trace::communication_cost> by_resource_;
+  std::vector<trace::communication_cost> by_way_;
+};
+
+// Adds the tasks of a synchronization, with so many times its bytes, to a graph with the same resources. Returns the
+// place of the first. Complexity: linear in the tasks.
+std::uint32_t add_synchronization(trace::flow_graph& g, const tensor_synchronization& s, const transfer_times& times,
+                                  double factor);
+
+// What synchronizing a tensor takes of the network, as one task: `shared` of what all tensors go over, `own` of what
+// those of its kind go over, and a latency.
+struct synchronization_stages {
+  std::int64_t shared = 0;
+  std::int64_t own = 0;
+  std::int64_t latency = 0;
+
+  friend bool operator==(const synchronization_stages&, const synchronization_stages&) = default;
+};
+
+// Answers of partial replay, remembered. Refers to what it is made of.
+class synchronization_times {
+ public:
+  synchronization_times(const trace::flow_graph& g, const trace::name_table& names,
+                        const std::vector<tensor_synchronization>& all, const transfer_times& transfers);
+
+  // Parts of a tensor take the ways of kinds in turn, from that of `way` on: part j goes the way of this one.
+  [[nodiscard]] std::uint32_t way_of_part(std::uint32_t way, std::uint32_t part) const;
+
+  // Replay of all of its parts, as if all ranks had them at time 0. Picoseconds. Source: Hu et al., dPRO, MLSys 2022,
+  // section 5.3. Complexity: of a replay of k parts.
+  [[nodiscard]] std::int64_t replayed(std::uint32_t way, std::int64_t size, std::uint32_t parts);
+  // By stages: from three replays of one or two parts, one is what a part adds where another goes before it on the same
+  // resources, or on others. Complexity: of these the first time, then of a lookup.
+  [[nodiscard]] synchronization_stages stages(std::uint32_t way, std::int64_t size);
+  // Of parts in their stages. Complexity: linear in parts.
+  [[nodiscard]] std::int64_t staged(std::uint32_t way, std::int64_t size, std::uint32_t parts);
+
+  // The best number of parts by `staged`, or by `replayed`.
+  [[nodiscard]] partition_choice best(std::uint32_t way, std::int64_t size, std::uint32_t most, bool by_stages);
+
+ private:
+  [[nodiscard]] std::int64_t replay_of(const std::vector<std::pair<std::uint32_t, double>>& parts) const;
+
+  trace::flow_graph empty_;  // resources alone
+  const trace::name_table& names_;
+  const std::vector<tensor_synchronization>& all_;
+  const transfer_times& transfers_;
+  std::vector<std::uint32_t> first_of_kind_;
+  std::map<std::tuple<std::uint32_t, std::int64_t, std::uint32_t>, std::int64_t> replayed_;
+  std::map<std::pair<std::uint32_t, std::int64_t>, synchronization_stages> stages_;
+  std::map<std::tuple<std::uint32_t, std::int64_t, std::uint32_t, bool>, partition_choice> best_;
+};
+
+}  // namespace unity::systems
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_DPRO_SYNCHRONIZATION)
+
+#include <algorithm>
+#include <cmath>
+
+#include <unity/trace/replay.hpp>
+
+namespace unity::systems {
+
+namespace detail {
+
+inline bool moves_bytes(const trace::flow_task& t, const trace::communication& c) {
+  return trace::is_communication(t.type) && c.way != trace::exchange::barrier && c.size > 0;
+}
+
+}  // namespace detail
+
+UNITY_INLINE transfer_times::transfer_times(const trace::flow_graph& g) : by_way_{trace::fit_communication(g)} {
+  std::map<std::pair<trace::exchange, std::uint32_t>, std::vector<std::pair<double, double>>> samples;
+  for (const auto& t : g.tasks) {
+    if (t.communication != trace::no_index && detail::moves_bytes(t, g.communications[t.communication])) {
+      const auto& c = g.communications[t.communication];
+      samples[{c.way, t.resource}].emplace_back(static_cast<double>(c.size), static_cast<double>(t.duration));
+    }
+  }
+  for (const auto& [key, list] : samples) {
+    const auto [least, most] = std::minmax_element(list.begin(), list.end());
+    if (most->first >= 2 * least->first) {
+      by_resource_.emplace(key, trace::fit_transfers(key.first, list));
+    }
+  }
+}
+
+UNITY_INLINE std::int64_t transfer_times::scaled(const trace::flow_task& t, const trace::communication& c,
+                                                 double factor) const {
+  if (factor == 1 || !detail::moves_bytes(t, c)) {
+    return t.duration;
+  }
+  const auto own = by_resource_.find({c.way, t.resource});
+  const auto fit = own != by_resource_.end() ? std::optional{own->second} : trace::cost_of(by_way_, c.way);
+  const auto size = static_cast<double>(c.size);
+  const auto time = fit && fit->per_byte > 0 ? fit->latency + fit->per_byte * size * factor
+                                             : static_cast<double>(t.duration) * factor;
+  return std::llround(time);
+}
+
+UNITY_INLINE std::uint32_t add_synchronization(trace::flow_graph& g, const tensor_synchronization& s,
+                                               const transfer_times& times, double factor) {
+  const auto first = static_cast<std::uint32_t>(g.tasks.size());
+  for (std::size_t t = 0; t < s.tasks.size(); ++t) {
+    auto task = s.tasks[t];
+    auto c = s.communications[t];
+    if (task.communication != trace::no_index) {
+      task.duration = times.scaled(task, c, factor);
+      task.communication = static_cast<std::uint32_t>(g.communications.size());
+      c.size = std::llround(static_cast<double>(c.size) * factor);
+      g.communications.push_back(c);
+    }
+    g.tasks.push_back(task);
+  }
+  for (const auto& e : s.edges) {
+    g.link(first + e.before, first + e.after);
+  }
+  return first;
+}
+
+UNITY_INLINE synchronization_times::synchronization_times(const trace::flow_graph& g, const trace::name_table& names,
+                                                          const std::vector<tensor_synchronization>& all,
+                                                          const transfer_times& transfers)
+    : names_{names}, all_{all}, transfers_{transfers} {
+  empty_.ranks = g.ranks;
+  for (auto& r : empty_.ranks) {
+    r.begin = r.finish = trace::no_index;
+  }
+  empty_.resources = g.resources;
+  for (std::uint32_t s = 0; s < all.size(); ++s) {
+    if (all[s].kind == first_of_kind_.size()) {
+      first_of_kind_.push_back(s);
+    }
+  }
+}
+
+UNITY_INLINE std::uint32_t synchronization_times::way_of_part(std::uint32_t way, std::uint32_t part) const {
+  const auto kinds = static_cast<std::uint32_t>(first_of_kind_.size());
+  const auto kind = (all_[way].kind + part) % kinds;
+  return kind == all_[way].kind ? way : first_of_kind_[kind];
+}
+
+UNITY_INLINE std::int64_t synchronization_times::replay_of(
+    const std::vector<std::pair<std::uint32_t, double>>& parts) const {
+  auto g = empty_;
+  for (const auto& [way, bytes] : parts) {
+    add_synchronization(g, all_[way], transfers_, bytes / static_cast<double>(all_[way].size));
+  }
+  return trace::replay(g, names_).last_end;
+}
+
+UNITY_INLINE std::int64_t synchronization_times::replayed(std::uint32_t way, std::int64_t size, std::uint32_t parts) {
+  const auto [at, is_new] = replayed_.try_emplace({way, size, parts}, 0);
+  if (is_new) {
+    std::vector<std::pair<std::uint32_t, double>> list;
+    for (std::uint32_t k = 0; k < parts; ++k) {
+      list.emplace_back(way_of_part(way, k), static_cast<double>(size) / parts);
+    }
+    at->second = replay_of(list);
+  }
+  return at->second;
+}
+
+UNITY_INLINE synchronization_stages synchronization_times::stages(std::uint32_t way, std::int64_t size) {
+  const auto [at, is_new] = stages_.try_emplace({way, size}, synchronization_stages{});
+  if (is_new) {
+    const auto bytes = static_cast<double>(size);
+    const auto one = replay_of({{way, bytes}});
+    auto& s = at->second;
+    s.own = std::max<std::int64_t>(0, replay_of({{way, bytes}, {way, bytes}}) - one);
+    if (const auto other = way_of_part(way, 1); all_[other].kind != all_[way].kind) {
+      s.shared = std::clamp<std::int64_t>(replay_of({{way, bytes}, {other, bytes}}) - one, 0, s.own);
+    }
+    s.latency = std::max<std::int64_t>(0, one - s.own - s.shared);
+  }
+  return at->second;
+}
+
+UNITY_INLINE std::int64_t synchronization_times::staged(std::uint32_t way, std::int64_t size, std::uint32_t parts) {
+  std::vector<std::int64_t> free(first_of_kind_.size());
+  std::int64_t shared = 0;
+  std::int64_t last = 0;
+  for (std::uint32_t k = 0; k < parts; ++k) {
+    const auto by = way_of_part(way, k);
+    const auto s = stages(by, std::max<std::int64_t>(1, size / parts));
+    shared += s.shared;
+    auto& own = free[all_[by].kind];
+    own = std::max(own, shared) + s.own;
+    last = std::max(last, own + s.latency);
+  }
+  return last;
+}
+
+UNITY_INLINE partition_choice synchronization_times::best(std::uint32_t way, std::int64_t size, std::uint32_t most,
+                                                          bool by_stages) {
+  const auto [at, is_new] = best_.try_emplace({way, size, most, by_stages}, partition_choice{});
+  if (is_new) {
+    const auto kinds = static_cast<std::int64_t>(first_of_kind_.size());
+    // Each part takes at least what an empty one does; those of different kinds may do so at the same time.
+    const auto least = stages(way, 1).own / kinds;
+    at->second = best_partition(
+        [&](std::uint32_t k) { return by_stages ? staged(way, size, k) : replayed(way, size, k); }, least, most);
+  }
+  return at->second;
+}
+
+}  // namespace unity::systems
+
+#endif

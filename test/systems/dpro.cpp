@@ -1,0 +1,246 @@
+#include <unity/systems/dpro.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/core/random.hpp>
+#include <unity/search/beam.hpp>
+#include <unity/search/space_laws.hpp>
+#include <unity/systems/dpro/space.hpp>
+#include <unity/trace/clp_alignment.hpp>
+#include <unity/trace/global_graph.hpp>
+#include <unity/trace/replay.hpp>
+#include <unity/trace/transactions.hpp>
+
+#include "../support/cases.hpp"
+#include "../trace/generated_job.hpp"
+#include "simulated_job.hpp"
+
+namespace tests_of_dpro {
+
+using namespace unity;
+using systems::dpro_space;
+using systems::dpro_strategy;
+using systems::dpro_view;
+
+static_assert(search_space<dpro_space>);
+
+namespace {
+
+test::simulated_job job_of(std::uint32_t servers, std::uint32_t workers = 4,
+                           std::string model = "zoo:lenet?batch=32") {
+  test::simulated_job_options o;
+  o.model = std::move(model);
+  o.workers = workers;
+  o.per_machine = 2;
+  o.servers = servers;
+  return test::job_simulator{o}.run();
+}
+
+dpro_strategy random_strategy(const dpro_view& v, random_engine& random) {
+  auto s = v.separate();
+  const auto share = random.between(0, 100);
+  std::uint32_t first = 0;
+  for (std::uint32_t o = 1; o < s.fused.size(); ++o) {
+    s.fused[o] = random.between(0, 99) < share && v.may_fuse(first, o) ? 1 : 0;
+    first = s.fused[o] != 0 ? first : o;
+  }
+  for (std::uint32_t t = 1; t < s.joined.size(); ++t) {
+    s.joined[t] = random.between(0, 99) < share && v.may_join(t) ? 1 : 0;
+  }
+  for (const auto& b : systems::runs_of(s.joined)) {
+    s.parts[b.last] = static_cast<std::uint32_t>(random.between(1, 6));
+  }
+  return s;
+}
+
+// Every strategy of tensors, as operators are few: the least iteration of the job on all ranks.
+std::int64_t least_of_all(const dpro_view& v, const dpro_strategy& from, std::uint32_t most_parts) {
+  auto least = std::numeric_limits<std::int64_t>::max();
+  const auto tensors = v.tensors().size();
+  for (std::uint32_t mask = 0; mask < (1U << (tensors - 1)); ++mask) {
+    auto s = from;
+    for (std::uint32_t t = 1; t < tensors; ++t) {
+      s.joined[t] = (mask >> (t - 1)) & 1U;
+    }
+    const auto buckets = systems::runs_of(s.joined);
+    std::vector<std::uint32_t> parts(buckets.size(), 1);
+    for (;;) {
+      for (std::size_t b = 0; b < buckets.size(); ++b) {
+        s.parts[buckets[b].last] = parts[b];
+      }
+      least = std::min(least, systems::iteration_of(v, s));
+      std::size_t b = 0;
+      while (b < parts.size() && parts[b] == most_parts) {
+        parts[b++] = 1;
+      }
+      if (b == parts.size()) {
+        break;
+      }
+      ++parts[b];
+    }
+  }
+  return least;
+}
+
+}  // namespace
+
+TEST_CASE("a job whose strategy is as recorded takes as long as recorded", "[systems]") {
+  for (const std::uint32_t servers : {0U, 2U}) {
+    const auto job = job_of(servers);
+    const auto recorded = trace::replay(job.graph, job.names).iteration;
+    const dpro_view whole{job.graph, job.names, job.fused(), {true, false}};
+    CHECK(whole.is_alike());
+    CHECK(systems::iteration_of(whole, whole.recorded()) == recorded);
+    const dpro_view apart{job.graph, job.names, job.fused(), {false, false}};
+    CHECK(apart.operators().size() == 4 * whole.operators().size());
+    CHECK(systems::iteration_of(apart, apart.recorded()) == recorded);
+    CHECK(evaluate(whole, whole.recorded()).iteration == recorded);
+  }
+}
+
+TEST_CASE("one worker and stages of the network stand for all workers", "[systems][law]") {
+  const std::uint64_t seed = 20261125;
+  CAPTURE(seed);
+  random_engine random{seed};
+  for (const std::uint32_t servers : {0U, 1U, 2U}) {
+    const auto job = job_of(servers, 6);
+    const dpro_view folded{job.graph, job.names, job.fused()};
+    const dpro_view whole{job.graph, job.names, job.fused(), {true, false}};
+    REQUIRE(folded.is_folded());
+    double errors = 0;
+    for (std::uint64_t k = 0; k < test::cases(100); ++k) {
+      const auto s = random_strategy(folded, random);
+      const auto one = static_cast<double>(systems::iteration_of(folded, s));
+      const auto all = static_cast<double>(systems::iteration_of(whole, s));
+      errors += std::abs(one - all) / all / static_cast<double>(test::cases(100));
+      CHECK(one > 0.6 * all);  // of many small parts, which wait for each other on every link
+      CHECK(one < 1.2 * all);
+    }
+    CHECK(errors < 0.1);
+  }
+}
+
+TEST_CASE("strategies of jobs that are not alike are applied to each rank", "[systems]") {
+  auto job = job_of(0);
+  for (auto& t : job.graph.tasks) {
+    if (t.rank == 2 && t.type == trace::task_type::kernel) {
+      t.name = job.names.intern("another " + job.names.text(t.name));
+    }
+  }
+  const dpro_view v{job.graph, job.names, systems::saved_starts(1'000'000)};
+  CHECK_FALSE(v.is_alike());
+  CHECK_FALSE(v.is_folded());
+  CHECK(systems::iteration_of(v, v.recorded()) == trace::replay(job.graph, job.names).iteration);
+}
+
+TEST_CASE("operators that wait for each other by way of others do not run as one", "[systems]") {
+  auto job = job_of(0, 2);
+  // On rank 0 the third operator waits for the first by way of the host.
+  std::vector<std::uint32_t> kernels;
+  for (std::uint32_t t = 0; t < job.graph.tasks.size(); ++t) {
+    if (job.graph.tasks[t].rank == 0 && job.graph.tasks[t].type == trace::task_type::kernel) {
+      kernels.push_back(t);
+    }
+  }
+  trace::flow_task delay;
+  delay.type = trace::task_type::delay;
+  const auto between = job.graph.add(delay);
+  job.graph.link(kernels[0], between);
+  job.graph.link(between, kernels[2]);
+  const dpro_view v{job.graph, job.names, job.fused(), {false, false}};
+  CHECK(v.may_fuse(0, 1));
+  CHECK_FALSE(v.may_fuse(0, 2));
+  CHECK(v.may_fuse(1, 2));
+  auto s = v.recorded();
+  s.fused[1] = 1;
+  CHECK(systems::iteration_of(v, s) > 0);  // no cycle
+}
+
+TEST_CASE("the optimizer is never slower than the job, and close to the best of all tensor strategies", "[systems]") {
+  for (const std::uint32_t servers : {0U, 2U}) {
+    const auto job = job_of(servers);
+    systems::dpro_options o;
+    o.techniques = {false, true, true};
+    o.most_parts = 4;
+    const auto r = systems::dpro(job.graph, job.names, job.fused(), o);
+    CHECK(r.iteration <= r.recorded);
+    const dpro_view whole{job.graph, job.names, job.fused(), {true, false}};
+    CHECK(systems::iteration_of(whole, r.best) == r.iteration);
+    const auto least = least_of_all(whole, whole.separate(), 4);
+    CHECK(r.iteration >= least);
+    CHECK(static_cast<double>(r.iteration) <= 1.02 * static_cast<double>(least));
+    CHECK(systems::dpro(job.graph, job.names, job.fused(), o).best == r.best);
+  }
+}
+
+TEST_CASE("speed-ups change how long the optimizer takes, not what it finds by more than 5%", "[systems]") {
+  const auto job = job_of(2);
+  const auto found = systems::dpro(job.graph, job.names, job.fused());
+  for (int k = 0; k < 3; ++k) {
+    systems::dpro_options o;
+    o.speedups = {k > 0, k > 1, false};
+    o.most_parts = 8;
+    const auto slow = systems::dpro(job.graph, job.names, job.fused(), o);
+    CAPTURE(k);
+    CHECK(slow.iteration <= slow.recorded);
+    CHECK(static_cast<double>(found.iteration) <= 1.05 * static_cast<double>(slow.iteration));
+  }
+}
+
+TEST_CASE("techniques that are not allowed are not used", "[systems]") {
+  const auto job = job_of(2);
+  systems::dpro_options o;
+  o.techniques = {true, false, false};
+  const auto operators = systems::dpro(job.graph, job.names, job.fused(), o).best;
+  CHECK(systems::runs_of(operators.joined).size() == operators.joined.size());
+  CHECK(operators.parts == std::vector<std::uint32_t>(operators.parts.size(), 1));
+  o.techniques = {false, true, false};
+  const auto tensors = systems::dpro(job.graph, job.names, job.fused(), o).best;
+  CHECK(systems::runs_of(tensors.fused).size() == tensors.fused.size());
+  CHECK(tensors.parts == std::vector<std::uint32_t>(tensors.parts.size(), 1));
+}
+
+TEST_CASE("a budget of replays is kept", "[systems]") {
+  const auto job = job_of(2);
+  systems::dpro_options o;
+  o.limits.expansions = 2;
+  const auto r = systems::dpro(job.graph, job.names, job.fused(), o);
+  CHECK(r.stopped == stop_reason::expansions);
+  CHECK(r.iteration <= r.recorded);
+}
+
+TEST_CASE("choices of dPRO keep the laws of a search space", "[systems][law]") {
+  const auto job = job_of(2);
+  const dpro_view v{job.graph, job.names, job.fused()};
+  const systems::dpro_techniques all{};
+  dpro_space space{v, coarsened(v, v.separate(), all), all, 8};
+  const auto broken = broken_law(space, {.seed = 7, .steps = 20, .moves = 16});
+  CHECK_FALSE(broken);
+  beam_options o;
+  o.width = 4;
+  const auto best = beam(space, o);
+  CHECK(best.cost <= space.initial().cost);
+}
+
+TEST_CASE("traces of rings are optimized on all of their ranks", "[systems]") {
+  random_engine random{11};
+  test::generated_job_options o;
+  o.machines = 4;
+  const auto generated = test::job_generator{random, o}.run();
+  const auto messages = trace::match_transactions(generated.job);
+  const trace::aligned_job job{generated.job, messages, trace::align_clocks(generated.job, messages)};
+  const auto graph = trace::average_steps(job).graph;
+  const auto r = systems::dpro(graph, generated.job.names, systems::saved_starts(0));
+  CHECK(r.recorded == trace::replay(graph, generated.job.names).iteration);
+  CHECK(r.iteration <= r.recorded);
+}
+
+}  // namespace tests_of_dpro

@@ -1,0 +1,172 @@
+#include <unity/systems/dpro/theorems.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include <unity/core/random.hpp>
+
+#include "../support/cases.hpp"
+
+namespace tests_of_dpro_theorems {
+
+using namespace unity;
+using systems::fusion_pair;
+
+namespace {
+
+// T_n by running operators and tensors one after the other, in whatever groups they are.
+std::int64_t slow_end(std::int64_t begin, std::int64_t sync_begin, const std::vector<std::int64_t>& operators,
+                      const std::vector<std::pair<std::size_t, std::int64_t>>& tensors) {
+  std::vector<std::int64_t> ends;
+  for (const auto o : operators) {
+    begin += o;
+    ends.push_back(begin);
+  }
+  for (const auto& [producer, time] : tensors) {
+    sync_begin = std::max(sync_begin, ends[producer]) + time;
+  }
+  return std::max(begin, sync_begin);
+}
+
+fusion_pair random_pair(random_engine& random) {
+  fusion_pair p;
+  p.begin = random.between(0, 100);
+  p.sync_begin = random.between(0, 200);
+  p.first = random.between(1, 60);
+  p.second = random.between(1, 60);
+  p.fused = random.between(1, p.first + p.second);
+  p.first_sync = random.between(0, 80);
+  p.second_sync = random.between(0, 80);
+  p.fused_sync = random.between(0, p.first_sync + p.second_sync + 10);
+  return p;
+}
+
+constexpr std::uint64_t seed = 20261124;
+constexpr int wanted = static_cast<int>(test::cases(100'000));
+
+}  // namespace
+
+TEST_CASE("what fusing leads to is what running one after the other does", "[systems][law]") {
+  random_engine random{seed};
+  CAPTURE(seed);
+  for (int k = 0; k < wanted; ++k) {
+    const auto p = random_pair(random);
+    CHECK(p.separate() ==
+          slow_end(p.begin, p.sync_begin, {p.first, p.second}, {{0, p.first_sync}, {1, p.second_sync}}));
+    CHECK(p.operators_fused() == slow_end(p.begin, p.sync_begin, {p.fused}, {{0, p.first_sync}, {0, p.second_sync}}));
+    CHECK(p.tensors_fused() == slow_end(p.begin, p.sync_begin, {p.first, p.second}, {{1, p.fused_sync}}));
+    CHECK(p.both_fused() == slow_end(p.begin, p.sync_begin, {p.fused}, {{0, p.fused_sync}}));
+  }
+}
+
+TEST_CASE("Theorem 1 holds with its premises", "[systems][law]") {
+  random_engine random{seed};
+  CAPTURE(seed);
+  int pays = 0;
+  for (int seen = 0; seen < wanted;) {
+    const auto p = random_pair(random);
+    if (!systems::fits_theorem_1(p)) {
+      continue;
+    }
+    ++seen;
+    const auto fuse = systems::fusing_operators_pays(p);
+    pays += fuse ? 1 : 0;
+    REQUIRE(fuse == (p.operators_fused() < p.separate()));
+  }
+  CHECK(pays > wanted / 20);
+  CHECK(pays < wanted - wanted / 20);
+}
+
+TEST_CASE("without its premises Theorem 1 as printed is wrong", "[systems]") {
+  // The network is busy until long after operator n: when operators end does not matter, though fusing saves time.
+  const fusion_pair busy{0, 100, 10, 10, 12, 5, 5, 10};
+  REQUIRE_FALSE(systems::fits_theorem_1(busy));
+  CHECK(busy.first_sync < busy.first + busy.second - busy.fused);
+  CHECK(busy.operators_fused() == busy.separate());
+  // Tensor n - 1 takes longer than operator n: what is printed says not to fuse, and yet it pays.
+  const fusion_pair hidden{0, 0, 10, 10, 9, 40, 5, 45};
+  REQUIRE_FALSE(systems::fits_theorem_1(hidden));
+  CHECK_FALSE(hidden.first_sync < hidden.first + hidden.second - hidden.fused);
+  CHECK(hidden.operators_fused() < hidden.separate());
+  random_engine random{1};
+  int wrong = 0;
+  for (int k = 0; k < wanted; ++k) {
+    const auto p = random_pair(random);
+    wrong += (p.first_sync < p.first + p.second - p.fused) != (p.operators_fused() < p.separate()) ? 1 : 0;
+  }
+  CHECK(wrong > wanted / 50);
+}
+
+TEST_CASE("Theorem 2 holds with its premises", "[systems][law]") {
+  random_engine random{seed};
+  CAPTURE(seed);
+  int pays = 0;
+  for (int seen = 0; seen < wanted;) {
+    const auto p = random_pair(random);
+    if (!systems::fits_theorem_2(p)) {
+      continue;
+    }
+    ++seen;
+    if (systems::fusing_tensors_pays(p)) {
+      ++pays;
+      REQUIRE(p.tensors_fused() <= p.separate());
+      REQUIRE((p.tensors_fused() < p.separate() || p.fused_sync == p.first_sync + p.second_sync));
+    } else {
+      REQUIRE(p.separate() <= p.tensors_fused());
+    }
+  }
+  CHECK(pays > wanted / 20);
+  CHECK(pays < wanted - wanted / 20);
+}
+
+TEST_CASE("without its premises Theorem 2 is wrong", "[systems]") {
+  // One large tensor takes more than two: the network is busy, and it pays to keep them apart.
+  const fusion_pair p{0, 50, 10, 10, 20, 20, 5, 30};
+  REQUIRE_FALSE(systems::fits_theorem_2(p));
+  CHECK(p.first_sync_end() > p.second_end() + p.fused_sync - p.second_sync);
+  CHECK(p.tensors_fused() > p.separate());
+}
+
+TEST_CASE("Theorem 3 holds with its premises, and not without", "[systems][law]") {
+  random_engine random{seed};
+  CAPTURE(seed);
+  for (int seen = 0; seen < wanted;) {
+    const auto p = random_pair(random);
+    if (systems::fits_theorem_3(p)) {
+      ++seen;
+      REQUIRE(p.both_fused() <= p.tensors_fused());
+      REQUIRE(p.both_fused() <= p.operators_fused());
+    }
+  }
+  const fusion_pair slower{0, 0, 10, 10, 30, 5, 5, 8};  // one operator that takes longer than both
+  REQUIRE_FALSE(systems::fits_theorem_3(slower));
+  CHECK(slower.both_fused() > slower.tensors_fused());
+}
+
+TEST_CASE("the best number of parts is the one of all numbers", "[systems][law]") {
+  random_engine random{seed};
+  CAPTURE(seed);
+  for (int k = 0; k < 2000; ++k) {
+    const auto latency = random.between(0, 50);
+    const auto size = random.between(1, 5000);
+    const auto stages = random.between(1, 4);
+    const auto most = static_cast<std::uint32_t>(random.between(1, 100));
+    const auto time = [&](std::uint32_t parts) {
+      return (parts + stages - 1) * (latency + (size + parts - 1) / parts);
+    };
+    systems::partition_choice best{1, time(1)};
+    for (std::uint32_t parts = 2; parts <= most; ++parts) {
+      if (time(parts) < best.time) {
+        best = {parts, time(parts)};
+      }
+    }
+    CHECK(systems::best_partition(time, latency, most) == best);
+  }
+}
+
+}  // namespace tests_of_dpro_theorems
