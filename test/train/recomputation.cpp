@@ -110,7 +110,7 @@ TEST_CASE("losses do not depend on what is recomputed, bit for bit") {
   const auto* model = GENERATE(mlp, gpt, dlrm);
   const auto* how = GENERATE("data", "model", "mixed");
   const auto devices = GENERATE(std::size_t{1}, std::size_t{2}, std::size_t{4});
-  CAPTURE(model, how, devices);
+  CAPTURE(model, how, devices, seed);
   random_engine random{seed + devices};
   require_equal_losses(plan_of(model, devices, how), random, 2);
 }
@@ -134,7 +134,7 @@ TEST_CASE("losses do not depend on what is recomputed in micro-batches, in one s
   const auto whole = train::test::plan_for(model, 1, "data");
   const auto stages = GENERATE(std::size_t{1}, std::size_t{2}, std::size_t{3});
   const bool is_delayed = GENERATE(false, true);
-  CAPTURE(stages, is_delayed);
+  CAPTURE(stages, is_delayed, seed);
   random_engine random{seed};
   require_equal_losses(
       train::with_loss(operators(), train::test::in_stages(whole, stages, 4, is_delayed), tensor::loss::mean_square),

@@ -31,7 +31,7 @@ struct planned_memory {
 // workspaces: of the kernel of each step; 0 where there is none. Unit: bytes.
 // Complexity: as the plan of an arena (program/storage.hpp).
 [[nodiscard]] planned_memory memory_of_rank(const tensor::algebra& a, const parallel::rank_program& p,
-                                         parallel::optimizer how, std::span<const std::size_t> workspaces);
+                                            parallel::optimizer how, std::span<const std::size_t> workspaces);
 
 // Of the kernels that the backend has for the program's steps. Unit: bytes.
 // Effects: makes them.
@@ -71,7 +71,7 @@ template <backend::fusing_backend Backend>
 namespace unity::train {
 
 UNITY_INLINE planned_memory memory_of_rank(const tensor::algebra& a, const parallel::rank_program& p,
-                                        parallel::optimizer how, std::span<const std::size_t> workspaces) {
+                                           parallel::optimizer how, std::span<const std::size_t> workspaces) {
   const auto size_of = [&](value_id v) { return static_cast<std::int64_t>(backend::byte_count(p.graph.type(v))); };
   const value_places places{a, p};
   std::vector<program::stored_value> values;
