@@ -113,8 +113,8 @@ sys.exit(not (a["iteration_s"] < b["iteration_s"] and a["tasks"] < b["tasks"]))'
     "$scratch/kept.result" "$scratch/again.result"
 done
 check 'recomputing nothing is what the plan does' silent "$simulate" "$plan" --recompute none --ranks reference \
-  --json "$scratch/none.result"
-check 'to the byte' cmp "$scratch/kept.result" "$scratch/none.result"
+  --json "$scratch/nothing.result"
+check 'to the byte' cmp "$scratch/kept.result" "$scratch/nothing.result"
 check 'micro-batches' silent "$simulate" "$plan" --microbatches 2 --ranks reference --json "$scratch/micro.result"
 check 'hold less' "$python" -c 'import json, sys
 a, b = (json.load(open(f))["devices"] for f in sys.argv[1:])
