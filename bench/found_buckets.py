@@ -54,15 +54,16 @@ def main():
     print("|---" * 9 + "|")
     for number, model in enumerate(a.model or MODELS):
         own = f"{folder}/{number}"
-        run(f"{a.bin}/parallelize", model, "--machine", machine, "--search", "none", "--plans", f"{own}/plans")
-        run(f"{a.bin}/parallelize", model, "--machine", machine, "--search", "none", "--sync", "bucket=25MB", "--plans",
-            f"{own}/ddp")
+        planned = [f"{a.bin}/parallelize", model, "--machine", machine, "--search", "flexflow", "--budget", "0.1s",
+                   "--random", "0"]
+        run(*planned, "--plans", f"{own}/plans")
+        run(*planned, "--sync", "bucket=25MB", "--plans", f"{own}/ddp")
         plans = {"alone": f"{own}/plans/data.json", "found": f"{own}/found.json", "ddp": f"{own}/ddp/data.json"}
 
         def train(name, *more):
             run(*started, f"{a.bin}/train", plans[name], "--backend", "cpu", "--steps", str(a.steps), "--loss",
-                loss_of(model), "--rate", "1e-6", "--json", f"{own}/{name}.json", *more)
-            return json.load(open(f"{own}/{name}.json"))["measured_iteration_s"]
+                loss_of(model), "--rate", "1e-6", "--json", f"{own}/{name}_run.json", *more)
+            return json.load(open(f"{own}/{name}_run.json"))["measured_iteration_s"]
 
         train("alone", "--trace", f"{own}/trace.json", "--trace-steps", str(a.steps - 2))
         run(f"{a.bin}/replay", f"{own}/trace.json", "--optimize", "--passes", "tensor_fusion", "--plan", plans["alone"],

@@ -3,11 +3,12 @@
 PyTorch's profiler.
 
 usage: make_ddp_traces.py FOLDER [--ranks N] [--steps N] [--width N] [--layers N] [--batch N] [--bucket MB]
-                                 [--shift US] [--venv FOLDER]
+                                 [--shift US] [--memory] [--venv FOLDER]
 
 Writes FOLDER/rank0.json.gz and so on. With --shift the clock of rank r is ahead by r * US microseconds, which
-FOLDER/clocks.json tells. Where this Python has no torch, a virtual environment with torch and numpy is made first
-(--venv, default: FOLDER/venv), by pip as it is configured; that takes minutes.
+FOLDER/clocks.json tells. With --memory they tell of every allocation (profile_memory). Where this Python has no torch,
+a virtual environment with torch and numpy is made first (--venv, default: FOLDER/venv), by pip as it is configured;
+that takes minutes.
 """
 import argparse
 import gzip
@@ -36,7 +37,7 @@ def train(rank, a, port):
     x, y = torch.randn(a.batch, a.width), torch.randint(0, 10, (a.batch,))
     loss = nn.CrossEntropyLoss()
     warm = 4
-    with profile(activities=[ProfilerActivity.CPU], record_shapes=True,
+    with profile(activities=[ProfilerActivity.CPU], record_shapes=True, profile_memory=a.memory,
                  schedule=schedule(wait=warm - 1, warmup=1, active=a.steps)) as record:
         for _ in range(warm + a.steps):
             optimizer.zero_grad()
@@ -82,6 +83,7 @@ def arguments():
         p.add_argument(f"--{name}", type=int, default=default)
     p.add_argument("--bucket", type=float, default=1)
     p.add_argument("--shift", type=float, default=0)
+    p.add_argument("--memory", action="store_true")
     p.add_argument("--venv")
     return p.parse_args()
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # `replay`: what it says of traces agrees with itself; bad traces get one line, and nothing is written.
-# usage: replay.sh REPLAY TRACE_FOLDER SCRATCH_DIR
+# usage: replay.sh REPLAY TRACE_FOLDER SCRATCH_DIR TRAIN MAKE_PLAN; the last ones may be -: what needs them is left out
 set -u
-replay=$1 traces=$2 scratch=$3
+replay=$1 traces=$2 scratch=$3 train=${4:--} make_plan=${5:--}
 rm -rf "$scratch" && mkdir -p "$scratch"
 # shellcheck source=../support/checks.sh
 . "$(dirname "$0")/../support/checks.sh"
@@ -90,10 +90,51 @@ refuses 'a negative duration' 'negative.json, event [0-9]+: a duration of -.* us
 refuses 'a rank twice' 'rank 0, which .*rank0.json has, too' "$scratch/files/rank0.json" "$scratch/files/rank0.json"
 refuses 'other steps' 'none of the steps of' "$scratch/files/rank0.json" "$scratch/other_steps.json"
 refuses 'another job' 'a job of 4 ranks; expected one of 2' "$scratch/files/rank0.json" "$scratch/other_job.json"
+check 'it is optimized' silent "$replay" "$traces/ddp_2.tar.gz" --optimize --budget 2s --json "$scratch/o.json" \
+  --buckets "$scratch/buckets.json" --html "$scratch/o.html"
+check 'and is not slower' json "$scratch/o.json" '
+  x["optimized"]["iteration_s"] <= x["optimized"]["before_s"] and x["optimized"]["speedup"] >= 1
+  and x["optimized"]["before_s"] == x["iteration"]["replayed_s"] and x["optimized"]["seconds"] < 4
+  and {p["name"] for p in x["optimized"]["passes"]} >= {"operator_fusion", "tensor_fusion", "tensor_partition"}'
+check 'each gradient is in one bucket' json "$scratch/buckets.json" '
+  sorted(g for b in x["gradients"] for g in b) == list(range(sum(map(len, x["gradients"]))))
+  and len(x["bytes"]) == len(x["gradients"]) and x["bucket_cap_mb"] > 0'
+check 'by a beam, too' silent "$replay" "$traces/ddp_2.tar.gz" --optimize --search beam --budget 1s
+refuses 'a pass that is none' "pass: 'magic'; expected operator_fusion" "$traces/ddp_2.tar.gz" --optimize --passes magic
+refuses 'a limit where nothing tells memory' 'traces: nothing about memory' "$traces/ddp_2.tar.gz" --optimize \
+  --memory 1GB
+refuses 'a plan alone' 'one of --plan and --plan-out alone' "$traces/ddp_2.tar.gz" --optimize --plan p.json
+refuses 'flags of an optimizer that does not run' 'flags of the optimizer; expected --optimize' \
+  "$traces/ddp_2.tar.gz" --passes tensor_fusion
 refuses 'a change that is none' "what-if: 'magic=2'; expected bandwidth=" "$traces/ddp_2.tar.gz" --what-if magic=2
 refuses 'a factor that is none' "what-if bandwidth: 'much'" "$traces/ddp_2.tar.gz" --what-if bandwidth=much
 refuses 'an algorithm that is none' 'expected ring, tree or halving_doubling' "$traces/ddp_2.tar.gz" \
   --what-if algorithm=star
 refuses 'an operator that is not there' "no operator 'x'" "$traces/ddp_2.tar.gz" --what-if operator=x
 check 'no trace is bad usage' complains 2 'FILE' "$replay"
+
+check 'traces with memory' silent "$replay" "$traces/ddp_2_memory.tar.gz" --json "$scratch/memory.json"
+check 'say what is needed' grep -qE '^rank 1 needs [0-9.]+ MB of memory at most' "$scratch/stdout"
+check 'as the profiler counted' json "$scratch/memory.json" '
+  [r["memory_bytes"] for r in x["ranks"]] == [2631728, 2631728]'
+check 'others do not tell' json "$scratch/a.json" '[r["memory_bytes"] for r in x["ranks"]] == [None, None]'
+
+if [ "$train" != - ]; then
+  # What ranks hold is what their trace says they need, and the gaps and roundings of the arena.
+  for model in 'zoo:lenet?batch=16' 'zoo:mlp?layers=4&hidden=256&batch=32' \
+    'zoo:dlrm?form=ae&batch=32&hidden=16&vocab=500' \
+    'zoo:bert_large?layers=1&hidden=64&heads=2&seq=16&vocab=100&batch=4'; do
+    for how in data model; do
+      check "$model ($how)" silent "$make_plan" "$model" p100:1x2 "$how" "$scratch/plan.json"
+      check 'is trained' silent timeout 120 "$train" "$scratch/plan.json" --steps 6 --trace "$scratch/own.trace" \
+        --trace-steps 4 --json "$scratch/own.json"
+      check 'its steps are replayed' silent "$replay" "$scratch/own.trace" --json "$scratch/own_replayed.json"
+      check 'each by the others' json "$scratch/own_replayed.json" '
+        [s["number"] for s in x["steps"]] == [2, 3, 4, 5]'
+      check 'with the memory that ranks hold, within 5%' json "$scratch/own_replayed.json" "
+        all(abs(r['memory_bytes'] / m['bytes'] - 1) < 0.05 and r['memory_bytes'] > 1.01 * m['kept_bytes']
+            for r, m in zip(x['ranks'], json.load(open('$scratch/own.json'))['memory']))"
+    done
+  done
+fi
 finish

@@ -48,15 +48,28 @@ check 'the JSON has what is documented' json "$scratch/whole.result" '
   and x["measured_iteration_s"] > 0 and x["simulated_iteration_s"] > 0
   and len(x["simulated_computing_s"]) == 4
   and all(0 < s <= x["simulated_iteration_s"] for s in x["simulated_computing_s"])
-  and len(x["breakdown"]) == len(x["memory"]) == len(x["simulated_peak_bytes"]) == 4
-  and all(set(m) == {"bytes", "kept_bytes", "arena_bytes"} and m["bytes"] == m["kept_bytes"] + m["arena_bytes"] > 0
-          for m in x["memory"])
-  and all(set(b) == {"compute_s", "update_s", "communication_s", "waiting_s", "other_s"} for b in x["breakdown"])'
+  and len(x["breakdown"]) == len(x["simulated_peak_bytes"]) == 4
+  and all(set(b) == {"compute_s", "update_s", "communication_s", "waiting_s", "other_s"} for b in x["breakdown"])
+  and len(x["memory"]) == 4
+  and all(m["bytes"] == m["kept_bytes"] + m["arena_bytes"] and min(m.values()) > 0 for m in x["memory"])'
 check 'the trace is JSON' json "$scratch/trace" 'len(x["traceEvents"]) > 0'
 check 'the trace is of the last step, and says what is summed' json "$scratch/trace" '
   (lambda them: {a["step"] for a in them} == {7} and all(a["clock_us"] > 0 for a in them)
    and any(a.get("direction") == "all_reduce" and a["bytes"] > 0 and "group" in a for a in them))(
     [e["args"] for e in x["traceEvents"] if e["ph"] == "X"])'
+# Between two steps of a rank there is time, and nothing that it does.
+check 'the last steps are traced' run "$scratch/data.json" --steps 8 --trace "$scratch/trace" --trace-steps 3
+check 'each is a step of every rank, on its clock, and all else lies in one' json "$scratch/trace" '
+  (lambda events: (lambda steps: sorted(steps) == [(r, s) for r in range(4) for s in (5, 6, 7)]
+     and all(steps[r, s][0] + steps[r, s][1] <= steps[r, s + 1][0] for r, s in steps if s < 7)
+     and all(steps[e["pid"], e["args"]["step"]][0] <= e["ts"] + 1e-3
+             and e["ts"] + e["dur"] <= sum(steps[e["pid"], e["args"]["step"]]) + 1e-3 for e in events)
+     and all(len({round(e["args"]["clock_us"] - e["ts"]) for e in events if e["pid"] == r}) <= 2 for r in range(4)))(
+    {(e["pid"], e["args"]["step"]): (e["ts"], e["dur"]) for e in events if e["cat"] == "step"}))(
+    [e for e in x["traceEvents"] if e["ph"] == "X"])'
+check 'as many as there are' run "$scratch/data.json" --steps 2 --trace "$scratch/trace" --trace-steps 100
+check 'where there are fewer' json "$scratch/trace" '
+  {e["args"]["step"] for e in x["traceEvents"] if e["ph"] == "X"} == {0, 1}'
 
 # What ranks do, and what it should take.
 check 'what ranks do is written' run "$scratch/two.json" --ranks 2 --steps 1 --program "$scratch/program" \
@@ -217,7 +230,7 @@ refuses 'a loss that is no number' 'step [0-9]+: a loss of .*, first from [a-z_0
   "$scratch/data.json" --rate 1e36 --steps 50 --checkpoint "$scratch/kept.w" --every 1 "${results[@]}"
 check 'the checkpoint from before it is whole' test "$(steps_of "$scratch/kept.w")" -ge 1
 for flags in '--steps 0' '--steps x' '--rate nan' '--rate -1' '--beta2 1' '--every 3' '--shift 1' '--loss hinge' \
-  '--comm smoke'; do
+  '--comm smoke' '--trace-steps 2' '--trace-steps 0 --trace none' '--trace-steps x --trace none'; do
   # shellcheck disable=SC2086
   check "bad usage: $flags" complains 2 "${flags%% *}" timeout 60 "$train" "$scratch/data.json" $flags
 done

@@ -122,14 +122,21 @@ TEST_CASE("all ranks get the timelines of all") {
         own.add(activity::update, static_cast<std::uint32_t>(10 * rank + i), own.origin(),
                 own.origin() + nanoseconds{3});
       }
-      merged[rank] = train::gather_timelines(c, own, {"a", "b"});
+      const auto size = static_cast<std::int64_t>(rank);
+      merged[rank] = train::gather_timelines(c, own, {"a", "b"},
+                                             {size, 2 * size, std::vector<train::needed_memory>(rank, {size, 1, 2})});
     });
     for (const auto& m : merged) {
       CHECK(m == merged[0]);
     }
     REQUIRE(merged[0].ranks.size() == static_cast<std::size_t>(ranks));
     CHECK(merged[0].labels == std::vector<std::string>{"a", "b"});
-    CHECK(merged[0].ranks[0] == train::rank_timeline{{}, 0, origins[0]});
+    CHECK(merged[0].ranks[0] == train::rank_timeline{{}, 0, origins[0], {}});
+    for (std::size_t r = 0; r < merged[0].ranks.size(); ++r) {
+      const auto size = static_cast<std::int64_t>(r);
+      CHECK(merged[0].ranks[r].memory ==
+            train::rank_memory{size, 2 * size, std::vector<train::needed_memory>(r, {size, 1, 2})});
+    }
     CHECK(merged[0].ranks.back().origin == origins.back());
     CHECK(merged[0].complete() == (ranks == 1));
     if (ranks == 3) {
@@ -227,6 +234,39 @@ TEST_CASE("a trace says what moved, where to and in which step") {
             nlohmann::json::parse(R"({"kind": "compute", "step": 5, "clock_us": 1004.0})"),
             nlohmann::json::parse(R"({"kind": "waiting", "step": 4, "clock_us": 2.5, "direction": "receive",
                                       "tag": 9, "bytes": 128, "peer": 0})")});
+}
+
+TEST_CASE("a trace says what steps are, and which memory is needed from where to where") {
+  train::merged_timeline t;
+  t.labels = {"mm"};
+  t.ranks.resize(1);
+  t.ranks[0].memory = {100, 60, {{10, 3, 5}, {20, 3, 3}, {30, 5, 5}}};
+  for (const std::uint32_t step : {0U, 1U}) {
+    const auto start = std::int64_t{1000} * step;
+    activity_span whole{start, start + 900, 0, train::no_peer, activity::step};
+    activity_span first{start, start + 100, 0, train::no_peer, activity::compute};
+    activity_span last{start + 100, start + 900, 0, train::no_peer, activity::update};
+    whole.step = first.step = last.step = step;
+    first.number = 3;
+    last.number = 5;
+    t.ranks[0].spans.insert(t.ranks[0].spans.end(), {first, last, whole});
+  }
+  const auto trace = nlohmann::json::parse(train::to_chrome_trace(t));
+  std::vector<std::string> found;
+  for (const auto& e : trace.at("traceEvents")) {
+    const auto& about = e.at("args");
+    if (e.at("name") == "process_memory") {
+      CHECK(about == nlohmann::json::parse(R"({"kept_bytes": 100, "arena_bytes": 60})"));
+    } else if (e.at("ph") == "X") {
+      found.push_back(e.at("name").get<std::string>() + " " + about.value("memory", nlohmann::json{}).dump() + " " +
+                      about.value("number", nlohmann::json{}).dump() + " " + e.at("tid").dump());
+    }
+  }
+  std::sort(found.begin(), found.end());
+  CHECK(found == std::vector<std::string>{"mm [[10,5],[20,3]] 3 0", "mm [[10,5],[20,3]] 3 0", "mm [[30,5]] 5 0",
+                                          "mm [[30,5]] 5 0", "step 0 null null 2000", "step 1 null null 2000"});
+  // Whole steps are no share of the time.
+  CHECK(train::break_down(t).ranks[0] == train::time_shares{ns(200), ns(1600), {}, {}, ns(100), {}});
 }
 
 TEST_CASE("a trace has a process for each rank, and no thread that does two things at once") {

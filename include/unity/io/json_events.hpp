@@ -32,7 +32,8 @@ class json_text {
   simdjson::dom::element root_;
 };
 
-// An event as it is in the file; absent members are empty. Texts live as long as the document.
+// An event as it is in the file; absent members are empty. Texts live as long as the document, those of `pid` and `tid`
+// as long as the call of for_each_event.
 struct json_event {
   std::string_view phase{};  // "ph"
   std::string_view name{};

@@ -19,7 +19,7 @@ namespace unity::io::detail {
 // there is behind it. Where there are devices besides the host, the host's memory does not count.
 class kineto_memory {
  public:
-  // Precondition: the event lives as long as this. Events without sizes are none.
+  // Events without sizes are none.
   void read(const json_event& e);
 
   // Effects: gives the rank its allocations, each from the innermost operation of its thread that ran then (or the one
@@ -37,14 +37,14 @@ class kineto_memory {
     std::int64_t total = 0;  // behind it
     std::int64_t device_type = 0;
     std::int64_t device = 0;
-    std::string_view pid{};
-    std::string_view tid{};
+    std::uint32_t thread = 0;
     std::uint32_t event = trace::no_event;
   };
 
   static void find_events(const trace::rank_trace& t, std::uint32_t lane, std::span<note*> list);
 
   std::vector<note> notes_;
+  std::map<std::string, std::uint32_t> threads_;  // by "process thread"
 };
 
 }  // namespace unity::io::detail
@@ -64,10 +64,12 @@ namespace unity::io::detail {
 UNITY_INLINE void kineto_memory::read(const json_event& e) {
   constexpr std::int64_t most = std::int64_t{1} << 42U;  // bytes that no machine has
   const auto number = [&](std::string_view member) { return integer_of(e, member).value_or(0); };
-  note n{e.time, number("Bytes"), number("Addr"), number("Total Allocated"), number("Device Type"),
-         number("Device Id"), e.pid, e.tid};
+  note n{
+      e.time, number("Bytes"), number("Addr"), number("Total Allocated"), number("Device Type"), number("Device Id")};
   if (n.size != 0 && n.size <= most && n.size >= -most && e.has_time) {
     n.total = std::clamp(n.total, std::int64_t{0}, most);
+    const auto next = static_cast<std::uint32_t>(threads_.size());
+    n.thread = threads_.try_emplace(fmt::format("{} {}", e.pid, e.tid), next).first->second;
     notes_.push_back(n);
   }
 }
@@ -77,18 +79,22 @@ UNITY_INLINE void kineto_memory::find_events(const trace::rank_trace& t, std::ui
   auto next = std::lower_bound(t.events.begin(), t.events.end(), lane,
                                [](const trace::event& e, std::uint32_t l) { return e.lane < l; });
   std::vector<std::uint32_t> open;
-  auto last = trace::no_event;
+  auto last = trace::no_event;  // that ended
+  const auto close = [&](std::int64_t time) {
+    while (!open.empty() && t.events[open.back()].end() < time) {
+      last = open.back();
+      open.pop_back();
+    }
+  };
   std::vector<note*> early;
   for (auto* const n : list) {
     for (; next != t.events.end() && next->lane == lane && next->start <= n->time; ++next) {
       if (next->kind != trace::event_kind::step) {
-        last = static_cast<std::uint32_t>(next - t.events.begin());
-        open.push_back(last);
+        close(next->start);
+        open.push_back(static_cast<std::uint32_t>(next - t.events.begin()));
       }
     }
-    while (!open.empty() && t.events[open.back()].end() < n->time) {
-      open.pop_back();
-    }
+    close(n->time);
     n->event = open.empty() ? last : open.back();
     if (n->event == trace::no_event) {
       early.push_back(n);
@@ -109,14 +115,13 @@ UNITY_INLINE void kineto_memory::add_to(trace::rank_trace& t, const std::map<std
     std::erase_if(notes_, [](const note& n) { return n.device_type == 0; });
   }
   unity::stable_sort(notes_, [](const note& a, const note& b) { return a.time < b.time; });
-  std::map<std::pair<std::string_view, std::string_view>, std::vector<note*>> by_thread;
+  std::vector<std::vector<note*>> by_thread(threads_.size());
   for (auto& n : notes_) {
-    by_thread[{n.pid, n.tid}].push_back(&n);
+    by_thread[n.thread].push_back(&n);
   }
-  for (auto& [thread, list] : by_thread) {
-    const auto lane = lanes.find(fmt::format("{} {}", thread.first, thread.second));
-    if (lane != lanes.end()) {
-      find_events(t, lane->second, list);
+  for (const auto& [key, thread] : threads_) {
+    if (const auto lane = lanes.find(key); lane != lanes.end()) {
+      find_events(t, lane->second, by_thread[thread]);
     }
   }
   using device_key = std::pair<std::int64_t, std::int64_t>;

@@ -524,7 +524,13 @@ UNITY_INLINE void kineto_reader::join_gloo() {
 
 UNITY_INLINE void kineto_reader::set_parts() {
   trace::sort_events(trace_);
-  std::vector<std::int64_t> backward_until(trace_.lanes.size(), std::numeric_limits<std::int64_t>::min());
+  constexpr auto never = std::numeric_limits<std::int64_t>::min();
+  std::vector<std::int64_t> backward_until(trace_.lanes.size(), never);
+  std::vector<std::int64_t> update_until(trace_.lanes.size(), never);
+  std::vector<std::size_t> next_update(trace_.lanes.size(), 0);
+  for (auto& [lane, list] : updates_) {
+    std::sort(list.begin(), list.end(), [](const interval& a, const interval& b) { return a.start < b.start; });
+  }
   for (auto& e : trace_.events) {
     if (trace_.lanes[e.lane].kind != trace::lane_kind::host || e.kind == trace::event_kind::step) {
       continue;
@@ -535,9 +541,13 @@ UNITY_INLINE void kineto_reader::set_parts() {
     if (e.start < backward_until[e.lane]) {
       e.part = trace::phase::backward;
     }
-    const auto updates = updates_.find(e.lane);
-    if (updates != updates_.end() && std::any_of(updates->second.begin(), updates->second.end(),
-                                                 [&](auto& u) { return e.start >= u.start && e.start < u.end; })) {
+    if (const auto updates = updates_.find(e.lane); updates != updates_.end()) {
+      const auto& list = updates->second;
+      for (auto& k = next_update[e.lane]; k < list.size() && list[k].start <= e.start; ++k) {
+        update_until[e.lane] = std::max(update_until[e.lane], list[k].end);
+      }
+    }
+    if (e.start < update_until[e.lane]) {
       e.part = trace::phase::update;
     }
   }

@@ -160,10 +160,14 @@ UNITY_INLINE rank_trace_reader::reading& rank_trace_reader::rank_of(const json_e
 }
 
 UNITY_INLINE std::uint32_t rank_trace_reader::lane(reading& r, const json_event& e, trace::lane_kind kind) {
-  const auto name = kind == trace::lane_kind::host ? std::string{"device"} : fmt::format("communication {}", e.tid);
+  const auto group = integer_of(e, "group");  // of sums, of which the network takes one after the other
+  const bool is_queue = kind == trace::lane_kind::channel && group;
+  const auto name = kind == trace::lane_kind::host ? std::string{"device"}
+                    : is_queue                     ? fmt::format("sums of group {}", *group)
+                                                   : fmt::format("communication {}", e.tid);
   const auto [at, is_new] = r.lanes.try_emplace(name, static_cast<std::uint32_t>(r.trace.lanes.size()));
   if (is_new) {
-    r.trace.lanes.push_back({name, kind, 0});
+    r.trace.lanes.push_back({name, kind, 0, is_queue});
   }
   return at->second;
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <unity/core/config.hpp>
+#include <unity/trace/message.hpp>
 #include <unity/trace/name_table.hpp>
 
 namespace unity::trace {
@@ -23,6 +24,7 @@ struct lane {
   std::string name{};
   lane_kind kind = lane_kind::host;
   std::uint32_t device = 0;  // of a stream; within its rank
+  bool is_queue = false;     // of a channel: events that overlap wait for each other, in order of their starts
 
   friend bool operator==(const lane&, const lane&) = default;
 };
@@ -54,44 +56,6 @@ enum class phase : std::uint8_t { forward, output, backward, update, communicati
 inline constexpr std::array<std::string_view, 5> phase_names{"forward", "output", "backward", "update",
                                                              "communication"};
 
-// How a message or a collective moves its data. `chunk`: one hop of a collective, as NCCL's rings have them.
-enum class exchange : std::uint8_t {
-  point_to_point,
-  push,
-  pull,
-  chunk,
-  all_reduce,
-  reduce_scatter,
-  all_gather,
-  broadcast,
-  reduce,
-  all_to_all,
-  barrier,
-  other
-};
-inline constexpr std::array<std::string_view, 12> exchange_names{
-    "point_to_point", "push",      "pull",   "chunk",      "all_reduce", "reduce_scatter",
-    "all_gather",     "broadcast", "reduce", "all_to_all", "barrier",    "other"};
-
-// What a collective, send or receive moves. Two ends of a message have the same transaction: (sender, receiver, tensor,
-// way, chunk, round), the same way for the same step and occurrence. The ranks of a collective have the same group, way
-// and sequence number.
-struct message {
-  name_id group{};   // of a collective: its process group; null: all ranks
-  name_id tensor{};  // or bucket
-  name_id sender{};  // names of ranks; null for collectives
-  name_id receiver{};
-  std::uint32_t chunk = 0;
-  std::uint32_t round = 0;       // of a ring
-  std::int64_t sequence = -1;    // among the collectives of the group in the step; below 0: counted (number_sequences)
-  std::int64_t size = 0;         // bytes; 0: not known
-  std::uint32_t group_size = 0;  // ranks; 0: not known
-  exchange way = exchange::other;
-
-  friend bool operator==(const message&, const message&) = default;
-};
-
-inline constexpr std::uint32_t no_message = std::numeric_limits<std::uint32_t>::max();
 inline constexpr std::int64_t no_step = -1;
 inline constexpr std::uint32_t no_event = std::numeric_limits<std::uint32_t>::max();
 
@@ -194,15 +158,12 @@ void number_sequences(rank_trace& t);
 // Complexity: n log n, times how many overlap.
 void complete(rank_trace& t);
 
-// Of the kinds that a name of an operator, kernel or collective says (all_reduce, AllReduce, ...).
-[[nodiscard]] exchange exchange_named(std::string_view name);
-
 // Effects: sorts ranks by number and name, and finds for each a name of its own.
 // Throws: unity::error where there is no rank or no event, a rank is there twice, ranks are of jobs of different sizes,
 // no step is common to all ranks, or an event ends before it starts.
 void check_job(job_trace& job);
 
-// Numbers of the steps that all ranks have.
+// Numbers of the steps that all ranks have, in their order.
 [[nodiscard]] std::vector<std::int64_t> common_steps(const job_trace& job);
 
 }  // namespace unity::trace
@@ -210,7 +171,7 @@ void check_job(job_trace& job);
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TRACE_EVENTS)
 
 #include <algorithm>
-#include <cctype>
+#include <iterator>
 #include <numeric>
 #include <set>
 #include <tuple>
@@ -244,7 +205,7 @@ inline void divide_lanes(rank_trace& t) {
     parts[l].push_back(l);
   }
   for (auto& e : t.events) {
-    if (t.lanes[e.lane].kind == lane_kind::host || e.kind == event_kind::step) {
+    if (t.lanes[e.lane].kind == lane_kind::host || t.lanes[e.lane].is_queue || e.kind == event_kind::step) {
       continue;
     }
     auto& own = parts[e.lane];
@@ -332,14 +293,32 @@ inline void add_named_steps(rank_trace& t) {
   }
 }
 
-inline std::int64_t step_at(const rank_trace& t, std::int64_t time) {
-  for (const auto& w : t.steps) {
-    if (time >= w.start && time < w.end) {
-      return w.number;
+// Which step a time is of: the first by number where several are.
+class step_finder {
+ public:
+  explicit step_finder(const std::vector<step_window>& by_number) : by_number_{by_number}, by_start_{by_number} {
+    std::sort(by_start_.begin(), by_start_.end(), [](auto& a, auto& b) { return a.start < b.start; });
+    for (std::size_t i = 1; i < by_start_.size(); ++i) {
+      overlap_ = overlap_ || by_start_[i].start < by_start_[i - 1].end;
     }
   }
-  return no_step;
-}
+  // Complexity: logarithmic in steps, linear where some overlap.
+  [[nodiscard]] std::int64_t at(std::int64_t time) const {
+    const auto is_in = [&](const step_window& w) { return time >= w.start && time < w.end; };
+    if (overlap_) {
+      const auto w = std::find_if(by_number_.begin(), by_number_.end(), is_in);
+      return w == by_number_.end() ? no_step : w->number;
+    }
+    const auto next = std::upper_bound(by_start_.begin(), by_start_.end(), time,
+                                       [](std::int64_t t, const step_window& w) { return t < w.start; });
+    return next != by_start_.begin() && is_in(*std::prev(next)) ? std::prev(next)->number : no_step;
+  }
+
+ private:
+  const std::vector<step_window>& by_number_;
+  std::vector<step_window> by_start_;
+  bool overlap_ = false;
+};
 
 }  // namespace detail
 
@@ -359,10 +338,11 @@ UNITY_INLINE void assign_steps(rank_trace& t) {
     t.steps.push_back({all.number, all.start, all.end + 1});
   }
   std::sort(t.steps.begin(), t.steps.end(), [](const auto& a, const auto& b) { return a.number < b.number; });
+  const detail::step_finder steps{t.steps};
   std::unordered_map<std::uint64_t, std::int64_t> by_correlation;
   for (auto& e : t.events) {
     if (e.kind == event_kind::launch || e.kind == event_kind::synchronization) {
-      e.step = e.step == no_step ? detail::step_at(t, e.start) : e.step;
+      e.step = e.step == no_step ? steps.at(e.start) : e.step;
       if (e.correlation != 0) {
         by_correlation.emplace(e.correlation, e.step);
       }
@@ -371,7 +351,7 @@ UNITY_INLINE void assign_steps(rank_trace& t) {
   for (auto& e : t.events) {
     if (e.step == no_step) {
       const auto launch = e.correlation == 0 ? by_correlation.end() : by_correlation.find(e.correlation);
-      e.step = launch != by_correlation.end() ? launch->second : detail::step_at(t, e.start);
+      e.step = launch != by_correlation.end() ? launch->second : steps.at(e.start);
     }
   }
 }
@@ -393,45 +373,18 @@ UNITY_INLINE void number_sequences(rank_trace& t) {
   }
 }
 
-UNITY_INLINE exchange exchange_named(std::string_view name) {
-  std::string plain;  // lower case, letters alone
-  for (const char c : name) {
-    if (std::isalpha(static_cast<unsigned char>(c)) != 0) {
-      plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    }
-  }
-  constexpr std::array<std::pair<std::string_view, exchange>, 14> known{{
-      {"allreduce", exchange::all_reduce},
-      {"reducescatter", exchange::reduce_scatter},
-      {"allgather", exchange::all_gather},
-      {"alltoall", exchange::all_to_all},
-      {"broadcast", exchange::broadcast},
-      {"barrier", exchange::barrier},
-      {"sendrecv", exchange::all_to_all},
-      {"reduce", exchange::reduce},
-      {"push", exchange::push},
-      {"pull", exchange::pull},
-      {"send", exchange::point_to_point},
-      {"recv", exchange::point_to_point},
-      {"gather", exchange::all_gather},
-      {"scatter", exchange::reduce_scatter},
-  }};
-  for (const auto& [text, way] : known) {
-    if (plain.find(text) != std::string::npos) {
-      return way;
-    }
-  }
-  return exchange::other;
-}
-
 UNITY_INLINE std::vector<std::int64_t> common_steps(const job_trace& job) {
+  std::map<std::int64_t, std::size_t> counts;  // ranks that have it
+  for (const auto& r : job.ranks) {
+    std::set<std::int64_t> own;
+    for (const auto& w : r.steps) {
+      counts[w.number] += own.insert(w.number).second ? 1 : 0;
+    }
+  }
   std::vector<std::int64_t> all;
-  for (const auto& w : job.ranks.empty() ? std::vector<step_window>{} : job.ranks[0].steps) {
-    const bool is_common = std::all_of(job.ranks.begin(), job.ranks.end(), [&](const rank_trace& r) {
-      return std::any_of(r.steps.begin(), r.steps.end(), [&](const auto& s) { return s.number == w.number; });
-    });
-    if (is_common) {
-      all.push_back(w.number);
+  for (const auto& [number, count] : counts) {
+    if (count == job.ranks.size()) {
+      all.push_back(number);
     }
   }
   return all;

@@ -20,7 +20,11 @@ class aligned_job {
  public:
   // Complexity: linear in events.
   aligned_job(const job_trace& job, const transactions& x, clock_offsets offsets)
-      : job_{&job}, transactions_{&x}, offsets_{std::move(offsets)}, durations_{busy_durations(job, x, offsets_)} {}
+      : job_{&job},
+        transactions_{&x},
+        offsets_{std::move(offsets)},
+        durations_{busy_durations(job, x, offsets_)},
+        events_(job.ranks.begin(), job.ranks.end()) {}
 
   [[nodiscard]] const job_trace& job() const noexcept { return *job_; }
   [[nodiscard]] const clock_offsets& offsets() const noexcept { return offsets_; }
@@ -39,6 +43,7 @@ class aligned_job {
   const transactions* transactions_;
   clock_offsets offsets_;
   std::vector<std::vector<std::int64_t>> durations_;
+  std::vector<step_events> events_;  // by rank
 };
 
 // Durations of tasks over several steps, matched by what they are and which occurrence.
@@ -188,7 +193,8 @@ UNITY_INLINE flow_graph aligned_job::graph(std::int64_t step, const inference_li
   detail::joined_events events;
   for (std::uint32_t r = 0; r < job_->ranks.size(); ++r) {
     const auto lead = windows[r]->start + offsets_[r] - first;
-    events.add(r, add_local_graph(g, r, job_->ranks[r], *windows[r], durations_[r], lead, offsets_[r] - first, limits));
+    events.add(r, add_local_graph(g, r, job_->ranks[r], *windows[r], durations_[r], lead, offsets_[r] - first,
+                                  events_[r].of(step), limits));
   }
   detail::join(g, *transactions_, events);
   detail::note_absent(g, *job_, *transactions_, events);

@@ -40,19 +40,32 @@ struct communication_tasks {
 // channel in it.
 // - A host thread that is idle for longer than `shortest_wait` waited for the last of these in the gap: another host
 //   thread that fell idle, the end of a collective or message. If there is none, the gap is work.
-// - What has neither launch nor stated dependency follows the last end before its start.
+// - What has neither launch nor stated dependency follows the last end before its start. In a queue it is there then,
+//   and its turn comes when the resource falls free.
 // - What ran when the iteration began, started by an earlier one, holds its stream until it ends.
 // - Memory is there from the first task of the event that made it, or from the beginning, to the last task of the event
 //   that freed it, or to the end; that which was freed before or is made later is left out.
 // `durations`: of the rank's events, by place; of collectives and receives the part that is not waiting. `lead`: by how
-// much the rank begins behind the first one. `shift`: is added to times to get those of `recorded_start`.
+// much the rank begins behind the first one. `shift`: is added to times to get those of `recorded_start`. `events`:
+// places of those that may matter, in their order: those of the step, and those of earlier ones that end in it.
 // Preconditions: sorted events with steps.
-// Complexity: n log n in the events of the rank.
+// Complexity: n log n in `events`, linear in allocations.
 // Source: the rules for launches and gaps are those of Zhu et al., Daydream, USENIX ATC 2020, section 4.2; others own.
 std::vector<communication_tasks> add_local_graph(flow_graph& g, std::uint32_t rank, const rank_trace& t,
                                                  const step_window& window, std::span<const std::int64_t> durations,
                                                  std::int64_t lead, std::int64_t shift,
+                                                 std::span<const std::uint32_t> events,
                                                  const inference_limits& limits = {});
+
+// Which events matter to each of a rank's steps. Complexity: linear in events and in how many steps each runs through.
+class step_events {
+ public:
+  explicit step_events(const rank_trace& t);
+  [[nodiscard]] std::span<const std::uint32_t> of(std::int64_t step) const;
+
+ private:
+  std::unordered_map<std::int64_t, std::vector<std::uint32_t>> of_;
+};
 
 }  // namespace unity::trace
 
@@ -131,8 +144,16 @@ class host_sweep {
 class local_builder {
  public:
   local_builder(flow_graph& g, std::uint32_t rank, const rank_trace& t, const step_window& window,
-                std::span<const std::int64_t> durations, std::int64_t shift, const inference_limits& limits)
-      : graph_{g}, rank_{rank}, trace_{t}, window_{window}, durations_{durations}, shift_{shift}, limits_{limits} {}
+                std::span<const std::int64_t> durations, std::int64_t shift, std::span<const std::uint32_t> events,
+                const inference_limits& limits)
+      : graph_{g},
+        rank_{rank},
+        trace_{t},
+        window_{window},
+        durations_{durations},
+        shift_{shift},
+        events_{events},
+        limits_{limits} {}
 
   std::vector<communication_tasks> run(std::int64_t lead);
 
@@ -186,6 +207,7 @@ class local_builder {
   const step_window& window_;
   std::span<const std::int64_t> durations_;
   std::int64_t shift_;
+  std::span<const std::uint32_t> events_;
   const inference_limits& limits_;
 
   std::uint32_t first_ = 0;  // task of this rank
@@ -246,7 +268,7 @@ UNITY_INLINE std::vector<communication_tasks> local_builder::run(std::int64_t le
 UNITY_INLINE void local_builder::choose_events() {
   lists_.resize(trace_.lanes.size());
   earlier_.resize(trace_.lanes.size());
-  for (std::uint32_t i = 0; i < trace_.events.size(); ++i) {
+  for (const auto i : events_) {
     const auto& e = at(i);
     if (e.kind == event_kind::step) {
       main_lane_ = e.step == window_.number ? e.lane : main_lane_;
@@ -636,6 +658,9 @@ UNITY_INLINE std::int64_t local_builder::typical_launch_delay() const {
   std::vector<std::int64_t> delays;
   for (std::uint32_t l = 0; l < lists_.size(); ++l) {
     auto free = window_.start;
+    for (const auto i : earlier_[l]) {
+      free = std::max(free, at(i).end());
+    }
     for (const auto i : lists_[l]) {
       const auto launch = launches_.find(at(i).correlation);
       if (launch != launches_.end() && kind_of(l) != lane_kind::host && launch->second.time >= free) {
@@ -691,6 +716,11 @@ UNITY_INLINE std::optional<local_builder::ending> local_builder::last_before_run
 UNITY_INLINE void local_builder::link_device_event(std::uint32_t i, const ending& previous, std::int64_t typical) {
   const auto& e = at(i);
   const auto task = first_task_[i];
+  if (trace_.lanes[e.lane].is_queue) {  // its resource keeps the order
+    const auto* const before = last_in(all_ends_, window_.start - 1, e.start, e.lane);
+    link_after(before == nullptr ? begin_ : before->task, before == nullptr ? 0 : e.start - before->time, task);
+    return;
+  }
   const auto launch = launches_.find(e.correlation);
   const bool is_launched = e.correlation != 0 && launch != launches_.end();
   const auto launched_at = is_launched ? launch->second.time : window_.start;
@@ -778,7 +808,9 @@ UNITY_INLINE void local_builder::add_allocations() {
   // Before the iteration, in it, or behind it.
   const auto side_of = [&](std::uint32_t i) {
     const auto& e = at(i);
-    return e.step == no_step ? (e.start < window_.start ? -1 : e.start >= window_.end ? 1 : 0)
+    return e.step == no_step         ? (e.start < window_.start  ? -1
+                                        : e.start >= window_.end ? 1
+                                                                 : 0)
            : e.step < window_.number ? -1
            : e.step > window_.number ? 1
                                      : 0;
@@ -813,8 +845,38 @@ UNITY_INLINE std::vector<communication_tasks> add_local_graph(flow_graph& g, std
                                                               const step_window& window,
                                                               std::span<const std::int64_t> durations,
                                                               std::int64_t lead, std::int64_t shift,
+                                                              std::span<const std::uint32_t> events,
                                                               const inference_limits& limits) {
-  return detail::local_builder{g, rank, t, window, durations, shift, limits}.run(lead);
+  return detail::local_builder{g, rank, t, window, durations, shift, events, limits}.run(lead);
+}
+
+UNITY_INLINE step_events::step_events(const rank_trace& t) {
+  auto windows = t.steps;
+  std::sort(windows.begin(), windows.end(), [](auto& a, auto& b) { return a.start < b.start; });
+  std::vector<std::int64_t> last_end;  // of the windows up to each
+  for (const auto& w : windows) {
+    last_end.push_back(last_end.empty() ? w.end : std::max(last_end.back(), w.end));
+  }
+  for (std::uint32_t i = 0; i < t.events.size(); ++i) {
+    const auto& e = t.events[i];
+    of_[e.step].push_back(i);
+    if (t.lanes[e.lane].kind == lane_kind::host || e.kind == event_kind::step) {
+      continue;
+    }
+    auto w = std::lower_bound(windows.begin(), windows.end(), e.end(),
+                              [](const step_window& one, std::int64_t end) { return one.start < end; });
+    while (w != windows.begin() && last_end[static_cast<std::size_t>(w - windows.begin()) - 1] > e.start) {
+      --w;
+      if (w->number > e.step && w->end > e.start) {
+        of_[w->number].push_back(i);
+      }
+    }
+  }
+}
+
+UNITY_INLINE std::span<const std::uint32_t> step_events::of(std::int64_t step) const {
+  const auto list = of_.find(step);
+  return list == of_.end() ? std::span<const std::uint32_t>{} : std::span{list->second};
 }
 
 }  // namespace unity::trace

@@ -53,7 +53,8 @@ using clock_offsets = std::vector<std::int64_t>;
 [[nodiscard]] clock_offsets stated_offsets(const job_trace& job);
 
 // By rank and event: how long it takes once all that it needs is there. A receive counts from when the send began, a
-// collective from when the last of its ranks came; never less than 0, nor more than it took. Others as they are.
+// collective from when the last of its ranks came, and what was before it in its queue had ended; never
+// less than 0, nor more than it took. Others as they are.
 // Complexity: linear in events.
 // Source: Hu et al., dPRO, MLSys 2022, section 4.2, for receives.
 [[nodiscard]] std::vector<std::vector<std::int64_t>> busy_durations(const job_trace& job, const transactions& x,
@@ -64,6 +65,7 @@ using clock_offsets = std::vector<std::int64_t>;
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TRACE_TRANSACTIONS)
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <tuple>
 #include <unordered_map>
@@ -222,6 +224,24 @@ UNITY_INLINE clock_offsets stated_offsets(const job_trace& job) {
   return all;
 }
 
+namespace detail {
+
+// By rank and event: when it could begin, its start, and in a queue not before that before it had ended.
+inline std::vector<std::vector<std::int64_t>> turns(const job_trace& job) {
+  std::vector<std::vector<std::int64_t>> all(job.ranks.size());
+  for (std::uint32_t r = 0; r < job.ranks.size(); ++r) {
+    const auto& t = job.ranks[r];
+    std::vector<std::int64_t> last(t.lanes.size(), std::numeric_limits<std::int64_t>::min());
+    for (const auto& e : t.events) {
+      all[r].push_back(t.lanes[e.lane].is_queue ? std::max(e.start, last[e.lane]) : e.start);
+      last[e.lane] = std::max(last[e.lane], e.end());
+    }
+  }
+  return all;
+}
+
+}  // namespace detail
+
 UNITY_INLINE std::vector<std::vector<std::int64_t>> busy_durations(const job_trace& job, const transactions& x,
                                                                    const clock_offsets& offsets) {
   std::vector<std::vector<std::int64_t>> all;
@@ -237,6 +257,7 @@ UNITY_INLINE std::vector<std::vector<std::int64_t>> busy_durations(const job_tra
     const auto& e = job.ranks[p.rank].events[p.event];
     all[p.rank][p.event] = std::clamp(e.end() + offsets[p.rank] - from, std::int64_t{0}, e.duration);
   };
+  const auto turn = detail::turns(job);
   for (const auto& m : x.messages) {
     clip(m.receive, start(m.send));
   }
@@ -246,7 +267,7 @@ UNITY_INLINE std::vector<std::vector<std::int64_t>> busy_durations(const job_tra
       last = std::max(last, start(p));
     }
     for (const auto& p : c.members) {
-      clip(p, last);
+      clip(p, std::max(last, turn[p.rank][p.event] + offsets[p.rank]));
     }
   }
   return all;

@@ -37,7 +37,7 @@ namespace unity::train {
 // ends, and what was begun goes when its rank waits (test/parallel/ranks/message_order.cpp). Delayed updates have
 // messages under way that nobody waits for, so they need the host's.
 template <backend::fusing_backend Backend, backend::collective_communicator Communicator>
-requires backend::splitting_communicator<Communicator>
+  requires backend::splitting_communicator<Communicator>
 class rank_executor {
  public:
   // programs: must outlive it. Throws: unity::error where the backend has no kernel (names node
@@ -234,8 +234,7 @@ class rank_executor {
   void drain() {
     for (std::size_t s = 0; s < program_.steps.size(); ++s) {
       if (program_.steps[s].is_late) {
-        take(
-            s, [](std::size_t) {}, nullptr);
+        take(s, [](std::size_t) {}, nullptr);
       }
     }
     for (auto& r : requests_) {
@@ -417,7 +416,7 @@ class rank_executor {
   std::vector<std::byte*> late_addresses_{};  // with weights as they were before the last commit
   std::vector<part_of_weight> in_weights_{};
   std::vector<std::size_t> next_of_{};  // per value: the weight whose next version it is
-  std::vector<launch> launches_;                                         // per step
+  std::vector<launch> launches_;        // per step
   std::vector<std::optional<typename Communicator::request>> requests_;  // per step
   std::deque<std::size_t> under_way_{};                                  // steps that began, of which some have ended
   std::vector<std::optional<Communicator>> groups_{};

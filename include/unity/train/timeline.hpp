@@ -41,10 +41,10 @@ struct activity_span {
   std::int32_t peer = no_peer;
   activity kind = activity::compute;
   direction way = direction::none;
-  bool is_backward = false;  // of what computes
-  std::uint32_t tag = 0;   // of a message: both ends have it; of a sum: the number of its group
-  std::uint32_t step = 0;  // of training, from 0
-  std::int64_t size = 0;   // bytes that are moved, or waited for
+  bool is_backward = false;          // of what computes
+  std::uint32_t tag = 0;             // of a message: both ends have it; of a sum: the number of its group
+  std::uint32_t step = 0;            // of training, from 0
+  std::int64_t size = 0;             // bytes that are moved, or waited for
   std::uint32_t number = no_number;  // of what the rank's program does in each iteration
 
   friend bool operator==(const activity_span&, const activity_span&) = default;

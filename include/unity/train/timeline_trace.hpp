@@ -4,7 +4,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -89,8 +88,7 @@ UNITY_INLINE std::string timeline_tracer::run() {
 UNITY_INLINE void timeline_tracer::add_memory(std::size_t r) {
   const auto& m = timeline_.ranks[r].memory;
   if (m != rank_memory{}) {
-    trace_.describe_process(r, "process_memory",
-                            fmt::format(R"("kept_bytes":{},"arena_bytes":{})", m.kept, m.arena));
+    trace_.describe_process(r, "process_memory", fmt::format(R"("kept_bytes":{},"arena_bytes":{})", m.kept, m.arena));
   }
 }
 
@@ -107,13 +105,13 @@ UNITY_INLINE void timeline_tracer::add_rank(std::size_t r) {
   std::array<std::size_t, group_names.size()> counts{};
   for (const auto& s : spans) {
     const std::size_t group = s.kind == activity::communication ? 1 : s.kind == activity::step ? 2 : 0;
-    auto free = std::find_if(lanes.begin(), lanes.end(),
-                             [&](const lane& l) { return l.group == group && l.end <= s.start; });
+    auto free =
+        std::find_if(lanes.begin(), lanes.end(), [&](const lane& l) { return l.group == group && l.end <= s.start; });
     if (free == lanes.end()) {
       const auto number = counts[group]++;
       const auto thread = number + group * threads_of_group;
-      trace_.name_thread(
-          r, thread, fmt::format("{}{}", group_names[group], number == 0 ? "" : fmt::format(" {}", number + 1)));
+      trace_.name_thread(r, thread,
+                         fmt::format("{}{}", group_names[group], number == 0 ? "" : fmt::format(" {}", number + 1)));
       lanes.push_back({thread, group, 0});
       free = lanes.end() - 1;
     }
@@ -146,7 +144,7 @@ UNITY_INLINE void timeline_tracer::add_span(std::size_t r, std::size_t thread, c
     }
     about += list.empty() ? "" : fmt::format(R"(,"memory":[{}])", list);
   }
-  const auto name = s.kind == activity::step                 ? fmt::format("step {}", s.step)
+  const auto name = s.kind == activity::step            ? fmt::format("step {}", s.step)
                     : s.label < timeline_.labels.size() ? timeline_.labels[s.label]
                                                         : fmt::format("{}", s.label);
   trace_.add({r, thread, name, std::string{kind}, (s.start - begin_) * 1000, (s.end - s.start) * 1000, about});

@@ -285,7 +285,7 @@ UNITY_INLINE graph_pass mixed_precision(double speed) {
         t.duration = std::llround(static_cast<double>(t.duration) / (is_fast ? speed : 2));
         changes = true;
       } else if (t.communication != trace::no_index) {
-        t.duration = times.scaled(t, g.communications[t.communication], 0.5);
+        t.duration = times.fitted(t, g.communications[t.communication], 0.5);
       }
     }
     for (auto& c : g.communications) {

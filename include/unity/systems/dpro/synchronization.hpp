@@ -40,18 +40,19 @@ class transfer_times {
  public:
   // Complexity: n log n in tasks.
   explicit transfer_times(const trace::flow_graph& g);
-  // Of a task with so many times its bytes. Factor 1: as recorded.
-  [[nodiscard]] std::int64_t scaled(const trace::flow_task& t, const trace::communication& c, double factor) const;
+  // Of a task with so many times its bytes, by the fit; where there is none, as many times its duration.
+  [[nodiscard]] std::int64_t fitted(const trace::flow_task& t, const trace::communication& c, double factor) const;
 
  private:
   std::map<std::pair<trace::exchange, std::uint32_t>, trace::communication_cost> by_resource_;
   std::vector<trace::communication_cost> by_way_;
 };
 
-// Adds the tasks of a synchronization, with so many times its bytes, to a graph with the same resources. Returns the
-// place of the first. Complexity: linear in the tasks.
-std::uint32_t add_synchronization(trace::flow_graph& g, const tensor_synchronization& s, const transfer_times& times,
-                                  double factor);
+// Adds the tasks of a synchronization to a graph with the same resources, as recorded, or by the fit with so many times
+// its bytes. Returns the place of the first. Complexity: linear in the tasks.
+std::uint32_t add_recorded(trace::flow_graph& g, const tensor_synchronization& s);
+std::uint32_t add_fitted(trace::flow_graph& g, const tensor_synchronization& s, const transfer_times& times,
+                         double factor);
 
 // What synchronizing a tensor takes of the network, as one task: `shared` of what all tensors go over, `own` of what
 // those of its kind go over, and a latency.
@@ -132,9 +133,9 @@ UNITY_INLINE transfer_times::transfer_times(const trace::flow_graph& g) : by_way
   }
 }
 
-UNITY_INLINE std::int64_t transfer_times::scaled(const trace::flow_task& t, const trace::communication& c,
+UNITY_INLINE std::int64_t transfer_times::fitted(const trace::flow_task& t, const trace::communication& c,
                                                  double factor) const {
-  if (factor == 1 || !detail::moves_bytes(t, c)) {
+  if (!detail::moves_bytes(t, c)) {
     return t.duration;
   }
   const auto own = by_resource_.find({c.way, t.resource});
@@ -145,14 +146,17 @@ UNITY_INLINE std::int64_t transfer_times::scaled(const trace::flow_task& t, cons
   return std::llround(time);
 }
 
-UNITY_INLINE std::uint32_t add_synchronization(trace::flow_graph& g, const tensor_synchronization& s,
-                                               const transfer_times& times, double factor) {
+namespace detail {
+
+template <class Time>
+std::uint32_t add_synchronization(trace::flow_graph& g, const tensor_synchronization& s, double factor,
+                                  const Time& time) {
   const auto first = static_cast<std::uint32_t>(g.tasks.size());
   for (std::size_t t = 0; t < s.tasks.size(); ++t) {
     auto task = s.tasks[t];
     auto c = s.communications[t];
     if (task.communication != trace::no_index) {
-      task.duration = times.scaled(task, c, factor);
+      task.duration = time(task, c);
       task.communication = static_cast<std::uint32_t>(g.communications.size());
       c.size = std::llround(static_cast<double>(c.size) * factor);
       g.communications.push_back(c);
@@ -163,6 +167,18 @@ UNITY_INLINE std::uint32_t add_synchronization(trace::flow_graph& g, const tenso
     g.link(first + e.before, first + e.after);
   }
   return first;
+}
+
+}  // namespace detail
+
+UNITY_INLINE std::uint32_t add_recorded(trace::flow_graph& g, const tensor_synchronization& s) {
+  return detail::add_synchronization(g, s, 1, [](const auto& t, const auto&) { return t.duration; });
+}
+
+UNITY_INLINE std::uint32_t add_fitted(trace::flow_graph& g, const tensor_synchronization& s,
+                                      const transfer_times& times, double factor) {
+  return detail::add_synchronization(g, s, factor,
+                                     [&](const auto& t, const auto& c) { return times.fitted(t, c, factor); });
 }
 
 UNITY_INLINE synchronization_times::synchronization_times(const trace::flow_graph& g, const trace::name_table& names,
@@ -191,7 +207,7 @@ UNITY_INLINE std::int64_t synchronization_times::replay_of(
     const std::vector<std::pair<std::uint32_t, double>>& parts) const {
   auto g = empty_;
   for (const auto& [way, bytes] : parts) {
-    add_synchronization(g, all_[way], transfers_, bytes / static_cast<double>(all_[way].size));
+    add_fitted(g, all_[way], transfers_, bytes / static_cast<double>(all_[way].size));
   }
   return trace::replay(g, names_).last_end;
 }

@@ -127,6 +127,10 @@ class dpro_view {
   void add_staged(const bucket& b, std::uint32_t parts, strategy_graph& all,
                   const std::vector<std::uint32_t>& place) const;
   [[nodiscard]] bool is_recorded(const bucket& b) const;
+  void note_surplus();
+  [[nodiscard]] double share_of(const bucket& b, std::uint32_t tensor) const;
+  void add_surplus(const bucket& b, std::uint32_t parts, const tensor_synchronization& s, std::uint32_t first,
+                   trace::flow_graph& g) const;
   [[nodiscard]] std::int64_t size_of(const bucket& b) const;
   [[nodiscard]] std::vector<tensor_synchronization::end> outside_of(const bucket& b) const;
 
@@ -149,6 +153,9 @@ class dpro_view {
   bool is_folded_ = false;
   bool knows_sizes_ = true;
   std::optional<transfer_times> transfers_;
+  // What a synchronization took beyond what the fit says, of each of its tasks, and in all. Picoseconds.
+  std::vector<std::vector<std::int64_t>> surplus_;
+  std::vector<std::int64_t> whole_surplus_;
   mutable std::optional<synchronization_times> times_;
   std::vector<std::uint32_t> shared_resources_;  // of the folded graph: of the network, and of each kind
 };
@@ -166,6 +173,7 @@ class dpro_view {
 
 #include <unity/core/hash.hpp>
 #include <unity/core/stable_sort.hpp>
+#include <unity/trace/replay.hpp>
 
 namespace unity::systems {
 
@@ -208,6 +216,7 @@ UNITY_INLINE dpro_view::dpro_view(trace::flow_graph g, const trace::name_table& 
   find_launches();
   transfers_.emplace(job_);
   times_.emplace(job_, names_, syncs_, *transfers_);
+  note_surplus();
   recorded_.fused.assign(operators_.size(), 0);
   recorded_.parts.assign(tensors_.size(), 1);
   recorded_.joined.assign(tensors_.size(), 0);
@@ -859,7 +868,7 @@ UNITY_INLINE void dpro_view::add_recorded(const bucket& b, strategy_graph& all,
                                           const std::vector<std::uint32_t>& place) const {
   const auto& s = syncs_[tensors_[b.last].way];
   auto& g = all.graph;
-  const auto first = add_synchronization(g, s, *transfers_, 1);
+  const auto first = systems::add_recorded(g, s);
   const auto link = [&](std::uint32_t before, std::uint32_t after) {
     if (before != trace::no_index && after != trace::no_index) {
       g.link(before, after);
@@ -912,6 +921,53 @@ UNITY_INLINE std::vector<tensor_synchronization::end> dpro_view::outside_of(cons
   return all;
 }
 
+// Other buckets do not make what disturbed a synchronization go away: it stays with its tensors, so that what all of them
+// take is as it was but for what the fit says of their sizes.
+UNITY_INLINE void dpro_view::note_surplus() {
+  for (std::uint32_t s = 0; s < syncs_.size(); ++s) {
+    auto& own = surplus_.emplace_back();
+    for (std::size_t t = 0; t < syncs_[s].tasks.size(); ++t) {
+      const auto& task = syncs_[s].tasks[t];
+      own.push_back(task.communication == trace::no_index
+                        ? 0
+                        : task.duration - transfers_->fitted(task, syncs_[s].communications[t], 1));
+    }
+    trace::flow_graph alone;
+    alone.ranks = job_.ranks;
+    for (auto& r : alone.ranks) {
+      r.begin = r.finish = trace::no_index;
+    }
+    alone.resources = job_.resources;
+    systems::add_recorded(alone, syncs_[s]);
+    whole_surplus_.push_back(knows_sizes_ && is_folded_ ? trace::replay(alone, names_).last_end -
+                                                              times_->replayed(s, syncs_[s].size, 1)
+                                                        : 0);
+  }
+}
+
+// Of what a tensor was synchronized in.
+UNITY_INLINE double dpro_view::share_of(const bucket& b, std::uint32_t tensor) const {
+  const auto& t = tensors_[tensor];
+  return is_recorded(b) ? (tensor == b.last ? 1.0 : 0.0)
+                        : static_cast<double>(t.size) / static_cast<double>(syncs_[t.way].size);
+}
+
+UNITY_INLINE void dpro_view::add_surplus(const bucket& b, std::uint32_t parts, const tensor_synchronization& s,
+                                         std::uint32_t first, trace::flow_graph& g) const {
+  for (auto t = b.first; t <= b.last; ++t) {
+    const auto& own = syncs_[tensors_[t].way];
+    const auto share = share_of(b, t) / parts;
+    for (std::size_t k = 0; k < std::min(own.tasks.size(), s.tasks.size()) && share > 0; ++k) {
+      if (own.tasks[k].type == s.tasks[k].type && own.tasks[k].rank == s.tasks[k].rank) {
+        g.tasks[first + k].duration += std::llround(share * static_cast<double>(surplus_[tensors_[t].way][k]));
+      }
+    }
+  }
+  for (auto k = first; k < g.tasks.size(); ++k) {
+    g.tasks[k].duration = std::max<std::int64_t>(0, g.tasks[k].duration);
+  }
+}
+
 UNITY_INLINE void dpro_view::add_parts(const bucket& b, std::uint32_t parts, strategy_graph& all,
                                        const std::vector<std::uint32_t>& place) const {
   auto& g = all.graph;
@@ -920,7 +976,8 @@ UNITY_INLINE void dpro_view::add_parts(const bucket& b, std::uint32_t parts, str
   const auto waits = outside_of(b);
   for (std::uint32_t k = 0; k < parts; ++k) {
     const auto& s = syncs_[times_->way_of_part(way, k)];
-    const auto first = add_synchronization(g, s, *transfers_, size / static_cast<double>(s.size));
+    const auto first = add_fitted(g, s, *transfers_, size / static_cast<double>(s.size));
+    add_surplus(b, parts, s, first, g);
     for (const auto& e : s.entries) {
       const auto rank = s.tasks[e.task].rank;
       for (auto t = b.first; t <= b.last; ++t) {
@@ -970,6 +1027,10 @@ UNITY_INLINE void dpro_view::add_staged(const bucket& b, std::uint32_t parts, st
       }
     }
   }
+  double surplus = 0;
+  for (auto t = b.first; t <= b.last; ++t) {
+    surplus += share_of(b, t) * static_cast<double>(whole_surplus_[tensors_[t].way]);
+  }
   for (std::uint32_t k = 0; k < parts; ++k) {
     const auto by = times_->way_of_part(way, k);
     const auto stages = times_->stages(by, std::max<std::int64_t>(1, size / parts));
@@ -986,8 +1047,9 @@ UNITY_INLINE void dpro_view::add_staged(const bucket& b, std::uint32_t parts, st
       }
     };
     add(network, stages.shared);
-    add(network + 1 + syncs_[by].kind, stages.own);
-    add(trace::no_index, stages.latency);
+    const auto own = stages.own + std::llround(surplus / parts);
+    add(network + 1 + syncs_[by].kind, own);
+    add(trace::no_index, stages.latency + std::min<std::int64_t>(0, own));
     g.link(before, out);
   }
   for (const auto& w : outside_of(b)) {

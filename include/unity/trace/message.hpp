@@ -1,0 +1,99 @@
+// What ranks of a job send each other, and how.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <string_view>
+
+#include <unity/core/config.hpp>
+#include <unity/trace/name_table.hpp>
+
+namespace unity::trace {
+
+// How a message or a collective moves its data. `chunk`: one hop of a collective, as NCCL's rings have them.
+enum class exchange : std::uint8_t {
+  point_to_point,
+  push,
+  pull,
+  chunk,
+  all_reduce,
+  reduce_scatter,
+  all_gather,
+  broadcast,
+  reduce,
+  all_to_all,
+  barrier,
+  other
+};
+inline constexpr std::array<std::string_view, 12> exchange_names{
+    "point_to_point", "push",      "pull",   "chunk",      "all_reduce", "reduce_scatter",
+    "all_gather",     "broadcast", "reduce", "all_to_all", "barrier",    "other"};
+
+// What a collective, send or receive moves. Two ends of a message have the same transaction: (sender, receiver, tensor,
+// way, chunk, round), the same way for the same step and occurrence. The ranks of a collective have the same group, way
+// and sequence number.
+struct message {
+  name_id group{};   // of a collective: its process group; null: all ranks
+  name_id tensor{};  // or bucket
+  name_id sender{};  // names of ranks; null for collectives
+  name_id receiver{};
+  std::uint32_t chunk = 0;
+  std::uint32_t round = 0;       // of a ring
+  std::int64_t sequence = -1;    // among the collectives of the group in the step; below 0: counted (number_sequences)
+  std::int64_t size = 0;         // bytes; 0: not known
+  std::uint32_t group_size = 0;  // ranks; 0: not known
+  exchange way = exchange::other;
+
+  friend bool operator==(const message&, const message&) = default;
+};
+
+inline constexpr std::uint32_t no_message = std::numeric_limits<std::uint32_t>::max();
+
+// Of the kinds that a name of an operator, kernel or collective says (all_reduce, AllReduce, ...).
+[[nodiscard]] exchange exchange_named(std::string_view name);
+
+}  // namespace unity::trace
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TRACE_MESSAGE)
+
+#include <cctype>
+#include <string>
+#include <utility>
+
+namespace unity::trace {
+
+UNITY_INLINE exchange exchange_named(std::string_view name) {
+  std::string plain;  // lower case, letters alone
+  for (const char c : name) {
+    if (std::isalpha(static_cast<unsigned char>(c)) != 0) {
+      plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    }
+  }
+  constexpr std::array<std::pair<std::string_view, exchange>, 14> known{{
+      {"allreduce", exchange::all_reduce},
+      {"reducescatter", exchange::reduce_scatter},
+      {"allgather", exchange::all_gather},
+      {"alltoall", exchange::all_to_all},
+      {"broadcast", exchange::broadcast},
+      {"barrier", exchange::barrier},
+      {"sendrecv", exchange::all_to_all},
+      {"reduce", exchange::reduce},
+      {"push", exchange::push},
+      {"pull", exchange::pull},
+      {"send", exchange::point_to_point},
+      {"recv", exchange::point_to_point},
+      {"gather", exchange::all_gather},
+      {"scatter", exchange::reduce_scatter},
+  }};
+  for (const auto& [text, way] : known) {
+    if (plain.find(text) != std::string::npos) {
+      return way;
+    }
+  }
+  return exchange::other;
+}
+
+}  // namespace unity::trace
+
+#endif

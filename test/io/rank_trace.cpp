@@ -1,0 +1,128 @@
+#include <unity/io/rank_trace.hpp>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/core.h>
+#include <catch2/catch.hpp>
+
+#include <unity/io/json_events.hpp>
+#include <unity/trace/accuracy.hpp>
+#include <unity/trace/events.hpp>
+#include <unity/trace/global_graph.hpp>
+#include <unity/trace/memory.hpp>
+#include <unity/trace/replay.hpp>
+#include <unity/trace/transactions.hpp>
+
+namespace tests_of_rank_trace {
+
+using namespace unity;
+
+// An event of a rank, on its clock of microseconds.
+std::string event(int rank, const std::string& name, int start, int end, int step, const std::string& about) {
+  return fmt::format(
+      R"({{"ph":"X","pid":{},"tid":0,"name":"{}","ts":{},"dur":{},"args":{{"step":{},"clock_us":{},{}}}}})", rank, name,
+      start, end - start, step, 5000 + start, about);
+}
+std::string document(const std::vector<std::string>& events) {
+  std::string all;
+  for (const auto& e : events) {
+    all += (all.empty() ? "" : ",") + e;
+  }
+  return fmt::format(R"({{"displayTimeUnit":"ns","traceEvents":[{}]}})", all);
+}
+trace::job_trace job_of(const std::vector<std::string>& events) {
+  trace::job_trace job;
+  job.ranks = io::read_rank_traces(io::json_text{document(events), "ranks.json"}, job.names);
+  trace::check_job(job);
+  return job;
+}
+const std::string compute = R"("kind":"compute")";
+const std::string whole = R"("kind":"step")";
+
+TEST_CASE("steps are as long as the rank says, whatever passes between them") {
+  const auto job = job_of({
+      event(0, "step 3", 0, 100, 3, whole),
+      event(0, "mm", 10, 80, 3, compute),
+      event(0, "step 4", 250, 360, 4, whole),
+      event(0, "mm", 260, 340, 4, compute),
+  });
+  CHECK(job.ranks[0].steps == std::vector<trace::step_window>{{3, 0, 100'000'000}, {4, 250'000'000, 360'000'000}});
+  const auto x = trace::match_transactions(job);
+  const trace::aligned_job aligned{job, x, trace::stated_offsets(job)};
+  const auto steps = trace::leave_one_out(aligned);
+  REQUIRE(steps.size() == 2);
+  CHECK(steps[0].measured == 100'000'000);
+  CHECK(steps[0].replayed == 110'000'000);  // by what the other took
+  CHECK(steps[1].replayed == 100'000'000);
+}
+
+TEST_CASE("without steps of their own they go from first event to first event, as in traces of one") {
+  const auto job = job_of({event(0, "mm", 10, 80, 3, compute), event(0, "mm", 90, 95, 4, compute)});
+  CHECK(job.ranks[0].steps == std::vector<trace::step_window>{{3, 0, 80'000'000}, {4, 80'000'000, 85'000'000}});
+}
+
+TEST_CASE("memory is needed up to the next event of the number that frees it, in each step") {
+  std::vector<std::string> events{
+      R"({"ph":"M","name":"process_memory","pid":0,"tid":0,"args":{"kept_bytes":1000,"arena_bytes":60}})"};
+  for (const int step : {0, 1}) {
+    const auto start = 100 * step;
+    events.push_back(event(0, "step", start, start + 90, step, whole));
+    events.push_back(event(0, "a", start, start + 10, step, compute + R"(,"number":3,"memory":[[10,5],[20,3]])"));
+    events.push_back(event(0, "b", start + 10, start + 20, step, compute + R"(,"number":4,"memory":[[32,4]])"));
+    events.push_back(event(0, "c", start + 20, start + 80, step, compute + R"(,"number":5,"memory":[[5,7]])"));
+  }
+  events.push_back(event(0, "d", 190, 195, 1, compute + R"(,"memory":["much",[1],[-4,5],[4,5.5]])"));
+  const auto job = job_of(events);
+  const auto& r = job.ranks[0];
+  CHECK(r.held == 1000);
+  CHECK(r.unknown.at("memory that is no [bytes, number]") == 4);
+  const auto name = [&](std::uint32_t i) {
+    return i == trace::no_event ? "" : job.names.text(r.events[i].name) + fmt::format(" {}", r.events[i].step);
+  };
+  std::vector<std::string> found;
+  for (const auto& a : r.allocations) {
+    found.push_back(fmt::format("{}: {} to {}", a.size, name(a.made_by), name(a.freed_by)));
+  }
+  CHECK(found == std::vector<std::string>{"10: a 0 to c 0", "20: a 0 to a 0", "32: b 0 to b 0", "5: c 0 to ",
+                                          "10: a 1 to c 1", "20: a 1 to a 1", "32: b 1 to b 1", "5: c 1 to "});
+  const auto x = trace::match_transactions(job);
+  const trace::aligned_job aligned{job, x, trace::stated_offsets(job)};
+  const auto g = aligned.graph(0);
+  CHECK(trace::memory_use(g, trace::replay(g, job.names))[0] == trace::memory_peak{1000, 1042, 10'000'000, true});
+}
+
+// Rank 0 sends in each step what rank 1 receives: in the same step, or in the next, for the step before.
+trace::job_trace sending(bool is_delayed) {
+  std::vector<std::string> events;
+  const std::string send = R"("kind":"communication","direction":"send","tag":1,"bytes":8,"peer":1)";
+  const std::string receive = R"("kind":"waiting","direction":"receive","tag":1,"bytes":8,"peer":0)";
+  for (const int step : {1, 2}) {
+    const auto start = 100 * step;
+    for (const int rank : {0, 1}) {
+      events.push_back(event(rank, "step", start, start + 90, step, whole));
+      events.push_back(event(rank, "mm", start, start + 60, step, compute));
+    }
+    events.push_back(event(0, "x", start + 60, start + 70, step, send));
+    events.push_back(event(1, "x", start + 65, start + 75, is_delayed ? step - 1 : step, receive));
+  }
+  return job_of(events);
+}
+
+TEST_CASE("messages are joined within a step, and not from a step to the next") {
+  const auto job = sending(false);
+  CHECK(trace::match_transactions(job).messages.size() == 2);
+  const auto delayed = sending(true);
+  const auto x = trace::match_transactions(delayed);
+  CHECK(x.messages.empty());
+  for (const auto& e : delayed.ranks[1].events) {
+    CHECK(e.kind != trace::event_kind::receive);
+    CHECK(e.step == e.start / 100'000'000 + 1);  // the step in which it happened; the first start is 0
+  }
+  const trace::aligned_job aligned{delayed, x, trace::stated_offsets(delayed)};
+  CHECK(trace::replay(aligned.graph(2), delayed.names).iteration == 90'000'000);
+}
+
+}  // namespace tests_of_rank_trace

@@ -1,0 +1,180 @@
+#include <unity/systems/dpro/passes.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include <unity/core/error.hpp>
+#include <unity/systems/dpro/fitting.hpp>
+#include <unity/trace/memory.hpp>
+#include <unity/trace/replay.hpp>
+
+#include "../support/message_of.hpp"
+
+namespace tests_of_dpro_passes {
+
+using namespace unity;
+using systems::graph_pass;
+
+namespace {
+
+// A rank with a stream that runs forward operators of 10 us with these names, and backward ones of 20 us in the other
+// order. Each result, of 1000 bytes, is there up to its backward operator. 500 bytes are always there.
+struct small_job {
+  trace::flow_graph graph{};
+  trace::name_table names{};
+
+  explicit small_job(const std::vector<std::string>& operators) {
+    graph.ranks.push_back({"rank 0", 0, 0, 0, 500});
+    graph.resources.push_back({"stream", 0, trace::lane_kind::stream});
+    trace::flow_task t;
+    t.type = trace::task_type::begin;
+    auto last = graph.add(t);
+    graph.ranks[0].begin = last;
+    const auto add = [&](const std::string& name, trace::phase part, std::int64_t time) {
+      t = {};
+      t.type = trace::task_type::kernel;
+      t.name = names.intern(name);
+      t.part = part;
+      t.duration = t.recorded_duration = time;
+      t.recorded_start = now;
+      t.resource = 0;
+      now += time;
+      const auto at = graph.add(t);
+      graph.link(last, at);
+      return last = at;
+    };
+    std::vector<std::uint32_t> forward;
+    for (const auto& o : operators) {
+      forward.push_back(add(o, trace::phase::forward, 10'000'000));
+    }
+    for (auto f = forward.rbegin(); f != forward.rend(); ++f) {
+      const auto back = add("backward", trace::phase::backward, 20'000'000);
+      graph.allocations.push_back({0, *f, back, 1000});
+    }
+    add("update", trace::phase::update, 5'000'000);
+    t = {};
+    t.type = trace::task_type::finish;
+    t.recorded_start = now;
+    const auto end = graph.add(t);
+    graph.link(last, end);
+    graph.ranks[0].finish = end;
+  }
+
+  [[nodiscard]] systems::pass_effect after(const graph_pass& p) const {
+    auto g = graph;
+    REQUIRE(p.change(g, names));
+    return effect(g);
+  }
+  [[nodiscard]] systems::pass_effect effect(const trace::flow_graph& g) const {
+    const auto r = trace::replay(g, names);
+    return {{}, r.iteration, trace::memory_use(g, r)[0].peak};
+  }
+
+  std::int64_t now = 0;
+};
+
+const std::vector<std::string> network{"conv2d", "relu", "add", "relu", "matmul", "relu", "add", "relu"};
+
+}  // namespace
+
+TEST_CASE("recomputation makes again what lies between products, and frees it in between", "[systems]") {
+  const small_job job{network};
+  const auto before = job.effect(job.graph);
+  CHECK(before.iteration == (8 * 10 + 8 * 20 + 5) * 1'000'000);
+  CHECK(before.peak == 500 + 8 * 1000);
+  const auto after = job.after(systems::recomputation());
+  CHECK(after.iteration == before.iteration + 6 * 10'000'000);
+  // Of the two products, of the segment that is made again, and of what the first backward operator frees.
+  CHECK(after.peak <= 500 + 6 * 1000);
+  CHECK(after.peak >= 500 + 4 * 1000);
+}
+
+TEST_CASE("accumulation goes over smaller batches one after the other", "[systems]") {
+  const small_job job{network};
+  const auto free = job.after(systems::accumulation(4, 0));
+  CHECK(free.iteration == job.effect(job.graph).iteration);
+  CHECK(free.peak == 500 + 8 * 250);
+  // Of each operator 2 us do not depend on the batch.
+  const auto costly = job.after(systems::accumulation(2, 2'000'000));
+  CHECK(costly.iteration == job.effect(job.graph).iteration + 16 * 2'000'000);
+}
+
+TEST_CASE("fewer bits speed products up as they are said to", "[systems]") {
+  const small_job job{network};
+  const auto after = job.after(systems::mixed_precision(5));
+  CHECK(after.iteration == (2 * 2 + 6 * 5 + 8 * 10 + 5) * 1'000'000);
+  CHECK(after.peak == 500 + 8 * 500);
+}
+
+TEST_CASE("of the passes that fit the fastest is taken, and none where the job fits", "[systems]") {
+  const small_job job{network};
+  const std::vector<graph_pass> passes{systems::recomputation(), systems::accumulation(2, 1'000'000),
+                                       systems::accumulation(4, 1'000'000)};
+  CHECK(systems::fit_job(job.graph, job.names, 0, passes).effect.passes.empty());
+  CHECK(systems::fit_job(job.graph, job.names, 9000, passes).effect.passes.empty());
+  const auto some = systems::fit_job(job.graph, job.names, 6000, passes);
+  CHECK(some.fits);
+  CHECK(some.effect.passes == std::vector<std::string>{"accumulation=2"});
+  CHECK(some.before.peak == 8500);
+  CHECK(some.tried.size() == 3);
+  for (const auto& e : some.tried) {
+    CHECK((e.peak > 6000 || e.iteration >= some.effect.iteration));
+  }
+  const auto both = systems::fit_job(job.graph, job.names, 2000, passes);
+  CHECK(both.effect.passes.size() == 2);
+  CHECK(both.tried.size() == 5);
+  CHECK_FALSE(systems::fit_job(job.graph, job.names, 600, passes).fits);
+}
+
+TEST_CASE("a user's pass is applied if it makes the iteration shorter", "[systems]") {
+  const small_job job{network};
+  const auto scaled = [](double factor) {
+    return graph_pass{"mine", false, false, [factor](trace::flow_graph& g, const trace::name_table&) {
+                        for (auto& t : g.tasks) {
+                          t.duration = static_cast<std::int64_t>(static_cast<double>(t.duration) * factor);
+                        }
+                        return true;
+                      }};
+  };
+  CHECK(systems::fit_job(job.graph, job.names, 0, {scaled(0.5)}).effect.passes.size() == 1);
+  CHECK(systems::fit_job(job.graph, job.names, 0, {scaled(2)}).effect.passes.empty());
+}
+
+TEST_CASE("passes are known by name", "[systems]") {
+  CHECK(systems::pass_named("recomputation", 0).name == "recomputation");
+  CHECK(systems::pass_named("accumulation=8", 0).name == "accumulation=8");
+  CHECK(systems::pass_named("mixed_precision", 0).changes_numbers);
+  for (const std::string_view bad : {"accumulation", "accumulation=1", "accumulation=2.5", "accumulation=x", "magic",
+                                     "mixed_precision=0", "mixed_precision="}) {
+    CAPTURE(bad);
+    CHECK(test::message_of([&] { static_cast<void>(systems::pass_named(bad, 0)); }).find("expected operator_fusion") !=
+          std::string::npos);
+  }
+}
+
+TEST_CASE("memory is asked for where there is a limit", "[systems]") {
+  small_job job{network};
+  job.graph.allocations.clear();
+  job.graph.ranks[0].held = 0;
+  CHECK_THROWS_AS(systems::fit_job(job.graph, job.names, 100, {}), error);
+  CHECK_FALSE(systems::recomputation().change(job.graph, job.names));
+}
+
+TEST_CASE("names of products", "[systems]") {
+  for (const std::string_view name : {"aten::addmm", "aten::conv2d", "linear 18", "volta_sgemm_128x64_nn", "MatMul",
+                                      "flash_attention"}) {
+    CHECK(systems::is_product(name));
+  }
+  for (const std::string_view name : {"aten::relu", "add 3", "softmax"}) {
+    CHECK_FALSE(systems::is_product(name));
+  }
+}
+
+}  // namespace tests_of_dpro_passes
