@@ -45,6 +45,7 @@
 #include "support/plan_trace.hpp"
 #include "support/program.hpp"
 #include "support/quantity.hpp"
+#include "support/recomputation_flag.hpp"
 #include "support/search_flags.hpp"
 #include "support/strategy_comparison.hpp"
 #include "support/synchronization_flag.hpp"
@@ -74,6 +75,7 @@ struct arguments {
   parallel::optimizer optimizer = parallel::optimizer::sgd;
   tensor::dtype element = tensor::dtype::float32;
   std::string sync{};
+  support::memory_flags memory{};
 };
 
 void declare(CLI::App& app, arguments& a) {
@@ -104,6 +106,7 @@ void declare(CLI::App& app, arguments& a) {
          "of the model's float32 values")
       ->check(CLI::IsMember({"float32", "float16", "bfloat16"}));
   support::declare_sync(app, a.sync);
+  support::declare(app, a.memory);
   support::declare(app, a.flags, a.flexflow);
   support::declare(app, a.flags, a.unity);
   support::declare(app, a.timing);
@@ -191,8 +194,12 @@ std::vector<support::output> files_of(const arguments& a, const support::strateg
   return files;
 }
 
-// Searches price each weight's all-reduce alone; this is what is reported and written.
-void synchronize(const arguments& a, support::strategy_comparison& c) {
+// Searches price each weight's all-reduce alone, and whole batches whose results are kept; this is what is reported and
+// written.
+void apply_flags(const arguments& a, support::strategy_comparison& c) {
+  if (!a.memory.recompute.empty() || a.memory.microbatches > 1) {
+    c.economize(a.memory);
+  }
   if (!a.sync.empty()) {
     c.synchronize(a.sync);
   }
@@ -206,7 +213,7 @@ void run_flexflow(arguments& a, support::strategy_comparison& c) {
   o.seed = a.seed;
   o.threads = a.threads;
   const auto r = support::compare_flexflow(c, a.flexflow, given_strategies(c, a));
-  synchronize(a, c);
+  apply_flags(a, c);
   print(a, c);
   support::print(a.flexflow, r);
   support::write_all(files_of(a, c, support::to_json(r), {}));
@@ -220,7 +227,7 @@ void run_unity(arguments& a, support::strategy_comparison& c) {
   o.seed = a.seed;
   a.unity.threads = a.threads;
   const auto r = support::compare_unity(c, a.unity, given_strategies(c, a));
-  synchronize(a, c);
+  apply_flags(a, c);
   auto files = files_of(a, c, support::to_json(r), support::notes_of(r, c.best()));
   if (!a.out.empty()) {
     const auto pictures = support::pcg_pictures(c.operators(), c.plan_of(c.best()), title_of(a, c), a.out);
@@ -238,6 +245,7 @@ void run(arguments& a) {
   support::check(a.flexflow);
   support::check(a.unity);
   static_cast<void>(support::check_sync(a.sync));
+  static_cast<void>(support::check_recompute(a.memory.recompute));
   static_cast<void>(support::parse_quantity("--budget", a.budget, support::durations));
   static_cast<void>(io::detail::utf8_word("MODEL", a.model));  // now, not when results are written
   static_cast<void>(io::detail::utf8_word("--machine", a.machine));

@@ -10,6 +10,7 @@
 #include <numeric>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -31,6 +32,7 @@
 #include <unity/parallel/lowering/network.hpp>
 #include <unity/parallel/lowering/next_iteration.hpp>
 #include <unity/parallel/plan.hpp>
+#include <unity/parallel/ranks/rank_lowering.hpp>
 #include <unity/parallel/strategies/memory_limits.hpp>
 #include <unity/program/program.hpp>
 #include <unity/simulate/full.hpp>
@@ -41,12 +43,17 @@
 #include <unity/simulate/timeline.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/cost.hpp>
+#include <unity/tensor/loss.hpp>
+#include <unity/train/planned_memory.hpp>
+#include <unity/train/training_plan.hpp>
 
+#include "support/backends.hpp"
 #include "support/machines.hpp"
 #include "support/operation_times.hpp"
 #include "support/outputs.hpp"
 #include "support/program.hpp"
 #include "support/quantity.hpp"
+#include "support/recomputation_flag.hpp"
 #include "support/synchronization_flag.hpp"
 
 namespace {
@@ -57,9 +64,11 @@ struct arguments {
   std::string plan{};
   support::timing_flags timing{};
   std::string sync{};
+  support::memory_flags memory{};
   std::string schedule = "fifo";
   std::string launch{};
   bool steady = false;
+  std::string ranks{};  // a backend
   std::string json{};
   std::string trace{};
   std::string svg{};
@@ -69,6 +78,7 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("PLAN", a.plan, "a plan's .json file: graph, machine and strategy")->required();
   support::declare(app, a.timing);
   support::declare_sync(app, a.sync);
+  support::declare(app, a.memory);
   app.add_option("--schedule", a.schedule,
                  "what a device or link that falls free takes of what is ready: fifo, the first that was; kind, "
                  "forward before backward before messages; order, the front layers; path, the longest way to the end")
@@ -79,6 +89,10 @@ void declare(CLI::App& app, arguments& a) {
                      "a host thread per device launches its operators one after the other, each in so long (6us), "
                      "instead of the overhead that the model of a device adds");
   app.add_flag("--steady", a.steady, "also what an iteration takes among others, which overlap")->excludes(launch);
+  app.add_option(
+      "--ranks", a.ranks,
+      "also what each rank holds when `train` trains the plan on that backend, with the loss cross_entropy: " +
+          support::backend_list());
   app.add_option("--json", a.json, "file for the result as JSON");
   app.add_option("--trace", a.trace, "file for a trace that Perfetto and chrome://tracing show");
   app.add_option("--svg", a.svg, "file for a picture: operators, divided and coloured by their devices");
@@ -91,6 +105,7 @@ struct outcome {
   simulate::timeline line;
   std::vector<bytes> over;  // by device: more than it has
   std::optional<simulate::steady_iteration> steady;
+  std::vector<bytes> held;  // by device, with --ranks
   fingerprint durations{};  // of what operators' times come from
   std::optional<std::pair<picoseconds, picoseconds>> interval;  // where those have one
 };
@@ -132,9 +147,27 @@ std::pair<picoseconds, picoseconds> interval_of(const tensor::algebra& operators
   return std::minmax({takes(&duration::low), takes(&duration::high)});
 }
 
+std::vector<bytes> held_by_ranks(const tensor::algebra& operators, const parallel::plan& p, const std::string& on) {
+  const auto trained = train::with_loss(operators, p, tensor::loss::cross_entropy);
+  std::vector<bytes> all;
+  const auto threads =  // as `train` has on this machine
+      static_cast<int>(std::thread::hardware_concurrency() /
+                       std::max<std::size_t>(p.machine.network.device_count(), 1));
+  support::with_backend(on, operators, std::max(threads, 1), [&](auto& b) {
+    for (const auto& rank : parallel::programs_of_ranks(operators, trained).ranks) {
+      all.push_back(train::memory_of_rank(operators, rank, p.updates, train::workspaces_of(b, operators, rank)).sum());
+    }
+  });
+  return all;
+}
+
 outcome simulated(const tensor::algebra& operators, const arguments& a) {
   static_cast<void>(support::check_sync(a.sync));
-  outcome r{io::read_plan(operators, a.plan), {}, {}, {}, {}, {}, {}, {}};
+  if (!a.ranks.empty()) {
+    support::check_backend(a.ranks, "--ranks");
+  }
+  outcome r{io::read_plan(operators, a.plan), {}, {}, {}, {}, {}, {}, {}, {}};
+  support::apply(a.memory, operators, r.plan);
   support::apply_sync(a.sync, operators, r.plan);
   const auto launch = launch_time(a);
   if (launch) {
@@ -160,6 +193,9 @@ outcome simulated(const tensor::algebra& operators, const arguments& a) {
     r.steady =
         simulate::run_until_steady(r.program, parallel::carried_dependencies(operators, r.plan, r.program), 64,
                                    [&](const program::program& some) { return times_of(some, a.schedule); });
+  }
+  if (!a.ranks.empty()) {
+    r.held = held_by_ranks(operators, r.plan, a.ranks);
   }
   r.line = simulate::summarize(r.program, r.times);
   std::vector<bytes> peaks;
@@ -224,6 +260,10 @@ void print_devices(const outcome& r) {
     const auto& use = r.line.resources[d];
     fmt::print("{:<24} {:12.3f} {:8.1f} {:14.3f}\n", r.program.resources()[d].name, milliseconds(use.busy),
                percent(use.busy, r.line.iteration), megabytes(r.line.memory[d].peak));
+  }
+  if (!r.held.empty()) {
+    fmt::print("a rank that trains it holds {:.3f} MB at most\n",
+               megabytes(*std::max_element(r.held.begin(), r.held.end())));
   }
   const auto busy = ranges::accumulate(r.line.resources | ranges::views::take(device_count(r)), picoseconds{}, {},
                                        [](const auto& use) { return use.busy; });
@@ -315,6 +355,9 @@ nlohmann::json to_json(const outcome& r) {
                        {"peak_bytes", r.line.memory[d].peak.count()},
                        {"memory_bytes", machine::model_of(r.plan.machine, machine::device_id{d}).memory.count()},
                        {"bytes_over", r.over[d].count()}});
+    if (!r.held.empty()) {
+      devices.back()["held_bytes"] = r.held[d].count();
+    }
   }
   auto links = nlohmann::json::array();
   for (const auto l : links_of(r)) {

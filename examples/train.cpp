@@ -79,6 +79,7 @@ parallel::plan undivided(const tensor::algebra& a, const parallel::plan& p) {
   }
   one.pipeline.stages.clear();
   one.synchronization = {};
+  one.recomputed = {};
   return one;
 }
 

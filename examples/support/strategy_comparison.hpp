@@ -18,6 +18,7 @@
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/plan.hpp>
+#include <unity/parallel/recomputation.hpp>
 #include <unity/parallel/strategies/memory_limits.hpp>
 #include <unity/parallel/strategies/strategy_report.hpp>
 #include <unity/parallel/synchronization.hpp>
@@ -25,6 +26,7 @@
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
 
+#include "recomputation_flag.hpp"
 #include "synchronization_flag.hpp"
 
 namespace support {
@@ -36,6 +38,7 @@ struct named_strategy {
   unity::parallel::strategy_report report{};
   unity::parallel::pipeline pipeline{};  // the graph is of one of its micro-batches
   unity::parallel::synchronization synchronization{};
+  unity::parallel::recomputation recomputed{};
 };
 
 // What does not fit in memory is worse than what does, by byte; then time decides.
@@ -78,11 +81,11 @@ class strategy_comparison {
   }
   void add(std::string name, std::size_t graph, unity::parallel::strategy s, unity::parallel::strategy_report report,
            unity::parallel::pipeline p = {}) {
-    strategies_.push_back({std::move(name), graph, std::move(s), std::move(report), std::move(p), {}});
+    strategies_.push_back({std::move(name), graph, std::move(s), std::move(report), std::move(p), {}, {}});
   }
   // The best of several, which are of one graph.
   void add_best(std::string name, std::size_t graph, const std::vector<unity::parallel::strategy>& several) {
-    named_strategy best{std::move(name), graph, {}, {}, {}, {}};
+    named_strategy best{std::move(name), graph, {}, {}, {}, {}, {}};
     for (std::size_t i = 0; i < several.size(); ++i) {
       auto report = report_on(graph, several[i]);
       if (i == 0 || is_better(report, best.report)) {
@@ -106,8 +109,35 @@ class strategy_comparison {
       }
       auto& g = *graphs_[s.graph];
       s.synchronization = sync_of(flag, g.lowering, s.strategy);
-      s.report =
-          unity::parallel::report_on(g.lowering, g.graph, machine_, s.strategy, s.pipeline, s.synchronization);
+      s.report = unity::parallel::report_on(g.lowering, g.graph, machine_, s.strategy, s.pipeline, s.synchronization,
+                                            s.recomputed);
+    }
+  }
+
+  // Effects: all strategies recompute what the flags say, and those that have no micro-batches of their own work on as
+  // many as they say; they are reported on again. Comes before synchronize.
+  // Throws: as check_recompute and graph_of_microbatch; unity::error where a strategy was not simulated whole, or is
+  // none of a micro-batch.
+  void economize(const memory_flags& flags) {
+    for (auto& s : strategies_) {
+      if (s.report.is_of_representatives) {
+        throw unity::error{"--recompute and --microbatches",
+                           fmt::format("{}, of which one device of each stage was simulated", s.name),
+                           "a machine with fewer devices"};
+      }
+      if (flags.microbatches > 1 && s.pipeline.microbatches == 1) {
+        s.graph = add_graph(graph_of_microbatch(operators_, graphs_[s.graph]->graph, flags.microbatches));
+        s.pipeline.microbatches = flags.microbatches;
+        if (s.pipeline.stages.empty()) {
+          s.pipeline.stages.assign(machine_.network.device_count(), 0);
+        }
+      }
+      auto& g = *graphs_[s.graph];
+      if (!flags.recompute.empty()) {
+        s.recomputed = recomputation_of(flags.recompute, operators_, g.graph);
+      }
+      s.report = unity::parallel::report_on(g.lowering, g.graph, machine_, s.strategy, s.pipeline, s.synchronization,
+                                            s.recomputed);
     }
   }
 
@@ -123,7 +153,7 @@ class strategy_comparison {
                              [](const auto& a, const auto& b) { return is_better(a.report, b.report); });
   }
   [[nodiscard]] unity::parallel::plan plan_of(const named_strategy& s) const {
-    return {graph(s.graph), s.strategy, machine_, s.pipeline, optimizer_, s.synchronization};
+    return {graph(s.graph), s.strategy, machine_, s.pipeline, optimizer_, s.synchronization, s.recomputed};
   }
 
  private:

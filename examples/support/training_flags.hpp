@@ -22,6 +22,7 @@
 
 #include "number_range.hpp"
 #include "operation_times.hpp"
+#include "recomputation_flag.hpp"
 #include "synchronization_flag.hpp"
 
 namespace support {
@@ -48,6 +49,7 @@ struct training_flags {
   std::string program{};
   bool delayed = false;
   std::string sync{};
+  memory_flags memory{};
   timing_flags timing{};
 };
 
@@ -111,6 +113,7 @@ inline void declare(CLI::App& app, training_flags& a) {
       "a batch begins while backward passes of the one before go on, and its gradients change weights one step later "
       "(PipeDream-2BW)");
   declare_sync(app, a.sync);
+  declare(app, a.memory);
   app.add_flag("--check", a.check, "trains the undivided graph, too, and compares losses");
   app.add_option("--json", a.json, "file for the result as JSON");
   app.add_option("--program", a.program, "file for what each rank does in an iteration, step by step, as text");

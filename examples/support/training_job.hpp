@@ -21,6 +21,7 @@
 #include <unity/train/training_plan.hpp>
 
 #include "outputs.hpp"
+#include "recomputation_flag.hpp"
 #include "training_flags.hpp"
 
 namespace support {
@@ -59,6 +60,7 @@ inline training_job job_of(const training_flags& a, const unity::tensor::algebra
   static_cast<void>(measured_backend(a.timing));
   j.given = unity::io::read_plan(operators, a.plan);
   j.given.pipeline.is_delayed = j.given.pipeline.is_delayed || a.delayed;
+  apply(a.memory, operators, j.given);
   apply_sync(a.sync, operators, j.given);
   if (!a.resume.empty()) {
     j.before.emplace(a.resume);

@@ -40,6 +40,7 @@ namespace {
 struct simulated_iteration {
   double seconds = 0;
   std::vector<double> computing{};  // by device
+  std::vector<std::int64_t> peaks{};  // likewise: bytes
 };
 
 simulated_iteration simulated(const unity::tensor::algebra& a, const unity::parallel::plan& p,
@@ -48,9 +49,12 @@ simulated_iteration simulated(const unity::tensor::algebra& a, const unity::para
   const auto program = unity::parallel::lower(a, p, times);
   s.run(program);
   const auto line = unity::simulate::summarize(program, s.times());
-  simulated_iteration r{unity::to_seconds(line.iteration), {}};
+  simulated_iteration r{unity::to_seconds(line.iteration), {}, {}};
   for (const auto& device : line.resources | ranges::views::take(p.machine.network.device_count())) {
     r.computing.push_back(unity::to_seconds(device.busy));
+  }
+  for (const auto& m : line.memory) {
+    r.peaks.push_back(m.peak.count());
   }
   return r;
 }
@@ -69,7 +73,7 @@ simulated_iteration simulated_delayed(const unity::tensor::algebra& a, unity::pa
     passes = std::max(passes, after - before);
   }
   const auto between = std::max(0.0, twice.seconds - once.seconds - passes);  // what it waits for others
-  return {*std::max_element(once.computing.begin(), once.computing.end()) + between, once.computing};
+  return {*std::max_element(once.computing.begin(), once.computing.end()) + between, once.computing, once.peaks};
 }
 
 nlohmann::json shares_json(const unity::train::time_shares& s) {
@@ -125,6 +129,12 @@ void print(const training_job& j, const training_outcome& r, const simulated_ite
   const auto expected = simulated.computing[shares.critical];
   fmt::print("rank {}, simulated: {:.3f} ms computing, {:.3f} ms communicating or waiting\n", shares.critical,
              expected * 1e3, (simulated.seconds - expected) * 1e3);
+  const auto held = [](const unity::train::rank_timeline& t) { return t.memory.kept + t.memory.arena; };
+  const auto& most = *std::max_element(r.timeline.ranks.begin(), r.timeline.ranks.end(),
+                                       [&](const auto& x, const auto& y) { return held(x) < held(y); });
+  fmt::print("a rank holds {:.3f} MB at most: {:.3f} of values, {:.3f} of weights and what the optimizer keeps\n",
+             static_cast<double>(held(most)) * 1e-6, static_cast<double>(most.memory.arena) * 1e-6,
+             static_cast<double>(most.memory.kept) * 1e-6);
   if (error_of_losses) {
     fmt::print("checked: losses differ from those of the undivided graph by {:.3g} at most, relative\n",
                *error_of_losses);
@@ -170,6 +180,7 @@ void report(const training_flags& a, const unity::tensor::algebra& operators, co
                           {"measured_iteration_s", r.seconds},
                           {"simulated_iteration_s", simulated.seconds},
                           {"simulated_computing_s", simulated.computing},
+                          {"simulated_peak_bytes", simulated.peaks},
                           {"breakdown", nlohmann::json::array()},
                           {"memory", nlohmann::json::array()}};
     for (const auto& s : shares.ranks) {

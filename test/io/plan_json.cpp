@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -98,6 +99,26 @@ TEST_CASE("stages, micro-batches and the optimizer come back as they were") {
              Catch::Contains("plan.pipeline") && Catch::Contains("0 micro-batches"));
   CHECK_THAT(wrong("/pipeline/stages/0", -1), Catch::Contains("plan.pipeline.stages[0]: is -1"));
   CHECK_THAT(wrong("/pipeline/stages", nlohmann::json::array()), Catch::Contains("no stages"));
+}
+
+TEST_CASE("what is recomputed comes back as it was") {
+  auto p = test::lenet_plan();
+  p.recomputed = parallel::full_recomputation(p.graph);
+  REQUIRE(std::count(p.recomputed.begin(), p.recomputed.end(), true) > 1);
+  const auto text = io::to_plan_text(operators(), p);
+  CHECK(io::parse_plan(operators(), text, "p.json") == p);
+  const auto wrong = [&](const char* pointer, const nlohmann::json& value) {
+    return test::complaint_of(text, pointer, value, [](const std::string& t) {
+      static_cast<void>(io::parse_plan(operators(), t, "p.json"));
+    });
+  };
+  CHECK_THAT(wrong("/recomputed/0", 1000), Catch::Contains("plan.recomputed[0]: is 1000; expected numbers of the"));
+  CHECK_THAT(wrong("/recomputed", nlohmann::json::array({p.graph.node_count() - 1})),
+             Catch::Contains("an output of the graph, which is kept"));
+  CHECK_THAT(wrong("/recomputed/0", -1), Catch::Contains("is -1"));
+  CHECK_THAT(wrong("/recomputed", 3), Catch::Contains("plan.recomputed"));
+  p.recomputed.pop_back();
+  CHECK_THROWS_WITH(io::to_plan_text(operators(), p), Catch::StartsWith("recomputation: of "));
 }
 
 TEST_CASE("a plan that is not valid is not written") {

@@ -223,6 +223,20 @@ check 'to the picosecond' "$python" -c 'import json, sys
 a, b = (json.load(open(f)) for f in sys.argv[1:])
 sys.exit(not any(s["iteration_s"] == b["iteration_s"] for s in a["strategies"]))' \
   "$scratch/sync.json" "$scratch/sync.result"
+check 'strategies are compared in micro-batches that recompute' silent timeout 120 \
+  "$parallelize" 'zoo:mlp?layers=9&hidden=64&batch=8' --machine p100:1x2 --max-proposals 20 --recompute full \
+  --microbatches 2 --out "$scratch/again" --json "$scratch/again.json"
+check 'the plan says so' json "$scratch/again/plan.json" '
+  len(x["recomputed"]) > 4 and x["pipeline"]["microbatches"] == 2'
+check 'and is what was reported' silent "$simulate" "$scratch/again/plan.json" --json "$scratch/again.result"
+check 'to the picosecond' "$python" -c 'import json, sys
+a, b = (json.load(open(f)) for f in sys.argv[1:])
+best = next(s for s in a["strategies"] if s["name"] == a["best"])
+sys.exit(not (best["iteration_s"] == b["iteration_s"] and
+              best["memory_peak_bytes"] == max(d["peak_bytes"] for d in b["devices"])))' \
+  "$scratch/again.json" "$scratch/again.result"
+check 'a way to recompute that is none is refused before the search' complains 1 "recompute: 'all'; expected none" \
+  "$parallelize" 'zoo:mlp?layers=3&hidden=64&batch=8' --machine p100:1x2 --recompute all
 check 'a way that is none is refused before the search' complains 1 "sync: 'all'; expected bucket=SIZE, zero=1 or ps" \
   "$parallelize" 'zoo:mlp?layers=3&hidden=64&batch=8' --machine p100:1x2 --sync all
 finish

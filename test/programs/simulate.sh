@@ -103,6 +103,30 @@ done
 check 'a way that is none is refused' complains 1 "sync: 'bucket'; expected bucket=SIZE, zero=1 or ps" \
   "$simulate" "$plan" --sync bucket
 
+check 'what the plan keeps is simulated' silent "$simulate" "$plan" --ranks reference --json "$scratch/kept.result"
+for how in full products every=4; do
+  check "recomputing ($how)" silent "$simulate" "$plan" --recompute $how --ranks reference \
+    --json "$scratch/again.result"
+  check 'takes longer, in tasks that are told' "$python" -c 'import json, sys
+a, b = (json.load(open(f)) for f in sys.argv[1:])
+sys.exit(not (a["iteration_s"] < b["iteration_s"] and a["tasks"] < b["tasks"]))' \
+    "$scratch/kept.result" "$scratch/again.result"
+done
+check 'recomputing nothing is what the plan does' silent "$simulate" "$plan" --recompute none --ranks reference \
+  --json "$scratch/nothing.result"
+check 'to the byte' cmp "$scratch/kept.result" "$scratch/nothing.result"
+check 'micro-batches' silent "$simulate" "$plan" --microbatches 2 --ranks reference --json "$scratch/micro.result"
+check 'hold less' "$python" -c 'import json, sys
+a, b = (json.load(open(f))["devices"] for f in sys.argv[1:])
+sys.exit(not all(y["held_bytes"] < x["held_bytes"] and y["peak_bytes"] < x["peak_bytes"] for x, y in zip(a, b)))' \
+  "$scratch/kept.result" "$scratch/micro.result"
+check 'what is recomputed in no known way is refused' complains 1 "recompute: 'some'; expected none, full, products" \
+  "$simulate" "$plan" --recompute some
+check 'and no operator of how many' complains 1 "recompute every: '0'; expected a positive number" \
+  "$simulate" "$plan" --recompute every=0
+check 'and parts that samples do not have' complains 1 'microbatches: 7, of [0-9]+ samples; expected a number' \
+  "$simulate" "$plan" --microbatches 7
+
 silent "$make_plan" 'zoo:rnnlm?seq=2&batch=1048576' p100:1x2 data "$scratch/large.json"
 check 'a plan that does not fit is simulated' silent "$simulate" "$scratch/large.json" --json "$scratch/large.result"
 check 'and told with the device and the bytes' \
@@ -152,6 +176,9 @@ change server 'x["synchronization"] = {
   "buckets": [], "weights": [{"node": 1, "how": "parameter_server", "device": "x"}]}'
 change weight 'x["synchronization"] = {"buckets": [], "weights": [{"node": 0, "how": "sharded"}]}'
 change empty 'x["synchronization"] = {"buckets": ["a"], "weights": []}'
+change recomputed 'x["recomputed"] = [0]'
+change twice 'x["recomputed"] = [4, 4]'
+change beyond 'x["recomputed"] = [1000]'
 change adjoint 'x["graph"]["outputs"] = [99]'
 refuses 'a file that is not there' 'nowhere.json' "$scratch/nowhere.json"
 refuses 'a plan cut short' 'cut.json, byte 3001: is not JSON' "$scratch/cut.json"
@@ -176,6 +203,10 @@ refuses 'a bucket that is none' 'weights\[0\].bucket: no bucket has the name "b"
 refuses 'a server that is no device' 'weights\[0\].device: no device has the name "x"' "$scratch/server.json"
 refuses 'a weight that is none' 'weights\[0\].node: is 0; expected the node of a weight' "$scratch/weight.json"
 refuses 'a bucket without a weight' 'plan.synchronization: synchronization: no weight in bucket a' "$scratch/empty.json"
+refuses 'an input that is recomputed' 'plan.recomputed: recomputation, node 0 \(input\): what has no operands' \
+  "$scratch/recomputed.json"
+refuses 'what is recomputed twice' 'plan.recomputed\[1\]: is 4; expected numbers of the' "$scratch/twice.json"
+refuses 'nodes that are none' 'plan.recomputed\[0\]: is 1000; expected numbers of the' "$scratch/beyond.json"
 refuses 'an output that is no value' 'plan.graph.outputs\[0\]: value 99' "$scratch/adjoint.json"
 check 'a file that cannot be written takes back the others' complains 1 'No space|full' \
   "$simulate" "$plan" --json "$scratch/none.json" --trace /dev/full

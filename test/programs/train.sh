@@ -41,13 +41,14 @@ check 'a plan is trained and checked' run "$scratch/data.json" --ranks 4 --steps
   --json "$scratch/whole.result" --trace "$scratch/trace"
 check 'the JSON has what is documented' json "$scratch/whole.result" '
   set(x) == {"ranks", "backend", "comm", "first_step", "steps", "loss", "accuracy", "max_rel_error_vs_single",
-             "measured_iteration_s", "simulated_iteration_s", "simulated_computing_s", "breakdown", "memory"}
+             "measured_iteration_s", "simulated_iteration_s", "simulated_computing_s",
+             "simulated_peak_bytes", "breakdown", "memory"}
   and (x["ranks"], x["comm"], x["first_step"], x["steps"], x["accuracy"]) == (4, "local", 0, 8, None)
   and len(x["loss"]) == 8 and x["max_rel_error_vs_single"] < 1e-4
   and x["measured_iteration_s"] > 0 and x["simulated_iteration_s"] > 0
   and len(x["simulated_computing_s"]) == 4
   and all(0 < s <= x["simulated_iteration_s"] for s in x["simulated_computing_s"])
-  and len(x["breakdown"]) == 4
+  and len(x["breakdown"]) == len(x["simulated_peak_bytes"]) == 4
   and all(set(b) == {"compute_s", "update_s", "communication_s", "waiting_s", "other_s"} for b in x["breakdown"])
   and len(x["memory"]) == 4
   and all(m["bytes"] == m["kept_bytes"] + m["arena_bytes"] and min(m.values()) > 0 for m in x["memory"])'
@@ -103,6 +104,20 @@ for sync in bucket=100KB zero=1 ps; do
 done
 check 'the trace of parameter servers has messages' json "$scratch/sync.trace" '
   any(e["args"].get("direction") == "send" for e in x["traceEvents"] if e["ph"] == "X")'
+check 'with nothing kept twice' run "$scratch/adam.json" --steps 4 --json "$scratch/kept.result"
+for how in full products every=3; do
+  check "recomputing ($how)" run "$scratch/adam.json" --steps 4 --recompute $how --json "$scratch/again.result"
+  check 'gives equal losses, bit for bit' same "$scratch/kept.result" 0 "$scratch/again.result"
+done
+check 'micro-batches that recompute' run "$scratch/adam.json" --steps 4 --microbatches 2 --recompute products --check \
+  --json "$scratch/micro.result"
+check 'train as the batch does' close "$scratch/micro.result" "$scratch/kept.result"
+check 'and hold less' "$python" -c 'import json, sys
+a, b = (json.load(open(f))["memory"] for f in sys.argv[1:])
+sys.exit(not all(y["arena_bytes"] < x["arena_bytes"] for x, y in zip(a, b)))' \
+  "$scratch/kept.result" "$scratch/micro.result"
+check 'a way to recompute that is none is refused' complains 1 "recompute: 'all'; expected none, full" \
+  "$train" "$scratch/adam.json" --recompute all
 check 'a way that is none is refused' complains 1 "sync: 'zero=3'; expected bucket=SIZE, zero=1 or ps" \
   "$train" "$scratch/adam.json" --sync zero=3
 check 'as are buckets of no bytes' complains 1 'sync bucket: .0B.; expected a byte at least' \

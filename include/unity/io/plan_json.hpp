@@ -6,7 +6,8 @@
 //  "strategy": [...]}                            as strategy_json.hpp has it
 // and may have "optimizer": "adam" (else "sgd"), "pipeline": {"microbatches": 8, "stages": [0, 0, 1, 1]}, where the
 // graph is of one micro-batch and the stages are those of the machine's devices in their order, with "delayed": true
-// where nothing is flushed, "synchronization" (synchronization_json.hpp), and members that plan_notes.hpp tells about.
+// where nothing is flushed, "synchronization" (synchronization_json.hpp), "recomputed": [4, 5], nodes whose results are
+// computed again for the backward pass, ascending, and members that plan_notes.hpp tells about.
 #pragma once
 
 #include <cstddef>
@@ -32,6 +33,7 @@ namespace detail {
 // How a plan is run, where it is not the plain way.
 [[nodiscard]] std::string schedule_text(const tensor::algebra& a, const parallel::plan& p);
 void read_schedule(const tensor::algebra& a, const json_place& in, parallel::plan& p);
+void read_recomputed(const tensor::algebra& a, const json_place& in, parallel::plan& p);
 
 }  // namespace detail
 
@@ -73,6 +75,7 @@ inline void write_plan(const tensor::algebra& a, const parallel::plan& p, const 
 #include <unity/machine/machine.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/optimizer.hpp>
+#include <unity/parallel/recomputation.hpp>
 
 namespace unity::io::detail {
 
@@ -91,7 +94,38 @@ UNITY_INLINE std::string schedule_text(const tensor::algebra& a, const parallel:
   if (!p.synchronization.is_trivial()) {
     text += fmt::format(",\n \"synchronization\": {}", synchronization_to_json(a, p).dump());
   }
+  std::vector<std::size_t> again;
+  for (std::size_t n = 0; n < p.recomputed.size(); ++n) {
+    if (p.recomputed[n]) {
+      again.push_back(n);
+    }
+  }
+  if (!again.empty()) {
+    text += fmt::format(",\n \"recomputed\": {}", nlohmann::json(again).dump());
+  }
   return text;
+}
+
+UNITY_INLINE void read_recomputed(const tensor::algebra& a, const json_place& in, parallel::plan& p) {
+  std::int64_t next = 0;
+  p.recomputed.resize(p.graph.node_count());
+  for (const auto& item : in.items()) {
+    const auto n = item.integer();
+    if (n < next || static_cast<std::size_t>(n) >= p.recomputed.size()) {
+      throw error{item.where(), fmt::format("is {}", n),
+                  fmt::format("numbers of the {} nodes, ascending", p.recomputed.size())};
+    }
+    next = n + 1;
+    p.recomputed[static_cast<std::size_t>(n)] = true;
+  }
+  if (next == 0) {
+    p.recomputed.clear();
+  }
+  try {
+    parallel::check(a, p.graph, p.recomputed);
+  } catch (const error& e) {
+    throw error{fmt::format("{}: {}", in.where(), e.what())};
+  }
 }
 
 UNITY_INLINE void read_schedule(const tensor::algebra& a, const json_place& in, parallel::plan& p) {
@@ -105,6 +139,9 @@ UNITY_INLINE void read_schedule(const tensor::algebra& a, const json_place& in, 
   }
   if (in.has("synchronization")) {
     p.synchronization = synchronization_from_json(a, in.at("synchronization"), p);
+  }
+  if (in.has("recomputed")) {
+    read_recomputed(a, in.at("recomputed"), p);
   }
   if (!in.has("pipeline")) {
     return;
@@ -137,6 +174,7 @@ UNITY_INLINE std::string to_plan_text(const tensor::algebra& a, const parallel::
   parallel::check(a, p.graph, all, p.configurations, p.machine.network.device_count());
   parallel::check(p.graph, p.configurations, p.pipeline, p.machine.network.device_count());
   parallel::check(a, p.graph, p.synchronization, p.machine.network.device_count());
+  parallel::check(a, p.graph, p.recomputed);
   const auto graph = to_json(a, p.graph);
   std::vector<std::string> nodes;
   for (const auto& n : graph.at("nodes")) {

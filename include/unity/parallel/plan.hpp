@@ -13,6 +13,7 @@
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/optimizer.hpp>
+#include <unity/parallel/recomputation.hpp>
 #include <unity/parallel/synchronization.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/index_structure.hpp>
@@ -52,6 +53,7 @@ struct plan {
   parallel::pipeline pipeline{};
   parallel::optimizer updates = parallel::optimizer::sgd;
   parallel::synchronization synchronization{};
+  parallel::recomputation recomputed{};
 
   friend bool operator==(const plan&, const plan&) = default;
 };
@@ -70,6 +72,7 @@ void check(const tensor::algebra& a, const tensor::tensor_graph& g, const graph_
 inline void check(const tensor::algebra& a, const plan& p) {
   check(a, p.graph, graph_dimensions{a, p.graph}, p.configurations, p.machine.network.device_count());
   check(a, p.graph, p.synchronization, p.machine.network.device_count());
+  check(a, p.graph, p.recomputed);
 }
 
 }  // namespace unity::parallel

@@ -19,8 +19,9 @@ using fragment_id = id<struct fragment_tag>;
 using device_index = std::uint32_t;  // whose memory it is
 
 // Those of a training iteration; a program may have further ones (program::add_kind).
-enum class task_kind : std::uint8_t { forward, backward, update, transfer, reduce, other };
-inline constexpr std::array<std::string_view, 6> task_kind_names{"forward",  "backward", "update",
+// recompute: forward work that is done again, for the backward pass.
+enum class task_kind : std::uint8_t { forward, backward, recompute, update, transfer, reduce, other };
+inline constexpr std::array<std::string_view, 7> task_kind_names{"forward",  "backward", "recompute", "update",
                                                                  "transfer", "reduce",   "other"};
 
 // No task is longer: sums of as many as fit in memory are far from what a number of picoseconds can hold.

@@ -1,6 +1,7 @@
 // The parts of weights that a rank keeps, with what the optimizer keeps of them.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -32,6 +33,11 @@ class kept_weights {
     for (const auto& w : p.weights) {
       add(a, p, w, known);
     }
+    std::size_t workspace = 0;
+    for (const auto& c : chains_) {
+      workspace = std::max(workspace, c.workspace());
+    }
+    workspace_ = memory_.add(workspace, 0);
     memory_.allocate(b, "memory for weights");
     for (std::size_t w = 0; w < weights_.size(); ++w) {
       const std::vector<std::byte> zeros(weights_[w].updated);
@@ -92,7 +98,7 @@ class kept_weights {
     for (const auto place : scalars_.at(w.element)) {
       in_.push_back(memory_.at(place));
     }
-    backend_.run(chains_[w.kernel], in_, out_, memory_.at(w.workspace));
+    backend_.run(chains_[w.kernel], in_, out_, memory_.at(workspace_));
     w.is_changed = true;
     can_revert_ = false;  // what was before the last commit is written over
   }
@@ -137,7 +143,6 @@ class kept_weights {
     std::size_t before = 0;
     bool is_changed = false;
     std::size_t kernel = 0;
-    std::size_t workspace = 0;
   };
 
   void add(const tensor::algebra& a, const parallel::rank_program& p, const parallel::weight_part& w,
@@ -169,7 +174,6 @@ class kept_weights {
       chains_.push_back(backend_.prepare_chain(update_graph(a, rule_.how, elements, t.element)));
     }
     k.kernel = at->second;
-    k.workspace = place(chains_[k.kernel].workspace());
     auto& scalars = scalars_[t.element];
     while (scalars.size() < scalar_names(rule_.how).size()) {
       scalars.push_back(place(static_cast<std::size_t>(tensor::size_of(t.element))));
@@ -181,6 +185,7 @@ class kept_weights {
   backend::detail::memory_pool<Backend> memory_{};
   std::vector<kept_weight> weights_{};
   std::vector<typename Backend::kernel> chains_{};
+  std::size_t workspace_ = 0;  // of all updates, which come one after the other
   std::map<tensor::dtype, std::vector<std::size_t>> scalars_{};
   std::vector<const std::byte*> in_{};
   std::vector<std::byte*> out_{};

@@ -27,6 +27,7 @@ namespace detail {
 [[nodiscard]] parallel::plan with_masks(const tensor::algebra& a, parallel::plan p);
 
 // Likewise, and with a loss behind its outputs, divided as they are; of micro-batches, each one's share of the loss.
+// What the loss computes is kept.
 // Throws: as tensor::with_loss.
 [[nodiscard]] parallel::plan with_loss(const tensor::algebra& a, parallel::plan p, tensor::loss what);
 
@@ -38,6 +39,7 @@ namespace detail {
 #include <vector>
 
 #include <unity/core/id.hpp>
+#include <unity/parallel/recomputation.hpp>
 #include <unity/parallel/strategies/loss_strategy.hpp>
 #include <unity/tensor/training_form.hpp>
 
@@ -73,11 +75,16 @@ UNITY_INLINE parallel::plan with_masks(const tensor::algebra& a, parallel::plan 
   const parallel::graph_dimensions before{a, p.graph};
   const parallel::graph_dimensions now{a, form.graph};
   parallel::strategy s(form.graph.node_count());
+  parallel::recomputation again(p.recomputed.empty() ? 0 : form.graph.node_count());
   for (std::size_t n = 0; n < form.nodes.size(); ++n) {
     const auto to = form.nodes[n];
     const bool is_dropout = p.graph.operation(node_id{n}).kind == a.kind("dropout");
     s[to.index()] = is_dropout ? detail::masked(now[to], before[node_id{n}], p.configurations[n]) : p.configurations[n];
   }
+  for (std::size_t n = 0; n < p.recomputed.size(); ++n) {
+    again[form.nodes[n].index()] = p.recomputed[n];
+  }
+  p.recomputed = std::move(again);
   p.graph = std::move(form.graph);
   p.configurations = std::move(s);
   return p;
@@ -87,6 +94,7 @@ UNITY_INLINE parallel::plan with_loss(const tensor::algebra& a, parallel::plan p
   p = with_masks(a, std::move(p));
   p.graph = tensor::with_loss(a, p.graph, what, p.pipeline.microbatches);
   parallel::follow(p.graph, parallel::graph_dimensions{a, p.graph}, p.machine.network.device_count(), p.configurations);
+  p.recomputed.resize(p.recomputed.empty() ? 0 : p.graph.node_count());
   return p;
 }
 

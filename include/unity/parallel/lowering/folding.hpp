@@ -26,6 +26,7 @@
 #include <unity/parallel/lowering/symmetry.hpp>
 #include <unity/parallel/lowering/synchronization.hpp>
 #include <unity/parallel/plan.hpp>
+#include <unity/parallel/recomputation.hpp>
 #include <unity/parallel/synchronization.hpp>
 #include <unity/parallel/training_graph.hpp>
 #include <unity/program/fragment.hpp>
@@ -113,13 +114,14 @@ class folder {
 // messages that it takes to each other use one link, and messages that take turns on a link do so in the order in which
 // their images do. Then a task and its image have the same times in the whole program, and so the folded one, which has
 // one of each, has them as well: it takes exactly as long, and devices are busy and hold memory as those that represent
-// them. All of that is checked.
+// them. All of that is checked. Where operators are recomputed, nothing is folded.
 // Complexity: messages are found and checked for all devices, but once for all edges between equal operators with equal
 // configurations; besides, linear in the folded program, and in tasks.
 // Precondition: transfers::messages; exchanges join what the symmetry maps to each other.
 // Throws: as lowering::run.
 [[nodiscard]] folded_program fold(const tensor::algebra& a, lowering& low, const strategy& s,
-                                  std::span<const device_symmetry> symmetries, const synchronization& sync = {});
+                                  std::span<const device_symmetry> symmetries, const synchronization& sync = {},
+                                  const recomputation& again = {});
 
 }  // namespace unity::parallel
 
@@ -453,19 +455,21 @@ UNITY_INLINE bool folder::maps_groups(const replicas& held, std::span<const std:
 namespace unity::parallel {
 
 UNITY_INLINE folded_program fold(const tensor::algebra& a, lowering& low, const strategy& s,
-                                 std::span<const device_symmetry> symmetries, const synchronization& sync) {
+                                 std::span<const device_symmetry> symmetries, const synchronization& sync,
+                                 const recomputation& again) {
   UNITY_EXPECTS(low.how() == transfers::messages, "a lowering to messages");
   check(a, low.graph(), low.dimensions(), s, low.links().device_count());
   check(a, low.graph(), sync, low.links().device_count());
-  std::string reason;
-  for (const auto& by : symmetries) {
+  check(a, low.graph(), again);
+  std::string reason = again.empty() ? "" : "operators are recomputed";
+  for (const auto& by : again.empty() ? symmetries : std::span<const device_symmetry>{}) {
     folded_program result;
     reason = detail::folder{low, s, sync, by}.run(result);
     if (reason.empty()) {
       return result;
     }
   }
-  folded_program whole{low.run(s, sync), 1, {}, {}, std::move(reason)};
+  folded_program whole{low.run(s, sync, again), 1, {}, {}, std::move(reason)};
   for (std::size_t d = 0; d < low.links().device_count(); ++d) {
     whole.device.push_back(machine::device_id{d});
   }

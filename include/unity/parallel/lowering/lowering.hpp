@@ -25,6 +25,7 @@
 #include <unity/parallel/lowering/network.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/plan.hpp>
+#include <unity/parallel/recomputation.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/parallel/training_graph.hpp>
 #include <unity/program/fragment.hpp>
@@ -90,8 +91,10 @@ class lowering {
   void make_room() { divisions_.make_room(); }
 
   // Complexity: linear in the program, besides intersecting shards.
+  // again: what is recomputed; tasks for that are behind the others of an operator's fragment (recomputed_code.hpp).
   // Throws: unity::error where the strategy is not one of the graph and machine, or an operator has no adjoint.
-  [[nodiscard]] program::program run(const strategy& s, const synchronization& sync = {});
+  [[nodiscard]] program::program run(const strategy& s, const synchronization& sync = {},
+                                     const recomputation& again = {});
 
   // The tasks of an operator, their memory, and what each pass takes.
   [[nodiscard]] program::fragment code_of(const strategy& s, node_id n);
@@ -106,6 +109,7 @@ class lowering {
   [[nodiscard]] const tensor::tensor_graph& graph() const noexcept { return *graph_; }
   [[nodiscard]] network& links() noexcept { return network_; }
   [[nodiscard]] const task_times& times() const noexcept { return times_; }
+  [[nodiscard]] std::size_t device_count() const noexcept { return network_.device_count(); }
   [[nodiscard]] const division& parts_of(const strategy& s, node_id n) {
     return divisions_.of(dimensions_.kind(n), dimensions_[n], s[n.index()]);
   }
@@ -172,6 +176,7 @@ class lowering {
 #include <unity/core/config.hpp>
 #include <unity/parallel/lowering/edge_reads.hpp>
 #include <unity/parallel/lowering/pipelined_program.hpp>
+#include <unity/parallel/lowering/recomputed_code.hpp>
 #include <unity/parallel/lowering/replicas.hpp>
 #include <unity/parallel/lowering/sum_code.hpp>
 #include <unity/parallel/lowering/synchronization.hpp>
@@ -207,9 +212,11 @@ UNITY_INLINE lowering::lowering(const tensor::algebra& a, const tensor::tensor_g
   find_kept();
 }
 
-UNITY_INLINE program::program lowering::run(const strategy& s, const synchronization& sync) {
+UNITY_INLINE program::program lowering::run(const strategy& s, const synchronization& sync,
+                                            const recomputation& again) {
   check(*algebra_, *graph_, dimensions_, s, network_.device_count());
   check(*algebra_, *graph_, sync, network_.device_count());
+  check(*algebra_, *graph_, again);
   program::program p;
   declare(p, sync);
   std::vector<fragment_code> all;
@@ -222,6 +229,9 @@ UNITY_INLINE program::program lowering::run(const strategy& s, const synchroniza
     all.push_back({edge_fragment(e), code_of_edge(s, e)});
   }
   detail::add_synchronization(*this, s, sync, all);
+  if (!again.empty()) {
+    detail::add_recomputation(*this, s, again, all);
+  }
   p.replace(replacements_of(all));
   p.commit();
   return p;
@@ -407,7 +417,7 @@ UNITY_INLINE void lowering::write_edge(const strategy& s, const graph_edge& e, c
 UNITY_INLINE program::program lower(const tensor::algebra& a, const plan& p, tensor::durations durations) {
   check(p.graph, p.configurations, p.pipeline, p.machine.network.device_count());
   lowering l{a, p.graph, p.machine, std::move(durations), transfers::exchanges, p.updates};
-  return pipelined(l.run(p.configurations, p.synchronization), p.pipeline);
+  return pipelined(l.run(p.configurations, p.synchronization, p.recomputed), p.pipeline);
 }
 
 }  // namespace unity::parallel

@@ -168,7 +168,8 @@ UNITY_INLINE program::fragment pipeline_repeater::order() const {
       auto& own = tasks[code.tasks[t].resource.index()];
       if (code.tasks[t].kind == program::task_kind::forward) {
         own.forward.push_back({id, t});
-      } else if (code.tasks[t].kind == program::task_kind::backward) {
+      } else if (code.tasks[t].kind == program::task_kind::backward ||
+                 code.tasks[t].kind == program::task_kind::recompute) {
         own.backward.push_back({id, t});
       }
     }

@@ -11,10 +11,12 @@
 
 #include <unity/core/id.hpp>
 #include <unity/parallel/box.hpp>
+#include <unity/parallel/lowering/backward_reads.hpp>
 #include <unity/parallel/ranks/divided_training.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/parallel/ranks/rank_streams.hpp>
 #include <unity/parallel/ranks/rank_tasks.hpp>
+#include <unity/parallel/ranks/recomputed_tasks.hpp>
 #include <unity/parallel/ranks/region_writer.hpp>
 #include <unity/parallel/ranks/value_flows.hpp>
 #include <unity/parallel/ranks/weight_cells.hpp>
@@ -29,16 +31,18 @@ class backward_tasks {
  public:
   backward_tasks(const divided_training& d, rank_streams& streams, weight_cells& weights,
                  std::vector<node_state>& nodes)
-      : training_{d}, streams_{streams}, weights_{weights}, nodes_{nodes} {}
+      : training_{d}, streams_{streams}, weights_{weights}, nodes_{nodes}, again_{d, streams, nodes} {}
 
   // is_last: no micro-batch comes after it, and gradients are added up over ranks as soon as they are complete.
   void write(bool is_last);
 
  private:
   void run_task(node_id n, std::uint32_t t);
+  // What the adjoint reads of operands and results, in their order; null: it does not read it.
+  [[nodiscard]] std::vector<value_id> read_by(const tensor::operator_adjoint& adjoint, node_id n, std::uint32_t t);
   // Copies the adjoint's graph; its first nodes stand for operands, results and the results' cotangents.
   static void run_adjoint(region_writer& w, task_state& task, const tensor::operator_adjoint& adjoint,
-                          std::span<const std::optional<value_id>> given);
+                          std::span<const value_id> read, std::span<const std::optional<value_id>> given);
 
   // The cotangents that readers on a rank have of a box.
   [[nodiscard]] std::optional<value_id> own_cotangent(node_id to, std::span<const flow_reader> readers, const box& b,
@@ -53,6 +57,7 @@ class backward_tasks {
   rank_streams& streams_;
   weight_cells& weights_;
   std::vector<node_state>& nodes_;
+  recomputed_tasks again_;
 };
 
 }  // namespace unity::parallel::detail
@@ -94,20 +99,24 @@ UNITY_INLINE void backward_tasks::run_task(node_id n, std::uint32_t t) {
   auto& node = nodes_[n.index()];
   auto& task = node.tasks[t];
   const auto rank = training_.rank_of(n, t);
+  task.cotangents.assign(training_.graph().operands(n).size(), {});
+  const bool is_read = std::any_of(node.cotangents.begin(), node.cotangents.end(),
+                                   [&](const auto& of_result) { return !of_result[t].empty(); });
+  if (!is_read) {
+    return;  // its cotangents are zero
+  }
+  const auto& part = task.code.part;
+  const auto adjoint = tensor::adjoint_of(training_.algebra(), part.op, part.inputs, training_.training().wanted(n));
+  const auto read = read_by(adjoint, n, t);  // before cotangents have come
   for (const auto& w : node.waits_back[t]) {
     streams_.wait(rank, w);
   }
-  task.cotangents.assign(training_.graph().operands(n).size(), {});
   auto& w = streams_.on(rank, n);
   std::vector<std::optional<value_id>> given;
   for (std::uint32_t r = 0; r < task.results.size(); ++r) {
     const auto element = training_.graph().type(training_.graph().results(n)[r]).element;
     given.push_back(w.added(training_.parts_of(n).parts[t].results[r], node.cotangents[r][t], element));
   }
-  if (std::none_of(given.begin(), given.end(), [](const auto& c) { return c.has_value(); })) {
-    return;  // nobody reads it: its cotangents are zero
-  }
-  const auto& part = task.code.part;
   for (std::size_t r = 0; r < given.size(); ++r) {
     if (!given[r] && tensor::is_floating(part.outputs[r].element)) {
       given[r] = w.filled(part.outputs[r].dims, part.outputs[r].element, 0);
@@ -116,19 +125,31 @@ UNITY_INLINE void backward_tasks::run_task(node_id n, std::uint32_t t) {
       given[r] = w.scaled(*given[r], task.code.share);
     }
   }
-  run_adjoint(w, task, tensor::adjoint_of(training_.algebra(), part.op, part.inputs, training_.training().wanted(n)),
-              given);
+  run_adjoint(w, task, adjoint, read, given);
+}
+
+UNITY_INLINE std::vector<value_id> backward_tasks::read_by(const tensor::operator_adjoint& adjoint, node_id n,
+                                                           std::uint32_t t) {
+  const auto& task = nodes_[n.index()].tasks[t];
+  const auto is_read = reads_of(adjoint);
+  std::vector<value_id> all;
+  for (std::uint32_t x = 0; x < task.operands.size(); ++x) {
+    all.push_back(is_read[x] ? again_.operand(n, t, x) : value_id{});
+  }
+  for (std::uint32_t r = 0; r < task.raw.size(); ++r) {
+    all.push_back(is_read[task.operands.size() + r] ? again_.result(n, t, r) : value_id{});
+  }
+  return all;
 }
 
 UNITY_INLINE void backward_tasks::run_adjoint(region_writer& w, task_state& task,
-                                              const tensor::operator_adjoint& adjoint,
+                                              const tensor::operator_adjoint& adjoint, std::span<const value_id> read,
                                               std::span<const std::optional<value_id>> given) {
   const auto& g = adjoint.graph;
   std::vector<value_id> now(g.value_count());
   std::size_t next = 0;
   const auto stand_for = [&](value_id v) { now[g.results(node_id{next++})[0].index()] = v; };
-  std::for_each(task.operands.begin(), task.operands.end(), stand_for);
-  std::for_each(task.raw.begin(), task.raw.end(), stand_for);
+  std::for_each(read.begin(), read.end(), stand_for);
   for (const auto& c : given) {
     stand_for(c.value_or(value_id{}));
   }

@@ -44,6 +44,7 @@ class divided_training {
   [[nodiscard]] std::uint32_t rank_of(node_id n, std::uint32_t task) const {
     return static_cast<std::uint32_t>(division_of(n).devices[task].index());
   }
+  [[nodiscard]] bool is_recomputed(node_id n) const { return parallel::is_recomputed(plan_.recomputed, n); }
   [[nodiscard]] bool is_operator(node_id n) const { return !graph().operands(n).empty(); }
   // Which of its producer's results a value is.
   [[nodiscard]] std::uint32_t number_of(value_id v) const {
@@ -75,6 +76,7 @@ UNITY_INLINE divided_training::divided_training(const tensor::algebra& a, const 
     : algebra_{a}, plan_{p}, dimensions_{a, p.graph}, training_{a, p.graph} {
   parallel::check(a, p.graph, dimensions_, p.configurations, p.machine.network.device_count());
   parallel::check(a, p.graph, p.synchronization, p.machine.network.device_count());
+  parallel::check(a, p.graph, p.recomputed);
   const network n{p.machine};
   for (const auto& e : training_.edges()) {
     const divided_edge d{parts_of(e.from), division_of(e.from).devices, parts_of(e.to), division_of(e.to).devices,

@@ -107,17 +107,10 @@ UNITY_INLINE void forward_tasks::run_task(node_id n, std::uint32_t t) {
     task.operands.push_back(operand(n, t, x));
   }
   auto& w = streams_.on(rank, n);
-  for (const auto& shift : task.code.shifts) {
-    const auto v = task.operands[shift.operand];
-    const auto& type = w.graph().type(v);
-    const std::vector<value_id> shifted{v, w.filled(type.dims, type.element, static_cast<double>(shift.by))};
-    task.operands[shift.operand] = w.run(training_.algebra().make_operation("sub"), shifted);
+  for (std::uint32_t x = 0; x < task.operands.size(); ++x) {
+    task.operands[x] = shifted(training_.algebra(), w, task.code, x, task.operands[x]);
   }
-  task.raw = w.run(task.code.part.op, task.operands, task.code.part.outputs);
-  task.results = task.raw;
-  for (auto& r : task.results) {
-    r = task.code.share != 1 ? w.scaled(r, task.code.share) : r;
-  }
+  run_operation(w, task);
 }
 
 UNITY_INLINE value_id forward_tasks::operand(node_id n, std::uint32_t t, std::uint32_t x) {

@@ -12,6 +12,8 @@
 #include <unity/parallel/ranks/value_flows.hpp>
 #include <unity/parallel/tasks/task_operation.hpp>
 #include <unity/parallel/training_graph.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/operation.hpp>
 
 namespace unity::parallel::detail {
 
@@ -32,6 +34,12 @@ struct node_state {
   std::vector<std::vector<rank_step>> waits_back{};
 };
 
+// An operand as the operator reads it. Effects: adds a subtraction, where it numbers rows of a part.
+[[nodiscard]] value_id shifted(const tensor::algebra& a, region_writer& w, const task_operation& code,
+                               std::uint32_t operand, value_id v);
+// Effects: runs the operator of the task on its operands; its results are those of the writer's graph.
+void run_operation(region_writer& w, task_state& task);
+
 // By node; of those without operands it is empty.
 [[nodiscard]] std::vector<node_state> tasks_of(const divided_training& d);
 
@@ -50,6 +58,26 @@ struct node_state {
 #include <set>
 
 namespace unity::parallel::detail {
+
+UNITY_INLINE value_id shifted(const tensor::algebra& a, region_writer& w, const task_operation& code,
+                              std::uint32_t operand, value_id v) {
+  for (const auto& shift : code.shifts) {
+    if (shift.operand == operand) {
+      const auto& type = w.graph().type(v);
+      const std::vector<value_id> both{v, w.filled(type.dims, type.element, static_cast<double>(shift.by))};
+      v = w.run(a.make_operation("sub"), both);
+    }
+  }
+  return v;
+}
+
+UNITY_INLINE void run_operation(region_writer& w, task_state& task) {
+  task.raw = w.run(task.code.part.op, task.operands, task.code.part.outputs);
+  task.results = task.raw;
+  for (auto& r : task.results) {
+    r = task.code.share != 1 ? w.scaled(r, task.code.share) : r;
+  }
+}
 
 UNITY_INLINE std::vector<node_state> tasks_of(const divided_training& d) {
   std::vector<node_state> all(d.graph().node_count());

@@ -11,6 +11,7 @@
 #include <unity/machine/machine.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/plan.hpp>
+#include <unity/parallel/recomputation.hpp>
 #include <unity/parallel/strategies/memory_limits.hpp>
 #include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/operation.hpp>
@@ -40,7 +41,7 @@ struct strategy_report {
 // Throws: unity::error where the strategy is not one of the graph, the machine and the stages.
 [[nodiscard]] strategy_report report_on(lowering& l, const tensor::tensor_graph& g, const machine::machine& m,
                                         const strategy& s, const pipeline& stages = {},
-                                        const synchronization& sync = {});
+                                        const synchronization& sync = {}, const recomputation& again = {});
 
 }  // namespace unity::parallel
 
@@ -59,10 +60,10 @@ struct strategy_report {
 namespace unity::parallel {
 
 UNITY_INLINE strategy_report report_on(lowering& l, const tensor::tensor_graph& g, const machine::machine& m,
-                                       const strategy& s, const pipeline& stages,
-                                       const synchronization& sync) {
+                                       const strategy& s, const pipeline& stages, const synchronization& sync,
+                                       const recomputation& again) {
   check(g, s, stages, m.network.device_count());
-  const auto p = pipelined(l.run(s, sync), stages);
+  const auto p = pipelined(l.run(s, sync, again), stages);
   simulate::full_simulation simulation;
   strategy_report r;
   r.iteration = simulation.run(p);

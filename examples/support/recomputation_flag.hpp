@@ -1,0 +1,106 @@
+// The flags of programs that trade time for memory: what is recomputed, and how many micro-batches a batch is.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include <unity/core/error.hpp>
+#include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/microbatch.hpp>
+#include <unity/parallel/pipeline.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/parallel/recomputation.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/operation.hpp>
+
+#include "number_range.hpp"
+
+namespace support {
+
+struct memory_flags {
+  std::string recompute{};
+  std::int64_t microbatches = 1;
+};
+
+inline void declare(CLI::App& app, memory_flags& a) {
+  app.add_option(
+      "--recompute", a.recompute,
+      "what is not kept for the backward pass, but computed again: none; full, all but about the root of the "
+      "number of operators, where all paths meet; products, all but results of matrix products and "
+      "convolutions; every=K, all but each K-th operator. What the plan says, where it is not given");
+  app.add_option("--microbatches", a.microbatches,
+                 "into how many a batch is divided, of which one is worked on after the other; their gradients are "
+                 "added up before weights change")
+      ->check(number_in(1, 1'000'000));
+}
+
+// The number of every=K; 0 for others.
+// Throws: unity::error where the flag is none.
+inline std::size_t check_recompute(const std::string& flag) {
+  const std::string every = "every=";
+  if (flag.rfind(every, 0) == 0) {
+    const auto text = flag.substr(every.size());
+    std::size_t number = 0;
+    if (text.empty() || text.size() > 9 || text.find_first_not_of("0123456789") != std::string::npos ||
+        (number = std::stoul(text)) == 0) {
+      throw unity::error{"--recompute every", fmt::format("'{}'", text), "a positive number of operators"};
+    }
+    return number;
+  }
+  if (!flag.empty() && flag != "none" && flag != "full" && flag != "products") {
+    throw unity::error{"--recompute", fmt::format("'{}'", flag), "none, full, products or every=K"};
+  }
+  return 0;
+}
+
+// Precondition: the flag is there.
+// Throws: as check_recompute.
+inline unity::parallel::recomputation recomputation_of(const std::string& flag, const unity::tensor::algebra& a,
+                                                       const unity::tensor::tensor_graph& g) {
+  if (const auto k = check_recompute(flag); k > 0) {
+    return unity::parallel::recomputation_but_every(g, k);
+  }
+  return flag == "none"   ? unity::parallel::recomputation{}
+         : flag == "full" ? unity::parallel::full_recomputation(g)
+                          : unity::parallel::recomputation_between_products(a, g);
+}
+
+// The graph of one of so many micro-batches.
+// Throws: unity::error where there is none.
+inline unity::tensor::tensor_graph graph_of_microbatch(const unity::tensor::algebra& a,
+                                                       const unity::tensor::tensor_graph& g, std::int64_t count) {
+  auto part = unity::parallel::microbatch(a, g, unity::parallel::graph_dimensions{a, g}, count);
+  if (!part) {
+    throw unity::error{"--microbatches", fmt::format("{}, of {} samples", count, unity::parallel::sample_count(a, g)),
+                       "a number that divides them, and a graph without sums over samples"};
+  }
+  return std::move(*part);
+}
+
+// Effects: the plan works on so many micro-batches, and recomputes what the flag says, where there are flags.
+// Throws: as check_recompute; unity::error where the plan has micro-batches already, or does not divide a part.
+inline void apply(const memory_flags& flags, const unity::tensor::algebra& a, unity::parallel::plan& p) {
+  if (flags.microbatches > 1) {
+    if (p.pipeline.microbatches > 1) {
+      throw unity::error{"--microbatches", fmt::format("a plan of {} of them", p.pipeline.microbatches),
+                         "one of whole batches"};
+    }
+    p.graph = graph_of_microbatch(a, p.graph, flags.microbatches);
+    p.pipeline.microbatches = flags.microbatches;
+    if (p.pipeline.stages.empty()) {
+      p.pipeline.stages.assign(p.machine.network.device_count(), 0);
+    }
+    unity::parallel::check(a, p);
+  }
+  static_cast<void>(check_recompute(flags.recompute));
+  if (!flags.recompute.empty()) {
+    p.recomputed = recomputation_of(flags.recompute, a, p.graph);
+  }
+}
+
+}  // namespace support

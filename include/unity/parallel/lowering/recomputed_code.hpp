@@ -1,0 +1,202 @@
+// Tasks of the forward pass that run again before the backward tasks that need what they make.
+#pragma once
+
+#include <span>
+
+#include <unity/parallel/plan.hpp>
+#include <unity/parallel/recomputation.hpp>
+
+namespace unity::parallel {
+
+class lowering;
+struct fragment_code;
+
+namespace detail {
+
+// Effects: changes the fragments, by their numbers, of a plan that keeps everything: those of operators and of edges.
+// What a backward task reads of a recomputed operator on its device it then reads of a task that is behind the others
+// of the fragment. Tasks read again what they read in the forward pass: what was received, and sums, is held until
+// then. They start where the device has done the backward tasks before the one that asks for them, so that no results
+// come too early. Complexity: linear in the fragments.
+void add_recomputation(const lowering& l, const strategy& s, const recomputation& r, std::span<fragment_code> all);
+
+}  // namespace detail
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_RECOMPUTED_CODE)
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/core/id.hpp>
+#include <unity/graph/concepts.hpp>
+#include <unity/parallel/lowering/lowering.hpp>
+#include <unity/program/fragment.hpp>
+#include <unity/program/program.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::parallel::detail {
+
+class recomputed_code {
+ public:
+  recomputed_code(const lowering& l, const strategy& s, const recomputation& r, std::span<fragment_code> all)
+      : lowering_{l}, strategy_{s}, recomputed_{r}, all_{all}, operators_(l.graph().node_count()) {}
+
+  void run() &&;
+
+ private:
+  // A buffer that a task reads, and where it says so.
+  struct place {
+    program::fragment_id fragment{};
+    std::uint32_t read = 0;
+  };
+  struct operator_code {
+    std::vector<std::vector<place>> forward{};  // by task
+    std::vector<std::vector<place>> backward{};
+    std::vector<std::optional<program::task_ref>> again{};  // by task
+    std::vector<std::uint32_t> buffers{};                   // by task that runs again: the first of its results
+  };
+
+  void find_reads();
+  [[nodiscard]] program::fragment& code_of(program::fragment_id f) { return all_[f.index()].code; }
+  [[nodiscard]] program::buffer_ref read_at(const place& p);
+  // The operator whose result a buffer is, if it is recomputed.
+  [[nodiscard]] std::optional<node_id> recomputed(const program::buffer_ref& b) const;
+  // The task that makes the buffer's contents again; the buffer becomes that of the task.
+  program::task_ref redirect(node_id n, program::buffer_ref& b, const program::task_ref& behind);
+  program::task_ref add(node_id n, std::uint32_t task, const program::task_ref& behind);
+
+  const lowering& lowering_;
+  const strategy& strategy_;
+  const recomputation& recomputed_;
+  std::span<fragment_code> all_;
+  std::vector<operator_code> operators_;
+  std::vector<node_id> node_of_{};  // by fragment
+};
+
+UNITY_INLINE void recomputed_code::run() && {
+  find_reads();
+  const auto& g = lowering_.graph();
+  std::vector<program::task_ref> last(lowering_.device_count());  // of each device, in the order of the passes
+  for (const auto n : node_ids(g)) {
+    for (std::uint32_t t = 0; t < operators_[n.index()].forward.size(); ++t) {
+      last[strategy_[n.index()].devices[t].index()] = {lowering_.fragment_of(n), t};
+    }
+  }
+  for (auto i = g.node_count(); i-- > 0;) {
+    const node_id n{i};
+    const auto tasks = static_cast<std::uint32_t>(operators_[i].backward.size());
+    for (std::uint32_t t = 0; t < tasks; ++t) {
+      const program::task_ref own{lowering_.fragment_of(n), tasks + t};
+      auto& before = last[strategy_[i].devices[t].index()];
+      for (const auto& p : operators_[i].backward[t]) {
+        auto buffer = read_at(p);
+        if (const auto of = recomputed(buffer)) {
+          const auto made = redirect(*of, buffer, before);
+          code_of(p.fragment).reads[p.read].of = buffer;
+          code_of(lowering_.fragment_of(*of)).dependencies.push_back({made, own, false});
+        }
+      }
+      before = own;
+    }
+  }
+}
+
+UNITY_INLINE void recomputed_code::find_reads() {
+  node_of_.resize(all_.size());
+  for (const auto n : node_ids(lowering_.graph())) {
+    if (const auto f = lowering_.fragment_of(n); f.valid()) {
+      const auto tasks = strategy_[n.index()].task_count();
+      node_of_[f.index()] = n;
+      operators_[n.index()] = {std::vector<std::vector<place>>(tasks),
+                               std::vector<std::vector<place>>(lowering_.training().has_backward(n) ? tasks : 0),
+                               std::vector<std::optional<program::task_ref>>(tasks), std::vector<std::uint32_t>(tasks)};
+    }
+  }
+  for (std::size_t f = 0; f < all_.size(); ++f) {
+    const auto& reads = all_[f].code.reads;
+    for (std::uint32_t r = 0; r < reads.size(); ++r) {
+      const auto reader = reads[r].reader.fragment.valid() ? reads[r].reader.fragment : program::fragment_id{f};
+      if (!node_of_[reader.index()].valid()) {
+        continue;
+      }
+      auto& own = operators_[node_of_[reader.index()].index()];
+      const auto tasks = own.forward.size();
+      const auto task = reads[r].reader.index;
+      (task < tasks ? own.forward[task] : own.backward[task - tasks]).push_back({program::fragment_id{f}, r});
+    }
+  }
+}
+
+UNITY_INLINE program::buffer_ref recomputed_code::read_at(const place& p) {
+  auto b = code_of(p.fragment).reads[p.read].of;
+  b.fragment = b.fragment.valid() ? b.fragment : p.fragment;
+  return b;
+}
+
+UNITY_INLINE std::optional<node_id> recomputed_code::recomputed(const program::buffer_ref& b) const {
+  const auto n = node_of_[b.fragment.index()];
+  if (!n.valid() || !recomputed_[n.index()]) {
+    return std::nullopt;
+  }
+  const auto results = operators_[n.index()].forward.size() * lowering_.graph().results(n).size();
+  return b.index < results ? std::optional{n} : std::nullopt;  // cotangents come behind results
+}
+
+UNITY_INLINE program::task_ref recomputed_code::redirect(node_id n, program::buffer_ref& b,
+                                                         const program::task_ref& behind) {
+  const auto results = static_cast<std::uint32_t>(lowering_.graph().results(n).size());
+  const auto task = b.index / results;
+  const auto made = add(n, task, behind);
+  b.index = operators_[n.index()].buffers[task] + b.index % results;
+  return made;
+}
+
+UNITY_INLINE program::task_ref recomputed_code::add(node_id n, std::uint32_t task, const program::task_ref& behind) {
+  auto& own = operators_[n.index()];
+  if (own.again[task]) {
+    return *own.again[task];
+  }
+  const auto id = lowering_.fragment_of(n);
+  std::vector<program::buffer_ref> operands;
+  std::vector<program::task_ref> before{behind};
+  for (const auto& p : own.forward[task]) {
+    auto buffer = read_at(p);
+    if (const auto of = recomputed(buffer)) {
+      before.push_back(redirect(*of, buffer, behind));
+    }
+    operands.push_back(buffer);
+  }
+  auto& code = code_of(id);
+  auto again = code.tasks[task];
+  again.kind = program::task_kind::recompute;
+  const program::task_ref made{id, code.add(again)};
+  own.again[task] = made;
+  own.buffers[task] = static_cast<std::uint32_t>(code.buffers.size());
+  const auto results = static_cast<std::uint32_t>(lowering_.graph().results(n).size());
+  for (std::uint32_t r = 0; r < results; ++r) {
+    auto buffer = code.buffers[task * results + r];
+    buffer.producer = {{}, made.index};
+    code.buffers.push_back(buffer);
+  }
+  for (const auto& b : before) {
+    code.dependencies.push_back({b, made, false});
+  }
+  for (const auto& b : operands) {
+    code.reads.push_back({b, made});
+  }
+  return made;
+}
+
+UNITY_INLINE void add_recomputation(const lowering& l, const strategy& s, const recomputation& r,
+                                    std::span<fragment_code> all) {
+  recomputed_code{l, s, r, all}.run();
+}
+
+}  // namespace unity::parallel::detail
+
+#endif

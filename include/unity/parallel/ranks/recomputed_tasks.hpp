@@ -1,0 +1,130 @@
+// What the backward pass of a micro-batch reads of the forward pass: kept, or computed again.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include <unity/core/id.hpp>
+#include <unity/parallel/ranks/divided_training.hpp>
+#include <unity/parallel/ranks/rank_streams.hpp>
+#include <unity/parallel/ranks/rank_tasks.hpp>
+#include <unity/parallel/ranks/region_writer.hpp>
+#include <unity/parallel/ranks/value_flows.hpp>
+
+namespace unity::parallel::detail {
+
+// A task that is recomputed runs again on its rank, once, where it is first asked for; before it, those of the tasks
+// that it reads there which are recomputed, too. What came from other ranks, and sums of terms, are kept.
+class recomputed_tasks {
+ public:
+  recomputed_tasks(const divided_training& d, rank_streams& streams, const std::vector<node_state>& nodes)
+      : training_{d}, streams_{streams}, nodes_{nodes} {}
+
+  // An operand as the operator read it, and a result before it was scaled.
+  // Effects: writes the steps that make it, where it is not kept.
+  [[nodiscard]] value_id operand(node_id n, std::uint32_t t, std::uint32_t x);
+  [[nodiscard]] value_id result(node_id n, std::uint32_t t, std::uint32_t r);
+
+ private:
+  // What the task ran makes again.
+  [[nodiscard]] const task_state& again(node_id n, std::uint32_t t);
+  // The edge on which an operand comes, where its producer is recomputed and a part of it lies on the rank.
+  [[nodiscard]] std::optional<std::uint32_t> edge_again(node_id n, std::uint32_t t, std::uint32_t x) const;
+  [[nodiscard]] value_id joined_again(std::uint32_t edge, node_id n, std::uint32_t t, std::uint32_t x);
+
+  const divided_training& training_;
+  rank_streams& streams_;
+  const std::vector<node_state>& nodes_;
+  std::map<std::tuple<std::size_t, std::uint32_t>, task_state> again_{};                  // by node and task
+  std::map<std::tuple<std::size_t, std::uint32_t, std::uint32_t>, value_id> operands_{};  // likewise, and by operand
+};
+
+}  // namespace unity::parallel::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_RANKS_RECOMPUTED_TASKS)
+
+#include <algorithm>
+
+#include <unity/core/config.hpp>
+#include <unity/graph/concepts.hpp>
+#include <unity/parallel/ranks/forward_tasks.hpp>
+#include <unity/parallel/training_graph.hpp>
+
+namespace unity::parallel::detail {
+
+UNITY_INLINE value_id recomputed_tasks::operand(node_id n, std::uint32_t t, std::uint32_t x) {
+  const auto edge = edge_again(n, t, x);
+  if (!edge) {
+    return nodes_[n.index()].tasks[t].operands[x];
+  }
+  const std::tuple key{n.index(), t, x};
+  auto at = operands_.find(key);
+  if (at == operands_.end()) {
+    at = operands_.emplace(key, joined_again(*edge, n, t, x)).first;
+  }
+  return at->second;
+}
+
+UNITY_INLINE value_id recomputed_tasks::result(node_id n, std::uint32_t t, std::uint32_t r) {
+  return training_.is_recomputed(n) ? again(n, t).raw[r] : nodes_[n.index()].tasks[t].raw[r];
+}
+
+UNITY_INLINE const task_state& recomputed_tasks::again(node_id n, std::uint32_t t) {
+  const std::tuple key{n.index(), t};
+  if (const auto known = again_.find(key); known != again_.end()) {
+    return known->second;
+  }
+  task_state made;
+  made.code = nodes_[n.index()].tasks[t].code;
+  for (std::uint32_t x = 0; x < training_.graph().operands(n).size(); ++x) {
+    made.operands.push_back(operand(n, t, x));
+  }
+  run_operation(streams_.on(training_.rank_of(n, t), n), made);
+  return again_.emplace(key, std::move(made)).first->second;
+}
+
+UNITY_INLINE std::optional<std::uint32_t> recomputed_tasks::edge_again(node_id n, std::uint32_t t,
+                                                                       std::uint32_t x) const {
+  const auto v = training_.graph().operands(n)[x];
+  if (!training_.is_recomputed(training_.graph().producer(v))) {
+    return std::nullopt;
+  }
+  for (const auto e : training_.training().edges_of(n)) {
+    const auto& edge = training_.training().edges()[e];
+    if (edge.to == n && edge.value == v) {
+      const auto& local = training_.flows(e).local;
+      const bool is_local = std::any_of(
+          local.begin(), local.end(), [&](const local_flow& l) { return l.reader.operand == x && l.reader.task == t; });
+      return is_local ? std::optional{e} : std::nullopt;
+    }
+  }
+  return std::nullopt;
+}
+
+UNITY_INLINE value_id recomputed_tasks::joined_again(std::uint32_t edge, node_id n, std::uint32_t t, std::uint32_t x) {
+  const auto& node = nodes_[n.index()];
+  const auto& e = training_.training().edges()[edge];
+  const auto result = training_.number_of(e.value);
+  const auto rank = training_.rank_of(n, t);
+  auto parts = node.operands[x][t];  // those of the rank come first
+  std::size_t next = 0;
+  for (const auto& l : training_.flows(edge).local) {
+    if (l.reader.operand == x && l.reader.task == t) {
+      const auto whole = again(e.from, l.producer).results[result];
+      const held_part made{training_.parts_of(e.from).parts[l.producer].results[result], whole};
+      parts[next++].value = streams_.on(rank, e.from).cut(made, l.reader.part);
+    }
+  }
+  auto& w = streams_.on(rank, n);
+  const auto joined =
+      w.joined(training_.parts_of(n).parts[t].operands[x], std::move(parts), training_.graph().type(e.value).element);
+  return shifted(training_.algebra(), w, node.tasks[t].code, x, joined);
+}
+
+}  // namespace unity::parallel::detail
+
+#endif

@@ -1,0 +1,102 @@
+// How much memory a rank will hold, from its program alone.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include <unity/backend/detail/kernel_store.hpp>
+#include <unity/backend/detail/run_list.hpp>
+#include <unity/backend/device_backend.hpp>
+#include <unity/core/units.hpp>
+#include <unity/parallel/optimizer.hpp>
+#include <unity/parallel/ranks/rank_program.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/train/value_places.hpp>
+
+namespace unity::train {
+
+// Regular.
+struct planned_memory {
+  bytes arena{};    // parts of values, while an iteration needs them, and workspaces of kernels
+  bytes weights{};  // two versions of each, the one that is read and the one that is made
+  bytes states{};   // likewise, what the optimizer keeps
+
+  [[nodiscard]] bytes sum() const { return arena + weights + states; }
+
+  friend bool operator==(const planned_memory&, const planned_memory&) = default;
+};
+
+// What rank_executor allocates for the program, but for a few numbers of the optimizer. Nothing is allocated.
+// workspaces: of the kernel of each step; 0 where there is none. Unit: bytes.
+// Complexity: as the plan of an arena (program/storage.hpp).
+[[nodiscard]] planned_memory memory_of_rank(const tensor::algebra& a, const parallel::rank_program& p,
+                                            parallel::optimizer how, std::span<const std::size_t> workspaces);
+
+// Of the kernels that the backend has for the program's steps. Unit: bytes.
+// Effects: makes them.
+// Throws: unity::error where it has none; names node and operator.
+template <backend::fusing_backend Backend>
+[[nodiscard]] std::vector<std::size_t> workspaces_of(Backend& b, const tensor::algebra& a,
+                                                     const parallel::rank_program& p) {
+  backend::detail::kernel_store<Backend> kernels{a};
+  const value_places places{a, p};
+  std::vector<std::size_t> all(p.steps.size());
+  for (std::size_t s = 0; s < all.size(); ++s) {
+    if (p.steps[s].kind == parallel::step_kind::run && places.runs(s)) {
+      const auto operands = p.graph.operands(p.steps[s].node);
+      const auto results = p.graph.results(p.steps[s].node);
+      const backend::detail::run_item item{
+          p.steps[s].node, nullptr, {operands.begin(), operands.end()}, {results.begin(), results.end()}};
+      all[s] = kernels[kernels.prepare(b, p.graph, item, false)].workspace();
+    }
+  }
+  return all;
+}
+
+}  // namespace unity::train
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TRAIN_PLANNED_MEMORY)
+
+#include <cstdint>
+
+#include <unity/backend/host_values.hpp>
+#include <unity/core/config.hpp>
+#include <unity/core/id.hpp>
+#include <unity/graph/concepts.hpp>
+#include <unity/program/storage.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/train/update.hpp>
+
+namespace unity::train {
+
+UNITY_INLINE planned_memory memory_of_rank(const tensor::algebra& a, const parallel::rank_program& p,
+                                           parallel::optimizer how, std::span<const std::size_t> workspaces) {
+  const auto size_of = [&](value_id v) { return static_cast<std::int64_t>(backend::byte_count(p.graph.type(v))); };
+  const value_places places{a, p};
+  std::vector<program::stored_value> values;
+  for (const auto v : value_ids(p.graph)) {
+    if (places[v].is_live) {
+      values.push_back({bytes{size_of(v)}, places[v].first, places[v].last});
+    }
+  }
+  for (std::size_t s = 0; s < workspaces.size(); ++s) {
+    values.push_back({bytes{static_cast<std::int64_t>(workspaces[s])}, s, s});
+  }
+  planned_memory all;
+  constexpr bytes alignment{static_cast<std::int64_t>(backend::memory_alignment)};
+  all.arena = program::plan_storage(values, alignment).peak;
+  for (const auto& w : p.weights) {
+    const bool is_made = w.gradient.valid() || w.next.valid();
+    all.weights += bytes{size_of(w.next.valid() ? w.next : w.weight.value) * (is_made ? 2 : 1)};
+    if (w.gradient.valid()) {
+      const auto element = static_cast<std::int64_t>(tensor::size_of(p.graph.type(w.weight.value).element));
+      all.states += bytes{2 * w.updated.volume() * element * static_cast<std::int64_t>(state_names(how).size())};
+    }
+  }
+  return all;
+}
+
+}  // namespace unity::train
+
+#endif

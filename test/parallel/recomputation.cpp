@@ -1,0 +1,125 @@
+#include <unity/parallel/recomputation.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/core/error.hpp>
+#include <unity/graph/concepts.hpp>
+#include <unity/tensor/builder.hpp>
+#include <unity/tensor/zoo.hpp>
+
+#include "operators.hpp"
+
+namespace tests_of_recomputation {
+
+namespace {
+
+using namespace unity;
+using parallel::test::operators;
+
+tensor::tensor_graph zoo(const std::string& name) { return tensor::zoo::build(operators(), name); }
+
+std::size_t operators_in(const tensor::tensor_graph& g) {
+  std::size_t all = 0;
+  for (const auto n : node_ids(g)) {
+    all += g.operands(n).empty() ? 0 : 1;
+  }
+  return all;
+}
+
+// Names of the operators that are kept, in their order.
+std::string kept(const tensor::tensor_graph& g, const parallel::recomputation& r) {
+  std::string text;
+  for (const auto n : node_ids(g)) {
+    if (!g.operands(n).empty() && !r[n.index()]) {
+      text += std::string{operators().signature(g.operation(n).kind).name} + " ";
+    }
+  }
+  return text;
+}
+
+// x w0 relu w1 relu .. of so many products.
+tensor::tensor_graph chain(std::size_t products) {
+  tensor::builder b{operators()};
+  auto x = b.input("x", {4, 4});
+  for (std::size_t k = 0; k < products; ++k) {
+    x = b.relu(b.matmul(x, b.weight("w" + std::to_string(k), {4, 4})));
+  }
+  return std::move(b).finish({x});
+}
+
+}  // namespace
+
+TEST_CASE("what is recomputed is an operator that others read, and no output") {
+  const auto g = chain(2);
+  for (const auto n : node_ids(g)) {
+    CAPTURE(n.index());
+    const bool is_output = g.producer(g.outputs()[0]) == n;
+    CHECK(parallel::can_recompute(g, n) == (!g.operands(n).empty() && !is_output));
+    parallel::recomputation r(g.node_count());
+    r[n.index()] = true;
+    if (parallel::can_recompute(g, n)) {
+      CHECK_NOTHROW(parallel::check(operators(), g, r));
+    } else {
+      CHECK_THROWS_AS(parallel::check(operators(), g, r), error);
+    }
+  }
+  CHECK_NOTHROW(parallel::check(operators(), g, {}));
+  CHECK_THROWS_WITH(parallel::check(operators(), g, parallel::recomputation(2)),
+                    "recomputation: of 2 nodes; expected of the 7 that the graph has");
+  parallel::recomputation input(g.node_count());
+  input[0] = true;
+  CHECK_THROWS_WITH(parallel::check(operators(), g, input), Catch::StartsWith("recomputation, node 0 (input): "));
+}
+
+TEST_CASE("every k-th operator is kept") {
+  const auto g = chain(4);
+  CHECK(kept(g, parallel::recomputation_but_every(g, 1)) == "matmul relu matmul relu matmul relu matmul relu ");
+  CHECK(kept(g, parallel::recomputation_but_every(g, 2)) == "relu relu relu relu ");
+  CHECK(kept(g, parallel::recomputation_but_every(g, 3)) == "matmul relu relu ");  // and the output
+}
+
+TEST_CASE("between products, these are kept: convolutions and products with activations among them") {
+  const auto g = chain(3);
+  CHECK(kept(g, parallel::recomputation_between_products(operators(), g)) == "matmul matmul matmul relu ");
+  tensor::builder b{operators()};
+  const auto x = b.input("x", {2, 4, 8, 8});
+  auto y = b.conv2d(x, b.weight("k", {4, 4, 3, 3}), {{1, 1}, "same", {0, 0, 0, 0}, {1, 1}, 1, "relu"});
+  y = b.conv2d(y, b.weight("d", {4, 1, 3, 3}), {{1, 1}, "same", {0, 0, 0, 0}, {1, 1}, 4, "none"});
+  y = b.max_pool(b.add(y, x), {{2, 2}, {2, 2}, "valid", {0, 0, 0, 0}, false});
+  y = b.softmax(b.matmul(b.reshape(y, {2, 64}), b.weight("w", {64, 8}), "tanh"), 1);
+  const auto image = std::move(b).finish({y});
+  CHECK(kept(image, parallel::recomputation_between_products(operators(), image)) == "conv2d conv2d matmul softmax ");
+}
+
+TEST_CASE("checkpoints are as many as the root of the operators, where all paths meet") {
+  for (const std::size_t products : {8, 32, 200}) {
+    const auto g = chain(products);
+    const auto r = parallel::full_recomputation(g);
+    const auto checkpoints = operators_in(g) - static_cast<std::size_t>(std::count(r.begin(), r.end(), true));
+    CAPTURE(products, checkpoints);
+    CHECK(checkpoints * checkpoints >= operators_in(g) / 2);
+    CHECK(checkpoints * checkpoints <= 2 * operators_in(g));
+  }
+  const auto g = zoo("zoo:gpt?layers=6&hidden=8&heads=2&seq=4&vocab=16&batch=2");
+  const auto r = parallel::full_recomputation(g);
+  CHECK_NOTHROW(parallel::check(operators(), g, r));
+  for (const auto n : node_ids(g)) {  // nothing behind a checkpoint reads what is in front of it
+    if (g.operands(n).empty() || r[n.index()]) {
+      continue;
+    }
+    for (const auto behind : node_ids(g)) {
+      for (const auto v : g.operands(behind)) {
+        const bool is_across = behind > n && g.producer(v) < n && !g.operands(g.producer(v)).empty();
+        CHECK_FALSE(is_across);
+      }
+    }
+  }
+}
+
+}  // namespace tests_of_recomputation
