@@ -1,5 +1,6 @@
-// dPRO's search: how long it takes with and without what makes it fast (table 5 of the paper), what it gains (figure 9),
-// and what other searches find on the same space in the same time. Jobs are simulated: 16 workers of V100, 8 a machine.
+// dPRO's search: how long it takes with and without what makes it fast (table 5 of the paper), what it gains (figure
+// 9), and what other searches find on the same space in the same time. Jobs are simulated: 16 workers of V100, 8 a
+// machine.
 //
 //   bench_dpro_search [SECONDS]   for each search of the table, 60 if not given; > where that ended it
 
@@ -44,8 +45,9 @@ std::string shown(const systems::dpro_result& r) {
 
 // Seconds, and in brackets the iteration that was found, in ms.
 void speedups(double most) {
-  fmt::print("| network, two servers | recorded, ms | strawman | + coarsened view | + partial replay | + symmetry | "
-             "the same, not polished |\n|---|---|---|---|---|---|---|\n");
+  fmt::print(
+      "| network, two servers | recorded, ms | strawman | + coarsened view | + partial replay | + symmetry | "
+      "the same, not polished |\n|---|---|---|---|---|---|---|\n");
   for (const auto& s : subjects) {
     const auto job = job_of(s, 2);
     fmt::print("| {} ", s.name);
@@ -94,8 +96,9 @@ systems::dpro_strategy partitioned(const systems::dpro_view& v, systems::dpro_st
 }
 
 void gains() {
-  fmt::print("\n| network | synchronized by | recorded, ms | XLA's fusion | default of the library | operators fused | "
-             "tensors | both | over XLA | over the library |\n|---|---|---|---|---|---|---|---|---|---|\n");
+  fmt::print(
+      "\n| network | synchronized by | recorded, ms | XLA's fusion | default of the library | operators fused | "
+      "tensors | both | over XLA | over the library |\n|---|---|---|---|---|---|---|---|---|---|\n");
   for (const auto& s : subjects) {
     for (const std::uint32_t servers : {0U, 2U}) {
       const auto job = job_of(s, servers);
@@ -107,16 +110,17 @@ void gains() {
       const auto xla = systems::iteration_of(v, by_default(all_fused(v)));
       const auto library = systems::iteration_of(v, by_default(v.recorded()));
       std::vector<std::int64_t> found;
-      for (const systems::dpro_techniques t : {systems::dpro_techniques{true, false, false},
-                                               systems::dpro_techniques{false, true, true}, systems::dpro_techniques{}}) {
+      for (const systems::dpro_techniques t :
+           {systems::dpro_techniques{true, false, false}, systems::dpro_techniques{false, true, true},
+            systems::dpro_techniques{}}) {
         systems::dpro_options o;
         o.limits.seconds = 10;
         o.techniques = t;
         found.push_back(systems::dpro(job.graph, job.names, job.fused(), o).iteration);
       }
       fmt::print("| {} | {} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:+.1f}% | {:+.1f}% |\n", s.name,
-                 servers == 0 ? "ring" : "two servers", ms(systems::iteration_of(v, v.recorded())), ms(xla), ms(library),
-                 ms(found[0]), ms(found[1]), ms(found[2]), 100 * (ms(xla) / ms(found[2]) - 1),
+                 servers == 0 ? "ring" : "two servers", ms(systems::iteration_of(v, v.recorded())), ms(xla),
+                 ms(library), ms(found[0]), ms(found[1]), ms(found[2]), 100 * (ms(xla) / ms(found[2]) - 1),
                  100 * (ms(library) / ms(found[2]) - 1));
       std::fflush(stdout);
     }
@@ -124,8 +128,9 @@ void gains() {
 }
 
 void searches() {
-  fmt::print("\n| network, two servers | recorded, ms | Algorithm 1 | and polished | its seconds | beam of 8, ms | "
-             "backtracking, ms |\n|---|---|---|---|---|---|---|\n");
+  fmt::print(
+      "\n| network, two servers | recorded, ms | Algorithm 1 | and polished | its seconds | beam of 8, ms | "
+      "backtracking, ms |\n|---|---|---|---|---|---|---|\n");
   for (const auto& s : subjects) {
     const auto job = job_of(s, 2);
     systems::dpro_options o;

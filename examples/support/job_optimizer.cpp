@@ -32,8 +32,9 @@ namespace systems = unity::systems;
 namespace trace = unity::trace;
 
 constexpr std::array<std::string_view, 3> technique_names{"operator_fusion", "tensor_fusion", "tensor_partition"};
-constexpr const char* default_passes = "operator_fusion,tensor_fusion,tensor_partition,recomputation,accumulation=2,"
-                                       "accumulation=4,accumulation=8,accumulation=16";
+constexpr const char* default_passes =
+    "operator_fusion,tensor_fusion,tensor_partition,recomputation,accumulation=2,"
+    "accumulation=4,accumulation=8,accumulation=16";
 
 double seconds(std::int64_t picoseconds) { return static_cast<double>(picoseconds) * 1e-12; }
 
@@ -269,8 +270,7 @@ nlohmann::json to_json(const optimized_job& o) {
   auto passes = nlohmann::json::array();
   for (const auto& name : o.passes) {
     const auto alone = std::find_if(o.alone.begin(), o.alone.end(), [&](const auto& a) { return a.first == name; });
-    const bool is_technique =
-        std::find(technique_names.begin(), technique_names.end(), name) != technique_names.end();
+    const bool is_technique = std::find(technique_names.begin(), technique_names.end(), name) != technique_names.end();
     const auto& on = o.fitted.effect.passes;
     nlohmann::json one{{"name", name}, {"applied", is_technique || std::find(on.begin(), on.end(), name) != on.end()}};
     if (alone != o.alone.end()) {
@@ -296,8 +296,11 @@ nlohmann::json to_json(const optimized_job& o) {
           {"tried", std::move(tried)},
           {"buckets", std::move(buckets)},
           {"fused", o.fused},
-          {"memory", {{"limit_bytes", o.limit}, {"before_bytes", o.fitted.before.peak}, {"peak_bytes", o.peak},
-                      {"fits", o.fitted.fits}}},
+          {"memory",
+           {{"limit_bytes", o.limit},
+            {"before_bytes", o.fitted.before.peak},
+            {"peak_bytes", o.peak},
+            {"fits", o.fitted.fits}}},
           {"replays", o.found.replays},
           {"decisions", {{"theorems", o.found.theorem_decisions}, {"replays", o.found.replayed_decisions}}},
           {"workers_alike", o.found.alike},

@@ -34,8 +34,7 @@ static_assert(search_space<dpro_space>);
 
 namespace {
 
-test::simulated_job job_of(std::uint32_t servers, std::uint32_t workers = 4,
-                           std::string model = "zoo:lenet?batch=32") {
+test::simulated_job job_of(std::uint32_t servers, std::uint32_t workers = 4, std::string model = "zoo:lenet?batch=32") {
   test::simulated_job_options o;
   o.model = std::move(model);
   o.workers = workers;

@@ -168,8 +168,8 @@ TEST_CASE("memory is asked for where there is a limit", "[systems]") {
 }
 
 TEST_CASE("names of products", "[systems]") {
-  for (const std::string_view name : {"aten::addmm", "aten::conv2d", "linear 18", "volta_sgemm_128x64_nn", "MatMul",
-                                      "flash_attention"}) {
+  for (const std::string_view name :
+       {"aten::addmm", "aten::conv2d", "linear 18", "volta_sgemm_128x64_nn", "MatMul", "flash_attention"}) {
     CHECK(systems::is_product(name));
   }
   for (const std::string_view name : {"aten::relu", "add 3", "softmax"}) {

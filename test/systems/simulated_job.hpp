@@ -1,5 +1,5 @@
-// Training jobs that are simulated: a network of the zoo on workers that sum gradients in a ring or by servers. Times of
-// operators are those of a roofline, as if each had been measured alone.
+// Training jobs that are simulated: a network of the zoo on workers that sum gradients in a ring or by servers. Times
+// of operators are those of a roofline, as if each had been measured alone.
 #pragma once
 
 #include <cstdint>
@@ -26,12 +26,12 @@ struct simulated_job_options {
   std::string model = "zoo:lenet?batch=32";
   std::uint32_t workers = 16;
   std::uint32_t per_machine = 8;
-  std::uint32_t servers = 0;           // 0: a ring
+  std::uint32_t servers = 0;  // 0: a ring
   std::string device = "v100";
-  double latency = 20e6;               // of a message
-  double bytes_per_second = 12.5e9;    // between machines
-  double inside = 100e9;               // within one
-  std::int64_t smallest_tensor = 0;    // smaller gradients are left out
+  double latency = 20e6;             // of a message
+  double bytes_per_second = 12.5e9;  // between machines
+  double inside = 100e9;             // within one
+  std::int64_t smallest_tensor = 0;  // smaller gradients are left out
 };
 
 struct simulated_job {
@@ -105,8 +105,8 @@ class job_simulator {
   struct gradient {
     std::string name{};
     std::int64_t size = 0;
-    std::uint32_t producer = 0;  // place in operators_
-    std::vector<std::uint32_t> ready{};   // by rank
+    std::uint32_t producer = 0;          // place in operators_
+    std::vector<std::uint32_t> ready{};  // by rank
     std::vector<std::uint32_t> update{};
   };
 
@@ -200,8 +200,8 @@ class job_simulator {
       }
       last_[r].push_back(before);
       for (std::size_t k = 0; k < gradients_.size(); ++k) {
-        const auto time = static_cast<std::int64_t>(
-            all_.start + 3e12 * static_cast<double>(gradients_[k].size) / find_device(o_.device)->bytes_per_second);
+        const auto time = static_cast<std::int64_t>(all_.start + 3e12 * static_cast<double>(gradients_[k].size) /
+                                                                     find_device(o_.device)->bytes_per_second);
         auto t = of(r, trace::task_type::kernel, "update " + gradients_[k].name, time, 3 * r);
         t.part = trace::phase::update;
         t.recorded_start = now_ + static_cast<std::int64_t>(k) * 1000;

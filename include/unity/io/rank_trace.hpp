@@ -68,6 +68,7 @@ class rank_trace_reader {
     std::map<std::tuple<std::int64_t, trace::name_id, std::int64_t>, std::uint32_t> open{};
     // The allocations that are free behind the next event of a number.
     std::map<std::int64_t, std::vector<std::uint32_t>> needed{};
+    std::map<std::int64_t, std::vector<std::uint32_t>> read{};  // likewise, by the numbers of their readers
     std::int64_t clock = 0;  // of the rank at the base of the document, in picoseconds
     bool has_clock = false;
   };
@@ -212,7 +213,7 @@ UNITY_INLINE void rank_trace_reader::read(const json_event& e, std::size_t numbe
     r.trace.events.push_back(event);
   } else if (kind == "compute" || kind == "update") {
     event.lane = lane(r, e, trace::lane_kind::host);
-    event.part = kind == "update"                     ? trace::phase::update
+    event.part = kind == "update"                    ? trace::phase::update
                  : text_of(e, "phase") == "backward" ? trace::phase::backward
                                                      : trace::phase::forward;
     r.trace.events.push_back(event);
@@ -242,9 +243,14 @@ UNITY_INLINE void rank_trace_reader::read_memory(reading& r, const json_event& e
       if (one.get_array().get(pair) == simdjson::SUCCESS && pair.at(0).get_int64().get(bytes) == simdjson::SUCCESS &&
           pair.at(1).get_int64().get(number) == simdjson::SUCCESS && bytes > 0 && bytes <= most_bytes) {
         r.needed[number].push_back(static_cast<std::uint32_t>(r.trace.allocations.size()));
+        for (std::size_t k = 2; k < pair.size(); ++k) {
+          if (pair.at(k).get_int64().get(number) == simdjson::SUCCESS) {
+            r.read[number].push_back(static_cast<std::uint32_t>(r.trace.allocations.size()));
+          }
+        }
         r.trace.allocations.push_back({own, trace::no_event, bytes});
       } else {
-        ++r.trace.unknown["memory that is no [bytes, number]"];
+        ++r.trace.unknown["memory that is no [bytes, number, ...]"];
       }
     }
   }
@@ -252,8 +258,15 @@ UNITY_INLINE void rank_trace_reader::read_memory(reading& r, const json_event& e
     if (const auto needed = r.needed.find(*number); needed != r.needed.end()) {
       for (const auto a : needed->second) {
         r.trace.allocations[a].freed_by = own;
+        r.trace.reads.push_back({a, own});
       }
       r.needed.erase(needed);
+    }
+    if (const auto read = r.read.find(*number); read != r.read.end()) {
+      for (const auto a : read->second) {
+        r.trace.reads.push_back({a, own});
+      }
+      r.read.erase(read);
     }
   }
 }

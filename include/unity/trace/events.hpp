@@ -101,6 +101,14 @@ struct allocation {
   friend bool operator==(const allocation&, const allocation&) = default;
 };
 
+// An event that reads what an allocation holds.
+struct memory_read {
+  std::uint32_t allocation = 0;  // places in the rank's lists
+  std::uint32_t event = 0;
+
+  friend bool operator==(const memory_read&, const memory_read&) = default;
+};
+
 // A gradient that is there when an event has ended, and is summed in a bucket of several.
 struct gradient_event {
   std::uint32_t event = 0;  // place in the rank's list
@@ -123,6 +131,7 @@ struct rank_trace {
   std::vector<event_order> dependencies{};  // that the trace states; others follow from lanes and times
   std::vector<step_window> steps{};
   std::vector<allocation> allocations{};
+  std::vector<memory_read> reads{};  // where the trace tells them; those who free included
   std::vector<gradient_event> gradients{};  // where buckets have several, and the trace tells them
   std::int64_t held = 0;  // bytes that are there all the time: weights, what the optimizer keeps, buffers
   std::map<std::string, std::size_t> unknown{};  // events that were not understood: why, and how many
@@ -265,6 +274,9 @@ UNITY_INLINE void sort_events(rank_trace& t) {
   for (auto& a : t.allocations) {
     a.made_by = a.made_by == no_event ? no_event : place[a.made_by];
     a.freed_by = a.freed_by == no_event ? no_event : place[a.freed_by];
+  }
+  for (auto& r : t.reads) {
+    r.event = place[r.event];
   }
   for (auto& g : t.gradients) {
     g.event = place[g.event];

@@ -136,6 +136,14 @@ struct flow_allocation {
   friend bool operator==(const flow_allocation&, const flow_allocation&) = default;
 };
 
+// A task that reads what an allocation holds.
+struct flow_read {
+  std::uint32_t allocation = 0;  // place in the graph's list
+  std::uint32_t task = 0;
+
+  friend bool operator==(const flow_read&, const flow_read&) = default;
+};
+
 // Regular. Tasks of a rank follow each other; edges are in no order.
 struct flow_graph {
   std::vector<flow_rank> ranks{};
@@ -145,6 +153,7 @@ struct flow_graph {
   std::vector<communication> communications{};
   std::vector<flow_gradient> gradients{};  // of buckets of several, where the trace tells them
   std::vector<flow_allocation> allocations{};
+  std::vector<flow_read> reads{};  // where the trace tells them
 
   std::uint32_t add(const flow_task& t) {
     tasks.push_back(t);

@@ -815,7 +815,9 @@ UNITY_INLINE void local_builder::add_allocations() {
            : e.step > window_.number ? 1
                                      : 0;
   };
-  for (const auto& a : trace_.allocations) {
+  std::vector<std::uint32_t> places(trace_.allocations.size(), no_index);
+  for (std::uint32_t number = 0; number < trace_.allocations.size(); ++number) {
+    const auto& a = trace_.allocations[number];
     const auto made = a.made_by == no_event ? -1 : side_of(a.made_by);
     const auto freed = a.freed_by == no_event ? 1 : side_of(a.freed_by);
     if (made > 0 || freed < 0) {
@@ -823,8 +825,15 @@ UNITY_INLINE void local_builder::add_allocations() {
     }
     const auto first = first_task_.find(a.made_by);
     const auto last = last_task_.find(a.freed_by);
+    places[number] = static_cast<std::uint32_t>(graph_.allocations.size());
     graph_.allocations.push_back({rank_, made == 0 && first != first_task_.end() ? first->second : begin_,
                                   freed == 0 && last != last_task_.end() ? last->second : no_index, a.size});
+  }
+  for (const auto& r : trace_.reads) {
+    const auto task = first_task_.find(r.event);
+    if (places[r.allocation] != no_index && task != first_task_.end()) {
+      graph_.reads.push_back({places[r.allocation], task->second});
+    }
   }
   graph_.ranks[rank_].held = trace_.held;
 }

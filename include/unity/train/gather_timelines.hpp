@@ -67,6 +67,7 @@ template <host_reaching_communicator C>
   struct size {
     std::uint64_t spans;
     std::uint64_t values;
+    std::uint64_t readers;
     std::uint64_t dropped;
     std::int64_t origin;
     std::int64_t kept;
@@ -74,23 +75,28 @@ template <host_reaching_communicator C>
   };
   const auto ranks = static_cast<std::size_t>(c.size());
   const auto origin = std::chrono::duration_cast<std::chrono::nanoseconds>(own.origin().time_since_epoch());
-  const size of_own{own.spans().size(), memory.values.size(), own.dropped(),
+  const size of_own{own.spans().size(), memory.values.size(), memory.readers.size(), own.dropped(),
                     origin.count(),     memory.kept,          memory.arena};
   std::vector<size> sizes(ranks);
   gather_bytes(c, std::as_bytes(std::span{&of_own, 1}), std::as_writable_bytes(std::span{sizes}));
   std::vector<std::uint64_t> spans;
   std::vector<std::uint64_t> values;
+  std::vector<std::uint64_t> readers;
   for (const auto& s : sizes) {
     spans.push_back(s.spans);
     values.push_back(s.values);
+    readers.push_back(s.readers);
   }
   auto all_spans = detail::gather_lists(c, own.spans(), spans);
   auto all_values = detail::gather_lists(c, std::span<const needed_memory>{memory.values}, values);
+  auto all_readers = detail::gather_lists(c, std::span<const value_reader>{memory.readers}, readers);
   merged_timeline merged{{}, std::move(labels)};
   for (std::size_t r = 0; r < ranks; ++r) {
     const auto& s = sizes[r];
-    merged.ranks.push_back(
-        {std::move(all_spans[r]), s.dropped, s.origin, {s.kept, s.arena, std::move(all_values[r])}});
+    merged.ranks.push_back({std::move(all_spans[r]),
+                            s.dropped,
+                            s.origin,
+                            {s.kept, s.arena, std::move(all_values[r]), std::move(all_readers[r])}});
   }
   return merged;
 }

@@ -77,11 +77,17 @@ class rank_executor {
     for (std::size_t s = 0; s <= steps; ++s) {
       last[s] = s < steps && is_recorded(s) ? s : s > 0 ? last[s - 1] : none;
     }
-    rank_memory all{static_cast<std::int64_t>(weights_.size()), arena_size().count(), {}};
-    for (const auto& v : arena_.values()) {
+    rank_memory all{static_cast<std::int64_t>(weights_.size()), arena_size().count(), {}, {}};
+    for (std::size_t place = 0; place < arena_.values().size(); ++place) {
+      const auto& v = arena_.values()[place];
       const auto first = next[std::min(v.first, steps)];
       if (v.size.count() > 0 && first != none) {
         const auto until = last[std::min(v.last, steps)];
+        for (const auto s : place < readers_.size() ? readers_[place] : std::vector<std::uint32_t>{}) {
+          if (s < steps && is_recorded(s)) {
+            all.readers.push_back({static_cast<std::uint32_t>(all.values.size()), s});
+          }
+        }
         all.values.push_back({v.size.count(), static_cast<std::uint32_t>(first),
                               static_cast<std::uint32_t>(until == none ? first : std::max(first, until))});
       }
@@ -184,6 +190,7 @@ class rank_executor {
       if (values[value_id{v}].is_live) {
         places[v] = arena_.add(size_of(value_id{v}), values[value_id{v}].first);
         arena_.extend(places[v], values[value_id{v}].last);
+        readers_.push_back(values.readers(value_id{v}));
       }
     }
     for (std::size_t s = 0; s < program_.steps.size(); ++s) {
@@ -412,8 +419,9 @@ class rank_executor {
   backend::detail::kernel_store<Backend> kernels_;
   kept_weights<Backend> weights_;
   backend::detail::memory_pool<Backend> arena_{};
-  std::vector<std::byte*> addresses_;         // per value
-  std::vector<std::byte*> late_addresses_{};  // with weights as they were before the last commit
+  std::vector<std::vector<std::uint32_t>> readers_;  // steps, of the first values of the arena
+  std::vector<std::byte*> addresses_;                // per value
+  std::vector<std::byte*> late_addresses_{};         // with weights as they were before the last commit
   std::vector<part_of_weight> in_weights_{};
   std::vector<std::size_t> next_of_{};  // per value: the weight whose next version it is
   std::vector<launch> launches_;        // per step

@@ -115,11 +115,20 @@ struct needed_memory {
   friend bool operator==(const needed_memory&, const needed_memory&) = default;
 };
 
+// A span that reads a value.
+struct value_reader {
+  std::uint32_t value = 0;   // place in the rank's list
+  std::uint32_t number = 0;  // of the span
+
+  friend bool operator==(const value_reader&, const value_reader&) = default;
+};
+
 // What a rank holds. Units: bytes. Regular.
 struct rank_memory {
   std::int64_t kept = 0;   // all the time: weights and what the optimizer keeps of them, all versions
   std::int64_t arena = 0;  // for all other values: places are shared by those that are not needed at the same time
   std::vector<needed_memory> values{};  // that lie there
+  std::vector<value_reader> readers{};
 
   friend bool operator==(const rank_memory&, const rank_memory&) = default;
 };

@@ -30,8 +30,8 @@ class timeline_tracer {
     std::size_t group;
     std::int64_t end;
   };
-  // Values of the rank's arena by the number of the span that needs them first.
-  using needed_values = std::multimap<std::uint32_t, needed_memory>;
+  // Of values of the rank's arena `[bytes, last, readers...]`, by the number of the span that needs them first.
+  using needed_values = std::multimap<std::uint32_t, std::string>;
 
   void add_rank(std::size_t r);
   void add_memory(std::size_t r);
@@ -49,11 +49,12 @@ class timeline_tracer {
 
 // A process for each rank: what it computed, and for what it waited, is one thread of it, communication others, whole
 // steps another. Times are from the first span of all on. `args` of an event: `kind`, `step` of training, `clock_us`,
-// when it began on the rank's own clock, and `phase`: backward, of what computes there; of what moves data, or waits for
-// it, `direction`, `bytes`, and `peer` and `tag`, or `group`, too; `number` in the rank's program, and `memory`: a list
-// of [bytes, number], memory that is needed from the start of this event to the end of the next one of that number. What
-// a rank holds is told by the metadata `process_memory`: `kept_bytes` all the time, and `arena_bytes` for the rest.
-// Complexity: n log n in spans and values, times how many overlap.
+// when it began on the rank's own clock, and `phase`: backward, of what computes there; of what moves data, or waits
+// for it, `direction`, `bytes`, and `peer` and `tag`, or `group`, too; `number` in the rank's program, and `memory`: a
+// list of [bytes, number, readers...], memory that is needed from the start of this event to the end of the next one of
+// that number, and the numbers of others that read it. What a rank holds is told by the metadata `process_memory`:
+// `kept_bytes` all the time, and `arena_bytes` for the rest. Complexity: n log n in spans and values, times how many
+// overlap.
 [[nodiscard]] inline std::string to_chrome_trace(const merged_timeline& t) { return detail::timeline_tracer{t}.run(); }
 
 // Throws: unity::error where the file cannot be written.
@@ -98,8 +99,15 @@ UNITY_INLINE void timeline_tracer::add_rank(std::size_t r) {
     return a.start != b.start ? a.start < b.start : a.end < b.end;
   });
   needed_values values;
-  for (const auto& v : timeline_.ranks[r].memory.values) {
-    values.emplace(v.first, v);
+  const auto& memory = timeline_.ranks[r].memory;
+  auto reader = memory.readers.begin();  // in the order of values
+  for (std::uint32_t v = 0; v < memory.values.size(); ++v) {
+    const auto& value = memory.values[v];
+    auto text = fmt::format("[{},{}", value.size, value.last);
+    for (; reader != memory.readers.end() && reader->value == v; ++reader) {
+      text += reader->number == value.last ? "" : fmt::format(",{}", reader->number);
+    }
+    values.emplace(value.first, text + "]");
   }
   std::vector<lane> lanes;
   std::array<std::size_t, group_names.size()> counts{};
@@ -140,7 +148,7 @@ UNITY_INLINE void timeline_tracer::add_span(std::size_t r, std::size_t thread, c
     std::string list;
     const auto [from, to] = values.equal_range(s.number);
     for (auto v = from; v != to; ++v) {
-      list += fmt::format("{}[{},{}]", list.empty() ? "" : ",", v->second.size, v->second.last);
+      list += (list.empty() ? "" : ",") + v->second;
     }
     about += list.empty() ? "" : fmt::format(R"(,"memory":[{}])", list);
   }

@@ -32,6 +32,8 @@ class value_places {
   [[nodiscard]] std::size_t offset(value_id v) const { return offsets_[v.index()]; }
   // Of the memory of a root.
   [[nodiscard]] const lifetime& operator[](value_id v) const { return lives_[v.index()]; }
+  // Steps that read it, in their order.
+  [[nodiscard]] const std::vector<std::uint32_t>& readers(value_id v) const { return readers_[v.index()]; }
   // False: the step's operator has nothing to do, as its results lie in its operands.
   [[nodiscard]] bool runs(std::size_t step) const { return runs_[step]; }
 
@@ -47,6 +49,7 @@ class value_places {
 
   const parallel::rank_program& program_;
   std::vector<lifetime> lives_;  // per value; of roots
+  std::vector<std::vector<std::uint32_t>> readers_;
   std::vector<value_id> roots_{};
   std::vector<std::size_t> offsets_;
   std::vector<bool> runs_;     // per step
@@ -65,7 +68,7 @@ class value_places {
 namespace unity::train {
 
 UNITY_INLINE value_places::value_places(const tensor::algebra& a, const parallel::rank_program& p)
-    : program_{p}, lives_(p.graph.value_count()), offsets_(p.graph.value_count()), runs_(p.steps.size(), true),
+    : program_{p}, lives_(p.graph.value_count()), readers_(p.graph.value_count()), offsets_(p.graph.value_count()), runs_(p.steps.size(), true),
       is_next_(p.graph.value_count()) {
   for (const auto& w : p.weights) {
     if (w.next.valid()) {
@@ -158,6 +161,10 @@ UNITY_INLINE void value_places::use(value_id v, std::size_t s) {
     l.last = program_.steps.size();
   }
   l.last = std::max(l.last, s);
+  auto& readers = readers_[root(v).index()];
+  if (readers.empty() || readers.back() != s) {
+    readers.push_back(static_cast<std::uint32_t>(s));
+  }
 }
 
 }  // namespace unity::train

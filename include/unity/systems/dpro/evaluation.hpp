@@ -60,8 +60,8 @@ UNITY_INLINE strategy_times evaluate(const dpro_view& v, const dpro_strategy& s)
   for (std::uint32_t t = 0; t < all.graph.tasks.size(); ++t) {
     if (const auto o = all.operator_of[t]; o != trace::no_index) {
       // Of ranks that are alike the slowest comes first.
-      times.operators[o] = times.operators[o].end > r.times[t].end ? times.operators[o]
-                                                                    : time_span{r.times[t].start, r.times[t].end};
+      times.operators[o] =
+          times.operators[o].end > r.times[t].end ? times.operators[o] : time_span{r.times[t].start, r.times[t].end};
     }
     if (const auto b = all.bucket_of[t]; b != trace::no_index) {
       auto& span = times.buckets[b];

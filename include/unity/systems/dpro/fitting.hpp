@@ -30,10 +30,10 @@ struct fitted_job {
 };
 
 // Algorithm 1's first line: where the job needs more memory than the limit, the passes that save memory, each alone and
-// then each two of different kinds, of which the fastest that fits is taken; where none fits, what needs least. `limit`:
-// bytes; 0: none. Passes that save no memory, and those that change numbers, are applied first, if they make the
-// iteration shorter or the limit asks for it. Complexity: a replay for each that is tried.
-// Throws: unity::error where there is a limit and the traces tell no memory.
+// then each two of different kinds, of which the fastest that fits is taken; where none fits, what needs least.
+// `limit`: bytes; 0: none. Passes that save no memory, and those that change numbers, are applied first, if they make
+// the iteration shorter or the limit asks for it. Complexity: a replay for each that is tried. Throws: unity::error
+// where there is a limit and the traces tell no memory.
 [[nodiscard]] fitted_job fit_job(const trace::flow_graph& job, const trace::name_table& names, std::int64_t limit,
                                  const std::vector<graph_pass>& passes);
 

@@ -35,8 +35,8 @@ struct place_run {
 // Source: Hu et al., dPRO, MLSys 2022, section 5.3.
 [[nodiscard]] dpro_strategy coarsened(const dpro_view& v, dpro_strategy from, const dpro_techniques& may);
 
-// What tells runs of operators apart that stand at different places of a network: names without their numbers, and sizes
-// of the tensors that they make. Equal: the same decision is made for both.
+// What tells runs of operators apart that stand at different places of a network: names without their numbers, and
+// sizes of the tensors that they make. Equal: the same decision is made for both.
 [[nodiscard]] std::uint64_t block_key(const dpro_view& v, const place_run& first, const place_run& second);
 [[nodiscard]] std::uint64_t block_key_of_tensors(const dpro_view& v, const place_run& first, const place_run& second);
 

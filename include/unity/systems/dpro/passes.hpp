@@ -25,10 +25,13 @@ struct graph_pass {
 // bits speed up.
 [[nodiscard]] bool is_product(std::string_view name);
 
-// Recomputation: results of forward operators that backward ones need, but for products and convolutions, are freed
-// behind the next operator and made again, all between two results that are kept, before the first backward operator
-// that needs one of them. Nothing to change where the trace tells no memory.
-// Source: Chen et al., Training deep nets with sublinear memory cost, 2016; which are kept: Hu et al., dPRO, MLSys 2022.
+// Recomputation: results of forward operators that backward ones need, but for products and convolutions, are freed in
+// the forward pass and made again before the first backward operator that needs them. Where the trace tells who reads
+// what (that of own ranks), a result is freed behind its last forward reader, and made again behind what it reads, if
+// that was freed, too; what was kept stays for it. Where it does not (PyTorch's), it is freed behind the next operator,
+// and all between two results that are kept are made again together, which takes less memory than where results skip
+// operators. Nothing to change where the trace tells no memory. Source: Chen et al., Training deep nets with sublinear
+// memory cost, 2016; which are kept: Hu et al., dPRO, MLSys 2022.
 [[nodiscard]] graph_pass recomputation();
 
 // Gradient accumulation: an iteration goes over its samples in `batches` parts, one after the other; only behind the
@@ -66,7 +69,8 @@ struct graph_pass {
 namespace unity::systems {
 
 UNITY_INLINE bool is_product(std::string_view name) {
-  constexpr std::array<std::string_view, 9> words{"conv", "mm", "linear", "dot", "attention", "lstm", "gru", "einsum", "product"};
+  constexpr std::array<std::string_view, 9> words{"conv", "mm",  "linear", "dot",    "attention",
+                                                  "lstm", "gru", "einsum", "product"};
   std::string lower{name};
   std::transform(lower.begin(), lower.end(), lower.begin(),
                  [](unsigned char c) { return static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c); });
@@ -119,7 +123,18 @@ class recomputer {
  public:
   recomputer(trace::flow_graph& g, const trace::name_table& names) : graph_{g}, names_{names} {}
 
-  bool run() {
+  bool run() { return graph_.reads.empty() ? by_segments() : by_reads(); }
+
+ private:
+  [[nodiscard]] bool is_kept(std::uint32_t t) const {
+    return is_product(names_.text(graph_.tasks[t].name)) ||
+           (graph_.tasks[t].operation.valid() && is_product(names_.text(graph_.tasks[t].operation)));
+  }
+  [[nodiscard]] bool is_backward(std::uint32_t t) const {
+    return trace::is_computation(graph_.tasks[t].type) && graph_.tasks[t].part == trace::phase::backward;
+  }
+
+  bool by_segments() {
     const auto next = next_on_resource(graph_);
     std::vector<std::vector<std::uint32_t>> forward(graph_.ranks.size());
     std::vector<std::vector<std::uint32_t>> made(graph_.tasks.size());
@@ -140,12 +155,11 @@ class recomputer {
     }
     bool changes = false;
     for (auto& list : forward) {
-      unity::stable_sort(list,
-                         [&](auto a, auto b) { return graph_.tasks[a].recorded_start < graph_.tasks[b].recorded_start; });
+      unity::stable_sort(
+          list, [&](auto a, auto b) { return graph_.tasks[a].recorded_start < graph_.tasks[b].recorded_start; });
       recomputed_segment open;
       for (const auto t : list) {
-        if (is_product(names_.text(graph_.tasks[t].name)) ||
-            (graph_.tasks[t].operation.valid() && is_product(names_.text(graph_.tasks[t].operation)))) {
+        if (is_kept(t)) {
           changes = close(open, next) || changes;
           open = {};
         } else {
@@ -159,7 +173,119 @@ class recomputer {
     return changes;
   }
 
- private:
+  // Each in turn of what backward operators read.
+  bool by_reads() {
+    const auto count = graph_.allocations.size();
+    read_by_.resize(graph_.tasks.size());
+    made_by_.resize(graph_.tasks.size());
+    again_.assign(count, trace::no_index);
+    last_.assign(count, trace::no_index);
+    is_dropped_.assign(count, false);
+    std::vector<std::vector<std::uint32_t>> readers(count);
+    for (const auto& r : graph_.reads) {
+      read_by_[r.task].push_back(r.allocation);
+      readers[r.allocation].push_back(r.task);
+    }
+    bool changes = false;
+    for (std::uint32_t a = 0; a < count; ++a) {
+      changes = drop(a, readers[a]) || changes;
+    }
+    std::vector<std::uint32_t> order;
+    for (std::uint32_t t = 0; t < read_by_.size(); ++t) {
+      if (is_backward(t)) {
+        order.push_back(t);
+      }
+    }
+    unity::stable_sort(order, [&](auto a, auto b) { return is_later(b, a); });
+    const trace::adjacency neighbours{graph_};
+    for (const auto t : order) {
+      auto before = trace::no_index;
+      for (const auto a : read_by_[t]) {
+        if (is_dropped_[a]) {
+          make_again(graph_.allocations[a].from, t, before, neighbours);
+        }
+      }
+      if (before != trace::no_index) {
+        added_.push_back({before, t});
+      }
+    }
+    graph_.edges.insert(graph_.edges.end(), added_.begin(), added_.end());
+    return changes;
+  }
+  [[nodiscard]] bool is_later(std::uint32_t a, std::uint32_t b) const {
+    return graph_.tasks[a].recorded_start > graph_.tasks[b].recorded_start;
+  }
+  // A result of the forward pass that the backward pass reads is freed behind its last forward reader. What its first
+  // span reads was there before: an input.
+  bool drop(std::uint32_t a, const std::vector<std::uint32_t>& readers) {
+    auto& m = graph_.allocations[a];
+    const bool is_result = m.from != trace::no_index && m.last != trace::no_index &&
+                           trace::is_computation(graph_.tasks[m.from].type) &&
+                           graph_.tasks[m.from].part == trace::phase::forward &&
+                           std::find(readers.begin(), readers.end(), m.from) == readers.end();
+    if (!is_result || is_kept(m.from) ||
+        !std::any_of(readers.begin(), readers.end(), [&](auto t) { return is_backward(t); })) {
+      return false;
+    }
+    is_dropped_[a] = true;
+    made_by_[m.from].push_back(a);
+    last_[a] = m.last;
+    m.last = m.from;
+    for (const auto t : readers) {
+      m.last = !is_backward(t) && is_later(t, m.last) ? t : m.last;
+    }
+    return true;
+  }
+  // Operator f, before task t, behind what it reads and `before`, which becomes the task that does. What f reads and is
+  // not kept comes first: chains can be long, so there is a stack.
+  void make_again(std::uint32_t f, std::uint32_t t, std::uint32_t& before, const trace::adjacency& neighbours) {
+    std::vector<std::uint32_t> open{f};
+    while (!open.empty()) {
+      const auto u = open.back();
+      const auto size = open.size();
+      for (const auto a : is_made(u) ? std::vector<std::uint32_t>{} : read_by_[u]) {
+        if (is_dropped_[a] && !is_made(graph_.allocations[a].from)) {
+          open.push_back(graph_.allocations[a].from);
+        }
+      }
+      if (open.size() > size) {
+        continue;
+      }
+      open.pop_back();
+      if (!is_made(u)) {
+        add_again(u, t, before, neighbours);
+      }
+    }
+  }
+  void add_again(std::uint32_t u, std::uint32_t t, std::uint32_t& before, const trace::adjacency& neighbours) {
+    auto again = graph_.tasks[u];
+    again.key = 0;
+    again.part = trace::phase::backward;
+    again.resource = graph_.tasks[t].resource;
+    again.recorded_start = graph_.tasks[t].recorded_start;
+    const auto place = graph_.add(again);
+    if (before == trace::no_index) {
+      for (const auto b : neighbours.before(t)) {
+        added_.push_back({b, place});
+      }
+    } else {
+      added_.push_back({before, place});
+    }
+    before = place;
+    for (const auto a : read_by_[u]) {
+      auto& m = graph_.allocations[is_dropped_[a] ? again_[a] : a];
+      m.last = m.last != trace::no_index && is_later(place, m.last) ? place : m.last;
+    }
+    for (const auto a : made_by_[u]) {
+      auto later = graph_.allocations[a];
+      later.from = place;
+      later.last = last_[a];
+      again_[a] = static_cast<std::uint32_t>(graph_.allocations.size());
+      graph_.allocations.push_back(later);
+    }
+  }
+  [[nodiscard]] bool is_made(std::uint32_t f) const { return again_[made_by_[f].front()] != trace::no_index; }
+
   bool close(const recomputed_segment& s, const std::vector<std::uint32_t>& next) {
     auto first = trace::no_index;
     for (const auto a : s.allocations) {
@@ -199,6 +325,11 @@ class recomputer {
   trace::flow_graph& graph_;
   const trace::name_table& names_;
   std::vector<trace::flow_edge> added_;
+  std::vector<std::vector<std::uint32_t>> read_by_;  // by task: allocations
+  std::vector<std::vector<std::uint32_t>> made_by_;  // by task: allocations that are not kept
+  std::vector<std::uint32_t> again_;                 // by allocation: that in the backward pass
+  std::vector<std::uint32_t> last_;                  // by allocation: its last task, as recorded
+  std::vector<bool> is_dropped_;
 };
 
 inline bool is_of_batch(const trace::flow_task& t) {
@@ -210,9 +341,8 @@ inline bool is_of_batch(const trace::flow_task& t) {
 }  // namespace detail
 
 UNITY_INLINE graph_pass recomputation() {
-  return {"recomputation", true, false, [](trace::flow_graph& g, const trace::name_table& names) {
-            return detail::recomputer{g, names}.run();
-          }};
+  return {"recomputation", true, false,
+          [](trace::flow_graph& g, const trace::name_table& names) { return detail::recomputer{g, names}.run(); }};
 }
 
 // What the earlier parts take is put in front: as long as the last part's passes, so many times, on each rank.
@@ -280,8 +410,8 @@ UNITY_INLINE graph_pass mixed_precision(double speed) {
     bool changes = false;
     for (auto& t : g.tasks) {
       if (trace::is_computation(t.type) && t.part != trace::phase::update) {
-        const auto is_fast = is_product(names.text(t.name)) ||
-                             (t.operation.valid() && is_product(names.text(t.operation)));
+        const auto is_fast =
+            is_product(names.text(t.name)) || (t.operation.valid() && is_product(names.text(t.operation)));
         t.duration = std::llround(static_cast<double>(t.duration) / (is_fast ? speed : 2));
         changes = true;
       } else if (t.communication != trace::no_index) {

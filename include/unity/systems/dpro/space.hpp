@@ -18,9 +18,9 @@
 
 namespace unity::systems {
 
-// States are strategies, costs picoseconds of a replayed iteration. A move begins or ends a fusion between two operators
-// that the start has apart, joins or parts two tensors, or doubles or halves the parts of a bucket. A model of
-// search_space. Refers to the view. Pricing replays the job, or what stands for it: complexity linear in its graph.
+// States are strategies, costs picoseconds of a replayed iteration. A move begins or ends a fusion between two
+// operators that the start has apart, joins or parts two tensors, or doubles or halves the parts of a bucket. A model
+// of search_space. Refers to the view. Pricing replays the job, or what stands for it: complexity linear in its graph.
 class dpro_space {
  public:
   enum class change : std::uint32_t { fuse, join, double_parts, halve_parts };

@@ -34,8 +34,8 @@ struct tensor_synchronization {
   std::uint32_t kind = 0;  // those of one kind run on the same resources
 };
 
-// Times of transfers by size: latency + size / bandwidth, of each way on each resource, and of each way where a resource
-// had transfers of one size alone.
+// Times of transfers by size: latency + size / bandwidth, of each way on each resource, and of each way where a
+// resource had transfers of one size alone.
 class transfer_times {
  public:
   // Complexity: n log n in tasks.

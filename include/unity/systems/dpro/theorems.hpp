@@ -42,8 +42,8 @@ struct fusion_pair {
 // Source: Hu et al., dPRO, MLSys 2022, Theorem 1.
 [[nodiscard]] bool fusing_operators_pays(const fusion_pair& p);
 
-// Theorem 2 as it holds: the fused tensor takes no less than tensor n, and either no more than both, or tensor n - 2 has
-// ended when operator n has.
+// Theorem 2 as it holds: the fused tensor takes no less than tensor n, and either no more than both, or tensor n - 2
+// has ended when operator n has.
 [[nodiscard]] bool fits_theorem_2(const fusion_pair& p) noexcept;
 // Whether fusing the tensors ends no later. Precondition: fits_theorem_2. Laws: true implies p.tensors_fused() <=
 // p.separate(), and <, unless fused_sync == first_sync + second_sync; false implies p.separate() <= p.tensors_fused().

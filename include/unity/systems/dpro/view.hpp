@@ -43,9 +43,9 @@ struct view_operator {
 // A gradient that is synchronized. Tensors are in the order in which they were.
 struct view_tensor {
   trace::name_id name{};
-  std::int64_t size = 0;                            // bytes
-  std::uint32_t way = 0;                            // the synchronization that it was recorded in
-  std::uint32_t producer = trace::no_index;         // the operator behind which it was ready, of the first rank
+  std::int64_t size = 0;                             // bytes
+  std::uint32_t way = 0;                             // the synchronization that it was recorded in
+  std::uint32_t producer = trace::no_index;          // the operator behind which it was ready, of the first rank
   std::vector<tensor_synchronization::end> ready{};  // by rank: tasks behind which it is there
 
   friend bool operator==(const view_tensor& a, const view_tensor& b) {
@@ -63,8 +63,8 @@ struct strategy_graph {
 
 class dpro_view {
  public:
-  // Refers to names. Sums of gradients are all-reduces, pushes and pulls, and chunks of these. Complexity: linear in the
-  // graph, times the devices of a rank that compute.
+  // Refers to names. Sums of gradients are all-reduces, pushes and pulls, and chunks of these. Complexity: linear in
+  // the graph, times the devices of a rank that compute.
   dpro_view(trace::flow_graph g, const trace::name_table& names, fusion_time fused, const view_options& options = {});
 
   [[nodiscard]] const trace::flow_graph& job() const noexcept { return job_; }
@@ -138,8 +138,8 @@ class dpro_view {
   const trace::name_table& names_;
   fusion_time fused_;
   trace::adjacency neighbours_;
-  std::vector<std::uint32_t> sync_of_;                 // by task; no_index: none
-  std::vector<bool> is_order_;                         // delays between synchronizations
+  std::vector<std::uint32_t> sync_of_;  // by task; no_index: none
+  std::vector<bool> is_order_;          // delays between synchronizations
   std::vector<tensor_synchronization> syncs_;
   std::vector<view_tensor> tensors_;
   std::vector<view_operator> operators_;
@@ -242,9 +242,10 @@ UNITY_INLINE void dpro_view::find_tensors() {
       continue;
     }
     const auto& c = job_.communications[at];
-    const auto key = c.tensor.valid() ? std::tuple{true, static_cast<std::uint32_t>(c.tensor.index()), std::int64_t{0},
-                                                   trace::exchange::other}
-                                      : std::tuple{false, static_cast<std::uint32_t>(c.group.index()), c.sequence, c.way};
+    const auto key =
+        c.tensor.valid()
+            ? std::tuple{true, static_cast<std::uint32_t>(c.tensor.index()), std::int64_t{0}, trace::exchange::other}
+            : std::tuple{false, static_cast<std::uint32_t>(c.group.index()), c.sequence, c.way};
     const auto place = known.try_emplace(key, static_cast<std::uint32_t>(tasks.size())).first->second;
     if (place == tasks.size()) {
       tasks.emplace_back();
@@ -297,7 +298,8 @@ UNITY_INLINE void dpro_view::add_tensor(std::uint32_t sync, const std::vector<st
   for (const auto t : tasks) {
     place.emplace(t, static_cast<std::uint32_t>(s.tasks.size()));
     const auto& task = job_.tasks[t];
-    const auto c = task.communication == trace::no_index ? trace::communication{} : job_.communications[task.communication];
+    const auto c =
+        task.communication == trace::no_index ? trace::communication{} : job_.communications[task.communication];
     s.tasks.push_back(task);
     s.communications.push_back(c);
     if (task.type == trace::task_type::collective) {
@@ -394,7 +396,8 @@ UNITY_INLINE void dpro_view::divide_into_gradients() {
     unity::stable_sort(list, [&](const auto& a, const auto& b) { return end_of(a) < end_of(b); });
     most = std::max(most, list.size());
   }
-  const bool all_tell = most > 0 && std::all_of(of_rank.begin(), of_rank.end(), [&](const auto& l) { return l.size() == most; });
+  const bool all_tell =
+      most > 0 && std::all_of(of_rank.begin(), of_rank.end(), [&](const auto& l) { return l.size() == most; });
   if (all_tell) {
     unity::stable_sort(order, [&](auto a, auto b) { return arrival(a, 0) < arrival(b, 0); });
   }
@@ -476,7 +479,8 @@ UNITY_INLINE void dpro_view::find_operators() {
                               : type == trace::task_type::host;
     };
     if (std::any_of(lane.begin(), lane.end(), computes)) {
-      unity::stable_sort(lane, [&](auto a, auto b) { return job_.tasks[a].recorded_start < job_.tasks[b].recorded_start; });
+      unity::stable_sort(lane,
+                         [&](auto a, auto b) { return job_.tasks[a].recorded_start < job_.tasks[b].recorded_start; });
       find_lane(rank, r, lane);
     }
   }
@@ -709,9 +713,9 @@ UNITY_INLINE std::int64_t dpro_view::fused_duration(std::uint32_t first, std::ui
 }
 
 UNITY_INLINE strategy_graph dpro_view::apply(const dpro_strategy& s) const {
-  UNITY_EXPECTS(s.fused.size() == operators_.size() && s.joined.size() == tensors_.size() &&
-                    s.parts.size() == tensors_.size(),
-                "a strategy of this job");
+  UNITY_EXPECTS(
+      s.fused.size() == operators_.size() && s.joined.size() == tensors_.size() && s.parts.size() == tensors_.size(),
+      "a strategy of this job");
   strategy_graph all;
   std::vector<std::uint32_t> place(job_.tasks.size(), trace::no_index);
   add_base(s, all, place);
@@ -815,8 +819,8 @@ UNITY_INLINE void dpro_view::add_base(const dpro_strategy& s, strategy_graph& al
       const auto last = a.last == trace::no_index ? trace::no_index : place[a.last];
       const auto is_apart = (a.from != trace::no_index && from == trace::no_index) ||
                             (a.last != trace::no_index && last == trace::no_index);
-      g.allocations.push_back({a.rank, is_apart ? place[job_.ranks[a.rank].begin] : from,
-                               is_apart ? trace::no_index : last, a.size});
+      g.allocations.push_back(
+          {a.rank, is_apart ? place[job_.ranks[a.rank].begin] : from, is_apart ? trace::no_index : last, a.size});
     }
   }
   for (auto& r : g.ranks) {
@@ -921,8 +925,8 @@ UNITY_INLINE std::vector<tensor_synchronization::end> dpro_view::outside_of(cons
   return all;
 }
 
-// Other buckets do not make what disturbed a synchronization go away: it stays with its tensors, so that what all of them
-// take is as it was but for what the fit says of their sizes.
+// Other buckets do not make what disturbed a synchronization go away: it stays with its tensors, so that what all of
+// them take is as it was but for what the fit says of their sizes.
 UNITY_INLINE void dpro_view::note_surplus() {
   for (std::uint32_t s = 0; s < syncs_.size(); ++s) {
     auto& own = surplus_.emplace_back();
@@ -939,9 +943,9 @@ UNITY_INLINE void dpro_view::note_surplus() {
     }
     alone.resources = job_.resources;
     systems::add_recorded(alone, syncs_[s]);
-    whole_surplus_.push_back(knows_sizes_ && is_folded_ ? trace::replay(alone, names_).last_end -
-                                                              times_->replayed(s, syncs_[s].size, 1)
-                                                        : 0);
+    whole_surplus_.push_back(knows_sizes_ && is_folded_
+                                 ? trace::replay(alone, names_).last_end - times_->replayed(s, syncs_[s].size, 1)
+                                 : 0);
   }
 }
 
