@@ -78,6 +78,8 @@ measurements=(
   "search_gpt          $unity $gpt --machine dgx_a100:128x8 --element bfloat16 --optimizer adam"
   "training_matrix     python3 bench/training_matrix.py $bin"
   "slow_network        bash bench/slow_network.sh $bin 2 100mbit --rounds 2 --steps 6 $slow"
+  "found_buckets       bash bench/slow_network.sh $bin 2 100mbit --buckets"
+  "dpro_search         $bin/bench_dpro_search 40"
   "executor_overhead   $bin/bench_executor_overhead"
 )
 

@@ -21,10 +21,11 @@ namespace tests_of_rank_trace {
 using namespace unity;
 
 // An event of a rank, on its clock of microseconds.
-std::string event(int rank, const std::string& name, int start, int end, int step, const std::string& about) {
+std::string event(int rank, const std::string& name, int start, int end, int step, const std::string& about,
+                  int ahead = 0) {
   return fmt::format(
       R"({{"ph":"X","pid":{},"tid":0,"name":"{}","ts":{},"dur":{},"args":{{"step":{},"clock_us":{},{}}}}})", rank, name,
-      start, end - start, step, 5000 + start, about);
+      start, end - start, step, 5000 + ahead + start, about);
 }
 std::string document(const std::vector<std::string>& events) {
   std::string all;
@@ -57,6 +58,15 @@ TEST_CASE("steps are as long as the rank says, whatever passes between them") {
   CHECK(steps[0].measured == 100'000'000);
   CHECK(steps[0].replayed == 110'000'000);  // by what the other took
   CHECK(steps[1].replayed == 100'000'000);
+}
+
+TEST_CASE("ranks whose clocks are the same are on one machine") {
+  for (const int ahead : {0, 3}) {
+    CAPTURE(ahead);
+    const auto job = job_of({event(0, "mm", 10, 80, 3, compute), event(1, "mm", 90, 95, 3, compute, ahead)});
+    CHECK(job.ranks[1].origin - job.ranks[0].origin == 1000 * ahead);
+    CHECK((job.ranks[0].machine == job.ranks[1].machine) == (ahead == 0));
+  }
 }
 
 TEST_CASE("without steps of their own they go from first event to first event, as in traces of one") {

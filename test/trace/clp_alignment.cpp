@@ -56,6 +56,25 @@ TEST_CASE("clocks of 8 machines that are up to 5 ms apart are found within 50 us
   }
 }
 
+TEST_CASE("ranks of one machine have one clock, whatever ends of messages suggest") {
+  for (std::uint64_t seed = 0; seed < 5; ++seed) {
+    CAPTURE(seed);
+    random_engine random{seed};
+    test::generated_job_options o;
+    o.most_drift = 0;
+    o.jitter = 0.2;
+    auto g = test::job_generator{random, o}.run();
+    const auto x = trace::match_transactions(g.job);
+    const auto apart = worst_microseconds(g, trace::align_clocks(g.job, x));
+    for (auto& r : g.job.ranks) {
+      r.machine = "one";
+    }
+    const auto together = worst_microseconds(g, trace::align_clocks(g.job, x));
+    CHECK(together < 0.05);
+    CHECK(together < apart);
+  }
+}
+
 TEST_CASE("offsets that fulfil all constraints are found before the best ones") {
   random_engine random{7};
   const test::generated_job_options o;

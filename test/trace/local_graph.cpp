@@ -217,7 +217,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a kernel that starts while another stream runs one waited for what that ran before: there was no room") {
+TEST_CASE("a kernel that starts while another stream runs one waited for room, and so for what that ran before") {
   hand_made r;
   const auto main = r.lane("main", trace::lane_kind::host);
   const auto one = r.lane("one", trace::lane_kind::stream);

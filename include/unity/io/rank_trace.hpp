@@ -14,7 +14,8 @@ namespace unity::io {
 // collective is the end of it, and a synchronization. Whole steps are those that the rank says (`kind` step); without
 // them, from the first event of a step to that of the next. What a rank does for the step before (delayed updates)
 // belongs to the step that it does it in; messages between both are not joined, as no step has both of their ends.
-// Where `clock_us` is given, a rank has its own clock. Memory that events say they need (`memory`) is that rank's, with
+// Where `clock_us` is given, a rank has its own clock, but for ranks whose clocks are the same to the nanosecond: they
+// are on one machine. Memory that events say they need (`memory`) is that rank's, with
 // what `process_memory` says it keeps.
 // Complexity: n log n in events.
 // Throws: unity::error, of one line, where a rank has no event, or a message no peer.
@@ -90,8 +91,12 @@ UNITY_INLINE std::vector<trace::rank_trace> rank_trace_reader::run() {
       for_each_event(document_, base, [&](const json_event& e, std::size_t number) { read(e, number); });
   settle_steps();
   std::vector<trace::rank_trace> all;
+  std::map<std::int64_t, std::string> machines;  // by what their clock shows at the base
   for (auto& [pid, r] : ranks_) {
     auto& t = r.trace;
+    if (r.has_clock) {
+      t.machine = machines.try_emplace(r.clock, t.name).first->second;
+    }
     // Whole nanoseconds go to the origin, so that a rank's clock is the one that its events are on.
     t.origin = r.has_clock ? r.clock / 1000 : base;
     t.world_size = static_cast<std::int32_t>(ranks_.size());

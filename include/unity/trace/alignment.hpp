@@ -56,9 +56,8 @@ class alignment_problem {
   //   began: the variance of what they take. Which end is the later is decided by `offsets`.
   // - Collectives that all ranks need from all others end at the same time on all: squares of the differences of these
   //   ends, at first from the mode of each pair of ranks.
-  // - Where neither says anything, the fastest messages of each pair of ranks are equally fast, and ranks of one
-  // machine
-  //   have one clock: with a thousandth of the weight.
+  // - Where neither says anything, the fastest messages of each pair of ranks are equally fast: with little weight.
+  // - Ranks of one machine have one clock, with ten thousand times the weight, so that bounds alone part them.
   // A residual far beyond that of the best quarter counts for little: another process ran on that core.
   // Source: Hu et al., dPRO, MLSys 2022, section 4.2: receives, and machines; the others own.
   [[nodiscard]] quadratic_function objective(const std::optional<std::vector<double>>& offsets) const;
@@ -347,13 +346,14 @@ UNITY_INLINE quadratic_function alignment_problem::objective(const std::optional
     add_receives(f, at);
   }
   constexpr double weak = 1e-3;
+  constexpr double strong = 1e4;  // more than all that was measured, but for bounds that exclude it
   for (const auto& c : constraints_) {
     f.add_square(weak, static_cast<double>(c.bound) * 1e-6, {{c.before, -1}, {c.after, 1}});
   }
   for (std::uint32_t a = 0; a < job_->ranks.size(); ++a) {
     for (auto b = a + 1; b < job_->ranks.size(); ++b) {
       if (job_->ranks[a].machine == job_->ranks[b].machine) {
-        f.add_square(weak, 0, {{a, 1}, {b, -1}});
+        f.add_square(strong, 0, {{a, 1}, {b, -1}});
       }
     }
   }

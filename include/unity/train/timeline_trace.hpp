@@ -48,12 +48,12 @@ class timeline_tracer {
 }  // namespace detail
 
 // A process for each rank: what it computed, and for what it waited, is one thread of it, communication others, whole
-// steps another. Times are from the first span of all on. `args` of an event: `kind`, `step` of training,
-// `clock_us`, when it began on the rank's own clock, and `phase`: backward, of what computes there; of what moves data,
-// or waits for it, `direction`, `bytes`, and `peer` and `tag`, or `group`, too; `number` in the rank's program, and
-// `memory`: a list of [bytes, number], memory that is needed from the start of this event to the end of the next one of
-// that number. What a rank holds is told by the metadata `process_memory`: `kept_bytes` all the time, and `arena_bytes`
-// for the rest. Complexity: n log n in spans and values, times how many overlap.
+// steps another. Times are from the first span of all on. `args` of an event: `kind`, `step` of training, `clock_us`,
+// when it began on the rank's own clock, and `phase`: backward, of what computes there; of what moves data, or waits for
+// it, `direction`, `bytes`, and `peer` and `tag`, or `group`, too; `number` in the rank's program, and `memory`: a list
+// of [bytes, number], memory that is needed from the start of this event to the end of the next one of that number. What
+// a rank holds is told by the metadata `process_memory`: `kept_bytes` all the time, and `arena_bytes` for the rest.
+// Complexity: n log n in spans and values, times how many overlap.
 [[nodiscard]] inline std::string to_chrome_trace(const merged_timeline& t) { return detail::timeline_tracer{t}.run(); }
 
 // Throws: unity::error where the file cannot be written.
