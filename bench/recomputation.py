@@ -32,7 +32,7 @@ def main():
     parser.add_argument("--steps", default="5")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--machine", default="p100:1x1")
-    a = parser.parse_args()
+    a = parser.parse_intermixed_args()
     print("| model | | ms | held, MB | said before, MB | error | simulated peak, MB |")
     print("|---|---|---:|---:|---:|---:|---:|")
     for model in a.models or MODELS:

@@ -30,6 +30,7 @@
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/plan.hpp>
+#include <unity/parallel/recomputation.hpp>
 #include <unity/parallel/synchronization.hpp>
 #include <unity/parallel/training_graph.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -133,6 +134,7 @@ void write(const std::filesystem::path& folder) {
     }
     if (k == 1) {
       p.synchronization = every_way(p);
+      p.recomputed = parallel::recomputation_but_every(p.graph, 3);
     }
     atomic_write(folder / ("plan" + number + ".json"), io::to_plan_text(operators(), p, notes_for(p.machine.network)));
   }

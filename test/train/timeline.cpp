@@ -215,8 +215,8 @@ TEST_CASE("a trace says what moved, where to and in which step") {
   t.ranks.resize(2);
   t.ranks[0].origin = 1'000'000;
   t.ranks[0].spans = {{2000, 3000, 0, 1, activity::communication, train::direction::send, false, 9, 4, 128},
-                      {3000, 4000, 0, train::no_peer, activity::communication, train::direction::all_reduce, false, 2, 4,
-                       64},
+                      {3000, 4000, 0, train::no_peer, activity::communication, train::direction::all_reduce, false, 2,
+                       4, 64},
                       {4000, 5000, 0, train::no_peer, activity::compute, train::direction::none, false, 0, 5, 0}};
   t.ranks[1].spans = {{2500, 3500, 0, 0, activity::waiting, train::direction::receive, false, 9, 4, 128}};
   std::vector<nlohmann::json> about;
