@@ -79,6 +79,8 @@ class rank_trace_reader {
   void read_collective(reading& r, trace::event& event, const json_event& e);
   static void read_memory(reading& r, const json_event& e);
   void settle_steps();
+  static constexpr std::int64_t shortest_wait =
+      20'000'000;  // 20 us: a shorter one found that what it waits for had ended
   static std::uint32_t lane(reading& r, const json_event& e, trace::lane_kind kind);
 
   const json_text& document_;
@@ -311,6 +313,7 @@ UNITY_INLINE void rank_trace_reader::read_collective(reading& r, trace::event& e
     if (const auto open = r.open.find(key); open != r.open.end()) {
       auto& begun = r.trace.events[open->second];
       begun.duration = std::max(begun.duration, event.end() - begun.start);
+      r.trace.messages[begun.message].is_end_seen = event.duration >= shortest_wait;
       r.open.erase(open);
     }
     event.kind = trace::event_kind::synchronization;

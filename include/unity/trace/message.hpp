@@ -44,6 +44,7 @@ struct message {
   std::int64_t size = 0;         // bytes; 0: not known
   std::uint32_t group_size = 0;  // ranks; 0: not known
   exchange way = exchange::other;
+  bool is_end_seen = true;  // false: it had ended some time before its event does
 
   friend bool operator==(const message&, const message&) = default;
 };

@@ -54,7 +54,7 @@ using clock_offsets = std::vector<std::int64_t>;
 
 // By rank and event: how long it takes once all that it needs is there. A receive counts from when the send began, a
 // collective from when the last of its ranks came, and what was before it in its queue had ended; never
-// less than 0, nor more than it took. Others as they are.
+// less than 0, nor more than it took. What had ended unseen takes nothing: nobody waited for it. Others as they are.
 // Complexity: linear in events.
 // Source: Hu et al., dPRO, MLSys 2022, section 4.2, for receives.
 [[nodiscard]] std::vector<std::vector<std::int64_t>> busy_durations(const job_trace& job, const transactions& x,
@@ -233,8 +233,9 @@ inline std::vector<std::vector<std::int64_t>> turns(const job_trace& job) {
     const auto& t = job.ranks[r];
     std::vector<std::int64_t> last(t.lanes.size(), std::numeric_limits<std::int64_t>::min());
     for (const auto& e : t.events) {
+      const bool is_seen = e.message == no_message || t.messages[e.message].is_end_seen;
       all[r].push_back(t.lanes[e.lane].is_queue ? std::max(e.start, last[e.lane]) : e.start);
-      last[e.lane] = std::max(last[e.lane], e.end());
+      last[e.lane] = std::max(last[e.lane], is_seen ? e.end() : e.start);
     }
   }
   return all;
@@ -255,7 +256,8 @@ UNITY_INLINE std::vector<std::vector<std::int64_t>> busy_durations(const job_tra
   const auto start = [&](event_place p) { return job.ranks[p.rank].events[p.event].start + offsets[p.rank]; };
   const auto clip = [&](event_place p, std::int64_t from) {
     const auto& e = job.ranks[p.rank].events[p.event];
-    all[p.rank][p.event] = std::clamp(e.end() + offsets[p.rank] - from, std::int64_t{0}, e.duration);
+    const bool is_seen = job.ranks[p.rank].messages[e.message].is_end_seen;
+    all[p.rank][p.event] = is_seen ? std::clamp(e.end() + offsets[p.rank] - from, std::int64_t{0}, e.duration) : 0;
   };
   const auto turn = detail::turns(job);
   for (const auto& m : x.messages) {

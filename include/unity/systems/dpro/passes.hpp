@@ -332,10 +332,9 @@ class recomputer {
   std::vector<bool> is_dropped_;
 };
 
+// Operators that each part of a batch runs.
 inline bool is_of_batch(const trace::flow_task& t) {
-  return (trace::is_computation(t.type) || t.type == trace::task_type::launch || t.type == trace::task_type::gap ||
-          t.type == trace::task_type::synchronization) &&
-         (t.part == trace::phase::forward || t.part == trace::phase::output || t.part == trace::phase::backward);
+  return trace::is_computation(t.type) && t.part != trace::phase::update && t.part != trace::phase::communication;
 }
 
 }  // namespace detail
@@ -345,26 +344,46 @@ UNITY_INLINE graph_pass recomputation() {
           [](trace::flow_graph& g, const trace::name_table& names) { return detail::recomputer{g, names}.run(); }};
 }
 
+namespace detail {
+
+// By rank: how long the operators of the whole batch keep it. Of kernels from the first to the last, as they wait for
+// their launches in each part; of host threads the time in which any runs, as gaps are theirs who synchronize.
+inline std::vector<std::int64_t> batch_times(const trace::flow_graph& g) {
+  std::vector<std::vector<std::pair<std::int64_t, std::int64_t>>> spans(g.ranks.size());
+  std::vector<bool> has_stream(g.ranks.size());
+  for (const auto& t : g.tasks) {
+    if (is_of_batch(t)) {
+      spans[t.rank].emplace_back(t.recorded_start, t.recorded_start + t.recorded_duration);
+      has_stream[t.rank] = has_stream[t.rank] || t.type == trace::task_type::kernel;
+    }
+  }
+  std::vector<std::int64_t> all(g.ranks.size());
+  for (std::size_t r = 0; r < spans.size(); ++r) {
+    std::sort(spans[r].begin(), spans[r].end());
+    auto end = spans[r].empty() ? 0 : spans[r].front().first;
+    for (const auto& [from, to] : spans[r]) {
+      all[r] += std::max<std::int64_t>(0, to - (has_stream[r] ? end : std::max(end, from)));
+      end = std::max(end, to);
+    }
+  }
+  return all;
+}
+
+}  // namespace detail
+
 // What the earlier parts take is put in front: as long as the last part's passes, so many times, on each rank.
 UNITY_INLINE graph_pass accumulation(std::uint32_t batches, std::int64_t start) {
   UNITY_EXPECTS(batches >= 2, "two parts at least");
   const auto change = [batches, start](trace::flow_graph& g, const trace::name_table&) {
-    std::vector<std::int64_t> earlier(g.ranks.size());
-    std::vector<std::int64_t> last_end(g.ranks.size(), std::numeric_limits<std::int64_t>::min());
-    std::vector<std::int64_t> first_start(g.ranks.size(), std::numeric_limits<std::int64_t>::max());
-    std::vector<double> saved(g.ranks.size());
+    const auto times = detail::batch_times(g);
+    std::vector<double> part(g.ranks.size());
     std::vector<double> whole(g.ranks.size());
     for (auto& t : g.tasks) {
-      if (!detail::is_of_batch(t)) {
-        continue;
-      }
-      first_start[t.rank] = std::min(first_start[t.rank], t.recorded_start);
-      last_end[t.rank] = std::max(last_end[t.rank], t.recorded_start + t.recorded_duration);
-      if (trace::is_computation(t.type)) {
+      if (detail::is_of_batch(t)) {
         const auto fixed = std::min(start, t.duration);
         whole[t.rank] += static_cast<double>(t.duration);
         t.duration = fixed + (t.duration - fixed) / batches;
-        saved[t.rank] += static_cast<double>(t.duration);
+        part[t.rank] += static_cast<double>(t.duration);
       }
     }
     bool changes = false;
@@ -373,12 +392,11 @@ UNITY_INLINE graph_pass accumulation(std::uint32_t batches, std::int64_t start) 
       if (whole[r] <= 0 || g.ranks[r].begin == trace::no_index) {
         continue;
       }
-      const auto part = static_cast<double>(last_end[r] - first_start[r]) * saved[r] / whole[r];
       trace::flow_task lead;
       lead.type = trace::task_type::delay;
       lead.rank = r;
-      lead.duration = std::llround(part * (batches - 1));
-      lead.recorded_start = first_start[r];
+      lead.duration = std::llround(static_cast<double>(times[r]) * part[r] / whole[r] * (batches - 1));
+      lead.recorded_start = g.tasks[g.ranks[r].begin].recorded_start;
       leads[r] = g.add(lead);
       changes = true;
     }
@@ -394,9 +412,13 @@ UNITY_INLINE graph_pass accumulation(std::uint32_t batches, std::int64_t start) 
       }
     }
     for (auto& a : g.allocations) {
-      const bool is_of_samples = a.from != trace::no_index && a.last != trace::no_index &&
-                                 detail::is_of_batch(g.tasks[a.from]) && detail::is_of_batch(g.tasks[a.last]);
-      a.size = is_of_samples ? (a.size + batches - 1) / batches : a.size;
+      const bool is_made_there = a.from != trace::no_index && detail::is_of_batch(g.tasks[a.from]);
+      const bool is_used_there = a.last != trace::no_index && detail::is_of_batch(g.tasks[a.last]);
+      if (is_made_there && is_used_there) {
+        a.size = (a.size + batches - 1) / batches;
+      } else if (is_made_there && g.tasks[a.from].part == trace::phase::backward) {
+        a.from = g.ranks[a.rank].begin;  // gradients are there since the first part
+      }
     }
     return changes;
   };
