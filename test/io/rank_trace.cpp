@@ -88,7 +88,7 @@ TEST_CASE("memory is needed up to the next event of the number that frees it, in
   const auto job = job_of(events);
   const auto& r = job.ranks[0];
   CHECK(r.held == 1000);
-  CHECK(r.unknown.at("memory that is no [bytes, number]") == 4);
+  CHECK(r.unknown.at("memory that is no [bytes, number, ...]") == 4);
   const auto name = [&](std::uint32_t i) {
     return i == trace::no_event ? "" : job.names.text(r.events[i].name) + fmt::format(" {}", r.events[i].step);
   };
@@ -133,6 +133,64 @@ TEST_CASE("messages are joined within a step, and not from a step to the next") 
   }
   const trace::aligned_job aligned{delayed, x, trace::stated_offsets(delayed)};
   CHECK(trace::replay(aligned.graph(2), delayed.names).iteration == 90'000'000);
+}
+
+TEST_CASE("the network takes one sum of a group after the other, and those that had ended unseen take nothing") {
+  // Both ranks begin three sums at 10, 20 and 30 us and wait for them from 100 us on: for the first until 400, for the
+  // second not at all, for the third until 500.
+  std::vector<std::string> events;
+  const auto sum = R"("direction":"all_reduce","group":0,"bytes":1000)";
+  for (const int rank : {0, 1}) {
+    events.push_back(event(rank, "step 0", 0, 600, 0, whole));
+    for (const int k : {1, 2, 3}) {
+      events.push_back(event(rank, fmt::format("weight {}", k), 10 * k, 10 * k + 1, 0,
+                             fmt::format(R"("kind":"communication",{})", sum)));
+    }
+    events.push_back(event(rank, "mm", 40, 100, 0, compute + R"(,"phase":"backward")"));
+    int from = 100;
+    for (const auto& [k, to] : {std::pair{1, 400}, std::pair{2, 401}, std::pair{3, 500}}) {
+      events.push_back(
+          event(rank, fmt::format("weight {}", k), from, to, 0, fmt::format(R"("kind":"waiting",{})", sum)));
+      from = to;
+    }
+    events.push_back(event(rank, "update", 500, 600, 0, R"("kind":"update")"));
+  }
+  const auto job = job_of(events);
+  const auto x = trace::match_transactions(job);
+  REQUIRE(x.collectives.size() == 3);
+  const trace::aligned_job aligned{job, x, trace::stated_offsets(job)};
+  const auto g = aligned.graph(0);
+  std::vector<std::int64_t> durations;
+  for (const auto& t : g.tasks) {
+    if (t.rank == 0 && t.type == trace::task_type::collective) {
+      durations.push_back(t.duration);
+    }
+    if (t.type == trace::task_type::host && job.names.text(t.name) == "mm") {
+      CHECK(t.part == trace::phase::backward);
+    }
+  }
+  // The third has the network from when the first has ended.
+  CHECK(durations == std::vector<std::int64_t>{390'000'000, 0, 100'000'000});
+  CHECK(trace::replay(g, job.names).iteration == 600'000'000);
+}
+
+TEST_CASE("events say who reads what others made") {
+  const auto job = job_of({
+      event(0, "step 0", 0, 100, 0, whole),
+      event(0, "a", 10, 20, 0, compute + R"(,"number":1,"memory":[[64,4,2]])"),
+      event(0, "b", 20, 30, 0, compute + R"(,"number":2)"),
+      event(0, "c", 30, 40, 0, compute + R"(,"number":3)"),
+      event(0, "d", 40, 50, 0, compute + R"(,"number":4)"),
+  });
+  const auto& rank = job.ranks[0];
+  REQUIRE(rank.allocations.size() == 1);
+  std::vector<std::string> readers;
+  for (const auto& r : rank.reads) {
+    CHECK(r.allocation == 0);
+    readers.push_back(job.names.text(rank.events[r.event].name));
+  }
+  CHECK(readers == std::vector<std::string>{"b", "d"});
+  CHECK(job.names.text(rank.events[rank.allocations[0].freed_by].name) == "d");
 }
 
 }  // namespace tests_of_rank_trace

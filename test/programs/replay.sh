@@ -134,6 +134,17 @@ if [ "$train" != - ]; then
       check 'with the memory that ranks hold, within 5%' json "$scratch/own_replayed.json" "
         all(abs(r['memory_bytes'] / m['bytes'] - 1) < 0.05 and r['memory_bytes'] > 1.01 * m['kept_bytes']
             for r, m in zip(x['ranks'], json.load(open('$scratch/own.json'))['memory']))"
+      if [ "$how" = data ]; then
+        check 'recomputation is predicted' silent "$replay" "$scratch/own.trace" --optimize --memory 1KB \
+          --passes tensor_fusion,recomputation --json "$scratch/recomputed.json" --plan "$scratch/plan.json" \
+          --plan-out "$scratch/bucketed.json"
+        check 'ranks train with the buckets that were found, and recompute' silent timeout 120 "$train" \
+          "$scratch/bucketed.json" --steps 3 --recompute products --json "$scratch/own_recomputed.json"
+        check 'their memory is as predicted, within 5%' json "$scratch/recomputed.json" "
+          abs(min(t['peak_bytes'] for t in x['optimized']['tried'] + [{'peak_bytes':
+              x['optimized']['memory']['before_bytes']}])
+              / max(m['bytes'] for m in json.load(open('$scratch/own_recomputed.json'))['memory']) - 1) < 0.05"
+      fi
     done
   done
 fi

@@ -242,4 +242,33 @@ TEST_CASE("traces of rings are optimized on all of their ranks", "[systems]") {
   CHECK(r.iteration <= r.recorded);
 }
 
+TEST_CASE("a bucket of several gradients is divided where the trace tells them", "[systems]") {
+  auto job = job_of(0, 2);
+  const dpro_view whole{job.graph, job.names, job.fused()};
+  REQUIRE(whole.tensors().size() == 5);
+  // The first bucket has two gradients, of a quarter and three quarters; the others one each.
+  for (const auto& r : {0U, 1U}) {
+    for (std::size_t t = 0; t < whole.tensors().size(); ++t) {
+      for (const auto& e : whole.tensors()[t].ready) {
+        if (e.task != r) {
+          continue;
+        }
+        const auto size = whole.tensors()[t].size;
+        const auto task = e.outside.front();
+        if (t == 0) {
+          job.graph.gradients.push_back({task - 1, size / 4});
+        }
+        job.graph.gradients.push_back({task, t == 0 ? size - size / 4 : size});
+      }
+    }
+  }
+  const dpro_view v{job.graph, job.names, job.fused()};
+  REQUIRE(v.tensors().size() == 6);
+  CHECK(v.tensors()[0].size == whole.tensors()[0].size / 4);
+  CHECK(v.tensors()[0].way == v.tensors()[1].way);
+  CHECK(v.recorded().joined == std::vector<std::uint8_t>{0, 1, 0, 0, 0, 0});
+  CHECK(systems::iteration_of(v, v.recorded()) == systems::iteration_of(whole, whole.recorded()));
+  CHECK(systems::iteration_of(v, v.separate()) > 0);
+}
+
 }  // namespace tests_of_dpro

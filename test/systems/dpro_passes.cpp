@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/core.h>
@@ -94,6 +95,33 @@ TEST_CASE("recomputation makes again what lies between products, and frees it in
   // Of the two products, of the segment that is made again, and of what the first backward operator frees.
   CHECK(after.peak <= 500 + 6 * 1000);
   CHECK(after.peak >= 500 + 4 * 1000);
+}
+
+TEST_CASE("what is made again is made of what it reads, which stays or is made again before", "[systems]") {
+  // conv -> relu -> add (of conv and relu) -> matmul; each backward operator reads its forward one's operands.
+  small_job job{{"conv2d", "relu", "add", "matmul"}};
+  auto& g = job.graph;
+  const auto task = [&](std::size_t k) { return static_cast<std::uint32_t>(1 + k); };  // behind begin
+  // Backward operators, 4 to 7: of matmul, add, relu, conv2d. Allocations are those of 3, 2, 1, 0.
+  for (const auto& [made, reader] : {std::pair{0, 1}, std::pair{0, 2}, std::pair{1, 2}, std::pair{2, 3},
+                                     std::pair{2, 4}, std::pair{1, 6}, std::pair{0, 6}}) {
+    g.reads.push_back({static_cast<std::uint32_t>(3 - made), task(static_cast<std::size_t>(reader))});
+    auto& last = g.allocations[static_cast<std::size_t>(3 - made)].last;
+    last = task(static_cast<std::size_t>(reader));
+  }
+  g.allocations[3].last = g.allocations[2].last = task(6);
+  const auto before = job.effect(g);
+  auto changed = g;
+  REQUIRE(systems::recomputation().change(changed, job.names));
+  // relu and add are made again before the matmul's backward operator, relu for add and for its own backward operator.
+  CHECK(job.effect(changed).iteration == before.iteration + 2 * 10'000'000);
+  std::vector<std::string> again;
+  for (std::size_t t = g.tasks.size(); t < changed.tasks.size(); ++t) {
+    again.push_back(job.names.text(changed.tasks[t].name));
+  }
+  CHECK(again == std::vector<std::string>{"relu", "add"});
+  CHECK(changed.allocations.size() == g.allocations.size() + 2);
+  CHECK(changed.allocations[1].last == task(3));  // add's, up to the matmul
 }
 
 TEST_CASE("accumulation goes over smaller batches one after the other", "[systems]") {

@@ -718,7 +718,8 @@ UNITY_INLINE void local_builder::link_device_event(std::uint32_t i, const ending
   const auto task = first_task_[i];
   if (trace_.lanes[e.lane].is_queue) {  // its resource keeps the order
     const auto* const before = last_in(all_ends_, window_.start - 1, e.start, e.lane);
-    link_after(before == nullptr ? begin_ : before->task, before == nullptr ? 0 : e.start - before->time, task);
+    link_after(before == nullptr ? begin_ : before->task, e.start - (before == nullptr ? window_.start : before->time),
+               task);
     return;
   }
   const auto launch = launches_.find(e.correlation);
