@@ -3,8 +3,9 @@
 
 usage: memory_passes.py BIN_DIR [MODEL...]
 
-BIN_DIR has parallelize, train and replay. Each model is trained on two ranks, threads of this machine, data parallel, and
-traced; `replay --optimize` predicts the passes from that trace; then the ranks train so. Tables 3 and 4 of dPRO's paper.
+BIN_DIR has parallelize, train and replay. Each model is trained on two ranks, threads of this machine, data parallel,
+and traced; `replay --optimize` predicts the passes from that trace; then the ranks train so. Tables 3 and 4 of dPRO's
+paper.
 Exit code 1 where memory is off by more than 5%."""
 import json, pathlib, subprocess, sys, tempfile
 
@@ -23,7 +24,8 @@ def main():
         sys.exit(__doc__)
     programs = pathlib.Path(sys.argv[1])
     worst = 0
-    print("| model | | predicted, MB | held, MB | error | predicted, ms | measured, ms |\n|---|---|---:|---:|---:|---:|---:|")
+    print("| model | | predicted, MB | held, MB | error | predicted, ms | measured, ms |")
+    print("|---|---|---:|---:|---:|---:|---:|")
     for model in sys.argv[2:] or MODELS:
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder)

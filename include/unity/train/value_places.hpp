@@ -68,7 +68,11 @@ class value_places {
 namespace unity::train {
 
 UNITY_INLINE value_places::value_places(const tensor::algebra& a, const parallel::rank_program& p)
-    : program_{p}, lives_(p.graph.value_count()), readers_(p.graph.value_count()), offsets_(p.graph.value_count()), runs_(p.steps.size(), true),
+    : program_{p},
+      lives_(p.graph.value_count()),
+      readers_(p.graph.value_count()),
+      offsets_(p.graph.value_count()),
+      runs_(p.steps.size(), true),
       is_next_(p.graph.value_count()) {
   for (const auto& w : p.weights) {
     if (w.next.valid()) {
