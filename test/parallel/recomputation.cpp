@@ -98,7 +98,7 @@ TEST_CASE("between products, these are kept: convolutions and products with acti
 }
 
 TEST_CASE("checkpoints are as many as the root of the operators, where all paths meet") {
-  for (const std::size_t products : {8, 32, 200}) {
+  for (const std::size_t products : {8U, 32U, 200U}) {
     const auto g = chain(products);
     const auto r = parallel::full_recomputation(g);
     const auto checkpoints = operators_in(g) - static_cast<std::size_t>(std::count(r.begin(), r.end(), true));
