@@ -73,7 +73,6 @@ chosen_passes passes_of(const std::vector<std::string>& names, std::int64_t star
 systems::dpro_result searched(const std::string& by, const trace::flow_graph& job, const trace::name_table& names,
                               const systems::fusion_time& fused, const systems::dpro_options& options) {
   systems::dpro_result r;
-  r.recorded = trace::replay(job, names).iteration;
   const systems::dpro_view view{job, names, fused};
   const systems::dpro_view whole{job, names, fused, {true, false}};
   systems::dpro_space space{view, coarsened(view, view.separate(), options.techniques), options.techniques,
@@ -95,6 +94,7 @@ systems::dpro_result searched(const std::string& by, const trace::flow_graph& jo
     take(unity::backtracking(space, o));
   }
   r.alike = view.is_alike();
+  r.recorded = systems::iteration_of(whole, whole.recorded());
   r.iteration = systems::iteration_of(whole, r.best);
   if (r.iteration >= r.recorded) {
     r.best = whole.recorded();
@@ -133,10 +133,17 @@ std::vector<std::vector<std::string>> fused_of(const systems::dpro_view& v, cons
   return all;
 }
 
+// An iteration of `whole` picoseconds, as much faster as the optimizer says.
+std::int64_t predicted(const systems::dpro_result& r, std::int64_t whole) {
+  const auto share = static_cast<double>(r.iteration) / static_cast<double>(std::max<std::int64_t>(1, r.recorded));
+  return std::llround(static_cast<double>(whole) * share);
+}
+
 // Of each technique that is allowed, if there are several.
 std::vector<std::pair<std::string, std::int64_t>> alone_of(const trace::flow_graph& job, const trace::name_table& names,
                                                            const systems::fusion_time& fused,
-                                                           systems::dpro_options options, double left) {
+                                                           systems::dpro_options options, double left,
+                                                           std::int64_t whole) {
   const auto may = options.techniques;
   const std::array<bool, 3> allowed{may.operator_fusion, may.tensor_fusion, may.tensor_partition};
   std::vector<std::pair<std::string, std::int64_t>> all;
@@ -145,7 +152,7 @@ std::vector<std::pair<std::string, std::int64_t>> alone_of(const trace::flow_gra
     if (allowed[k]) {
       options.techniques = {k == 0, k == 1, k == 2};
       options.limits.seconds = left / std::max(1.0, count);
-      all.emplace_back(technique_names[k], systems::dpro(job, names, fused, options).iteration);
+      all.emplace_back(technique_names[k], predicted(systems::dpro(job, names, fused, options), whole));
     }
   }
   return all;
@@ -210,11 +217,11 @@ optimized_job optimize_job(const optimizer_flags& f, const trace::flow_graph& jo
   options.limits.seconds = std::max(0.0, 0.7 * budget - elapsed());
   all.found = f.search == "dpro" ? systems::dpro(all.fitted.graph, names, fused, options)
                                  : searched(f.search, all.fitted.graph, names, fused, options);
+  all.iteration = predicted(all.found, all.fitted.effect.iteration);
   const systems::dpro_view whole{all.fitted.graph, names, fused, {all.found.alike, false}};
   if (whole.operators().empty() && whole.tensors().empty()) {
     throw unity::error{"traces", "neither operators nor sums of gradients", "a training job"};
   }
-  all.is_folded = all.found.alike && whole.knows_sizes();
   all.buckets = buckets_of(whole, all.found.best);
   all.fused = fused_of(whole, all.found.best);
   all.graph = whole.apply(all.found.best).graph;
@@ -223,7 +230,8 @@ optimized_job optimize_job(const optimizer_flags& f, const trace::flow_graph& jo
     all.peak = std::max(all.peak, m.is_known ? m.peak : 0);
   }
   if (f.search == "dpro") {
-    all.alone = alone_of(all.fitted.graph, names, fused, options, std::max(0.0, budget - elapsed()));
+    all.alone = alone_of(all.fitted.graph, names, fused, options, std::max(0.0, budget - elapsed()),
+                         all.fitted.effect.iteration);
   }
   all.seconds = elapsed();
   return all;
@@ -235,7 +243,7 @@ std::string to_text(const optimized_job& o) {
     return static_cast<double>(o.fitted.before.iteration) / static_cast<double>(std::max<std::int64_t>(1, t));
   };
   auto text = fmt::format("\noptimized, as replayed: {:.3f} ms, {:.3f} times as fast ({:.2f} s, {} replays)\n",
-                          ms(o.found.iteration), faster(o.found.iteration), o.seconds, o.found.replays);
+                          ms(o.iteration), faster(o.iteration), o.seconds, o.found.replays);
   for (const auto& [name, time] : o.alone) {
     text += fmt::format("  {:<18} alone {:12.3f} ms, {:.3f} times as fast\n", name, ms(time), faster(time));
   }
@@ -286,10 +294,9 @@ nlohmann::json to_json(const optimized_job& o) {
   for (const auto& b : o.buckets) {
     buckets.push_back({{"tensors", b.names}, {"bytes", b.size}, {"parts", b.parts}});
   }
-  const auto speedup = o.found.iteration > 0
-                           ? static_cast<double>(o.fitted.before.iteration) / static_cast<double>(o.found.iteration)
-                           : 1.0;
-  return {{"iteration_s", seconds(o.found.iteration)},
+  const auto speedup =
+      o.iteration > 0 ? static_cast<double>(o.fitted.before.iteration) / static_cast<double>(o.iteration) : 1.0;
+  return {{"iteration_s", seconds(o.iteration)},
           {"before_s", seconds(o.fitted.before.iteration)},
           {"speedup", speedup},
           {"passes", std::move(passes)},

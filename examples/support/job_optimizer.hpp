@@ -46,13 +46,13 @@ struct found_bucket {
 struct optimized_job {
   unity::systems::fitted_job fitted{};
   unity::systems::dpro_result found{};
-  std::vector<std::string> passes{};                          // allowed
+  std::int64_t iteration = 0;         // picoseconds: that of the job, as much faster as what was found is
+  std::vector<std::string> passes{};  // allowed
   std::vector<std::pair<std::string, std::int64_t>> alone{};  // picoseconds of an iteration by one technique alone
   std::vector<found_bucket> buckets{};
   std::vector<std::vector<std::string>> fused{};  // operators that run as one, of the first rank
   std::int64_t limit = 0;                         // of memory; bytes
   std::int64_t peak = 0;                          // with what was found; 0: not known
-  bool is_folded = false;
   unity::trace::flow_graph graph{};
   unity::trace::replayed_iteration replayed{};
   double seconds = 0;

@@ -29,8 +29,6 @@ namespace unity::systems {
 #include <optional>
 #include <vector>
 
-#include <unity/trace/replay.hpp>
-
 namespace unity::systems {
 
 namespace detail {
@@ -54,13 +52,12 @@ UNITY_INLINE dpro_result dpro(const trace::flow_graph& job, const trace::name_ta
                               const dpro_options& options) {
   const search_clock clock{options};
   dpro_result all;
-  all.recorded = trace::replay(job, names).iteration;
   const dpro_view view{job, names, fused, {options.speedups.symmetric, options.speedups.symmetric}};
   all.alike = view.is_alike();
   detail::dpro_search search{view, options, clock};
-  std::vector<dpro_strategy> starts{view.separate()};
-  if (!(view.recorded() == view.separate())) {
-    starts.push_back(view.recorded());
+  std::vector<dpro_strategy> starts{view.recorded()};
+  if (options.techniques.tensor_fusion && !(view.recorded() == view.separate())) {
+    starts.push_back(view.separate());
   }
   std::vector<dpro_strategy> found;
   for (const auto& s : starts) {
@@ -81,6 +78,7 @@ UNITY_INLINE dpro_result dpro(const trace::flow_graph& job, const trace::name_ta
     whole.emplace(job, names, fused, view_options{true, false});
   }
   all.best = view.recorded();
+  all.recorded = iteration_of(whole ? *whole : view, all.best);
   all.iteration = all.recorded;
   for (const auto& s : found) {
     ++all.replays;

@@ -40,8 +40,10 @@ struct dpro_options : search_options {
 struct dpro_result {
   dpro_strategy best{};  // of a dpro_view that is not folded, alike if `alike`
   bool alike = false;
-  std::int64_t recorded = 0;   // picoseconds of an iteration, as replayed
-  std::int64_t iteration = 0;  // with the best, replayed on all ranks
+  // Picoseconds of an iteration as recorded, and with the best, replayed on all ranks. Sums of gradients are then in
+  // the order in which they are ready: what only followed another sum in the trace does not wait for it any more.
+  std::int64_t recorded = 0;
+  std::int64_t iteration = 0;
   std::vector<improvement> history{};
   std::uint64_t replays = 0;  // of the whole job, or of what stands for it
   std::uint32_t iterations = 0;

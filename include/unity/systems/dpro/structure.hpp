@@ -319,6 +319,7 @@ UNITY_INLINE void job_structure::divide_into_gradients() {
       next = last;
       continue;
     }
+    syncs_[s].lag = std::max<std::int64_t>(0, arrival(s, 0) - end_of(of_rank[0][last - 1]));
     const auto count = static_cast<std::int64_t>(last - next);
     for (auto g = next; g < last; ++g) {
       view_tensor t;

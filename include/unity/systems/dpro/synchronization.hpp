@@ -31,6 +31,7 @@ struct tensor_synchronization {
   std::vector<end> entries{};
   std::vector<end> exits{};
   std::int64_t size = 0;   // bytes
+  std::int64_t lag = 0;    // picoseconds from the last of its gradients to its begin, where it has several: its start
   std::uint32_t kind = 0;  // those of one kind run on the same resources
 };
 
@@ -70,7 +71,8 @@ class synchronization_times {
   synchronization_times(const trace::flow_graph& g, const trace::name_table& names,
                         const std::vector<tensor_synchronization>& all, const transfer_times& transfers);
 
-  // Parts of a tensor take the ways of kinds in turn, from that of `way` on: part j goes the way of this one.
+  // Parts of a tensor that goes by messages take the ways of kinds in turn, from that of `way` on, as to other servers:
+  // part j goes the way of this one. Collectives keep their way: others are threads and streams over the same links.
   [[nodiscard]] std::uint32_t way_of_part(std::uint32_t way, std::uint32_t part) const;
 
   // Replay of all of its parts, as if all ranks had them at time 0. Picoseconds. Source: Hu et al., dPRO, MLSys 2022,
@@ -82,7 +84,7 @@ class synchronization_times {
   // Of parts in their stages. Complexity: linear in parts.
   [[nodiscard]] std::int64_t staged(std::uint32_t way, std::int64_t size, std::uint32_t parts);
 
-  // The best number of parts by `staged`, or by `replayed`.
+  // The best number of parts by `staged`, or by `replayed`; one, unless more save a hundredth.
   [[nodiscard]] partition_choice best(std::uint32_t way, std::int64_t size, std::uint32_t most, bool by_stages);
 
  private:
@@ -198,6 +200,10 @@ UNITY_INLINE synchronization_times::synchronization_times(const trace::flow_grap
 }
 
 UNITY_INLINE std::uint32_t synchronization_times::way_of_part(std::uint32_t way, std::uint32_t part) const {
+  if (std::any_of(all_[way].tasks.begin(), all_[way].tasks.end(),
+                  [](const auto& t) { return t.type == trace::task_type::collective; })) {
+    return way;
+  }
   const auto kinds = static_cast<std::uint32_t>(first_of_kind_.size());
   const auto kind = (all_[way].kind + part) % kinds;
   return kind == all_[way].kind ? way : first_of_kind_[kind];
@@ -261,8 +267,10 @@ UNITY_INLINE partition_choice synchronization_times::best(std::uint32_t way, std
     const auto kinds = static_cast<std::int64_t>(first_of_kind_.size());
     // Each part takes at least what an empty one does; those of different kinds may do so at the same time.
     const auto least = stages(way, 1).own / kinds;
-    at->second = best_partition(
-        [&](std::uint32_t k) { return by_stages ? staged(way, size, k) : replayed(way, size, k); }, least, most);
+    const auto time = [&](std::uint32_t k) { return by_stages ? staged(way, size, k) : replayed(way, size, k); };
+    const auto found = best_partition(time, least, most);
+    const auto whole = time(1);
+    at->second = found.time < whole - whole / 100 ? found : partition_choice{1, whole};
   }
   return at->second;
 }

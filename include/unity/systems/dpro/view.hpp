@@ -444,6 +444,7 @@ UNITY_INLINE void dpro_view::add_parts(const bucket& b, std::uint32_t parts, str
     add_surplus(b, parts, s, first, g);
     for (const auto& e : s.entries) {
       const auto rank = s.tasks[e.task].rank;
+      g.tasks[first + e.task].duration += syncs_[way].lag;
       for (auto t = b.first; t <= b.last; ++t) {
         for (const auto& r : tensors_[t].ready) {
           for (const auto o : r.task == rank ? r.outside : std::vector<std::uint32_t>{}) {
@@ -479,7 +480,9 @@ UNITY_INLINE void dpro_view::add_staged(const bucket& b, std::uint32_t parts, st
   task.name = tensors_[b.last].name;
   task.part = trace::phase::communication;
   task.type = trace::task_type::in;
+  task.duration = syncs_[way].lag;
   const auto in = g.add(task);
+  task.duration = 0;
   task.type = trace::task_type::out;
   const auto out = g.add(task);
   for (auto t = b.first; t <= b.last; ++t) {
