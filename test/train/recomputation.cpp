@@ -166,7 +166,8 @@ TEST_CASE("no operator runs again but once for each micro-batch, and none that t
   auto p = plan_of(mlp, 2, "data");
   const auto runs = [&](const parallel::plan& of) {
     std::vector<std::size_t> all(of.graph.node_count());
-    for (const auto& s : parallel::programs_of_ranks(operators(), of).ranks[0].steps) {
+    const auto programs = parallel::programs_of_ranks(operators(), of);
+    for (const auto& s : programs.ranks[0].steps) {
       all[s.origin.index()] += s.kind == parallel::step_kind::run ? 1 : 0;
     }
     return all;
