@@ -183,7 +183,7 @@ TEST_CASE("the optimizer is never slower than the job, and close to the best of 
 TEST_CASE("speed-ups change how long the optimizer takes, not what it finds by more than 5%", "[systems]") {
   const auto job = job_of(2);
   const auto found = systems::dpro(job.graph, job.names, job.fused());
-  for (int k = 0; k < 3; ++k) {
+  for (int k = test::one_case_of > 1 ? 2 : 0; k < 3; ++k) {
     systems::dpro_options o;
     o.speedups = {k > 0, k > 1, false};
     o.most_parts = 8;

@@ -111,6 +111,9 @@ TEST_CASE("losses do not depend on what is recomputed, bit for bit") {
   const auto* how = GENERATE("data", "model", "mixed");
   const auto devices = GENERATE(std::size_t{1}, std::size_t{2}, std::size_t{4});
   CAPTURE(model, how, devices, seed);
+  if (unity::test::one_case_of > 1 && (devices == 4 || (devices == 2) != (model == mlp))) {
+    return;  // sanitizers make each many times as long
+  }
   random_engine random{seed + devices};
   require_equal_losses(plan_of(model, devices, how), random, 2);
 }
@@ -135,6 +138,9 @@ TEST_CASE("losses do not depend on what is recomputed in micro-batches, in one s
   const auto stages = GENERATE(std::size_t{1}, std::size_t{2}, std::size_t{3});
   const bool is_delayed = GENERATE(false, true);
   CAPTURE(stages, is_delayed, seed);
+  if (unity::test::one_case_of > 1 && stages == 3) {
+    return;
+  }
   random_engine random{seed};
   require_equal_losses(
       train::with_loss(operators(), train::test::in_stages(whole, stages, 4, is_delayed), tensor::loss::mean_square),
