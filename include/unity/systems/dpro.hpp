@@ -15,9 +15,10 @@ namespace unity::systems {
 // Algorithm 1: along the critical path, operators are fused by Theorem 1 and tensors by Theorem 2, each with what
 // belongs to it by Theorem 3, and buckets cut into the best number of parts; where a theorem's premises do not hold, a
 // replay decides. What a sweep of the path decides is kept if it makes the iteration shorter, else its decisions are
-// tried one by one. It starts both from separate tensors and from the buckets that were recorded, and never ends slower
-// than the job was, as replayed on all of its ranks. Complexity: a sweep is linear in the path, and a replay; lookups
-// of times of tensors besides. Throws: unity::error where tasks wait for each other.
+// tried one by one. It starts from the buckets that were recorded and, where tensors may be fused, from separate ones,
+// and never ends slower than the recorded strategy, as replayed on all ranks.
+// Complexity: a sweep is linear in the path, and a replay; lookups of times of tensors besides.
+// Throws: unity::error where tasks wait for each other.
 [[nodiscard]] dpro_result dpro(const trace::flow_graph& job, const trace::name_table& names, const fusion_time& fused,
                                const dpro_options& options = {});
 

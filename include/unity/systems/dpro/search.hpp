@@ -305,14 +305,19 @@ UNITY_INLINE void dpro_search::visit_operators(const dpro_strategy& s, const str
     if (own != trace::no_index) {
       p.second_sync = best_parts(s, buckets_[own], all).time;
     }
+    p.fused_sync = p.first_sync + p.second_sync;
+    d.cut = only_cut.cut;
     if (before != trace::no_index && own != trace::no_index) {
       auto tensors = joining(buckets_[before], buckets_[own], s, all);
-      d.join = std::move(tensors.join);
-      d.cut = std::move(tensors.cut);
-    } else {
-      d.cut = only_cut.cut;
+      auto both = p;
+      if (!tensors.join.empty()) {
+        both.fused_sync = best_parts(s, {buckets_[before].first, buckets_[own].last}, all).time;
+      }
+      if (fits_theorem_3(both)) {
+        d.join = std::move(tensors.join);
+        d.cut = std::move(tensors.cut);
+      }
     }
-    p.fused_sync = p.first_sync + p.second_sync;
     const bool holds = fits_theorem_1(p);
     const bool pays = holds && fusing_operators_pays(p);
     if (p.fused < p.first + p.second && decide(holds, pays, s, d, times, all)) {
@@ -364,7 +369,12 @@ UNITY_INLINE void dpro_search::visit_buckets(const dpro_strategy& s, const strat
     if (may_.operator_fusion && producer != trace::no_index && other != trace::no_index &&
         run_at_[other] + 1 == run_at_[producer] &&
         view_.may_fuse(runs_[run_at_[other]].first, runs_[run_at_[producer]].last)) {
-      d.fuse.push_back(runs_[run_at_[producer]].first);
+      const auto& first = runs_[run_at_[other]];
+      const auto& second = runs_[run_at_[producer]];
+      if (view_.fused_duration(first.first, second.last) <=
+          view_.fused_duration(first.first, first.last) + view_.fused_duration(second.first, second.last)) {
+        d.fuse.push_back(second.first);  // by Theorem 3
+      }
     }
     if (decide(holds, pays, s, d, times, all)) {
       repeat(d, s);

@@ -48,7 +48,7 @@ class dpro_view : detail::job_structure {
   [[nodiscard]] const std::vector<view_tensor>& tensors() const noexcept { return tensors_; }
   [[nodiscard]] bool is_alike() const noexcept { return is_alike_; }
   [[nodiscard]] bool is_folded() const noexcept { return is_folded_; }
-  // Of the parts of what a sum of gradients is recorded as; empty: sizes are not known, and tensors stay as they are.
+  // False: some tensor's size is not known; then no tensors are joined or cut, and nothing is folded.
   [[nodiscard]] bool knows_sizes() const noexcept { return knows_sizes_; }
 
   // As recorded, and nothing joined.
