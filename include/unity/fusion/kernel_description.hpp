@@ -1,0 +1,56 @@
+// What is known of operators that run as one kernel before they have run: what estimators of its time go by.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace unity::fusion {
+
+// elementwise  an element of the result needs the elements at its place
+// broadcast    the same, of operands that are stretched
+// movement     elements change their places: transposed, sliced, joined, gathered
+// reduction    sums and maxima along dimensions
+// product      matrix products
+// convolution  convolutions and their adjoints
+// other        everything else: pools, sorts, embeddings, calls of libraries
+enum class operator_class : std::uint8_t { elementwise, broadcast, movement, reduction, product, convolution, other };
+inline constexpr std::array<std::string_view, 7> operator_class_names{
+    "elementwise", "broadcast", "movement", "reduction", "product", "convolution", "other"};
+
+[[nodiscard]] constexpr std::optional<operator_class> find_operator_class(std::string_view name) noexcept {
+  for (std::size_t i = 0; i < operator_class_names.size(); ++i) {
+    if (operator_class_names[i] == name) {
+      return static_cast<operator_class>(i);
+    }
+  }
+  return std::nullopt;
+}
+
+// One operator of a kernel. Regular.
+struct kernel_part {
+  operator_class kind = operator_class::elementwise;
+  bool is_folding = false;    // a sum over the kernel's rows (kernel_region.hpp)
+  double flops = 0;           // arithmetic
+  double reads = 0;           // bytes of all operands
+  double writes = 0;          // bytes of the result
+  double reads_outside = 0;   // bytes of operands that come from outside of the kernel
+  double writes_outside = 0;  // bytes of the result, if it leaves the kernel
+  std::int64_t duration = 0;  // picoseconds that it takes alone; 0: not known
+
+  friend bool operator==(const kernel_part&, const kernel_part&) = default;
+};
+
+// Regular.
+struct kernel_description {
+  std::vector<kernel_part> parts{};                              // operands before readers
+  std::vector<std::pair<std::uint16_t, std::uint16_t>> edges{};  // from a part to one that reads its result; ascending
+
+  friend bool operator==(const kernel_description&, const kernel_description&) = default;
+};
+
+}  // namespace unity::fusion
