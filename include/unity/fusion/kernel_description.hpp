@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include <unity/core/hash.hpp>
+
 namespace unity::fusion {
 
 // elementwise  an element of the result needs the elements at its place
@@ -53,4 +55,34 @@ struct kernel_description {
   friend bool operator==(const kernel_description&, const kernel_description&) = default;
 };
 
+// Equal descriptions have equal fingerprints.
+[[nodiscard]] fingerprint print_of(const kernel_description& d);
+
 }  // namespace unity::fusion
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_FUSION_KERNEL_DESCRIPTION)
+
+#include <bit>
+
+#include <unity/core/config.hpp>
+
+namespace unity::fusion {
+
+UNITY_INLINE fingerprint print_of(const kernel_description& d) {
+  hasher h;
+  for (const auto& p : d.parts) {
+    h.add(static_cast<std::uint64_t>(p.kind) * 2 + (p.is_folding ? 1U : 0U));
+    for (const auto number : {p.flops, p.reads, p.writes, p.reads_outside, p.writes_outside}) {
+      h.add(std::bit_cast<std::uint64_t>(number));
+    }
+    h.add(static_cast<std::uint64_t>(p.duration));
+  }
+  for (const auto& [from, to] : d.edges) {
+    h.add((std::uint64_t{from} << 16U) | to);
+  }
+  return h.result();
+}
+
+}  // namespace unity::fusion
+
+#endif

@@ -1,0 +1,131 @@
+// A fusion strategy as a program, for the simulators of all programs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include <unity/core/units.hpp>
+#include <unity/fusion/instruction_graph.hpp>
+#include <unity/fusion/strategy.hpp>
+#include <unity/program/fragment.hpp>
+#include <unity/program/program.hpp>
+
+namespace unity::fusion {
+
+// Adds the tasks of one all-reduce to its fragment. Returns the last one, which readers wait for.
+//   begin   a task of the fragment that takes no time: all devices have what is reduced
+//   number  of the bucket, in the order of group numbers
+using reduction_writer = std::function<program::task_ref(program::program& p, program::fragment& f,
+                                                         program::task_ref begin, std::size_t number, bytes size)>;
+
+// Kernels run on the first resource, a stream; a fragment for each group, in the order of their numbers.
+// duration(group): what a kernel takes. Precondition: a strategy of the graph without a cycle.
+// Complexity: linear in the graph, besides what is written for all-reduces.
+[[nodiscard]] program::program fusion_program(const instruction_graph& g, const fusion_strategy& s,
+                                              const std::function<picoseconds(std::uint32_t group)>& duration,
+                                              const reduction_writer& reduce);
+
+// Bucket b is reduced on channel b % channels, in as long as `time` says, one after the other there.
+// Precondition: a channel at least.
+[[nodiscard]] reduction_writer on_channels(std::size_t channels, std::function<picoseconds(bytes)> time);
+
+}  // namespace unity::fusion
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_FUSION_FUSION_PROGRAM)
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include <unity/core/config.hpp>
+
+namespace unity::fusion {
+
+UNITY_INLINE program::program fusion_program(const instruction_graph& g, const fusion_strategy& s,
+                                             const std::function<picoseconds(std::uint32_t group)>& duration,
+                                             const reduction_writer& reduce) {
+  program::program p;
+  const auto stream = p.add_resource({"device", program::resource_kind::stream, 0});
+  const auto members = members_of(s);
+  std::vector<program::fragment_id> fragments(members.size());
+  for (std::size_t k = 0; k < members.size(); ++k) {
+    const auto& first = g[static_cast<instruction_id>(k)];
+    if (!members[k].empty() && first.role != instruction_role::source) {
+      const auto kind =
+          g.reduces(static_cast<instruction_id>(k)) ? program::owner_kind::bucket : program::owner_kind::node;
+      fragments[k] = p.add_fragment({kind, static_cast<std::uint32_t>(k), first.name});
+    }
+  }
+  // Of each group, the task that others wait for.
+  std::vector<program::task_ref> ends(members.size());
+  std::vector<program::fragment> codes(members.size());
+  std::size_t buckets = 0;
+  for (std::size_t k = 0; k < members.size(); ++k) {
+    if (!fragments[k].valid()) {
+      continue;
+    }
+    auto& f = codes[k];
+    if (!g.reduces(static_cast<instruction_id>(k))) {
+      f.add({stream, duration(static_cast<std::uint32_t>(k)), {}, {}, program::task_kind::forward, 0});
+      ends[k] = {fragments[k], 0};
+      continue;
+    }
+    double size = 0;
+    for (const auto m : members[k]) {
+      size += g[m].size;
+    }
+    f.add({{}, picoseconds{0}, {}, {}, program::task_kind::other, 0});
+    ends[k] = reduce(p, f, {{}, 0}, buckets++, bytes{std::llround(size)});
+    ends[k].fragment = fragments[k];
+  }
+  std::vector<std::uint32_t> before;
+  for (std::size_t k = 0; k < members.size(); ++k) {
+    before.clear();
+    for (const auto m : fragments[k].valid() ? members[k] : std::vector<instruction_id>{}) {
+      for (const auto& o : g.operands(m)) {
+        const bool is_inside = std::binary_search(members[k].begin(), members[k].end(), o.from);
+        if (!is_inside && g[o.from].role != instruction_role::source) {
+          before.push_back(s.group_of[o.from]);
+        }
+      }
+    }
+    std::sort(before.begin(), before.end());
+    before.erase(std::unique(before.begin(), before.end()), before.end());
+    for (const auto b : before) {
+      codes[k].dependencies.push_back({ends[b], {{}, 0}, false});
+    }
+  }
+  std::vector<program::replacement> all;
+  for (std::size_t k = 0; k < members.size(); ++k) {
+    if (fragments[k].valid()) {
+      all.push_back({fragments[k], &codes[k]});
+    }
+  }
+  p.replace(all);
+  p.commit();
+  return p;
+}
+
+UNITY_INLINE reduction_writer on_channels(std::size_t channels, std::function<picoseconds(bytes)> time) {
+  UNITY_EXPECTS(channels > 0, "a channel at least");
+  return [channels, time = std::move(time)](program::program& p, program::fragment& f, program::task_ref begin,
+                                            std::size_t number, bytes size) {
+    while (p.resources().size() < 1 + channels) {
+      p.add_resource({fmt::format("channel {}", p.resources().size() - 1), program::resource_kind::link, 0});
+    }
+    const auto t =
+        f.add({program::resource_id{1 + number % channels}, time(size), {}, size, program::task_kind::reduce, 0});
+    f.dependencies.push_back({begin, {{}, t}, false});
+    return program::task_ref{{}, t};
+  };
+}
+
+}  // namespace unity::fusion
+
+#endif

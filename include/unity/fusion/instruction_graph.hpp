@@ -1,0 +1,125 @@
+// An iteration on one device as a graph of instructions: what fusion puts together.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <unity/core/hash.hpp>
+#include <unity/fusion/kernel_description.hpp>
+
+namespace unity::fusion {
+
+using instruction_id = std::uint32_t;
+
+// source      there before the iteration: inputs, weights, constants
+// fusible     may run in one kernel with others
+// alone       runs in a kernel of its own: control flow, updates of weights, sends, calls
+// all_reduce  adds up what it reads over all devices
+enum class instruction_role : std::uint8_t { source, fusible, alone, all_reduce };
+
+// One result each; of several results they are one value here.
+struct instruction {
+  static constexpr std::uint32_t any_domain = 0xffffffffU;
+
+  instruction_role role = instruction_role::fusible;
+  operator_class kind = operator_class::elementwise;
+  bool is_folding = false;  // sums over the rows of a kernel (kernel_region.hpp)
+  bool leaves = false;      // the result is needed after the iteration
+  // Fusible ones run in one kernel if they have the same domain: all that go over the batch have one, and others those
+  // of their sizes; any_domain goes with all.
+  std::uint32_t domain = 0;
+  double flops = 0;
+  double arithmetic = 0;      // picoseconds that the arithmetic takes alone
+  double size = 0;            // bytes of the result; of all_reduce: that are reduced
+  std::int64_t duration = 0;  // picoseconds as a kernel of its own; not of sources and all_reduces
+  fingerprint what{};         // equal: the same operator on operands of the same types
+  std::string name{};
+
+  // A product or convolution begins a kernel: what it reads comes from outside.
+  [[nodiscard]] bool is_head() const noexcept {
+    return kind == operator_class::product || kind == operator_class::convolution;
+  }
+};
+
+struct instruction_operand {
+  instruction_id from = 0;
+  double bytes = 0;  // of it that are read
+};
+
+// Instructions in an order in which operands come before readers. Immutable once it is made; readers are kept, too.
+class instruction_graph {
+ public:
+  // Preconditions: operands are there already, and differ.
+  instruction_id add(instruction i, std::span<const instruction_operand> operands);
+  // Effects: readers() can be asked from now on. Complexity: linear.
+  void finish();
+
+  [[nodiscard]] std::size_t size() const noexcept { return instructions_.size(); }
+  [[nodiscard]] const instruction& operator[](instruction_id i) const { return instructions_[i]; }
+  [[nodiscard]] std::span<const instruction_operand> operands(instruction_id i) const {
+    return {operands_.data() + first_operand_[i], operands_.data() + first_operand_[i + 1]};
+  }
+  // Ascending.
+  [[nodiscard]] std::span<const instruction_id> readers(instruction_id i) const {
+    return {readers_.data() + first_reader_[i], readers_.data() + first_reader_[i + 1]};
+  }
+  [[nodiscard]] instruction_role role(instruction_id i) const { return instructions_[i].role; }
+  [[nodiscard]] bool computes(instruction_id i) const noexcept {
+    return instructions_[i].role == instruction_role::fusible || instructions_[i].role == instruction_role::alone;
+  }
+  [[nodiscard]] bool reduces(instruction_id i) const noexcept {
+    return instructions_[i].role == instruction_role::all_reduce;
+  }
+
+ private:
+  std::vector<instruction> instructions_{};
+  std::vector<instruction_operand> operands_{};
+  std::vector<std::uint32_t> first_operand_{0};
+  std::vector<instruction_id> readers_{};
+  std::vector<std::uint32_t> first_reader_{};
+};
+
+}  // namespace unity::fusion
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_FUSION_INSTRUCTION_GRAPH)
+
+#include <utility>
+
+#include <unity/core/config.hpp>
+
+namespace unity::fusion {
+
+UNITY_INLINE instruction_id instruction_graph::add(instruction i, std::span<const instruction_operand> operands) {
+  const auto id = static_cast<instruction_id>(instructions_.size());
+  for (const auto& o : operands) {
+    UNITY_EXPECTS(o.from < id, "operands before readers");
+    operands_.push_back(o);
+  }
+  instructions_.push_back(std::move(i));
+  first_operand_.push_back(static_cast<std::uint32_t>(operands_.size()));
+  return id;
+}
+
+UNITY_INLINE void instruction_graph::finish() {
+  first_reader_.assign(size() + 1, 0);
+  for (const auto& o : operands_) {
+    ++first_reader_[o.from + 1];
+  }
+  for (std::size_t i = 0; i < size(); ++i) {
+    first_reader_[i + 1] += first_reader_[i];
+  }
+  readers_.resize(operands_.size());
+  auto next = first_reader_;
+  for (instruction_id i = 0; i < size(); ++i) {
+    for (const auto& o : operands(i)) {
+      readers_[next[o.from]++] = i;
+    }
+  }
+}
+
+}  // namespace unity::fusion
+
+#endif

@@ -1,0 +1,57 @@
+// What kernels of a device can hold and take, and what an all-reduce takes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+#include <unity/fusion/kernel_description.hpp>
+
+namespace unity::fusion {
+
+// What one kernel can hold.
+struct kernel_limits {
+  std::uint32_t operators = 32;
+  std::uint32_t operands = 24;        // values that it reads and writes, together
+  bool may_follow_heads = true;       // products and convolutions go on with what reads them
+  bool may_follow_reductions = true;  // a reduction along other dimensions than rows is read in the kernel
+
+  friend bool operator==(const kernel_limits&, const kernel_limits&) = default;
+};
+
+// Of a kernel: the sums over its parts, as a roofline needs them. Reads and writes are those that leave the kernel.
+struct kernel_sums {
+  double arithmetic = 0;  // picoseconds
+  double reads = 0;       // bytes
+  double writes = 0;
+  std::uint32_t parts = 0;
+};
+
+// What a kernel of several instructions takes.
+struct kernel_model {
+  double bytes_per_picosecond = 0;
+  std::int64_t launch = 0;  // picoseconds
+  // Empty: a launch, and arithmetic or traffic, whichever takes longer. Otherwise asked once for each different kernel.
+  std::function<std::int64_t(const kernel_description&)> estimate{};
+};
+
+// T = C x + D: what an all-reduce of x bytes takes. Units: picoseconds.
+struct reduction_line {
+  double per_byte = 0;
+  double fixed = 0;
+
+  [[nodiscard]] std::int64_t operator()(double bytes) const {
+    return static_cast<std::int64_t>(per_byte * bytes + fixed + 0.5);
+  }
+
+  friend bool operator==(const reduction_line&, const reduction_line&) = default;
+};
+
+struct fusion_target {
+  kernel_limits limits{};
+  kernel_model kernels{};
+  // What an all-reduce of so many bytes takes, in picoseconds; reduction_line is the paper's. Not less for more bytes.
+  std::function<std::int64_t(double)> all_reduce{};
+};
+
+}  // namespace unity::fusion
