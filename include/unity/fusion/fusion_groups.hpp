@@ -30,7 +30,7 @@ class fusion_groups {
 
   fusion_groups(const instruction_graph& g, const kernel_limits& limits);
 
-  // Precondition: a strategy of the graph, within the limits. Complexity: n log n in the graph.
+  // Precondition: a strategy of the graph, within the limits. Complexity: linear in the graph.
   void reset(const fusion_strategy& s);
   // As of the last reset. Complexity: linear in the changes.
   void undo() { back_to(start_); }
@@ -76,6 +76,9 @@ class fusion_groups {
   bool separate(instruction_id i);
 
  private:
+  // Places in the order have room between them for what separates.
+  static constexpr std::uint32_t order_step = 1024;
+
   enum class array : std::uint8_t { group, begin, end, order, waits, copies, number };
   struct change {
     array what;
@@ -91,6 +94,7 @@ class fusion_groups {
     std::size_t totals = 0;
     std::size_t pool = 0;
     std::size_t links = 0;
+    std::uint32_t room = order_step;
   };
   struct copy_link {
     std::uint32_t group;
@@ -108,7 +112,7 @@ class fusion_groups {
   }
   void set_members(std::uint32_t group, std::span<const instruction_id> sorted);
   void set_copies(instruction_id i, std::span<const std::uint32_t> groups);
-  [[nodiscard]] mark here() const { return {journal_.size(), changed_.size(), pool_.size(), links_.size()}; }
+  [[nodiscard]] mark here() const { return {journal_.size(), changed_.size(), pool_.size(), links_.size(), room_}; }
   void back_to(const mark& m);
 
   // Who computes what, and waits for whom.
@@ -168,9 +172,6 @@ class fusion_groups {
   bool make_adjacent(std::uint32_t from, std::uint32_t to, bool may_touch);
   void order_groups();
 
-  // Places in the order have room between them for what separates.
-  static constexpr std::uint32_t order_step = 1024;
-
   const instruction_graph* graph_;
   kernel_limits limits_;
   std::vector<std::uint32_t> group_{};   // by instruction
@@ -208,9 +209,7 @@ class fusion_groups {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_FUSION_FUSION_GROUPS)
 
 #include <algorithm>
-#include <functional>
 #include <iterator>
-#include <queue>
 
 #include <unity/core/config.hpp>
 
@@ -259,6 +258,7 @@ UNITY_INLINE void fusion_groups::back_to(const mark& m) {
   }
   pool_.resize(m.pool);
   links_.resize(m.links);
+  room_ = m.room;
 }
 
 UNITY_INLINE void fusion_groups::reset(const fusion_strategy& s) {
@@ -762,27 +762,27 @@ UNITY_INLINE bool fusion_groups::make_adjacent(std::uint32_t from, std::uint32_t
 }
 
 UNITY_INLINE void fusion_groups::order_groups() {
+  // What became ready last comes first: groups that read each other stand close together.
   auto remaining = waits_;
-  std::priority_queue<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::pair<std::uint32_t, std::uint32_t>>,
-                      std::greater<>>
-      ready;
+  auto& ready = forward_;
+  ready.clear();
   std::size_t groups = 0;
-  for (std::uint32_t g = 0; g < graph_->size(); ++g) {
-    if (!members(g).empty()) {
+  for (auto g = static_cast<std::uint32_t>(graph_->size()); g-- > 0;) {
+    if (!members(g).empty() && graph_->role(members(g).front()) != instruction_role::source) {
       ++groups;
       if (remaining[g] == 0) {
-        ready.emplace(number_[g], g);
+        ready.push_back(g);
       }
     }
   }
   std::uint32_t next = 0;
   for (; !ready.empty(); ++next) {
-    const auto g = ready.top().second;
-    ready.pop();
+    const auto g = ready.back();
+    ready.pop_back();
     order_[g] = (next + 1) * order_step;
     for_each_successor(g, [&](std::uint32_t s) {
       if (--remaining[s] == 0) {
-        ready.emplace(number_[s], s);
+        ready.push_back(s);
       }
     });
   }
