@@ -114,12 +114,13 @@ TEST_CASE("a session has what a new one has for its strategy, whatever led there
   s.reset(unfused(g));
   fusion_session other{g, target};
   std::size_t made = 0;
+  REQUIRE(s.groups().strategy() == unfused(g));
   for (int step = 0; step < 150; ++step) {
     const auto print = s.groups().print();
     const bool changed = test::change_at_random(s, g, random);
     REQUIRE(changed == (print != s.groups().print()));
     made += changed ? 1 : 0;
-    if (step % 10 == 9) {
+    if (step % 3 == 2) {
       const auto now = s.groups().strategy();
       REQUIRE_FALSE(is_cyclic(g, now));
       check_groups(g, target.limits, now);
@@ -127,7 +128,6 @@ TEST_CASE("a session has what a new one has for its strategy, whatever led there
       other.reset(now);
       REQUIRE(other.groups().strategy() == now);
       REQUIRE(other.groups().print() == s.groups().print());
-      REQUIRE(other.schedule() == s.schedule());
       REQUIRE(other.iteration() == s.iteration());
     }
     if (random.below(30) == 0) {
@@ -149,15 +149,23 @@ TEST_CASE("undo brings everything back") {
   s.reset(unfused(g));
   for (int round = 0; round < 8; ++round) {
     const auto before = s.groups().strategy();
-    const auto schedule = s.schedule();
+    const auto iteration = s.iteration();
+    std::vector<std::int64_t> durations;
+    for (instruction_id i = 0; i < g.size(); ++i) {
+      durations.push_back(s.duration(s.groups().group_of(i)));
+    }
     for (int step = 0; step < 40; ++step) {
       test::change_at_random(s, g, random);
     }
     const auto after = s.groups().strategy();
+    REQUIRE(s.iteration() > 0);
     s.undo();
     REQUIRE(s.groups().strategy() == before);
     REQUIRE(s.groups().print() == before.print());
-    REQUIRE(s.schedule() == schedule);
+    REQUIRE(s.iteration() == iteration);
+    for (instruction_id i = 0; i < g.size(); ++i) {
+      REQUIRE(s.duration(s.groups().group_of(i)) == durations[i]);
+    }
     s.reset(after);
   }
 }

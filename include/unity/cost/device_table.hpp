@@ -31,7 +31,7 @@ struct known_device {
   std::string_view source{};  // of the rate for float32
 };
 
-inline constexpr std::array<known_device, 15> known_devices{{
+inline constexpr std::array<known_device, 16> known_devices{{
     {"k80", "NVIDIA Tesla K80 (one GK210)", true,
      1.455e+12, 4.37e+12, 0, 0, 0, 2.4e+11, 12000000000,
      8e-06, 5.5e-05, 9.3e-06, 13, 875000000, 131072, 1572864,
@@ -40,6 +40,10 @@ inline constexpr std::array<known_device, 15> known_devices{{
      0, 5.5e+12, 0, 0, 2.2e+13, 1.92e+11, 8000000000,
      5e-06, 5.5e-05, 9.3e-06, 20, 1063000000, 49152, 2097152,
      "NVIDIA Tesla P4 data sheet, 2016"},
+    {"1080ti", "NVIDIA GeForce GTX 1080 Ti", true,
+     3.54e+11, 1.134e+13, 0, 0, 0, 4.84e+11, 11000000000,
+     5e-06, 5.5e-05, 9.3e-06, 28, 1582000000, 49152, 2883584,
+     "NVIDIA GeForce GTX 1080 Ti specifications, 2017, at boost clock"},
     {"p100", "NVIDIA Tesla P100 SXM2", true,
      5.3e+12, 1.06e+13, 2.12e+13, 0, 0, 7.32e+11, 16000000000,
      5e-06, 5.5e-05, 9.3e-06, 56, 1480000000, 24576, 4194304,

@@ -63,6 +63,18 @@ class fusion_groups {
     }
   }
 
+  // Calls f(group) for each read of a result of another group by this one.
+  template <class F>
+  void for_each_predecessor(std::uint32_t group, const F& f) const {
+    for (const auto m : members(group)) {
+      for (const auto& o : graph_->operands(m)) {
+        if (graph_->role(o.from) != instruction_role::source && !contains(group, o.from)) {
+          f(group_[o.from]);
+        }
+      }
+    }
+  }
+
   // Each makes one change or none, and says whether it did.
   // Two kernels, of which the second reads the first, become one, which hands out the results of both.
   bool fuse(std::uint32_t from, std::uint32_t to);
@@ -142,16 +154,6 @@ class fusion_groups {
             f(c);
           }
         });
-      }
-    }
-  }
-  template <class F>
-  void for_each_predecessor(std::uint32_t group, const F& f) const {
-    for (const auto m : members(group)) {
-      for (const auto& o : graph_->operands(m)) {
-        if (graph_->role(o.from) != instruction_role::source && !contains(group, o.from)) {
-          f(group_[o.from]);
-        }
       }
     }
   }
@@ -724,6 +726,9 @@ UNITY_INLINE bool fusion_groups::make_adjacent(std::uint32_t from, std::uint32_t
   if (meets) {
     return false;
   }
+  if (forward_.empty()) {
+    return true;  // the place of the second will do
+  }
   ++stamp_;
   backward_.clear();
   const auto go_backward = [&](std::uint32_t before) {
@@ -736,8 +741,9 @@ UNITY_INLINE bool fusion_groups::make_adjacent(std::uint32_t from, std::uint32_t
   for (std::size_t x = 0; x < backward_.size(); ++x) {
     for_each_predecessor(backward_[x], go_backward);
   }
-  if (forward_.empty()) {
-    return true;  // the place of the second will do
+  if (backward_.empty()) {
+    put(array::order, to, low);  // that of the first
+    return true;
   }
   slots_.assign({low, high});
   const auto by_order = [&](std::uint32_t a, std::uint32_t b) { return order_[a] < order_[b]; };

@@ -38,9 +38,12 @@ struct simulated_group {
 // A device runs kernels in the order in which they became ready, a channel all-reduces likewise; of what becomes ready
 // at once, the lower number is first. simulate::full_simulation of fusion_program (fusion_program.hpp) gives the same
 // times. Refers to graph and target, which must outlive it. One thread uses one session.
+//
+// The strategy of the last reset is simulated whole, and what is then changed from the first kernel on that it can
+// touch: of every so many kernels the state of the simulation is kept.
 class fusion_session {
  public:
-  fusion_session(const instruction_graph& g, const fusion_target& t) : groups_{g, t.limits}, target_{&t} {}
+  fusion_session(const instruction_graph& g, const fusion_target& t);
 
   // As of fusion_groups.
   void reset(const fusion_strategy& s);
@@ -51,24 +54,62 @@ class fusion_session {
   bool separate(instruction_id i) { return groups_.separate(i); }
   [[nodiscard]] const fusion_groups& groups() const noexcept { return groups_; }
 
-  // What an iteration takes now. Complexity: linear in the graph, and the model of what changed.
+  // What an iteration takes now. Complexity: linear in the kernels that run from the first change on.
   [[nodiscard]] std::int64_t iteration();
-  [[nodiscard]] fusion_times times();
-  // Buckets in the order in which they began in the last simulation.
-  [[nodiscard]] std::span<const std::uint32_t> bucket_order() const noexcept { return issued_; }
+  // As of the last reset.
+  [[nodiscard]] const fusion_times& times() const noexcept { return times_; }
   // All groups, in the order in which they begin.
-  [[nodiscard]] std::vector<simulated_group> schedule();
-  // Of a kernel or bucket. Precondition: simulated since the last change.
+  [[nodiscard]] const std::vector<simulated_group>& schedule() const noexcept { return schedule_; }
+  // A member of each bucket, in the order in which these are reduced.
+  [[nodiscard]] std::span<const instruction_id> buckets() const noexcept { return buckets_; }
   [[nodiscard]] std::int64_t duration(std::uint32_t group) const { return duration_[group]; }
 
  private:
+  static constexpr std::uint32_t never = 0xffffffffU;
+
+  // How far a simulation has come. Events are ends of kernels, numbered from 1.
+  struct progress {
+    std::uint32_t event = 0;    // kernels that have ended
+    std::uint32_t queued = 0;   // that were ready so far
+    std::uint32_t issued = 0;   // buckets likewise
+    std::uint32_t arrived = 0;  // buckets that were reduced
+    std::int64_t clock = 0;
+    std::int64_t channel = 0;  // when it falls free
+  };
+  struct successor {
+    std::uint32_t group;
+    std::uint32_t reads;
+  };
+
   [[nodiscard]] const instruction_graph& graph() const noexcept { return groups_.graph(); }
-  [[nodiscard]] bool reduces(std::uint32_t group) const { return graph().reduces(groups_.members(group).front()); }
   [[nodiscard]] std::int64_t time_of(std::uint32_t group);
   void time_changed();
-  // record(group, start, end) of each.
-  template <class Record>
-  std::int64_t simulate(const Record& record);
+  void list_successors();
+  // Effects: marks what may not go by successors_. Returns the first event that what changed can touch.
+  [[nodiscard]] std::uint32_t first_touched();
+  void begin(progress& at);
+  // After all that has ended: kernels and buckets that became ready at that time.
+  void enqueue(progress& at, std::int64_t now);
+  void sort_ready(std::vector<std::uint32_t>& groups, std::uint32_t count) const;
+  void read(std::uint32_t group, std::uint32_t reads) {
+    if ((waits_[group] -= reads) == 0) {
+      is_bucket_[group] != 0 ? ready_buckets_[ready_bucket_count_++] = group : ready_[ready_count_++] = group;
+    }
+  }
+  // Who reads the group waits for it no longer.
+  void release(std::uint32_t group) {
+    if (is_touched_[group] + 1 >= stamp_) {
+      groups_.for_each_successor(group, [&](std::uint32_t s) { read(s, 1); });
+      return;
+    }
+    for (auto x = first_successor_[group]; x < first_successor_[group + 1]; ++x) {
+      read(successors_[x].group, successors_[x].reads);
+    }
+  }
+  void arrive(progress& at, std::int64_t now);
+  template <class Keep>
+  std::int64_t go_on(progress at, const Keep& keep);
+  void simulate_base();
 
   fusion_groups groups_;
   const fusion_target* target_;
@@ -77,94 +118,65 @@ class fusion_session {
   std::size_t timed_ = 0;                                         // of groups_.changed()
   std::unordered_map<fingerprint, std::int64_t> known_{};         // kernels that were estimated
 
-  // Scratch.
-  std::vector<std::uint32_t> remaining_{};
+  // As of the last reset.
+  fusion_times times_{};
+  std::vector<simulated_group> schedule_{};
+  std::vector<instruction_id> buckets_{};
+  std::vector<std::uint32_t> first_successor_{};  // by group
+  std::vector<successor> successors_{};
+  std::vector<std::uint32_t> first_predecessor_{};
+  std::vector<std::uint32_t> predecessors_{};
+  std::vector<std::uint32_t> is_bucket_{};    // by group
+  std::vector<std::uint32_t> ready_event_{};  // by group: after which event it was ready
+  std::vector<std::uint32_t> done_event_{};   // by group: by which event others could read it
+  std::vector<std::uint32_t> base_queue_{};
+  std::vector<std::uint32_t> base_issued_{};
+  std::vector<std::int64_t> base_ends_{};
+  std::vector<progress> stops_{};
+  std::vector<std::uint32_t> stop_waits_{};  // of each stop, by group
+
+  // Of the simulation at hand.
+  std::uint32_t stamp_ = 0;
+  std::vector<std::uint32_t> is_touched_{};  // by group, stamped
+  std::vector<std::uint32_t> waits_{};       // by group: reads of what has not ended
   std::vector<std::uint32_t> queue_{};
-  std::vector<std::uint32_t> ready_{};
-  std::vector<std::uint32_t> ready_buckets_{};
   std::vector<std::uint32_t> issued_{};
-  std::vector<std::int64_t> issued_end_{};
+  std::vector<std::int64_t> ends_{};    // of issued_
+  std::vector<std::uint32_t> ready_{};  // kernels that became ready now
+  std::vector<std::uint32_t> ready_buckets_{};
+  std::uint32_t ready_count_ = 0;
+  std::uint32_t ready_bucket_count_ = 0;
 };
 
-template <class Record>
-std::int64_t fusion_session::simulate(const Record& record) {
-  time_changed();
-  remaining_ = groups_.waits();
-  queue_.clear();
-  issued_.clear();
-  issued_end_.clear();
-  std::int64_t clock = 0;
-  std::int64_t channel = 0;
-  std::int64_t last = 0;
-  std::size_t head = 0;     // of queue_
-  std::size_t arrived = 0;  // all-reduces that have ended
-  const auto lower = [&](std::uint32_t a, std::uint32_t b) { return groups_.number(a) < groups_.number(b); };
-  const auto release = [&](std::uint32_t group) {
-    groups_.for_each_successor(group, [&](std::uint32_t s) {
-      if (--remaining_[s] == 0) {
-        (reduces(s) ? ready_buckets_ : ready_).push_back(s);
-      }
-    });
-  };
-  const auto enqueue = [&](std::int64_t now) {
-    if (ready_.size() > 1) {
-      std::sort(ready_.begin(), ready_.end(), lower);
-    }
-    queue_.insert(queue_.end(), ready_.begin(), ready_.end());
-    ready_.clear();
-    if (ready_buckets_.size() > 1) {
-      std::sort(ready_buckets_.begin(), ready_buckets_.end(), lower);
-    }
-    for (const auto b : ready_buckets_) {
-      const auto start = std::max(channel, now);
-      channel = start + duration_[b];
-      record(b, start, channel);
-      issued_.push_back(b);
-      issued_end_.push_back(channel);
-    }
-    ready_buckets_.clear();
-  };
-  const auto arrive_before = [&](std::int64_t now) {
-    while (arrived < issued_.size() && issued_end_[arrived] < now) {
-      last = issued_end_[arrived];
-      release(issued_[arrived++]);
-      enqueue(last);
-    }
-    if (arrived < issued_.size() && issued_end_[arrived] == now) {
-      last = now;
-      release(issued_[arrived++]);  // enqueued with what else is ready now
-    }
-  };
-  for (std::uint32_t g = 0; g < graph().size(); ++g) {
-    if (remaining_[g] == 0 && !groups_.members(g).empty()) {
-      const auto role = graph()[groups_.members(g).front()].role;
-      if (role == instruction_role::all_reduce) {
-        ready_buckets_.push_back(g);
-      } else if (role != instruction_role::source) {
-        ready_.push_back(g);
-      }
-    }
-  }
-  enqueue(0);
+// Every kernel, and then every bucket that arrives behind the last one: keep(at, group, start) as it ends.
+template <class Keep>
+std::int64_t fusion_session::go_on(progress at, const Keep& keep) {
   while (true) {
-    if (head == queue_.size()) {
-      if (arrived == issued_.size()) {
+    if (at.event == at.queued) {
+      if (at.arrived == at.issued) {
         break;
       }
-      clock = std::max(clock, issued_end_[arrived]);
-      arrive_before(clock);
-      enqueue(clock);
+      at.clock = std::max(at.clock, ends_[at.arrived]);
+      arrive(at, at.clock);
+      enqueue(at, at.clock);
       continue;
     }
-    const auto g = queue_[head++];
-    const auto start = clock;
-    clock += duration_[g];
-    record(g, start, clock);
-    arrive_before(clock);
+    const auto g = queue_[at.event++];
+    const auto start = at.clock;
+    at.clock += duration_[g];
+    if (at.arrived < at.issued && ends_[at.arrived] <= at.clock) {
+      arrive(at, at.clock);
+    }
     release(g);
-    enqueue(clock);
+    if (ready_count_ == 1 && ready_bucket_count_ == 0) {
+      queue_[at.queued++] = ready_[0];
+      ready_count_ = 0;
+    } else if (ready_count_ + ready_bucket_count_ > 0) {
+      enqueue(at, at.clock);
+    }
+    keep(at, g, start);
   }
-  return std::max(clock, last);
+  return std::max(at.clock, at.issued == 0 ? 0 : ends_[at.issued - 1]);
 }
 
 }  // namespace unity::fusion
@@ -173,16 +185,38 @@ std::int64_t fusion_session::simulate(const Record& record) {
 
 namespace unity::fusion {
 
+UNITY_INLINE fusion_session::fusion_session(const instruction_graph& g, const fusion_target& t)
+    : groups_{g, t.limits},
+      target_{&t},
+      duration_(g.size()),
+      first_successor_(g.size() + 1),
+      first_predecessor_(g.size() + 1),
+      is_bucket_(g.size()),
+      ready_event_(g.size()),
+      done_event_(g.size()),
+      base_queue_(g.size()),
+      base_issued_(g.size()),
+      base_ends_(g.size()),
+      is_touched_(g.size()),
+      waits_(g.size()),
+      queue_(g.size()),
+      issued_(g.size()),
+      ends_(g.size()),
+      ready_(g.size()),
+      ready_buckets_(g.size()) {}
+
 UNITY_INLINE void fusion_session::reset(const fusion_strategy& s) {
   groups_.reset(s);
   before_.clear();
   timed_ = 0;
-  duration_.assign(graph().size(), 0);
+  std::fill(duration_.begin(), duration_.end(), std::int64_t{0});
   for (std::uint32_t g = 0; g < graph().size(); ++g) {
     if (!groups_.members(g).empty()) {
       duration_[g] = time_of(g);
     }
   }
+  list_successors();
+  simulate_base();
 }
 
 UNITY_INLINE void fusion_session::undo() {
@@ -195,7 +229,6 @@ UNITY_INLINE void fusion_session::undo() {
 
 UNITY_INLINE void fusion_session::time_changed() {
   const auto changed = groups_.changed();
-  // What was timed and then taken back stands there no more, and its time is another one again.
   for (auto c = timed_; c < changed.size(); ++c) {
     const auto g = changed[c];
     before_.emplace_back(g, duration_[g]);
@@ -206,56 +239,243 @@ UNITY_INLINE void fusion_session::time_changed() {
 
 UNITY_INLINE std::int64_t fusion_session::time_of(std::uint32_t group) {
   const auto all = groups_.members(group);
-  const auto& s = groups_.sums(group);
   const auto& first = graph()[all.front()];
   if (first.role == instruction_role::source) {
     return 0;
   }
+  std::int64_t time = first.duration;
   if (first.role == instruction_role::all_reduce) {
-    double bytes = 0;
+    double size = 0;
     for (const auto m : all) {
-      bytes += graph()[m].size;
+      size += graph()[m].size;
     }
-    return std::max<std::int64_t>(target_->all_reduce(bytes), 1);
+    time = target_->all_reduce(size);
+  } else if (all.size() > 1) {
+    const auto& model = target_->kernels;
+    if (!model.estimate) {
+      time = model.time_of(groups_.sums(group));
+    } else {
+      const auto d = groups_.description(group);
+      const auto [at, is_new] = known_.try_emplace(print_of(d), 0);
+      if (is_new) {
+        at->second = model.estimate(d);
+      }
+      time = at->second;
+    }
   }
-  if (all.size() == 1) {
-    return std::max<std::int64_t>(first.duration, 1);
+  return std::max<std::int64_t>(time, 1);
+}
+
+UNITY_INLINE void fusion_session::list_successors() {
+  const auto n = static_cast<std::uint32_t>(graph().size());
+  successors_.clear();
+  std::fill(first_predecessor_.begin(), first_predecessor_.end(), 0U);
+  for (std::uint32_t g = 0; g < n; ++g) {
+    first_successor_[g] = static_cast<std::uint32_t>(successors_.size());
+    const auto all = groups_.members(g);
+    is_bucket_[g] = !all.empty() && graph().reduces(all.front()) ? 1 : 0;
+    if (all.empty() || graph().role(all.front()) == instruction_role::source) {
+      continue;
+    }
+    groups_.for_each_successor(g, [&](std::uint32_t s) {
+      for (auto x = first_successor_[g]; x < successors_.size(); ++x) {
+        if (successors_[x].group == s) {
+          ++successors_[x].reads;
+          return;
+        }
+      }
+      successors_.push_back({s, 1});
+      ++first_predecessor_[s + 1];
+    });
   }
-  const auto& k = target_->kernels;
-  if (!k.estimate) {
-    return std::max<std::int64_t>(
-        k.launch +
-            static_cast<std::int64_t>(std::max(s.arithmetic, (s.reads + s.writes) / k.bytes_per_picosecond) + 0.5),
-        1);
+  first_successor_[n] = static_cast<std::uint32_t>(successors_.size());
+  for (std::uint32_t g = 0; g < n; ++g) {
+    first_predecessor_[g + 1] += first_predecessor_[g];
   }
-  auto d = groups_.description(group);
-  const auto print = print_of(d);
-  const auto [at, is_new] = known_.try_emplace(print, 0);
-  if (is_new) {
-    at->second = std::max<std::int64_t>(k.estimate(d), 1);
+  predecessors_.resize(successors_.size());
+  auto& next = waits_;
+  std::copy_n(first_predecessor_.begin(), n, next.begin());
+  for (std::uint32_t g = 0; g < n; ++g) {
+    for (auto x = first_successor_[g]; x < first_successor_[g + 1]; ++x) {
+      predecessors_[next[successors_[x].group]++] = g;
+    }
   }
-  return at->second;
+}
+
+UNITY_INLINE void fusion_session::sort_ready(std::vector<std::uint32_t>& groups, std::uint32_t count) const {
+  // There are few at a time.
+  for (std::uint32_t x = 1; x < count; ++x) {
+    const auto g = groups[x];
+    auto to = x;
+    for (; to > 0 && groups_.number(groups[to - 1]) > groups_.number(g); --to) {
+      groups[to] = groups[to - 1];
+    }
+    groups[to] = g;
+  }
+}
+
+UNITY_INLINE void fusion_session::enqueue(progress& at, std::int64_t now) {
+  constexpr std::uint32_t few = 32;
+  const auto sort = [&](std::vector<std::uint32_t>& groups, std::uint32_t count) {
+    if (count <= few) {
+      sort_ready(groups, count);
+    } else {
+      std::sort(groups.begin(), groups.begin() + count,
+                [&](std::uint32_t a, std::uint32_t b) { return groups_.number(a) < groups_.number(b); });
+    }
+  };
+  sort(ready_, ready_count_);
+  for (std::uint32_t x = 0; x < ready_count_; ++x) {
+    queue_[at.queued++] = ready_[x];
+  }
+  ready_count_ = 0;
+  sort(ready_buckets_, ready_bucket_count_);
+  for (std::uint32_t x = 0; x < ready_bucket_count_; ++x) {
+    const auto b = ready_buckets_[x];
+    at.channel = std::max(at.channel, now) + duration_[b];
+    issued_[at.issued] = b;
+    ends_[at.issued++] = at.channel;
+  }
+  ready_bucket_count_ = 0;
+}
+
+// What ends at that time itself is released only: it becomes ready together with what the kernel that ends then gives.
+UNITY_INLINE void fusion_session::arrive(progress& at, std::int64_t now) {
+  while (at.arrived < at.issued && ends_[at.arrived] < now) {
+    const auto end = ends_[at.arrived];
+    release(issued_[at.arrived++]);
+    enqueue(at, end);
+  }
+  if (at.arrived < at.issued && ends_[at.arrived] == now) {
+    release(issued_[at.arrived++]);
+  }
+}
+
+UNITY_INLINE void fusion_session::begin(progress& at) {
+  for (std::uint32_t g = 0; g < graph().size(); ++g) {
+    const auto all = groups_.members(g);
+    if (!all.empty() && waits_[g] == 0 && graph().role(all.front()) != instruction_role::source) {
+      is_bucket_[g] != 0 ? ready_buckets_[ready_bucket_count_++] = g : ready_[ready_count_++] = g;
+    }
+  }
+  enqueue(at, 0);
+}
+
+UNITY_INLINE void fusion_session::simulate_base() {
+  constexpr std::uint32_t most_stops = 32;
+  stamp_ += 2;
+  times_ = {};
+  schedule_.clear();
+  stops_.clear();
+  stop_waits_.clear();
+  waits_ = groups_.waits();
+  std::fill(done_event_.begin(), done_event_.end(), never);
+  std::fill(ready_event_.begin(), ready_event_.end(), never);
+  progress before;
+  begin(before);
+  std::uint32_t queued = 0;
+  std::uint32_t issued = 0;
+  std::uint32_t arrived = 0;
+  const auto note = [&](const progress& at) {
+    for (; queued < at.queued; ++queued) {
+      ready_event_[queue_[queued]] = at.event;
+    }
+    for (; issued < at.issued; ++issued) {
+      ready_event_[issued_[issued]] = at.event;
+    }
+    for (; arrived < at.arrived; ++arrived) {
+      done_event_[issued_[arrived]] = at.event;
+    }
+  };
+  note(before);
+  const auto stride = std::max<std::uint32_t>(static_cast<std::uint32_t>(graph().size()) / most_stops, 8);
+  times_.iteration = go_on(before, [&](const progress& at, std::uint32_t g, std::int64_t start) {
+    note(at);
+    done_event_[g] = at.event;
+    times_.compute += duration_[g];
+    schedule_.push_back({groups_.number(g), start, start + duration_[g]});
+    if (at.event % stride == 0) {
+      stops_.push_back(at);
+      stop_waits_.insert(stop_waits_.end(), waits_.begin(), waits_.end());
+    }
+  });
+  // Kernels may have waited for buckets behind the last event that was noted, and buckets have arrived since.
+  buckets_.clear();
+  const auto kernels = static_cast<std::uint32_t>(schedule_.size());
+  for (std::uint32_t g = 0; g < graph().size(); ++g) {
+    issued += is_bucket_[g] != 0 && ready_event_[g] == never && !groups_.members(g).empty() ? 1U : 0U;
+  }
+  for (std::uint32_t b = 0; b < issued; ++b) {
+    const auto g = issued_[b];
+    times_.communication += duration_[g];
+    schedule_.push_back({groups_.number(g), ends_[b] - duration_[g], ends_[b]});
+    buckets_.push_back(groups_.members(g).front());
+  }
+  std::copy_n(queue_.begin(), kernels, base_queue_.begin());
+  std::copy_n(issued_.begin(), issued, base_issued_.begin());
+  std::copy_n(ends_.begin(), issued, base_ends_.begin());
+  std::sort(schedule_.begin(), schedule_.end(),
+            [](const auto& a, const auto& b) { return a.start != b.start ? a.start < b.start : a.group < b.group; });
+}
+
+UNITY_INLINE std::uint32_t fusion_session::first_touched() {
+  const auto changed = groups_.changed();
+  stamp_ += 2;  // one less: touched, but not changed
+  for (const auto g : changed) {
+    is_touched_[g] = stamp_;
+    const auto all = groups_.members(g);
+    is_bucket_[g] = all.empty() ? is_bucket_[g] : graph().reduces(all.front()) ? 1 : 0;
+  }
+  const auto touch = [&](std::uint32_t p) { is_touched_[p] = std::max(is_touched_[p], stamp_ - 1); };
+  auto first = never;
+  for (const auto g : changed) {
+    first = std::min(first, ready_event_[g]);
+    for (auto x = first_predecessor_[g]; x < first_predecessor_[g + 1]; ++x) {
+      touch(predecessors_[x]);
+    }
+    // It may be ready earlier than it was: when the last of what it reads has ended. If that has changed itself, what
+    // is known of that holds.
+    std::uint32_t ready = 0;
+    bool follows_changed = groups_.members(g).empty();
+    groups_.for_each_predecessor(g, [&](std::uint32_t p) {
+      follows_changed = follows_changed || is_touched_[p] == stamp_;
+      ready = std::max(ready, done_event_[p]);
+      touch(p);
+    });
+    first = follows_changed ? first : std::min(first, ready);
+  }
+  return first;
 }
 
 UNITY_INLINE std::int64_t fusion_session::iteration() {
-  return simulate([](std::uint32_t, std::int64_t, std::int64_t) {});
-}
-
-UNITY_INLINE fusion_times fusion_session::times() {
-  fusion_times t;
-  t.iteration = simulate([&](std::uint32_t g, std::int64_t start, std::int64_t end) {
-    (reduces(g) ? t.communication : t.compute) += end - start;
-  });
-  return t;
-}
-
-UNITY_INLINE std::vector<simulated_group> fusion_session::schedule() {
-  std::vector<simulated_group> all;
-  simulate(
-      [&](std::uint32_t g, std::int64_t start, std::int64_t end) { all.push_back({groups_.number(g), start, end}); });
-  std::sort(all.begin(), all.end(),
-            [](const auto& a, const auto& b) { return a.start != b.start ? a.start < b.start : a.group < b.group; });
-  return all;
+  const auto changed = groups_.changed();
+  if (changed.empty()) {
+    return times_.iteration;
+  }
+  time_changed();
+  const auto first = first_touched();
+  const auto nobody = [](const progress&, std::uint32_t, std::int64_t) {};
+  // From the last stop before that.
+  const auto stop =
+      std::partition_point(stops_.begin(), stops_.end(), [&](const progress& p) { return p.event < first; });
+  progress at;
+  if (stop == stops_.begin()) {
+    waits_ = groups_.waits();
+    begin(at);
+    return go_on(at, nobody);
+  }
+  at = *(stop - 1);
+  const auto n = graph().size();
+  const auto number = static_cast<std::size_t>(stop - 1 - stops_.begin());
+  std::copy_n(stop_waits_.begin() + static_cast<std::ptrdiff_t>(number * n), n, waits_.begin());
+  for (const auto g : changed) {
+    waits_[g] = 0;
+    groups_.for_each_predecessor(g, [&](std::uint32_t p) { waits_[g] += done_event_[p] > at.event ? 1U : 0U; });
+  }
+  std::copy(base_queue_.begin() + at.event, base_queue_.begin() + at.queued, queue_.begin() + at.event);
+  std::copy(base_issued_.begin() + at.arrived, base_issued_.begin() + at.issued, issued_.begin() + at.arrived);
+  std::copy(base_ends_.begin() + at.arrived, base_ends_.begin() + at.issued, ends_.begin() + at.arrived);
+  return go_on(at, nobody);
 }
 
 }  // namespace unity::fusion

@@ -1,7 +1,7 @@
 // What kernels of a device can hold and take, and what an all-reduce takes.
 #pragma once
 
-#include <cstddef>
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 
@@ -33,6 +33,11 @@ struct kernel_model {
   std::int64_t launch = 0;  // picoseconds
   // Empty: a launch, and arithmetic or traffic, whichever takes longer. Otherwise asked once for each different kernel.
   std::function<std::int64_t(const kernel_description&)> estimate{};
+
+  [[nodiscard]] std::int64_t time_of(const kernel_sums& s) const {
+    const auto traffic = (s.reads + s.writes) / bytes_per_picosecond;
+    return launch + static_cast<std::int64_t>(std::max(s.arithmetic, traffic) + 0.5);
+  }
 };
 
 // T = C x + D: what an all-reduce of x bytes takes. Units: picoseconds.

@@ -31,6 +31,7 @@ inline constexpr cable_kind infiniband_56{7'000'000'000, picoseconds{700 * nanos
 inline constexpr cable_kind infiniband_100{12'500'000'000, picoseconds{600 * nanosecond}};
 inline constexpr cable_kind infiniband_200{25'000'000'000, picoseconds{600 * nanosecond}};
 inline constexpr cable_kind infiniband_400{50'000'000'000, picoseconds{600 * nanosecond}};
+inline constexpr cable_kind rdma_ethernet_100{12'500'000'000, picoseconds{1000 * nanosecond}};
 inline constexpr cable_kind ethernet_100{12'500'000'000, picoseconds{5000 * nanosecond}};
 
 // How many of what a preset is asked for.
@@ -93,6 +94,7 @@ void connect_dgx(preset_builder& b, cable_kind inside, cable_kind adapter, bool 
 
 // Four on either processor, the network adapter on the first.
 void connect_t4(preset_builder& b);
+void connect_1080ti(preset_builder& b);
 
 inline void connect_dgx_a100(preset_builder& b) { connect_dgx(b, nvswitch_a100, infiniband_200, false); }
 inline void connect_dgx_h100(preset_builder& b) { connect_dgx(b, nvswitch_h100, infiniband_400, true); }
@@ -198,6 +200,17 @@ UNITY_INLINE void connect_t4(preset_builder& b) {
     b.join(sockets[0], fabric, ethernet_100);
     for (std::size_t i = 0; i < b.per_node(); ++i) {
       b.join(b.gpu(n, i), sockets[i / per_socket], pcie3);
+    }
+  }
+}
+
+UNITY_INLINE void connect_1080ti(preset_builder& b) {
+  const auto fabric = b.add_switch("ethernet");
+  for (std::size_t n = 0; n < b.nodes(); ++n) {
+    const auto socket = b.add_switch(b.in_node(n, "socket"));
+    b.join(socket, fabric, rdma_ethernet_100);
+    for (std::size_t i = 0; i < b.per_node(); ++i) {
+      b.join(b.gpu(n, i), socket, pcie3);
     }
   }
 }

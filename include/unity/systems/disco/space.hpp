@@ -63,8 +63,6 @@ class disco_space {
   struct scratch_type {
     std::optional<fusion::fusion_session> session{};
     unity::fingerprint at{};
-    std::vector<fusion::instruction_id> buckets{};  // one of each bucket, in the order in which they are reduced
-    std::int64_t iteration = 0;
   };
 
   // Precondition: a strategy of the graph, within the target's limits.
@@ -174,14 +172,8 @@ UNITY_INLINE void disco_space::prepare(const state_type& s, scratch_type& scratc
   if (!scratch.session) {
     scratch.session.emplace(*graph_, *target_);
   }
-  auto& session = *scratch.session;
-  session.reset(s.strategy);
+  scratch.session->reset(s.strategy);
   scratch.at = s.print;
-  scratch.iteration = session.iteration();
-  scratch.buckets.clear();
-  for (const auto b : session.bucket_order()) {
-    scratch.buckets.push_back(session.groups().members(b).front());
-  }
 }
 
 UNITY_INLINE bool disco_space::change(disco_method method, scratch_type& scratch, random_engine& random) const {
@@ -189,11 +181,12 @@ UNITY_INLINE bool disco_space::change(disco_method method, scratch_type& scratch
   const auto& groups = session.groups();
   const auto one_of = [&](const std::vector<fusion::instruction_id>& all) { return all[random.below(all.size())]; };
   if (method == disco_method::join) {
-    if (scratch.buckets.size() < 2) {
+    const auto buckets = session.buckets();
+    if (buckets.size() < 2) {
       return false;
     }
-    const auto x = random.below(scratch.buckets.size() - 1);
-    return session.join(groups.group_of(scratch.buckets[x]), groups.group_of(scratch.buckets[x + 1]));
+    const auto x = random.below(buckets.size() - 1);
+    return session.join(groups.group_of(buckets[x]), groups.group_of(buckets[x + 1]));
   }
   if (method == disco_method::separate) {
     const auto x = random.below(readers_.size() + reductions_.size());

@@ -1,0 +1,313 @@
+// What a rank does in an iteration, as instructions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <unity/core/id.hpp>
+#include <unity/fusion/instruction_graph.hpp>
+#include <unity/parallel/optimizer.hpp>
+#include <unity/parallel/ranks/rank_program.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/cost.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::fusion {
+
+// Regular but for the graph.
+struct rank_instructions {
+  static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
+
+  instruction_graph graph{};
+  std::int64_t rows = 1;                   // samples of the rank, as kernels go over them
+  std::vector<bool> is_divided{};          // per value of the rank's graph: by rows (kernel_region.hpp)
+  std::vector<std::uint32_t> steps{};      // per instruction: the step that it stands for; none: of a source
+  std::vector<std::uint32_t> by_step{};    // per step: the instruction, or none
+  std::vector<instruction_id> by_value{};  // per value of the rank's graph: what it is read from; none: not made
+};
+
+struct rank_costs {
+  tensor::durations times;      // of operators that run by themselves
+  double flops_per_second = 0;  // for arithmetic alone
+  parallel::optimizer updates = parallel::optimizer::sgd;
+};
+
+// Of a program that is spelled out (parallel/ranks/spelled_out.hpp). What changes no byte is no instruction: who reads
+// its result reads what it was made of. A reduction over ranks is an all_reduce; sends, receives and updates run alone.
+// The algebra need not outlive it. Complexity: linear in the program.
+// Throws: unity::error for steps of other kinds (scatter, gather), or late ones.
+[[nodiscard]] rank_instructions instructions_of(const tensor::algebra& a, const parallel::rank_program& p,
+                                                const rank_costs& costs);
+
+}  // namespace unity::fusion
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_FUSION_RANK_INSTRUCTIONS)
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+#include <unity/core/units.hpp>
+#include <unity/fusion/row_roles.hpp>
+#include <unity/graph/concepts.hpp>
+#include <unity/parallel/tasks/task_times.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shared_memory.hpp>
+#include <unity/tensor/work.hpp>
+
+namespace unity::fusion {
+
+namespace detail {
+
+class rank_reader {
+ public:
+  rank_reader(const tensor::algebra& a, const parallel::rank_program& p, const rank_costs& costs)
+      : algebra_{a}, program_{p}, graph_{p.graph}, costs_{costs} {}
+
+  [[nodiscard]] rank_instructions read();
+
+ private:
+  struct typed_operation {
+    const tensor::operation* op = nullptr;
+    std::vector<tensor::tensor_type> inputs{};
+    std::vector<tensor::tensor_type> outputs{};
+  };
+
+  [[nodiscard]] typed_operation types_of(node_id n) const;
+  [[nodiscard]] double size_of(value_id v) const {
+    return static_cast<double>(tensor::size_in_bytes(graph_.type(v)).count());
+  }
+  void find_rows();
+  void find_sources();
+  void add_step(std::uint32_t s);
+  void add_run(std::uint32_t s);
+  void add_update(std::uint32_t s);
+  void add_move(std::uint32_t s);
+  instruction_id add(std::uint32_t s, instruction i, std::span<const value_id> values, std::span<const double> reads);
+
+  const tensor::algebra& algebra_;
+  const parallel::rank_program& program_;
+  const tensor::tensor_graph& graph_;
+  const rank_costs& costs_;
+  rank_instructions all_{};
+  row_labels labels_{};
+  std::vector<bool> leaves_{};  // by value
+  std::map<tensor::shape, std::uint32_t> domains_{};
+};
+
+UNITY_INLINE rank_instructions rank_reader::read() {
+  all_.by_value.assign(graph_.value_count(), rank_instructions::none);
+  all_.by_step.assign(program_.steps.size(), rank_instructions::none);
+  leaves_.assign(graph_.value_count(), false);
+  for (const auto& o : program_.outputs) {
+    leaves_[o.value.index()] = true;
+  }
+  find_rows();
+  find_sources();
+  for (std::uint32_t s = 0; s < program_.steps.size(); ++s) {
+    add_step(s);
+  }
+  all_.graph.finish();
+  return std::move(all_);
+}
+
+// Inputs have the samples of the batch along their first dimension, all as many.
+UNITY_INLINE void rank_reader::find_rows() {
+  std::vector<value_id> divided;
+  std::int64_t rows = 0;
+  for (const auto& x : program_.inputs) {
+    const auto& dims = graph_.type(x.value).dims;
+    if (!dims.empty()) {
+      rows = rows == 0 ? dims[0] : std::min(rows, dims[0]);
+    }
+  }
+  for (const auto& x : program_.inputs) {
+    const auto& dims = graph_.type(x.value).dims;
+    if (!dims.empty() && rows > 0 && dims[0] % rows == 0) {
+      divided.push_back(x.value);
+    }
+  }
+  all_.rows = std::max<std::int64_t>(rows, 1);
+  labels_ = row_roles(algebra_, graph_, divided, all_.rows);
+  all_.is_divided = labels_.is_divided;
+}
+
+UNITY_INLINE void rank_reader::find_sources() {
+  const auto add_source = [&](value_id v) {
+    instruction i;
+    i.role = instruction_role::source;
+    i.size = size_of(v);
+    all_.by_value[v.index()] = all_.graph.add(std::move(i), {});
+    all_.steps.push_back(rank_instructions::none);
+  };
+  for (const auto* given : {&program_.inputs}) {
+    for (const auto& x : *given) {
+      add_source(x.value);
+    }
+  }
+  for (const auto& c : program_.cotangents) {
+    add_source(c.value);
+  }
+  for (const auto& w : program_.weights) {
+    if (all_.by_value[w.weight.value.index()] == rank_instructions::none) {
+      add_source(w.weight.value);
+    }
+  }
+}
+
+UNITY_INLINE rank_reader::typed_operation rank_reader::types_of(node_id n) const {
+  typed_operation t{&graph_.operation(n), {}, {}};
+  for (const auto v : graph_.operands(n)) {
+    t.inputs.push_back(graph_.type(v));
+  }
+  for (const auto v : graph_.results(n)) {
+    t.outputs.push_back(graph_.type(v));
+  }
+  return t;
+}
+
+UNITY_INLINE instruction_id rank_reader::add(std::uint32_t s, instruction i, std::span<const value_id> values,
+                                             std::span<const double> reads) {
+  std::vector<instruction_operand> operands;
+  for (std::size_t x = 0; x < values.size(); ++x) {
+    const auto from = all_.by_value[values[x].index()];
+    UNITY_EXPECTS(from != rank_instructions::none, "steps that read what is there");
+    const auto same = std::find_if(operands.begin(), operands.end(), [&](const auto& o) { return o.from == from; });
+    if (same == operands.end()) {
+      operands.push_back({from, reads[x]});
+    } else {
+      same->bytes = std::max(same->bytes, reads[x]);
+    }
+  }
+  const auto id = all_.graph.add(std::move(i), operands);
+  all_.steps.push_back(s);
+  all_.by_step[s] = id;
+  return id;
+}
+
+UNITY_INLINE void rank_reader::add_step(std::uint32_t s) {
+  using kinds = parallel::step_kind;
+  const auto& step = program_.steps[s];
+  if (step.is_late || step.kind == kinds::scatter || step.kind == kinds::gather) {
+    throw error{fmt::format("step {} of a rank", s), "delayed updates or divided ones",
+                "a plan whose gradients are all-reduced before weights change"};
+  }
+  switch (step.kind) {
+    case kinds::run: add_run(s); break;
+    case kinds::update: add_update(s); break;
+    case kinds::send:
+    case kinds::receive:
+    case kinds::reduce: add_move(s); break;
+    default: break;  // loads are sources; who reads what is reduced waits for it
+  }
+}
+
+UNITY_INLINE void rank_reader::add_run(std::uint32_t s) {
+  const auto n = program_.steps[s].node;
+  const auto t = types_of(n);
+  const auto results = graph_.results(n);
+  const auto operands = graph_.operands(n);
+  if (const auto map = algebra_.index_map(*t.op, t.inputs)) {
+    if (const auto shared = tensor::shared_parts(*map, t.inputs, t.outputs)) {
+      for (std::size_t r = 0; r < results.size(); ++r) {
+        all_.by_value[results[r].index()] = all_.by_value[operands[(*shared)[r].operand].index()];
+      }
+      return;
+    }
+  }
+  const auto work = algebra_.work(*t.op, t.inputs, t.outputs);
+  const auto role = labels_.roles[n.index()];
+  instruction i;
+  i.kind = class_of(algebra_, *t.op, t.inputs, t.outputs);
+  i.is_folding = role == row_role::folding;
+  const bool is_fusible =
+      role != row_role::mixing && i.kind != operator_class::other && !(i.is_head() && role != row_role::local);
+  i.role = is_fusible ? instruction_role::fusible : instruction_role::alone;
+  if (role == row_role::whole) {
+    // 0 is that of what goes over the batch.
+    i.domain = operands.empty() ? instruction::any_domain
+                                : domains_.try_emplace(t.outputs[0].dims, domains_.size() + 1).first->second;
+  }
+  i.flops = static_cast<double>(work.operations.count());
+  i.arithmetic = i.flops / costs_.flops_per_second * 1e12;
+  hasher h;
+  h.add(t.op->kind.index());
+  double sum = 0;
+  std::vector<double> reads;
+  for (const auto v : operands) {
+    reads.push_back(size_of(v));
+    sum += reads.back();
+    h.add(std::hash<tensor::tensor_type>{}(graph_.type(v)));
+  }
+  for (const auto v : results) {
+    i.size += size_of(v);
+    i.leaves = i.leaves || leaves_[v.index()];
+    h.add(std::hash<tensor::tensor_type>{}(graph_.type(v)));
+  }
+  // Slices and lookups read a part of what they are given.
+  const auto moved = std::max(static_cast<double>(work.moved.count()) - i.size, 0.0);
+  if (moved < sum && !reads.empty()) {
+    auto& largest = *std::max_element(reads.begin(), reads.end());
+    largest = std::max(largest - (sum - moved), 0.0);
+  }
+  i.what = h.result();
+  i.duration = costs_.times.duration_of(0, *t.op, t.inputs, t.outputs).expected.count();
+  i.name = algebra_.signature(t.op->kind).name;
+  const auto id = add(s, std::move(i), operands, reads);
+  for (const auto v : results) {
+    all_.by_value[v.index()] = id;
+  }
+}
+
+UNITY_INLINE void rank_reader::add_update(std::uint32_t s) {
+  const auto& w = program_.weights[program_.steps[s].peer];
+  const auto& type = graph_.type(w.weight.value);
+  const auto elements = tensor::element_count(w.updated.sizes());
+  const auto t = parallel::update_operand(elements, type.element, costs_.updates);
+  const std::array operands{t, t};
+  const auto sub = algebra_.make_operation("sub");
+  instruction i;
+  i.role = instruction_role::alone;
+  i.leaves = true;
+  i.size = static_cast<double>(tensor::size_in_bytes(type).count());
+  i.flops = static_cast<double>(elements);
+  i.duration = costs_.times.duration_of(0, sub, operands, {&t, 1}).expected.count();
+  i.name = "update";
+  const double read = i.size;
+  static_cast<void>(add(s, std::move(i), {&w.gradient, 1}, {&read, 1}));
+}
+
+UNITY_INLINE void rank_reader::add_move(std::uint32_t s) {
+  const auto& step = program_.steps[s];
+  const bool is_receive = step.kind == parallel::step_kind::receive;
+  instruction i;
+  i.kind = operator_class::other;
+  i.role = step.kind == parallel::step_kind::reduce ? instruction_role::all_reduce : instruction_role::alone;
+  i.leaves = step.kind == parallel::step_kind::send;
+  i.name = step.kind == parallel::step_kind::reduce ? "all_reduce" : is_receive ? "receive" : "send";
+  i.size = is_receive ? size_of(graph_.results(step.node)[0]) : size_of(step.value);
+  const double read = i.size;
+  const auto id = is_receive ? add(s, std::move(i), {}, {}) : add(s, std::move(i), {&step.value, 1}, {&read, 1});
+  if (step.kind != parallel::step_kind::send) {
+    all_.by_value[graph_.results(step.node)[0].index()] = id;
+  }
+}
+
+}  // namespace detail
+
+UNITY_INLINE rank_instructions instructions_of(const tensor::algebra& a, const parallel::rank_program& p,
+                                               const rank_costs& costs) {
+  return detail::rank_reader{a, p, costs}.read();
+}
+
+}  // namespace unity::fusion
+
+#endif

@@ -1,0 +1,116 @@
+// What a rank does at the grain of primitive operators.
+#pragma once
+
+#include <unity/parallel/ranks/rank_program.hpp>
+#include <unity/tensor/algebra.hpp>
+
+namespace unity::parallel {
+
+// The program with every composite that it runs replaced by its body, and so on until primitives, views and opaque
+// operators are left. What comes from outside and what leaves stays. Complexity: linear in the result.
+[[nodiscard]] rank_program spelled_out(const tensor::algebra& a, const rank_program& p);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_RANKS_SPELLED_OUT)
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/core/id.hpp>
+#include <unity/graph/compact_graph.hpp>
+#include <unity/graph/concepts.hpp>
+#include <unity/graph/copy_node.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::parallel {
+
+namespace detail {
+
+// Appends what computes the node's results. now: by value of `from`, what it is in `to`; its operands are there.
+UNITY_INLINE void spell_out(const tensor::algebra& a, const tensor::tensor_graph& from, node_id n,
+                            tensor::tensor_graph& to, std::vector<value_id>& now) {
+  std::vector<tensor::tensor_type> types;
+  for (const auto v : from.operands(n)) {
+    types.push_back(to.type(now[v.index()]));
+    types.back().constant = false;
+  }
+  const auto body = types.empty() ? std::nullopt : a.body(from.operation(n), types);
+  if (!body) {
+    static_cast<void>(copy_node(from, n, to, now));
+    return;
+  }
+  std::vector<value_id> inside(body->value_count());
+  std::size_t operand = 0;
+  for (const auto m : node_ids(*body)) {
+    if (!body->operation(m).kind.valid()) {
+      inside[body->results(m)[0].index()] = now[from.operands(n)[operand++].index()];
+    } else {
+      spell_out(a, *body, m, to, inside);
+    }
+  }
+  for (std::size_t r = 0; r < from.results(n).size(); ++r) {
+    now[from.results(n)[r].index()] = inside[body->outputs()[r].index()];
+  }
+}
+
+}  // namespace detail
+
+UNITY_INLINE rank_program spelled_out(const tensor::algebra& a, const rank_program& p) {
+  rank_program all = p;
+  all.graph = {};
+  all.steps.clear();
+  std::vector<value_id> now(p.graph.value_count());
+  std::vector<std::size_t> first;  // by node: of the new ones
+  for (const auto n : node_ids(p.graph)) {
+    first.push_back(all.graph.node_count());
+    detail::spell_out(a, p.graph, n, all.graph, now);
+  }
+  first.push_back(all.graph.node_count());
+  const auto follow = [&](value_id& v) { v = v.valid() ? now[v.index()] : v; };
+  // Waits name steps.
+  std::vector<std::uint32_t> places;
+  for (const auto& s : p.steps) {
+    places.push_back(static_cast<std::uint32_t>(all.steps.size()));
+    auto step = s;
+    follow(step.value);
+    if (s.kind == step_kind::wait) {
+      step.peer = places[s.peer];
+    }
+    if (s.kind == step_kind::run) {
+      for (auto n = first[s.node.index()]; n < first[s.node.index() + 1]; ++n) {
+        step.node = node_id{n};
+        all.steps.push_back(step);
+      }
+      continue;
+    }
+    step.node = s.node.valid() ? node_id{first[s.node.index()]} : s.node;
+    all.steps.push_back(step);
+  }
+  for (auto& x : all.inputs) {
+    follow(x.value);
+  }
+  for (auto* outputs : {&all.cotangents, &all.outputs}) {
+    for (auto& x : *outputs) {
+      follow(x.value);
+    }
+  }
+  for (auto& w : all.weights) {
+    follow(w.weight.value);
+    follow(w.gradient);
+    follow(w.next);
+  }
+  std::vector<value_id> leave;
+  for (const auto v : p.graph.outputs()) {
+    leave.push_back(now[v.index()]);
+  }
+  all.graph.set_outputs(leave);
+  return all;
+}
+
+}  // namespace unity::parallel
+
+#endif
