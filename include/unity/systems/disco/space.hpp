@@ -35,6 +35,7 @@ struct disco_moves {
   bool separate = true;
   std::uint8_t most = 10;     // the paper's beta: changes that a move makes
   std::uint32_t samples = 8;  // moves of each method that a state has; the paper has one
+  std::uint64_t seed = 0;     // of what is drawn
   // Instead of sampled moves, each single change: of small graphs, whose states are all to be looked at.
   bool is_exhaustive = false;
 
@@ -95,6 +96,7 @@ class disco_space {
   const fusion::instruction_graph* graph_;
   const fusion::fusion_target* target_;
   fusion::fusion_strategy start_;
+  std::uint64_t seed_ = 0;
   std::vector<move_type> moves_{};
   std::vector<fusion::instruction_id> readers_{};     // fusible, of others that are
   std::vector<fusion::instruction_id> reductions_{};  // all_reduces
@@ -110,7 +112,7 @@ namespace unity::systems {
 
 UNITY_INLINE disco_space::disco_space(const fusion::instruction_graph& g, const fusion::fusion_target& t,
                                       fusion::fusion_strategy start, const disco_moves& moves)
-    : graph_{&g}, target_{&t}, start_{std::move(start)} {
+    : graph_{&g}, target_{&t}, start_{std::move(start)}, seed_{moves.seed} {
   const auto is_fusible = [&](fusion::instruction_id i) { return g.role(i) == fusion::instruction_role::fusible; };
   for (fusion::instruction_id i = 0; i < g.size(); ++i) {
     const auto operands = g.operands(i);
@@ -223,7 +225,8 @@ UNITY_INLINE bool disco_space::make(move_type m, scratch_type& scratch) const {
   if (m.most == 0) {
     return change_at(m, scratch);
   }
-  random_engine random{mix64(scratch.at.low ^ ((std::uint64_t{m.seed} << 8U) + static_cast<std::uint64_t>(m.method)))};
+  random_engine random{
+      mix64(mix64(seed_ ^ scratch.at.low) + 4 * std::uint64_t{m.seed} + static_cast<std::uint64_t>(m.method))};
   const auto wanted = 1 + random.below(m.most);
   std::uint64_t made = 0;
   constexpr std::uint64_t tries = 8;  // for each change

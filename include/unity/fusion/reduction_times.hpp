@@ -1,0 +1,137 @@
+// What all-reduces take: on a machine, and by the line T = C x + D. Needs unity::eigen.
+// Source: Yi et al., DisCo, TPDS 2022, section 4.2.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include <unity/core/units.hpp>
+#include <unity/fusion/fusion_program.hpp>
+#include <unity/fusion/target.hpp>
+#include <unity/machine/machine.hpp>
+
+namespace unity::fusion {
+
+struct reduction_sample {
+  double bytes = 0;
+  double seconds = 0;
+};
+
+// The line that minimizes the sum of squared relative errors; C and D are not negative.
+// Preconditions: a sample at least, positive times. Complexity: linear.
+[[nodiscard]] reduction_line fit_reductions(std::span<const reduction_sample> samples);
+
+// What an all-reduce of so many bytes among all devices takes on a machine, in picoseconds: as measured where its links
+// say so (machine::link), by the closed form of the way that suits the size elsewhere. Refers to nothing.
+// Throws: unity::error where the machine has one device alone, or no topology.
+[[nodiscard]] std::function<std::int64_t(double)> reductions_on(const machine::machine& m);
+
+// The line of a machine: fitted to reductions_on at sizes from 1 KB to 256 MB, in steps of 2. Throws likewise.
+[[nodiscard]] reduction_line reduction_line_of(const machine::machine& m);
+
+// Writes an all-reduce as messages over the links of the machine, which share these with others under way. Kernels of
+// the program are on the stream of the machine's first device. The machine must outlive it. Throws likewise.
+[[nodiscard]] reduction_writer on_network(const machine::machine& m);
+
+}  // namespace unity::fusion
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_FUSION_REDUCTION_TIMES)
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+#include <unity/cost/eigen_least_squares.hpp>
+#include <unity/machine/link.hpp>
+#include <unity/machine/topology.hpp>
+#include <unity/parallel/lowering/collectives.hpp>
+#include <unity/parallel/lowering/network.hpp>
+
+namespace unity::fusion {
+
+namespace detail {
+
+UNITY_INLINE std::vector<machine::device_id> devices_of(const machine::machine& m) {
+  std::vector<machine::device_id> all;
+  for (std::size_t d = 0; d < m.network.device_count(); ++d) {
+    all.push_back(machine::device_id{d});
+  }
+  if (all.size() < 2) {
+    throw error{fmt::format("machine {}", m.name), fmt::format("{} devices", all.size()),
+                "two at least, which all-reduce gradients"};
+  }
+  return all;
+}
+
+}  // namespace detail
+
+UNITY_INLINE reduction_line fit_reductions(std::span<const reduction_sample> samples) {
+  UNITY_EXPECTS(!samples.empty(), "a sample at least");
+  const auto line_through = [&](bool has_slope, bool has_start) {
+    least_squares fit{2};
+    for (const auto& s : samples) {
+      const std::array features{has_slope ? s.bytes : 0, has_start ? 1.0 : 0};
+      fit.observe(features, s.seconds, 1 / s.seconds);
+    }
+    const auto found = fit.snapshot();
+    return reduction_line{found.coefficients()[0] * 1e12, found.coefficients()[1] * 1e12};
+  };
+  const auto both = line_through(true, true);
+  return both.per_byte < 0 ? line_through(false, true) : both.fixed < 0 ? line_through(true, false) : both;
+}
+
+UNITY_INLINE std::function<std::int64_t(double)> reductions_on(const machine::machine& m) {
+  const auto devices = detail::devices_of(m);
+  struct known {
+    machine::machine on;
+    parallel::network links;
+    machine::collective_ways ways;
+
+    known(const machine::machine& given, std::span<const machine::device_id> all)
+        : on{given}, links{on}, ways{links.collective(machine::exchange::all_reduce, all)} {}
+  };
+  const auto shared = std::make_shared<const known>(m, devices);
+  return [shared, count = devices.size()](double size) {
+    const bytes whole{std::llround(size)};
+    const auto measured = shared->links.measured(machine::exchange::all_reduce, count, whole);
+    return measured ? measured->count() : shared->ways.at(whole).line(whole).count();
+  };
+}
+
+UNITY_INLINE reduction_line reduction_line_of(const machine::machine& m) {
+  const auto time = reductions_on(m);
+  std::vector<reduction_sample> samples;
+  for (double size = 1 << 10; size <= 1 << 28; size *= 2) {
+    samples.push_back({size, static_cast<double>(std::max<std::int64_t>(time(size), 1)) * 1e-12});
+  }
+  return fit_reductions(samples);
+}
+
+UNITY_INLINE reduction_writer on_network(const machine::machine& m) {
+  const auto devices = detail::devices_of(m);
+  const auto links = std::make_shared<parallel::network>(m);
+  return [links, devices](program::program& p, program::fragment& f, program::task_ref begin, std::size_t, bytes size) {
+    if (p.resources().size() == 1) {  // that of the first device stands there already
+      program::program whole;
+      links->declare(whole);
+      for (std::size_t r = 1; r < whole.resources().size(); ++r) {
+        p.add_resource(whole.resources()[r]);
+      }
+    }
+    const std::array before{begin};
+    return parallel::add_collective(*links, f, machine::exchange::all_reduce, devices, size, before);
+  };
+}
+
+}  // namespace unity::fusion
+
+#endif

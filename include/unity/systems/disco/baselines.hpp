@@ -1,0 +1,226 @@
+// Fusion strategies by the rules that compilers and frameworks have.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <unity/fusion/instruction_graph.hpp>
+#include <unity/fusion/strategy.hpp>
+#include <unity/fusion/target.hpp>
+
+namespace unity::systems {
+
+// Buckets of gradients in the order in which these are ready, without fused kernels. A bucket is closed when it holds
+// `most` bytes or more; the first when it holds `first`.
+// Source: Li et al., PyTorch distributed, VLDB 2020, section 3.2.3 (25 MB; torch begins with 1 MB).
+[[nodiscard]] fusion::fusion_strategy ddp_buckets(const fusion::instruction_graph& g, const fusion::fusion_target& t,
+                                                  const fusion::fusion_strategy& kernels,
+                                                  double most = 25.0 * (1 << 20), double first = 1.0 * (1 << 20));
+
+// Gradients that are ready in the same cycle are reduced together, at most `most` bytes at a time. That a bucket waits
+// for the end of its cycle is not simulated, which is in its favour.
+// Source: Sergeev and Del Balso, Horovod, 2018; its defaults of 64 MB and 5 ms.
+[[nodiscard]] fusion::fusion_strategy horovod_buckets(const fusion::instruction_graph& g,
+                                                      const fusion::fusion_target& t,
+                                                      const fusion::fusion_strategy& kernels,
+                                                      double most = 64.0 * (1 << 20),
+                                                      std::int64_t cycle = 5'000'000'000);  // picoseconds
+
+// XLA's combiner of all-reduces: neighbours, up to `most` bytes.
+[[nodiscard]] fusion::fusion_strategy combined_reductions(const fusion::instruction_graph& g,
+                                                          const fusion::fusion_target& t,
+                                                          const fusion::fusion_strategy& kernels,
+                                                          double most = 30.0 * (1 << 20));
+
+// XLA's rule: from the last instruction to the first, each takes in what it reads, where that is neither product,
+// convolution nor reduction; what others read too is computed twice where it is cheap, and else fused where all its
+// readers are in the kernel. Nothing follows a product, convolution or reduction in its kernel.
+// Source: instruction fusion of XLA for GPUs (Leary and Wang, XLA: TensorFlow, compiled, 2017).
+[[nodiscard]] fusion::fusion_strategy xla_kernels(const fusion::instruction_graph& g, const fusion::fusion_target& t);
+
+// TVM's rule: element-wise operators, broadcasts and movements follow what they read, products and convolutions
+// included, where nobody else reads that; reductions end a kernel.
+// Source: Chen et al., TVM, OSDI 2018, section 3.
+[[nodiscard]] fusion::fusion_strategy tvm_kernels(const fusion::instruction_graph& g, const fusion::fusion_target& t);
+
+struct named_fusion {
+  std::string name{};
+  fusion::fusion_strategy strategy{};
+};
+
+// no_fusion, xla_kernels, xla_reductions, xla, tvm, ddp, horovod.
+[[nodiscard]] std::vector<named_fusion> fusion_baselines(const fusion::instruction_graph& g,
+                                                         const fusion::fusion_target& t);
+
+// No strategy takes less, by the roofline model of kernels: a launch of each product and convolution, and either
+// the arithmetic of all instructions once or what products and convolutions read; and an all-reduce of all bytes. Where
+// kernels are estimated otherwise: that all-reduce alone. Units: picoseconds.
+[[nodiscard]] std::int64_t full_overlap_bound(const fusion::instruction_graph& g, const fusion::fusion_target& t);
+
+}  // namespace unity::systems
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_DISCO_BASELINES)
+
+#include <algorithm>
+
+#include <unity/core/config.hpp>
+#include <unity/fusion/fusion_session.hpp>
+
+namespace unity::systems {
+
+namespace detail {
+
+// Joins buckets in the order in which they become ready: may_join(bytes so far, bytes of the next, ready times of the
+// first and of the next one, number of the bucket).
+template <class MayJoin>
+fusion::fusion_strategy joined_in_order(const fusion::instruction_graph& g, const fusion::fusion_target& t,
+                                        const fusion::fusion_strategy& kernels, const MayJoin& may_join) {
+  fusion::fusion_session s{g, t};
+  s.reset(kernels);
+  std::vector<std::int64_t> ends(g.size());
+  for (const auto& x : s.schedule()) {
+    ends[x.group] = x.end;
+  }
+  const auto ready = [&](fusion::instruction_id reduction) {
+    std::int64_t at = 0;
+    for (const auto& o : g.operands(reduction)) {
+      at = std::max(at, ends[kernels.group_of[o.from]]);
+    }
+    return at;
+  };
+  const std::vector<fusion::instruction_id> order{s.buckets().begin(), s.buckets().end()};
+  double size = 0;
+  std::int64_t begun = 0;
+  std::size_t number = 0;
+  for (std::size_t b = 0; b < order.size(); ++b) {
+    const auto own = g[order[b]].size;
+    const auto at = ready(order[b]);
+    const bool joins = b > 0 && may_join(size, own, begun, at, number) &&
+                       s.join(s.groups().group_of(order[b - 1]), s.groups().group_of(order[b]));
+    if (!joins) {
+      begun = at;
+      number += b > 0 ? 1U : 0U;
+    }
+    size = joins ? size + own : own;
+  }
+  return s.groups().strategy();
+}
+
+}  // namespace detail
+
+UNITY_INLINE fusion::fusion_strategy ddp_buckets(const fusion::instruction_graph& g, const fusion::fusion_target& t,
+                                                 const fusion::fusion_strategy& kernels, double most, double first) {
+  return detail::joined_in_order(g, t, kernels, [&](double size, double, std::int64_t, std::int64_t, std::size_t n) {
+    return size < (n == 0 ? first : most);
+  });
+}
+
+UNITY_INLINE fusion::fusion_strategy horovod_buckets(const fusion::instruction_graph& g, const fusion::fusion_target& t,
+                                                     const fusion::fusion_strategy& kernels, double most,
+                                                     std::int64_t cycle) {
+  return detail::joined_in_order(g, t, kernels,
+                                 [&](double size, double own, std::int64_t begun, std::int64_t at, std::size_t) {
+                                   return size + own <= most && begun / cycle == at / cycle;
+                                 });
+}
+
+UNITY_INLINE fusion::fusion_strategy combined_reductions(const fusion::instruction_graph& g,
+                                                         const fusion::fusion_target& t,
+                                                         const fusion::fusion_strategy& kernels, double most) {
+  return detail::joined_in_order(g, t, kernels, [&](double size, double own, std::int64_t, std::int64_t, std::size_t) {
+    return size + own <= most;
+  });
+}
+
+UNITY_INLINE fusion::fusion_strategy xla_kernels(const fusion::instruction_graph& g, const fusion::fusion_target& t) {
+  auto rule = t;
+  rule.limits.may_follow_heads = false;
+  rule.limits.may_follow_reductions = false;
+  fusion::fusion_session s{g, rule};
+  s.reset(fusion::unfused(g));
+  constexpr double cheap = 8;  // operations for each element
+  for (auto i = static_cast<fusion::instruction_id>(g.size()); i-- > 0;) {
+    for (const auto& o : g.operands(i)) {
+      const auto to = s.groups().group_of(i);
+      const auto from = s.groups().group_of(o.from);
+      if (!g.computes(i) || !g.computes(o.from) || from == to) {
+        continue;
+      }
+      const auto readers = g.readers(o.from);
+      const bool is_alone = !g[o.from].leaves && std::all_of(readers.begin(), readers.end(),
+                                                             [&](auto r) { return s.groups().group_of(r) == to; });
+      const bool is_cheap = g[o.from].flops * 4 <= cheap * g[o.from].size;
+      if (is_alone || !is_cheap) {
+        static_cast<void>(is_alone && s.fuse(from, to));
+      } else {
+        static_cast<void>(s.duplicate(from, to));
+      }
+    }
+  }
+  return s.groups().strategy();
+}
+
+UNITY_INLINE fusion::fusion_strategy tvm_kernels(const fusion::instruction_graph& g, const fusion::fusion_target& t) {
+  auto rule = t;
+  rule.limits.may_follow_reductions = false;
+  fusion::fusion_session s{g, rule};
+  s.reset(fusion::unfused(g));
+  for (fusion::instruction_id i = 0; i < g.size(); ++i) {
+    for (const auto& o : g.operands(i)) {
+      const auto to = s.groups().group_of(i);
+      const auto from = s.groups().group_of(o.from);
+      const auto readers = g.readers(o.from);
+      const bool is_alone =
+          !g[o.from].leaves && std::all_of(readers.begin(), readers.end(), [&](auto r) { return r == i; });
+      if (is_alone && g.computes(i) && g.computes(o.from)) {
+        static_cast<void>(s.fuse(from, to));
+      }
+    }
+  }
+  return s.groups().strategy();
+}
+
+UNITY_INLINE std::vector<named_fusion> fusion_baselines(const fusion::instruction_graph& g,
+                                                        const fusion::fusion_target& t) {
+  const auto plain = fusion::unfused(g);
+  const auto xla = xla_kernels(g, t);
+  return {{"no_fusion", plain},
+          {"xla_kernels", xla},
+          {"xla_reductions", combined_reductions(g, t, plain)},
+          {"xla", combined_reductions(g, t, xla)},
+          {"tvm", tvm_kernels(g, t)},
+          {"ddp", ddp_buckets(g, t, plain)},
+          {"horovod", horovod_buckets(g, t, plain)}};
+}
+
+UNITY_INLINE std::int64_t full_overlap_bound(const fusion::instruction_graph& g, const fusion::fusion_target& t) {
+  double arithmetic = 0;  // of everything
+  double traffic = 0;     // of products and convolutions
+  double others = 0;      // what runs alone, and launches
+  double reduced = 0;
+  for (fusion::instruction_id i = 0; i < g.size(); ++i) {
+    const auto& x = g[i];
+    reduced += x.role == fusion::instruction_role::all_reduce ? x.size : 0;
+    if (t.kernels.estimate || !g.computes(i)) {
+      continue;
+    }
+    if (x.role == fusion::instruction_role::alone) {
+      others += static_cast<double>(x.duration);
+      continue;
+    }
+    arithmetic += x.arithmetic;
+    if (x.is_head()) {
+      others += static_cast<double>(t.kernels.launch);
+      for (const auto& o : g.operands(i)) {
+        traffic += o.bytes / t.kernels.bytes_per_picosecond;
+      }
+    }
+  }
+  const auto communication = reduced > 0 ? t.all_reduce(reduced) : 0;
+  return std::max(static_cast<std::int64_t>(others + std::max(arithmetic, traffic)), communication);
+}
+
+}  // namespace unity::systems
+
+#endif
