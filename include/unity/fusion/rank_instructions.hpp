@@ -10,6 +10,7 @@
 
 #include <unity/core/id.hpp>
 #include <unity/fusion/instruction_graph.hpp>
+#include <unity/fusion/row_roles.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -30,6 +31,17 @@ struct rank_instructions {
   std::vector<instruction_id> by_value{};  // per value of the rank's graph: what it is read from; none: not made
 };
 
+// What of a rank's program goes over the samples of its batch.
+struct rank_rows {
+  std::int64_t rows = 1;  // samples
+  row_labels labels{};
+};
+// Inputs have the samples of the batch along their first dimension, as many as the one that has fewest.
+[[nodiscard]] rank_rows rows_of_rank(const tensor::algebra& a, const parallel::rank_program& p);
+
+// Do the node's results lie in its operand, so that nothing runs.
+[[nodiscard]] bool shares_memory(const tensor::algebra& a, const tensor::tensor_graph& g, node_id n);
+
 struct rank_costs {
   tensor::durations times;      // of operators that run by themselves
   double flops_per_second = 0;  // for arithmetic alone
@@ -48,6 +60,8 @@ struct rank_costs {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_FUSION_RANK_INSTRUCTIONS)
 
 #include <algorithm>
+#include <array>
+#include <functional>
 #include <map>
 #include <utility>
 
@@ -56,7 +70,6 @@ struct rank_costs {
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/units.hpp>
-#include <unity/fusion/row_roles.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/tensor/dtype.hpp>
@@ -67,6 +80,23 @@ namespace unity::fusion {
 
 namespace detail {
 
+struct typed_operation {
+  const tensor::operation* op = nullptr;
+  std::vector<tensor::tensor_type> inputs{};
+  std::vector<tensor::tensor_type> outputs{};
+};
+
+UNITY_INLINE typed_operation types_of(const tensor::tensor_graph& g, node_id n) {
+  typed_operation t{&g.operation(n), {}, {}};
+  for (const auto v : g.operands(n)) {
+    t.inputs.push_back(g.type(v));
+  }
+  for (const auto v : g.results(n)) {
+    t.outputs.push_back(g.type(v));
+  }
+  return t;
+}
+
 class rank_reader {
  public:
   rank_reader(const tensor::algebra& a, const parallel::rank_program& p, const rank_costs& costs)
@@ -75,17 +105,9 @@ class rank_reader {
   [[nodiscard]] rank_instructions read();
 
  private:
-  struct typed_operation {
-    const tensor::operation* op = nullptr;
-    std::vector<tensor::tensor_type> inputs{};
-    std::vector<tensor::tensor_type> outputs{};
-  };
-
-  [[nodiscard]] typed_operation types_of(node_id n) const;
   [[nodiscard]] double size_of(value_id v) const {
     return static_cast<double>(tensor::size_in_bytes(graph_.type(v)).count());
   }
-  void find_rows();
   void find_sources();
   void add_step(std::uint32_t s);
   void add_run(std::uint32_t s);
@@ -110,34 +132,16 @@ UNITY_INLINE rank_instructions rank_reader::read() {
   for (const auto& o : program_.outputs) {
     leaves_[o.value.index()] = true;
   }
-  find_rows();
+  auto rows = rows_of_rank(algebra_, program_);
+  all_.rows = rows.rows;
+  labels_ = std::move(rows.labels);
+  all_.is_divided = labels_.is_divided;
   find_sources();
   for (std::uint32_t s = 0; s < program_.steps.size(); ++s) {
     add_step(s);
   }
   all_.graph.finish();
   return std::move(all_);
-}
-
-// Inputs have the samples of the batch along their first dimension, all as many.
-UNITY_INLINE void rank_reader::find_rows() {
-  std::vector<value_id> divided;
-  std::int64_t rows = 0;
-  for (const auto& x : program_.inputs) {
-    const auto& dims = graph_.type(x.value).dims;
-    if (!dims.empty()) {
-      rows = rows == 0 ? dims[0] : std::min(rows, dims[0]);
-    }
-  }
-  for (const auto& x : program_.inputs) {
-    const auto& dims = graph_.type(x.value).dims;
-    if (!dims.empty() && rows > 0 && dims[0] % rows == 0) {
-      divided.push_back(x.value);
-    }
-  }
-  all_.rows = std::max<std::int64_t>(rows, 1);
-  labels_ = row_roles(algebra_, graph_, divided, all_.rows);
-  all_.is_divided = labels_.is_divided;
 }
 
 UNITY_INLINE void rank_reader::find_sources() {
@@ -161,17 +165,6 @@ UNITY_INLINE void rank_reader::find_sources() {
       add_source(w.weight.value);
     }
   }
-}
-
-UNITY_INLINE rank_reader::typed_operation rank_reader::types_of(node_id n) const {
-  typed_operation t{&graph_.operation(n), {}, {}};
-  for (const auto v : graph_.operands(n)) {
-    t.inputs.push_back(graph_.type(v));
-  }
-  for (const auto v : graph_.results(n)) {
-    t.outputs.push_back(graph_.type(v));
-  }
-  return t;
 }
 
 UNITY_INLINE instruction_id rank_reader::add(std::uint32_t s, instruction i, std::span<const value_id> values,
@@ -212,7 +205,7 @@ UNITY_INLINE void rank_reader::add_step(std::uint32_t s) {
 
 UNITY_INLINE void rank_reader::add_run(std::uint32_t s) {
   const auto n = program_.steps[s].node;
-  const auto t = types_of(n);
+  const auto t = types_of(graph_, n);
   const auto results = graph_.results(n);
   const auto operands = graph_.operands(n);
   if (const auto map = algebra_.index_map(*t.op, t.inputs)) {
@@ -302,6 +295,31 @@ UNITY_INLINE void rank_reader::add_move(std::uint32_t s) {
 }
 
 }  // namespace detail
+
+UNITY_INLINE rank_rows rows_of_rank(const tensor::algebra& a, const parallel::rank_program& p) {
+  rank_rows all;
+  std::int64_t rows = 0;
+  for (const auto& x : p.inputs) {
+    const auto& dims = p.graph.type(x.value).dims;
+    rows = dims.empty() ? rows : rows == 0 ? dims[0] : std::min(rows, dims[0]);
+  }
+  all.rows = std::max<std::int64_t>(rows, 1);
+  std::vector<value_id> divided;
+  for (const auto& x : p.inputs) {
+    const auto& dims = p.graph.type(x.value).dims;
+    if (!dims.empty() && dims[0] % all.rows == 0) {
+      divided.push_back(x.value);
+    }
+  }
+  all.labels = row_roles(a, p.graph, divided, all.rows);
+  return all;
+}
+
+UNITY_INLINE bool shares_memory(const tensor::algebra& a, const tensor::tensor_graph& g, node_id n) {
+  const auto t = detail::types_of(g, n);
+  const auto map = a.index_map(*t.op, t.inputs);
+  return map && tensor::shared_parts(*map, t.inputs, t.outputs).has_value();
+}
 
 UNITY_INLINE rank_instructions instructions_of(const tensor::algebra& a, const parallel::rank_program& p,
                                                const rank_costs& costs) {

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include <unity/fusion/kernel_description.hpp>
+#include <unity/machine/machine.hpp>
 
 namespace unity::fusion {
 
@@ -40,6 +42,9 @@ struct kernel_model {
   }
 };
 
+// By the rates of the machine's first device. Throws: unity::error where it has none for float32.
+[[nodiscard]] kernel_model roofline_kernels(const machine::machine& m);
+
 // T = C x + D: what an all-reduce of x bytes takes. Units: picoseconds.
 struct reduction_line {
   double per_byte = 0;
@@ -60,3 +65,25 @@ struct fusion_target {
 };
 
 }  // namespace unity::fusion
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_FUSION_TARGET)
+
+#include <fmt/core.h>
+
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+#include <unity/machine/device.hpp>
+
+namespace unity::fusion {
+
+UNITY_INLINE kernel_model roofline_kernels(const machine::machine& m) {
+  const auto rates = m.devices.empty() ? std::nullopt : machine::roofline_of(m.devices.front());
+  if (!rates) {
+    throw error{fmt::format("machine {}", m.name), "no float32 rate", "one, to predict times"};
+  }
+  return {rates->bytes_per_second * 1e-12, static_cast<std::int64_t>(rates->launch_seconds * 1e12), {}};
+}
+
+}  // namespace unity::fusion
+
+#endif

@@ -83,27 +83,27 @@ void write_checkpoint(const std::filesystem::path& path, const tensor::algebra& 
   std::set<std::pair<std::size_t, std::vector<std::int64_t>>>
       written;  // tensors and where parts of them begin: ranks may hold the same
   std::vector<std::byte> bytes;
-  detail::for_each_kept(
-      tensors, g, rank.programs(), run.rule.how,
-      [&](int from, std::size_t weight, std::size_t tensor, std::size_t number) {
-        const auto& held = rank.programs().ranks[static_cast<std::size_t>(from)].weights[weight];
-        const auto& w = held.weight;
-        const auto& part = number == 0 ? w.part : held.updated;
-        if (!written.insert({tensor, {part.begin.begin(), part.begin.end()}}).second) {
-          return;
-        }
-        const auto size = static_cast<std::size_t>(part.volume() * tensor::size_of(tensors.all()[tensor].element));
-        bytes.resize(world.rank() == from || world.rank() == 0 ? size : 0);
-        if (world.rank() == from && number == 0) {
-          rank.executor().read(w.value, bytes);
-        } else if (world.rank() == from) {
-          rank.executor().read_state(weight, number - 1, bytes);
-        }
-        hand_over(world, from, 0, size, bytes);
-        if (file) {
-          file->put(tensor, part, bytes);
-        }
-      });
+  detail::for_each_kept(tensors, g, rank.programs(), run.rule.how,
+                        [&](int from, std::size_t weight, std::size_t tensor, std::size_t number) {
+                          const auto& held = rank.programs().ranks[static_cast<std::size_t>(from)].weights[weight];
+                          const auto& w = held.weight;
+                          const auto& part = number == 0 ? w.part : held.updated;
+                          if (!written.insert({tensor, {part.begin.begin(), part.begin.end()}}).second) {
+                            return;
+                          }
+                          const auto size =
+                              static_cast<std::size_t>(part.volume() * tensor::size_of(tensors.all()[tensor].element));
+                          bytes.resize(world.rank() == from || world.rank() == 0 ? size : 0);
+                          if (world.rank() == from && number == 0) {
+                            rank.executor().read(w.value, bytes);
+                          } else if (world.rank() == from) {
+                            rank.executor().read_state(weight, number - 1, bytes);
+                          }
+                          hand_over(world, from, 0, size, bytes);
+                          if (file) {
+                            file->put(tensor, part, bytes);
+                          }
+                        });
   if (file) {
     file->commit();
   }
@@ -122,22 +122,21 @@ template <class Rank, host_reaching_communicator Communicator>
   const auto& g = rank.plan().graph;
   const detail::kept_tensors tensors{a, g, rank.programs(), run.rule.how};
   std::vector<std::byte> bytes;
-  detail::for_each_kept(tensors, g, rank.programs(), run.rule.how,
-                        [&](int of, std::size_t weight, std::size_t tensor, std::size_t number) {
-                          if (of != world.rank()) {
-                            return;
-                          }
-                          const auto& held = rank.programs().ranks[static_cast<std::size_t>(of)].weights[weight];
-                          bytes.resize(number == 0 ? rank.executor().size_of(held.weight.value)
-                                                   : rank.executor().state_size(weight));
-                          file.get(file.find(tensors.all()[tensor]), number == 0 ? held.weight.part : held.updated,
-                                   bytes);
-                          if (number == 0) {
-                            rank.executor().write(held.weight.value, bytes);
-                          } else {
-                            rank.executor().write_state(weight, number - 1, bytes);
-                          }
-                        });
+  detail::for_each_kept(
+      tensors, g, rank.programs(), run.rule.how,
+      [&](int of, std::size_t weight, std::size_t tensor, std::size_t number) {
+        if (of != world.rank()) {
+          return;
+        }
+        const auto& held = rank.programs().ranks[static_cast<std::size_t>(of)].weights[weight];
+        bytes.resize(number == 0 ? rank.executor().size_of(held.weight.value) : rank.executor().state_size(weight));
+        file.get(file.find(tensors.all()[tensor]), number == 0 ? held.weight.part : held.updated, bytes);
+        if (number == 0) {
+          rank.executor().write(held.weight.value, bytes);
+        } else {
+          rank.executor().write_state(weight, number - 1, bytes);
+        }
+      });
   return h.step;
 }
 

@@ -68,21 +68,20 @@ class non_number_search {
     }
     if (step.kind == kinds::wait) {
       step = p.steps[step.peer];
-    } else if (step.kind != kinds::run) {
+    } else if (step.kind != kinds::run && step.kind != kinds::fused) {
+      return;
+    }
+    if (step.kind == kinds::fused) {
+      const auto& k = p.kernels[step.peer];
+      look(step, are_good(k.inputs), k.outputs);
       return;
     }
     if (step.kind == kinds::send || step.kind == kinds::gather) {  // of weights: looked at when they are read
       return;
     }
     const bool was_good = is_collective(step.kind) ? !is_bad_[step.value.index()]
-                                                    : step.kind == kinds::run && are_good(p.graph.operands(step.node));
-    bool is_good = true;
-    for (const auto v : p.graph.results(step.node)) {
-      is_good = !is_bad(v) && is_good;
-    }
-    if (was_good && !is_good) {
-      blame(step);
-    }
+                                                   : step.kind == kinds::run && are_good(p.graph.operands(step.node));
+    look(step, was_good, p.graph.results(step.node));
   }
 
   [[nodiscard]] iteration_place first() const noexcept { return first_; }
@@ -91,6 +90,15 @@ class non_number_search {
   void look(const parallel::given_part& x) {
     if (is_bad(x.value)) {
       blame({parallel::step_kind::run, {}, {}, 0, 0, graph_.producer(x.of), false, false, 0});
+    }
+  }
+  void look(const parallel::rank_step& step, bool was_good, std::span<const value_id> results) {
+    bool is_good = true;
+    for (const auto v : results) {
+      is_good = !is_bad(v) && is_good;
+    }
+    if (was_good && !is_good) {
+      blame(step);
     }
   }
   [[nodiscard]] bool is_bad(value_id v) {

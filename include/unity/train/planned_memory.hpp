@@ -9,6 +9,7 @@
 #include <unity/backend/detail/run_list.hpp>
 #include <unity/backend/device_backend.hpp>
 #include <unity/core/units.hpp>
+#include <unity/fusion/fusion_plan.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -49,6 +50,9 @@ template <backend::fusing_backend Backend>
       const backend::detail::run_item item{
           p.steps[s].node, nullptr, {operands.begin(), operands.end()}, {results.begin(), results.end()}};
       all[s] = kernels[kernels.prepare(b, p.graph, item, false)].workspace();
+    } else if (p.steps[s].kind == parallel::step_kind::fused) {
+      const auto region = fusion::region_of(a, p, p.kernels[p.steps[s].peer]);
+      all[s] = kernels[kernels.prepare_region(b, region)].workspace();
     }
   }
   return all;

@@ -18,6 +18,7 @@
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
+#include <unity/fusion/fusion_plan.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
@@ -203,6 +204,10 @@ class rank_executor {
             step.node, nullptr, {operands.begin(), operands.end()}, {results.begin(), results.end()}};
         launches_[s].kernel = kernels_.prepare(backend_, program_.graph, item, false);
         launches_[s].workspace = arena_.add(kernels_[launches_[s].kernel].workspace(), s);
+      } else if (step.kind == parallel::step_kind::fused) {
+        launches_[s].kernel =
+            kernels_.prepare_region(backend_, fusion::region_of(a, program_, program_.kernels[step.peer]));
+        launches_[s].workspace = arena_.add(kernels_[launches_[s].kernel].workspace(), s);
       }
     }
     arena_.allocate(backend_, "memory for parts of values");
@@ -261,7 +266,8 @@ class rank_executor {
     const auto start = record != nullptr ? timeline::clock::now() : timeline::clock::time_point{};
     switch (step.kind) {
       case kinds::load: load(step.peer); break;
-      case kinds::run: launch_kernel(s); break;
+      case kinds::run:
+      case kinds::fused: launch_kernel(s); break;
       case kinds::wait:
         hand_over();
         wait(requests_[step.peer]);
@@ -276,19 +282,22 @@ class rank_executor {
       backend_.wait();  // a device may only have begun
       add(*record, s, start);
     }
-    if (step.kind == kinds::run) {
+    if (step.kind == kinds::run || step.kind == kinds::fused) {
       advance();
     }
   }
   void launch_kernel(std::size_t s) {
     const auto& step = program_.steps[s];
     const auto& addresses = step.is_late ? late_addresses_ : addresses_;
+    const bool is_fused = step.kind == parallel::step_kind::fused;
     in_.clear();
     out_.clear();
-    for (const auto v : program_.graph.operands(step.node)) {
+    for (const auto v : is_fused ? std::span<const value_id>{program_.kernels[step.peer].inputs}
+                                 : program_.graph.operands(step.node)) {
       in_.push_back(addresses[v.index()]);
     }
-    for (const auto v : program_.graph.results(step.node)) {
+    for (const auto v : is_fused ? std::span<const value_id>{program_.kernels[step.peer].outputs}
+                                 : program_.graph.results(step.node)) {
       out_.push_back(addresses[v.index()]);
     }
     backend_.run(kernels_[launches_[s].kernel], in_, out_, arena_.at(launches_[s].workspace));
@@ -380,7 +389,8 @@ class rank_executor {
     if (!is_recorded(s)) {
       return;
     }
-    const auto kind = step.kind == kinds::run      ? activity::compute
+    const bool computes = step.kind == kinds::run || step.kind == kinds::fused;
+    const auto kind = computes                     ? activity::compute
                       : step.kind == kinds::update ? activity::update
                       : step.kind == kinds::wait   ? activity::waiting
                                                    : activity::communication;

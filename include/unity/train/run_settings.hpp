@@ -36,7 +36,7 @@ struct run_settings {
 // A number of an update rule, as checkpoints and flags call it.
 struct rule_setting {
   std::string_view name{};
-  double update_rule::*number = nullptr;
+  double update_rule::* number = nullptr;
 };
 
 // Those on which a step of the optimizer depends.

@@ -18,10 +18,12 @@
 #include <unity/backend/host_values.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
+#include <unity/fusion/fusion_plan.hpp>
 #include <unity/io/dataset.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/ranks/rank_lowering.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
+#include <unity/parallel/ranks/spelled_out.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/loss.hpp>
 #include <unity/tensor/operation.hpp>
@@ -44,13 +46,15 @@ template <backend::fusing_backend Backend, host_reaching_communicator Communicat
 class trainer {
  public:
   // p: with a loss (training_plan.hpp), its only output. seed: of first weights.
-  // Throws: unity::error where the plan is for another number of ranks; as programs_of_ranks and rank_executor.
+  // kernels: which operators run as one; null: none.
+  // Throws: unity::error where the plan is for another number of ranks; as programs_of_ranks, fusion::with_kernels and
+  // rank_executor.
   trainer(Backend& b, const tensor::algebra& a, const parallel::plan& p, Communicator& world, const update_rule& rule,
-          std::uint64_t seed, batches data)
+          std::uint64_t seed, batches data, const fusion::fusion_plan* kernels = nullptr)
       : algebra_{a},
         plan_{p},
         world_{world},
-        programs_{programs_for(a, p, world)},
+        programs_{programs_for(a, p, world, kernels)},
         ranks_{b, a, programs_, world, rule},
         data_{std::move(data)} {
     const initial_weights first{a, p.graph, seed};
@@ -119,13 +123,19 @@ class trainer {
 
  private:
   [[nodiscard]] static parallel::rank_programs programs_for(const tensor::algebra& a, const parallel::plan& p,
-                                                            const Communicator& world) {
+                                                            const Communicator& world,
+                                                            const fusion::fusion_plan* kernels) {
     const auto devices = p.machine.network.device_count();
     if (static_cast<std::size_t>(world.size()) != devices) {
       throw error{"plan", fmt::format("one for {} devices", devices),
                   fmt::format("as many as the {} ranks", world.size())};
     }
-    return parallel::programs_of_ranks(a, p);
+    auto all = parallel::programs_of_ranks(a, p);
+    if (kernels != nullptr) {
+      auto& own = all.ranks[static_cast<std::size_t>(world.rank())];
+      own = fusion::with_kernels(a, parallel::spelled_out(a, own), *kernels);
+    }
+    return all;
   }
   [[nodiscard]] std::string name_of(value_id v) const {
     return std::string{algebra_.read(plan_.graph.operation(plan_.graph.producer(v))).word("name")};

@@ -120,6 +120,12 @@ UNITY_INLINE void value_places::find_shared(const tensor::algebra& a, std::size_
 UNITY_INLINE void value_places::make(std::size_t s) {
   const auto& step = program_.steps[s];
   using kinds = parallel::step_kind;
+  if (step.kind == kinds::fused) {
+    for (const auto v : program_.kernels[step.peer].outputs) {
+      lives_[v.index()] = {s, s, !is_next(v)};
+    }
+    return;
+  }
   if (step.kind == kinds::run || step.kind == kinds::load || step.kind == kinds::receive ||
       step.kind == kinds::reduce || step.kind == kinds::scatter) {
     for (const auto v : program_.graph.results(step.node)) {
@@ -134,6 +140,11 @@ UNITY_INLINE void value_places::use(std::size_t s) {
   switch (step.kind) {
     case kinds::run:
       for (const auto v : program_.graph.operands(step.node)) {
+        use(v, s);
+      }
+      break;
+    case kinds::fused:
+      for (const auto v : program_.kernels[step.peer].inputs) {
         use(v, s);
       }
       break;

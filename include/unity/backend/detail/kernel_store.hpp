@@ -18,6 +18,7 @@
 #include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
+#include <unity/fusion/kernel_region.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
@@ -42,6 +43,23 @@ class kernel_store {
       }
     }
     return found->second;
+  }
+
+  // That of operators that run as one. Throws likewise, and where the backend has no such kernels.
+  std::size_t prepare_region(Backend& backend, const fusion::kernel_region& region) {
+    if constexpr (region_backend<Backend>) {
+      auto& alike = regions_[region.graph];
+      for (const auto& [known, number] : alike) {
+        if (known == region) {
+          return number;
+        }
+      }
+      kernels_.push_back(backend.prepare_region(region));
+      alike.emplace_back(region, kernels_.size() - 1);
+      return kernels_.size() - 1;
+    } else {
+      throw error{fmt::format("backend {}", backend.description().backend), "fused kernels", "one that has them: cpu"};
+    }
   }
 
   [[nodiscard]] const typename Backend::kernel& operator[](std::size_t i) const { return kernels_[i]; }
@@ -101,6 +119,8 @@ class kernel_store {
   const tensor::algebra* algebra_;
   std::deque<typename Backend::kernel> kernels_;  // stay where they are
   std::unordered_map<tensor::tensor_graph, std::size_t, graph_hash> numbers_;
+  std::unordered_map<tensor::tensor_graph, std::vector<std::pair<fusion::kernel_region, std::size_t>>, graph_hash>
+      regions_;
 };
 
 }  // namespace unity::backend::detail

@@ -14,6 +14,7 @@ namespace unity::parallel {
 
 // load     the node's result comes from outside: a part of an input
 // run      the node's operator
+// fused    several operators as one kernel
 // send     begins to send the value to a peer
 // receive  begins to receive the node's result from a peer
 // reduce   begins to add up the value over a group of ranks; the node's result is the sum
@@ -21,7 +22,7 @@ namespace unity::parallel {
 // gather   begins to collect the shares of a weight's next version, which each rank of a group made; the node's result
 // wait     until what a step began has ended
 // update   makes a weight's next version of its gradient; what reads the weight goes on with the version from before
-enum class step_kind : std::uint8_t { load, run, send, receive, reduce, scatter, gather, wait, update };
+enum class step_kind : std::uint8_t { load, run, fused, send, receive, reduce, scatter, gather, wait, update };
 
 // Whether ranks of a group do it together.
 [[nodiscard]] constexpr bool is_collective(step_kind k) noexcept {
@@ -34,7 +35,7 @@ struct rank_step {
   node_id node{};          // load, run, receive, reduce
   value_id value{};        // send, reduce, scatter, gather
   std::uint32_t peer = 0;  // load: an input; send, receive: a rank; reduce, scatter, gather: a group;
-                           // wait: the step that began; update: a weight
+                           // wait: the step that began; update: a weight; fused: a kernel
   std::uint32_t tag = 0;   // send, receive: the same at both ends, and at no other message of the iteration
   node_id origin{};        // of the plan's graph: what the step belongs to
   bool is_backward = false;
@@ -42,6 +43,16 @@ struct rank_step {
   std::int64_t microbatch = 0;
 
   friend bool operator==(const rank_step&, const rank_step&) = default;
+};
+
+// Operators that run as one kernel, which goes over so many rows of the values that are divided (rank_program). Regular.
+struct rank_kernel {
+  std::vector<node_id> nodes{};     // operands before readers
+  std::vector<value_id> inputs{};   // read, but not made, by them; each once
+  std::vector<value_id> outputs{};  // that others read; they are the results of no other kernel
+  std::int64_t rows = 1;
+
+  friend bool operator==(const rank_kernel&, const rank_kernel&) = default;
 };
 
 // A part of a value that the plan's graph has from outside. Regular.
@@ -88,6 +99,8 @@ struct rank_program {
   std::vector<output_part> cotangents{};  // that the backward passes begin with
   std::vector<weight_part> weights{};
   std::vector<output_part> outputs{};
+  std::vector<rank_kernel> kernels{};  // of fused steps; an operator may be in several
+  std::vector<bool> is_divided{};      // per value, where there are kernels: by their rows
 
   friend bool operator==(const rank_program&, const rank_program&) = default;
 };

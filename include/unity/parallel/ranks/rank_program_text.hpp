@@ -49,6 +49,7 @@ class rank_program_writer {
                        s.is_backward ? ", backward" : ", forward", of_batch(s.microbatch));
   }
   [[nodiscard]] std::string operation_text(node_id n) const;
+  [[nodiscard]] std::string kernel_text(const rank_kernel& k) const;
   [[nodiscard]] std::string text_of(const rank_step& s) const;
   [[nodiscard]] std::string group(std::uint32_t number) const;
 
@@ -119,12 +120,25 @@ UNITY_INLINE std::string rank_program_writer::operation_text(node_id n) const {
   return fmt::format("{})", text);
 }
 
+UNITY_INLINE std::string rank_program_writer::kernel_text(const rank_kernel& k) const {
+  std::string text;
+  for (const auto v : k.outputs) {
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", typed(v));
+  }
+  text += " = one kernel of";
+  for (const auto n : k.nodes) {
+    text += fmt::format("{} {}", text.ends_with("of") ? "" : ";", operation_text(n));
+  }
+  return text;
+}
+
 UNITY_INLINE std::string rank_program_writer::text_of(const rank_step& s) const {
   switch (s.kind) {
     case step_kind::load:
       return fmt::format("{} = load {}", results(s.node),
                          part_of(program_.inputs[s.peer].of, program_.inputs[s.peer].part));
     case step_kind::run: return fmt::format("{} = {}", results(s.node), operation_text(s.node));
+    case step_kind::fused: return kernel_text(program_.kernels[s.peer]);
     case step_kind::send: return fmt::format("send {} to rank {}, message {}", name(s.value), s.peer, s.tag);
     case step_kind::receive:
       return fmt::format("{} = receive from rank {}, message {}", results(s.node), s.peer, s.tag);

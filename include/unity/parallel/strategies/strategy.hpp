@@ -50,6 +50,10 @@ namespace detail {
 // batch do, adds up the samples of each device, and what is computed of such sums is computed on all.
 [[nodiscard]] strategy data_parallel(const graph_dimensions& all, const machine::topology& t);
 
+// The same, but what is computed of weights alone is computed on all devices instead of on one, so that gradients are all
+// that they exchange.
+[[nodiscard]] strategy replicated_data_parallel(const graph_dimensions& all, const machine::topology& t);
+
 // The layer of each node: operators that share a weight (steps of an unrolled cell) are of one, and so is what reads no
 // weight and follows them. Layers are numbered in the order of their first operators; sources have the number of none.
 struct graph_layers {
@@ -181,6 +185,20 @@ UNITY_INLINE strategy data_parallel(const graph_dimensions& all, const machine::
       s.push_back(detail::of_all_samples(o, all.sum_over_samples(n), devices));
     } else {
       s.push_back(detail::divided(o, detail::find_dimension(o, parallelism::sample), devices));
+    }
+  }
+  return s;
+}
+
+UNITY_INLINE strategy replicated_data_parallel(const graph_dimensions& all, const machine::topology& t) {
+  auto s = data_parallel(all, t);
+  for (const auto n : node_ids(all)) {
+    auto& c = s[n.index()];
+    if (!all[n].inputs.empty() && c.task_count() == 1 && t.device_count() > 1) {
+      auto copies = c;
+      copies.devices = decltype(c.devices){detail::all_devices(t)};
+      copies.copies = static_cast<std::int64_t>(t.device_count());
+      c = why_not(all[n], copies, t.device_count()).empty() ? copies : c;
     }
   }
   return s;

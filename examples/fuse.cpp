@@ -1,0 +1,335 @@
+// Which operators of a training iteration to fuse, and which gradients to reduce together, on a machine whose devices
+// train by data parallelism.
+//
+// run: zoo:lenet --machine 1080ti:6x2 --budget 2s --seed 1 --json {out}/result.json --out {out}
+// run: zoo:mlp?form=fig1 --machine t4:1x4 --budget 1s --refine off --channels 2 --methods fuse,join
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/core.h>
+#include <fmt/format.h>
+
+#include <unity/core/error.hpp>
+#include <unity/core/units.hpp>
+#include <unity/fusion/fusion_plan.hpp>
+#include <unity/fusion/fusion_program.hpp>
+#include <unity/fusion/fusion_session.hpp>
+#include <unity/fusion/reduction_times.hpp>
+#include <unity/fusion/strategy.hpp>
+#include <unity/fusion/target.hpp>
+#include <unity/io/collective_csv.hpp>
+#include <unity/io/fusion_json.hpp>
+#include <unity/io/plan_json.hpp>
+#include <unity/simulate/full.hpp>
+#include <unity/simulate/timeline.hpp>
+#include <unity/systems/disco.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/cost.hpp>
+
+#include "support/fusion_job.hpp"
+#include "support/machines.hpp"
+#include "support/models.hpp"
+#include "support/number_range.hpp"
+#include "support/operation_times.hpp"
+#include "support/outputs.hpp"
+#include "support/program.hpp"
+#include "support/quantity.hpp"
+
+namespace {
+
+using namespace unity;
+
+struct arguments {
+  std::string model{};
+  std::string machine{};
+  std::string budget = "10s";
+  std::string collectives{};
+  std::string reductions = "line";
+  std::string refine = "on";
+  std::vector<std::string> methods{};
+  std::vector<std::string> dimensions{};
+  std::size_t channels = 1;
+  int beta = 10;
+  systems::disco_options options{};
+  support::timing_flags timing{};
+  parallel::optimizer optimizer = parallel::optimizer::sgd;
+  std::string out{};
+  std::string json{};
+};
+
+void declare(CLI::App& app, arguments& a) {
+  app.add_option("MODEL", a.model, std::string{support::model_help} + "; the batch of a zoo model is of each device")
+      ->required();
+  app.add_option("--machine", a.machine, support::machine_help())->required();
+  app.add_option("--budget", a.budget, "time to search: 500ms, 10s, 5m")->capture_default_str();
+  app.add_option("--seed", a.options.moves.seed, "with equal seeds and no limit of time results are equal")
+      ->check(support::number_from(std::uint64_t{0}));
+  app.add_option("--alpha", a.options.alpha, "strategies that take this times the best or more are not followed")
+      ->check(support::number_in(1.0, 100.0))
+      ->capture_default_str();
+  app.add_option("--beta", a.beta, "changes that a move makes at most")
+      ->check(support::number_in(1, 255))
+      ->capture_default_str();
+  app.add_option("--samples", a.options.moves.samples, "moves of each method that are tried from a strategy")
+      ->check(support::number_in(1, 1'000'000))
+      ->capture_default_str();
+  app.add_option("--patience", a.options.patience, "strategies looked at without a better one before a round ends")
+      ->check(support::number_from(std::uint64_t{1}))
+      ->capture_default_str();
+  app.add_option(
+         "--refine", a.refine,
+         "on: rounds with moves of fewer changes follow, while there is time; off: one round, as the paper has it")
+      ->check(CLI::IsMember({"on", "off"}))
+      ->capture_default_str();
+  app.add_option("--methods", a.methods, "fuse, duplicate, join, separate: those that are searched; default: all")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"fuse", "duplicate", "join", "separate"}));
+  app.add_option("--threads", a.options.threads, "that price moves; the result does not depend on it")
+      ->check(support::number_in(1, 1024));
+  app.add_option(
+         "--reductions", a.reductions,
+         "what all-reduces take: line, T = C x + D fitted to the machine; curve, by the way that suits each size")
+      ->check(CLI::IsMember({"line", "curve"}))
+      ->capture_default_str();
+  app.add_option("--collectives", a.collectives,
+                 "measured all-reduces (.csv: collective,gpus,size_mb,time_ms) to fit T = C x + D to, instead of the "
+                 "machine's links");
+  app.add_option("--channels", a.channels, "also simulate what is found with so many channels of all-reduces")
+      ->check(support::number_in(1, 64));
+  app.add_option_function<std::string>(
+         "--optimizer", [&a](const std::string& name) { a.optimizer = *parallel::find_optimizer(name); },
+         "what is kept for each weight: sgd (nothing), momentum, adam")
+      ->check(
+          CLI::IsMember(std::vector<std::string>{parallel::optimizer_names.begin(), parallel::optimizer_names.end()}));
+  app.add_option("--checkpoint", a.options.checkpoint, "file for the state of the search, written as it goes");
+  support::declare(app, a.timing);
+  app.add_option("--dim", a.dimensions, support::dimension_help)->allow_extra_args(false);
+  app.add_option("--out", a.out,
+                 "folder for plan.json and fusion.json, which `train --fusion` runs, and ddp_buckets.json");
+  app.add_option("--json", a.json, "file for the result as JSON");
+}
+
+// What all-reduces take, and the line that says so where one does.
+struct reduction_model {
+  std::function<std::int64_t(double)> time{};
+  fusion::reduction_line line{};
+};
+
+reduction_model reductions_for(const arguments& a, const machine::machine& m) {
+  if (a.collectives.empty()) {
+    const auto line = fusion::reduction_line_of(m);
+    return {a.reductions == "line" ? std::function<std::int64_t(double)>{line} : fusion::reductions_on(m), line};
+  }
+  if (a.reductions != "line") {
+    throw error{"--collectives", "given with --reductions curve", "--reductions line"};
+  }
+  std::vector<fusion::reduction_sample> samples;
+  const auto ranks = static_cast<int>(m.network.device_count());
+  for (const auto& s : io::read_collectives(a.collectives)) {
+    if (s.kind == machine::exchange::all_reduce && s.ranks == ranks) {
+      samples.push_back({static_cast<double>(s.size), s.seconds});
+    }
+  }
+  if (samples.empty()) {
+    throw error{a.collectives, fmt::format("no all-reduces of {} devices", ranks), "some, as the machine has so many"};
+  }
+  const auto line = fusion::fit_reductions(samples);
+  return {line, line};
+}
+
+struct outcome {
+  std::string name{};
+  fusion::fusion_strategy strategy{};
+  fusion::fusion_times times{};
+  fusion::group_counts groups{};
+  picoseconds on_network{};   // simulated with messages over the machine's links
+  picoseconds on_channels{};  // with --channels
+};
+
+class comparison {
+ public:
+  comparison(const arguments& a, const fusion::instruction_graph& g, const fusion::fusion_target& t,
+             const machine::machine& m)
+      : arguments_{a}, graph_{g}, target_{t}, machine_{m} {}
+
+  void add(std::string name, fusion::fusion_strategy s) {
+    outcome o{std::move(name), std::move(s), {}, {}, {}, {}};
+    fusion::fusion_session session{graph_, target_};
+    session.reset(o.strategy);
+    o.times = session.times();
+    o.groups = fusion::count_groups(graph_, o.strategy);
+    const auto simulated = [&](const fusion::reduction_writer& reduce) {
+      const auto p = fusion::fusion_program(
+          graph_, o.strategy,
+          [&](std::uint32_t group) { return picoseconds{session.duration(session.groups().group_of(group))}; }, reduce);
+      simulate::full_simulation full;
+      full.run(p);
+      return simulate::summarize(p, full.times()).iteration;
+    };
+    o.on_network = simulated(fusion::on_network(machine_));
+    if (arguments_.channels > 1) {
+      o.on_channels = simulated(fusion::on_channels(arguments_.channels, [&](bytes size) {
+        return picoseconds{std::max<std::int64_t>(target_.all_reduce(static_cast<double>(size.count())), 1)};
+      }));
+    }
+    all_.push_back(std::move(o));
+  }
+  [[nodiscard]] const std::vector<outcome>& all() const noexcept { return all_; }
+  // The first of the fastest.
+  [[nodiscard]] const outcome& best() const {
+    return *std::min_element(all_.begin(), all_.end(),
+                             [](const outcome& a, const outcome& b) { return a.times.iteration < b.times.iteration; });
+  }
+
+ private:
+  const arguments& arguments_;
+  const fusion::instruction_graph& graph_;
+  const fusion::fusion_target& target_;
+  const machine::machine& machine_;
+  std::vector<outcome> all_{};
+};
+
+double seconds(std::int64_t picoseconds) { return static_cast<double>(picoseconds) * 1e-12; }
+
+void print(const arguments& a, const comparison& c, const systems::disco_result& found, std::int64_t bound,
+           const fusion::reduction_line& line) {
+  fmt::print("{} on {}, simulated; an all-reduce takes {:.1f} us and {:.3f} ms per MB\n", a.model, a.machine,
+             line.fixed * 1e-6, line.per_byte * 1e-3);
+  fmt::print("{:16} {:>12} {:>12} {:>12} {:>8} {:>6} {:>8} {:>12}\n", "strategy", "iteration ms", "compute ms",
+             "reduce ms", "kernels", "copies", "buckets", "network ms");
+  for (const auto& o : c.all()) {
+    fmt::print("{:16} {:12.3f} {:12.3f} {:12.3f} {:8} {:6} {:8} {:12.3f}\n", o.name, seconds(o.times.iteration) * 1e3,
+               seconds(o.times.compute) * 1e3, seconds(o.times.communication) * 1e3, o.groups.kernels, o.groups.copies,
+               o.groups.buckets, to_seconds(o.on_network) * 1e3);
+  }
+  fmt::print("no strategy takes less than {:.3f} ms\n", seconds(bound) * 1e3);
+  fmt::print("best: {}; {} candidates in {:.2f} s, {:.0f} a second, the best after {:.2f} s\n", c.best().name,
+             found.counts.candidates, found.seconds,
+             static_cast<double>(found.counts.candidates) / std::max(found.seconds, 1e-9),
+             found.history.back().seconds);
+}
+
+nlohmann::json to_json(const arguments& a, const comparison& c, const systems::disco_result& found, std::int64_t bound,
+                       const fusion::reduction_line& line, const fusion::instruction_graph& g) {
+  auto strategies = nlohmann::json::array();
+  for (const auto& o : c.all()) {
+    nlohmann::json s{{"name", o.name},
+                     {"iteration_s", seconds(o.times.iteration)},
+                     {"compute_s", seconds(o.times.compute)},
+                     {"communication_s", seconds(o.times.communication)},
+                     {"network_s", to_seconds(o.on_network)},
+                     {"kernels", o.groups.kernels},
+                     {"fused", o.groups.fused},
+                     {"copies", o.groups.copies},
+                     {"buckets", o.groups.buckets}};
+    if (a.channels > 1) {
+      s["channels_s"] = to_seconds(o.on_channels);
+    }
+    strategies.push_back(std::move(s));
+  }
+  auto groups = nlohmann::json::array();
+  auto buckets = nlohmann::json::array();
+  const auto& best = c.best().strategy;
+  const auto members = fusion::members_of(best);
+  for (std::size_t k = 0; k < members.size(); ++k) {
+    if (members[k].size() < 2 || !(g.computes(members[k].front()) || g.reduces(members[k].front()))) {
+      continue;
+    }
+    auto names = nlohmann::json::array();
+    for (const auto m : members[k]) {
+      names.push_back(fmt::format("{} {}{}", m, g[m].name, best.group_of[m] == k ? "" : " (copy)"));
+    }
+    (g.reduces(members[k].front()) ? buckets : groups).push_back(std::move(names));
+  }
+  return {{"model", a.model},
+          {"machine", a.machine},
+          {"strategies", strategies},
+          {"bound_s", seconds(bound)},
+          {"best", c.best().name},
+          {"reductions", {{"seconds_per_byte", line.per_byte * 1e-12}, {"fixed_s", line.fixed * 1e-12}}},
+          {"search",
+           {{"candidates", found.counts.candidates},
+            {"expanded", found.counts.expanded},
+            {"seconds", found.seconds},
+            {"best_after_s", found.history.back().seconds},
+            {"stopped", to_string(found.stopped)}}},
+          {"groups", groups},
+          {"buckets", buckets}};
+}
+
+void check(arguments& a) {
+  auto& o = a.options;
+  o.limits.seconds = support::parse_quantity("--budget", a.budget, support::durations);
+  o.refine = a.refine == "on";
+  o.moves.most = static_cast<std::uint8_t>(a.beta);
+  if (!a.methods.empty()) {
+    const auto has = [&](const char* name) {
+      return std::find(a.methods.begin(), a.methods.end(), name) != a.methods.end();
+    };
+    o.moves.fuse = has("fuse");
+    o.moves.duplicate = has("duplicate");
+    o.moves.join = has("join");
+    o.moves.separate = has("separate");
+  }
+}
+
+void search_and_write(const arguments& a, const tensor::algebra& operators, support::fusion_job& job,
+                      const tensor::durations& times) {
+  const auto& machine = job.plan.machine;
+  support::add_instructions(operators, times, job);
+  const auto& g = job.instructions.graph;
+  const auto reductions = reductions_for(a, machine);
+  fusion::fusion_target target;
+  target.all_reduce = reductions.time;
+  target.kernels = fusion::roofline_kernels(machine);
+  comparison c{a, g, target, machine};
+  for (auto& b : systems::fusion_baselines(g, target)) {
+    c.add(std::move(b.name), std::move(b.strategy));
+  }
+  const auto found = systems::disco_search(g, target, fusion::unfused(g), a.options);
+  c.add("disco", found.strategy);
+  const auto bound = systems::full_overlap_bound(g, target);
+  std::vector<support::output> files;
+  if (!a.out.empty()) {
+    const std::filesystem::path folder{a.out};
+    fusion::fusion_session session{g, target};
+    session.reset(c.best().strategy);
+    const auto plan =
+        fusion::plan_of(operators, job.program, job.instructions, c.best().strategy, session.schedule(), job.weights);
+    files.push_back(
+        {folder / "plan.json", io::to_plan_text(operators, support::with_buckets(operators, job, plan), {})});
+    files.push_back({folder / "fusion.json", io::to_fusion_text(plan)});
+    files.push_back({folder / "ddp_buckets.json", support::to_ddp_text(operators, job, plan)});
+  }
+  if (!a.json.empty()) {
+    files.push_back({a.json, to_json(a, c, found, bound, reductions.line, g).dump(2) + "\n"});
+  }
+  print(a, c, found, bound, reductions.line);
+  support::write_all(files);
+}
+
+void run(arguments& a) {
+  check(a);
+  const auto operators = tensor::training_algebra();
+  const support::output_folder folder{a.out};
+  support::expect_writable(a.json);
+  const auto machine = support::load_machine(a.machine);
+  auto job = support::load_fusion_job(operators, a.model, a.dimensions, machine, a.optimizer);
+  support::with_durations(a.timing, operators, machine, "fuse",
+                          [&](const tensor::durations& times) { search_and_write(a, operators, job, times); });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return support::run_program<arguments>("fuse", "Fuses operators and gradients of data-parallel training (DisCo).",
+                                         argc, argv, declare, run);
+}

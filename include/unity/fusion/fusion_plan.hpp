@@ -1,0 +1,493 @@
+// A fusion strategy by the names of steps, and rank programs that follow it.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <unity/fusion/fusion_session.hpp>
+#include <unity/fusion/kernel_region.hpp>
+#include <unity/fusion/rank_instructions.hpp>
+#include <unity/fusion/strategy.hpp>
+#include <unity/parallel/ranks/rank_program.hpp>
+#include <unity/tensor/algebra.hpp>
+
+namespace unity::fusion {
+
+// A step that runs an operator: which one of those that belong to a node of the plan's graph, forward or backward, in
+// their order. The same on all ranks, and however gradients are reduced. Regular.
+struct step_name {
+  std::uint32_t origin = 0;
+  bool is_backward = false;
+  std::uint32_t number = 0;
+  std::string operation{};  // its name, to tell programs of other graphs
+
+  friend auto operator<=>(const step_name&, const step_name&) = default;
+};
+
+struct planned_step {
+  step_name step{};
+  bool is_copy = false;  // another kernel hands its result out
+
+  friend bool operator==(const planned_step&, const planned_step&) = default;
+};
+
+// Regular.
+struct fusion_plan {
+  // Kernels of one step and of several, in the order in which they run, steps of each in theirs.
+  std::vector<std::vector<planned_step>> kernels{};
+  // Numbers of weights of the plan's graph, in the order of their nodes; buckets in the order in which they are
+  // reduced.
+  std::vector<std::vector<std::uint32_t>> buckets{};
+
+  friend bool operator==(const fusion_plan&, const fusion_plan&) = default;
+};
+
+// Names of a spelled-out program's steps, by step; of others than those that run operators they are empty.
+[[nodiscard]] std::vector<step_name> step_names(const tensor::algebra& a, const parallel::rank_program& p);
+
+// weights: the numbers of the program's weights in the plan's graph. schedule: of the strategy (fusion_session).
+[[nodiscard]] fusion_plan plan_of(const tensor::algebra& a, const parallel::rank_program& p,
+                                  const rank_instructions& all, const fusion_strategy& s,
+                                  std::span<const simulated_group> schedule, std::span<const std::uint32_t> weights);
+
+// The spelled-out program with the plan's kernels in their order. What the plan does not name, such as what buckets
+// add, comes as soon as what it reads is there; sums over ranks are waited for, and weights updated, at the end. Ranks
+// whose programs differ in steps that the plan does not name agree on the order of all others.
+// Complexity: n log n in the program.
+// Throws: unity::error where the plan names steps that are not there, on a rank that has others of their node; or
+// kernels depend on each other in a circle.
+[[nodiscard]] parallel::rank_program with_kernels(const tensor::algebra& a, const parallel::rank_program& p,
+                                                  const fusion_plan& plan);
+
+// What a backend makes a kernel of: its operators with its inputs as nodes of kind "input".
+[[nodiscard]] kernel_region region_of(const tensor::algebra& a, const parallel::rank_program& p,
+                                      const parallel::rank_kernel& k);
+
+}  // namespace unity::fusion
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_FUSION_FUSION_PLAN)
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <queue>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+#include <unity/core/id.hpp>
+#include <unity/graph/compact_graph.hpp>
+#include <unity/graph/copy_node.hpp>
+#include <unity/tensor/dtype.hpp>
+
+namespace unity::fusion {
+
+UNITY_INLINE std::vector<step_name> step_names(const tensor::algebra& a, const parallel::rank_program& p) {
+  std::vector<step_name> names(p.steps.size());
+  std::map<std::pair<std::uint32_t, bool>, std::uint32_t> numbers;
+  for (std::size_t s = 0; s < p.steps.size(); ++s) {
+    const auto& step = p.steps[s];
+    if (step.kind == parallel::step_kind::run) {
+      const auto origin = static_cast<std::uint32_t>(step.origin.index());
+      names[s] = {origin, step.is_backward, numbers[{origin, step.is_backward}]++,
+                  std::string{a.signature(p.graph.operation(step.node).kind).name}};
+    }
+  }
+  return names;
+}
+
+UNITY_INLINE fusion_plan plan_of(const tensor::algebra& a, const parallel::rank_program& p,
+                                 const rank_instructions& all, const fusion_strategy& s,
+                                 std::span<const simulated_group> schedule, std::span<const std::uint32_t> weights) {
+  const auto names = step_names(a, p);
+  const auto members = members_of(s);
+  fusion_plan plan;
+  for (const auto& g : schedule) {
+    if (all.graph.reduces(g.group)) {
+      auto& bucket = plan.buckets.emplace_back();
+      for (const auto m : members[g.group]) {
+        const auto reduced = p.graph.results(p.steps[all.steps[m]].node)[0];
+        const auto w = std::find_if(p.weights.begin(), p.weights.end(),
+                                    [&](const parallel::weight_part& x) { return x.gradient == reduced; });
+        if (w != p.weights.end()) {
+          bucket.push_back(weights[static_cast<std::size_t>(w - p.weights.begin())]);
+        }
+      }
+      continue;
+    }
+    auto& kernel = plan.kernels.emplace_back();
+    for (const auto m : members[g.group]) {
+      if (p.steps[all.steps[m]].kind == parallel::step_kind::run) {
+        kernel.push_back({names[all.steps[m]], s.group_of[m] != g.group});
+      }
+    }
+  }
+  std::erase_if(plan.kernels, [](const auto& k) { return k.empty(); });
+  std::erase_if(plan.buckets, [](const auto& b) { return b.empty(); });
+  return plan;
+}
+
+namespace detail {
+
+class kernel_writer {
+ public:
+  kernel_writer(const tensor::algebra& a, const parallel::rank_program& p, const fusion_plan& plan)
+      : algebra_{a}, program_{p}, plan_{plan}, made_{p}, rows_{rows_of_rank(a, p)} {}
+
+  [[nodiscard]] parallel::rank_program run();
+
+ private:
+  static constexpr std::uint32_t none = 0xffffffffU;
+  static constexpr std::uint64_t last = std::uint64_t{1} << 62U;
+
+  // A step, or the steps of a kernel.
+  struct unit {
+    std::vector<std::uint32_t> steps{};  // ascending
+    std::uint64_t key = 0;               // units that may go next go in the order of keys
+    bool is_needed = true;
+  };
+
+  [[nodiscard]] std::span<const value_id> operands(std::uint32_t step) const {
+    return program_.graph.operands(program_.steps[step].node);
+  }
+  [[nodiscard]] std::vector<value_id> reads(std::uint32_t step) const;
+  [[nodiscard]] bool contains(std::uint32_t unit, std::uint32_t step) const {
+    return std::binary_search(units_[unit].steps.begin(), units_[unit].steps.end(), step);
+  }
+  void find_makers();
+  void find_views();
+  void plan_kernels();
+  void add_other_steps();
+  // Effects: takes into the kernel the views of what it computes.
+  void take_in_views(unit& u);
+  void set_keys_of_waits();
+  void need(std::uint32_t reader, value_id v);
+  void find_needs();
+  [[nodiscard]] std::vector<std::uint32_t> order() const;
+  void write(const unit& u);
+
+  const tensor::algebra& algebra_;
+  const parallel::rank_program& program_;
+  const fusion_plan& plan_;
+  parallel::rank_program made_;
+  rank_rows rows_;
+  std::vector<unit> units_{};
+  std::vector<std::uint32_t> unit_of_{};              // by step: that hands its results out
+  std::vector<std::uint32_t> makers_{};               // by value: the step after which it can be read
+  std::vector<bool> is_view_{};                       // by step
+  std::vector<bool> is_read_outside_{};               // by value: of the unit that makes it
+  std::vector<std::vector<std::uint32_t>> before_{};  // by unit
+};
+
+UNITY_INLINE parallel::rank_program kernel_writer::run() {
+  find_makers();
+  find_views();
+  plan_kernels();
+  add_other_steps();
+  set_keys_of_waits();
+  find_needs();
+  made_.steps.clear();
+  made_.is_divided = rows_.labels.is_divided;
+  std::vector<std::uint32_t> places(program_.steps.size(), none);
+  for (const auto u : order()) {
+    const auto first = made_.steps.size();
+    write(units_[u]);
+    for (const auto s : units_[u].steps) {
+      places[s] = static_cast<std::uint32_t>(first);
+    }
+  }
+  for (auto& s : made_.steps) {
+    s.peer = s.kind == parallel::step_kind::wait ? places[s.peer] : s.peer;
+  }
+  return std::move(made_);
+}
+
+UNITY_INLINE std::vector<value_id> kernel_writer::reads(std::uint32_t step) const {
+  using kinds = parallel::step_kind;
+  const auto& s = program_.steps[step];
+  switch (s.kind) {
+    case kinds::run: return {operands(step).begin(), operands(step).end()};
+    case kinds::update: return {program_.weights[s.peer].gradient};
+    case kinds::send:
+    case kinds::reduce: return {s.value};
+    default: return {};
+  }
+}
+
+UNITY_INLINE void kernel_writer::find_makers() {
+  using kinds = parallel::step_kind;
+  makers_.assign(program_.graph.value_count(), none);
+  for (std::uint32_t s = 0; s < program_.steps.size(); ++s) {
+    const auto& step = program_.steps[s];
+    const auto& begun = step.kind == kinds::wait ? program_.steps[step.peer] : step;
+    const bool makes =
+        step.kind == kinds::load || step.kind == kinds::run || (step.kind == kinds::wait && begun.kind != kinds::send);
+    for (const auto v : makes ? program_.graph.results(begun.node) : std::span<const value_id>{}) {
+      makers_[v.index()] = s;
+    }
+  }
+}
+
+UNITY_INLINE void kernel_writer::find_views() {
+  is_view_.assign(program_.steps.size(), false);
+  for (std::uint32_t s = 0; s < program_.steps.size(); ++s) {
+    is_view_[s] = program_.steps[s].kind == parallel::step_kind::run &&
+                  shares_memory(algebra_, program_.graph, program_.steps[s].node);
+  }
+}
+
+UNITY_INLINE void kernel_writer::plan_kernels() {
+  unit_of_.assign(program_.steps.size(), none);
+  const auto names = step_names(algebra_, program_);
+  std::map<step_name, std::uint32_t> steps;
+  std::map<std::pair<std::uint32_t, bool>, std::uint32_t> known;  // nodes of which there are steps
+  for (std::uint32_t s = 0; s < names.size(); ++s) {
+    if (!names[s].operation.empty()) {
+      steps.emplace(names[s], s);
+      known.emplace(std::pair{names[s].origin, names[s].is_backward}, s);
+    }
+  }
+  for (const auto& k : plan_.kernels) {
+    unit u;
+    u.key = units_.size() + 1;
+    for (const auto& x : k) {
+      const auto found = steps.find(x.step);
+      if (found == steps.end()) {
+        if (known.contains({x.step.origin, x.step.is_backward})) {
+          throw error{fmt::format("kernel {} of a fusion plan", units_.size()),
+                      fmt::format("step {} of the {} pass of node {} as {}", x.step.number,
+                                  x.step.is_backward ? "backward" : "forward", x.step.origin, x.step.operation),
+                      "a step of the model that is trained"};
+        }
+        continue;  // another rank's
+      }
+      u.steps.push_back(found->second);
+      auto& home = unit_of_[found->second];
+      if (!x.is_copy && home != none) {
+        throw error{fmt::format("kernel {} of a fusion plan", units_.size()),
+                    fmt::format("{} of node {}, which kernel {} hands out", x.step.operation, x.step.origin, home),
+                    "each result from one kernel"};
+      }
+      home = x.is_copy ? home : static_cast<std::uint32_t>(units_.size());
+    }
+    std::sort(u.steps.begin(), u.steps.end());
+    u.steps.erase(std::unique(u.steps.begin(), u.steps.end()), u.steps.end());
+    u.is_needed = !u.steps.empty();
+    take_in_views(u);
+    units_.push_back(std::move(u));
+  }
+}
+
+UNITY_INLINE void kernel_writer::take_in_views(unit& u) {
+  for (std::size_t x = 0; x < u.steps.size(); ++x) {
+    for (const auto v : operands(u.steps[x])) {
+      // The views between an operand and a step of the kernel.
+      std::vector<std::uint32_t> views;
+      auto maker = makers_[v.index()];
+      while (maker != none && is_view_[maker]) {
+        views.push_back(maker);
+        maker = makers_[operands(maker)[0].index()];
+      }
+      if (maker != none && std::find(u.steps.begin(), u.steps.end(), maker) != u.steps.end()) {
+        for (const auto m : views) {
+          if (std::find(u.steps.begin(), u.steps.end(), m) == u.steps.end()) {
+            u.steps.push_back(m);
+          }
+        }
+      }
+    }
+  }
+  std::sort(u.steps.begin(), u.steps.end());
+}
+
+UNITY_INLINE void kernel_writer::add_other_steps() {
+  using kinds = parallel::step_kind;
+  for (std::uint32_t s = 0; s < program_.steps.size(); ++s) {
+    if (unit_of_[s] != none) {
+      continue;
+    }
+    unit u{{s}, 0, true};
+    for (const auto v : reads(s)) {
+      const auto maker = makers_[v.index()];
+      u.key = maker == none ? u.key : std::max(u.key, units_[unit_of_[maker]].key);
+    }
+    const auto kind = program_.steps[s].kind;
+    u.key = kind == kinds::wait || kind == kinds::update ? last + s : u.key;
+    u.is_needed = !is_view_[s];
+    unit_of_[s] = static_cast<std::uint32_t>(units_.size());
+    units_.push_back(std::move(u));
+  }
+}
+
+// What a kernel reads is waited for just before it.
+UNITY_INLINE void kernel_writer::set_keys_of_waits() {
+  for (auto s = static_cast<std::uint32_t>(program_.steps.size()); s-- > 0;) {
+    if (program_.steps[s].kind == parallel::step_kind::update) {
+      continue;
+    }
+    for (const auto v : reads(s)) {
+      const auto maker = makers_[v.index()];
+      if (maker != none && program_.steps[maker].kind == parallel::step_kind::wait) {
+        auto& key = units_[unit_of_[maker]].key;
+        key = std::min(key, units_[unit_of_[s]].key);
+      }
+    }
+  }
+}
+
+// The unit reads the value, if it does not make it itself.
+UNITY_INLINE void kernel_writer::need(std::uint32_t reader, value_id v) {
+  const auto maker = makers_[v.index()];
+  if (maker == none || contains(reader, maker)) {
+    return;
+  }
+  const auto from = unit_of_[maker];
+  is_read_outside_[v.index()] = true;
+  before_[reader].push_back(from);
+  if (is_view_[maker] && !units_[from].is_needed) {
+    units_[from].is_needed = true;
+    for (const auto x : operands(maker)) {
+      need(from, x);
+    }
+  }
+}
+
+UNITY_INLINE void kernel_writer::find_needs() {
+  using kinds = parallel::step_kind;
+  is_read_outside_.assign(program_.graph.value_count(), false);
+  before_.assign(units_.size(), {});
+  for (std::uint32_t u = 0; u < units_.size(); ++u) {
+    const bool is_view = units_[u].steps.size() == 1 && is_view_[units_[u].steps[0]];
+    for (const auto s : is_view ? std::vector<std::uint32_t>{} : units_[u].steps) {
+      for (const auto v : reads(s)) {
+        need(u, v);
+      }
+      if (program_.steps[s].kind == kinds::wait) {
+        before_[u].push_back(unit_of_[program_.steps[s].peer]);
+      }
+    }
+  }
+  // What leaves the iteration is read by nobody here.
+  for (const auto& o : program_.outputs) {
+    units_.push_back({{}, last, false});
+    before_.emplace_back();
+    need(static_cast<std::uint32_t>(units_.size() - 1), o.value);
+  }
+}
+
+UNITY_INLINE std::vector<std::uint32_t> kernel_writer::order() const {
+  std::vector<std::uint32_t> waits(units_.size());
+  std::vector<std::vector<std::uint32_t>> after(units_.size());
+  std::size_t count = 0;
+  for (std::uint32_t u = 0; u < units_.size(); ++u) {
+    if (units_[u].is_needed) {
+      ++count;
+      for (const auto b : before_[u]) {
+        after[b].push_back(u);
+        ++waits[u];
+      }
+    }
+  }
+  using entry = std::pair<std::uint64_t, std::uint32_t>;
+  std::priority_queue<entry, std::vector<entry>, std::greater<>> ready;
+  for (std::uint32_t u = 0; u < units_.size(); ++u) {
+    if (units_[u].is_needed && waits[u] == 0) {
+      ready.emplace(units_[u].key, u);
+    }
+  }
+  std::vector<std::uint32_t> all;
+  while (!ready.empty()) {
+    const auto u = ready.top().second;
+    ready.pop();
+    all.push_back(u);
+    for (const auto next : after[u]) {
+      if (--waits[next] == 0) {
+        ready.emplace(units_[next].key, next);
+      }
+    }
+  }
+  if (all.size() != count) {
+    throw error{"kernels of a fusion plan", "some depend on each other in a circle", "kernels in an order"};
+  }
+  return all;
+}
+
+UNITY_INLINE void kernel_writer::write(const unit& u) {
+  const auto& g = program_.graph;
+  const auto computing = std::count_if(u.steps.begin(), u.steps.end(), [&](std::uint32_t s) { return !is_view_[s]; });
+  if (u.steps.size() == 1 || computing == 1) {
+    // Views behind an operator that runs alone are steps of their own where they are needed.
+    const auto s = *std::find_if(u.steps.begin(), u.steps.end(),
+                                 [&](std::uint32_t x) { return u.steps.size() == 1 || !is_view_[x]; });
+    made_.steps.push_back(program_.steps[s]);
+    return;
+  }
+  parallel::rank_kernel k;
+  k.rows = rows_.rows;
+  auto step = program_.steps[u.steps.front()];
+  step.kind = parallel::step_kind::fused;
+  step.node = {};
+  step.peer = static_cast<std::uint32_t>(made_.kernels.size());
+  const auto own = static_cast<std::uint32_t>(&u - units_.data());
+  for (const auto s : u.steps) {
+    k.nodes.push_back(program_.steps[s].node);
+    for (const auto v : operands(s)) {
+      const auto maker = makers_[v.index()];
+      if ((maker == none || !contains(own, maker)) &&
+          std::find(k.inputs.begin(), k.inputs.end(), v) == k.inputs.end()) {
+        k.inputs.push_back(v);
+      }
+    }
+    for (const auto v : g.results(program_.steps[s].node)) {
+      if (unit_of_[s] == own && is_read_outside_[v.index()]) {
+        k.outputs.push_back(v);
+      }
+    }
+  }
+  made_.kernels.push_back(std::move(k));
+  made_.steps.push_back(step);
+}
+
+}  // namespace detail
+
+UNITY_INLINE parallel::rank_program with_kernels(const tensor::algebra& a, const parallel::rank_program& p,
+                                                 const fusion_plan& plan) {
+  return detail::kernel_writer{a, p, plan}.run();
+}
+
+UNITY_INLINE kernel_region region_of(const tensor::algebra& a, const parallel::rank_program& p,
+                                     const parallel::rank_kernel& k) {
+  kernel_region r;
+  r.rows = k.rows;
+  std::vector<value_id> now(p.graph.value_count());
+  for (const auto v : k.inputs) {
+    const auto& t = p.graph.type(v);
+    auto op = a.make_operation(
+        "input",
+        {{"name", fmt::format("{}", r.is_divided.size())}, {"element", tensor::name_of(t.element)}, {"dims", t.dims}});
+    now[v.index()] = r.graph.results(r.graph.add_node(std::move(op), {}, {&t, 1}))[0];
+    r.is_divided.push_back(p.is_divided[v.index()]);
+  }
+  for (const auto n : k.nodes) {
+    static_cast<void>(copy_node(p.graph, n, r.graph, now));
+    for (const auto v : p.graph.results(n)) {
+      r.is_divided.push_back(p.is_divided[v.index()]);
+    }
+  }
+  std::vector<value_id> outputs;
+  for (const auto v : k.outputs) {
+    outputs.push_back(now[v.index()]);
+  }
+  r.graph.set_outputs(outputs);
+  return r;
+}
+
+}  // namespace unity::fusion
+
+#endif
