@@ -25,13 +25,14 @@
 #include <unity/tensor/zoo/nasrnn.hpp>
 #include <unity/tensor/zoo/resnet.hpp>
 #include <unity/tensor/zoo/squeezenet.hpp>
+#include <unity/tensor/zoo/transformer.hpp>
 #include <unity/tensor/zoo/vgg.hpp>
 
 namespace unity::tensor {
 
 namespace zoo {
 
-inline constexpr std::array<model, 23> models{{
+inline constexpr std::array<model, 25> models{{
     {"alexnet", alexnet_forms},
     {"bert", bert_forms},
     {"bert_large", bert_large_forms},
@@ -46,12 +47,14 @@ inline constexpr std::array<model, 23> models{{
     {"nasnet_a", nasnet_a_forms},
     {"nasrnn", nasrnn_forms},
     {"nmt", nmt_forms},
+    {"reformer", reformer_forms},
     {"resnet101", resnet101_forms},
     {"resnet50", resnet50_forms},
     {"resnext50", resnext50_forms},
     {"rnnlm", rnnlm_forms},
     {"rnntc", rnntc_forms},
     {"squeezenet1_1", squeezenet1_1_forms},
+    {"transformer", transformer_forms},
     {"vgg16", vgg16_forms},
     {"vgg19", vgg19_forms},
     {"xdl", xdl_forms},

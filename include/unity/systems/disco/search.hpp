@@ -60,9 +60,13 @@ UNITY_INLINE disco_result disco_search(const fusion::instruction_graph& g, const
   stopwatch clock;
   disco_result r;
   r.strategy = std::move(start);
+  constexpr std::size_t steps = 3;  // of a cycle: moves of up to `most` changes, of a third of that, and of one
   auto moves = o.moves;
-  bool found = true;
-  for (std::size_t round = 0; found; ++round) {
+  std::size_t idle = 0;
+  for (std::size_t round = 0; idle < 2 * steps; ++round) {
+    if (round % steps == 0) {
+      moves.most = o.moves.most;
+    }
     disco_space space{g, t, r.strategy, moves};
     backtracking_options b;
     b.alpha = o.alpha;
@@ -81,18 +85,17 @@ UNITY_INLINE disco_result disco_search(const fusion::instruction_graph& g, const
         r.history.push_back(h);
       }
     }
-    found = round == 0 || s.cost < s.history.front().cost;
+    idle = s.cost < s.history.front().cost ? 0 : idle + 1;
     r.counts.expanded += s.counts.expanded;
     r.counts.candidates += s.counts.candidates;
     r.counts.rejected += s.counts.rejected;
     r.counts.duplicates += s.counts.duplicates;
     r.strategy = s.best.strategy;
     r.stopped = s.stopped;
-    if (!o.refine || s.stopped == stop_reason::time || s.stopped == stop_reason::expansions ||
-        s.stopped == stop_reason::memory) {
+    const bool is_over = s.stopped != stop_reason::converged && s.stopped != stop_reason::exhausted;
+    if (!o.refine || is_over) {
       break;
     }
-    found = found || moves.most > 1;
     moves.most = static_cast<std::uint8_t>(std::max(moves.most / 3, 1));
     moves.seed = mix64(moves.seed + 1);
   }

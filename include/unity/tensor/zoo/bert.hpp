@@ -46,7 +46,9 @@ class transformer_parts {
     return b_.transpose(y, permutation);
   }
   // mask: added to the scores, where there is one.
-  value_id attention(const std::string& name, value_id x, value_id mask = {});
+  value_id attention(const std::string& name, value_id x, value_id mask = {}) { return attention(name, x, x, mask); }
+  // x asks, and `from` has the keys and values.
+  value_id attention(const std::string& name, value_id x, value_id from, value_id mask);
 
   builder& b_;
   sizes s_;
@@ -116,10 +118,10 @@ UNITY_INLINE std::int64_t head_width(const sizes& s) {
   return s.hidden / s.heads;
 }
 
-UNITY_INLINE value_id transformer_parts::attention(const std::string& name, value_id x, value_id mask) {
+UNITY_INLINE value_id transformer_parts::attention(const std::string& name, value_id x, value_id from, value_id mask) {
   const auto q = heads(name + ".query", x, {0, 2, 1, 3});
-  const auto k = heads(name + ".key", x, {0, 2, 3, 1});
-  const auto v = heads(name + ".value", x, {0, 2, 1, 3});
+  const auto k = heads(name + ".key", from, {0, 2, 3, 1});
+  const auto v = heads(name + ".value", from, {0, 2, 1, 3});
   const auto scale = b_.fill(1 / std::sqrt(static_cast<double>(head_)));
   const auto scaled = b_.scalar_multiply(b_.matmul(q, k), scale);
   const auto weights = b_.softmax(mask.valid() ? b_.add(scaled, mask) : scaled, 3);

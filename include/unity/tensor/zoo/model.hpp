@@ -36,7 +36,7 @@ inline constexpr std::array<std::string_view, 2> batch_statistics_names{"given",
 // A key of the text form, and the range within which its values make sense.
 struct key {
   std::string_view name;
-  std::int64_t sizes::*member;
+  std::int64_t sizes::* member;
   std::int64_t least;
   std::int64_t most;
   std::span<const std::string_view> words{};  // not empty: how values are spelled, from 0
