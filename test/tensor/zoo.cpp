@@ -275,19 +275,16 @@ TEST_CASE("a bad name says in one line what was expected", "[zoo]") {
       {"bert", "model: \"bert\"; expected zoo:NAME[?key=value&...]"},
       {"zoo:alexnett",
        "zoo: model \"alexnett\"; expected one of alexnet, bert, bert_large, candle_uno, densenet121, dlrm, "
-       "embedding_bag, gpt, inception_v3, lenet, mlp, nasnet_a, nasrnn, nmt, resnet101, resnet50, resnext50, rnnlm, "
-       "rnntc, "
-       "squeezenet1_1, vgg16, vgg19, xdl"},
+       "embedding_bag, gpt, inception_v3, lenet, mlp, nasnet_a, nasrnn, nmt, reformer, resnet101, "
+       "resnet50, resnext50, rnnlm, rnntc, squeezenet1_1, transformer, vgg16, vgg19, xdl"},
       {"zoo:",
        "zoo: model \"\"; expected one of alexnet, bert, bert_large, candle_uno, densenet121, dlrm, "
-       "embedding_bag, gpt, inception_v3, lenet, mlp, nasnet_a, nasrnn, nmt, resnet101, resnet50, resnext50, rnnlm, "
-       "rnntc, "
-       "squeezenet1_1, vgg16, vgg19, xdl"},
+       "embedding_bag, gpt, inception_v3, lenet, mlp, nasnet_a, nasrnn, nmt, reformer, resnet101, "
+       "resnet50, resnext50, rnnlm, rnntc, squeezenet1_1, transformer, vgg16, vgg19, xdl"},
       {"zoo:bert\nx",
        "zoo: model \"bert x\"; expected one of alexnet, bert, bert_large, candle_uno, densenet121, dlrm, "
-       "embedding_bag, gpt, inception_v3, lenet, mlp, nasnet_a, nasrnn, nmt, resnet101, resnet50, resnext50, rnnlm, "
-       "rnntc, "
-       "squeezenet1_1, vgg16, vgg19, xdl"},
+       "embedding_bag, gpt, inception_v3, lenet, mlp, nasnet_a, nasrnn, nmt, reformer, resnet101, "
+       "resnet50, resnext50, rnnlm, rnntc, squeezenet1_1, transformer, vgg16, vgg19, xdl"},
       {"zoo:vgg16?heads=4", "zoo:vgg16: key \"heads\"; expected a key of form=faithful: form, batch"},
       {"zoo:bert?form=taso&batch=4",
        "zoo:bert: key \"batch\"; expected a key of form=taso: form, layers, hidden, heads, seq"},
