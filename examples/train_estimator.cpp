@@ -73,8 +73,8 @@ void declare(CLI::App& app, arguments& a) {
 // Until all epochs are done, nothing becomes better, or the budget is spent; says which.
 std::string_view train(const arguments& a, learn::estimator_training& run) {
   constexpr double between = 10;  // seconds
-  const auto limit = a.budget.empty() ? budget{}.seconds
-                                      : support::parse_quantity("--budget", a.budget, support::durations);
+  const auto limit =
+      a.budget.empty() ? budget{}.seconds : support::parse_quantity("--budget", a.budget, support::durations);
   const stopwatch clock;
   double written = 0;
   while (!run.is_done() && clock.seconds() < limit) {
@@ -112,8 +112,8 @@ void print_row(const std::string& of, std::size_t count, const std::vector<named
     const auto percent = [&](const char* key) { return 100 * x.at(key).get<double>(); };
     const bool is_first = e.name == estimators.front().name;
     fmt::print("{:<24} {:>8} {:<13} {:>10.1f} {:>10.1f} {:>10.1f} {:>10.1f}\n", is_first ? of : "",
-               is_first ? std::to_string(count) : "", e.name, percent("median"), percent("p90"),
-               percent("within_14"), percent("within_20"));
+               is_first ? std::to_string(count) : "", e.name, percent("median"), percent("p90"), percent("within_14"),
+               percent("within_20"));
   }
 }
 

@@ -42,8 +42,8 @@ class synthetic_kernels {
 
   // Microseconds.
   [[nodiscard]] static double time(const fusion::kernel_description& k) {
-    constexpr std::array rates{8e3, 6e3, 1e9, 4e3, 3e4, 2e4, 3e3};         // flops per us
-    constexpr std::array slowness{1.0, 1.1, 2.5, 1.5, 1.0, 1.2, 1.8};      // of memory
+    constexpr std::array rates{8e3, 6e3, 1e9, 4e3, 3e4, 2e4, 3e3};     // flops per us
+    constexpr std::array slowness{1.0, 1.1, 2.5, 1.5, 1.0, 1.2, 1.8};  // of memory
     double computing = 0;
     double memory = 0;
     std::vector<bool> is_inside(k.parts.size());

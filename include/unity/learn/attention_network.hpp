@@ -58,7 +58,8 @@ struct weight_block {
 [[nodiscard]] std::vector<weight_block> weight_blocks(const network_shape& s);
 [[nodiscard]] std::size_t weight_count(const network_shape& s);
 
-// Matrices uniform with variance 1 / rows; biases, and what gives the results, 0: at first the estimate is the baseline.
+// Matrices uniform with variance 1 / rows; biases, and what gives the results, 0: at first the estimate is the
+// baseline.
 [[nodiscard]] std::vector<float> initial_weights(const network_shape& s, std::uint64_t seed);
 
 inline constexpr float pool_scale = 0.125F;  // of sums over parts, beside means
@@ -102,9 +103,9 @@ class network_writer {
 
 }  // namespace detail
 
-// Inputs, float32: "weights" [weight_count], "features" [kernels, nodes, part_features], "sight" [kernels, heads, nodes,
-// nodes] (0 or `unseen`), "pooling" [kernels, 2, nodes] (pool_scale and shares; 0 of what fills a kernel up), "target"
-// and "weight" [kernels]. Outputs: the loss, [], and y, [kernels].
+// Inputs, float32: "weights" [weight_count], "features" [kernels, nodes, part_features], "sight" [kernels, heads,
+// nodes, nodes] (0 or `unseen`), "pooling" [kernels, 2, nodes] (pool_scale and shares; 0 of what fills a kernel up),
+// "target" and "weight" [kernels]. Outputs: the loss, [], and y, [kernels].
 [[nodiscard]] tensor::tensor_graph attention_graph(const tensor::algebra& a, const network_shape& s,
                                                    std::int64_t kernels, std::int64_t nodes);
 

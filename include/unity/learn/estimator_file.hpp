@@ -131,8 +131,7 @@ UNITY_INLINE attention_estimator read_estimator(const std::filesystem::path& pat
   const auto in = file.header();
   attention_estimator e;
   e.own_times = in.at("own_times").boolean();
-  e.shape = {detail::size_from(in.at("hidden")), detail::size_from(in.at("heads")),
-             detail::size_from(in.at("layers"))};
+  e.shape = {detail::size_from(in.at("hidden")), detail::size_from(in.at("heads")), detail::size_from(in.at("layers"))};
   if (!e.shape.is_valid()) {
     file.refuse(fmt::format("{} heads, {} hidden numbers, {} layers", e.shape.heads, e.shape.hidden, e.shape.layers),
                 "an even number of heads that divides what is hidden, 1024 at most");

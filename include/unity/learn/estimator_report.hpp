@@ -90,8 +90,9 @@ UNITY_INLINE sample_division divide_samples(std::vector<kernel_sample> samples, 
     (is_test ? d.tested : d.learned).push_back(std::move(s));
   }
   if (!holdout.empty() && (d.tested.empty() || d.learned.empty())) {
-    throw error{"holdout", fmt::format("{} of {} samples are of network \"{}\"", d.tested.size(),
-                                       d.tested.size() + d.learned.size(), holdout),
+    throw error{"holdout",
+                fmt::format("{} of {} samples are of network \"{}\"", d.tested.size(),
+                            d.tested.size() + d.learned.size(), holdout),
                 "some, and others to learn from"};
   }
   return d;

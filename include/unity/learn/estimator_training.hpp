@@ -25,10 +25,10 @@ struct training_settings {
   network_shape shape{};
   bool own_times = true;  // off: an ablation, without what parts take alone
   std::uint64_t seed = 1;
-  std::size_t epochs = 120;     // the learning rate goes to 0 until then, as half of a cosine
-  double rate = 3e-3;           // of Adam, at first
-  double decay = 1e-2;          // of weights, per step and learning rate
-  std::size_t patience = 40;    // epochs without a better estimate of what validates
+  std::size_t epochs = 150;      // the learning rate goes to 0 until then, as half of a cosine
+  double rate = 5e-3;            // of Adam, at first
+  double decay = 0.1;            // of weights, per step and learning rate
+  std::size_t patience = 50;     // epochs without a better estimate of what validates
   std::size_t step_batches = 4;  // batches of which a step adds up the gradients
 
   friend bool operator==(const training_settings&, const training_settings&) = default;
@@ -91,6 +91,7 @@ class batch_runner {
 
 // A training run. Samples are divided by what their kernels are, not by number: of equal kernels all or none validate.
 // Those of more than most_parts parts are left out.
+// Source of the optimizer: Loshchilov and Hutter, Decoupled weight decay regularization, ICLR 2019.
 //
 // Each batch has kernels of one padded size, about 256 parts; batches of a step run on the threads there are, each on
 // one, and their gradients are added up in order: weights do not depend on the number of threads.
@@ -119,7 +120,10 @@ class estimator_training {
   [[nodiscard]] attention_estimator best() const { return with(state_.best); }
 
  private:
-  void prepare(std::span<const kernel_sample> samples);
+  // One of ten samples validates.
+  void divide(std::span<const kernel_sample> samples);
+  // Features and targets of all samples, scaled.
+  void prepare();
   [[nodiscard]] std::vector<detail::sample_batch> batches_of_epoch() const;
   [[nodiscard]] double learning_rate() const noexcept;
   double step(std::span<const detail::sample_batch> batches);
@@ -151,6 +155,7 @@ class estimator_training {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_LEARN_ESTIMATOR_TRAINING)
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -264,7 +269,8 @@ UNITY_INLINE estimator_training::estimator_training(const tensor::algebra& a, st
       backend_{a, {1}},
       adam_{backend_, a,
             train::update_graph(a, parallel::optimizer::adam, static_cast<std::int64_t>(weight_count(s.shape)))} {
-  prepare(samples);
+  divide(samples);
+  prepare();
   for (std::size_t i = 0; i < threads; ++i) {
     runners_.push_back(std::make_unique<detail::batch_runner>(a, s.shape));
   }
@@ -275,15 +281,18 @@ UNITY_INLINE estimator_training::estimator_training(const tensor::algebra& a, st
   state_.best_error = validation_error();
 }
 
-// One of ten samples validates.
-UNITY_INLINE void estimator_training::prepare(std::span<const kernel_sample> samples) {
+UNITY_INLINE void estimator_training::divide(std::span<const kernel_sample> samples) {
   hasher version{settings_.seed};
   std::vector<kernel_sample> validating;
   for (const auto& s : samples) {
     const auto hash = kernel_hash(s.kernel);
     version.add(hash).add(static_cast<std::uint64_t>(s.picoseconds));
+    for (const auto& p : s.kernel.parts) {
+      version.add(static_cast<std::uint64_t>(p.duration));
+    }
     if (padded_size(s.kernel.parts.size())) {
-      (hash_combine(settings_.seed, hash) % 10 == 0 ? validating : samples_).push_back(s);
+      const bool validates = hash_combine(settings_.seed, hash) % 10 == 0;
+      (validates ? validating : samples_).push_back(s);
     }
   }
   if (samples_.empty()) {
@@ -294,24 +303,28 @@ UNITY_INLINE void estimator_training::prepare(std::span<const kernel_sample> sam
                        settings_.patience, settings_.step_batches, std::size_t{settings_.own_times}}) {
     version.add(x);
   }
-  version_ = version.add(std::bit_cast<std::uint64_t>(settings_.rate))
-                 .add(std::bit_cast<std::uint64_t>(settings_.decay))
-                 .result();
-  const auto learned = samples_.size();
+  version.add(std::bit_cast<std::uint64_t>(settings_.rate)).add(std::bit_cast<std::uint64_t>(settings_.decay));
+  version_ = version.result();
+  learned_.resize(samples_.size());
+  validating_.resize(validating.size());
   samples_.insert(samples_.end(), validating.begin(), validating.end());
+}
+
+UNITY_INLINE void estimator_training::prepare() {
   std::vector<kernel_features> features;
-  double sum = 0;
-  for (std::size_t i = 0; i < learned; ++i) {
-    features.push_back(features_of(samples_[i].kernel, settings_.own_times));
-    sum += std::log(static_cast<double>(samples_[i].picoseconds) / features[i].baseline);
+  std::vector<double> targets;
+  for (const auto& s : samples_) {
+    features.push_back(features_of(s.kernel, settings_.own_times));
+    targets.push_back(std::log(static_cast<double>(s.picoseconds) / features.back().baseline));
   }
-  scaling_ = scaling_of(features);
-  offset_ = static_cast<float>(sum / static_cast<double>(learned));
+  const auto count = static_cast<std::ptrdiff_t>(learned_.size());
+  scaling_ = scaling_of(std::span{features}.first(learned_.size()));
+  offset_ =
+      static_cast<float>(std::accumulate(targets.begin(), targets.begin() + count, 0.0) / static_cast<double>(count));
   for (std::size_t i = 0; i < samples_.size(); ++i) {
-    auto f = features_of(samples_[i].kernel, settings_.own_times);
-    scaling_.apply(f.rows);
-    const auto y = std::log(static_cast<double>(samples_[i].picoseconds) / f.baseline) - double{offset_};
-    (i < learned ? learned_ : validating_).push_back({&samples_[i].kernel, std::move(f), static_cast<float>(y)});
+    scaling_.apply(features[i].rows);
+    auto& to = i < learned_.size() ? learned_[i] : validating_[i - learned_.size()];
+    to = {&samples_[i].kernel, std::move(features[i]), static_cast<float>(targets[i] - double{offset_})};
   }
 }
 

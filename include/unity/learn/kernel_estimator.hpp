@@ -32,8 +32,8 @@ struct sum_of_parts {
 // What is known of an operator of a trace, as a kernel of its own: outside reads and writes are all there are.
 using part_lookup = std::function<fusion::kernel_part(trace::name_id)>;
 
-// Operators of a trace as a chain: each reads what the one before it writes, and only the last one's result leaves. What
-// the trace says that parts take replaces what is looked up; of all parts together it is an upper bound.
+// Operators of a trace as a chain: each reads what the one before it writes, and only the last one's result leaves.
+// What the trace says that parts take replaces what is looked up; of all parts together it is an upper bound.
 [[nodiscard]] systems::fusion_time fusion_time_of(kernel_time estimate, part_lookup parts);
 
 }  // namespace unity::learn

@@ -15,11 +15,11 @@ namespace unity::learn {
 
 // Columns of a row. Bytes, flops and times are logarithms, of 1 + x; "kernel ..." is the same in all rows of a kernel.
 inline constexpr std::array<std::string_view, 25> part_feature_names{
-    "elementwise",      "broadcast",      "movement",       "reduction",          "product",
-    "convolution",      "other",          "folding",        "flops",              "reads",
-    "writes",           "outside reads",  "outside writes", "inside reads",       "inside writes",
-    "operands",         "readers",        "time",           "kernel parts",       "kernel flops",
-    "kernel reads",     "kernel writes",  "kernel inside",  "kernel widest edge", "kernel time"};
+    "elementwise",    "broadcast",    "movement",      "reduction",     "product",       "convolution",
+    "other",          "folding",      "flops",         "reads",         "writes",        "outside reads",
+    "outside writes", "inside reads", "inside writes", "operands",      "readers",       "time",
+    "kernel parts",   "kernel flops", "kernel reads",  "kernel writes", "kernel inside", "kernel widest edge",
+    "kernel time"};
 inline constexpr std::size_t part_features = part_feature_names.size();
 
 // Picoseconds that a part takes alone, roughly, where nobody has timed it: 1 us, 20 ps per operation of arithmetic and
@@ -64,7 +64,7 @@ struct feature_scaling {
   std::array<float, part_features> means{};
   std::array<float, part_features> scales{};  // 1 / deviation; 0 of columns that do not vary
 
-  // Effects: rows are scaled; those far from all that was seen, at 6 deviations, stay there.
+  // Effects: rows are scaled; those far from all that was seen, at 8 deviations, stay there.
   void apply(std::span<float> rows) const noexcept;
 
   friend bool operator==(const feature_scaling&, const feature_scaling&) = default;
@@ -152,9 +152,9 @@ UNITY_INLINE kernel_features features_of(const fusion::kernel_description& k, bo
     row[static_cast<std::size_t>(p.kind)] = 1;
     auto* at = row.data() + fusion::operator_class_names.size();
     *at++ = p.is_folding ? 1.0F : 0.0F;
-    for (const auto x : {p.flops, p.reads, p.writes, p.reads_outside, p.writes_outside, p.reads - p.reads_outside,
-                         p.writes - p.writes_outside, static_cast<double>(operands[i]), static_cast<double>(readers[i]),
-                         times[i]}) {
+    for (const auto x :
+         {p.flops, p.reads, p.writes, p.reads_outside, p.writes_outside, p.reads - p.reads_outside,
+          p.writes - p.writes_outside, static_cast<double>(operands[i]), static_cast<double>(readers[i]), times[i]}) {
       *at++ = detail::logarithm(x);
     }
     std::copy(common.begin(), common.end(), at);
@@ -165,7 +165,7 @@ UNITY_INLINE kernel_features features_of(const fusion::kernel_description& k, bo
 }
 
 UNITY_INLINE void feature_scaling::apply(std::span<float> rows) const noexcept {
-  constexpr float far = 6;
+  constexpr float far = 8;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const auto c = i % part_features;
     rows[i] = std::clamp((rows[i] - means[c]) * scales[c], -far, far);

@@ -240,9 +240,8 @@ UNITY_INLINE void write_kernel_samples(const std::filesystem::path& path, std::s
     }
   }
   io::sealed_tensors_writer file;
-  detail::sample_lists::visit(lists, [&]<class T>(const char* name, const std::vector<T>& list) {
-    file.add(name, std::span<const T>{list});
-  });
+  detail::sample_lists::visit(
+      lists, [&]<class T>(const char* name, const std::vector<T>& list) { file.add(name, std::span<const T>{list}); });
   file.write(path, kernel_samples_line, {{"networks", names}});
 }
 
