@@ -55,8 +55,9 @@ std::string message_with(const std::string& name, const std::vector<T>& list) {
   add("edges", std::vector<std::int32_t>{0, 1});
   const auto path = scratch("changed");
   file.write(path, learn::kernel_samples_line, {{"networks", {"net"}}});
-  std::filesystem::remove(io::previous_of(path));
-  return read_message(path);
+  const auto m = read_message(path);
+  std::filesystem::remove(path);
+  return m;
 }
 
 }  // namespace
