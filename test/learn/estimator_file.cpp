@@ -9,6 +9,7 @@
 #include <catch2/catch.hpp>
 
 #include <unity/core/file.hpp>
+#include <unity/io/replaced_file.hpp>
 #include <unity/io/sealed_tensors.hpp>
 #include <unity/learn/kernel_features.hpp>
 
@@ -22,8 +23,12 @@ using learn::attention_estimator;
 
 namespace {
 
+// A name of a file that is not there, nor what one before it held.
 std::filesystem::path scratch(const std::string& name) {
-  return std::filesystem::path{UNITY_TEST_SCRATCH_DIR} / ("learn_estimator_" + name);
+  const auto file = std::filesystem::path{UNITY_TEST_SCRATCH_DIR} / ("learn_estimator_" + name);
+  std::filesystem::remove(file);
+  std::filesystem::remove(io::previous_of(file));
+  return file;
 }
 
 attention_estimator some_estimator() {

@@ -25,8 +25,12 @@ using unity::test::message_of;
 
 namespace {
 
+// A name of a file that is not there, nor what one before it held.
 std::filesystem::path scratch(const std::string& name) {
-  return std::filesystem::path{UNITY_TEST_SCRATCH_DIR} / ("learn_samples_" + name);
+  const auto file = std::filesystem::path{UNITY_TEST_SCRATCH_DIR} / ("learn_samples_" + name);
+  std::filesystem::remove(file);
+  std::filesystem::remove(io::previous_of(file));
+  return file;
 }
 
 std::string read_message(const std::filesystem::path& file) {
