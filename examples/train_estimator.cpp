@@ -1,0 +1,178 @@
+// Trains an estimator of what fused kernels take on measured kernels, and says how far off it is, beside a linear model
+// and the sum of what operators take alone.
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include <unity/core/budget.hpp>
+#include <unity/core/error.hpp>
+#include <unity/io/replaced_file.hpp>
+#include <unity/learn/attention_estimator.hpp>
+#include <unity/learn/estimator_file.hpp>
+#include <unity/learn/estimator_report.hpp>
+#include <unity/learn/estimator_training.hpp>
+#include <unity/learn/kernel_estimator.hpp>
+#include <unity/learn/kernel_samples.hpp>
+#include <unity/learn/linear_estimator.hpp>
+#include <unity/tensor/algebra.hpp>
+
+#include "support/number_range.hpp"
+#include "support/outputs.hpp"
+#include "support/program.hpp"
+#include "support/quantity.hpp"
+
+namespace {
+
+using namespace unity;
+
+struct arguments {
+  std::string samples{};
+  bool without_times = false;
+  std::string holdout{};
+  learn::training_settings settings{};
+  std::string budget{};
+  std::string checkpoint{};
+  bool resume = false;
+  std::size_t threads = std::max(1U, std::thread::hardware_concurrency());
+  std::string json{};
+  std::string out{};
+};
+
+void declare(CLI::App& app, arguments& a) {
+  using support::number_in;
+  app.add_option("SAMPLES", a.samples, "a file of measured kernels")->required();
+  app.add_flag("--without-times", a.without_times, "do not read what operators take alone");
+  app.add_option("--holdout", a.holdout, "learn from all networks but this one, and test on it alone");
+  app.add_option("--epochs", a.settings.epochs, "how often all samples are learned from, at most")
+      ->check(number_in<std::uint64_t>(1, 1'000'000));
+  app.add_option("--patience", a.settings.patience, "epochs without a better estimate after which training ends")
+      ->check(number_in<std::uint64_t>(1, 1'000'000));
+  app.add_option("--hidden", a.settings.shape.hidden, "numbers per operator between layers")
+      ->check(number_in<std::uint64_t>(4, 1024));
+  app.add_option("--layers", a.settings.shape.layers, "of attention")->check(number_in<std::uint64_t>(0, 64));
+  app.add_option("--budget", a.budget, "when to stop, such as 10m; the best weights until then are written");
+  app.add_option("--seed", a.settings.seed, "of first weights, orders and which samples test");
+  app.add_option("--checkpoint", a.checkpoint, "where to keep the state of the run, every ten seconds and at the end");
+  app.add_flag("--resume", a.resume, "go on from the checkpoint")->needs("--checkpoint");
+  app.add_option("--threads", a.threads, "results do not depend on it")->check(number_in<std::uint64_t>(1, 1024));
+  app.add_option("--json", a.json, "where to write the report");
+  app.add_option("--out", a.out, "where to write the estimator")->required();
+}
+
+// Until all epochs are done, nothing becomes better, or the budget is spent; says which.
+std::string_view train(const arguments& a, learn::estimator_training& run) {
+  constexpr double between = 10;  // seconds
+  const auto limit =
+      a.budget.empty() ? budget{}.seconds : support::parse_quantity("--budget", a.budget, support::durations);
+  const stopwatch clock;
+  double written = 0;
+  while (!run.is_done() && clock.seconds() < limit) {
+    run.run_epoch();
+    if (!a.checkpoint.empty() && clock.seconds() - written > between) {
+      learn::write_training(a.checkpoint, run);
+      written = clock.seconds();
+    }
+  }
+  if (!a.checkpoint.empty()) {
+    learn::write_training(a.checkpoint, run);
+  }
+  return !run.is_done() ? "budget" : run.state().epoch >= run.settings().epochs ? "epochs" : "patience";
+}
+
+struct named_estimator {
+  const char* name = "";
+  learn::kernel_time estimate{};
+};
+
+nlohmann::json accuracies(const std::vector<named_estimator>& estimators,
+                          const std::vector<learn::kernel_sample>& samples) {
+  nlohmann::json all;
+  for (const auto& e : estimators) {
+    const auto r = learn::accuracy_of(e.estimate, samples);
+    all[e.name] = {{"median", r.median}, {"p90", r.p90}, {"within_14", r.within_14}, {"within_20", r.within_20}};
+  }
+  return all;
+}
+
+void print_row(const std::string& of, std::size_t count, const std::vector<named_estimator>& estimators,
+               const nlohmann::json& r) {
+  for (const auto& e : estimators) {
+    const auto& x = r.at(e.name);
+    const auto percent = [&](const char* key) { return 100 * x.at(key).get<double>(); };
+    const bool is_first = e.name == estimators.front().name;
+    fmt::print("{:<24} {:>8} {:<13} {:>10.1f} {:>10.1f} {:>10.1f} {:>10.1f}\n", is_first ? of : "",
+               is_first ? std::to_string(count) : "", e.name, percent("median"), percent("p90"), percent("within_14"),
+               percent("within_20"));
+  }
+}
+
+void run(const arguments& a) {
+  auto settings = a.settings;
+  settings.own_times = !a.without_times;
+  if (!settings.shape.is_valid()) {
+    throw error{"--hidden", std::to_string(settings.shape.hidden),
+                fmt::format("a multiple of {} heads", settings.shape.heads)};
+  }
+  support::expect_writable(a.out);
+  support::expect_writable(a.json);
+  const auto d = learn::divide_samples(learn::read_kernel_samples(a.samples), a.holdout, settings.seed);
+  const auto operators = tensor::training_algebra();
+  learn::estimator_training training{operators, d.learned, settings, a.threads};
+  if (a.resume) {
+    learn::resume_training(a.checkpoint, training);
+  }
+  const stopwatch clock;
+  const auto stopped = train(a, training);
+  const auto seconds = clock.seconds();
+  const auto estimator = training.best();
+  const std::vector<named_estimator> estimators{
+      {"network", estimator}, {"linear", learn::linear_estimator{d.learned}}, {"sum_of_parts", learn::sum_of_parts{}}};
+  const auto& s = training.state();
+  nlohmann::json report{{"samples", d.learned.size() + d.tested.size()},
+                        {"tested", d.tested.size()},
+                        {"holdout", a.holdout.empty() ? nlohmann::json{} : nlohmann::json(a.holdout)},
+                        {"own_times", settings.own_times},
+                        {"seed", settings.seed},
+                        {"weights", estimator.weights.size()},
+                        {"epochs", s.epoch},
+                        {"best_epoch", s.best_epoch},
+                        {"validation_error", s.best_error},
+                        {"stopped", stopped},
+                        {"training_s", seconds},
+                        {"accuracy", accuracies(estimators, d.tested)}};
+  fmt::print("{} samples, {} of them for testing; {} epochs in {:.1f} s, stopped: {}\n",
+             d.learned.size() + d.tested.size(), d.tested.size(), s.epoch, seconds, stopped);
+  fmt::print("{:<24} {:>8} {:<13} {:>10} {:>10} {:>10} {:>10}\n", "network", "samples", "estimator", "median, %",
+             "p90, %", "in 14%, %", "in 20%, %");
+  print_row("all", d.tested.size(), estimators, report["accuracy"]);
+  report["networks"] = nlohmann::json::array();
+  for (const auto& of : learn::by_network(d.tested)) {
+    const auto r = accuracies(estimators, of);
+    print_row(of.front().network, of.size(), estimators, r);
+    report["networks"].push_back({{"name", of.front().network}, {"samples", of.size()}, {"accuracy", r}});
+  }
+  std::vector<support::output> files{
+      {a.out, {}, [&](const auto& path) { learn::write_estimator(path, estimator); }, io::previous_of(a.out)}};
+  if (!a.json.empty()) {
+    files.push_back({a.json, report.dump(1) + "\n", {}, {}});
+  }
+  support::write_all(files);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return support::run_program<arguments>("train_estimator", "Trains an estimator of what fused kernels take", argc,
+                                         argv, declare, run);
+}

@@ -1,0 +1,225 @@
+// The forward pass of one kernel through an attention network, without padding and without anything to prepare.
+#pragma once
+
+#include <span>
+
+#include <unity/fusion/kernel_description.hpp>
+#include <unity/learn/attention_network.hpp>
+#include <unity/learn/kernel_features.hpp>
+
+namespace unity::learn {
+
+// y of attention_graph, but for rounding. f.rows: scaled. On the calling thread.
+// Preconditions: as many weights as the shape has; features and edges of one kernel.
+// Complexity: parts times hidden^2, per layer.
+[[nodiscard]] float attention_forward(const network_shape& s, std::span<const float> weights,
+                                      const fusion::kernel_description& k, const kernel_features& f);
+
+}  // namespace unity::learn
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_LEARN_ATTENTION_FORWARD)
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include <unity/core/config.hpp>
+
+namespace unity::learn::detail {
+
+using lanes [[gnu::vector_size(16)]] = float;
+inline constexpr std::size_t lane_count = 4;
+
+[[nodiscard]] inline lanes load(const float* from) noexcept {
+  lanes x;
+  std::memcpy(&x, from, sizeof x);
+  return x;
+}
+
+// Four rows of the product, or fewer, of which the last stands for those that are missing; two vectors of columns.
+inline void add_tile(const float* x, std::size_t rows, std::size_t inner, const float* w, std::size_t columns,
+                     float* out) noexcept {
+  constexpr std::size_t most = 4;
+  const float* from[most];
+  float* to[most];
+  lanes sums[most][2];
+  for (std::size_t r = 0; r < most; ++r) {
+    const auto row = std::min(r, rows - 1);
+    from[r] = x + row * inner;
+    to[r] = out + row * columns;
+    sums[r][0] = load(to[r]);
+    sums[r][1] = load(to[r] + lane_count);
+  }
+  for (std::size_t i = 0; i < inner; ++i) {
+    const auto left = load(w + i * columns);
+    const auto right = load(w + i * columns + lane_count);
+    for (std::size_t r = 0; r < most; ++r) {
+      sums[r][0] += from[r][i] * left;
+      sums[r][1] += from[r][i] * right;
+    }
+  }
+  for (std::size_t r = 0; r < most; ++r) {
+    std::memcpy(to[r], sums[r], sizeof sums[r]);
+  }
+}
+
+// A product of matrices, row-major: out[rows, columns] += x[rows, inner] w[inner, columns].
+inline void add_product(const float* x, std::size_t rows, std::size_t inner, const float* w, std::size_t columns,
+                        float* out) noexcept {
+  std::size_t c = 0;
+  for (; c + 2 * lane_count <= columns; c += 2 * lane_count) {
+    for (std::size_t r = 0; r < rows; r += 4) {
+      add_tile(x + r * inner, rows - r, inner, w + c, columns, out + r * columns + c);
+    }
+  }
+  for (; c < columns; ++c) {
+    for (std::size_t r = 0; r < rows; ++r) {
+      for (std::size_t i = 0; i < inner; ++i) {
+        out[r * columns + c] += x[r * inner + i] * w[i * columns + c];
+      }
+    }
+  }
+}
+
+inline void relu(std::span<float> all) noexcept {
+  for (auto& x : all) {
+    x = std::max(x, 0.0F);
+  }
+}
+
+// Reads blocks of weights in order.
+class forward_pass {
+ public:
+  forward_pass(const network_shape& s, std::span<const float> weights, const fusion::kernel_description& k,
+               const kernel_features& f)
+      : shape_{s}, next_{weights.data()}, kernel_{k}, features_{f} {}
+
+  [[nodiscard]] float run();
+
+ private:
+  using numbers = std::vector<float>;
+
+  [[nodiscard]] const float* take(std::size_t size) noexcept { return std::exchange(next_, next_ + size); }
+  // x W + b
+  [[nodiscard]] numbers dense(std::span<const float> x, std::size_t rows, std::size_t inner, std::size_t columns);
+  void layer(numbers& h);
+  // Adds what a part sees to `out`.
+  void attend(const numbers& values, const numbers& scores, std::size_t head, numbers& out);
+  [[nodiscard]] float log_sum_of_parts(const numbers& h);
+  // Sums, then means, of columns.
+  static void pool(std::span<const float> rows, std::span<const float> shares, float* out) noexcept;
+
+  const network_shape& shape_;
+  const float* next_;
+  const fusion::kernel_description& kernel_;
+  const kernel_features& features_;
+};
+
+UNITY_INLINE auto forward_pass::dense(std::span<const float> x, std::size_t rows, std::size_t inner,
+                                      std::size_t columns) -> numbers {
+  const auto* const w = take(inner * columns);
+  const auto* const bias = take(columns);
+  numbers out(rows * columns);
+  for (std::size_t r = 0; r < rows; ++r) {
+    std::copy_n(bias, columns, out.data() + r * columns);
+  }
+  add_product(x.data(), rows, inner, w, columns, out.data());
+  return out;
+}
+
+UNITY_INLINE void forward_pass::attend(const numbers& values, const numbers& scores, std::size_t head, numbers& out) {
+  const auto parts = kernel_.parts.size();
+  const auto hidden = shape_.hidden;
+  const auto width = hidden / shape_.heads;
+  const auto sees = head < shape_.heads / 2 ? sight::operands : sight::readers;
+  const auto score = [&](std::size_t part, std::size_t seen) {
+    const auto x = scores[part * 2 * shape_.heads + head] + scores[seen * 2 * shape_.heads + shape_.heads + head];
+    return x > 0 ? x : negative_slope * x;
+  };
+  numbers most(parts, unseen);
+  for_each_seen(kernel_, sees, [&](std::size_t i, std::size_t j) { most[i] = std::max(most[i], score(i, j)); });
+  numbers sums(parts);
+  numbers mixed(parts * width);
+  for_each_seen(kernel_, sees, [&](std::size_t i, std::size_t j) {
+    const auto share = std::exp(score(i, j) - most[i]);
+    sums[i] += share;
+    for (std::size_t c = 0; c < width; ++c) {
+      mixed[i * width + c] += share * values[j * hidden + head * width + c];
+    }
+  });
+  for (std::size_t i = 0; i < parts; ++i) {
+    for (std::size_t c = 0; c < width; ++c) {
+      out[i * hidden + head * width + c] += mixed[i * width + c] / sums[i];
+    }
+  }
+}
+
+UNITY_INLINE void forward_pass::layer(numbers& h) {
+  const auto parts = kernel_.parts.size();
+  numbers values(h.size());
+  add_product(h.data(), parts, shape_.hidden, take(shape_.hidden * shape_.hidden), shape_.hidden, values.data());
+  numbers scores(parts * 2 * shape_.heads);
+  add_product(h.data(), parts, shape_.hidden, take(shape_.hidden * 2 * shape_.heads), 2 * shape_.heads, scores.data());
+  auto out = dense(h, parts, shape_.hidden, shape_.hidden);
+  for (std::size_t head = 0; head < shape_.heads; ++head) {
+    attend(values, scores, head, out);
+  }
+  relu(out);
+  for (std::size_t i = 0; i < h.size(); ++i) {
+    h[i] += out[i];
+  }
+}
+
+UNITY_INLINE float forward_pass::log_sum_of_parts(const numbers& h) {
+  const auto factors = dense(h, kernel_.parts.size(), shape_.hidden, 1);
+  float sum = 0;
+  for (std::size_t i = 0; i < factors.size(); ++i) {
+    sum += features_.shares[i] * std::exp(factor_bound * std::tanh(factors[i] / factor_bound));
+  }
+  return std::log(sum);
+}
+
+UNITY_INLINE void forward_pass::pool(std::span<const float> rows, std::span<const float> shares, float* out) noexcept {
+  const auto columns = rows.size() / shares.size();
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto c = i % columns;
+    out[c] += pool_scale * rows[i];
+    out[columns + c] += shares[i / columns] * rows[i];
+  }
+}
+
+UNITY_INLINE float forward_pass::run() {
+  const auto parts = kernel_.parts.size();
+  auto h = dense(features_.rows, parts, part_features, shape_.hidden);
+  relu(h);
+  for (std::size_t l = 0; l < shape_.layers; ++l) {
+    layer(h);
+  }
+  const auto sum = log_sum_of_parts(h);
+  numbers pools(2 * (shape_.hidden + part_features));
+  pool(h, features_.shares, pools.data());
+  pool(features_.rows, features_.shares, pools.data() + 2 * shape_.hidden);
+  auto x = dense(pools, 1, pools.size(), shape_.hidden);
+  relu(x);
+  x = dense(x, 1, shape_.hidden, shape_.hidden);
+  relu(x);
+  return sum + dense(x, 1, shape_.hidden, 1)[0];
+}
+
+}  // namespace unity::learn::detail
+
+namespace unity::learn {
+
+UNITY_INLINE float attention_forward(const network_shape& s, std::span<const float> weights,
+                                     const fusion::kernel_description& k, const kernel_features& f) {
+  UNITY_EXPECTS(s.is_valid() && f.parts() == k.parts.size() && f.rows.size() == f.parts() * part_features,
+                "a shape, and the features of this kernel");
+  return detail::forward_pass{s, weights, k, f}.run();
+}
+
+}  // namespace unity::learn
+
+#endif

@@ -1,0 +1,270 @@
+// Networks that estimate what a kernel takes: attention of parts to their operands and readers, sums over parts, and
+// dense layers. As a tensor graph over batches of one size, to be trained.
+//
+//   h = relu(x E)                                             per part
+//   h = h + relu(attention(h) + h U)                          `layers` times; half of the heads see operands, the other
+//                                                             half readers, and each part itself
+//   y = log(sum of share exp(4 tanh(h p / 4))) + d(pools)     log(time / baseline)
+//
+// Each part takes its share of the baseline, times a factor; d, three dense layers, corrects the sum. It reads the sums
+// over parts of h and x, and their means weighted by shares. Attention is as in Velickovic et al., Graph attention
+// networks, ICLR 2018; the whole follows Yi et al., Optimizing DNN compilation for distributed training with joint OP
+// and tensor fusion, section 4.3, which has six such layers and predicts the time itself.
+//
+// The loss is the sum over kernels of weight (y - target)^2, the square of the logarithm of the ratio of predicted and
+// measured time. Formula (3) of the paper, log((time - target)^2), rewards one exact hit more than many good ones, has
+// no lower bound, and counts in units of time: long kernels alone would matter.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/builder.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::learn {
+
+// Regular.
+struct network_shape {
+  std::size_t hidden = 32;  // numbers per part between layers: a multiple of heads
+  std::size_t heads = 4;    // an even number
+  std::size_t layers = 3;
+
+  [[nodiscard]] bool is_valid() const noexcept {
+    constexpr std::size_t most = 1024;
+    return heads > 0 && heads % 2 == 0 && hidden > 0 && hidden % heads == 0 && hidden <= most && layers <= most;
+  }
+
+  friend bool operator==(const network_shape&, const network_shape&) = default;
+};
+
+// All weights are one vector; a block of it is a matrix, or a row of biases. Regular.
+struct weight_block {
+  std::string name{};
+  std::size_t rows = 0;
+  std::size_t columns = 0;
+  std::size_t offset = 0;
+
+  [[nodiscard]] std::size_t size() const noexcept { return rows * columns; }
+
+  friend bool operator==(const weight_block&, const weight_block&) = default;
+};
+
+// In order, without gaps. Precondition: a valid shape.
+[[nodiscard]] std::vector<weight_block> weight_blocks(const network_shape& s);
+[[nodiscard]] std::size_t weight_count(const network_shape& s);
+
+// Matrices uniform with variance 1 / rows; biases, and what gives the results, 0: at first the estimate is the
+// baseline.
+[[nodiscard]] std::vector<float> initial_weights(const network_shape& s, std::uint64_t seed);
+
+inline constexpr float pool_scale = 0.125F;  // of sums over parts, beside means
+inline constexpr float negative_slope = 0.2F;
+inline constexpr float factor_bound = 4;  // of the logarithm of a part's factor
+
+// What a part does not see has this added to what its attention is the softmax of.
+inline constexpr float unseen = -1e4F;
+
+namespace detail {
+
+// Writes the graph down, block of weights by block.
+class network_writer {
+ public:
+  network_writer(const tensor::algebra& a, const network_shape& s, std::int64_t kernels, std::int64_t nodes);
+
+  [[nodiscard]] tensor::tensor_graph write() &&;
+
+ private:
+  [[nodiscard]] value_id next() { return weights_[used_++]; }
+  [[nodiscard]] value_id number(double x) { return b_.fill(x); }
+  [[nodiscard]] value_id dense(value_id x) {
+    const auto product = b_.matmul(x, next());
+    return b_.add(product, next());
+  }
+  [[nodiscard]] value_id layer(value_id h);
+  [[nodiscard]] value_id attention_of(value_id h);
+  // Sums and means over parts: [kernels, 2 columns] of [kernels * nodes, columns].
+  [[nodiscard]] value_id pooled(value_id per_part, std::int64_t columns);
+  [[nodiscard]] value_id sum_of_parts(value_id h);
+
+  tensor::builder b_;
+  network_shape shape_;
+  std::int64_t kernels_;
+  std::int64_t nodes_;
+  std::vector<value_id> weights_{};
+  std::size_t used_ = 0;
+  value_id sight_{};
+  value_id pooling_{};
+};
+
+}  // namespace detail
+
+// Inputs, float32: "weights" [weight_count], "features" [kernels, nodes, part_features], "sight" [kernels, heads,
+// nodes, nodes] (0 or `unseen`), "pooling" [kernels, 2, nodes] (pool_scale and shares; 0 of what fills a kernel up),
+// "target" and "weight" [kernels]. Outputs: the loss, [], and y, [kernels].
+[[nodiscard]] tensor::tensor_graph attention_graph(const tensor::algebra& a, const network_shape& s,
+                                                   std::int64_t kernels, std::int64_t nodes);
+
+// The same with a third output, the loss' gradient by the weights.
+[[nodiscard]] tensor::tensor_graph trained_attention_graph(const tensor::algebra& a, const network_shape& s,
+                                                           std::int64_t kernels, std::int64_t nodes);
+
+}  // namespace unity::learn
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_LEARN_ATTENTION_NETWORK)
+
+#include <cmath>
+
+#include <fmt/core.h>
+
+#include <unity/core/config.hpp>
+#include <unity/core/hash.hpp>
+#include <unity/core/id.hpp>
+#include <unity/core/random.hpp>
+#include <unity/graph/concepts.hpp>
+#include <unity/learn/kernel_features.hpp>
+#include <unity/tensor/differentiate.hpp>
+
+namespace unity::learn {
+
+UNITY_INLINE std::vector<weight_block> weight_blocks(const network_shape& s) {
+  UNITY_EXPECTS(s.is_valid(), "an even number of heads that divides what is hidden");
+  std::vector<weight_block> all;
+  const auto add = [&](std::string name, std::size_t rows, std::size_t columns) {
+    const auto at = all.empty() ? 0 : all.back().offset + all.back().size();
+    all.push_back({std::move(name), rows, columns, at});
+  };
+  const auto dense = [&](const std::string& name, std::size_t rows, std::size_t columns) {
+    add(name, rows, columns);
+    add(name + " bias", 1, columns);
+  };
+  dense("embedding", part_features, s.hidden);
+  for (std::size_t l = 0; l < s.layers; ++l) {
+    add(fmt::format("layer {} values", l), s.hidden, s.hidden);
+    add(fmt::format("layer {} scores", l), s.hidden, 2 * s.heads);
+    dense(fmt::format("layer {} self", l), s.hidden, s.hidden);
+  }
+  dense("factor", s.hidden, 1);
+  dense("pools", 2 * (s.hidden + part_features), s.hidden);
+  dense("second", s.hidden, s.hidden);
+  dense("third", s.hidden, 1);
+  return all;
+}
+
+UNITY_INLINE std::size_t weight_count(const network_shape& s) {
+  const auto blocks = weight_blocks(s);
+  return blocks.back().offset + blocks.back().size();
+}
+
+UNITY_INLINE std::vector<float> initial_weights(const network_shape& s, std::uint64_t seed) {
+  std::vector<float> weights;
+  random_engine random{mix64(seed)};
+  for (const auto& b : weight_blocks(s)) {
+    const auto spread = b.rows > 1 && b.columns > 1 ? std::sqrt(3.0 / static_cast<double>(b.rows)) : 0;
+    for (std::size_t i = 0; i < b.size(); ++i) {
+      weights.push_back(static_cast<float>(spread * (2 * random.unit() - 1)));
+    }
+  }
+  return weights;
+}
+
+UNITY_INLINE tensor::tensor_graph attention_graph(const tensor::algebra& a, const network_shape& s,
+                                                  std::int64_t kernels, std::int64_t nodes) {
+  return detail::network_writer{a, s, kernels, nodes}.write();
+}
+
+UNITY_INLINE tensor::tensor_graph trained_attention_graph(const tensor::algebra& a, const network_shape& s,
+                                                          std::int64_t kernels, std::int64_t nodes) {
+  const auto g = attention_graph(a, s, kernels, nodes);
+  return tensor::differentiate(a, g, {g.outputs()[0], {g.results(node_id{std::size_t{0}})[0]}}).graph;
+}
+
+}  // namespace unity::learn
+
+namespace unity::learn::detail {
+
+UNITY_INLINE network_writer::network_writer(const tensor::algebra& a, const network_shape& s, std::int64_t kernels,
+                                            std::int64_t nodes)
+    : b_{a}, shape_{s}, kernels_{kernels}, nodes_{nodes} {
+  const auto all = b_.input("weights", {static_cast<std::int64_t>(weight_count(s))});
+  const auto blocks = weight_blocks(s);
+  tensor::shape sizes;
+  for (const auto& block : blocks) {
+    sizes.push_back(static_cast<std::int64_t>(block.size()));
+  }
+  const auto pieces = b_.split(all, 0, sizes);
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    weights_.push_back(b_.reshape(
+        pieces[i], {static_cast<std::int64_t>(blocks[i].rows), static_cast<std::int64_t>(blocks[i].columns)}));
+  }
+}
+
+UNITY_INLINE value_id network_writer::attention_of(value_id h) {
+  const auto heads = static_cast<std::int64_t>(shape_.heads);
+  const auto hidden = static_cast<std::int64_t>(shape_.hidden);
+  const auto values = b_.reshape(b_.matmul(h, next()), {kernels_, nodes_, heads, hidden / heads});
+  const auto scores = b_.reshape(b_.matmul(h, next()), {kernels_, nodes_, 2 * heads});
+  const auto halves = b_.split(b_.transpose(scores, {0, 2, 1}), 1, {heads, heads});
+  const auto of_part = b_.reshape(halves[0], {kernels_, heads, nodes_, 1});
+  const auto of_seen = b_.reshape(halves[1], {kernels_, heads, 1, nodes_});
+  const auto score = b_.add(of_part, of_seen);
+  const auto straight = b_.mul(score, number(negative_slope));
+  const auto above = b_.mul(b_.relu(score), number(1 - negative_slope));
+  const auto leaky = b_.add(straight, above);
+  const auto attention = b_.softmax(b_.add(leaky, sight_), 3);
+  const auto mixed = b_.matmul(attention, b_.transpose(values, {0, 2, 1, 3}));
+  return b_.reshape(b_.transpose(mixed, {0, 2, 1, 3}), {kernels_ * nodes_, hidden});
+}
+
+UNITY_INLINE value_id network_writer::layer(value_id h) {
+  const auto seen = attention_of(h);
+  const auto own = dense(h);
+  return b_.add(h, b_.relu(b_.add(seen, own)));
+}
+
+UNITY_INLINE value_id network_writer::pooled(value_id per_part, std::int64_t columns) {
+  const auto apart = b_.reshape(per_part, {kernels_, nodes_, columns});
+  return b_.reshape(b_.matmul(pooling_, apart), {kernels_, 2 * columns});
+}
+
+UNITY_INLINE value_id network_writer::sum_of_parts(value_id h) {
+  const auto bounded = b_.tanh(b_.mul(dense(h), number(1 / factor_bound)));
+  const auto factor = b_.apply("exp", {b_.mul(bounded, number(factor_bound))})[0];
+  const auto mean = b_.split(pooled(factor, 1), 1, {1, 1})[1];
+  return b_.apply("log", {mean})[0];
+}
+
+UNITY_INLINE tensor::tensor_graph network_writer::write() && {
+  constexpr auto columns = static_cast<std::int64_t>(part_features);
+  const auto hidden = static_cast<std::int64_t>(shape_.hidden);
+  const auto features = b_.input("features", {kernels_, nodes_, columns});
+  sight_ = b_.input("sight", {kernels_, static_cast<std::int64_t>(shape_.heads), nodes_, nodes_});
+  pooling_ = b_.input("pooling", {kernels_, 2, nodes_});
+  const auto target = b_.input("target", {kernels_});
+  const auto weight = b_.input("weight", {kernels_});
+  const auto rows = b_.reshape(features, {kernels_ * nodes_, columns});
+  auto h = b_.relu(dense(rows));
+  for (std::size_t l = 0; l < shape_.layers; ++l) {
+    h = layer(h);
+  }
+  const auto sum = sum_of_parts(h);
+  const auto of_hidden = pooled(h, hidden);
+  const auto of_features = pooled(rows, columns);
+  auto correction = b_.concat(1, std::array{of_hidden, of_features});
+  correction = b_.relu(dense(correction));
+  correction = b_.relu(dense(correction));
+  correction = dense(correction);
+  const auto y = b_.reshape(b_.add(sum, correction), {kernels_});
+  const auto apart = b_.sub(y, target);
+  const auto squares = b_.mul(weight, b_.mul(apart, apart));
+  const auto loss = b_.apply("reduce_sum", {squares}, {{"axes", {0}}, {"keep_dims", 0}})[0];
+  return std::move(b_).finish({loss, y});
+}
+
+}  // namespace unity::learn::detail
+
+#endif

@@ -1,0 +1,115 @@
+// How far estimators are off.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <unity/learn/kernel_estimator.hpp>
+#include <unity/learn/kernel_samples.hpp>
+
+namespace unity::learn {
+
+// Of |estimate - measured| / measured. Of no samples all is 0. Regular.
+struct accuracy {
+  std::size_t samples = 0;
+  double median = 0;
+  double p90 = 0;        // nine of ten are no farther off
+  double within_14 = 0;  // share of samples that are off by 14% at most
+  double within_20 = 0;
+
+  friend bool operator==(const accuracy&, const accuracy&) = default;
+};
+
+[[nodiscard]] accuracy accuracy_of_errors(std::vector<double> errors);
+
+template <kernel_estimator E>
+[[nodiscard]] accuracy accuracy_of(const E& e, std::span<const kernel_sample> samples) {
+  std::vector<double> errors;
+  for (const auto& s : samples) {
+    const auto measured = static_cast<double>(s.picoseconds);
+    errors.push_back(std::abs(static_cast<double>(e(s.kernel)) - measured) / measured);
+  }
+  return accuracy_of_errors(std::move(errors));
+}
+
+// Samples to learn from, and others that only judge.
+struct sample_division {
+  std::vector<kernel_sample> learned{};
+  std::vector<kernel_sample> tested{};
+};
+
+// One of ten kernels is for testing: by what it is, so of equal kernels all or none. With a network's name: the whole
+// network, and no other. Throws: unity::error where no sample is of that network, or all are.
+[[nodiscard]] sample_division divide_samples(std::vector<kernel_sample> samples, std::string_view holdout,
+                                             std::uint64_t seed);
+
+// Samples by network, in the order of names.
+[[nodiscard]] std::vector<std::vector<kernel_sample>> by_network(std::vector<kernel_sample> samples);
+
+}  // namespace unity::learn
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_LEARN_ESTIMATOR_REPORT)
+
+#include <utility>
+
+#include <fmt/core.h>
+
+#include <unity/core/error.hpp>
+#include <unity/core/hash.hpp>
+#include <unity/core/stable_sort.hpp>
+#include <unity/learn/estimator_training.hpp>
+
+namespace unity::learn {
+
+UNITY_INLINE accuracy accuracy_of_errors(std::vector<double> errors) {
+  if (errors.empty()) {
+    return {};
+  }
+  std::sort(errors.begin(), errors.end());
+  const auto count = errors.size();
+  const auto within = [&](double bound) {
+    return static_cast<double>(std::upper_bound(errors.begin(), errors.end(), bound) - errors.begin()) /
+           static_cast<double>(count);
+  };
+  return {count, errors[(count - 1) / 2], errors[(9 * count + 9) / 10 - 1], within(0.14), within(0.2)};
+}
+
+UNITY_INLINE sample_division divide_samples(std::vector<kernel_sample> samples, std::string_view holdout,
+                                            std::uint64_t seed) {
+  sample_division d;
+  for (auto& s : samples) {
+    // Another hash than the one that says what validates.
+    const bool is_test =
+        holdout.empty() ? hash_combine(mix64(seed), kernel_hash(s.kernel)) % 10 == 0 : s.network == holdout;
+    (is_test ? d.tested : d.learned).push_back(std::move(s));
+  }
+  if (!holdout.empty() && (d.tested.empty() || d.learned.empty())) {
+    throw error{"holdout",
+                fmt::format("{} of {} samples are of network \"{}\"", d.tested.size(),
+                            d.tested.size() + d.learned.size(), holdout),
+                "some, and others to learn from"};
+  }
+  return d;
+}
+
+UNITY_INLINE std::vector<std::vector<kernel_sample>> by_network(std::vector<kernel_sample> samples) {
+  stable_sort(samples, [](const auto& a, const auto& b) { return a.network < b.network; });
+  std::vector<std::vector<kernel_sample>> all;
+  for (auto& s : samples) {
+    if (all.empty() || all.back().front().network != s.network) {
+      all.emplace_back();
+    }
+    all.back().push_back(std::move(s));
+  }
+  return all;
+}
+
+}  // namespace unity::learn
+
+#endif

@@ -1,0 +1,218 @@
+// What a network reads of a kernel: a row of numbers per part, and which parts each one sees.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include <unity/fusion/kernel_description.hpp>
+
+namespace unity::learn {
+
+// Columns of a row. Bytes, flops and times are logarithms, of 1 + x; "kernel ..." is the same in all rows of a kernel.
+inline constexpr std::array<std::string_view, 25> part_feature_names{
+    "elementwise",    "broadcast",    "movement",      "reduction",     "product",       "convolution",
+    "other",          "folding",      "flops",         "reads",         "writes",        "outside reads",
+    "outside writes", "inside reads", "inside writes", "operands",      "readers",       "time",
+    "kernel parts",   "kernel flops", "kernel reads",  "kernel writes", "kernel inside", "kernel widest edge",
+    "kernel time"};
+inline constexpr std::size_t part_features = part_feature_names.size();
+
+// Picoseconds that a part takes alone, roughly, where nobody has timed it: 1 us, 20 ps per operation of arithmetic and
+// 100 ps per byte. Only ratios count: networks learn what they are off by.
+[[nodiscard]] double assumed_time(const fusion::kernel_part& p) noexcept;
+
+// Regular.
+struct kernel_features {
+  std::vector<float> rows{};    // parts x part_features
+  std::vector<float> shares{};  // of each part in the baseline: their sum is 1
+  double baseline = 0;          // picoseconds: what the parts take one after the other
+
+  [[nodiscard]] std::size_t parts() const noexcept { return shares.size(); }
+
+  friend bool operator==(const kernel_features&, const kernel_features&) = default;
+};
+
+// own_times: with what parts take alone, as far as that is known; otherwise assumed_time stands for it.
+// Precondition: at least one part, edges between parts. Complexity: linear in parts and edges.
+[[nodiscard]] kernel_features features_of(const fusion::kernel_description& k, bool own_times);
+
+// Which parts a part sees, itself among them: those whose results it reads, or those that read its result.
+enum class sight : std::uint8_t { operands, readers };
+
+// Calls f(part, seen) for each pair, by edges first.
+template <class F>
+void for_each_seen(const fusion::kernel_description& k, sight s, const F& f) {
+  for (const auto& [from, to] : k.edges) {
+    if (s == sight::operands) {
+      f(std::size_t{to}, std::size_t{from});
+    } else {
+      f(std::size_t{from}, std::size_t{to});
+    }
+  }
+  for (std::size_t i = 0; i < k.parts.size(); ++i) {
+    f(i, i);
+  }
+}
+
+// Makes each column of rows one of mean 0 and variance 1, over the kernels that it was made from. Regular.
+struct feature_scaling {
+  std::array<float, part_features> means{};
+  std::array<float, part_features> scales{};  // 1 / deviation; 0 of columns that do not vary
+
+  // Effects: rows are scaled; those far from all that was seen, at 8 deviations, stay there.
+  void apply(std::span<float> rows) const noexcept;
+
+  friend bool operator==(const feature_scaling&, const feature_scaling&) = default;
+};
+
+[[nodiscard]] feature_scaling scaling_of(std::span<const kernel_features> kernels);
+
+// Kernels run through a network in batches of these sizes, filled up with parts that nobody sees.
+inline constexpr std::array<std::size_t, 4> padded_sizes{8, 16, 32, 64};
+
+// Parts beyond the last size make a kernel of their own: it is estimated as the sum of pieces of so many neighbouring
+// parts, without the edges between pieces.
+inline constexpr std::size_t most_parts = padded_sizes.back();
+
+// Index of the smallest of padded_sizes that holds so many parts; nothing where none does.
+[[nodiscard]] std::optional<std::size_t> padded_size(std::size_t parts) noexcept;
+
+[[nodiscard]] std::vector<fusion::kernel_description> pieces_of(const fusion::kernel_description& k);
+
+}  // namespace unity::learn
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_LEARN_KERNEL_FEATURES)
+
+#include <algorithm>
+#include <cmath>
+
+#include <unity/core/config.hpp>
+
+namespace unity::learn {
+
+UNITY_INLINE double assumed_time(const fusion::kernel_part& p) noexcept {
+  return 1e6 + 20 * p.flops + 100 * (p.reads + p.writes);
+}
+
+namespace detail {
+
+[[nodiscard]] inline float logarithm(double x) { return static_cast<float>(std::log1p(std::max(x, 0.0))); }
+
+// Columns from "kernel parts" on.
+[[nodiscard]] inline std::array<float, 7> kernel_columns(const fusion::kernel_description& k, double baseline) {
+  fusion::kernel_part sum;
+  double inside = 0;
+  double widest = 0;
+  for (const auto& p : k.parts) {
+    sum.flops += p.flops;
+    sum.reads_outside += p.reads_outside;
+    sum.writes_outside += p.writes_outside;
+    inside += p.reads - p.reads_outside;
+  }
+  for (const auto& e : k.edges) {
+    widest = std::max(widest, k.parts[e.first].writes);
+  }
+  return {logarithm(static_cast<double>(k.parts.size())),
+          logarithm(sum.flops),
+          logarithm(sum.reads_outside),
+          logarithm(sum.writes_outside),
+          logarithm(inside),
+          logarithm(widest),
+          logarithm(baseline)};
+}
+
+}  // namespace detail
+
+UNITY_INLINE kernel_features features_of(const fusion::kernel_description& k, bool own_times) {
+  UNITY_EXPECTS(!k.parts.empty(), "a kernel of at least one part");
+  const auto count = k.parts.size();
+  std::vector<double> times(count);
+  std::vector<std::size_t> operands(count);
+  std::vector<std::size_t> readers(count);
+  kernel_features f;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto& p = k.parts[i];
+    times[i] = own_times && p.duration > 0 ? static_cast<double>(p.duration) : assumed_time(p);
+    f.baseline += times[i];
+  }
+  for (const auto& [from, to] : k.edges) {
+    UNITY_EXPECTS(from < count && to < count, "edges between parts");
+    ++readers[from];
+    ++operands[to];
+  }
+  const auto common = detail::kernel_columns(k, f.baseline);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto& p = k.parts[i];
+    std::array<float, part_features> row{};
+    row[static_cast<std::size_t>(p.kind)] = 1;
+    auto* at = row.data() + fusion::operator_class_names.size();
+    *at++ = p.is_folding ? 1.0F : 0.0F;
+    for (const auto x :
+         {p.flops, p.reads, p.writes, p.reads_outside, p.writes_outside, p.reads - p.reads_outside,
+          p.writes - p.writes_outside, static_cast<double>(operands[i]), static_cast<double>(readers[i]), times[i]}) {
+      *at++ = detail::logarithm(x);
+    }
+    std::copy(common.begin(), common.end(), at);
+    f.rows.insert(f.rows.end(), row.begin(), row.end());
+    f.shares.push_back(static_cast<float>(times[i] / f.baseline));
+  }
+  return f;
+}
+
+UNITY_INLINE void feature_scaling::apply(std::span<float> rows) const noexcept {
+  constexpr float far = 8;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto c = i % part_features;
+    rows[i] = std::clamp((rows[i] - means[c]) * scales[c], -far, far);
+  }
+}
+
+UNITY_INLINE feature_scaling scaling_of(std::span<const kernel_features> kernels) {
+  std::array<double, part_features> sums{};
+  std::array<double, part_features> squares{};
+  double count = 0;
+  for (const auto& k : kernels) {
+    count += static_cast<double>(k.parts());
+    for (std::size_t i = 0; i < k.rows.size(); ++i) {
+      sums[i % part_features] += k.rows[i];
+      squares[i % part_features] += double{k.rows[i]} * k.rows[i];
+    }
+  }
+  feature_scaling s;
+  for (std::size_t c = 0; c < part_features && count > 0; ++c) {
+    const auto mean = sums[c] / count;
+    const auto deviation = std::sqrt(std::max(squares[c] / count - mean * mean, 0.0));
+    s.means[c] = static_cast<float>(mean);
+    s.scales[c] = deviation > 1e-3 ? static_cast<float>(1 / deviation) : 0;
+  }
+  return s;
+}
+
+UNITY_INLINE std::optional<std::size_t> padded_size(std::size_t parts) noexcept {
+  const auto* const found = std::find_if(padded_sizes.begin(), padded_sizes.end(), [&](auto n) { return parts <= n; });
+  return found == padded_sizes.end() ? std::nullopt
+                                     : std::optional{static_cast<std::size_t>(found - padded_sizes.begin())};
+}
+
+UNITY_INLINE std::vector<fusion::kernel_description> pieces_of(const fusion::kernel_description& k) {
+  std::vector<fusion::kernel_description> pieces((k.parts.size() + most_parts - 1) / most_parts);
+  for (std::size_t i = 0; i < k.parts.size(); ++i) {
+    pieces[i / most_parts].parts.push_back(k.parts[i]);
+  }
+  for (const auto& [from, to] : k.edges) {
+    if (from / most_parts == to / most_parts) {
+      pieces[from / most_parts].edges.emplace_back(static_cast<std::uint16_t>(from % most_parts),
+                                                   static_cast<std::uint16_t>(to % most_parts));
+    }
+  }
+  return pieces;
+}
+
+}  // namespace unity::learn
+
+#endif

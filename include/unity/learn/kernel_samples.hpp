@@ -1,0 +1,254 @@
+// Kernels that were measured, and a file of them.
+//
+// A sealed file (io/sealed_file.hpp) of the line "unity kernels 1", with the header
+//
+// {"networks": ["zoo:resnet50", ...], "tensors": [
+//  {"name": "sample networks", "kind": "", "element": "int32", "dims": [2000], "offset": 0}, ...]}
+//
+// Per sample: its network's number, picoseconds, how many parts and edges it has. Per part, all samples' one after the
+// other: class, folding, five numbers (flops, reads, writes, outside reads, outside writes), picoseconds. Per edge: two
+// numbers of parts of its sample.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <unity/fusion/kernel_description.hpp>
+
+namespace unity::learn {
+
+// Regular.
+struct kernel_sample {
+  std::string network{};  // what the kernel is a part of
+  fusion::kernel_description kernel{};
+  std::int64_t picoseconds = 0;  // measured
+
+  friend bool operator==(const kernel_sample&, const kernel_sample&) = default;
+};
+
+inline constexpr std::string_view kernel_samples_line = "unity kernels 1\n";
+
+// Effects: as io::replaced_file: the file is whole whenever this is interrupted, and what it was before is kept.
+// Preconditions: samples with parts, times above 0. Throws: unity::error where it cannot be written.
+void write_kernel_samples(const std::filesystem::path& path, std::span<const kernel_sample> samples);
+
+// Throws: unity::error, one line, where the file is missing, another kind of file or version, cut short or altered, or
+// says what cannot be.
+[[nodiscard]] std::vector<kernel_sample> read_kernel_samples(const std::filesystem::path& path);
+
+}  // namespace unity::learn
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_LEARN_KERNEL_SAMPLES)
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include <unity/core/config.hpp>
+#include <unity/io/json_place.hpp>
+#include <unity/io/sealed_tensors.hpp>
+
+namespace unity::learn::detail {
+
+inline constexpr std::array part_numbers{&fusion::kernel_part::flops, &fusion::kernel_part::reads,
+                                         &fusion::kernel_part::writes, &fusion::kernel_part::reads_outside,
+                                         &fusion::kernel_part::writes_outside};
+
+// The lists of a file.
+struct sample_lists {
+  std::vector<std::int32_t> networks{};
+  std::vector<std::int64_t> picoseconds{};
+  std::vector<std::int32_t> part_counts{};
+  std::vector<std::int32_t> edge_counts{};
+  std::vector<std::uint8_t> classes{};
+  std::vector<std::uint8_t> folding{};
+  std::vector<double> numbers{};
+  std::vector<std::int64_t> durations{};
+  std::vector<std::int32_t> edges{};
+
+  // f(name, list)
+  template <class Self, class F>
+  static void visit(Self& self, const F& f) {
+    f("sample networks", self.networks);
+    f("sample picoseconds", self.picoseconds);
+    f("sample parts", self.part_counts);
+    f("sample edges", self.edge_counts);
+    f("part classes", self.classes);
+    f("part folding", self.folding);
+    f("part numbers", self.numbers);
+    f("part picoseconds", self.durations);
+    f("edges", self.edges);
+  }
+
+  void add(const kernel_sample& s, std::size_t network);
+  // Whether they are of one number of samples, parts and edges.
+  [[nodiscard]] bool fit() const;
+};
+
+UNITY_INLINE void sample_lists::add(const kernel_sample& s, std::size_t network) {
+  UNITY_EXPECTS(!s.kernel.parts.empty() && s.picoseconds > 0, "samples with parts and times");
+  networks.push_back(static_cast<std::int32_t>(network));
+  picoseconds.push_back(s.picoseconds);
+  part_counts.push_back(static_cast<std::int32_t>(s.kernel.parts.size()));
+  edge_counts.push_back(static_cast<std::int32_t>(s.kernel.edges.size()));
+  for (const auto& p : s.kernel.parts) {
+    classes.push_back(static_cast<std::uint8_t>(p.kind));
+    folding.push_back(p.is_folding ? 1 : 0);
+    durations.push_back(p.duration);
+    for (const auto n : part_numbers) {
+      numbers.push_back(p.*n);
+    }
+  }
+  for (const auto& [from, to] : s.kernel.edges) {
+    edges.insert(edges.end(), {from, to});
+  }
+}
+
+UNITY_INLINE bool sample_lists::fit() const {
+  const auto sum = [](const std::vector<std::int32_t>& counts) {
+    std::size_t all = 0;
+    for (const auto c : counts) {
+      all += static_cast<std::size_t>(std::max(c, 0));
+    }
+    return all;
+  };
+  const auto samples = networks.size();
+  const auto parts = sum(part_counts);
+  return picoseconds.size() == samples && part_counts.size() == samples && edge_counts.size() == samples &&
+         classes.size() == parts && folding.size() == parts && numbers.size() == part_numbers.size() * parts &&
+         durations.size() == parts && edges.size() == 2 * sum(edge_counts);
+}
+
+// Samples one after the other, each checked.
+class kernel_samples_reader {
+ public:
+  explicit kernel_samples_reader(const std::filesystem::path& path);
+
+  [[nodiscard]] std::vector<kernel_sample> read();
+
+ private:
+  [[nodiscard]] fusion::kernel_part next_part();
+  [[nodiscard]] std::pair<std::uint16_t, std::uint16_t> next_edge(const fusion::kernel_description& k);
+  void check_sample() const;
+  [[noreturn]] void refuse(std::string_view found, std::string_view expected) const {
+    file_.refuse(fmt::format("sample {}: {}", sample_, found), expected);
+  }
+
+  io::sealed_tensors_reader file_;
+  std::vector<std::string> names_{};
+  sample_lists lists_{};
+  std::size_t sample_ = 0;
+  std::size_t part_ = 0;
+  std::size_t edge_ = 0;
+};
+
+UNITY_INLINE kernel_samples_reader::kernel_samples_reader(const std::filesystem::path& path)
+    : file_{path, kernel_samples_line} {
+  for (const auto& name : file_.header().at("networks").items()) {
+    names_.push_back(name.line());
+  }
+  sample_lists::visit(lists_, [&]<class T>(const char* name, std::vector<T>& list) { list = file_.get<T>(name); });
+  if (!lists_.fit()) {
+    file_.refuse("lists of lengths that do not fit", "as many numbers as samples, parts and edges have");
+  }
+}
+
+UNITY_INLINE fusion::kernel_part kernel_samples_reader::next_part() {
+  fusion::kernel_part p;
+  const auto kind = lists_.classes[part_];
+  const auto folding = lists_.folding[part_];
+  p.duration = lists_.durations[part_];
+  if (kind >= fusion::operator_class_names.size() || folding > 1 || p.duration < 0) {
+    refuse(fmt::format("a part of class {}, folding {}, {} ps", kind, folding, p.duration),
+           "a class, 0 or 1, and no negative time");
+  }
+  p.kind = static_cast<fusion::operator_class>(kind);
+  p.is_folding = folding == 1;
+  for (std::size_t i = 0; i < part_numbers.size(); ++i) {
+    auto& x = p.*part_numbers[i];
+    x = lists_.numbers[part_numbers.size() * part_ + i];
+    if (!std::isfinite(x) || x < 0) {
+      refuse(fmt::format("a part with {} flops or bytes", x), "finite numbers that are not negative");
+    }
+  }
+  ++part_;
+  return p;
+}
+
+UNITY_INLINE std::pair<std::uint16_t, std::uint16_t> kernel_samples_reader::next_edge(
+    const fusion::kernel_description& k) {
+  const auto from = lists_.edges[2 * edge_];
+  const auto to = lists_.edges[2 * edge_ + 1];
+  ++edge_;
+  const std::pair<std::uint16_t, std::uint16_t> edge{static_cast<std::uint16_t>(from), static_cast<std::uint16_t>(to)};
+  const bool goes_on = from >= 0 && from < to && static_cast<std::size_t>(to) < k.parts.size();
+  if (!goes_on || (!k.edges.empty() && edge <= k.edges.back())) {
+    refuse(fmt::format("an edge from {} to {}", from, to), "ascending edges from parts to later ones");
+  }
+  return edge;
+}
+
+UNITY_INLINE void kernel_samples_reader::check_sample() const {
+  const auto network = lists_.networks[sample_];
+  const auto time = lists_.picoseconds[sample_];
+  const auto parts = lists_.part_counts[sample_];
+  const auto edges = lists_.edge_counts[sample_];
+  if (network < 0 || static_cast<std::size_t>(network) >= names_.size() || time <= 0 || parts < 1 ||
+      parts > UINT16_MAX || edges < 0) {
+    refuse(fmt::format("network {}, {} ps, {} parts, {} edges", network, time, parts, edges),
+           "one of the networks, a time above 0, parts");
+  }
+}
+
+UNITY_INLINE std::vector<kernel_sample> kernel_samples_reader::read() {
+  std::vector<kernel_sample> samples(lists_.networks.size());
+  for (sample_ = 0; sample_ < samples.size(); ++sample_) {
+    check_sample();
+    auto& s = samples[sample_];
+    s.network = names_[static_cast<std::size_t>(lists_.networks[sample_])];
+    s.picoseconds = lists_.picoseconds[sample_];
+    for (std::int32_t i = 0; i < lists_.part_counts[sample_]; ++i) {
+      s.kernel.parts.push_back(next_part());
+    }
+    for (std::int32_t i = 0; i < lists_.edge_counts[sample_]; ++i) {
+      s.kernel.edges.push_back(next_edge(s.kernel));
+    }
+  }
+  return samples;
+}
+
+}  // namespace unity::learn::detail
+
+namespace unity::learn {
+
+UNITY_INLINE void write_kernel_samples(const std::filesystem::path& path, std::span<const kernel_sample> samples) {
+  std::vector<std::string> names;
+  detail::sample_lists lists;
+  for (const auto& s : samples) {
+    const auto known = std::find(names.begin(), names.end(), s.network);
+    lists.add(s, static_cast<std::size_t>(known - names.begin()));
+    if (known == names.end()) {
+      names.push_back(s.network);
+    }
+  }
+  io::sealed_tensors_writer file;
+  detail::sample_lists::visit(
+      lists, [&]<class T>(const char* name, const std::vector<T>& list) { file.add(name, std::span<const T>{list}); });
+  file.write(path, kernel_samples_line, {{"networks", names}});
+}
+
+UNITY_INLINE std::vector<kernel_sample> read_kernel_samples(const std::filesystem::path& path) {
+  return detail::kernel_samples_reader{path}.read();
+}
+
+}  // namespace unity::learn
+
+#endif

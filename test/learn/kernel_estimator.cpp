@@ -1,0 +1,171 @@
+#include <unity/learn/kernel_estimator.hpp>
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/learn/attention_estimator.hpp>
+#include <unity/learn/estimator_report.hpp>
+#include <unity/learn/kernel_features.hpp>
+#include <unity/learn/linear_estimator.hpp>
+
+#include "../support/message_of.hpp"
+#include "synthetic_kernels.hpp"
+
+namespace tests_of_kernel_estimator {
+
+using namespace unity;
+using fusion::kernel_description;
+using fusion::operator_class;
+using learn::kernel_estimator;
+
+static_assert(kernel_estimator<learn::sum_of_parts>);
+static_assert(kernel_estimator<learn::linear_estimator>);
+static_assert(kernel_estimator<learn::attention_estimator>);
+static_assert(kernel_estimator<learn::kernel_time>);
+
+namespace {
+
+struct archetype {
+  std::int64_t operator()(const kernel_description&) const { return 1; }
+};
+struct estimates_seconds {
+  double operator()(const kernel_description&) const { return 1; }
+};
+struct changes_as_it_estimates {
+  std::int64_t operator()(const kernel_description&) { return 1; }
+};
+
+static_assert(kernel_estimator<archetype>);
+static_assert(!kernel_estimator<estimates_seconds>);
+static_assert(!kernel_estimator<changes_as_it_estimates>);
+
+// Of classes that have a law each: a launch, and so much per flop and byte.
+learn::kernel_sample linear_sample(random_engine& random) {
+  learn::kernel_sample s{"net", {}, 0};
+  double time = 3e6;
+  for (auto parts = 1 + random.below(6); parts > 0; --parts) {
+    fusion::kernel_part p;
+    p.kind = static_cast<operator_class>(random.below(5));
+    p.flops = static_cast<double>(random.below(1'000'000));
+    p.reads = static_cast<double>(random.below(1'000'000));
+    p.reads_outside = random.below(2) == 0 ? p.reads : 0;
+    const auto c = 1 + static_cast<double>(p.kind);
+    time += 2e5 * c + p.flops / c + 30 * p.reads_outside + 2 * c * (p.reads - p.reads_outside);
+    s.kernel.parts.push_back(p);
+  }
+  s.picoseconds = std::llround(time);
+  return s;
+}
+
+}  // namespace
+
+TEST_CASE("the sum of parts adds up what they take alone, assumed where nobody has timed it") {
+  kernel_description k;
+  k.parts.resize(2);
+  k.parts[0].duration = 5'000'000;
+  k.parts[1].flops = 1000;
+  CHECK(learn::sum_of_parts{}(k) == 5'000'000 + 1'020'000);
+}
+
+TEST_CASE("times are whole and at least a picosecond") {
+  CHECK(learn::whole_picoseconds(2.5) == 3);
+  CHECK(learn::whole_picoseconds(-7) == 1);
+  CHECK(learn::whole_picoseconds(std::numeric_limits<double>::quiet_NaN()) == 1);
+  CHECK(learn::whole_picoseconds(std::numeric_limits<double>::infinity()) == 1'000'000'000'000'000'000);
+}
+
+TEST_CASE("what is linear in classes, flops and bytes is learned to rounding") {
+  random_engine random{5};
+  std::vector<learn::kernel_sample> samples;
+  for (int i = 0; i < 300; ++i) {
+    samples.push_back(linear_sample(random));
+  }
+  const learn::linear_estimator e{samples};
+  for (int i = 0; i < 50; ++i) {
+    const auto s = linear_sample(random);
+    CHECK(e(s.kernel) == Approx(static_cast<double>(s.picoseconds)).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("a chain of a trace reads in between what it does not read outside") {
+  kernel_description seen;
+  const auto parts = [](trace::name_id name) {
+    fusion::kernel_part p;
+    p.reads = p.reads_outside = name == trace::name_id{std::size_t{0}} ? 100 : 150;
+    p.writes = p.writes_outside = 80;
+    return p;
+  };
+  const auto time = learn::fusion_time_of(
+      [&](const kernel_description& k) {
+        seen = k;
+        return std::int64_t{70};
+      },
+      parts);
+  const trace::name_id first{std::size_t{0}};
+  const trace::name_id second{std::size_t{1}};
+  CHECK(time(std::array<systems::fused_part, 2>{{{first, 60}, {second, 40}}}) == 70);
+  REQUIRE(seen.parts.size() == 2);
+  CHECK(seen.edges == std::vector<std::pair<std::uint16_t, std::uint16_t>>{{0, 1}});
+  CHECK(seen.parts[0].reads_outside == 100);
+  CHECK(seen.parts[0].writes_outside == 0);
+  CHECK(seen.parts[0].duration == 60);
+  CHECK(seen.parts[1].reads_outside == 70);
+  CHECK(seen.parts[1].writes_outside == 80);
+  CHECK(time(std::array<systems::fused_part, 2>{{{first, 30}, {second, 20}}}) == 50);  // no more than the parts take
+  CHECK(time(std::array<systems::fused_part, 1>{{{first, 30}}}) == 30);
+}
+
+TEST_CASE("a kernel of more parts than a network takes is the sum of its pieces") {
+  const learn::attention_estimator e{.weights = learn::initial_weights({}, 1)};
+  kernel_description k;
+  k.parts.resize(learn::most_parts + 3);
+  for (auto& p : k.parts) {
+    p.duration = 1'000'000;
+  }
+  // A network without training says what the parts take.
+  CHECK(e(k) == Approx(1e6 * static_cast<double>(k.parts.size())).epsilon(1e-5));
+}
+
+TEST_CASE("accuracy counts relative errors") {
+  std::vector<learn::kernel_sample> samples;
+  for (std::int64_t i = 1; i <= 20; ++i) {
+    kernel_description k;
+    k.parts.resize(1);
+    k.parts[0].duration = 1000 + 10 * i;
+    samples.push_back({"net", k, 1000});
+  }
+  const auto r = learn::accuracy_of(learn::sum_of_parts{}, samples);
+  CHECK(r.samples == 20);
+  CHECK(r.median == Approx(0.10));
+  CHECK(r.p90 == Approx(0.18));
+  CHECK(r.within_14 == Approx(0.7));
+  CHECK(r.within_20 == Approx(1));
+  CHECK(learn::accuracy_of(learn::sum_of_parts{}, {}) == learn::accuracy{});
+}
+
+TEST_CASE("samples for testing are a tenth of the kernels, equal ones together, or a whole network") {
+  auto samples = test::synthetic_kernels{8}.next(2000);
+  for (std::size_t i = 0; i < 1000; ++i) {
+    samples[i] = samples[i + 1000];
+  }
+  const auto d = learn::divide_samples(samples, "", 3);
+  CHECK(d.tested.size() + d.learned.size() == 2000);
+  CHECK(d.tested.size() > 140);
+  CHECK(d.tested.size() < 260);
+  for (const auto& t : d.tested) {
+    CHECK(std::find(d.learned.begin(), d.learned.end(), t) == d.learned.end());
+  }
+  const auto held = learn::divide_samples(samples, "net3", 3);
+  CHECK(learn::by_network(held.tested).size() == 1);
+  CHECK(learn::by_network(held.learned).size() == 7);
+  CHECK(held.tested.front().network == "net3");
+  CHECK(test::message_of([&] { static_cast<void>(learn::divide_samples(samples, "resnet", 3)); }) ==
+        "holdout: 0 of 2000 samples are of network \"resnet\"; expected some, and others to learn from");
+}
+
+}  // namespace tests_of_kernel_estimator
