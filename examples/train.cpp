@@ -172,8 +172,14 @@ outcome take_steps(const training_flags& a, const tensor::algebra& operators, co
 template <class Communicator>
 outcome trained(const training_flags& a, const tensor::algebra& operators, const job& j, Communicator& world) {
   return with_backend(a, operators, world, [&](auto& b) {
-    train::trainer rank{
-        b, operators, j.trained, world, j.run.rule, j.run.seed, support::data_for(operators, j, j.trained, a.shift)};
+    train::trainer rank{b,
+                        operators,
+                        j.trained,
+                        world,
+                        j.run.rule,
+                        j.run.seed,
+                        support::data_for(operators, j, j.trained, a.shift),
+                        j.kernels ? &*j.kernels : nullptr};
     const auto traced = static_cast<std::size_t>(std::min(a.traced, a.steps - j.first));
     train::timeline record{traced * 2 * (rank.executor().program().steps.size() + 1)};
     auto r = take_steps(a, operators, j, rank, world, record, true);

@@ -49,6 +49,7 @@ struct training_flags {
   std::string program{};
   bool delayed = false;
   std::string sync{};
+  std::string fusion{};
   memory_flags memory{};
   timing_flags timing{};
 };
@@ -113,6 +114,7 @@ inline void declare(CLI::App& app, training_flags& a) {
       "a batch begins while backward passes of the one before go on, and its gradients change weights one step later "
       "(PipeDream-2BW)");
   declare_sync(app, a.sync);
+  app.add_option("--fusion", a.fusion, "fusion.json of `fuse`: which operators run as one kernel");
   declare(app, a.memory);
   app.add_flag("--check", a.check, "trains the undivided graph, too, and compares losses");
   app.add_option("--json", a.json, "file for the result as JSON");

@@ -9,7 +9,9 @@
 
 #include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
+#include <unity/fusion/fusion_plan.hpp>
 #include <unity/io/dataset.hpp>
+#include <unity/io/fusion_json.hpp>
 #include <unity/io/plan_json.hpp>
 #include <unity/io/replaced_file.hpp>
 #include <unity/io/weights_file.hpp>
@@ -31,6 +33,7 @@ struct training_job {
   unity::parallel::plan given{};
   unity::parallel::plan trained{};  // with a loss
   unity::train::run_settings run{};
+  std::optional<unity::fusion::fusion_plan> kernels{};
   std::optional<unity::io::dataset> set{};
   std::optional<unity::io::weights_reader> before{};  // what is resumed
   std::uint64_t first = 0;                            // step
@@ -60,6 +63,9 @@ inline training_job job_of(const training_flags& a, const unity::tensor::algebra
   static_cast<void>(measured_backend(a.timing));
   j.given = unity::io::read_plan(operators, a.plan);
   j.given.pipeline.is_delayed = j.given.pipeline.is_delayed || a.delayed;
+  if (!a.fusion.empty()) {
+    j.kernels = unity::io::read_fusion(a.fusion);
+  }
   apply(a.memory, operators, j.given);
   apply_sync(a.sync, operators, j.given);
   if (!a.resume.empty()) {

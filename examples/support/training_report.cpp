@@ -19,6 +19,7 @@
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/ranks/rank_lowering.hpp>
 #include <unity/parallel/ranks/rank_program_text.hpp>
+#include <unity/parallel/ranks/spelled_out.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/simulate/timeline.hpp>
@@ -39,7 +40,7 @@ namespace {
 // An iteration of a plan as the simulator has it. Unit: seconds.
 struct simulated_iteration {
   double seconds = 0;
-  std::vector<double> computing{};  // by device
+  std::vector<double> computing{};    // by device
   std::vector<std::int64_t> peaks{};  // likewise: bytes
 };
 
@@ -116,8 +117,8 @@ void print(const training_job& j, const training_outcome& r, const simulated_ite
   if (r.test) {
     fmt::print("accuracy: {:.4f}, {} of {} for testing\n", r.test->accuracy(), r.test->right, r.test->count);
   }
-  fmt::print("iteration: {:.3f} ms measured, {:.3f} ms simulated on {}\n", r.seconds * 1e3, simulated.seconds * 1e3,
-             j.trained.machine.name);
+  fmt::print("iteration: {:.3f} ms measured, {:.3f} ms simulated on {}{}\n", r.seconds * 1e3, simulated.seconds * 1e3,
+             j.trained.machine.name, j.kernels ? ", without fused kernels" : "");
   print_assumed(j.trained.machine);
   const auto& critical = shares.ranks[shares.critical];
   const auto computing = unity::to_seconds(critical.compute + critical.update);
@@ -155,11 +156,12 @@ void report(const training_flags& a, const unity::tensor::algebra& operators, co
   print(j, r, simulated, shares, error_of_losses);
   std::vector<output> files;
   if (!a.program.empty()) {
-    files.push_back(
-        {a.program,
-         unity::parallel::to_text(operators, j.trained.graph, unity::parallel::programs_of_ranks(operators, j.trained)),
-         {},
-         {}});
+    auto programs = unity::parallel::programs_of_ranks(operators, j.trained);
+    for (auto& p : programs.ranks) {
+      p = j.kernels ? unity::fusion::with_kernels(operators, unity::parallel::spelled_out(operators, p), *j.kernels)
+                    : std::move(p);
+    }
+    files.push_back({a.program, unity::parallel::to_text(operators, j.trained.graph, programs), {}, {}});
   }
   if (!a.trace.empty()) {
     files.push_back({a.trace,
@@ -188,8 +190,7 @@ void report(const training_flags& a, const unity::tensor::algebra& operators, co
     }
     for (const auto& rank : r.timeline.ranks) {
       const auto& m = rank.memory;
-      result["memory"].push_back(
-          {{"bytes", m.kept + m.arena}, {"kept_bytes", m.kept}, {"arena_bytes", m.arena}});
+      result["memory"].push_back({{"bytes", m.kept + m.arena}, {"kept_bytes", m.kept}, {"arena_bytes", m.arena}});
     }
     files.push_back({a.json, fmt::format("{}\n", result.dump(2)), {}, {}});
   }

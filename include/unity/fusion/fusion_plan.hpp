@@ -54,12 +54,11 @@ struct fusion_plan {
                                   const rank_instructions& all, const fusion_strategy& s,
                                   std::span<const simulated_group> schedule, std::span<const std::uint32_t> weights);
 
-// The spelled-out program with the plan's kernels in their order. What the plan does not name, such as what buckets
-// add, comes as soon as what it reads is there; sums over ranks are waited for, and weights updated, at the end. Ranks
-// whose programs differ in steps that the plan does not name agree on the order of all others.
-// Complexity: n log n in the program.
-// Throws: unity::error where the plan names steps that are not there, on a rank that has others of their node; or
-// kernels depend on each other in a circle.
+// The spelled-out program with the plan's kernels in their order. Steps of the plan that the rank does not have are
+// left out. What the plan does not name, such as what buckets add, comes as soon as what it reads is there; sums over
+// ranks are waited for, and weights updated, at the end. Ranks whose programs differ in steps that the plan does not
+// name agree on the order of all others. Complexity: n log n in the program. Throws: unity::error where the plan names
+// steps that are not there, on a rank that has others of their node; or kernels depend on each other in a circle.
 [[nodiscard]] parallel::rank_program with_kernels(const tensor::algebra& a, const parallel::rank_program& p,
                                                   const fusion_plan& plan);
 
@@ -75,6 +74,7 @@ struct fusion_plan {
 #include <functional>
 #include <map>
 #include <queue>
+#include <tuple>
 #include <utility>
 
 #include <fmt/core.h>
@@ -123,7 +123,7 @@ UNITY_INLINE fusion_plan plan_of(const tensor::algebra& a, const parallel::rank_
     }
     auto& kernel = plan.kernels.emplace_back();
     for (const auto m : members[g.group]) {
-      if (p.steps[all.steps[m]].kind == parallel::step_kind::run) {
+      if (p.steps[all.steps[m]].kind == parallel::step_kind::run && all.is_common[m]) {
         kernel.push_back({names[all.steps[m]], s.group_of[m] != g.group});
       }
     }
@@ -157,8 +157,8 @@ class kernel_writer {
     return program_.graph.operands(program_.steps[step].node);
   }
   [[nodiscard]] std::vector<value_id> reads(std::uint32_t step) const;
-  [[nodiscard]] bool contains(std::uint32_t unit, std::uint32_t step) const {
-    return std::binary_search(units_[unit].steps.begin(), units_[unit].steps.end(), step);
+  [[nodiscard]] bool contains(std::uint32_t u, std::uint32_t step) const {
+    return std::binary_search(units_[u].steps.begin(), units_[u].steps.end(), step);
   }
   void find_makers();
   void find_views();
@@ -245,27 +245,25 @@ UNITY_INLINE void kernel_writer::find_views() {
 UNITY_INLINE void kernel_writer::plan_kernels() {
   unit_of_.assign(program_.steps.size(), none);
   const auto names = step_names(algebra_, program_);
-  std::map<step_name, std::uint32_t> steps;
-  std::map<std::pair<std::uint32_t, bool>, std::uint32_t> known;  // nodes of which there are steps
+  std::map<std::tuple<std::uint32_t, bool, std::uint32_t>, std::uint32_t> steps;
   for (std::uint32_t s = 0; s < names.size(); ++s) {
     if (!names[s].operation.empty()) {
-      steps.emplace(names[s], s);
-      known.emplace(std::pair{names[s].origin, names[s].is_backward}, s);
+      steps.emplace(std::tuple{names[s].origin, names[s].is_backward, names[s].number}, s);
     }
   }
   for (const auto& k : plan_.kernels) {
     unit u;
     u.key = units_.size() + 1;
     for (const auto& x : k) {
-      const auto found = steps.find(x.step);
+      const auto found = steps.find({x.step.origin, x.step.is_backward, x.step.number});
       if (found == steps.end()) {
-        if (known.contains({x.step.origin, x.step.is_backward})) {
-          throw error{fmt::format("kernel {} of a fusion plan", units_.size()),
-                      fmt::format("step {} of the {} pass of node {} as {}", x.step.number,
-                                  x.step.is_backward ? "backward" : "forward", x.step.origin, x.step.operation),
-                      "a step of the model that is trained"};
-        }
         continue;  // another rank's
+      }
+      if (names[found->second].operation != x.step.operation) {
+        throw error{fmt::format("kernel {} of a fusion plan", units_.size()),
+                    fmt::format("{} as step {} of the {} pass of node {}", x.step.operation, x.step.number,
+                                x.step.is_backward ? "backward" : "forward", x.step.origin),
+                    names[found->second].operation};
       }
       u.steps.push_back(found->second);
       auto& home = unit_of_[found->second];
@@ -317,26 +315,32 @@ UNITY_INLINE void kernel_writer::add_other_steps() {
       const auto maker = makers_[v.index()];
       u.key = maker == none ? u.key : std::max(u.key, units_[unit_of_[maker]].key);
     }
-    const auto kind = program_.steps[s].kind;
-    u.key = kind == kinds::wait || kind == kinds::update ? last + s : u.key;
+    if (program_.steps[s].kind == kinds::wait) {
+      u.key = units_[unit_of_[program_.steps[s].peer]].key;
+    } else if (program_.steps[s].kind == kinds::update) {
+      u.key = last + s;
+    }
     u.is_needed = !is_view_[s];
     unit_of_[s] = static_cast<std::uint32_t>(units_.size());
     units_.push_back(std::move(u));
   }
 }
 
-// What a kernel reads is waited for just before it.
+// What a kernel reads is waited for just before it, and what updates alone read at the end.
 UNITY_INLINE void kernel_writer::set_keys_of_waits() {
-  for (auto s = static_cast<std::uint32_t>(program_.steps.size()); s-- > 0;) {
-    if (program_.steps[s].kind == parallel::step_kind::update) {
-      continue;
-    }
-    for (const auto v : reads(s)) {
+  using kinds = parallel::step_kind;
+  std::vector<std::uint64_t> first(program_.steps.size(), last);  // key that reads, by step that is waited for
+  for (std::uint32_t s = 0; s < program_.steps.size(); ++s) {
+    for (const auto v : program_.steps[s].kind == kinds::update ? std::vector<value_id>{} : reads(s)) {
       const auto maker = makers_[v.index()];
-      if (maker != none && program_.steps[maker].kind == parallel::step_kind::wait) {
-        auto& key = units_[unit_of_[maker]].key;
-        key = std::min(key, units_[unit_of_[s]].key);
+      if (maker != none) {
+        first[maker] = std::min(first[maker], units_[unit_of_[s]].key);
       }
+    }
+  }
+  for (std::uint32_t s = 0; s < program_.steps.size(); ++s) {
+    if (program_.steps[s].kind == kinds::wait) {
+      units_[unit_of_[s]].key = first[s] == last ? last + s : first[s];
     }
   }
 }

@@ -24,8 +24,11 @@ struct rank_instructions {
   static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
 
   instruction_graph graph{};
-  std::int64_t rows = 1;                   // samples of the rank, as kernels go over them
-  std::vector<bool> is_divided{};          // per value of the rank's graph: by rows (kernel_region.hpp)
+  std::int64_t rows = 1;           // samples of the rank, as kernels go over them
+  std::vector<bool> is_divided{};  // per value of the rank's graph: by rows (kernel_region.hpp)
+  // Per instruction: false for what begins with a message of another rank, such as the loss of all ranks: not every
+  // rank has it. It runs alone.
+  std::vector<bool> is_common{};
   std::vector<std::uint32_t> steps{};      // per instruction: the step that it stands for; none: of a source
   std::vector<std::uint32_t> by_step{};    // per step: the instruction, or none
   std::vector<instruction_id> by_value{};  // per value of the rank's graph: what it is read from; none: not made
@@ -151,6 +154,7 @@ UNITY_INLINE void rank_reader::find_sources() {
     i.size = size_of(v);
     all_.by_value[v.index()] = all_.graph.add(std::move(i), {});
     all_.steps.push_back(rank_instructions::none);
+    all_.is_common.push_back(true);
   };
   for (const auto* given : {&program_.inputs}) {
     for (const auto& x : *given) {
@@ -169,6 +173,7 @@ UNITY_INLINE void rank_reader::find_sources() {
 
 UNITY_INLINE instruction_id rank_reader::add(std::uint32_t s, instruction i, std::span<const value_id> values,
                                              std::span<const double> reads) {
+  const bool received = program_.steps[s].kind == parallel::step_kind::receive;
   std::vector<instruction_operand> operands;
   for (std::size_t x = 0; x < values.size(); ++x) {
     const auto from = all_.by_value[values[x].index()];
@@ -180,6 +185,12 @@ UNITY_INLINE instruction_id rank_reader::add(std::uint32_t s, instruction i, std
       same->bytes = std::max(same->bytes, reads[x]);
     }
   }
+  const bool is_common =
+      !received && std::all_of(operands.begin(), operands.end(), [&](const auto& o) { return all_.is_common[o.from]; });
+  if (!is_common && i.role == instruction_role::fusible) {
+    i.role = instruction_role::alone;
+  }
+  all_.is_common.push_back(is_common);
   const auto id = all_.graph.add(std::move(i), operands);
   all_.steps.push_back(s);
   all_.by_step[s] = id;
