@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
+#include <vector>
 
 #include <unity/core/config.hpp>
 #include <unity/fusion/kernel_description.hpp>
@@ -18,9 +20,6 @@ enum class hlo_role : std::uint8_t { compute, source, relabelling, control_flow,
 
 [[nodiscard]] hlo_role role_of(const hlo_instruction& i);
 
-// Of a fusion: of the part that takes the most arithmetic, or, without any, of its root.
-[[nodiscard]] fusion::operator_class class_of(const hlo_module& m, const hlo_instruction& i);
-
 // Regular.
 struct hlo_work {
   double flops = 0;   // 1 for each element, 2 for each product that a dot or a convolution adds up
@@ -30,13 +29,37 @@ struct hlo_work {
   friend bool operator==(const hlo_work&, const hlo_work&) = default;
 };
 
-// Callees' arithmetic is counted once for each time that the instruction calls them: bodies of loops for one iteration,
-// the branch with the most of a conditional. What is copied out of a larger operand counts in the size of the copy.
-[[nodiscard]] hlo_work work_of(const hlo_module& m, const hlo_computation& c, const hlo_instruction& i);
+// Of a module that stays as it is and where it is.
+class hlo_work_table {
+ public:
+  // Complexity: linear in the module.
+  // Throws: nothing, for a module that was checked.
+  explicit hlo_work_table(const hlo_module& m);
 
-// Whether the instruction may be within a fusion: it has one result for each element of what it reads, without effects,
-// and XLA's code generators for CPUs and GPUs can compute it element by element; or it is a fusion of such.
-[[nodiscard]] bool is_fusible(const hlo_module& m, const hlo_instruction& i);
+  // Callees' arithmetic is counted once for each time that the instruction calls them: bodies of loops for one
+  // iteration, the branch with the most of a conditional. What is copied out of a larger operand counts in the size of
+  // the copy.
+  [[nodiscard]] hlo_work of(const hlo_computation& c, const hlo_instruction& i) const;
+  // Of a fusion: of the part that takes the most arithmetic, or, without any, of its root.
+  [[nodiscard]] fusion::operator_class class_of(const hlo_instruction& i) const;
+  // Whether the instruction may be within a fusion: it has no effects, and XLA's code generators for CPUs and GPUs can
+  // compute each element of its result alone; or it is a fusion of such.
+  [[nodiscard]] bool is_fusible(const hlo_instruction& i) const;
+
+ private:
+  struct summary {
+    double flops = 0;
+    fusion::operator_class heaviest = fusion::operator_class::other;
+    bool is_fusible = true;
+  };
+
+  [[nodiscard]] double flops(const hlo_computation& c, const hlo_instruction& i) const;
+  [[nodiscard]] double region(const hlo_instruction& i, std::string_view key) const;
+  [[nodiscard]] double called(const hlo_instruction& i) const;
+  [[nodiscard]] summary summary_of(const hlo_computation& c) const;
+
+  std::vector<summary> computations_;  // callees before callers
+};
 
 }  // namespace unity::io
 
@@ -45,7 +68,6 @@ struct hlo_work {
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <string_view>
 
 #include <unity/io/hlo/attribute_values.hpp>
 #include <unity/io/hlo/infer.hpp>
@@ -101,70 +123,6 @@ inline double convolution_flops(const hlo_computation& c, const hlo_instruction&
   return 2 * products;
 }
 
-inline double computation_flops(const hlo_module& m, hlo_computation_id f) {
-  double flops = 0;
-  for (const auto& i : m[f].instructions) {
-    flops += work_of(m, m[f], i).flops;
-  }
-  return flops;
-}
-
-inline double called_flops(const hlo_module& m, const hlo_instruction& i) {
-  double sum = 0;
-  double most = 0;
-  for (const auto& a : i.attributes) {
-    for (const auto f : a.computations) {
-      const auto flops = computation_flops(m, f);
-      sum += flops;
-      most = std::max(most, flops);
-    }
-  }
-  return i.is("conditional") ? most : sum;
-}
-
-inline double flops_of(const hlo_module& m, const hlo_computation& c, const hlo_instruction& i) {
-  const auto operand = [&](std::size_t k) { return k < i.operands.size() ? hlo_elements(c[i.operands[k]].shape) : 0; };
-  const auto region = [&](std::string_view key) {
-    const auto f = i.callee(key);
-    return f ? std::max(1.0, computation_flops(m, *f)) : 1;
-  };
-  if (i.is("map")) {
-    return hlo_elements(i.shape) * region("to_apply");
-  }
-  if (i.is("copy") || i.is("bitcast-convert")) {
-    return 0;
-  }
-  if (is_elementwise(i.opcode)) {
-    return hlo_elements(i.shape);
-  }
-  if (i.is("dot")) {
-    return dot_flops(c, i);
-  }
-  if (i.is("convolution")) {
-    return convolution_flops(c, i);
-  }
-  if (i.is("reduce")) {  // every element but those that are the first of their sums
-    const auto results = i.operands.size() > 2 ? hlo_elements(i.shape) / (static_cast<double>(i.operands.size()) / 2)
-                                               : hlo_elements(i.shape);
-    return std::max(0.0, operand(0) - results) * region("to_apply");
-  }
-  if (i.is("reduce-window")) {
-    double elements = hlo_elements(i.shape);
-    for (const auto& w : window_of(i.text_of("window").value_or("{}")).value_or(std::vector<hlo_window_dimension>{})) {
-      elements *= static_cast<double>(w.size);
-    }
-    return elements * region("to_apply");
-  }
-  if (i.is("select-and-scatter") || i.is("all-reduce") || i.is("reduce-scatter")) {
-    return operand(0) * region(i.is("select-and-scatter") ? "scatter" : "to_apply");
-  }
-  if (i.is("scatter")) {
-    return operand(i.operands.size() - 1) * region("to_apply");
-  }
-  const bool calls = i.is("fusion") || i.is("call") || i.is("while") || i.is("conditional");
-  return calls ? called_flops(m, i) : 0;
-}
-
 }  // namespace unity::io::detail
 
 namespace unity::io {
@@ -188,44 +146,110 @@ UNITY_INLINE hlo_role role_of(const hlo_instruction& i) {
                                                      : hlo_role::compute;
 }
 
-UNITY_INLINE fusion::operator_class class_of(const hlo_module& m, const hlo_instruction& i) {
+UNITY_INLINE hlo_work_table::hlo_work_table(const hlo_module& m) {
+  computations_.reserve(m.computations.size());
+  for (const auto& c : m.computations) {
+    computations_.push_back(summary_of(c));
+  }
+}
+
+UNITY_INLINE hlo_work_table::summary hlo_work_table::summary_of(const hlo_computation& c) const {
+  summary all{0, class_of(c[c.root]), true};
+  double most = 0;
+  for (const auto& i : c.instructions) {
+    const auto own = flops(c, i);
+    all.flops += own;
+    all.heaviest = own > most ? class_of(i) : all.heaviest;
+    most = std::max(most, own);
+    all.is_fusible = all.is_fusible && (i.is("parameter") || is_fusible(i));
+  }
+  return all;
+}
+
+// Of the computation that is applied to each element.
+UNITY_INLINE double hlo_work_table::region(const hlo_instruction& i, std::string_view key) const {
+  const auto f = i.callee(key);
+  return f ? std::max(1.0, computations_[f->index()].flops) : 1;
+}
+
+UNITY_INLINE double hlo_work_table::called(const hlo_instruction& i) const {
+  double sum = 0;
+  double most = 0;
+  for (const auto& a : i.attributes) {
+    for (const auto f : a.computations) {
+      sum += computations_[f.index()].flops;
+      most = std::max(most, computations_[f.index()].flops);
+    }
+  }
+  return i.is("conditional") ? most : sum;
+}
+
+UNITY_INLINE double hlo_work_table::flops(const hlo_computation& c, const hlo_instruction& i) const {
+  using detail::hlo_elements;
+  const auto operand = [&](std::size_t k) { return k < i.operands.size() ? hlo_elements(c[i.operands[k]].shape) : 0; };
+  const auto results = hlo_elements(i.shape);
+  if (i.is("copy") || i.is("bitcast-convert")) {
+    return 0;
+  }
+  if (detail::is_elementwise(i.opcode)) {
+    return results * region(i, "to_apply");
+  }
+  if (i.is("dot")) {
+    return detail::dot_flops(c, i);
+  }
+  if (i.is("convolution")) {
+    return detail::convolution_flops(c, i);
+  }
+  if (i.is("reduce")) {  // the first element of each sum is no addition
+    const auto sums = results / std::max(1.0, static_cast<double>(i.operands.size() / 2));
+    return std::max(0.0, operand(0) - sums) * region(i, "to_apply");
+  }
+  if (i.is("reduce-window")) {
+    double elements = results;
+    for (const auto& w : window_of(i.text_of("window").value_or("{}")).value_or(std::vector<hlo_window_dimension>{})) {
+      elements *= static_cast<double>(w.size);
+    }
+    return elements * region(i, "to_apply");
+  }
+  if (i.is("scatter")) {
+    return (i.operands.empty() ? 0 : operand(i.operands.size() - 1)) * region(i, "to_apply");
+  }
+  if (i.is("select-and-scatter") || i.is("all-reduce") || i.is("reduce-scatter")) {
+    return operand(0) * region(i, i.is("select-and-scatter") ? "scatter" : "to_apply");
+  }
+  return i.is("fusion") || i.is("call") || i.is("while") || i.is("conditional") ? called(i) : 0;
+}
+
+UNITY_INLINE fusion::operator_class hlo_work_table::class_of(const hlo_instruction& i) const {
   using fusion::operator_class;
   if (const auto f = i.callee("calls"); f && i.is("fusion")) {
-    const auto& c = m[*f];
-    const auto* heaviest = &c[c.root];
-    for (const auto& part : c.instructions) {
-      heaviest = detail::flops_of(m, c, part) > detail::flops_of(m, c, *heaviest) ? &part : heaviest;
-    }
-    return class_of(m, *heaviest);
+    return computations_[f->index()].heaviest;
   }
   return detail::is_one_of(i.opcode, detail::hlo_movements) || role_of(i) == hlo_role::relabelling
              ? operator_class::movement
-         : detail::is_elementwise(i.opcode)        ? operator_class::elementwise
-         : i.is("broadcast") || i.is("iota")       ? operator_class::broadcast
-         : i.is("reduce")                          ? operator_class::reduction
-         : i.is("dot")                             ? operator_class::product
-         : i.is("convolution")                     ? operator_class::convolution
-                                                   : operator_class::other;
+         : detail::is_elementwise(i.opcode)  ? operator_class::elementwise
+         : i.is("broadcast") || i.is("iota") ? operator_class::broadcast
+         : i.is("reduce")                    ? operator_class::reduction
+         : i.is("dot")                       ? operator_class::product
+         : i.is("convolution")               ? operator_class::convolution
+                                             : operator_class::other;
 }
 
-UNITY_INLINE hlo_work work_of(const hlo_module& m, const hlo_computation& c, const hlo_instruction& i) {
-  hlo_work w{detail::flops_of(m, c, i), 0, byte_count(i.shape)};
+UNITY_INLINE hlo_work hlo_work_table::of(const hlo_computation& c, const hlo_instruction& i) const {
+  hlo_work w{flops(c, i), 0, byte_count(i.shape)};
   const bool is_part = i.is("slice") || i.is("dynamic-slice") || i.is("gather");
   for (std::size_t k = 0; k < i.operands.size(); ++k) {
-    w.reads += k == 0 && is_part ? std::min(w.writes, byte_count(c[i.operands[k]].shape))
-                                 : byte_count(c[i.operands[k]].shape);
+    const auto bytes = byte_count(c[i.operands[k]].shape);
+    w.reads += k == 0 && is_part ? std::min(w.writes, bytes) : bytes;
   }
   return w;
 }
 
-UNITY_INLINE bool is_fusible(const hlo_module& m, const hlo_instruction& i) {
-  if (i.is("fusion")) {
-    const auto f = i.callee("calls");
-    return f && std::all_of(m[*f].instructions.begin(), m[*f].instructions.end(),
-                            [&](const auto& part) { return part.is("parameter") || is_fusible(m, part); });
+UNITY_INLINE bool hlo_work_table::is_fusible(const hlo_instruction& i) const {
+  if (const auto f = i.callee("calls"); f && i.is("fusion")) {
+    return computations_[f->index()].is_fusible;
   }
-  constexpr std::array<std::string_view, 7> others{"broadcast", "iota", "dot", "reduce", "reduce-window", "bitcast",
-                                                   "constant"};
+  constexpr std::array<std::string_view, 6> others{"broadcast", "iota", "dot", "reduce", "reduce-window", "constant"};
   return detail::is_elementwise(i.opcode) || detail::is_one_of(i.opcode, detail::hlo_movements) ||
          detail::is_one_of(i.opcode, others) || role_of(i) == hlo_role::relabelling;
 }
