@@ -143,17 +143,19 @@ struct random_edits {
   std::size_t combinations = 0;
 };
 
-inline random_edits edited_at_random(io::hlo_module m, random_engine& random, bool only_fusible) {
+inline random_edits edited_at_random(io::hlo_module m, random_engine& random, bool only_for_xla) {
   random_edits e;
   for (const auto& name : running_computations(m)) {
     m = random_combinations(std::move(m), name, random, e.combinations);
     const io::hlo_work_table work{m};
     const auto k = *m.find(name);
     const auto groups = random_fusions(m[k], random, [&](const auto& i) {
-      return io::can_be_fused(i) && !i.is("tuple") && (!only_fusible || work.is_fusible(i));
+      return io::can_be_fused(i) && !i.is("tuple") && (!only_for_xla || work.is_fusible(i));
     });
-    e.fusions += groups.size();
-    m = io::fuse_instructions(m, k, groups);
+    auto fused = only_for_xla ? io::fuse_what_xla_can(m, k, groups)
+                              : io::hlo_fused{io::fuse_instructions(m, k, groups), {}};
+    e.fusions += groups.size() - fused.left_out.size();
+    m = std::move(fused.module);
   }
   e.module = std::move(m);
   return e;

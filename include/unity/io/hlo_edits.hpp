@@ -1,6 +1,7 @@
 // HLO modules changed: instructions fused, all-reduces combined.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,6 +35,19 @@ struct hlo_fusion_group {
 // Whether fuse_instructions takes it. XLA's own code generators take fewer: hlo_work_table::is_fusible.
 [[nodiscard]] bool can_be_fused(const hlo_instruction& i);
 
+// Regular.
+struct hlo_fused {
+  hlo_module module{};
+  std::vector<std::size_t> left_out{};  // groups, ascending
+
+  friend bool operator==(const hlo_fused&, const hlo_fused&) = default;
+};
+
+// The same, but for groups that XLA could not generate a kernel for, which are left out: of instructions that are not
+// fusible (hlo_work_table), or with results of different dimensions.
+[[nodiscard]] hlo_fused fuse_what_xla_can(const hlo_module& m, hlo_computation_id computation,
+                                          const std::vector<hlo_fusion_group>& groups);
+
 // Each group of all-reduces becomes one of several operands. They have the same replica groups, element types and
 // reductions, and all else but metadata and channels; the first one's stay.
 // Throws: unity::error where they have not, and where one needs another.
@@ -49,8 +63,8 @@ struct hlo_fusion_group {
 
 #include <algorithm>
 #include <array>
-#include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <utility>
 
 #include <fmt/core.h>
@@ -117,6 +131,47 @@ inline std::vector<hlo_attribute> fusion_attributes(const hlo_computation& c, co
   return all;
 }
 
+inline bool xla_can_generate(const hlo_work_table& work, const hlo_computation& body) {
+  const auto& result = body[body.root].shape;
+  return std::all_of(result.parts.begin(), result.parts.end(),
+                     [&](const auto& part) { return part.dimensions == result.parts.front().dimensions; }) &&
+         std::all_of(body.instructions.begin(), body.instructions.end(),
+                     [&](const auto& i) { return i.is("parameter") || work.is_fusible(i); });
+}
+
+// `fits`: of each group whether XLA can generate what it becomes.
+inline hlo_module fuse(hlo_module m, hlo_computation_id computation, const std::vector<hlo_fusion_group>& groups,
+                       std::vector<bool>& fits) {
+  UNITY_EXPECTS(computation.index() < m.computations.size(), "a computation of the module");
+  const auto& c = m[computation];
+  std::vector<hlo_member_group> members;
+  for (const auto& g : groups) {
+    members.push_back(member_group(c, g));
+  }
+  hlo_contraction all{c, std::move(members), false, where_of(c)};
+  hlo_names names{m};
+  const hlo_work_table work{m};
+  std::vector<hlo_computation> bodies;
+  fits.assign(groups.size(), true);
+  const auto make = [&](std::size_t g) {
+    hlo_contracted made;
+    for (const auto v : all[g].needed) {
+      if (v.element >= 0 || !c[v.of].shape.is_tuple()) {
+        made.results.push_back(v);
+      }
+    }
+    made.operands = all.read_outside(g);
+    auto body = hlo_fused_body{m, all, g, names}.run(made.results, made.operands);
+    made.instruction = {names.fresh("fusion"), body[body.root].shape, "fusion", {}, {},
+                        fusion_attributes(c, groups[g], made.results, computation.index() + bodies.size())};
+    fits[g] = xla_can_generate(work, body);
+    bodies.push_back(std::move(body));
+    return made;
+  };
+  auto replacement = all.run(make, names);
+  return with_computations(std::move(m), computation, std::move(bodies), std::move(replacement));
+}
+
 // What all-reduces have in common if they can be combined.
 inline bool can_be_combined(const hlo_module& m, const hlo_computation& c, const hlo_instruction& a,
                             const hlo_instruction& b) {
@@ -150,31 +205,32 @@ UNITY_INLINE bool can_be_fused(const hlo_instruction& i) {
 
 UNITY_INLINE hlo_module fuse_instructions(hlo_module m, hlo_computation_id computation,
                                           const std::vector<hlo_fusion_group>& groups) {
-  UNITY_EXPECTS(computation.index() < m.computations.size(), "a computation of the module");
-  const auto& c = m[computation];
-  std::vector<detail::hlo_member_group> members;
-  for (const auto& g : groups) {
-    members.push_back(detail::member_group(c, g));
-  }
-  detail::hlo_contraction all{c, std::move(members), false, detail::where_of(c)};
-  detail::hlo_names names{m};
-  std::vector<hlo_computation> bodies;
-  const auto make = [&](std::size_t g) {
-    detail::hlo_contracted made;
-    for (const auto v : all[g].needed) {
-      if (v.element >= 0 || !c[v.of].shape.is_tuple()) {
-        made.results.push_back(v);
-      }
+  std::vector<bool> fits;
+  return detail::fuse(std::move(m), computation, groups, fits);
+}
+
+UNITY_INLINE hlo_fused fuse_what_xla_can(const hlo_module& m, hlo_computation_id computation,
+                                         const std::vector<hlo_fusion_group>& groups) {
+  hlo_fused fused;
+  std::vector<std::size_t> kept(groups.size());
+  std::iota(kept.begin(), kept.end(), std::size_t{0});
+  for (;;) {
+    std::vector<hlo_fusion_group> trial;
+    for (const auto g : kept) {
+      trial.push_back(groups[g]);
     }
-    made.operands = all.read_outside(g);
-    auto body = detail::hlo_fused_body{m, all, g, names}.run(made.results, made.operands);
-    made.instruction = {names.fresh("fusion"), body[body.root].shape, "fusion", {}, {},
-                        detail::fusion_attributes(c, groups[g], made.results, computation.index() + bodies.size())};
-    bodies.push_back(std::move(body));
-    return made;
-  };
-  auto replacement = all.run(make, names);
-  return detail::with_computations(std::move(m), computation, std::move(bodies), std::move(replacement));
+    std::vector<bool> fits;
+    fused.module = detail::fuse(m, computation, trial, fits);
+    std::vector<std::size_t> fitting;
+    for (std::size_t t = 0; t < kept.size(); ++t) {
+      (fits[t] ? fitting : fused.left_out).push_back(kept[t]);
+    }
+    if (fitting.size() == kept.size()) {
+      std::sort(fused.left_out.begin(), fused.left_out.end());
+      return fused;
+    }
+    kept = std::move(fitting);
+  }
 }
 
 UNITY_INLINE hlo_module combine_all_reduces(hlo_module m, hlo_computation_id computation,
