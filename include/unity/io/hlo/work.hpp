@@ -43,7 +43,8 @@ class hlo_work_table {
   // Of a fusion: of the part that takes the most arithmetic, or, without any, of its root.
   [[nodiscard]] fusion::operator_class class_of(const hlo_instruction& i) const;
   // Whether the instruction may be within a fusion: it has no effects, and XLA's code generators for CPUs and GPUs can
-  // compute each element of its result alone; or it is a fusion of such.
+  // compute each element of its result alone; or it is a fusion of such. Copies are left alone: in an optimized module
+  // they are where a buffer is overwritten, by a loop or in place, that something still reads.
   [[nodiscard]] bool is_fusible(const hlo_instruction& i) const;
 
  private:
@@ -250,8 +251,8 @@ UNITY_INLINE bool hlo_work_table::is_fusible(const hlo_instruction& i) const {
     return computations_[f->index()].is_fusible;
   }
   constexpr std::array<std::string_view, 6> others{"broadcast", "iota", "dot", "reduce", "reduce-window", "constant"};
-  return detail::is_elementwise(i.opcode) || detail::is_one_of(i.opcode, detail::hlo_movements) ||
-         detail::is_one_of(i.opcode, others) || role_of(i) == hlo_role::relabelling;
+  return !i.is("copy") && (detail::is_elementwise(i.opcode) || detail::is_one_of(i.opcode, detail::hlo_movements) ||
+                           detail::is_one_of(i.opcode, others) || role_of(i) == hlo_role::relabelling);
 }
 
 }  // namespace unity::io
