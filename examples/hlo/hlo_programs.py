@@ -99,7 +99,7 @@ def gpt():
 
     blocks = [{"n1": drawn(1, width), "n2": drawn(2, width), "qkv": drawn(3 + i, width, 3 * width),
                "out": drawn(5 + i, width, width), "up": drawn(7 + i, width, 2 * width),
-               "down": drawn(9 + i, 2 * width, width)} for i in range(2)]
+               "down": drawn(9 + i, 2 * width, width)} for i in range(1)]
     weights = {"embed": drawn(11, words, width), "place": drawn(12, length, width), "blocks": blocks}
     return jax.jit(sgd(loss)), (weights, np.arange(2 * (length + 1), dtype=np.int32).reshape(2, -1) * 5 % words)
 

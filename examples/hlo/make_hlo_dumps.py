@@ -30,10 +30,11 @@ def module_of(text):
     return _hlo.hlo_module_from_text(text)
 
 
-def text_of(module):
+def text_of(module, metadata=True):
     from jaxlib import _hlo
     options = _hlo.HloPrintOptions()
     options.print_large_constants = True
+    options.print_metadata = metadata
     return module.to_string(options)
 
 
@@ -75,8 +76,12 @@ def dump(a):
     for name in a.programs or PROGRAMS:
         function, arguments = PROGRAMS[name]()
         lowered = function.lower(*arguments)
-        texts = {"before": lowered.as_text(dialect="hlo"), "after": lowered.compile().as_text()}
+        compiled = lowered.compile()
+        texts = {"before": lowered.as_text(dialect="hlo"), "after": compiled.as_text()}
         compiled_unfused(function, arguments, lambda text: texts.update(unfused=text))
+        if name != "mlp":  # of the others without metadata, which are most of the text
+            texts["after"] = text_of(compiled.runtime_executable().hlo_modules()[0], metadata=False)
+            texts["unfused"] = text_of(module_of(texts["unfused"]), metadata=False)
         for kind, text in texts.items():
             (a.folder / f"{name}.{kind}.hlo").write_text(text.rstrip("\n") + "\n")
 
@@ -159,8 +164,8 @@ def main():
             venv.create(python.parent.parent, with_pip=True)
             subprocess.run([python, "-m", "pip", "install", "--quiet", f"jax=={VERSION}", f"jaxlib=={VERSION}"], check=True)
         sys.exit(subprocess.run([python, *sys.argv]).returncode)
-    jax.config.update("jax_traceback_in_locations_limit", 1)
     jax.config.update("jax_hlo_source_file_canonicalization_regex", ".*/")
+    jax.config.update("jax_traceback_in_locations_limit", 1)
     sys.exit(a.mode(a))
 
 

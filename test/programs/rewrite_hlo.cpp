@@ -1,5 +1,5 @@
-// usage: test_rewrite_hlo IN --out OUT [--seed N]: HLO text read and written; with a seed, what XLA can fuse is fused at
-// random, and all-reduces are combined. examples/hlo/make_hlo_dumps.py asks XLA what it makes of it.
+// usage: test_rewrite_hlo IN --out OUT [--seed N]: HLO text read and written; with a seed, what XLA can fuse is fused
+// at random, and all-reduces are combined. examples/hlo/make_hlo_dumps.py asks XLA what it makes of it.
 #include <cstdio>
 #include <exception>
 #include <map>

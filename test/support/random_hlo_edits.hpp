@@ -152,8 +152,8 @@ inline random_edits edited_at_random(io::hlo_module m, random_engine& random, bo
     const auto groups = random_fusions(m[k], random, [&](const auto& i) {
       return io::can_be_fused(i) && !i.is("tuple") && (!only_for_xla || work.is_fusible(i));
     });
-    auto fused = only_for_xla ? io::fuse_what_xla_can(m, k, groups)
-                              : io::hlo_fused{io::fuse_instructions(m, k, groups), {}};
+    auto fused =
+        only_for_xla ? io::fuse_what_xla_can(m, k, groups) : io::hlo_fused{io::fuse_instructions(m, k, groups), {}};
     e.fusions += groups.size() - fused.left_out.size();
     m = std::move(fused.module);
   }

@@ -28,7 +28,8 @@ struct hlo_fusion_group {
 // Ids of computations change; names of those that are still called do not, but for fused ones.
 // Complexity: linear in the module, and n log n in the computation.
 // Throws: unity::error where a group needs what needs it; for what cannot be in a kernel: parameters, collectives,
-// control flow, what has effects, what is not understood; where fusions in fusions make a body of over 2^20 instructions.
+// control flow, what has effects, what is not understood; where fusions in fusions make a body of over 2^20
+// instructions.
 [[nodiscard]] hlo_module fuse_instructions(hlo_module m, hlo_computation_id computation,
                                            const std::vector<hlo_fusion_group>& groups);
 
@@ -43,8 +44,11 @@ struct hlo_fused {
   friend bool operator==(const hlo_fused&, const hlo_fused&) = default;
 };
 
-// The same, but for groups that XLA could not generate a kernel for, which are left out: of instructions that are not
-// fusible (hlo_work_table), or with results of different dimensions.
+// The same, but for what XLA would not compute, or not rightly; such groups are left out:
+// - with instructions that are not fusible (hlo_work_table), or results of different dimensions;
+// - that read what they overwrite: the state of a loop, what is updated in place, shared parameters.
+// Copies that would read such values later than they were read are left out of their groups. This is what makes it
+// right for modules after XLA's own passes, which have put copies where something is overwritten.
 [[nodiscard]] hlo_fused fuse_what_xla_can(const hlo_module& m, hlo_computation_id computation,
                                           const std::vector<hlo_fusion_group>& groups);
 
@@ -64,7 +68,6 @@ struct hlo_fused {
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <numeric>
 #include <utility>
 
 #include <fmt/core.h>
@@ -73,7 +76,7 @@ struct hlo_fused {
 #include <unity/core/printable.hpp>
 #include <unity/io/hlo/contraction.hpp>
 #include <unity/io/hlo/fused_body.hpp>
-#include <unity/io/hlo/infer.hpp>
+#include <unity/io/hlo/overwritten.hpp>
 #include <unity/io/hlo/work.hpp>
 
 namespace unity::io::detail {
@@ -131,6 +134,12 @@ inline std::vector<hlo_attribute> fusion_attributes(const hlo_computation& c, co
   return all;
 }
 
+inline std::vector<hlo_instruction_id> all_of(const hlo_fusion_group& g) {
+  auto all = g.members;
+  all.insert(all.end(), g.copies.begin(), g.copies.end());
+  return all;
+}
+
 inline bool xla_can_generate(const hlo_work_table& work, const hlo_computation& body) {
   const auto& result = body[body.root].shape;
   return std::all_of(result.parts.begin(), result.parts.end(),
@@ -162,7 +171,11 @@ inline hlo_module fuse(hlo_module m, hlo_computation_id computation, const std::
     }
     made.operands = all.read_outside(g);
     auto body = hlo_fused_body{m, all, g, names}.run(made.results, made.operands);
-    made.instruction = {names.fresh("fusion"), body[body.root].shape, "fusion", {}, {},
+    made.instruction = {names.fresh("fusion"),
+                        body[body.root].shape,
+                        "fusion",
+                        {},
+                        {},
                         fusion_attributes(c, groups[g], made.results, computation.index() + bodies.size())};
     fits[g] = xla_can_generate(work, body);
     bodies.push_back(std::move(body));
@@ -212,12 +225,18 @@ UNITY_INLINE hlo_module fuse_instructions(hlo_module m, hlo_computation_id compu
 UNITY_INLINE hlo_fused fuse_what_xla_can(const hlo_module& m, hlo_computation_id computation,
                                          const std::vector<hlo_fusion_group>& groups) {
   hlo_fused fused;
-  std::vector<std::size_t> kept(groups.size());
-  std::iota(kept.begin(), kept.end(), std::size_t{0});
+  const detail::hlo_overwritten overwritten{m, computation};
+  std::vector<std::size_t> kept;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    (overwritten.is_within(detail::all_of(groups[g])) ? fused.left_out : kept).push_back(g);
+  }
   for (;;) {
     std::vector<hlo_fusion_group> trial;
     for (const auto g : kept) {
       trial.push_back(groups[g]);
+      auto& copies = trial.back().copies;
+      copies.erase(std::remove_if(copies.begin(), copies.end(), [&](auto i) { return overwritten.must_not_move(i); }),
+                   copies.end());
     }
     std::vector<bool> fits;
     fused.module = detail::fuse(m, computation, trial, fits);
@@ -243,7 +262,8 @@ UNITY_INLINE hlo_module combine_all_reduces(hlo_module m, hlo_computation_id com
     for (const auto i : g) {
       detail::require_instruction(c, i);
       if (!c[i].is("all-reduce") || !detail::can_be_combined(m, c, c[g.front()], c[i])) {
-        throw error{detail::where_of(c), fmt::format("%{} with %{}", printable(c[i].name), printable(c[g.front()].name)),
+        throw error{detail::where_of(c),
+                    fmt::format("%{} with %{}", printable(c[i].name), printable(c[g.front()].name)),
                     "all-reduces of one reduction, element type and division into groups"};
       }
     }
@@ -256,8 +276,8 @@ UNITY_INLINE hlo_module combine_all_reduces(hlo_module m, hlo_computation_id com
   detail::hlo_names names{m};
   const auto make = [&](std::size_t g) {
     const auto& first = c[all[g].members.front()];
-    detail::hlo_contracted made{{names.fresh("all-reduce"), tuple_shape({}), "all-reduce", {}, {}, first.attributes},
-                                {}, {}};
+    detail::hlo_contracted made{
+        {names.fresh("all-reduce"), tuple_shape({}), "all-reduce", {}, {}, first.attributes}, {}, {}};
     for (const auto i : all[g].members) {
       for (std::size_t k = 0; k < c[i].operands.size(); ++k) {
         const auto v = all.resolve(c[i].operands[k]);
@@ -283,9 +303,9 @@ UNITY_INLINE hlo_module combine_all_reduces(hlo_module m, hlo_computation_id com
 UNITY_INLINE bool compute_the_same(const hlo_computation& a, const hlo_computation& b) {
   const auto plain = [](hlo_instruction i) {
     i.name.clear();
-    i.attributes.erase(std::remove_if(i.attributes.begin(), i.attributes.end(),
-                                      [](const auto& x) { return x.key == "metadata"; }),
-                       i.attributes.end());
+    i.attributes.erase(
+        std::remove_if(i.attributes.begin(), i.attributes.end(), [](const auto& x) { return x.key == "metadata"; }),
+        i.attributes.end());
     return i;
   };
   return a.root == b.root &&

@@ -140,8 +140,8 @@ namespace unity::io::detail {
   for (char c = '0'; c <= '9' && of(c) != std::string_view::npos; ++c) {
     r.spatial.push_back(of(c));
   }
-  const bool is_whole = r.batch != std::string_view::npos && r.feature != std::string_view::npos &&
-                        r.spatial.size() + 2 == text.size();
+  const bool is_whole =
+      r.batch != std::string_view::npos && r.feature != std::string_view::npos && r.spatial.size() + 2 == text.size();
   return is_whole ? std::optional{r} : std::nullopt;
 }
 

@@ -154,7 +154,11 @@ UNITY_INLINE std::string hlo_names::fresh(const std::string& name) {
 
 UNITY_INLINE hlo_instruction get_tuple_element(std::string name, hlo_shape shape, hlo_instruction_id tuple,
                                                std::size_t element) {
-  return {std::move(name), std::move(shape), "get-tuple-element", {tuple}, {},
+  return {std::move(name),
+          std::move(shape),
+          "get-tuple-element",
+          {tuple},
+          {},
           {{"index", fmt::format("{}", element), {}, {}}}};
 }
 
@@ -306,9 +310,10 @@ UNITY_INLINE void hlo_contraction::fail_on_circle(const std::vector<bool>& is_le
     const auto before = units_before(unit);
     unit = *std::find_if(before.begin(), before.end(), [&](auto b) { return is_left[b]; });
   }
-  throw error{where_, fmt::format("the group of %{} needs what needs it",
-                                  printable(c_[groups_[unit - n].members.front()].name)),
-              "groups and instructions in no circle"};
+  throw error{
+      where_,
+      fmt::format("the group of %{} needs what needs it", printable(c_[groups_[unit - n].members.front()].name)),
+      "groups and instructions in no circle"};
 }
 
 // Kahn's algorithm: of what is ready, what was first; groups stand where their last members stood.
@@ -372,16 +377,16 @@ UNITY_INLINE void hlo_contraction::redirect(hlo_instruction& i, const std::vecto
       all.push_back(at->second);
     }
   }
-  i.attributes.erase(std::remove_if(i.attributes.begin(), i.attributes.end(),
-                                    [](const auto& a) { return !a.instructions.empty(); }),
-                     i.attributes.end());
+  i.attributes.erase(
+      std::remove_if(i.attributes.begin(), i.attributes.end(), [](const auto& a) { return !a.instructions.empty(); }),
+      i.attributes.end());
   if (!all.empty()) {
     i.attributes.push_back({"control-predecessors", {}, {}, std::move(all)});
   }
 }
 
 UNITY_INLINE hlo_instruction_id hlo_contraction::emit_element(hlo_instruction_id tuple, std::size_t element,
-                                                             hlo_names& names) {
+                                                              hlo_names& names) {
   return emit(get_tuple_element(names.fresh("get-tuple-element"), result_[tuple].shape.parts[element], tuple, element));
 }
 

@@ -1,6 +1,8 @@
 // What shapes the results of HLO instructions have.
 #pragma once
 
+// Over 500 lines because each opcode has a rule of its own, and one reads them beside each other.
+
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,7 +13,8 @@
 namespace unity::io {
 
 // By its operands, attributes and the computations that it calls; what these leave open (a reshape's dimensions) is as
-// written. Without layouts. Nothing for opcodes that are not understood, and for dynamic dimensions.
+// written. Without layouts. Nothing for opcodes that are not understood, and for dynamic dimensions, unless the opcode
+// only passes them on, as tuples and calls do.
 // `where`: for messages.
 // Throws: unity::error where operands and attributes do not fit.
 [[nodiscard]] std::optional<hlo_shape> infer_shape(const hlo_module& m, const hlo_computation& c,
@@ -55,7 +58,9 @@ class hlo_inference {
   // What there is.
   [[nodiscard]] std::size_t count() const { return i_.operands.size(); }
   [[nodiscard]] const hlo_shape& operand(std::size_t k) const { return c_[i_.operands[k]].shape; }
-  [[nodiscard]] std::int64_t rank(std::size_t k) const { return static_cast<std::int64_t>(operand(k).dimensions.size()); }
+  [[nodiscard]] std::int64_t rank(std::size_t k) const {
+    return static_cast<std::int64_t>(operand(k).dimensions.size());
+  }
   [[nodiscard]] hlo_shape operands_as_result(std::size_t from, std::size_t to) const;
   [[nodiscard]] std::vector<std::size_t> places(std::string_view key, std::int64_t rank) const;
   [[nodiscard]] std::size_t place(std::string_view key, std::int64_t rank) const;
@@ -141,70 +146,72 @@ inline bool is_dynamic(const hlo_shape& s) {
 
 UNITY_INLINE const std::map<std::string_view, hlo_inference::rule>& hlo_inference::rules() {
   using self = hlo_inference;
-  static const std::map<std::string_view, rule> all{
-      {"compare", &self::compare},
-      {"select", &self::select},
-      {"clamp", &self::clamp},
-      {"is-finite", &self::predicate},
-      {"real", &self::part_of_complex},
-      {"imag", &self::part_of_complex},
-      {"abs", &self::part_of_complex},
-      {"complex", &self::complex},
-      {"convert", &self::convert},
-      {"bitcast-convert", &self::bitcast_convert},
-      {"optimization-barrier", &self::same},
-      {"constant", &self::written},
-      {"parameter", &self::written},
-      {"broadcast", &self::broadcast},
-      {"reshape", &self::reshape},
-      {"transpose", &self::transpose},
-      {"reverse", &self::reverse},
-      {"concatenate", &self::concatenate},
-      {"slice", &self::slice},
-      {"dynamic-slice", &self::dynamic_slice},
-      {"dynamic-update-slice", &self::dynamic_update_slice},
-      {"pad", &self::pad},
-      {"iota", &self::iota},
-      {"gather", &self::gather},
-      {"scatter", &self::scatter},
-      {"dot", &self::dot},
-      {"convolution", &self::convolution},
-      {"reduce", &self::reduce},
-      {"reduce-window", &self::reduce_window},
-      {"select-and-scatter", &self::select_and_scatter},
-      {"sort", &self::sort},
-      {"fft", &self::fft},
-      {"cholesky", &self::same},
-      {"triangular-solve", &self::triangular_solve},
-      {"rng-bit-generator", &self::random_bits},
-      {"tuple", &self::tuple},
-      {"get-tuple-element", &self::get_tuple_element},
-      {"call", &self::call},
-      {"fusion", &self::fusion},
-      {"map", &self::map},
-      {"while", &self::while_loop},
-      {"conditional", &self::conditional},
-      {"all-reduce", &self::all_reduce},
-      {"all-reduce-start", &self::all_reduce},
-      {"all-reduce-done", &self::same},
-      {"all-gather", &self::all_gather},
-      {"reduce-scatter", &self::reduce_scatter},
-      {"all-to-all", &self::all_to_all},
-      {"collective-permute", &self::same},
-      {"collective-broadcast", &self::same},
-      {"partition-id", &self::number},
-      {"replica-id", &self::number},
-      {"after-all", &self::token}};
+  static const std::map<std::string_view, rule> all{{"compare", &self::compare},
+                                                    {"select", &self::select},
+                                                    {"clamp", &self::clamp},
+                                                    {"is-finite", &self::predicate},
+                                                    {"real", &self::part_of_complex},
+                                                    {"imag", &self::part_of_complex},
+                                                    {"abs", &self::part_of_complex},
+                                                    {"complex", &self::complex},
+                                                    {"convert", &self::convert},
+                                                    {"bitcast-convert", &self::bitcast_convert},
+                                                    {"optimization-barrier", &self::same},
+                                                    {"constant", &self::written},
+                                                    {"parameter", &self::written},
+                                                    {"broadcast", &self::broadcast},
+                                                    {"reshape", &self::reshape},
+                                                    {"transpose", &self::transpose},
+                                                    {"reverse", &self::reverse},
+                                                    {"concatenate", &self::concatenate},
+                                                    {"slice", &self::slice},
+                                                    {"dynamic-slice", &self::dynamic_slice},
+                                                    {"dynamic-update-slice", &self::dynamic_update_slice},
+                                                    {"pad", &self::pad},
+                                                    {"iota", &self::iota},
+                                                    {"gather", &self::gather},
+                                                    {"scatter", &self::scatter},
+                                                    {"dot", &self::dot},
+                                                    {"convolution", &self::convolution},
+                                                    {"reduce", &self::reduce},
+                                                    {"reduce-window", &self::reduce_window},
+                                                    {"select-and-scatter", &self::select_and_scatter},
+                                                    {"sort", &self::sort},
+                                                    {"fft", &self::fft},
+                                                    {"cholesky", &self::same},
+                                                    {"triangular-solve", &self::triangular_solve},
+                                                    {"rng-bit-generator", &self::random_bits},
+                                                    {"tuple", &self::tuple},
+                                                    {"get-tuple-element", &self::get_tuple_element},
+                                                    {"call", &self::call},
+                                                    {"fusion", &self::fusion},
+                                                    {"map", &self::map},
+                                                    {"while", &self::while_loop},
+                                                    {"conditional", &self::conditional},
+                                                    {"all-reduce", &self::all_reduce},
+                                                    {"all-reduce-start", &self::all_reduce},
+                                                    {"all-reduce-done", &self::same},
+                                                    {"all-gather", &self::all_gather},
+                                                    {"reduce-scatter", &self::reduce_scatter},
+                                                    {"all-to-all", &self::all_to_all},
+                                                    {"collective-permute", &self::same},
+                                                    {"collective-broadcast", &self::same},
+                                                    {"partition-id", &self::number},
+                                                    {"replica-id", &self::number},
+                                                    {"after-all", &self::token}};
   return all;
 }
 
 UNITY_INLINE std::optional<hlo_shape> hlo_inference::run() const {
   const auto at = rules().find(i_.opcode);
   const auto is_open = [&](auto o) { return is_dynamic(c_[o].shape); };
-  if (is_dynamic(i_.shape) || std::any_of(i_.operands.begin(), i_.operands.end(), is_open)) {
+  constexpr std::array<std::string_view, 6> passes_on{"tuple", "get-tuple-element", "call", "fusion",
+                                                      "while", "conditional"};
+  if (std::find(passes_on.begin(), passes_on.end(), i_.opcode) == passes_on.end() &&
+      (is_dynamic(i_.shape) || std::any_of(i_.operands.begin(), i_.operands.end(), is_open))) {
     return std::nullopt;
   }
-  return at != rules().end()                 ? std::optional{(this->*at->second)()}
+  return at != rules().end()                ? std::optional{(this->*at->second)()}
          : is_unary_elementwise(i_.opcode)  ? std::optional{unary()}
          : is_binary_elementwise(i_.opcode) ? std::optional{binary()}
                                             : std::nullopt;
@@ -215,8 +222,9 @@ UNITY_INLINE void hlo_inference::fail(std::string_view expected) const {
   for (const auto o : i_.operands) {
     shapes += (shapes.empty() ? "" : ", ") + to_text(c_[o].shape, false);
   }
-  throw error{where_, fmt::format("{} of ({}) gives {}", printable(i_.opcode), printable(shapes, 200),
-                                  printable(to_text(i_.shape, false), 200)),
+  throw error{where_,
+              fmt::format("{} of ({}) gives {}", printable(i_.opcode), printable(shapes, 200),
+                          printable(to_text(i_.shape, false), 200)),
               expected};
 }
 
@@ -356,8 +364,7 @@ UNITY_INLINE hlo_shape hlo_inference::bitcast_convert() const {
   if (from > to) {
     dimensions.push_back(from / to);
   } else if (from < to) {
-    require(!dimensions.empty() && dimensions.back() == to / from,
-            fmt::format("a last dimension of {}", to / from));
+    require(!dimensions.empty() && dimensions.back() == to / from, fmt::format("a last dimension of {}", to / from));
     dimensions.pop_back();
   }
   return array_shape(i_.shape.element, std::move(dimensions));
@@ -511,8 +518,9 @@ UNITY_INLINE hlo_shape hlo_inference::scatter() const {
   const auto batch = operand(n).dimensions.size() - (vector < operand(n).dimensions.size() ? 1 : 0);
   for (std::size_t k = 0; k < n; ++k) {
     const auto window = places("update_window_dims", rank(n + 1 + k));
-    require(operand(n + 1 + k).dimensions.size() == batch + window.size() && operand(k).dimensions == operand(0).dimensions,
-            "updates of the indices' dimensions and those of the windows");
+    require(
+        operand(n + 1 + k).dimensions.size() == batch + window.size() && operand(k).dimensions == operand(0).dimensions,
+        "updates of the indices' dimensions and those of the windows");
   }
   return operands_as_result(0, n);
 }
@@ -531,7 +539,8 @@ UNITY_INLINE hlo_shape hlo_inference::dot() const {
     s.dimensions.push_back(size);
   }
   for (std::size_t d = 0; d < left.size() && count() == 2; ++d) {
-    require(operand(0).dimensions[left[d]] == operand(1).dimensions[right[d]], "contracted dimensions of the same sizes");
+    require(operand(0).dimensions[left[d]] == operand(1).dimensions[right[d]],
+            "contracted dimensions of the same sizes");
   }
   const auto add_others = [&](std::size_t k, const auto& batch, const auto& contracted) {
     for (std::size_t d = 0; d < operand(k).dimensions.size(); ++d) {
@@ -553,9 +562,9 @@ UNITY_INLINE hlo_shape hlo_inference::convolution() const {
           "dim_labels of the operands' ranks");
   const auto groups = integers_of(i_.text_of("feature_group_count").value_or("1"));
   const auto batches = integers_of(i_.text_of("batch_group_count").value_or("1"));
-  require(groups && batches && groups->size() == 1 && batches->size() == 1 && groups->front() > 0 &&
-              batches->front() > 0,
-          "positive counts of groups");
+  require(
+      groups && batches && groups->size() == 1 && batches->size() == 1 && groups->front() > 0 && batches->front() > 0,
+      "positive counts of groups");
   const auto& x = operand(0).dimensions;
   const auto& k = operand(1).dimensions;
   require(x[d->input.feature] == k[d->kernel.feature] * groups->front(),
@@ -722,7 +731,8 @@ UNITY_INLINE hlo_shape hlo_inference::conditional() const {
   } else if (const auto yes = i_.callee("true_computation"), no = i_.callee("false_computation"); yes && no) {
     branches = {*yes, *no};
   }
-  require(!branches.empty() && count() == branches.size() + 1, "an operand for each branch, after the one that chooses");
+  require(!branches.empty() && count() == branches.size() + 1,
+          "an operand for each branch, after the one that chooses");
   require_scalars(0, 1);
   const auto& first = m_[branches.front()];
   for (std::size_t b = 0; b < branches.size(); ++b) {
@@ -788,21 +798,60 @@ UNITY_INLINE std::optional<hlo_shape> infer_shape(const hlo_module& m, const hlo
 }
 
 UNITY_INLINE bool is_unary_elementwise(std::string_view opcode) {
-  constexpr std::array<std::string_view, 33> all{
-      "abs",     "acos",      "acosh",  "asin",         "asinh",          "atanh",       "cbrt",
-      "ceil",    "convert",   "cosh",   "cosine",       "count-leading-zeros", "erf",    "exponential",
-      "exponential-minus-one", "floor", "imag",         "is-finite",      "log",         "log-plus-one",
-      "logistic", "negate",   "not",    "popcnt",       "real",           "reduce-precision",
-      "round-nearest-afz", "round-nearest-even", "rsqrt", "sign",         "sine",        "sqrt",  "tanh"};
+  constexpr std::array<std::string_view, 33> all{"abs",
+                                                 "acos",
+                                                 "acosh",
+                                                 "asin",
+                                                 "asinh",
+                                                 "atanh",
+                                                 "cbrt",
+                                                 "ceil",
+                                                 "convert",
+                                                 "cosh",
+                                                 "cosine",
+                                                 "count-leading-zeros",
+                                                 "erf",
+                                                 "exponential",
+                                                 "exponential-minus-one",
+                                                 "floor",
+                                                 "imag",
+                                                 "is-finite",
+                                                 "log",
+                                                 "log-plus-one",
+                                                 "logistic",
+                                                 "negate",
+                                                 "not",
+                                                 "popcnt",
+                                                 "real",
+                                                 "reduce-precision",
+                                                 "round-nearest-afz",
+                                                 "round-nearest-even",
+                                                 "rsqrt",
+                                                 "sign",
+                                                 "sine",
+                                                 "sqrt",
+                                                 "tanh"};
   return std::find(all.begin(), all.end(), opcode) != all.end() || opcode == "tan" || opcode == "copy" ||
          opcode == "sinh";
 }
 
 UNITY_INLINE bool is_binary_elementwise(std::string_view opcode) {
-  constexpr std::array<std::string_view, 16> all{
-      "add",      "and",   "atan2", "compare",   "complex",    "divide", "maximum",     "minimum",
-      "multiply", "or",    "power", "remainder", "shift-left", "shift-right-arithmetic",
-      "shift-right-logical", "subtract"};
+  constexpr std::array<std::string_view, 16> all{"add",
+                                                 "and",
+                                                 "atan2",
+                                                 "compare",
+                                                 "complex",
+                                                 "divide",
+                                                 "maximum",
+                                                 "minimum",
+                                                 "multiply",
+                                                 "or",
+                                                 "power",
+                                                 "remainder",
+                                                 "shift-left",
+                                                 "shift-right-arithmetic",
+                                                 "shift-right-logical",
+                                                 "subtract"};
   return std::find(all.begin(), all.end(), opcode) != all.end() || opcode == "xor";
 }
 

@@ -20,7 +20,7 @@ using hlo_computation_id = id<struct hlo_computation_tag>;  // within its module
 
 // An array, a token ("token[]") or a tuple. Regular.
 struct hlo_shape {
-  std::string element{};                  // "f32"; empty: a tuple
+  std::string element{};                   // "f32"; empty: a tuple
   std::vector<std::int64_t> dimensions{};  // -1: any size
   std::vector<bool> is_dynamic{};          // of each dimension; empty: of none
   std::string layout{};                    // as written, "{1,0:T(8,128)S(1)}"; empty: none
@@ -178,9 +178,9 @@ UNITY_INLINE std::string to_text(const hlo_shape& s, bool with_layout) {
   }
   for (std::size_t i = 0; i < s.dimensions.size(); ++i) {
     text += i == 0 ? "" : ",";
-    text += s.dimensions[i] < 0                          ? std::string{"?"}
+    text += s.dimensions[i] < 0                        ? std::string{"?"}
             : !s.is_dynamic.empty() && s.is_dynamic[i] ? fmt::format("<={}", s.dimensions[i])
-                                                         : fmt::format("{}", s.dimensions[i]);
+                                                       : fmt::format("{}", s.dimensions[i]);
   }
   return fmt::format("{}[{}]{}", s.element, text, with_layout ? s.layout : "");
 }
@@ -214,8 +214,8 @@ UNITY_INLINE std::vector<hlo_instruction_id> hlo_computation::parameters() const
 }
 
 UNITY_INLINE std::optional<hlo_computation_id> hlo_module::find(std::string_view computation) const {
-  const auto at = std::find_if(computations.begin(), computations.end(),
-                               [&](const auto& c) { return c.name == computation; });
+  const auto at =
+      std::find_if(computations.begin(), computations.end(), [&](const auto& c) { return c.name == computation; });
   return at == computations.end()
              ? std::nullopt
              : std::optional{hlo_computation_id{static_cast<std::size_t>(at - computations.begin())}};

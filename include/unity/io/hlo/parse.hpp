@@ -91,7 +91,7 @@ UNITY_INLINE void hlo_parser::header() {
 UNITY_INLINE void hlo_parser::computation() {
   const bool is_entry = scan_.accept_word("ENTRY");
   if (is_entry && module_.entry.valid()) {
-    scan_.fail("one ENTRY alone");
+    scan_.fail_behind(5, "ENTRY a second time", "one entry");
   }
   hlo_computation c;
   c.name = scan_.name("the name of a computation");
@@ -150,7 +150,7 @@ UNITY_INLINE void hlo_parser::check(const hlo_computation& c, const signature& s
 UNITY_INLINE void hlo_parser::instruction(hlo_computation& c, bool& has_root) {
   const bool is_root = scan_.accept_word("ROOT");
   if (is_root && has_root) {
-    scan_.fail("one ROOT alone");
+    scan_.fail_behind(4, "ROOT a second time", "one root");
   }
   hlo_instruction i;
   i.name = scan_.name("an instruction or '}'");
@@ -214,9 +214,14 @@ UNITY_INLINE hlo_instruction_id hlo_parser::operand(const hlo_computation& c) {
 }
 
 UNITY_INLINE bool hlo_parser::names_computations(std::string_view key, const hlo_instruction& of) {
-  constexpr std::array<std::string_view, 8> keys{
-      "to_apply",         "calls",           "condition",          "body", "branch_computations",
-      "true_computation", "false_computation", "called_computations"};
+  constexpr std::array<std::string_view, 8> keys{"to_apply",
+                                                 "calls",
+                                                 "condition",
+                                                 "body",
+                                                 "branch_computations",
+                                                 "true_computation",
+                                                 "false_computation",
+                                                 "called_computations"};
   return std::find(keys.begin(), keys.end(), key) != keys.end() ||
          (of.is("select-and-scatter") && (key == "select" || key == "scatter"));
 }

@@ -31,8 +31,8 @@ std::string hlo_references(std::string_view key, const std::vector<Id>& all, con
   for (const auto i : all) {
     text += fmt::format("{}%{}", text.empty() ? "" : ", ", names[i].name);
   }
-  const bool is_list = all.size() != 1 || key == "branch_computations" || key == "called_computations" ||
-                       key == "control-predecessors";
+  const bool is_list =
+      all.size() != 1 || key == "branch_computations" || key == "called_computations" || key == "control-predecessors";
   return is_list ? fmt::format("{{{}}}", text) : text;
 }
 

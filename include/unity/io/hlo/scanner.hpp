@@ -47,7 +47,8 @@ class hlo_scanner {
 
  private:
   static bool is_name(char c) noexcept {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '-';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
+           c == '-';
   }
   void advance(std::size_t by = 1);
   void skip(bool ends_of_lines);
@@ -282,8 +283,10 @@ UNITY_INLINE std::string hlo_scanner::paragraph() {
 UNITY_INLINE void hlo_scanner::fail(std::string_view expected) const {
   const auto to = std::min(text_.find('\n', position_), text_.size());
   const auto rest = at_end() ? std::string_view{} : text_.substr(position_, to - position_);
-  fail_behind(0, at_end() ? "the end of the file" : rest.empty() ? "the end of the line"
-                                                  : fmt::format("'{}'", printable(rest, 30)),
+  fail_behind(0,
+              at_end()       ? "the end of the file"
+              : rest.empty() ? "the end of the line"
+                             : fmt::format("'{}'", printable(rest, 30)),
               expected);
 }
 

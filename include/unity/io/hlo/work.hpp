@@ -87,8 +87,8 @@ inline bool is_elementwise(std::string_view opcode) {
 
 // Bytes that arrive elsewhere as they are.
 inline constexpr std::array<std::string_view, 10> hlo_movements{
-    "concatenate", "copy",  "dynamic-slice", "dynamic-update-slice", "gather",
-    "pad",         "reverse", "slice",       "transpose",            "bitcast-convert"};
+    "concatenate", "copy",  "dynamic-slice", "dynamic-update-slice", "gather", "pad",
+    "reverse",     "slice", "transpose",     "bitcast-convert"};
 
 inline double hlo_elements(const hlo_shape& s) {
   auto count = static_cast<double>(element_count(s));
@@ -100,8 +100,10 @@ inline double hlo_elements(const hlo_shape& s) {
 
 inline double dot_flops(const hlo_computation& c, const hlo_instruction& i) {
   double products = hlo_elements(i.shape);
+  const auto left = i.operands.empty() ? std::vector<std::int64_t>{} : c[i.operands[0]].shape.dimensions;
   for (const auto d : integers_of(i, "lhs_contracting_dims").value_or(std::vector<std::int64_t>{})) {
-    products *= static_cast<double>(c[i.operands[0]].shape.dimensions[static_cast<std::size_t>(d)]);
+    const auto at = static_cast<std::size_t>(d);
+    products *= at < left.size() ? static_cast<double>(left[at]) : 1;  // dynamic dimensions were not checked
   }
   return 2 * products;
 }
@@ -115,6 +117,11 @@ inline double convolution_flops(const hlo_computation& c, const hlo_instruction&
   }
   const auto& x = c[i.operands[0]].shape.dimensions;
   const auto& k = c[i.operands[1]].shape.dimensions;
+  const auto rank = w->size() + 2;
+  if (x.size() != rank || k.size() != rank || i.shape.dimensions.size() != rank ||
+      d->input.spatial.size() + 2 != rank) {
+    return 0;  // dynamic dimensions were not checked
+  }
   double products = static_cast<double>(i.shape.dimensions[d->output.batch]) *
                     static_cast<double>(i.shape.dimensions[d->output.feature]) *
                     static_cast<double>(k[d->kernel.feature]);
@@ -130,11 +137,11 @@ namespace unity::io {
 
 UNITY_INLINE hlo_role role_of(const hlo_instruction& i) {
   constexpr std::array<std::string_view, 4> relabellings{"bitcast", "reshape", "tuple", "get-tuple-element"};
-  constexpr std::array<std::string_view, 7> control{"call",           "while",    "conditional", "after-all",
-                                                    "add-dependency", "optimization-barrier", "domain"};
-  constexpr std::array<std::string_view, 9> collectives{
-      "all-reduce", "all-gather", "reduce-scatter",       "all-to-all", "ragged-all-to-all",
-      "send",       "recv",       "collective-broadcast", "collective-permute"};
+  constexpr std::array<std::string_view, 7> control{
+      "call", "while", "conditional", "after-all", "add-dependency", "optimization-barrier", "domain"};
+  constexpr std::array<std::string_view, 9> collectives{"all-reduce", "all-gather",           "reduce-scatter",
+                                                        "all-to-all", "ragged-all-to-all",    "send",
+                                                        "recv",       "collective-broadcast", "collective-permute"};
   std::string_view opcode = i.opcode;
   for (const std::string_view half : {"-start", "-done", "-update"}) {
     opcode = opcode.ends_with(half) ? opcode.substr(0, opcode.size() - half.size()) : opcode;
