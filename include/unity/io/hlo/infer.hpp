@@ -207,7 +207,7 @@ UNITY_INLINE std::optional<hlo_shape> hlo_inference::run() const {
   const auto is_open = [&](auto o) { return is_dynamic(c_[o].shape); };
   constexpr std::array<std::string_view, 6> passes_on{"tuple", "get-tuple-element", "call", "fusion",
                                                       "while", "conditional"};
-  if (std::find(passes_on.begin(), passes_on.end(), i_.opcode) == passes_on.end() &&
+  if (!is_one_of(i_.opcode, passes_on) &&
       (is_dynamic(i_.shape) || std::any_of(i_.operands.begin(), i_.operands.end(), is_open))) {
     return std::nullopt;
   }
@@ -798,7 +798,10 @@ UNITY_INLINE std::optional<hlo_shape> infer_shape(const hlo_module& m, const hlo
 }
 
 UNITY_INLINE bool is_unary_elementwise(std::string_view opcode) {
-  constexpr std::array<std::string_view, 33> all{"abs",
+  constexpr std::array<std::string_view, 36> all{"tan",
+                                                 "copy",
+                                                 "sinh",
+                                                 "abs",
                                                  "acos",
                                                  "acosh",
                                                  "asin",
@@ -831,12 +834,12 @@ UNITY_INLINE bool is_unary_elementwise(std::string_view opcode) {
                                                  "sine",
                                                  "sqrt",
                                                  "tanh"};
-  return std::find(all.begin(), all.end(), opcode) != all.end() || opcode == "tan" || opcode == "copy" ||
-         opcode == "sinh";
+  return detail::is_one_of(opcode, all);
 }
 
 UNITY_INLINE bool is_binary_elementwise(std::string_view opcode) {
-  constexpr std::array<std::string_view, 16> all{"add",
+  constexpr std::array<std::string_view, 17> all{"xor",
+                                                 "add",
                                                  "and",
                                                  "atan2",
                                                  "compare",
@@ -852,7 +855,7 @@ UNITY_INLINE bool is_binary_elementwise(std::string_view opcode) {
                                                  "shift-right-arithmetic",
                                                  "shift-right-logical",
                                                  "subtract"};
-  return std::find(all.begin(), all.end(), opcode) != all.end() || opcode == "xor";
+  return detail::is_one_of(opcode, all);
 }
 
 }  // namespace unity::io

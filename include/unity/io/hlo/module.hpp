@@ -1,6 +1,8 @@
 // HLO, the graphs that XLA compiles, as data: a module of computations, each a list of instructions.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -14,6 +16,15 @@
 #include <unity/core/id.hpp>
 
 namespace unity::io {
+
+namespace detail {
+
+template <std::size_t N>
+bool is_one_of(std::string_view word, const std::array<std::string_view, N>& all) {
+  return std::find(all.begin(), all.end(), word) != all.end();
+}
+
+}  // namespace detail
 
 using hlo_instruction_id = id<struct hlo_instruction_tag>;  // within its computation
 using hlo_computation_id = id<struct hlo_computation_tag>;  // within its module
@@ -124,9 +135,6 @@ struct hlo_module {
 }  // namespace unity::io
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_HLO_MODULE)
-
-#include <algorithm>
-#include <array>
 
 #include <fmt/core.h>
 

@@ -222,8 +222,7 @@ UNITY_INLINE bool hlo_parser::names_computations(std::string_view key, const hlo
                                                  "true_computation",
                                                  "false_computation",
                                                  "called_computations"};
-  return std::find(keys.begin(), keys.end(), key) != keys.end() ||
-         (of.is("select-and-scatter") && (key == "select" || key == "scatter"));
+  return is_one_of(key, keys) || (of.is("select-and-scatter") && (key == "select" || key == "scatter"));
 }
 
 template <class Names>

@@ -11,6 +11,11 @@
 
 namespace unity::io {
 
+// An element of the result follows from those at its place, by one operation or, of a map, by a computation.
+[[nodiscard]] bool is_elementwise(std::string_view opcode);
+// Bytes arrive elsewhere, or as another type, as they are.
+[[nodiscard]] bool is_movement(std::string_view opcode);
+
 // compute       runs as a kernel, alone or in a fusion
 // source        a parameter or a constant: it is there
 // relabelling   bytes under another name or shape: bitcast, reshape, tuple, get-tuple-element
@@ -75,21 +80,6 @@ class hlo_work_table {
 
 namespace unity::io::detail {
 
-template <std::size_t N>
-bool is_one_of(std::string_view opcode, const std::array<std::string_view, N>& all) {
-  return std::find(all.begin(), all.end(), opcode) != all.end();
-}
-
-inline bool is_elementwise(std::string_view opcode) {
-  return is_unary_elementwise(opcode) || is_binary_elementwise(opcode) || opcode == "select" || opcode == "clamp" ||
-         opcode == "map" || opcode == "stochastic-convert";
-}
-
-// Bytes that arrive elsewhere as they are.
-inline constexpr std::array<std::string_view, 10> hlo_movements{
-    "concatenate", "copy",  "dynamic-slice", "dynamic-update-slice", "gather", "pad",
-    "reverse",     "slice", "transpose",     "bitcast-convert"};
-
 inline double hlo_elements(const hlo_shape& s) {
   auto count = static_cast<double>(element_count(s));
   for (const auto& part : s.parts) {
@@ -134,6 +124,18 @@ inline double convolution_flops(const hlo_computation& c, const hlo_instruction&
 }  // namespace unity::io::detail
 
 namespace unity::io {
+
+UNITY_INLINE bool is_elementwise(std::string_view opcode) {
+  return is_unary_elementwise(opcode) || is_binary_elementwise(opcode) || opcode == "select" || opcode == "clamp" ||
+         opcode == "map" || opcode == "stochastic-convert";
+}
+
+UNITY_INLINE bool is_movement(std::string_view opcode) {
+  constexpr std::array<std::string_view, 10> all{
+      "concatenate", "copy",  "dynamic-slice", "dynamic-update-slice", "gather", "pad",
+      "reverse",     "slice", "transpose",     "bitcast-convert"};
+  return detail::is_one_of(opcode, all);
+}
 
 UNITY_INLINE hlo_role role_of(const hlo_instruction& i) {
   constexpr std::array<std::string_view, 4> relabellings{"bitcast", "reshape", "tuple", "get-tuple-element"};
@@ -199,7 +201,7 @@ UNITY_INLINE double hlo_work_table::flops(const hlo_computation& c, const hlo_in
   if (i.is("copy") || i.is("bitcast-convert")) {
     return 0;
   }
-  if (detail::is_elementwise(i.opcode)) {
+  if (is_elementwise(i.opcode)) {
     return results * region(i, "to_apply");
   }
   if (i.is("dot")) {
@@ -233,14 +235,13 @@ UNITY_INLINE fusion::operator_class hlo_work_table::class_of(const hlo_instructi
   if (const auto f = i.callee("calls"); f && i.is("fusion")) {
     return computations_[f->index()].heaviest;
   }
-  return detail::is_one_of(i.opcode, detail::hlo_movements) || role_of(i) == hlo_role::relabelling
-             ? operator_class::movement
-         : detail::is_elementwise(i.opcode)  ? operator_class::elementwise
-         : i.is("broadcast") || i.is("iota") ? operator_class::broadcast
-         : i.is("reduce")                    ? operator_class::reduction
-         : i.is("dot")                       ? operator_class::product
-         : i.is("convolution")               ? operator_class::convolution
-                                             : operator_class::other;
+  return is_movement(i.opcode) || role_of(i) == hlo_role::relabelling ? operator_class::movement
+         : is_elementwise(i.opcode)                                   ? operator_class::elementwise
+         : i.is("broadcast") || i.is("iota")                          ? operator_class::broadcast
+         : i.is("reduce")                                             ? operator_class::reduction
+         : i.is("dot")                                                ? operator_class::product
+         : i.is("convolution")                                        ? operator_class::convolution
+                                                                      : operator_class::other;
 }
 
 UNITY_INLINE hlo_work hlo_work_table::of(const hlo_computation& c, const hlo_instruction& i) const {
@@ -258,8 +259,8 @@ UNITY_INLINE bool hlo_work_table::is_fusible(const hlo_instruction& i) const {
     return computations_[f->index()].is_fusible;
   }
   constexpr std::array<std::string_view, 6> others{"broadcast", "iota", "dot", "reduce", "reduce-window", "constant"};
-  return !i.is("copy") && (detail::is_elementwise(i.opcode) || detail::is_one_of(i.opcode, detail::hlo_movements) ||
-                           detail::is_one_of(i.opcode, others) || role_of(i) == hlo_role::relabelling);
+  return !i.is("copy") && (is_elementwise(i.opcode) || is_movement(i.opcode) || detail::is_one_of(i.opcode, others) ||
+                           role_of(i) == hlo_role::relabelling);
 }
 
 }  // namespace unity::io
