@@ -233,5 +233,5 @@ def sharded():
 
 
 PROGRAMS = {f.__name__: f for f in (
-    mlp, donated, cnn, convolutions, gpt, attention, scan, while_loop, vmapped_while, conditional, sorting, types, random,
-    experts, solving, pmap, data_parallel, collectives, sharded)}
+    mlp, donated, cnn, convolutions, gpt, attention, scan, while_loop, vmapped_while, conditional, sorting, types,
+    random, experts, solving, pmap, data_parallel, collectives, sharded)}

@@ -8,7 +8,8 @@ usage: make_hlo_dumps.py dump FOLDER [PROGRAM...]        NAME.before.hlo, NAME.a
 
 before: as JAX lowers the program; after: as XLA compiles it for the CPU; unfused: what XLA would compile if it fused
 nothing. What communicates does so among 4 devices of the host. `compare` parses both texts with XLA and compares what
-it prints of them. `run` has COMMAND rewrite the unfused module, with --seed 1 to N, and runs both on equal inputs.
+it prints of them. `run` has COMMAND rewrite the unfused module, IN --out OUT --seed 1 to N, without --seed where N is
+0, and runs both on equal inputs.
 Where this Python has no jax of the version below, a virtual environment with it is made first (--venv, default: venv
 beside the dumps, in the temporary folder for `run`), by pip as it is configured; that takes a minute.
 """
@@ -105,17 +106,18 @@ def run(a):
     import numpy as np
     from hlo_programs import PROGRAMS
     failed = 0
+    seeds = range(1, a.seeds + 1) if a.seeds else [None]
 
     def change(text, seed):
         with tempfile.NamedTemporaryFile("w", suffix=".hlo") as f:
             f.write(text)
             f.flush()
-            return rewritten(a, f.name, "--seed", str(seed))
+            return rewritten(a, f.name, *(["--seed", str(seed)] if seed else []))
 
     for name in a.programs or PROGRAMS:
         function, arguments = PROGRAMS[name]()
         expected = jax.tree.map(np.asarray, compiled_unfused(function, arguments, lambda _: None)(*arguments))
-        for seed in range(1, a.seeds + 1):
+        for seed in seeds:
             function, arguments = PROGRAMS[name]()
             try:
                 ours = compiled_unfused(function, arguments, lambda text: change(text, seed))(*arguments)
@@ -125,7 +127,7 @@ def run(a):
             except Exception as e:
                 failed += 1
                 print(f"{name}, seed {seed}: {str(e)[:2000]}")
-    print(f"{failed} of {len(a.programs or PROGRAMS) * a.seeds} rewritten programs fail or differ")
+    print(f"{failed} of {len(a.programs or PROGRAMS) * len(seeds)} rewritten programs fail or differ")
     return 1 if failed else 0
 
 
@@ -162,7 +164,8 @@ def main():
         python = pathlib.Path(a.venv or folder / "venv") / "bin/python"
         if not python.exists():
             venv.create(python.parent.parent, with_pip=True)
-            subprocess.run([python, "-m", "pip", "install", "--quiet", f"jax=={VERSION}", f"jaxlib=={VERSION}"], check=True)
+            packages = [f"jax=={VERSION}", f"jaxlib=={VERSION}"]
+            subprocess.run([python, "-m", "pip", "install", "--quiet", *packages], check=True)
         sys.exit(subprocess.run([python, *sys.argv]).returncode)
     jax.config.update("jax_hlo_source_file_canonicalization_regex", ".*/")
     jax.config.update("jax_traceback_in_locations_limit", 1)

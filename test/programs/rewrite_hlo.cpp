@@ -1,9 +1,11 @@
 // usage: test_rewrite_hlo IN --out OUT [--seed N]: HLO text read and written; with a seed, what XLA can fuse is fused
 // at random, and all-reduces are combined. examples/hlo/make_hlo_dumps.py asks XLA what it makes of it.
+#include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <map>
 #include <string>
+#include <utility>
 
 #include <fmt/core.h>
 
@@ -29,10 +31,8 @@ int main(int argc, char** argv) {
     auto m = io::read_hlo(argv[1]);
     if (flags.contains("--seed")) {
       random_engine random{to_number<std::uint64_t>(flags["--seed"]).value_or(0)};
-      auto edited = test::edited_at_random(std::move(m), random, true);
-      m = std::move(edited.module);
+      m = test::edited_at_random(std::move(m), random, true).module;
       io::check(m, "rewritten");
-      fmt::print(stderr, "{}: {} fusions, {} combined all-reduces\n", argv[1], edited.fusions, edited.combinations);
     }
     atomic_write(flags["--out"], io::to_text(m));
   } catch (const std::exception& e) {
