@@ -13,9 +13,9 @@
 
 namespace unity::io::detail {
 
-// Loops overwrite the state that they begin with, their bodies the state that they are given, dynamic-update-slice and
-// scatter their first operands, and a module the parameters that it shares with results. Nobody may read a value later
-// than that: XLA does not look again.
+// Loops overwrite the state that they begin with, their bodies the state that they are given, branches and what is
+// called perhaps their operands, dynamic-update-slice and scatter their first operands, and a module the parameters
+// that it shares with results. Nobody may read a value later than that: XLA does not look again.
 class hlo_overwritten {
  public:
   hlo_overwritten(const hlo_module& m, hlo_computation_id computation);
@@ -89,9 +89,12 @@ UNITY_INLINE void hlo_overwritten::add_operation(hlo_instruction_id i) {
     for (std::size_t k = 0; k < (x.is("scatter") ? x.operands.size() / 2 : 1); ++k) {
       overwriters_[value_[x.operands[k].index()]].insert(i);
     }
-  } else if (x.is("while")) {
-    for (std::size_t e = 0; e < x.shape.parts.size(); ++e) {
-      overwriters_[part(x.operands[0], e)].insert(i);
+  } else if (x.is("while") || x.is("conditional") || x.is("call")) {
+    for (const auto o : x.operands) {
+      overwriters_[value_[o.index()]].insert(i);
+      for (std::size_t e = 0; e < c_[o].shape.parts.size(); ++e) {
+        overwriters_[part(o, e)].insert(i);
+      }
     }
   } else if (const auto f = x.callee("calls"); f && x.is("fusion")) {
     for (const auto& inner : m_[*f].instructions) {
