@@ -302,6 +302,22 @@ TEST_CASE("work: arithmetic of products is exact, elements count once, calls cou
   CHECK(io::role_of(of("f")) == io::hlo_role::compute);
 }
 
+TEST_CASE("work of a loop counts as often as it runs, if that is known") {
+  const auto flops = [](const std::string& attributes) {
+    const auto m = io::parse_hlo(
+        "HloModule m\n%less {\n %n = s32[] parameter(0)\n %k = s32[] constant(3)\n"
+        " ROOT %l = pred[] compare(%n, %k), direction=LT\n}\n"
+        "%next {\n %n = s32[] parameter(0)\n %d = s32[] add(%n, %n)\n ROOT %l = s32[] add(%d, %n)\n}\n"
+        "ENTRY %main {\n %n = s32[] constant(0)\n ROOT %z = s32[] while(%n), condition=%less, body=%next" +
+            attributes + "\n}\n",
+        "m.hlo");
+    const auto& main = m[m.entry];
+    return io::hlo_work_table{m}.of(main, main[main.root]).flops;
+  };
+  CHECK(flops("") == 3);
+  CHECK(flops(", backend_config={\"known_trip_count\":{\"n\":\"5\"}}") == 15);
+}
+
 TEST_CASE("roles follow from opcodes") {
   const auto role = [](const char* opcode) {
     io::hlo_instruction i;

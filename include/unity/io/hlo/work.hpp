@@ -41,9 +41,9 @@ class hlo_work_table {
   // Throws: nothing, for a module that was checked.
   explicit hlo_work_table(const hlo_module& m);
 
-  // Callees' arithmetic is counted once for each time that the instruction calls them: bodies of loops for one
-  // iteration, the branch with the most of a conditional. What is copied out of a larger operand counts in the size of
-  // the copy.
+  // Callees' arithmetic is counted once for each time that the instruction calls them: bodies of loops as often as XLA
+  // knows that they run ("known_trip_count"), else once, and of a conditional the branch with the most. What is copied
+  // out of a larger operand counts in the size of the copy.
   [[nodiscard]] hlo_work of(const hlo_computation& c, const hlo_instruction& i) const;
   // Of a fusion: of the part that takes the most arithmetic, or, without any, of its root.
   [[nodiscard]] fusion::operator_class class_of(const hlo_instruction& i) const;
@@ -75,6 +75,7 @@ class hlo_work_table {
 #include <array>
 #include <cstddef>
 
+#include <unity/core/to_number.hpp>
 #include <unity/io/hlo/attribute_values.hpp>
 #include <unity/io/hlo/infer.hpp>
 
@@ -86,6 +87,16 @@ inline double hlo_elements(const hlo_shape& s) {
     count += hlo_elements(part);
   }
   return count;
+}
+
+// {"known_trip_count":{"n":"5"},...}; 1 where nothing is known.
+inline double known_trips(const hlo_instruction& i) {
+  constexpr std::string_view key = R"("known_trip_count":{"n":")";
+  const auto text = i.text_of("backend_config").value_or("");
+  const auto at = text.find(key);
+  const auto number = at == std::string_view::npos ? std::string_view{} : text.substr(at + key.size());
+  return static_cast<double>(
+      std::max<std::int64_t>(1, to_number<std::int64_t>(number.substr(0, number.find('"'))).value_or(1)));
 }
 
 inline double dot_flops(const hlo_computation& c, const hlo_instruction& i) {
@@ -171,6 +182,7 @@ UNITY_INLINE hlo_work_table::summary hlo_work_table::summary_of(const hlo_comput
     all.flops += own;
     all.heaviest = own > most ? class_of(i) : all.heaviest;
     most = std::max(most, own);
+    all.flops = std::min(all.flops, 1e200);  // calls of calls of calls are no infinity, times 0
     all.is_fusible = all.is_fusible && (i.is("parameter") || is_fusible(i));
   }
   return all;
@@ -191,7 +203,7 @@ UNITY_INLINE double hlo_work_table::called(const hlo_instruction& i) const {
       most = std::max(most, computations_[f.index()].flops);
     }
   }
-  return i.is("conditional") ? most : sum;
+  return i.is("conditional") ? most : i.is("while") ? sum * detail::known_trips(i) : sum;
 }
 
 UNITY_INLINE double hlo_work_table::flops(const hlo_computation& c, const hlo_instruction& i) const {
