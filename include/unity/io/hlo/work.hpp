@@ -81,6 +81,9 @@ class hlo_work_table {
 
 namespace unity::io::detail {
 
+// A dimension of any size counts as one.
+inline double hlo_size(std::int64_t dimension) { return dimension < 0 ? 1 : static_cast<double>(dimension); }
+
 inline double hlo_elements(const hlo_shape& s) {
   auto count = static_cast<double>(element_count(s));
   for (const auto& part : s.parts) {
@@ -104,7 +107,7 @@ inline double dot_flops(const hlo_computation& c, const hlo_instruction& i) {
   const auto left = i.operands.empty() ? std::vector<std::int64_t>{} : c[i.operands[0]].shape.dimensions;
   for (const auto d : integers_of(i, "lhs_contracting_dims").value_or(std::vector<std::int64_t>{})) {
     const auto at = static_cast<std::size_t>(d);
-    products *= at < left.size() ? static_cast<double>(left[at]) : 1;  // dynamic dimensions were not checked
+    products *= at < left.size() ? hlo_size(left[at]) : 1;  // dynamic dimensions were not checked
   }
   return 2 * products;
 }
@@ -123,9 +126,8 @@ inline double convolution_flops(const hlo_computation& c, const hlo_instruction&
       d->input.spatial.size() + 2 != rank) {
     return 0;  // dynamic dimensions were not checked
   }
-  double products = static_cast<double>(i.shape.dimensions[d->output.batch]) *
-                    static_cast<double>(i.shape.dimensions[d->output.feature]) *
-                    static_cast<double>(k[d->kernel.feature]);
+  double products = hlo_size(i.shape.dimensions[d->output.batch]) * hlo_size(i.shape.dimensions[d->output.feature]) *
+                    hlo_size(k[d->kernel.feature]);
   for (std::size_t s = 0; s < w->size(); ++s) {
     products *= window_hits((*w)[s], x[d->input.spatial[s]]);
   }
