@@ -48,7 +48,8 @@ struct hlo_fused {
 // - with instructions that are not fusible (hlo_work_table), or results of different dimensions;
 // - that read what they overwrite: the state of a loop, what is updated in place, shared parameters.
 // Copies that would read such values later than they were read are left out of their groups. This is what makes it
-// right for modules after XLA's own passes, which have put copies where something is overwritten.
+// right for modules after XLA's own passes, which have put copies where something is overwritten, but before XLA has
+// scheduled them.
 [[nodiscard]] hlo_fused fuse_what_xla_can(const hlo_module& m, hlo_computation_id computation,
                                           const std::vector<hlo_fusion_group>& groups);
 
