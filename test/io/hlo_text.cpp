@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <set>
 #include <string>
 #include <string_view>
@@ -104,6 +105,25 @@ TEST_CASE("what is not understood is kept") {
   CHECK(f.shape.parts[0].is_dynamic == std::vector<bool>{true});
   CHECK(f.shape.parts[1].dimensions == std::vector<std::int64_t>{-1});
   CHECK(main.instructions[1].literal == "{1, -2.5e-3}");
+}
+
+TEST_CASE("asynchronous operations, fusions and calls of libraries as on GPUs are read") {
+  const auto m = io::read_hlo(std::filesystem::path{UNITY_TEST_SOURCE_DIR} / "test/io/hlo_by_hand.hlo");
+  CHECK(io::parse_hlo(io::to_text(m), "again") == m);
+  const auto& main = m[m.entry];
+  const io::hlo_work_table work{m};
+  std::vector<std::string> collectives;
+  for (const auto& i : main.instructions) {
+    if (io::role_of(i) == io::hlo_role::collective) {
+      collectives.push_back(i.opcode);
+    }
+    if (i.is("fusion")) {
+      CHECK(work.of(main, i) == io::hlo_work{16 * 128 + 15 * 128 + 128, 16 * 128 * 2 + 128 * 4, 128 * 4});
+    }
+  }
+  CHECK(collectives == std::vector<std::string>{"all-reduce-start", "all-reduce-done", "all-gather-start",
+                                                "all-gather-done", "collective-permute-start",
+                                                "collective-permute-done"});
 }
 
 TEST_CASE("names without '%', comments, and shapes of operands are read") {

@@ -212,8 +212,8 @@ namespace unity::io {
 UNITY_INLINE bool can_be_fused(const hlo_instruction& i) {
   constexpr std::array<std::string_view, 9> others{"broadcast",          "iota",    "dot",  "reduce", "reduce-window",
                                                    "select-and-scatter", "scatter", "sort", "fusion"};
-  return i.is("constant") || i.is("convolution") || role_of(i) == hlo_role::relabelling || is_elementwise(i.opcode) ||
-         is_movement(i.opcode) || detail::is_one_of(i.opcode, others);
+  return i.is("constant") || i.is("convolution") || role_of(i) == hlo_role::relabelling ||
+         is_elementwise_opcode(i.opcode) || is_movement_opcode(i.opcode) || detail::is_one_of(i.opcode, others);
 }
 
 UNITY_INLINE hlo_module fuse_instructions(hlo_module m, hlo_computation_id computation,

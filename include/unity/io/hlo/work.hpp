@@ -12,9 +12,9 @@
 namespace unity::io {
 
 // An element of the result follows from those at its place, by one operation or, of a map, by a computation.
-[[nodiscard]] bool is_elementwise(std::string_view opcode);
+[[nodiscard]] bool is_elementwise_opcode(std::string_view opcode);
 // Bytes arrive elsewhere, or as another type, as they are.
-[[nodiscard]] bool is_movement(std::string_view opcode);
+[[nodiscard]] bool is_movement_opcode(std::string_view opcode);
 
 // compute       runs as a kernel, alone or in a fusion
 // source        a parameter or a constant: it is there
@@ -138,12 +138,12 @@ inline double convolution_flops(const hlo_computation& c, const hlo_instruction&
 
 namespace unity::io {
 
-UNITY_INLINE bool is_elementwise(std::string_view opcode) {
+UNITY_INLINE bool is_elementwise_opcode(std::string_view opcode) {
   return is_unary_elementwise(opcode) || is_binary_elementwise(opcode) || opcode == "select" || opcode == "clamp" ||
          opcode == "map" || opcode == "stochastic-convert";
 }
 
-UNITY_INLINE bool is_movement(std::string_view opcode) {
+UNITY_INLINE bool is_movement_opcode(std::string_view opcode) {
   constexpr std::array<std::string_view, 10> all{
       "concatenate", "copy",  "dynamic-slice", "dynamic-update-slice", "gather", "pad",
       "reverse",     "slice", "transpose",     "bitcast-convert"};
@@ -215,7 +215,7 @@ UNITY_INLINE double hlo_work_table::flops(const hlo_computation& c, const hlo_in
   if (i.is("copy") || i.is("bitcast-convert")) {
     return 0;
   }
-  if (is_elementwise(i.opcode)) {
+  if (is_elementwise_opcode(i.opcode)) {
     return results * region(i, "to_apply");
   }
   if (i.is("dot")) {
@@ -249,13 +249,13 @@ UNITY_INLINE fusion::operator_class hlo_work_table::class_of(const hlo_instructi
   if (const auto f = i.callee("calls"); f && i.is("fusion")) {
     return computations_[f->index()].heaviest;
   }
-  return is_movement(i.opcode) || role_of(i) == hlo_role::relabelling ? operator_class::movement
-         : is_elementwise(i.opcode)                                   ? operator_class::elementwise
-         : i.is("broadcast") || i.is("iota")                          ? operator_class::broadcast
-         : i.is("reduce")                                             ? operator_class::reduction
-         : i.is("dot")                                                ? operator_class::product
-         : i.is("convolution")                                        ? operator_class::convolution
-                                                                      : operator_class::other;
+  return is_movement_opcode(i.opcode) || role_of(i) == hlo_role::relabelling ? operator_class::movement
+         : is_elementwise_opcode(i.opcode)                                   ? operator_class::elementwise
+         : i.is("broadcast") || i.is("iota")                                 ? operator_class::broadcast
+         : i.is("reduce")                                                    ? operator_class::reduction
+         : i.is("dot")                                                       ? operator_class::product
+         : i.is("convolution")                                               ? operator_class::convolution
+                                                                             : operator_class::other;
 }
 
 UNITY_INLINE hlo_work hlo_work_table::of(const hlo_computation& c, const hlo_instruction& i) const {
@@ -273,8 +273,8 @@ UNITY_INLINE bool hlo_work_table::is_fusible(const hlo_instruction& i) const {
     return computations_[f->index()].is_fusible;
   }
   constexpr std::array<std::string_view, 6> others{"broadcast", "iota", "dot", "reduce", "reduce-window", "constant"};
-  return !i.is("copy") && (is_elementwise(i.opcode) || is_movement(i.opcode) || detail::is_one_of(i.opcode, others) ||
-                           role_of(i) == hlo_role::relabelling);
+  return !i.is("copy") && (is_elementwise_opcode(i.opcode) || is_movement_opcode(i.opcode) ||
+                           detail::is_one_of(i.opcode, others) || role_of(i) == hlo_role::relabelling);
 }
 
 }  // namespace unity::io
