@@ -1,0 +1,318 @@
+// HLO modules changed: instructions fused, all-reduces combined.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/io/hlo/module.hpp>
+
+namespace unity::io {
+
+// What becomes one kernel. Regular.
+struct hlo_fusion_group {
+  std::vector<hlo_instruction_id> members{};  // what reads them outside of the group reads them of it
+  std::vector<hlo_instruction_id> copies{};   // computed in it for its own use; elsewhere, too, if something needs them
+  std::string kind = "kLoop";
+
+  friend bool operator==(const hlo_fusion_group&, const hlo_fusion_group&) = default;
+};
+
+// Each group becomes a fusion, with a tuple as its result if several of its values are read outside. Fusions in a group
+// become part of the new one; constants of one element are copied into the groups that read them; get-tuple-elements
+// may be in groups and make no difference. A group that nothing reads goes, and what only copies had read. Order stays
+// as it was where it can: a fusion stands where the last of its members stood. A fusion has the metadata of the last
+// member that it gives the value of, and its sharding, if that is the only one.
+// Ids of computations change; names of those that are still called do not, but for fused ones.
+// Complexity: linear in the module, and n log n in the computation.
+// Throws: unity::error where a group needs what needs it; for what cannot be in a kernel: parameters, collectives,
+// control flow, what has effects, what is not understood; where fusions in fusions make a body of over 2^20
+// instructions.
+[[nodiscard]] hlo_module fuse_instructions(hlo_module m, hlo_computation_id computation,
+                                           const std::vector<hlo_fusion_group>& groups);
+
+// Whether fuse_instructions takes it. XLA's own code generators take fewer: hlo_work_table::is_fusible.
+[[nodiscard]] bool can_be_fused(const hlo_instruction& i);
+
+// Regular.
+struct hlo_fused {
+  hlo_module module{};
+  std::vector<std::size_t> left_out{};  // groups, ascending
+
+  friend bool operator==(const hlo_fused&, const hlo_fused&) = default;
+};
+
+// The same, but for what XLA would not compute, or not rightly; such groups are left out:
+// - with instructions that are not fusible (hlo_work_table), or results of different dimensions;
+// - that read what they overwrite: the state of a loop, what is updated in place, shared parameters.
+// Copies that would read such values later than they were read are left out of their groups. This is what makes it
+// right for modules after XLA's own passes, which have put copies where something is overwritten, but before XLA has
+// scheduled them.
+[[nodiscard]] hlo_fused fuse_what_xla_can(const hlo_module& m, hlo_computation_id computation,
+                                          const std::vector<hlo_fusion_group>& groups);
+
+// Each group of all-reduces becomes one of several operands. They have the same replica groups, element types and
+// reductions, and all else but metadata and channels; the first one's stay.
+// Throws: unity::error where they have not, and where one needs another.
+[[nodiscard]] hlo_module combine_all_reduces(hlo_module m, hlo_computation_id computation,
+                                             const std::vector<std::vector<hlo_instruction_id>>& groups);
+
+// Equal but for the names of instructions, their metadata and lines.
+[[nodiscard]] bool compute_the_same(const hlo_computation& a, const hlo_computation& b);
+
+}  // namespace unity::io
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_HLO_EDITS)
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include <unity/core/error.hpp>
+#include <unity/core/printable.hpp>
+#include <unity/io/hlo/contraction.hpp>
+#include <unity/io/hlo/fused_body.hpp>
+#include <unity/io/hlo/overwritten.hpp>
+#include <unity/io/hlo/work.hpp>
+
+namespace unity::io::detail {
+
+inline std::string where_of(const hlo_computation& c) { return fmt::format("%{}", printable(c.name)); }
+
+inline void require_instruction(const hlo_computation& c, hlo_instruction_id i) {
+  UNITY_EXPECTS(i.index() < c.instructions.size(), "an instruction of the computation");
+}
+
+inline bool is_small_constant(const hlo_instruction& i) { return i.is("constant") && element_count(i.shape) == 1; }
+
+inline hlo_member_group member_group(const hlo_computation& c, const hlo_fusion_group& g) {
+  hlo_member_group all;
+  const auto add = [&](hlo_instruction_id i, bool is_member) {
+    require_instruction(c, i);
+    const auto& x = c[i];
+    if (!can_be_fused(x)) {
+      throw error{where_of(c), fmt::format("%{} is {}, in a fusion", printable(x.name), printable(x.opcode)),
+                  "instructions that kernels compute"};
+    }
+    if (x.is("get-tuple-element")) {
+      return;
+    }
+    if (is_member && !x.is("constant")) {
+      all.members.push_back(i);
+    }
+    all.inside.insert(i);
+    for (const auto o : x.operands) {
+      if (is_small_constant(c[o])) {
+        all.inside.insert(o);
+      }
+    }
+  };
+  for (const auto i : g.members) {
+    add(i, true);
+  }
+  for (const auto i : g.copies) {
+    add(i, false);
+  }
+  std::sort(all.members.begin(), all.members.end());
+  return all;
+}
+
+// Of the last member that the fusion gives the value of.
+inline std::vector<hlo_attribute> fusion_attributes(const hlo_computation& c, const hlo_fusion_group& g,
+                                                    const std::vector<hlo_value>& results, std::size_t callee) {
+  std::vector<hlo_attribute> all{{"kind", g.kind, {}, {}}, {"calls", {}, {hlo_computation_id{callee}}, {}}};
+  for (const std::string_view key : {"sharding", "metadata"}) {
+    const auto* const a = c[results.back().of].find(key);
+    if (a != nullptr && (key == "metadata" || results.size() == 1)) {
+      all.push_back(*a);
+    }
+  }
+  return all;
+}
+
+inline std::vector<hlo_instruction_id> all_of(const hlo_fusion_group& g) {
+  auto all = g.members;
+  all.insert(all.end(), g.copies.begin(), g.copies.end());
+  return all;
+}
+
+inline bool xla_can_generate(const hlo_work_table& work, const hlo_computation& body) {
+  const auto& result = body[body.root].shape;
+  return std::all_of(result.parts.begin(), result.parts.end(),
+                     [&](const auto& part) { return part.dimensions == result.parts.front().dimensions; }) &&
+         std::all_of(body.instructions.begin(), body.instructions.end(),
+                     [&](const auto& i) { return i.is("parameter") || work.is_fusible(i); });
+}
+
+// `fits`: of each group whether XLA can generate what it becomes.
+inline hlo_module fuse(hlo_module m, hlo_computation_id computation, const std::vector<hlo_fusion_group>& groups,
+                       std::vector<bool>& fits) {
+  UNITY_EXPECTS(computation.index() < m.computations.size(), "a computation of the module");
+  const auto& c = m[computation];
+  std::vector<hlo_member_group> members;
+  for (const auto& g : groups) {
+    members.push_back(member_group(c, g));
+  }
+  hlo_contraction all{c, std::move(members), false, where_of(c)};
+  hlo_names names{m};
+  const hlo_work_table work{m};
+  std::vector<hlo_computation> bodies;
+  fits.assign(groups.size(), true);
+  const auto make = [&](std::size_t g) {
+    hlo_contracted made;
+    for (const auto v : all[g].needed) {
+      if (v.element >= 0 || !c[v.of].shape.is_tuple()) {
+        made.results.push_back(v);
+      }
+    }
+    made.operands = all.read_outside(g);
+    auto body = hlo_fused_body{m, all, g, names}.run(made.results, made.operands);
+    made.instruction = {names.fresh("fusion"),
+                        body[body.root].shape,
+                        "fusion",
+                        {},
+                        {},
+                        fusion_attributes(c, groups[g], made.results, computation.index() + bodies.size())};
+    fits[g] = xla_can_generate(work, body);
+    bodies.push_back(std::move(body));
+    return made;
+  };
+  auto replacement = all.run(make, names);
+  return with_computations(std::move(m), computation, std::move(bodies), std::move(replacement));
+}
+
+// What all-reduces have in common if they can be combined.
+inline bool can_be_combined(const hlo_module& m, const hlo_computation& c, const hlo_instruction& a,
+                            const hlo_instruction& b) {
+  constexpr std::array<std::string_view, 6> own{"channel_id", "metadata",       "control-predecessors",
+                                                "to_apply",   "backend_config", "frontend_attributes"};
+  const auto common = [&](const hlo_instruction& i) {
+    auto all = i.attributes;
+    all.erase(std::remove_if(all.begin(), all.end(), [&](const auto& x) { return is_one_of(x.key, own); }), all.end());
+    std::sort(all.begin(), all.end(), [](const auto& x, const auto& y) { return x.key < y.key; });
+    return all;
+  };
+  const auto f = a.callee("to_apply");
+  const auto g = b.callee("to_apply");
+  const auto has_type = [&](auto o) { return c[o].shape.element == c[a.operands.front()].shape.element; };
+  return common(a) == common(b) && f && g && compute_the_same(m[*f], m[*g]) &&
+         std::all_of(b.operands.begin(), b.operands.end(), has_type) &&
+         (a.find("channel_id") == nullptr) == (b.find("channel_id") == nullptr);
+}
+
+}  // namespace unity::io::detail
+
+namespace unity::io {
+
+UNITY_INLINE bool can_be_fused(const hlo_instruction& i) {
+  constexpr std::array<std::string_view, 9> others{"broadcast",          "iota",    "dot",  "reduce", "reduce-window",
+                                                   "select-and-scatter", "scatter", "sort", "fusion"};
+  return i.is("constant") || i.is("convolution") || role_of(i) == hlo_role::relabelling ||
+         is_elementwise_opcode(i.opcode) || is_movement_opcode(i.opcode) || detail::is_one_of(i.opcode, others);
+}
+
+UNITY_INLINE hlo_module fuse_instructions(hlo_module m, hlo_computation_id computation,
+                                          const std::vector<hlo_fusion_group>& groups) {
+  std::vector<bool> fits;
+  return detail::fuse(std::move(m), computation, groups, fits);
+}
+
+UNITY_INLINE hlo_fused fuse_what_xla_can(const hlo_module& m, hlo_computation_id computation,
+                                         const std::vector<hlo_fusion_group>& groups) {
+  hlo_fused fused;
+  const detail::hlo_overwritten overwritten{m, computation};
+  std::vector<std::size_t> kept;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    (overwritten.is_within(detail::all_of(groups[g])) ? fused.left_out : kept).push_back(g);
+  }
+  for (;;) {
+    std::vector<hlo_fusion_group> trial;
+    for (const auto g : kept) {
+      trial.push_back(groups[g]);
+      auto& copies = trial.back().copies;
+      copies.erase(std::remove_if(copies.begin(), copies.end(), [&](auto i) { return overwritten.must_not_move(i); }),
+                   copies.end());
+    }
+    std::vector<bool> fits;
+    fused.module = detail::fuse(m, computation, trial, fits);
+    std::vector<std::size_t> fitting;
+    for (std::size_t t = 0; t < kept.size(); ++t) {
+      (fits[t] ? fitting : fused.left_out).push_back(kept[t]);
+    }
+    if (fitting.size() == kept.size()) {
+      std::sort(fused.left_out.begin(), fused.left_out.end());
+      return fused;
+    }
+    kept = std::move(fitting);
+  }
+}
+
+UNITY_INLINE hlo_module combine_all_reduces(hlo_module m, hlo_computation_id computation,
+                                            const std::vector<std::vector<hlo_instruction_id>>& groups) {
+  UNITY_EXPECTS(computation.index() < m.computations.size(), "a computation of the module");
+  const auto& c = m[computation];
+  std::vector<detail::hlo_member_group> members;
+  for (const auto& g : groups) {
+    detail::hlo_member_group all;
+    for (const auto i : g) {
+      detail::require_instruction(c, i);
+      if (!c[i].is("all-reduce") || !detail::can_be_combined(m, c, c[g.front()], c[i])) {
+        throw error{detail::where_of(c),
+                    fmt::format("%{} with %{}", printable(c[i].name), printable(c[g.front()].name)),
+                    "all-reduces of one reduction, element type and division into groups"};
+      }
+    }
+    all.members = g;
+    std::sort(all.members.begin(), all.members.end());
+    all.inside.insert(g.begin(), g.end());
+    members.push_back(std::move(all));
+  }
+  detail::hlo_contraction all{c, std::move(members), true, detail::where_of(c)};
+  detail::hlo_names names{m};
+  const auto make = [&](std::size_t g) {
+    const auto& first = c[all[g].members.front()];
+    detail::hlo_contracted made{
+        {names.fresh("all-reduce"), tuple_shape({}), "all-reduce", {}, {}, first.attributes}, {}, {}};
+    for (const auto i : all[g].members) {
+      for (std::size_t k = 0; k < c[i].operands.size(); ++k) {
+        const auto v = all.resolve(c[i].operands[k]);
+        if (all[g].inside.contains(v.of)) {
+          throw error{detail::where_of(c), fmt::format("%{} needs %{}", printable(c[i].name), printable(c[v.of].name)),
+                      "all-reduces that do not need each other"};
+        }
+        made.operands.push_back(v);
+        const bool is_tuple = c[i].shape.is_tuple();
+        made.results.push_back({i, is_tuple ? static_cast<std::int64_t>(k) : -1});
+        made.instruction.shape.parts.push_back(is_tuple ? c[i].shape.parts[k] : c[i].shape);
+      }
+    }
+    if (made.results.size() == 1) {
+      made.instruction.shape = first.shape;
+    }
+    return made;
+  };
+  auto replacement = all.run(make, names);
+  return detail::with_computations(std::move(m), computation, {}, std::move(replacement));
+}
+
+UNITY_INLINE bool compute_the_same(const hlo_computation& a, const hlo_computation& b) {
+  const auto plain = [](hlo_instruction i) {
+    i.name.clear();
+    i.attributes.erase(
+        std::remove_if(i.attributes.begin(), i.attributes.end(), [](const auto& x) { return x.key == "metadata"; }),
+        i.attributes.end());
+    return i;
+  };
+  return a.root == b.root &&
+         std::equal(a.instructions.begin(), a.instructions.end(), b.instructions.begin(), b.instructions.end(),
+                    [&](const auto& x, const auto& y) { return plain(x) == plain(y); });
+}
+
+}  // namespace unity::io
+
+#endif
