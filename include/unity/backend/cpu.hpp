@@ -19,6 +19,7 @@
 #include <unity/backend/device_backend.hpp>
 #include <unity/backend/host_memory.hpp>
 #include <unity/core/config.hpp>
+#include <unity/fusion/kernel_region.hpp>
 #include <unity/graph/compact_graph.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/dense.hpp>
@@ -31,7 +32,7 @@ struct cpu_options {
   int threads = 0;  // 0: as many as the machine has
 };
 
-// Models: device_backend, packing_backend, fusing_backend. The algebra must outlive the backend and its kernels;
+// Models: device_backend, packing_backend, fusing_backend, region_backend. The algebra must outlive the backend and its kernels;
 // operators of a standard name mean the standard operators.
 //
 // Computes in float32; element-wise operators and reductions in double where an operand or result is float64, int64 or
@@ -77,6 +78,8 @@ class cpu_backend {
   [[nodiscard]] kernel prepare_chain(const tensor::tensor_graph& region) {
     return kernel{cpu::chain_routine(*algebra_, region, threads_)};
   }
+  // Throws: unity::error that names an operator that mixes rows, has no kernel, or reads a sum over rows.
+  [[nodiscard]] kernel prepare_region(const fusion::kernel_region& region);
 
   void run(const kernel& k, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
            std::byte* work) {
@@ -147,6 +150,7 @@ class cpu_backend {
 #include <unity/backend/cpu/pooling.hpp>
 #include <unity/backend/cpu/pooling_gradient.hpp>
 #include <unity/backend/cpu/reduction.hpp>
+#include <unity/backend/cpu/region.hpp>
 #include <unity/backend/detail/joined_transposes.hpp>
 #include <unity/backend/detail/kernel_check.hpp>
 #include <unity/core/error.hpp>
@@ -159,6 +163,15 @@ UNITY_INLINE void cpu_backend::wait() {
     failure_.reset();
     throw error{"cpu backend", why, "a kernel that ends"};
   }
+}
+
+UNITY_INLINE cpu_backend::kernel cpu_backend::prepare_region(const fusion::kernel_region& region) {
+  cpu::use_threads(threads_);
+  const auto maker = [this](int threads) -> cpu::composite_routine::prepare_node {
+    auto own = std::make_shared<cpu_backend>(*algebra_, cpu_options{threads});
+    return [own](const tensor::operation& op, cpu::types in, cpu::types out) { return own->make(op, in, out); };
+  };
+  return kernel{cpu::make_region(*algebra_, region, threads_, maker)};
 }
 
 UNITY_INLINE device_description cpu_backend::description() const {

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <unity/fusion/kernel_region.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 
@@ -82,6 +83,16 @@ concept packing_backend = device_backend<B> && requires(B& b, const typename B::
 template <class B>
 concept fusing_backend = device_backend<B> && requires(B& b, const tensor::tensor_graph& region) {
   { b.prepare_chain(region) } -> std::same_as<typename B::kernel>;
+};
+
+// Operators of a region as one kernel, on one part of its rows after another.
+//   b.prepare_region(region)   region: a graph as kernel_region says; operands are its inputs in order, results its
+//                              outputs. Sums over rows may differ in last bits from those of prepare(), but are the
+//                              same in every run and for any number of threads
+// Errors: unity::error from prepare_region that names an operator that depends on other rows, or has no kernel.
+template <class B>
+concept region_backend = device_backend<B> && requires(B& b, const fusion::kernel_region& region) {
+  { b.prepare_region(region) } -> std::same_as<typename B::kernel>;
 };
 
 // A sequence of runs that is recorded once and replayed with one launch.
