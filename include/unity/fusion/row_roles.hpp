@@ -155,8 +155,7 @@ UNITY_INLINE bool has_any(const tensor::index_structure& s, const tensor::tensor
 }
 
 // Of a primitive.
-[[nodiscard]] inline std::optional<tensor::reduction> fold_of(const tensor::scalar_kernel& k,
-                                                              const row_indices& lead) {
+[[nodiscard]] inline std::optional<tensor::reduction> fold_of(const tensor::scalar_kernel& k, const row_indices& lead) {
   for (const auto* program : {&k.inner, &k.outer}) {
     for (const auto& i : *program) {
       const auto at = static_cast<std::size_t>(i.number);
@@ -222,9 +221,12 @@ UNITY_INLINE std::optional<std::vector<tensor::reduction>> folds_of(const tensor
                          std::vector(outputs.size(), tensor::reduction::none)};
   auto made = mixing;
   bool goes = lead.has_value();
+  const bool stays = goes && std::any_of(s.results.begin(), s.results.end(),
+                                         [&](const auto& dims) { return has_any(s, dims, *lead); });
   for (const auto i : goes ? *lead : row_indices{}) {
-    goes = goes && (s.indices[i].kind == tensor::index_kind::parallel ||
-                    s.indices[i].kind == tensor::index_kind::reduction);
+    const auto kind = s.indices[i].kind;
+    goes = goes && (kind == tensor::index_kind::parallel || kind == tensor::index_kind::reduction ||
+                    (kind == tensor::index_kind::whole && !stays));  // a maximum
   }
   for (std::size_t x = 0; goes && x < inputs.size(); ++x) {
     made.by_rows[x] = leading_indices(s, s.operands[x], inputs[x], rows) == lead;
@@ -288,8 +290,8 @@ UNITY_INLINE node_rows rows_of(const tensor::algebra& a, const tensor::operation
   const auto outputs = a.infer(op, inputs);
   const auto first = std::find(is_divided.begin(), is_divided.end(), true);
   if (!outputs || first == is_divided.end() || rows == 1) {
-    return {outputs || first == is_divided.end() ? row_role::whole : row_role::mixing,
-            std::vector<bool>(inputs.size()), std::vector(outputs ? outputs->size() : 0, tensor::reduction::none)};
+    return {outputs || first == is_divided.end() ? row_role::whole : row_role::mixing, std::vector<bool>(inputs.size()),
+            std::vector(outputs ? outputs->size() : 0, tensor::reduction::none)};
   }
   const auto s = *tensor::dimension_indices(a, op, inputs);
   const auto x = static_cast<std::size_t>(first - is_divided.begin());
@@ -352,8 +354,7 @@ UNITY_INLINE operator_class class_of(const tensor::algebra& a, const tensor::ope
       for (const auto v : body->results(n)) {
         out.push_back(body->type(v));
       }
-      const auto one =
-          in.empty() ? operator_class::elementwise : class_of(a, body->operation(n), in, out);
+      const auto one = in.empty() ? operator_class::elementwise : class_of(a, body->operation(n), in, out);
       all = one > operator_class::broadcast ? operator_class::other : std::max(all, one);
     }
     return all;
