@@ -32,8 +32,8 @@ struct cpu_options {
   int threads = 0;  // 0: as many as the machine has
 };
 
-// Models: device_backend, packing_backend, fusing_backend, region_backend. The algebra must outlive the backend and its kernels;
-// operators of a standard name mean the standard operators.
+// Models: device_backend, packing_backend, fusing_backend, region_backend. The algebra must outlive the backend and its
+// kernels; operators of a standard name mean the standard operators.
 //
 // Computes in float32; element-wise operators and reductions in double where an operand or result is float64, int64 or
 // int32. Narrow floats are widened, and results rounded. run() returns when the kernel has ended. Kernels may be moved,

@@ -221,9 +221,12 @@ UNITY_INLINE std::optional<std::vector<tensor::reduction>> folds_of(const tensor
                          std::vector(outputs.size(), tensor::reduction::none)};
   auto made = mixing;
   bool goes = lead.has_value();
+  const bool stays = goes && std::any_of(s.results.begin(), s.results.end(),
+                                         [&](const auto& dims) { return has_any(s, dims, *lead); });
   for (const auto i : goes ? *lead : row_indices{}) {
-    goes = goes &&
-           (s.indices[i].kind == tensor::index_kind::parallel || s.indices[i].kind == tensor::index_kind::reduction);
+    const auto kind = s.indices[i].kind;
+    goes = goes && (kind == tensor::index_kind::parallel || kind == tensor::index_kind::reduction ||
+                    (kind == tensor::index_kind::whole && !stays));  // a maximum
   }
   for (std::size_t x = 0; goes && x < inputs.size(); ++x) {
     made.by_rows[x] = leading_indices(s, s.operands[x], inputs[x], rows) == lead;

@@ -136,8 +136,8 @@ class region_routine final : public routine {
 #include <array>
 #include <utility>
 
-#include <unity/backend/cpu/elementwise.hpp>
 #include <unity/backend/cpu/elements.hpp>
+#include <unity/backend/cpu/elementwise.hpp>
 #include <unity/backend/cpu/threads.hpp>
 #include <unity/backend/cpu/turned_operands.hpp>
 #include <unity/backend/detail/aligned_size.hpp>
@@ -222,9 +222,8 @@ UNITY_INLINE void region_routine::prepare_before(const tensor::algebra& a, const
     while (output < outputs.size() && plan.is_made_by_rows(outputs[output])) {
       ++output;
     }
-    const auto at = output < outputs.size()
-                        ? address{address::region::output, output++}
-                        : address{address::region::work, reserve(byte_count(plan.graph().type(v)))};
+    const auto at = output < outputs.size() ? address{address::region::output, output++}
+                                            : address{address::region::work, reserve(byte_count(plan.graph().type(v)))};
     before_results_.push_back(at);
     if (auto& known = addresses_[v.index()]; known.where != address::region::input) {
       known = at;
@@ -294,8 +293,7 @@ UNITY_INLINE void region_routine::prepare_slices(const tensor::algebra& a, const
   thread_size_ = backend::detail::aligned_size(work);
   for (auto& f : folds_) {
     f.partial_at = thread_size_;
-    thread_size_ +=
-        backend::detail::aligned_size(static_cast<std::size_t>(f.count * tensor::size_of(f.element)));
+    thread_size_ += backend::detail::aligned_size(static_cast<std::size_t>(f.count * tensor::size_of(f.element)));
   }
   thread_at_ = reserve(thread_size_ * threads);
 }

@@ -67,10 +67,10 @@ class region_plan {
   std::vector<value_id> inputs_{};
   std::int64_t rows_ = 1;
   fusion::row_labels labels_{};
-  std::vector<unsigned char> needs_{};               // per value: how it is read
-  std::vector<bool> by_rows_{};                      // per node: runs on slices
-  std::vector<bool> aliases_{};                      // per node: renames, within slices, what is of no row
-  std::vector<bool> before_{};                       // per node
+  std::vector<unsigned char> needs_{};              // per value: how it is read
+  std::vector<bool> by_rows_{};                     // per node: runs on slices
+  std::vector<bool> aliases_{};                     // per node: renames, within slices, what is of no row
+  std::vector<bool> before_{};                      // per node
   std::vector<std::vector<bool>> reads_by_rows_{};  // per node that runs on slices and operand
 };
 
@@ -298,7 +298,8 @@ UNITY_INLINE region_piece region_plan::before() const {
   }
   for (const auto v : value_ids(graph_)) {
     const auto n = graph_.producer(v).index();
-    const bool is_read = (needs_[v.index()] & by_slices) != 0 || ((needs_[v.index()] & whole_in_slices) != 0 && !aliases_[n]);
+    const bool is_read =
+        (needs_[v.index()] & by_slices) != 0 || ((needs_[v.index()] & whole_in_slices) != 0 && !aliases_[n]);
     if (before_[n] && is_read && std::find(p.results.begin(), p.results.end(), v) == p.results.end()) {
       p.results.push_back(v);
     }

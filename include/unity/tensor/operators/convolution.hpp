@@ -13,6 +13,7 @@
 #include <unity/tensor/attributes.hpp>
 #include <unity/tensor/body_builder.hpp>
 #include <unity/tensor/definition.hpp>
+#include <unity/tensor/resizing.hpp>
 #include <unity/tensor/space.hpp>
 
 namespace unity::tensor::operators {
@@ -158,7 +159,13 @@ UNITY_INLINE definition convolution_gradient(std::string name, convolved made) {
   return define(std::move(name), 2, 1,
                 {integers_field("stride", {1, 1}), padding_field(), integers_field("pads", {0, 0, 0, 0}),
                  integers_field("dilation", {1, 1}), integer_field("groups", 1), integers_field("dims")},
-                primitive{iteration, kernel});
+                primitive{iteration, kernel})
+      .divided_by([made](const attribute_writer& w, const resizing& r) {
+        const auto& image = made == convolved::image ? r.new_outputs[0] : r.new_inputs[0];
+        const auto& weights = made == convolved::image ? r.new_inputs[1] : r.new_outputs[0];
+        w.set("groups", {image[1] / weights[1]});
+        resize_dims(w, r);
+      });
 }
 
 }  // namespace unity::tensor::operators

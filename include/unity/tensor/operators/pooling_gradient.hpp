@@ -11,6 +11,7 @@
 #include <unity/tensor/definition.hpp>
 #include <unity/tensor/operators/pooling.hpp>
 #include <unity/tensor/operators/sliding.hpp>
+#include <unity/tensor/resizing.hpp>
 #include <unity/tensor/space.hpp>
 
 namespace unity::tensor::operators {
@@ -105,7 +106,8 @@ UNITY_INLINE definition pool_scatter() {
   };
   const auto kernel = [](const attribute_reader&, std::span<const tensor_type>) { return kernels::sum(kernels::x(0)); };
   return define("pool_scatter", 1, 1, with_fields(window_fields(), {integers_field("dims")}),
-                primitive{iteration, kernel});
+                primitive{iteration, kernel})
+      .divided_by(resize_dims);
 }
 
 UNITY_INLINE definition pool_ties() {
@@ -168,7 +170,8 @@ UNITY_INLINE definition average_pool_gradient() {
   std::erase_if(fields, [](const attribute_field& f) { return f.signature.name == "dilation"; });
   return define("average_pool_gradient", 1, 1,
                 with_fields(std::move(fields), {flag_field("count_include_pad", false), integers_field("dims")}),
-                composite{body});
+                composite{body})
+      .divided_by(resize_dims);
 }
 
 }  // namespace unity::tensor::operators
