@@ -2,13 +2,15 @@
 // train by data parallelism.
 //
 // run: zoo:lenet --machine 1080ti:6x2 --budget 2s --seed 1 --json {out}/result.json --out {out}
-// run: zoo:mlp?form=fig1 --machine t4:1x4 --budget 1s --refine off --channels 2 --methods fuse,join
+// run: --hlo {source}/test/io/hlo_data/data_parallel.after.hlo --machine t4:1x4 --budget 1s --out {out} --json
+// {out}/result.json run: zoo:mlp?form=fig1 --machine t4:1x4 --budget 1s --refine off --channels 2 --methods fuse,join
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -27,6 +29,8 @@
 #include <unity/fusion/target.hpp>
 #include <unity/io/collective_csv.hpp>
 #include <unity/io/fusion_json.hpp>
+#include <unity/io/hlo_instructions.hpp>
+#include <unity/io/hlo_text.hpp>
 #include <unity/io/plan_json.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/simulate/timeline.hpp>
@@ -49,6 +53,7 @@ using namespace unity;
 
 struct arguments {
   std::string model{};
+  std::string hlo{};
   std::string machine{};
   std::string budget = "10s";
   std::string collectives{};
@@ -66,8 +71,12 @@ struct arguments {
 };
 
 void declare(CLI::App& app, arguments& a) {
-  app.add_option("MODEL", a.model, std::string{support::model_help} + "; the batch of a zoo model is of each device")
-      ->required();
+  auto* const model = app.add_option("MODEL", a.model,
+                                     std::string{support::model_help} + "; the batch of a zoo model is of each device");
+  app.add_option("--hlo", a.hlo,
+                 "instead of MODEL: a file of HLO text, as jax.jit(f).lower(x).compile().as_text() gives; its entry "
+                 "computation is what a device does in an iteration")
+      ->excludes(model);
   app.add_option("--machine", a.machine, support::machine_help())->required();
   app.add_option("--budget", a.budget, "time to search: 500ms, 10s, 5m")->capture_default_str();
   app.add_option("--seed", a.options.moves.seed, "with equal seeds and no limit of time results are equal")
@@ -112,8 +121,10 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--checkpoint", a.options.checkpoint, "file for the state of the search, written as it goes");
   support::declare(app, a.timing);
   app.add_option("--dim", a.dimensions, support::dimension_help)->allow_extra_args(false);
-  app.add_option("--out", a.out,
-                 "folder for plan.json and fusion.json, which `train --fusion` runs, and ddp_buckets.json");
+  app.add_option(
+      "--out", a.out,
+      "folder for plan.json and fusion.json, which `train --fusion` runs, and ddp_buckets.json; with --hlo for "
+      "module.hlo; xla_flags.txt");
   app.add_option("--json", a.json, "file for the result as JSON");
 }
 
@@ -201,8 +212,8 @@ double seconds(std::int64_t picoseconds) { return static_cast<double>(picosecond
 
 void print(const arguments& a, const comparison& c, const systems::disco_result& found, std::int64_t bound,
            const fusion::reduction_line& line) {
-  fmt::print("{} on {}, simulated; an all-reduce takes {:.1f} us and {:.3f} ms per MB\n", a.model, a.machine,
-             line.fixed * 1e-6, line.per_byte * 1e-3);
+  fmt::print("{} on {}, simulated; an all-reduce takes {:.1f} us and {:.3f} ms per MB\n",
+             a.model.empty() ? a.hlo : a.model, a.machine, line.fixed * 1e-6, line.per_byte * 1e-3);
   fmt::print("{:16} {:>12} {:>12} {:>12} {:>8} {:>6} {:>8} {:>12}\n", "strategy", "iteration ms", "compute ms",
              "reduce ms", "kernels", "copies", "buckets", "network ms");
   for (const auto& o : c.all()) {
@@ -249,7 +260,7 @@ nlohmann::json to_json(const arguments& a, const comparison& c, const systems::d
     }
     (g.reduces(members[k].front()) ? buckets : groups).push_back(std::move(names));
   }
-  return {{"model", a.model},
+  return {{"model", a.model.empty() ? a.hlo : a.model},
           {"machine", a.machine},
           {"strategies", strategies},
           {"bound_s", seconds(bound)},
@@ -281,50 +292,118 @@ void check(arguments& a) {
   }
 }
 
-void search_and_write(const arguments& a, const tensor::algebra& operators, support::fusion_job& job,
-                      const tensor::durations& times) {
-  const auto& machine = job.plan.machine;
-  support::add_instructions(operators, times, job);
-  const auto& g = job.instructions.graph;
+// What is fused, and what is written of a strategy.
+struct fusion_input {
+  const fusion::instruction_graph& graph;
+  fusion::kernel_limits limits{};
+  // What of the strategy can be had; the first number of the pair: how many kernels cannot.
+  std::function<std::pair<std::size_t, fusion::fusion_strategy>(const fusion::fusion_strategy&)> available{};
+  std::function<std::vector<support::output>(const std::filesystem::path& folder, const fusion::fusion_strategy&,
+                                             const fusion::fusion_session&)>
+      files{};
+};
+
+// The threshold with which XLA's combiner makes these buckets, if one does.
+support::output xla_flags(const std::filesystem::path& folder, const fusion::instruction_graph& g,
+                          const fusion::fusion_target& t, const fusion::fusion_strategy& s) {
+  std::string text = "# No threshold of XLA's all-reduce combiner makes these buckets.\n";
+  bool reduces = false;
+  auto kernels = s;
+  for (fusion::instruction_id i = 0; i < g.size(); ++i) {
+    kernels.group_of[i] = g.reduces(i) ? i : kernels.group_of[i];
+  }
+  const auto members = fusion::members_of(s);
+  for (std::uint32_t k = 0; k < members.size(); ++k) {
+    double size = 0;
+    for (const auto m : members[k]) {
+      size += g.reduces(m) ? g[m].size : 0;
+    }
+    reduces = reduces || size > 0;
+    if (size > 0 && systems::combined_reductions(g, t, kernels, size).group_of == s.group_of) {
+      text = fmt::format("XLA_FLAGS=--xla_gpu_all_reduce_combine_threshold_bytes={:.0f}\n", size);
+    }
+  }
+  return {folder / "xla_flags.txt", reduces ? text : "# There are no all-reduces.\n"};
+}
+
+void search_and_write(const arguments& a, const machine::machine& machine, const fusion_input& in) {
+  const auto& g = in.graph;
   const auto reductions = reductions_for(a, machine);
   fusion::fusion_target target;
+  target.limits = in.limits;
   target.all_reduce = reductions.time;
   target.kernels = fusion::roofline_kernels(machine);
   comparison c{a, g, target, machine};
   for (auto& b : systems::fusion_baselines(g, target)) {
-    c.add(std::move(b.name), std::move(b.strategy));
+    c.add(std::move(b.name), in.available(b.strategy).second);
   }
   const auto found = systems::disco_search(g, target, fusion::unfused(g), a.options);
-  c.add("disco", found.strategy);
+  const auto [left_out, strategy] = in.available(found.strategy);
+  c.add("disco", strategy);
   const auto bound = systems::full_overlap_bound(g, target);
   std::vector<support::output> files;
   if (!a.out.empty()) {
-    const std::filesystem::path folder{a.out};
     fusion::fusion_session session{g, target};
     session.reset(c.best().strategy);
-    const auto plan =
-        fusion::plan_of(operators, job.program, job.instructions, c.best().strategy, session.schedule(), job.weights);
-    files.push_back(
-        {folder / "plan.json", io::to_plan_text(operators, support::with_buckets(operators, job, plan), {})});
-    files.push_back({folder / "fusion.json", io::to_fusion_text(plan)});
-    files.push_back({folder / "ddp_buckets.json", support::to_ddp_text(operators, job, plan)});
+    files = in.files(a.out, c.best().strategy, session);
+    files.push_back(xla_flags(a.out, g, target, c.best().strategy));
   }
   if (!a.json.empty()) {
     files.push_back({a.json, to_json(a, c, found, bound, reductions.line, g).dump(2) + "\n"});
   }
   print(a, c, found, bound, reductions.line);
+  if (left_out > 0) {
+    fmt::print("{} kernels are left out, as XLA cannot make them\n", left_out);
+  }
   support::write_all(files);
+}
+
+void run_model(const arguments& a, const machine::machine& machine) {
+  const auto operators = tensor::training_algebra();
+  auto job = support::load_fusion_job(operators, a.model, a.dimensions, machine, a.optimizer);
+  support::with_durations(a.timing, operators, machine, "fuse", [&](const tensor::durations& times) {
+    support::add_instructions(operators, times, job);
+    const auto files = [&](const std::filesystem::path& folder, const fusion::fusion_strategy& s,
+                           const fusion::fusion_session& session) {
+      const auto plan = fusion::plan_of(operators, job.program, job.instructions, s, session.schedule(), job.weights);
+      const auto bucketed = support::with_buckets(operators, job, plan);
+      return std::vector<support::output>{{folder / "plan.json", io::to_plan_text(operators, bucketed, {})},
+                                          {folder / "fusion.json", io::to_fusion_text(plan)},
+                                          {folder / "ddp_buckets.json", support::to_ddp_text(operators, job, plan)}};
+    };
+    search_and_write(a, machine,
+                     {job.instructions.graph, {}, [](const auto& s) { return std::pair{std::size_t{0}, s}; }, files});
+  });
+}
+
+void run_hlo(const arguments& a, const machine::machine& machine) {
+  if (!support::measured_backend(a.timing).empty() || !a.dimensions.empty()) {
+    throw error{a.dimensions.empty() ? "--cost" : "--dim", "given with --hlo", "a MODEL"};
+  }
+  const auto rates = machine::roofline_of(machine.devices.front());
+  const auto kernels = fusion::roofline_kernels(machine);
+  const auto module = io::read_hlo(a.hlo);
+  const auto all = io::instructions_of(module, kernels, rates->flops_per_second);
+  const auto available = [&](const fusion::fusion_strategy& s) {
+    auto made = io::with_fusions(module, all, s);
+    return std::pair{made.left_out, std::move(made.strategy)};
+  };
+  const auto files = [&](const std::filesystem::path& folder, const fusion::fusion_strategy& s,
+                         const fusion::fusion_session&) {
+    return std::vector<support::output>{{folder / "module.hlo", io::to_text(io::with_fusions(module, all, s).module)}};
+  };
+  search_and_write(a, machine, {all.graph, io::hlo_limits(), available, files});
 }
 
 void run(arguments& a) {
   check(a);
-  const auto operators = tensor::training_algebra();
+  if (a.model.empty() && a.hlo.empty()) {
+    throw error{"MODEL", "missing", "a model, or --hlo FILE"};
+  }
   const support::output_folder folder{a.out};
   support::expect_writable(a.json);
   const auto machine = support::load_machine(a.machine);
-  auto job = support::load_fusion_job(operators, a.model, a.dimensions, machine, a.optimizer);
-  support::with_durations(a.timing, operators, machine, "fuse",
-                          [&](const tensor::durations& times) { search_and_write(a, operators, job, times); });
+  a.hlo.empty() ? run_model(a, machine) : run_hlo(a, machine);
 }
 
 }  // namespace

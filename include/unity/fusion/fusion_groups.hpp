@@ -373,6 +373,8 @@ UNITY_INLINE bool fusion_groups::update(std::uint32_t group) {
   std::uint32_t operands = 0;
   std::uint32_t waits = 0;
   auto number = none;
+  std::uint32_t sizes = 0;
+  bool is_alike = true;
   ++stamp_;
   for (const auto m : all) {
     inside_[m] = stamp_;
@@ -401,6 +403,8 @@ UNITY_INLINE bool fusion_groups::update(std::uint32_t group) {
     if (!is_copy) {
       number = std::min<std::uint32_t>(number, m);
       if (is_needed_outside(group, m)) {
+        is_alike = is_alike && (s.writes == 0 || sizes == i.sizes);
+        sizes = i.sizes;
         s.writes += i.size;
         ++operands;
       }
@@ -416,7 +420,8 @@ UNITY_INLINE bool fusion_groups::update(std::uint32_t group) {
   UNITY_EXPECTS(number != none, "a group that others have something from");
   put(array::number, group, number);
   put(array::waits, group, waits);
-  return all.size() == 1 || g.reduces(all.front()) || (all.size() <= limits_.operators && operands <= limits_.operands);
+  return all.size() == 1 || g.reduces(all.front()) ||
+         (all.size() <= limits_.operators && operands <= limits_.operands && (is_alike || !limits_.results_alike));
 }
 
 UNITY_INLINE kernel_description fusion_groups::description(std::uint32_t group) const {

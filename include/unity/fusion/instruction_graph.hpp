@@ -31,6 +31,7 @@ struct instruction {
   // Fusible ones run in one kernel if they have the same domain: all that go over the batch have one, and others those
   // of their sizes; any_domain goes with all.
   std::uint32_t domain = 0;
+  std::uint32_t sizes = 0;  // equal: results of the same sizes
   double flops = 0;
   double arithmetic = 0;      // picoseconds that the arithmetic takes alone
   double size = 0;            // bytes of the result; of all_reduce: that are reduced

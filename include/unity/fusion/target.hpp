@@ -18,6 +18,8 @@ struct kernel_limits {
   bool may_follow_heads = true;       // products and convolutions go on with what reads them
   bool may_follow_reductions = true;  // a reduction along other dimensions than rows is read in the kernel
 
+  bool results_alike = false;  // all that it hands out has the same sizes (instruction::sizes)
+
   friend bool operator==(const kernel_limits&, const kernel_limits&) = default;
 };
 

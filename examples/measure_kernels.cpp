@@ -1,0 +1,198 @@
+// What fused kernels take on this machine: samples for `train_estimator`. Operators of training iterations are fused at
+// random, run and timed as one kernel, and alone.
+//
+// run: zoo:mlp?layers=2&hidden=16&batch=8 --samples 5 --seconds 0.001 --out {out}/kernels.bin
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include <unity/backend/cpu.hpp>
+#include <unity/backend/device_timer.hpp>
+#include <unity/core/error.hpp>
+#include <unity/core/hash.hpp>
+#include <unity/core/random.hpp>
+#include <unity/fusion/fusion_plan.hpp>
+#include <unity/fusion/fusion_session.hpp>
+#include <unity/fusion/target.hpp>
+#include <unity/learn/kernel_samples.hpp>
+#include <unity/machine/presets.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/measured_durations.hpp>
+#include <unity/tensor/timing_cache.hpp>
+
+#include "support/fusion_job.hpp"
+#include "support/models.hpp"
+#include "support/number_range.hpp"
+#include "support/outputs.hpp"
+#include "support/program.hpp"
+#include "support/timings.hpp"
+
+namespace {
+
+using namespace unity;
+
+struct arguments {
+  std::vector<std::string> models{};
+  std::vector<std::string> dimensions{};
+  std::size_t samples = 2000;
+  double seconds = 0.02;
+  int threads = 1;
+  std::uint64_t seed = 1;
+  std::string out{};
+};
+
+void declare(CLI::App& app, arguments& a) {
+  app.add_option("MODELS", a.models,
+                 std::string{support::model_help} + ", several; the batch of a zoo model is of a rank")
+      ->required();
+  app.add_option("--samples", a.samples, "different kernels of each model, at most")
+      ->check(support::number_in(std::size_t{1}, std::size_t{1'000'000}))
+      ->capture_default_str();
+  app.add_option("--seconds", a.seconds, "to run each kernel for")
+      ->check(support::number_in(1e-4, 10.0))
+      ->capture_default_str();
+  app.add_option("--threads", a.threads, "that a kernel runs on; 0: all that the machine has")
+      ->check(support::number_in(0, 1024))
+      ->capture_default_str();
+  app.add_option("--seed", a.seed, "of what is fused")->check(support::number_from(std::uint64_t{0}));
+  app.add_option("--out", a.out, "file for the samples")->required();
+}
+
+using timer = backend::device_timer<backend::cpu_backend>;
+
+// An instruction with some of those around it, as far as a kernel can hold them.
+void grow(fusion::fusion_session& s, const fusion::instruction_graph& g, random_engine& random) {
+  const auto first = static_cast<fusion::instruction_id>(random.below(g.size()));
+  const auto wanted = 2 + random.below(24);
+  for (std::uint64_t tries = 0; tries < 4 * wanted; ++tries) {
+    const auto all = s.groups().members(s.groups().group_of(first));
+    if (all.size() >= wanted) {
+      return;
+    }
+    const auto one = all[random.below(all.size())];
+    const auto readers = g.readers(one);
+    const auto operands = g.operands(one);
+    if (random.below(2) == 0 && !readers.empty()) {
+      const auto to = readers[random.below(readers.size())];
+      static_cast<void>(g.computes(to) && s.fuse(s.groups().group_of(one), s.groups().group_of(to)));
+    } else if (!operands.empty()) {
+      const auto from = operands[random.below(operands.size())].from;
+      const auto to = s.groups().group_of(one);
+      static_cast<void>(g.computes(from) && (random.below(3) == 0 ? s.duplicate(s.groups().group_of(from), to)
+                                                                  : s.fuse(s.groups().group_of(from), to)));
+    }
+  }
+}
+
+class measurement_of_model {
+ public:
+  measurement_of_model(const arguments& a, const tensor::algebra& operators, const std::string& model, timer& device,
+                       const tensor::durations& times)
+      : arguments_{a},
+        operators_{operators},
+        model_{model},
+        device_{device},
+        job_{support::load_fusion_job(operators, model, a.dimensions, machine::preset("host:1x2"),
+                                      parallel::optimizer::sgd)} {
+    support::add_instructions(operators, times, job_);
+    target_.kernels = fusion::roofline_kernels(job_.plan.machine);
+    target_.all_reduce = fusion::reduction_line{1, 1};
+  }
+
+  // Appends samples until there are enough, or no new kernels are found.
+  void run(std::vector<learn::kernel_sample>& to) {
+    const auto& g = job_.instructions.graph;
+    random_engine random{arguments_.seed};
+    fusion::fusion_session s{g, target_};
+    constexpr int patience = 20;  // strategies without a new kernel
+    for (int idle = 0; found_ < arguments_.samples && idle < patience; ++idle) {
+      s.reset(fusion::unfused(g));
+      for (std::uint64_t seeds = 1 + random.below(g.size() / 2); seeds-- > 0;) {
+        grow(s, g, random);
+      }
+      const auto strategy = s.groups().strategy();
+      s.reset(strategy);
+      idle = measure(s, strategy, to) > 0 ? -1 : idle;
+    }
+    fmt::print("{}: {} kernels\n", model_, found_);
+  }
+
+ private:
+  std::size_t measure(fusion::fusion_session& s, const fusion::fusion_strategy& strategy,
+                      std::vector<learn::kernel_sample>& to) {
+    const auto plan =
+        fusion::plan_of(operators_, job_.program, job_.instructions, strategy, s.schedule(), job_.weights);
+    const auto fused = fusion::with_kernels(operators_, job_.program, plan);
+    std::map<node_id, fusion::instruction_id> instructions;
+    for (std::size_t step = 0; step < job_.program.steps.size(); ++step) {
+      if (job_.instructions.by_step[step] != fusion::rank_instructions::none) {
+        instructions[job_.program.steps[step].node] = job_.instructions.by_step[step];
+      }
+    }
+    std::size_t made = 0;
+    for (const auto& k : fused.kernels) {
+      const auto home = std::find_if(k.outputs.begin(), k.outputs.end(),
+                                     [&](value_id v) { return instructions.contains(fused.graph.producer(v)); });
+      if (found_ == arguments_.samples || home == k.outputs.end() || k.inputs.empty()) {
+        continue;
+      }
+      const auto group = s.groups().group_of(instructions.at(fused.graph.producer(*home)));
+      auto description = s.groups().description(group);
+      if (!known_.insert(fusion::print_of(description)).second) {
+        continue;
+      }
+      const auto time = device_.time_region(fusion::region_of(operators_, fused, k));
+      to.push_back({model_, std::move(description), std::max<std::int64_t>(time.median.count(), 1)});
+      ++found_;
+      ++made;
+    }
+    return made;
+  }
+
+  const arguments& arguments_;
+  const tensor::algebra& operators_;
+  const std::string& model_;
+  timer& device_;
+  support::fusion_job job_;
+  fusion::fusion_target target_{};
+  std::set<fingerprint> known_{};
+  std::size_t found_ = 0;
+};
+
+void run(arguments& a) {
+  support::expect_writable(a.out);
+  const auto operators = tensor::training_algebra();
+  backend::cpu_options o;
+  o.threads = a.threads;
+  backend::cpu_backend backend{operators, o};
+  backend::timing_options how;
+  how.seconds = a.seconds;
+  timer device{backend, how};
+  const auto warn = [](const std::string& line) { fmt::print(stderr, "measure_kernels: {}\n", line); };
+  support::warn_if_busy(warn);
+  // Operators alone are timed here, too, and not looked up: on the same machine in the same state.
+  tensor::timing_cache<timer> cache{operators, device, {}, warn};
+  const tensor::durations times{tensor::measured_durations{operators, cache}};
+  std::vector<learn::kernel_sample> samples;
+  for (const auto& model : a.models) {
+    measurement_of_model{a, operators, model, device, times}.run(samples);
+  }
+  learn::write_kernel_samples(a.out, samples);
+  fmt::print("{} kernels and {} operators on {}\n", samples.size(), cache.measured(), device.description());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return support::run_program<arguments>("measure_kernels", "Times fused kernels of training iterations.", argc, argv,
+                                         declare, run);
+}
