@@ -30,11 +30,11 @@ namespace unity::backend {
 
 struct timing_options {
   int warm_up = 3;
-  int least = 5;              // samples at least, unless they take most_seconds; then two
-  int most = 200;             // samples at most
-  double seconds = 0.06;      // no more samples than the least after this time
-  double most_seconds = 0.5;  // no more samples than two after this time
-  double sample_seconds = 20e-6;  // shorter kernels are timed several in a row
+  int least = 5;                                         // samples at least, unless they take most_seconds; then two
+  int most = 200;                                        // samples at most
+  double seconds = 0.06;                                 // no more samples than the least after this time
+  double most_seconds = 0.5;                             // no more samples than two after this time
+  double sample_seconds = 20e-6;                         // shorter kernels are timed several in a row
   std::size_t constant_bytes = std::size_t{128} << 20U;  // constant operands are taken from as many bytes in turn
   std::size_t activation_bytes = std::size_t{8} << 20U;  // the other operands, and results, from as many
 };
@@ -71,7 +71,7 @@ namespace detail {
 
 // Places that are used in turn.
 struct rotation {
-  std::vector<std::size_t> places{};   // in the pool
+  std::vector<std::size_t> places{};  // in the pool
   std::vector<std::byte*> addresses{};
   std::size_t next = 0;
 
@@ -211,8 +211,7 @@ class device_timer {
 
   [[nodiscard]] measurement time(const tensor::operation& op, std::span<const tensor::tensor_type> inputs,
                                  std::span<const tensor::tensor_type> outputs) {
-    detail::loaded_kernel<Backend> kernel{*backend_, backend_->prepare(op, inputs, outputs), inputs, outputs, options_};
-    return measure(kernel);
+    return time_kernel(backend_->prepare(op, inputs, outputs), inputs, outputs);
   }
   // Of element-wise operators as one kernel; see fusing_backend.
   [[nodiscard]] measurement time_chain(const tensor::tensor_graph& region)
@@ -228,7 +227,12 @@ class device_timer {
     for (const auto v : region.outputs()) {
       outputs.push_back(region.type(v));
     }
-    detail::loaded_kernel<Backend> kernel{*backend_, backend_->prepare_chain(region), inputs, outputs, options_};
+    return time_kernel(backend_->prepare_chain(region), inputs, outputs);
+  }
+  // Of a kernel that is there already.
+  [[nodiscard]] measurement time_kernel(typename Backend::kernel prepared, std::span<const tensor::tensor_type> inputs,
+                                        std::span<const tensor::tensor_type> outputs) {
+    detail::loaded_kernel<Backend> kernel{*backend_, std::move(prepared), inputs, outputs, options_};
     return measure(kernel);
   }
   // The device, library versions, and what the times depend on besides.
