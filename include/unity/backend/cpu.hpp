@@ -29,7 +29,8 @@
 namespace unity::backend {
 
 struct cpu_options {
-  int threads = 0;  // 0: as many as the machine has
+  int threads = 0;                      // 0: as many as the machine has
+  std::size_t slice_bytes = 512 << 10;  // of a region's values that are worked on at a time: half a core's own cache
 };
 
 // Models: device_backend, packing_backend, fusing_backend, region_backend. The algebra must outlive the backend and its
@@ -60,7 +61,8 @@ class cpu_backend {
   explicit cpu_backend(const tensor::algebra& operators, const cpu_options& options = {})
       : algebra_{&operators},
         threads_{options.threads > 0 ? options.threads
-                                     : std::max(1, static_cast<int>(std::thread::hardware_concurrency()))} {
+                                     : std::max(1, static_cast<int>(std::thread::hardware_concurrency()))},
+        slice_bytes_{options.slice_bytes} {
     UNITY_EXPECTS(options.threads >= 0, "a number of threads, or 0");
   }
 
@@ -119,6 +121,7 @@ class cpu_backend {
 
   const tensor::algebra* algebra_;
   int threads_;
+  std::size_t slice_bytes_;
   cpu::onednn library_;
   std::optional<std::string> failure_;
 };
@@ -168,10 +171,10 @@ UNITY_INLINE void cpu_backend::wait() {
 UNITY_INLINE cpu_backend::kernel cpu_backend::prepare_region(const fusion::kernel_region& region) {
   cpu::use_threads(threads_);
   const auto maker = [this](int threads) -> cpu::composite_routine::prepare_node {
-    auto own = std::make_shared<cpu_backend>(*algebra_, cpu_options{threads});
+    auto own = std::make_shared<cpu_backend>(*algebra_, cpu_options{threads, slice_bytes_});
     return [own](const tensor::operation& op, cpu::types in, cpu::types out) { return own->make(op, in, out); };
   };
-  return kernel{cpu::make_region(*algebra_, region, threads_, maker)};
+  return kernel{cpu::make_region(*algebra_, region, {threads_, slice_bytes_}, maker)};
 }
 
 UNITY_INLINE device_description cpu_backend::description() const {

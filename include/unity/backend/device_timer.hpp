@@ -212,8 +212,7 @@ class device_timer {
 
   [[nodiscard]] measurement time(const tensor::operation& op, std::span<const tensor::tensor_type> inputs,
                                  std::span<const tensor::tensor_type> outputs) {
-    detail::loaded_kernel<Backend> kernel{*backend_, backend_->prepare(op, inputs, outputs), inputs, outputs, options_};
-    return measure(kernel);
+    return time_kernel(backend_->prepare(op, inputs, outputs), inputs, outputs);
   }
   // Of element-wise operators as one kernel; see fusing_backend.
   [[nodiscard]] measurement time_chain(const tensor::tensor_graph& region)
@@ -229,7 +228,12 @@ class device_timer {
     for (const auto v : region.outputs()) {
       outputs.push_back(region.type(v));
     }
-    detail::loaded_kernel<Backend> kernel{*backend_, backend_->prepare_chain(region), inputs, outputs, options_};
+    return time_kernel(backend_->prepare_chain(region), inputs, outputs);
+  }
+  // Of a kernel that is there already.
+  [[nodiscard]] measurement time_kernel(typename Backend::kernel prepared, std::span<const tensor::tensor_type> inputs,
+                                        std::span<const tensor::tensor_type> outputs) {
+    detail::loaded_kernel<Backend> kernel{*backend_, std::move(prepared), inputs, outputs, options_};
     return measure(kernel);
   }
   // Of operators that run as one kernel; see region_backend. Precondition: the region has an input, its first node.

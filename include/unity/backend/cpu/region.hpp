@@ -20,6 +20,11 @@
 
 namespace unity::backend::cpu {
 
+struct region_options {
+  int threads = 1;
+  std::size_t slice_bytes = 512 << 10;
+};
+
 namespace detail {
 
 // Is the region one that a chain of element-wise operators can be: of one size, without rows that add up.
@@ -37,7 +42,8 @@ class region_routine final : public routine {
   using make_maker = std::function<composite_routine::prepare_node(int threads)>;
 
   // Throws: unity::error as region_plan, and where the maker does.
-  region_routine(const tensor::algebra& a, const fusion::kernel_region& region, int threads, const make_maker& maker);
+  region_routine(const tensor::algebra& a, const fusion::kernel_region& region, const region_options& options,
+                 const make_maker& maker);
 
   [[nodiscard]] std::size_t workspace() const override { return workspace_; }
   void run(const call& c) const override;
@@ -107,6 +113,7 @@ class region_routine final : public routine {
   }
 
   int threads_;
+  std::size_t slice_bytes_;
   std::unique_ptr<composite_routine> before_;
   std::vector<std::size_t> before_inputs_;
   std::vector<address> before_results_;
@@ -126,7 +133,8 @@ class region_routine final : public routine {
 
 // The routine of a region: tiles where it is a chain.
 [[nodiscard]] std::unique_ptr<routine> make_region(const tensor::algebra& a, const fusion::kernel_region& region,
-                                                   int threads, const region_routine::make_maker& maker);
+                                                   const region_options& options,
+                                                   const region_routine::make_maker& maker);
 
 }  // namespace unity::backend::cpu
 
@@ -163,14 +171,13 @@ UNITY_INLINE bool is_chain(const tensor::algebra& a, const tensor::tensor_graph&
   return fits;
 }
 
-// How many rows a slice has: as many as fit into a core's cache, but so few that there are slices for several threads,
-// and, where that is near, a divisor of all.
-[[nodiscard]] inline std::int64_t rows_per_slice(std::int64_t rows, std::size_t bytes_per_row) {
-  constexpr std::int64_t cache = 512 << 10;
-  constexpr std::int64_t least = 64 << 10;
+// How many rows a slice has: as many as make up so many bytes, or an eighth, where else there would be too few slices
+// for several threads; and, where that is near, a divisor of all.
+[[nodiscard]] inline std::int64_t rows_per_slice(std::int64_t rows, std::size_t bytes_per_row, std::size_t bytes) {
   const auto row = std::max<std::int64_t>(static_cast<std::int64_t>(bytes_per_row), 1);
-  const auto most = std::clamp<std::int64_t>(cache / row, 1, rows);
-  const auto wanted = std::min(most, std::max<std::int64_t>({rows / 8, least / row, 1}));
+  const auto fitting = static_cast<std::int64_t>(bytes) / row;
+  const auto wanted =
+      std::clamp<std::int64_t>(std::max(rows / 8, fitting / 8), 1, std::clamp<std::int64_t>(fitting, 1, rows));
   for (auto n = wanted; 2 * n > wanted; --n) {
     if (rows % n == 0) {
       return n;
@@ -184,17 +191,18 @@ UNITY_INLINE bool is_chain(const tensor::algebra& a, const tensor::tensor_graph&
 namespace unity::backend::cpu {
 
 UNITY_INLINE std::unique_ptr<routine> make_region(const tensor::algebra& a, const fusion::kernel_region& region,
-                                                  int threads, const region_routine::make_maker& maker) {
+                                                  const region_options& options,
+                                                  const region_routine::make_maker& maker) {
   if (detail::is_chain(a, region.graph)) {
-    return chain_routine(a, region.graph, threads);
+    return chain_routine(a, region.graph, options.threads);
   }
   const fusion::kernel_region turned{with_turned_operands(a, region.graph), region.is_divided, region.rows};
-  return std::make_unique<region_routine>(a, turned, threads, maker);
+  return std::make_unique<region_routine>(a, turned, options, maker);
 }
 
-UNITY_INLINE region_routine::region_routine(const tensor::algebra& a, const fusion::kernel_region& region, int threads,
-                                            const make_maker& maker)
-    : threads_{threads} {
+UNITY_INLINE region_routine::region_routine(const tensor::algebra& a, const fusion::kernel_region& region,
+                                            const region_options& options, const make_maker& maker)
+    : threads_{options.threads}, slice_bytes_{options.slice_bytes} {
   const backend::detail::region_plan plan{a, region};
   addresses_.resize(plan.graph().value_count());
   for (std::size_t i = 0; i < plan.inputs().size(); ++i) {
@@ -267,7 +275,7 @@ UNITY_INLINE void region_routine::find_folds(const backend::detail::region_plan&
 UNITY_INLINE void region_routine::prepare_slices(const tensor::algebra& a, const backend::detail::region_plan& plan,
                                                  const make_maker& maker) {
   const auto rows = plan.rows();
-  const auto of_slice = detail::rows_per_slice(rows, plan.bytes_per_row());
+  const auto of_slice = detail::rows_per_slice(rows, plan.bytes_per_row(), slice_bytes_);
   slices_ = (rows + of_slice - 1) / of_slice;
   find_folds(plan);
   const auto threads = static_cast<std::size_t>(std::min<std::int64_t>(threads_, blocks_));
