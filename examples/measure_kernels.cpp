@@ -17,6 +17,7 @@
 
 #include <unity/backend/cpu.hpp>
 #include <unity/backend/device_timer.hpp>
+#include <unity/backend/region_timer.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/core/random.hpp>
@@ -95,12 +96,13 @@ void grow(fusion::fusion_session& s, const fusion::instruction_graph& g, random_
 
 class measurement_of_model {
  public:
-  measurement_of_model(const arguments& a, const tensor::algebra& operators, const std::string& model, timer& device,
-                       const tensor::durations& times)
+  measurement_of_model(const arguments& a, const tensor::algebra& operators, const std::string& model,
+                       backend::cpu_backend& b, const backend::timing_options& how, const tensor::durations& times)
       : arguments_{a},
         operators_{operators},
         model_{model},
-        device_{device},
+        backend_{b},
+        how_{how},
         job_{support::load_fusion_job(operators, model, a.dimensions, machine::preset("host:1x2"),
                                       parallel::optimizer::sgd)} {
     support::add_instructions(operators, times, job_);
@@ -150,7 +152,7 @@ class measurement_of_model {
       if (!known_.insert(fusion::print_of(description)).second) {
         continue;
       }
-      const auto time = device_.time_region(fusion::region_of(operators_, fused, k));
+      const auto time = backend::time_region(backend_, operators_, fusion::region_of(operators_, fused, k), how_);
       to.push_back({model_, std::move(description), std::max<std::int64_t>(time.median.count(), 1)});
       ++found_;
       ++made;
@@ -161,7 +163,8 @@ class measurement_of_model {
   const arguments& arguments_;
   const tensor::algebra& operators_;
   const std::string& model_;
-  timer& device_;
+  backend::cpu_backend& backend_;
+  const backend::timing_options& how_;
   support::fusion_job job_;
   fusion::fusion_target target_{};
   std::set<fingerprint> known_{};
@@ -184,7 +187,7 @@ void run(arguments& a) {
   const tensor::durations times{tensor::measured_durations{operators, cache}};
   std::vector<learn::kernel_sample> samples;
   for (const auto& model : a.models) {
-    measurement_of_model{a, operators, model, device, times}.run(samples);
+    measurement_of_model{a, operators, model, backend, how, times}.run(samples);
   }
   learn::write_kernel_samples(a.out, samples);
   fmt::print("{} kernels and {} operators on {}\n", samples.size(), cache.measured(), device.description());

@@ -21,7 +21,6 @@
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
 #include <unity/cost/kernel_timer.hpp>
-#include <unity/fusion/kernel_region.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
@@ -234,24 +233,6 @@ class device_timer {
   [[nodiscard]] measurement time_kernel(typename Backend::kernel prepared, std::span<const tensor::tensor_type> inputs,
                                         std::span<const tensor::tensor_type> outputs) {
     detail::loaded_kernel<Backend> kernel{*backend_, std::move(prepared), inputs, outputs, options_};
-    return measure(kernel);
-  }
-  // Of operators that run as one kernel; see region_backend. Precondition: the region has an input, its first node.
-  [[nodiscard]] measurement time_region(const fusion::kernel_region& region)
-    requires region_backend<Backend>
-  {
-    const auto& g = region.graph;
-    std::vector<tensor::tensor_type> inputs;
-    std::vector<tensor::tensor_type> outputs;
-    for (const auto n : node_ids(g)) {
-      if (g.operation(n).kind == g.operation(node_id{std::size_t{0}}).kind) {  // inputs come first
-        inputs.push_back(g.type(g.results(n)[0]));
-      }
-    }
-    for (const auto v : g.outputs()) {
-      outputs.push_back(g.type(v));
-    }
-    detail::loaded_kernel<Backend> kernel{*backend_, backend_->prepare_region(region), inputs, outputs, options_};
     return measure(kernel);
   }
   // The device, library versions, and what the times depend on besides.
