@@ -32,6 +32,7 @@
 #include <unity/io/hlo_instructions.hpp>
 #include <unity/io/hlo_text.hpp>
 #include <unity/io/plan_json.hpp>
+#include <unity/learn/estimator_file.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/simulate/timeline.hpp>
 #include <unity/systems/disco.hpp>
@@ -57,6 +58,7 @@ struct arguments {
   std::string machine{};
   std::string budget = "10s";
   std::string collectives{};
+  std::string estimator{};
   std::string reductions = "line";
   std::string refine = "on";
   std::vector<std::string> methods{};
@@ -111,6 +113,8 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--collectives", a.collectives,
                  "measured all-reduces (.csv: collective,gpus,size_mb,time_ms) to fit T = C x + D to, instead of the "
                  "machine's links");
+  app.add_option("--estimator", a.estimator,
+                 "what fused kernels take, by a file of `train_estimator` instead of the device's rates");
   app.add_option("--channels", a.channels, "also simulate what is found with so many channels of all-reduces")
       ->check(support::number_in(1, 64));
   app.add_option_function<std::string>(
@@ -260,20 +264,24 @@ nlohmann::json to_json(const arguments& a, const comparison& c, const systems::d
     }
     (g.reduces(members[k].front()) ? buckets : groups).push_back(std::move(names));
   }
-  return {{"model", a.model.empty() ? a.hlo : a.model},
-          {"machine", a.machine},
-          {"strategies", strategies},
-          {"bound_s", seconds(bound)},
-          {"best", c.best().name},
-          {"reductions", {{"seconds_per_byte", line.per_byte * 1e-12}, {"fixed_s", line.fixed * 1e-12}}},
-          {"search",
-           {{"candidates", found.counts.candidates},
-            {"expanded", found.counts.expanded},
-            {"seconds", found.seconds},
-            {"best_after_s", found.history.back().seconds},
-            {"stopped", to_string(found.stopped)}}},
-          {"groups", groups},
-          {"buckets", buckets}};
+  nlohmann::json all{{"model", a.model.empty() ? a.hlo : a.model},
+                     {"machine", a.machine},
+                     {"strategies", strategies},
+                     {"bound_s", seconds(bound)},
+                     {"best", c.best().name},
+                     {"reductions", {{"seconds_per_byte", line.per_byte * 1e-12}, {"fixed_s", line.fixed * 1e-12}}},
+                     {"search",
+                      {{"candidates", found.counts.candidates},
+                       {"expanded", found.counts.expanded},
+                       {"seconds", found.seconds},
+                       {"best_after_s", found.history.back().seconds},
+                       {"stopped", to_string(found.stopped)}}},
+                     {"groups", groups},
+                     {"buckets", buckets}};
+  if (!a.estimator.empty()) {
+    all["estimator"] = a.estimator;
+  }
+  return all;
 }
 
 void check(arguments& a) {
@@ -333,6 +341,9 @@ void search_and_write(const arguments& a, const machine::machine& machine, const
   target.limits = in.limits;
   target.all_reduce = reductions.time;
   target.kernels = fusion::roofline_kernels(machine);
+  if (!a.estimator.empty()) {
+    target.kernels.estimate = learn::read_estimator(a.estimator);
+  }
   comparison c{a, g, target, machine};
   for (auto& b : systems::fusion_baselines(g, target)) {
     c.add(std::move(b.name), in.available(b.strategy).second);

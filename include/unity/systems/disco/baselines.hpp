@@ -49,7 +49,7 @@ struct named_fusion {
   fusion::fusion_strategy strategy{};
 };
 
-// no_fusion, xla_kernels, xla_reductions, xla, tvm, ddp, horovod.
+// no_fusion, xla_kernels, xla_reductions, xla (both), tvm, tvm_ddp, ddp, horovod.
 [[nodiscard]] std::vector<named_fusion> fusion_baselines(const fusion::instruction_graph& g,
                                                          const fusion::fusion_target& t);
 
@@ -185,11 +185,13 @@ UNITY_INLINE std::vector<named_fusion> fusion_baselines(const fusion::instructio
                                                         const fusion::fusion_target& t) {
   const auto plain = fusion::unfused(g);
   const auto xla = xla_kernels(g, t);
+  const auto tvm = tvm_kernels(g, t);
   return {{"no_fusion", plain},
           {"xla_kernels", xla},
           {"xla_reductions", combined_reductions(g, t, plain)},
           {"xla", combined_reductions(g, t, xla)},
-          {"tvm", tvm_kernels(g, t)},
+          {"tvm", tvm},
+          {"tvm_ddp", ddp_buckets(g, t, tvm)},
           {"ddp", ddp_buckets(g, t, plain)},
           {"horovod", horovod_buckets(g, t, plain)}};
 }

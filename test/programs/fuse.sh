@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# `fuse`: what it finds and writes, that what it writes trains, and what it complains of.
+# usage: fuse.sh FUSE TRAIN MEASURE_KERNELS TRAIN_ESTIMATOR SOURCE_DIR SCRATCH_DIR
+set -u
+fuse=$1 train=$2 measure=$3 estimate=$4 source=$5 scratch=$6
+rm -rf "$scratch" && mkdir -p "$scratch"
+. "$(dirname "$0")/../support/checks.sh"
+cd "$scratch" || exit 1
+model='zoo:bert?layers=1&hidden=32&heads=4&seq=16&vocab=50&batch=4'
+
+check "kernels and buckets are found" silent "$fuse" "$model" --machine host:1x2 --budget 20s --seed 3 --out one \
+  --json one.json
+check "... faster than rules, not faster than can be" json one.json 'x["best"] == "disco" and len(x["strategies"]) == 9 and
+  all(s["iteration_s"] >= x["bound_s"] and s["iteration_s"] >= max(s["compute_s"], s["communication_s"]) - 1e-12
+      for s in x["strategies"]) and x["groups"] and x["search"]["candidates"] > 1000'
+check "... again" silent "$fuse" "$model" --machine host:1x2 --budget 20s --seed 3 --threads 2 --out two --json two.json
+check "... the same, by two threads" cmp one/fusion.json two/fusion.json
+check "... the plan, too" cmp one/plan.json two/plan.json
+check "methods are left out" silent "$fuse" "$model" --machine 1080ti:6x2 --budget 5s --methods join --json join.json
+check "... no kernel is fused" json join.json '[s for s in x["strategies"] if s["name"] == "disco"][0]["fused"] == 0'
+check "channels are simulated" silent "$fuse" "$model" --machine 1080ti:6x2 --budget 1s --channels 2 --json channels.json
+check "... in no more time than one takes" json channels.json 'all(s["channels_s"] <= 1.0001 * s["iteration_s"]
+  for s in x["strategies"])'
+
+check "ranks train what was found" silent "$train" one/plan.json --fusion one/fusion.json --ranks 2 --backend cpu --steps 3 \
+  --check --json trained.json --program program.txt
+check "... with the losses of one device" json trained.json 'x["losses"][0] != x["losses"][-1]'
+check "... by fused kernels" grep -q ' = one kernel of ' program.txt
+check "ranks train it without" silent "$train" one/plan.json --ranks 2 --backend cpu --steps 3 --json plain.json
+check "... to the same losses" "${python:-/usr/bin/python3}" -c 'import json
+a, b = (json.load(open(f))["losses"] for f in ("trained.json", "plain.json"))
+assert len(a) == len(b) == 3 and all(abs(x / y - 1) < 1e-4 for x, y in zip(a, b))'
+
+check "kernels are measured" silent "$measure" "$model" --samples 60 --seconds 0.0005 --out kernels
+check "an estimator is trained" silent "$estimate" kernels --hidden 16 --layers 1 --epochs 3 --out estimator
+check "... and asked" silent "$fuse" "$model" --machine host:1x2 --budget 2s --estimator estimator --json asked.json
+check "... which the result says" json asked.json 'x["estimator"] == "estimator"'
+
+hlo=$source/test/io/hlo_data
+check "HLO is fused" silent "$fuse" --hlo "$hlo/data_parallel.unfused.hlo" --machine t4:1x4 --budget 2s --out hlo --json h.json
+check "... and read again" silent "$fuse" --hlo hlo/module.hlo --machine t4:1x4 --budget 1s
+check "... with combined all-reduces" json h.json 'max(s["buckets"] for s in x["strategies"]) > 1'
+check "... as a flag says" grep -q all_reduce hlo/xla_flags.txt
+
+refused() { complains 1 "$1" "$fuse" "${@:2}" --out none && [ ! -e none ]; }
+check "one device" refused 'p100:1x1: one device; expected two at least' zoo:lenet --machine p100:1x1
+check "no such model" refused 'zoo: model "x"' zoo:x --machine t4:1x2
+check "no model" refused 'MODEL: missing; expected a model, or --hlo FILE' --machine t4:1x2
+check "a batch that devices cannot share" refused 'expected' "$source/README.md" --machine t4:1x2
+head -c 2000 "$hlo/mlp.after.hlo" >cut.hlo
+check "HLO that is cut" refused 'cut.hlo' --hlo cut.hlo --machine t4:1x2
+sed 's/dot(/quark(/' "$hlo/mlp.after.hlo" >unknown.hlo
+check "unknown opcodes are kept" silent "$fuse" --hlo unknown.hlo --machine t4:1x2 --budget 1s --out unknown
+check "... as they are" grep -q 'quark(' unknown/module.hlo
+printf 'unity learned 2\n' >later
+check "an estimator of another version" refused 'later: ' zoo:lenet --machine host:1x2 --estimator later
+check "collectives of other devices" refused 'expected some, as the machine has so many' zoo:lenet --machine t4:1x3 \
+  --collectives <(printf 'collective,gpus,size_mb,time_ms\nall_reduce,2,1,1\n')
+sed 's/"op":"matmul"/"op":"conv2d"/' one/fusion.json >other.json
+check "kernels of another model" complains 1 'of a fusion plan: conv2d as step' "$train" one/plan.json --fusion other.json \
+  --ranks 2 --backend cpu --steps 1
+check "a backend without fused kernels" complains 1 'backend reference: fused kernels' "$train" one/plan.json \
+  --fusion one/fusion.json --ranks 2 --steps 1
+finish

@@ -1,0 +1,136 @@
+// DisCo's search against the rules of compilers, its bound, and itself; and HLO through it.
+#include <unity/systems/disco.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/core/random.hpp>
+#include <unity/fusion/fusion_session.hpp>
+#include <unity/fusion/strategy.hpp>
+
+#include "../fusion/random_instructions.hpp"
+#include "../support/cases.hpp"
+
+namespace disco_test {
+
+using namespace unity;
+using namespace unity::systems;
+
+// What instructions take by themselves is what a kernel of one takes, as of a machine's.
+fusion::instruction_graph by_roofline(const fusion::instruction_graph& g, const fusion::fusion_target& t) {
+  fusion::instruction_graph all;
+  for (fusion::instruction_id i = 0; i < g.size(); ++i) {
+    auto x = g[i];
+    double reads = 0;
+    for (const auto& o : g.operands(i)) {
+      reads += o.bytes;
+    }
+    x.duration = t.kernels.time_of({x.arithmetic, reads, x.size, 1});
+    all.add(std::move(x), g.operands(i));
+  }
+  all.finish();
+  return all;
+}
+
+std::int64_t iteration(const fusion::instruction_graph& g, const fusion::fusion_target& t,
+                       const fusion::fusion_strategy& s) {
+  fusion::fusion_session session{g, t};
+  session.reset(s);
+  return session.times().iteration;
+}
+
+TEST_CASE("no strategy takes less than the bound, and the search is no worse than its start") {
+  for (std::uint64_t seed = 1; seed <= test::cases(10); ++seed) {
+    INFO("seed " << seed);
+    random_engine random{seed};
+    auto t = test::random_target(random);
+    t.limits = {};
+    const auto g = by_roofline(test::random_instructions(random, 120), t);
+    const auto bound = full_overlap_bound(g, t);
+    disco_options o;
+    o.patience = 50;
+    o.moves.seed = seed;
+    for (const auto& b : fusion_baselines(g, t)) {
+      const auto time = iteration(g, t, b.strategy);
+      INFO(b.name);
+      CHECK(time >= bound);
+      if (b.name == "tvm") {
+        const auto found = disco_search(g, t, b.strategy, o);
+        CHECK(found.times.iteration <= time);
+        CHECK(found.times.iteration >= bound);
+        CHECK(found.times.iteration == found.history.back().cost);
+      }
+    }
+    const auto found = disco_search(g, t, fusion::unfused(g), o);
+    CHECK(found.times.iteration < iteration(g, t, fusion::unfused(g)));
+    CHECK(found.times.iteration == iteration(g, t, found.strategy));
+    const auto again = disco_search(g, t, fusion::unfused(g), o);
+    CHECK(again.strategy == found.strategy);
+  }
+}
+
+TEST_CASE("buckets of rules hold what the rules say") {
+  random_engine random{4};
+  const auto t = test::random_target(random);
+  const auto g = test::random_instructions(random, 400);
+  const auto sizes = [&](const fusion::fusion_strategy& s) {
+    std::vector<double> all;
+    for (const auto& members : fusion::members_of(s)) {
+      double size = 0;
+      for (const auto m : members) {
+        size += g.reduces(m) ? g[m].size : 0;
+      }
+      if (size > 0) {
+        all.push_back(size);
+      }
+    }
+    return all;
+  };
+  const auto plain = sizes(fusion::unfused(g));
+  const auto largest = *std::max_element(plain.begin(), plain.end());
+  const auto combined = sizes(combined_reductions(g, t, fusion::unfused(g), 2500));
+  CHECK(combined.size() < plain.size());
+  CHECK(*std::max_element(combined.begin(), combined.end()) <= std::max(2500.0, largest));
+  // A bucket is closed once it holds enough: one gradient more than that at most.
+  const auto ddp = sizes(ddp_buckets(g, t, fusion::unfused(g), 2500, 500));
+  CHECK(*std::max_element(ddp.begin(), ddp.end()) <= 2500 + largest);
+  CHECK(sizes(horovod_buckets(g, t, fusion::unfused(g), 1e9, 1)).size() == plain.size());
+}
+
+TEST_CASE("XLA's rule fuses nothing behind products, convolutions and reductions, TVM's only what one reads") {
+  random_engine random{9};
+  auto t = test::random_target(random);
+  t.limits = {};
+  const auto g = test::random_instructions(random, 300);
+  const auto xla = fusion::members_of(xla_kernels(g, t));
+  for (const auto& members : xla) {
+    for (const auto m : members) {
+      for (const auto& o : g.operands(m)) {
+        if (std::find(members.begin(), members.end(), o.from) != members.end()) {
+          CHECK_FALSE(g[o.from].is_head());
+          CHECK(g[o.from].kind != fusion::operator_class::reduction);
+        }
+      }
+    }
+  }
+  const auto s = tvm_kernels(g, t);
+  CHECK(s.copies.empty());
+  std::size_t fused = 0;
+  for (const auto& members : fusion::members_of(s)) {
+    fused += members.size() > 1 && g.computes(members.front()) ? 1 : 0;
+    for (const auto m : members) {
+      const bool is_read_inside = std::any_of(g.readers(m).begin(), g.readers(m).end(), [&](auto r) {
+        return std::find(members.begin(), members.end(), r) != members.end();
+      });
+      CHECK((!is_read_inside || g.readers(m).size() == 1));
+    }
+  }
+  CHECK(fused > 0);
+}
+
+}  // namespace disco_test
