@@ -22,7 +22,7 @@ namespace unity::backend::cpu {
 
 struct region_options {
   int threads = 1;
-  std::size_t slice_bytes = 512 << 10;
+  std::size_t slice_bytes = 1 << 20;
 };
 
 namespace detail {
