@@ -151,6 +151,7 @@ class region_routine final : public routine {
 #include <unity/backend/detail/aligned_size.hpp>
 #include <unity/backend/detail/joined_transposes.hpp>
 #include <unity/backend/elementwise_chains.hpp>
+#include <unity/backend/host_values.hpp>
 #include <unity/core/id.hpp>
 #include <unity/graph/concepts.hpp>
 
