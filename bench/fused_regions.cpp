@@ -1,7 +1,7 @@
 // Claim: operators as one kernel take less time than one after another.
 //
 // Each region on one thread and on tensors larger than a core's cache; the ratio is that of the medians, of the region
-// as one kernel over the sum of its operators alone. The operators are written out: softmax is five of them.
+// as one kernel over the sum of its operators alone. Composites are written out: softmax is five operators.
 
 #include <algorithm>
 #include <cstdint>
@@ -18,6 +18,7 @@
 #include <unity/fusion/row_roles.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>
+#include <unity/tensor/spelled_out.hpp>
 
 namespace {
 
@@ -38,64 +39,65 @@ value_id reduced(builder& b, std::string_view name, value_id x, const shape& axe
   return apply(b, name, {x}, {{"axes", axes}});
 }
 
-fusion::kernel_region region_of(builder b, std::vector<value_id> divided, const std::vector<value_id>& outputs,
-                                std::int64_t rows) {
-  auto g = std::move(b).finish(outputs);
+// Composites are written out; inputs whose names begin with x are divided.
+fusion::kernel_region region_of(builder b, const std::vector<value_id>& outputs, std::int64_t rows) {
+  auto g = tensor::spelled_out(operators(), std::move(b).finish(outputs));
+  std::vector<value_id> divided;
+  for (const auto n : node_ids(g)) {
+    const auto& op = g.operation(n);
+    if (op.kind == operators().kind("input") && operators().read(op).word("name").starts_with("x")) {
+      divided.push_back(g.results(n)[0]);
+    }
+  }
   auto labels = fusion::row_roles(operators(), g, divided, rows);
   return {std::move(g), std::move(labels.is_divided), rows};
 }
 
 fusion::kernel_region softmax() {
   builder b{operators()};
-  const auto x = b.input("x", {16, 512, 1024});
-  const auto powers = apply(b, "exp", {b.sub(x, reduced(b, "reduce_max", x, {2}))});
-  return region_of(b, {x}, {b.div(powers, reduced(b, "reduce_sum", powers, {2}))}, 16);
+  return region_of(b, {b.softmax(b.input("x", {16, 512, 1024}), 2)}, 16);
 }
 fusion::kernel_region layer_norm() {
   builder b{operators()};
   const auto x = b.input("x", {16, 512, 1024});
-  const auto centred = b.sub(x, reduced(b, "reduce_mean", x, {2}));
-  const auto variance = reduced(b, "reduce_mean", b.mul(centred, centred), {2});
-  const auto unit = b.div(centred, apply(b, "sqrt", {b.add(variance, b.fill(1e-5))}));
-  const auto y = b.add(b.mul(unit, b.input("scale", {1024})), b.input("shift", {1024}));
-  return region_of(b, {x}, {y}, 16);
+  const auto scale = b.input("scale", {1024});
+  return region_of(b, {b.layer_norm(x, scale, b.input("shift", {1024}), 2)}, 16);
 }
 // What of the gradient of a normalization adds up over rows, beside what does not.
 fusion::kernel_region layer_norm_sums() {
   builder b{operators()};
   const auto x = b.input("x", {16, 512, 1024});
-  const auto dy = b.input("dy", {16, 512, 1024});
+  const auto dy = b.input("x gradient", {16, 512, 1024});
   const auto products = b.mul(x, dy);
   const auto scaled = b.mul(dy, b.input("scale", {1024}));
   const auto y = b.sub(scaled, reduced(b, "reduce_mean", scaled, {2}));
-  return region_of(b, {x, dy}, {y, reduced(b, "reduce_sum", products, {0, 1}), reduced(b, "reduce_sum", dy, {0, 1})},
-                   16);
+  return region_of(b, {y, reduced(b, "reduce_sum", products, {0, 1}), reduced(b, "reduce_sum", dy, {0, 1})}, 16);
 }
 fusion::kernel_region gelu() {
   builder b{operators()};
   const auto x = b.input("x", {16, 512, 1024});
   const auto half = b.mul(x, b.fill(0.5));
   const auto inner = apply(b, "erf", {b.mul(x, b.fill(0.70710678))});
-  return region_of(b, {x}, {b.mul(half, b.add(inner, b.fill(1)))}, 16);
+  return region_of(b, {b.mul(half, b.add(inner, b.fill(1)))}, 16);
 }
 fusion::kernel_region product() {
   builder b{operators()};
   const auto x = b.input("x", {8, 512, 512});
   const auto y = b.add(b.matmul(x, b.input("w", {512, 2048})), b.input("bias", {2048}));
-  return region_of(b, {x}, {b.gelu(y)}, 8);
+  return region_of(b, {b.gelu(y)}, 8);
 }
 fusion::kernel_region convolution() {
   builder b{operators()};
   const auto x = b.input("x", {16, 64, 56, 56});
   const auto y = b.conv2d(x, b.input("w", {64, 64, 3, 3}), {.pads = {1, 1, 1, 1}});
-  return region_of(b, {x},
-                   {y, reduced(b, "reduce_mean", y, {0, 2, 3}), reduced(b, "reduce_mean", b.mul(y, y), {0, 2, 3})}, 16);
+  return region_of(b, {y, reduced(b, "reduce_mean", y, {0, 2, 3}), reduced(b, "reduce_mean", b.mul(y, y), {0, 2, 3})},
+                   16);
 }
 fusion::kernel_region convolution_and_relu() {
   builder b{operators()};
   const auto x = b.input("x", {16, 64, 56, 56});
   const auto y = b.conv2d(x, b.input("w", {64, 64, 3, 3}), {.pads = {1, 1, 1, 1}});
-  return region_of(b, {x}, {b.relu(b.add(y, b.input("bias", {64, 1, 1})))}, 16);
+  return region_of(b, {b.relu(b.add(y, b.input("bias", {64, 1, 1})))}, 16);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <unity/backend/communicator.hpp>
 #include <unity/backend/device_backend.hpp>
 #include <unity/backend/device_calibration.hpp>
+#include <unity/fusion/kernel_region.hpp>
 #include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
@@ -97,6 +98,20 @@ struct device_that_fuses_to_another_kernel : some_device<> {
 static_assert(fusing_backend<fusing_device>);
 static_assert(!fusing_backend<device_that_fuses_in_place>);
 static_assert(!fusing_backend<device_that_fuses_to_another_kernel>);
+
+struct region_device : some_device<> {
+  some_kernel prepare_region(const fusion::kernel_region&);
+};
+struct device_that_takes_regions_without_rows : some_device<> {
+  some_kernel prepare_region(const tensor::tensor_graph&);
+};
+struct device_of_region_kernels : some_device<> {
+  kernel_without_workspace prepare_region(const fusion::kernel_region&);
+};
+static_assert(region_backend<region_device>);
+static_assert(!region_backend<some_device<>>);
+static_assert(!region_backend<device_that_takes_regions_without_rows>);
+static_assert(!region_backend<device_of_region_kernels>);
 
 struct recording_device : some_device<> {
   struct recording {};

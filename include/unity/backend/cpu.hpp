@@ -29,8 +29,8 @@
 namespace unity::backend {
 
 struct cpu_options {
-  int threads = 0;                      // 0: as many as the machine has
-  std::size_t slice_bytes = 512 << 10;  // of a region's values that are worked on at a time: half a core's own cache
+  int threads = 0;                    // 0: as many as the machine has
+  std::size_t slice_bytes = 1 << 20;  // of a region's values that are worked on at a time: what a core's own cache has
 };
 
 // Models: device_backend, packing_backend, fusing_backend, region_backend. The algebra must outlive the backend and its

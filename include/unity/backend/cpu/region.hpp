@@ -22,7 +22,7 @@ namespace unity::backend::cpu {
 
 struct region_options {
   int threads = 1;
-  std::size_t slice_bytes = 512 << 10;
+  std::size_t slice_bytes = 1 << 20;
 };
 
 namespace detail {
@@ -151,6 +151,7 @@ class region_routine final : public routine {
 #include <unity/backend/detail/aligned_size.hpp>
 #include <unity/backend/detail/joined_transposes.hpp>
 #include <unity/backend/elementwise_chains.hpp>
+#include <unity/backend/host_values.hpp>
 #include <unity/core/id.hpp>
 #include <unity/graph/concepts.hpp>
 

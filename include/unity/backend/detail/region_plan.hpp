@@ -36,7 +36,7 @@ class region_plan {
   [[nodiscard]] const tensor::tensor_graph& graph() const noexcept { return graph_; }
   [[nodiscard]] const std::vector<value_id>& inputs() const noexcept { return inputs_; }
   [[nodiscard]] std::int64_t rows() const noexcept { return rows_; }
-  // Of the values that slices have a part of, operands and results included.
+  // Of the values that slices read and write, operands and results of the region included.
   [[nodiscard]] std::size_t bytes_per_row() const;
   [[nodiscard]] tensor::reduction fold(value_id v) const { return labels_.folds[v.index()]; }
   [[nodiscard]] bool is_made_by_rows(value_id v) const { return by_rows_[graph_.producer(v).index()]; }
@@ -88,6 +88,7 @@ class region_plan {
 #include <fmt/core.h>
 
 #include <unity/backend/detail/run_list.hpp>
+#include <unity/backend/elementwise_chains.hpp>
 #include <unity/backend/host_values.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/units.hpp>
@@ -260,9 +261,16 @@ UNITY_INLINE bool region_plan::is_alias(node_id n) const {
 }
 
 UNITY_INLINE std::size_t region_plan::bytes_per_row() const {
+  std::vector<bool> is_inside(graph_.node_count());  // of a chain, whose intermediate results are nowhere
+  for (const auto& chain : elementwise_chains(algebra_, graph_)) {
+    for (std::size_t i = 0; i + 1 < chain.nodes.size(); ++i) {
+      is_inside[chain.nodes[i].index()] = true;
+    }
+  }
   std::size_t total = 0;
   for (const auto v : value_ids(graph_)) {
-    const bool has_rows = (needs_[v.index()] & by_slices) != 0 && fold(v) == tensor::reduction::none;
+    const bool has_rows = (needs_[v.index()] & by_slices) != 0 && fold(v) == tensor::reduction::none &&
+                          !is_inside[graph_.producer(v).index()];
     total += has_rows ? byte_count(graph_.type(v)) / static_cast<std::size_t>(rows_) : 0;
   }
   return total;
