@@ -6,7 +6,7 @@
 #   BIN_DIR   has calibrate, parallelize and train, all with MPI
 #   RANKS     a core for each (2)
 #   RATE      of a cable, each direction, as tc has it: 500mbit, 100mbit
-#   ARGUMENT  further ones of simulated_and_measured.py, which this calls; --buckets first: of found_buckets.py
+#   ARGUMENT  further ones of simulated_and_measured.py, which this calls; --buckets first: of found_buckets.py, --fusion: of fused_training.py
 # The exit code is 77 with a reason where this machine does not allow it, otherwise that of the script.
 set -euo pipefail
 (($# >= 1)) || { sed -n '5,10p' "${BASH_SOURCE[0]}" >&2 && exit 2; }
@@ -77,4 +77,5 @@ chmod +x "$scratch/on_ranks"
 echo "$ranks ranks, cables of $rate each direction, $(nproc) cores"
 script=simulated_and_measured.py
 [[ ${1-} != --buckets ]] || { script=found_buckets.py && shift; }
+[[ ${1-} != --fusion ]] || { script=fused_training.py && shift; }
 python3 "$here/$script" "$bin" --ranks "$ranks" --on-ranks "$scratch/on_ranks" "$@"

@@ -20,6 +20,7 @@
 #include <fmt/format.h>
 
 #include <unity/core/error.hpp>
+#include <unity/core/printable.hpp>
 #include <unity/core/units.hpp>
 #include <unity/fusion/fusion_plan.hpp>
 #include <unity/fusion/fusion_program.hpp>
@@ -59,6 +60,8 @@ struct arguments {
   std::string budget = "10s";
   std::string collectives{};
   std::string estimator{};
+  std::string strategy{};
+  std::string algorithm = "backtracking";
   std::string reductions = "line";
   std::string refine = "on";
   std::vector<std::string> methods{};
@@ -122,7 +125,14 @@ void declare(CLI::App& app, arguments& a) {
          "what is kept for each weight: sgd (nothing), momentum, adam")
       ->check(
           CLI::IsMember(std::vector<std::string>{parallel::optimizer_names.begin(), parallel::optimizer_names.end()}));
-  app.add_option("--checkpoint", a.options.checkpoint, "file for the state of the search, written as it goes");
+  app.add_option("--algorithm", a.algorithm,
+                 "of the search; alpha and patience are of backtracking, as checkpoints are")
+      ->check(CLI::IsMember(
+          std::vector<std::string>{systems::disco_algorithm_names.begin(), systems::disco_algorithm_names.end()}))
+      ->capture_default_str();
+  app.add_option("--checkpoint", a.options.checkpoint,
+                 "file for the state of the search's first round, written as it goes");
+  app.add_option("--resume", a.options.resume, "go on from such a file");
   support::declare(app, a.timing);
   app.add_option("--dim", a.dimensions, support::dimension_help)->allow_extra_args(false);
   app.add_option(
@@ -198,6 +208,18 @@ class comparison {
     all_.push_back(std::move(o));
   }
   [[nodiscard]] const std::vector<outcome>& all() const noexcept { return all_; }
+  // Throws: unity::error where none has that name.
+  [[nodiscard]] const outcome& named(const std::string& name) const {
+    const auto found = std::find_if(all_.begin(), all_.end(), [&](const outcome& o) { return o.name == name; });
+    if (found == all_.end()) {
+      std::string names;
+      for (const auto& o : all_) {
+        names += fmt::format("{}{}", names.empty() ? "" : ", ", o.name);
+      }
+      throw error{"--strategy", fmt::format("'{}'", printable(name)), fmt::format("one of {}", names)};
+    }
+    return *found;
+  }
   // The first of the fastest.
   [[nodiscard]] const outcome& best() const {
     return *std::min_element(all_.begin(), all_.end(),
@@ -288,6 +310,9 @@ void check(arguments& a) {
   auto& o = a.options;
   o.limits.seconds = support::parse_quantity("--budget", a.budget, support::durations);
   o.refine = a.refine == "on";
+  o.algorithm = static_cast<systems::disco_algorithm>(
+      std::find(systems::disco_algorithm_names.begin(), systems::disco_algorithm_names.end(), a.algorithm) -
+      systems::disco_algorithm_names.begin());
   o.moves.most = static_cast<std::uint8_t>(a.beta);
   if (!a.methods.empty()) {
     const auto has = [&](const char* name) {
@@ -352,12 +377,13 @@ void search_and_write(const arguments& a, const machine::machine& machine, const
   const auto [left_out, strategy] = in.available(found.strategy);
   c.add("disco", strategy);
   const auto bound = systems::full_overlap_bound(g, target);
+  const auto& chosen = a.strategy.empty() ? c.best() : c.named(a.strategy);
   std::vector<support::output> files;
   if (!a.out.empty()) {
     fusion::fusion_session session{g, target};
-    session.reset(c.best().strategy);
-    files = in.files(a.out, c.best().strategy, session);
-    files.push_back(xla_flags(a.out, g, target, c.best().strategy));
+    session.reset(chosen.strategy);
+    files = in.files(a.out, chosen.strategy, session);
+    files.push_back(xla_flags(a.out, g, target, chosen.strategy));
   }
   if (!a.json.empty()) {
     files.push_back({a.json, to_json(a, c, found, bound, reductions.line, g).dump(2) + "\n"});

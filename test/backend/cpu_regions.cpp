@@ -405,6 +405,14 @@ TEST_CASE("what is moved within rows is in their kernel", "[cpu_regions]") {
   check_slices(divided(std::move(g), 12), 4);
 }
 
+TEST_CASE("a part of what is computed before all rows has memory of its own", "[cpu_regions]") {
+  tensor::builder b{operators()};
+  const auto x = b.input("x", {16, 8});
+  const auto part = b.slice(b.fill(0.25, {32, 8}), {0}, {0}, {16});
+  auto g = std::move(b).finish({b.mul(x, part)});
+  check_slices(divided(std::move(g), 16), 6);
+}
+
 TEST_CASE("without rows operators run one after another", "[cpu_regions]") {
   tensor::builder b{operators()};
   const auto x = b.input("a", {12, 16});

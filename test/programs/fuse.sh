@@ -22,6 +22,14 @@ check "channels are simulated" silent "$fuse" "$model" --machine 1080ti:6x2 --bu
 check "... in no more time than one takes" json channels.json 'all(s["channels_s"] <= 1.0001 * s["iteration_s"]
   for s in x["strategies"])'
 
+check "a round is written" silent "$fuse" "$model" --machine host:1x2 --refine off --patience 30 --checkpoint state --out kept
+check "... and goes on" silent "$fuse" "$model" --machine host:1x2 --refine off --patience 60 --resume state --json on.json
+check "... where it was" json on.json 'x["search"]["expanded"] > 30'
+for a in beam mcmc; do
+  check "$a searches, too" silent "$fuse" "$model" --machine host:1x2 --algorithm $a --refine off --budget 2s --json $a.json
+  check "... and finds something" json $a.json 'x["best"] == "disco"'
+done
+
 check "ranks train what was found" silent "$train" one/plan.json --fusion one/fusion.json --ranks 2 --backend cpu --steps 3 \
   --check --json trained.json --program program.txt
 check "... with the losses of one device" json trained.json 'x["losses"][0] != x["losses"][-1]'
@@ -57,6 +65,7 @@ check "an estimator of another version" refused 'later: ' zoo:lenet --machine ho
 check "collectives of other devices" refused 'expected some, as the machine has so many' zoo:lenet --machine t4:1x3 \
   --collectives <(printf 'collective,gpus,size_mb,time_ms\nall_reduce,2,1,1\n')
 sed 's/"op":"matmul"/"op":"conv2d"/' one/fusion.json >other.json
+check "no such strategy" refused "'best'; expected one of no_fusion" zoo:lenet --machine t4:1x2 --budget 1s --strategy best
 check "kernels of another model" complains 1 'of a fusion plan: conv2d as step' "$train" one/plan.json --fusion other.json \
   --ranks 2 --backend cpu --steps 1
 check "a backend without fused kernels" complains 1 'backend reference: fused kernels' "$train" one/plan.json \

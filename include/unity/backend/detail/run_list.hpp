@@ -54,8 +54,12 @@ class run_list {
  private:
   void add(const tensor::algebra& a, node_id n);
 
-  [[nodiscard]] static bool is_whole(std::span<const tensor::shared_part> results) noexcept {
-    return results.size() == 1 && results[0].offset == bytes{};
+  // One result that is all of its operand.
+  [[nodiscard]] static bool is_whole(std::span<const tensor::shared_part> shared,
+                                     std::span<const tensor::tensor_type> inputs,
+                                     std::span<const tensor::tensor_type> outputs) noexcept {
+    return shared.size() == 1 && shared[0].offset == bytes{} &&
+           tensor::element_count(inputs[shared[0].operand].dims) == tensor::element_count(outputs[0].dims);
   }
 
   const tensor::tensor_graph& graph_;
@@ -138,7 +142,7 @@ UNITY_INLINE void run_list::add(const tensor::algebra& a, node_id n) {
     }
   }
   const auto shared = shared_results(a, graph_.operation(n), inputs, outputs);
-  if (shared && (is_whole(*shared) || (parts_ && !constant))) {
+  if (shared && (is_whole(*shared, inputs, outputs) || (parts_ && !constant))) {
     for (std::size_t i = 0; i < results.size(); ++i) {
       const auto from = operands[(*shared)[i].operand];
       roots_[results[i].index()] = root(from);

@@ -2,9 +2,11 @@
 // Source: Yi et al., DisCo, TPDS 2022, section 4.5, Algorithm 1.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,7 +20,12 @@
 
 namespace unity::systems {
 
+// backtracking is the paper's. beam: level by level, the 16 cheapest; mcmc: a walk over moves.
+enum class disco_algorithm : std::uint8_t { backtracking, beam, mcmc };
+inline constexpr std::array<std::string_view, 3> disco_algorithm_names{"backtracking", "beam", "mcmc"};
+
 struct disco_options {
+  disco_algorithm algorithm = disco_algorithm::backtracking;
   double alpha = 1.05;
   disco_moves moves{};
   std::uint64_t patience = 1000;  // expansions without a better strategy
@@ -27,7 +34,8 @@ struct disco_options {
   // Goes on from the best with moves of fewer changes, down to one, for as long as a round finds something. Without:
   // one round, as the paper has it.
   bool refine = true;
-  std::string checkpoint{};  // file to write in the first round; empty: none
+  std::string checkpoint{};  // file to write in the first round of backtracking; empty: none
+  std::string resume{};      // a checkpoint of such a round, to go on from; empty: none
 };
 
 struct disco_result {
@@ -41,6 +49,7 @@ struct disco_result {
 
 // The best that was found from the start. Equal inputs and seeds give equal results where no limit of time ends it.
 // Precondition: the start is a strategy of the graph, within the target's limits.
+// Throws: unity::error where what is resumed is no checkpoint of this search.
 [[nodiscard]] disco_result disco_search(const fusion::instruction_graph& g, const fusion::fusion_target& t,
                                         fusion::fusion_strategy start, const disco_options& o = {});
 
@@ -52,8 +61,37 @@ struct disco_result {
 
 #include <unity/core/config.hpp>
 #include <unity/search/backtracking.hpp>
+#include <unity/search/beam.hpp>
+#include <unity/search/mcmc.hpp>
 
 namespace unity::systems {
+
+namespace detail {
+
+UNITY_INLINE search_result<disco_space::state_type, disco_space::move_type> disco_round(
+    disco_space& space, const disco_options& o, const budget& limits, std::uint64_t seed, bool is_first) {
+  if (o.algorithm == disco_algorithm::beam) {
+    beam_options b;
+    b.limits = limits;
+    b.threads = o.threads;
+    return beam(space, b);
+  }
+  if (o.algorithm == disco_algorithm::mcmc) {
+    mcmc_options m;
+    m.limits = limits;
+    m.seed = seed;
+    return mcmc(space, m);
+  }
+  backtracking_options b;
+  b.alpha = o.alpha;
+  b.patience = o.patience;
+  b.threads = o.threads;
+  b.limits = limits;
+  b.checkpoint = is_first ? o.checkpoint : "";
+  return is_first && !o.resume.empty() ? backtracking.resume(space, o.resume, b) : backtracking(space, b);
+}
+
+}  // namespace detail
 
 UNITY_INLINE disco_result disco_search(const fusion::instruction_graph& g, const fusion::fusion_target& t,
                                        fusion::fusion_strategy start, const disco_options& o) {
@@ -68,16 +106,11 @@ UNITY_INLINE disco_result disco_search(const fusion::instruction_graph& g, const
       moves.most = o.moves.most;
     }
     disco_space space{g, t, r.strategy, moves};
-    backtracking_options b;
-    b.alpha = o.alpha;
-    b.patience = o.patience;
-    b.threads = o.threads;
-    b.limits = o.limits;
-    b.limits.seconds = std::max(o.limits.seconds - clock.seconds(), 0.0);
-    b.limits.expansions = o.limits.expansions - std::min(r.counts.expanded, o.limits.expansions);
-    b.checkpoint = round == 0 ? o.checkpoint : "";
+    budget limits = o.limits;
+    limits.seconds = std::max(o.limits.seconds - clock.seconds(), 0.0);
+    limits.expansions = o.limits.expansions - std::min(r.counts.expanded, o.limits.expansions);
     const auto before = clock.seconds();
-    const auto s = backtracking(space, b);
+    const auto s = detail::disco_round(space, o, limits, moves.seed, round == 0);
     for (auto h : s.history) {
       if (r.history.empty() || h.cost < r.history.back().cost) {
         h.seconds += before;
