@@ -79,6 +79,10 @@ measurements=(
   "training_matrix     python3 bench/training_matrix.py $bin"
   "slow_network        bash bench/slow_network.sh $bin 2 100mbit --rounds 2 --steps 6 $slow"
   "found_buckets       bash bench/slow_network.sh $bin 2 100mbit --buckets"
+  "fusion_tables       python3 bench/fusion_tables.py $bin/fuse"
+  "fused_training      bash bench/slow_network.sh $bin 2 500mbit --fusion"
+  "fused_regions       $bin/bench_fused_regions"
+  "estimator           $bin/bench_estimator"
   "dpro_search         $bin/bench_dpro_search 40"
   "executor_overhead   $bin/bench_executor_overhead"
 )

@@ -81,19 +81,12 @@ class rank_run {
     switch (s.kind) {
       case step_kind::load: return values_[rank][g.results(s.node)[0].index()].has_value();
       case step_kind::update: return update(rank, programs_.ranks[rank].weights[s.peer]);
-      case step_kind::run: {
-        std::vector<numbers> operands;
-        std::vector<tensor::tensor_type> types;
-        for (const auto v : g.operands(s.node)) {
-          operands.push_back(get(rank, v));
-          types.push_back(g.type(v));
-        }
-        const auto results = tensor::evaluate<double>(a_, g.operation(s.node), operands, types);
-        for (std::size_t i = 0; i < results.size(); ++i) {
-          set(rank, g.results(s.node)[i], results[i]);
+      case step_kind::run: run(rank, s.node); return true;
+      case step_kind::fused:
+        for (const auto n : programs_.ranks[rank].kernels[s.peer].nodes) {
+          run(rank, n);
         }
         return true;
-      }
       case step_kind::send: messages_[s.tag] = get(rank, s.value); return true;
       case step_kind::receive: return true;
       case step_kind::gather:  // what a rank did not make is zero: the shares are the sum
@@ -115,6 +108,19 @@ class rank_run {
       case step_kind::wait: return wait(rank, programs_.ranks[rank].steps[s.peer]);
     }
     return false;
+  }
+  void run(std::size_t rank, node_id n) {
+    const auto& g = programs_.ranks[rank].graph;
+    std::vector<numbers> operands;
+    std::vector<tensor::tensor_type> types;
+    for (const auto v : g.operands(n)) {
+      operands.push_back(get(rank, v));
+      types.push_back(g.type(v));
+    }
+    const auto results = tensor::evaluate<double>(a_, g.operation(n), operands, types);
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      set(rank, g.results(n)[i], results[i]);
+    }
   }
   // The next version is the gradient here, where other ranks need it.
   bool update(std::size_t rank, const weight_part& w) {
@@ -172,7 +178,9 @@ class rank_run {
 };
 
 // Runs the plan on its ranks and on one device. Returns the largest difference of an output's or gradient's element.
-inline double error_on_ranks(const tensor::algebra& a, const plan& p, std::uint64_t seed) {
+// change: of the ranks' programs, before they run.
+template <class Change>
+double error_on_ranks(const tensor::algebra& a, const plan& p, std::uint64_t seed, const Change& change) {
   const auto source = [&](value_id v) {
     return tensor::evaluate<double>(a, p.graph.operation(p.graph.producer(v)), {}, {}, seed)[0];
   };
@@ -180,7 +188,7 @@ inline double error_on_ranks(const tensor::algebra& a, const plan& p, std::uint6
   const auto expected = tensor::evaluate<double>(
       a, one.graph, [](const tensor::operation&, const tensor::tensor_type&) { return std::optional<numbers>{}; },
       seed);
-  const auto programs = programs_of_ranks(a, p);
+  const rank_programs programs = change(programs_of_ranks(a, p));
   rank_run run{a, programs};
   for (std::size_t r = 0; r < programs.ranks.size(); ++r) {
     const auto& rank = programs.ranks[r];
@@ -235,6 +243,10 @@ inline double error_on_ranks(const tensor::algebra& a, const plan& p, std::uint6
     CHECK((p.graph.operands(p.graph.producer(v)).empty() || made[o] == tensor::element_count(p.graph.type(v).dims)));
   }
   return error;
+}
+
+inline double error_on_ranks(const tensor::algebra& a, const plan& p, std::uint64_t seed) {
+  return error_on_ranks(a, p, seed, [](rank_programs all) { return all; });
 }
 
 }  // namespace unity::parallel::test
