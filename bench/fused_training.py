@@ -49,8 +49,8 @@ def main():
     exchanges = ["--largest-exchange", str(1 << 22)] if a.on_ranks else ["--ranks", str(a.ranks)]
     run(*started, f"{a.bin}/calibrate", "--backend", "cpu", "--backend-threads", "1", *exchanges, "--out", machine)
     worst = 0
-    print("| model | found: measured, ms | simulated | error | DDP: measured, ms | simulated | DDP, own kernels: measured, "
-          "ms | speed-up | over own kernels |")
+    print("| model | found: measured, ms | simulated | error | DDP: measured, ms | simulated | DDP, own kernels: "
+          "measured, ms | speed-up | over own kernels |")
     print("|---" * 9 + "|")
     for number, model in enumerate(a.model or MODELS):
         own = f"{folder}/{number}"

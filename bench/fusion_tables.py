@@ -33,8 +33,8 @@ def fuse(program, model, machine, *more):
 
 
 def rules(program, budget):
-    print("| model | machine | no fusion | XLA | TVM | TVM, DDP | DDP | Horovod | found | bound | speed-up | FO | paper | "
-          "candidates/s | search, s |\n" + "|---" * 15 + "|")
+    print("| model | machine | no fusion | XLA | TVM | TVM, DDP | DDP | Horovod | found | bound | speed-up | FO | "
+          "paper | candidates/s | search, s |\n" + "|---" * 15 + "|")
     for name, model in MODELS.items():
         for m, machine in enumerate(MACHINES):
             r = fuse(program, model, machine, "--budget", budget)

@@ -6,10 +6,11 @@
 #   BIN_DIR   has calibrate, parallelize and train, all with MPI
 #   RANKS     a core for each (2)
 #   RATE      of a cable, each direction, as tc has it: 500mbit, 100mbit
-#   ARGUMENT  further ones of simulated_and_measured.py, which this calls; --buckets first: of found_buckets.py, --fusion: of fused_training.py
+#   ARGUMENT  further ones of simulated_and_measured.py, which this calls; --buckets first: of
+#             found_buckets.py, --fusion: of fused_training.py
 # The exit code is 77 with a reason where this machine does not allow it, otherwise that of the script.
 set -euo pipefail
-(($# >= 1)) || { sed -n '5,10p' "${BASH_SOURCE[0]}" >&2 && exit 2; }
+(($# >= 1)) || { sed -n '5,11p' "${BASH_SOURCE[0]}" >&2 && exit 2; }
 here=$(realpath "$(dirname "${BASH_SOURCE[0]}")")
 bin=$(realpath "$1") ranks=${2:-2} rate=${3:-500mbit}
 shift $(($# < 3 ? $# : 3))

@@ -45,7 +45,8 @@ tensor::tensor_graph graph_for(const tensor::algebra& operators, const std::stri
     return graph;
   }
   const auto parts = static_cast<std::int64_t>(all / devices);
-  auto part = all % devices == 0 ? parallel::microbatch(operators, graph, parallel::graph_dimensions{operators, graph}, parts) : std::nullopt;
+  const parallel::graph_dimensions dimensions_of{operators, graph};
+  auto part = all % devices == 0 ? parallel::microbatch(operators, graph, dimensions_of, parts) : std::nullopt;
   if (!part) {
     throw error{model, fmt::format("a batch that {} devices cannot share", all),
                 "samples for each device, all as many"};

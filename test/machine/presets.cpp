@@ -120,7 +120,8 @@ TEST_CASE("a kind of device agrees with the roofline of its name") {
 
 TEST_CASE("a preset that does not exist is told") {
   CHECK(complaint("abacus:1x1") ==
-        "machine 'abacus:1x1': no preset 'abacus'; expected 1080ti, p100, k80, summit, dgx_a100, dgx_h100, t4, h200, host");
+        "machine 'abacus:1x1': no preset 'abacus'; expected 1080ti, "
+        "p100, k80, summit, dgx_a100, dgx_h100, t4, h200, host");
   for (const auto* text : {"p100", "p100:", "p100:4", "p100:4x", "p100:x4", "p100:0x4", "p100:4x0", "p100:4x4x4",
                            "p100:-1x4", "p100:4 x4"}) {
     CAPTURE(text);
@@ -129,7 +130,9 @@ TEST_CASE("a preset that does not exist is told") {
   }
   CHECK(complaint("p100:4x5") == "machine 'p100:4x5': 4 nodes of 5 devices; expected at most 4096 of 4");
   CHECK(complaint("host:2x1") == "machine 'host:2x1': 2 nodes of 1 devices; expected at most 1 of 1024");
-  CHECK(complaint("") == "machine '': no preset ''; expected 1080ti, p100, k80, summit, dgx_a100, dgx_h100, t4, h200, host");
+  CHECK(complaint("") ==
+        "machine '': no preset ''; expected 1080ti, "
+        "p100, k80, summit, dgx_a100, dgx_h100, t4, h200, host");
   CHECK_THAT(complaint("p\n100:1x1"), Catch::StartsWith("machine 'p 100:1x1': no preset 'p 100'; "));
   CHECK(machine::preset("p100:4x4").name == "p100:4x4");
 }

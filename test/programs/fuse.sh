@@ -10,7 +10,8 @@ model='zoo:bert?layers=1&hidden=32&heads=4&seq=16&vocab=50&batch=4'
 
 check "kernels and buckets are found" silent "$fuse" "$model" --machine host:1x2 --budget 20s --seed 3 --out one \
   --json one.json
-check "... faster than rules, not faster than can be" json one.json 'x["best"] == "disco" and len(x["strategies"]) == 9 and
+check "... faster than rules, not faster than can be" json one.json 'x["best"] == "disco" and len(x["strategies"])
+  == 9 and
   all(s["iteration_s"] >= x["bound_s"] and s["iteration_s"] >= max(s["compute_s"], s["communication_s"]) - 1e-12
       for s in x["strategies"]) and x["groups"] and x["search"]["candidates"] > 1000'
 check "... again" silent "$fuse" "$model" --machine host:1x2 --budget 20s --seed 3 --threads 2 --out two --json two.json
@@ -18,19 +19,24 @@ check "... the same, by two threads" cmp one/fusion.json two/fusion.json
 check "... the plan, too" cmp one/plan.json two/plan.json
 check "methods are left out" silent "$fuse" "$model" --machine 1080ti:6x2 --budget 5s --methods join --json join.json
 check "... no kernel is fused" json join.json '[s for s in x["strategies"] if s["name"] == "disco"][0]["fused"] == 0'
-check "channels are simulated" silent "$fuse" "$model" --machine 1080ti:6x2 --budget 1s --channels 2 --json channels.json
+check "channels are simulated" silent "$fuse" "$model" --machine 1080ti:6x2 --budget 1s --channels 2 \
+  --json channels.json
 check "... in no more time than one takes" json channels.json 'all(s["channels_s"] <= 1.0001 * s["iteration_s"]
   for s in x["strategies"])'
 
-check "a round is written" silent "$fuse" "$model" --machine host:1x2 --refine off --patience 30 --checkpoint state --out kept
-check "... and goes on" silent "$fuse" "$model" --machine host:1x2 --refine off --patience 60 --resume state --json on.json
+check "a round is written" silent "$fuse" "$model" --machine host:1x2 --refine off --patience 30 \
+  --checkpoint state --out kept
+check "... and goes on" silent "$fuse" "$model" --machine host:1x2 --refine off --patience 60 --resume state \
+  --json on.json
 check "... where it was" json on.json 'x["search"]["expanded"] > 30'
 for a in beam mcmc; do
-  check "$a searches, too" silent "$fuse" "$model" --machine host:1x2 --algorithm $a --refine off --budget 2s --json $a.json
+  check "$a searches, too" silent "$fuse" "$model" --machine host:1x2 --algorithm $a --refine off --budget 2s \
+  --json $a.json
   check "... and finds something" json $a.json 'x["best"] == "disco"'
 done
 
-check "ranks train what was found" silent "$train" one/plan.json --fusion one/fusion.json --ranks 2 --backend cpu --steps 3 \
+check "ranks train what was found" silent "$train" one/plan.json --fusion one/fusion.json --ranks 2 --backend cpu \
+  --steps 3 \
   --check --json trained.json --program program.txt
 check "... with the losses of one device" json trained.json 'x["losses"][0] != x["losses"][-1]'
 check "... by fused kernels" grep -q ' = one kernel of ' program.txt
@@ -45,7 +51,8 @@ check "... and asked" silent "$fuse" "$model" --machine host:1x2 --budget 2s --e
 check "... which the result says" json asked.json 'x["estimator"] == "estimator"'
 
 hlo=$source/test/io/hlo_data
-check "HLO is fused" silent "$fuse" --hlo "$hlo/data_parallel.unfused.hlo" --machine t4:1x4 --budget 2s --out hlo --json h.json
+check "HLO is fused" silent "$fuse" --hlo "$hlo/data_parallel.unfused.hlo" --machine t4:1x4 --budget 2s --out hlo \
+  --json h.json
 check "... and read again" silent "$fuse" --hlo hlo/module.hlo --machine t4:1x4 --budget 1s
 check "... with combined all-reduces" json h.json 'max(s["buckets"] for s in x["strategies"]) > 1'
 check "... as a flag says" grep -q all_reduce hlo/xla_flags.txt
@@ -65,8 +72,10 @@ check "an estimator of another version" refused 'later: ' zoo:lenet --machine ho
 check "collectives of other devices" refused 'expected some, as the machine has so many' zoo:lenet --machine t4:1x3 \
   --collectives <(printf 'collective,gpus,size_mb,time_ms\nall_reduce,2,1,1\n')
 sed 's/"op":"matmul"/"op":"conv2d"/' one/fusion.json >other.json
-check "no such strategy" refused "'best'; expected one of no_fusion" zoo:lenet --machine t4:1x2 --budget 1s --strategy best
-check "kernels of another model" complains 1 'of a fusion plan: conv2d as step' "$train" one/plan.json --fusion other.json \
+check "no such strategy" refused "'best'; expected one of no_fusion" zoo:lenet --machine t4:1x2 --budget 1s \
+  --strategy best
+check "kernels of another model" complains 1 'of a fusion plan: conv2d as step' "$train" one/plan.json \
+  --fusion other.json \
   --ranks 2 --backend cpu --steps 1
 check "a backend without fused kernels" complains 1 'backend reference: fused kernels' "$train" one/plan.json \
   --fusion one/fusion.json --ranks 2 --steps 1

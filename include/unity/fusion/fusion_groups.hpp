@@ -1,8 +1,7 @@
 // A fusion strategy that is changed step by step, and what each kernel then reads, computes and writes.
+// Over 500 lines because all changes go by the same arrays and one journal.
 // Source: Yi et al., Optimizing DNN compilation for distributed training with joint OP and tensor fusion (DisCo), TPDS
 // 2022, section 4.5.
-//
-// Over 500 lines because all changes go by the same arrays and one journal.
 #pragma once
 
 #include <cstddef>

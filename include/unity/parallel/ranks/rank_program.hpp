@@ -45,7 +45,8 @@ struct rank_step {
   friend bool operator==(const rank_step&, const rank_step&) = default;
 };
 
-// Operators that run as one kernel, which goes over so many rows of the values that are divided (rank_program). Regular.
+// Operators that run as one kernel, which goes over so many rows of the values that are divided (rank_program).
+// Regular.
 struct rank_kernel {
   std::vector<node_id> nodes{};     // operands before readers
   std::vector<value_id> inputs{};   // read, but not made, by them; each once

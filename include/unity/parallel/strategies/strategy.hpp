@@ -50,8 +50,8 @@ namespace detail {
 // batch do, adds up the samples of each device, and what is computed of such sums is computed on all.
 [[nodiscard]] strategy data_parallel(const graph_dimensions& all, const machine::topology& t);
 
-// The same, but what is computed of weights alone is computed on all devices instead of on one, so that gradients are all
-// that they exchange.
+// The same, but what is computed of weights alone is computed on all devices instead of on one, so that gradients are
+// all that they exchange.
 [[nodiscard]] strategy replicated_data_parallel(const graph_dimensions& all, const machine::topology& t);
 
 // The layer of each node: operators that share a weight (steps of an unrolled cell) are of one, and so is what reads no
