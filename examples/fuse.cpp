@@ -135,6 +135,7 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--resume", a.options.resume, "go on from such a file");
   support::declare(app, a.timing);
   app.add_option("--dim", a.dimensions, support::dimension_help)->allow_extra_args(false);
+  app.add_option("--strategy", a.strategy, "which one to write, by its name; default: the best");
   app.add_option(
       "--out", a.out,
       "folder for plan.json and fusion.json, which `train --fusion` runs, and ddp_buckets.json; with --hlo for "

@@ -38,11 +38,11 @@ done
 check "ranks train what was found" silent "$train" one/plan.json --fusion one/fusion.json --ranks 2 --backend cpu \
   --steps 3 \
   --check --json trained.json --program program.txt
-check "... with the losses of one device" json trained.json 'x["losses"][0] != x["losses"][-1]'
+check "... with the losses of one device" json trained.json 'x["loss"][0] != x["loss"][-1]'
 check "... by fused kernels" grep -q ' = one kernel of ' program.txt
 check "ranks train it without" silent "$train" one/plan.json --ranks 2 --backend cpu --steps 3 --json plain.json
 check "... to the same losses" "${python:-/usr/bin/python3}" -c 'import json
-a, b = (json.load(open(f))["losses"] for f in ("trained.json", "plain.json"))
+a, b = (json.load(open(f))["loss"] for f in ("trained.json", "plain.json"))
 assert len(a) == len(b) == 3 and all(abs(x / y - 1) < 1e-4 for x, y in zip(a, b))'
 
 check "kernels are measured" silent "$measure" "$model" --samples 60 --seconds 0.0005 --out kernels
@@ -78,5 +78,5 @@ check "kernels of another model" complains 1 'of a fusion plan: conv2d as step' 
   --fusion other.json \
   --ranks 2 --backend cpu --steps 1
 check "a backend without fused kernels" complains 1 'backend reference: fused kernels' "$train" one/plan.json \
-  --fusion one/fusion.json --ranks 2 --steps 1
+  --fusion one/fusion.json --ranks 2 --steps 1 --backend reference
 finish
