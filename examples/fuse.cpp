@@ -404,7 +404,7 @@ void run_model(const arguments& a, const machine::machine& machine) {
     support::add_instructions(operators, times, job);
     const auto files = [&](const std::filesystem::path& folder, const fusion::fusion_strategy& s,
                            const fusion::fusion_session& session) {
-      const auto plan = fusion::plan_of(operators, job.program, job.instructions, s, session.schedule(), job.weights);
+      const auto plan = fusion::plan_of(operators, job.program, job.instructions, s, session.order(), job.weights);
       const auto bucketed = support::with_buckets(operators, job, plan);
       return std::vector<support::output>{{folder / "plan.json", io::to_plan_text(operators, bucketed, {})},
                                           {folder / "fusion.json", io::to_fusion_text(plan)},

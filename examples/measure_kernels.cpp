@@ -23,6 +23,7 @@
 #include <unity/core/random.hpp>
 #include <unity/fusion/fusion_plan.hpp>
 #include <unity/fusion/fusion_session.hpp>
+#include <unity/fusion/rank_kernels.hpp>
 #include <unity/fusion/target.hpp>
 #include <unity/learn/kernel_samples.hpp>
 #include <unity/machine/presets.hpp>
@@ -131,8 +132,7 @@ class measurement_of_model {
  private:
   std::size_t measure(fusion::fusion_session& s, const fusion::fusion_strategy& strategy,
                       std::vector<learn::kernel_sample>& to) {
-    const auto plan =
-        fusion::plan_of(operators_, job_.program, job_.instructions, strategy, s.schedule(), job_.weights);
+    const auto plan = fusion::plan_of(operators_, job_.program, job_.instructions, strategy, s.order(), job_.weights);
     const auto fused = fusion::with_kernels(operators_, job_.program, plan);
     std::map<node_id, fusion::instruction_id> instructions;
     for (std::size_t step = 0; step < job_.program.steps.size(); ++step) {

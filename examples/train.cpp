@@ -179,7 +179,7 @@ outcome trained(const training_flags& a, const tensor::algebra& operators, const
                         j.run.rule,
                         j.run.seed,
                         support::data_for(operators, j, j.trained, a.shift),
-                        j.kernels ? &*j.kernels : nullptr};
+                        support::kernels_of(operators, j)};
     const auto traced = static_cast<std::size_t>(std::min(a.traced, a.steps - j.first));
     train::timeline record{traced * 2 * (rank.executor().program().steps.size() + 1)};
     auto r = take_steps(a, operators, j, rank, world, record, true);

@@ -98,8 +98,9 @@ void add_instructions(const tensor::algebra& operators, const tensor::durations&
   if (!rates) {
     throw error{fmt::format("machine {}", job.plan.machine.name), "no float32 rate", "one, to predict times"};
   }
-  job.instructions =
-      fusion::instructions_of(operators, job.program, {times, rates->flops_per_second, job.plan.updates});
+  job.instructions = fusion::instructions_of(
+      operators, job.program,
+      {times, rates->flops_per_second, fusion::roofline_kernels(job.plan.machine), job.plan.updates});
 }
 
 parallel::plan with_buckets(const tensor::algebra& operators, const fusion_job& job, const fusion::fusion_plan& plan) {

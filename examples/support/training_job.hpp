@@ -10,16 +10,20 @@
 #include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
 #include <unity/fusion/fusion_plan.hpp>
+#include <unity/fusion/rank_kernels.hpp>
 #include <unity/io/dataset.hpp>
 #include <unity/io/fusion_json.hpp>
 #include <unity/io/plan_json.hpp>
 #include <unity/io/replaced_file.hpp>
 #include <unity/io/weights_file.hpp>
 #include <unity/parallel/plan.hpp>
+#include <unity/parallel/ranks/rank_program.hpp>
+#include <unity/parallel/ranks/spelled_out.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/loss.hpp>
 #include <unity/train/batches.hpp>
 #include <unity/train/run_settings.hpp>
+#include <unity/train/trainer.hpp>
 #include <unity/train/training_plan.hpp>
 
 #include "outputs.hpp"
@@ -38,6 +42,16 @@ struct training_job {
   std::optional<unity::io::weights_reader> before{};  // what is resumed
   std::uint64_t first = 0;                            // step
 };
+
+// What makes a rank run the job's kernels; empty where it has none. The job must outlive it.
+inline unity::train::program_change kernels_of(const unity::tensor::algebra& operators, const training_job& j) {
+  if (!j.kernels) {
+    return {};
+  }
+  return [&](const unity::parallel::rank_program& p) {
+    return unity::fusion::with_kernels(operators, unity::parallel::spelled_out(operators, p), *j.kernels);
+  };
+}
 
 // For a plan with a loss for the job's model. The job must outlive it.
 inline unity::train::batches data_for(const unity::tensor::algebra& operators, const training_job& j,

@@ -19,7 +19,6 @@
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/ranks/rank_lowering.hpp>
 #include <unity/parallel/ranks/rank_program_text.hpp>
-#include <unity/parallel/ranks/spelled_out.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/simulate/timeline.hpp>
@@ -157,9 +156,8 @@ void report(const training_flags& a, const unity::tensor::algebra& operators, co
   std::vector<output> files;
   if (!a.program.empty()) {
     auto programs = unity::parallel::programs_of_ranks(operators, j.trained);
-    for (auto& p : programs.ranks) {
-      p = j.kernels ? unity::fusion::with_kernels(operators, unity::parallel::spelled_out(operators, p), *j.kernels)
-                    : std::move(p);
+    if (const auto change = kernels_of(operators, j)) {
+      std::transform(programs.ranks.begin(), programs.ranks.end(), programs.ranks.begin(), change);
     }
     files.push_back({a.program, unity::parallel::to_text(operators, j.trained.graph, programs), {}, {}});
   }

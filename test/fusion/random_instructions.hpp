@@ -7,7 +7,9 @@
 #include <vector>
 
 #include <unity/core/random.hpp>
+#include <unity/fusion/fusion_session.hpp>
 #include <unity/fusion/instruction_graph.hpp>
+#include <unity/fusion/strategy.hpp>
 #include <unity/fusion/target.hpp>
 
 namespace unity::test {
@@ -74,8 +76,7 @@ inline fusion::fusion_target random_target(random_engine& random) {
 }
 
 // Makes one change of a random kind at a random place, if that can be made there.
-template <class Session>
-bool change_at_random(Session& s, const fusion::instruction_graph& g, random_engine& random) {
+inline bool change_at_random(fusion::fusion_session& s, const fusion::instruction_graph& g, random_engine& random) {
   using namespace fusion;
   const auto i = static_cast<instruction_id>(random.below(g.size()));
   const auto to = s.groups().group_of(i);
@@ -95,6 +96,17 @@ bool change_at_random(Session& s, const fusion::instruction_graph& g, random_eng
     return false;
   }
   return random.below(3) == 0 ? s.duplicate(s.groups().group_of(from), to) : s.fuse(s.groups().group_of(from), to);
+}
+
+// Made of so many tries of random changes.
+inline fusion::fusion_strategy random_strategy(const fusion::instruction_graph& g, const fusion::fusion_target& t,
+                                               random_engine& random, int tries) {
+  fusion::fusion_session s{g, t};
+  s.reset(fusion::unfused(g));
+  for (int k = 0; k < tries; ++k) {
+    change_at_random(s, g, random);
+  }
+  return s.groups().strategy();
 }
 
 }  // namespace unity::test

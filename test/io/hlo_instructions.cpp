@@ -65,12 +65,7 @@ TEST_CASE("random strategies give modules that are right in shape, and keep what
     for (std::uint64_t seed = 1; seed <= test::cases(4); ++seed) {
       INFO(name << ", seed " << seed);
       random_engine random{seed};
-      fusion::fusion_session s{all.graph, target};
-      s.reset(fusion::unfused(all.graph));
-      for (int k = 0; k < 400; ++k) {
-        test::change_at_random(s, all.graph, random);
-      }
-      const auto made = io::with_fusions(m, all, s.groups().strategy());
+      const auto made = io::with_fusions(m, all, test::random_strategy(all.graph, target, random, 400));
       REQUIRE_NOTHROW(io::check(made.module, name));
       CHECK(io::parse_hlo(io::to_text(made.module), name) == made.module);
       CHECK(made.module[made.module.entry].instructions.size() > 0);

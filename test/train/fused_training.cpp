@@ -1,7 +1,6 @@
 // Ranks with fused kernels train as those without do.
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -13,21 +12,16 @@
 #include <unity/backend/local_communicator.hpp>
 #include <unity/core/random.hpp>
 #include <unity/fusion/fusion_plan.hpp>
-#include <unity/fusion/fusion_session.hpp>
-#include <unity/fusion/rank_instructions.hpp>
+#include <unity/fusion/rank_kernels.hpp>
 #include <unity/io/fusion_json.hpp>
-#include <unity/machine/presets.hpp>
-#include <unity/parallel/ranks/rank_lowering.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/parallel/ranks/spelled_out.hpp>
-#include <unity/parallel/strategies/strategy.hpp>
-#include <unity/parallel/tasks/task_times.hpp>
-#include <unity/parallel/training_graph.hpp>
 #include <unity/tensor/loss.hpp>
-#include <unity/tensor/zoo.hpp>
 #include <unity/train/trainer.hpp>
 #include <unity/train/training_plan.hpp>
 
-#include "../fusion/random_instructions.hpp"
+#include "../fusion/data_parallel_job.hpp"
 #include "../support/cases.hpp"
 
 namespace tests_of_fused_training {
@@ -36,47 +30,20 @@ namespace {
 
 using namespace unity;
 
-const tensor::algebra& operators() {
-  static const auto a = tensor::training_algebra();
-  return a;
-}
+const auto& operators = test::training_operators;
 
 parallel::plan plan_of(const std::string& model, std::size_t devices) {
-  parallel::plan p;
-  p.graph = tensor::zoo::build(operators(), model);
-  p.machine = machine::preset("host:1x" + std::to_string(devices));
-  p.configurations =
-      parallel::replicated_data_parallel(parallel::graph_dimensions{operators(), p.graph}, p.machine.network);
-  return train::with_loss(operators(), p, tensor::loss::cross_entropy);
+  return train::with_loss(operators(), test::data_parallel_plan(model, devices), tensor::loss::cross_entropy);
 }
 
-struct fused_job {
-  parallel::rank_program program{};
-  fusion::rank_instructions instructions{};
-  fusion::fusion_target target{};
-
-  explicit fused_job(const parallel::plan& p)
-      : program{parallel::spelled_out(operators(), parallel::programs_of_ranks(operators(), p).ranks[0])},
-        instructions{fusion::instructions_of(operators(), program,
-                                             {parallel::analytic_durations(operators(), p.machine), 5e10, p.updates})} {
-    target.kernels = fusion::roofline_kernels(p.machine);
-    target.all_reduce = fusion::reduction_line{1, 1e6};
-  }
-  // Kernels that are grown at random.
-  [[nodiscard]] fusion::fusion_plan random_plan(random_engine& random, int changes) const {
-    fusion::fusion_session s{instructions.graph, target};
-    s.reset(fusion::unfused(instructions.graph));
-    for (int k = 0; k < changes; ++k) {
-      test::change_at_random(s, instructions.graph, random);
-    }
-    const auto strategy = s.groups().strategy();
-    s.reset(strategy);
-    return fusion::plan_of(operators(), program, instructions, strategy, s.schedule(),
-                           std::vector<std::uint32_t>(program.weights.size()));
-  }
-};
-
+// kernels: null: none.
 std::vector<double> losses_of(const parallel::plan& p, const fusion::fusion_plan* kernels) {
+  train::program_change change;
+  if (kernels != nullptr) {
+    change = [&](const parallel::rank_program& own) {
+      return fusion::with_kernels(operators(), parallel::spelled_out(operators(), own), *kernels);
+    };
+  }
   std::vector<double> losses;
   backend::run_local(static_cast<int>(p.machine.network.device_count()),
                      [&](backend::local_communicator& world) {
@@ -90,7 +57,7 @@ std::vector<double> losses_of(const parallel::plan& p, const fusion::fusion_plan
                                            train::update_rule{parallel::optimizer::sgd, 0.1},
                                            7,
                                            train::batches{operators(), p.graph, 7},
-                                           kernels};
+                                           change};
                        for (std::uint64_t s = 0; s < 4; ++s) {
                          const auto loss = rank.step(s);
                          if (world.rank() == 0) {
@@ -114,7 +81,7 @@ TEST_CASE("random kernels give the losses of operators that run alone") {
   const auto p = plan_of(model, 2);
   const auto expected = losses_of(p, nullptr);
   REQUIRE(expected.front() != expected.back());
-  const fused_job job{p};
+  const test::data_parallel_job job{p};
   for (std::uint64_t seed = 1; seed <= test::cases(3); ++seed) {
     INFO(model << ", seed " << seed);
     random_engine random{seed};
@@ -134,7 +101,7 @@ TEST_CASE("random kernels give the losses of operators that run alone") {
 TEST_CASE("a fusion plan of another model is refused by name") {
   const auto p = plan_of("zoo:lenet?batch=4", 2);
   random_engine random{3};
-  auto plan = fused_job{plan_of("zoo:mlp?layers=3&hidden=8&batch=4", 2)}.random_plan(random, 50);
+  auto plan = test::data_parallel_job{plan_of("zoo:mlp?layers=3&hidden=8&batch=4", 2)}.random_plan(random, 50);
   CHECK_THROWS_WITH(losses_of(p, &plan), Catch::Contains("of a fusion plan"));
 }
 

@@ -60,6 +60,7 @@ class fusion_session {
   [[nodiscard]] const fusion_times& times() const noexcept { return times_; }
   // All groups, in the order in which they begin.
   [[nodiscard]] const std::vector<simulated_group>& schedule() const noexcept { return schedule_; }
+  [[nodiscard]] std::vector<std::uint32_t> order() const;
   // A member of each bucket, in the order in which these are reduced.
   [[nodiscard]] std::span<const instruction_id> buckets() const noexcept { return buckets_; }
   [[nodiscard]] std::int64_t duration(std::uint32_t group) const { return duration_[group]; }
@@ -217,6 +218,14 @@ UNITY_INLINE void fusion_session::reset(const fusion_strategy& s) {
   }
   list_successors();
   simulate_base();
+}
+
+UNITY_INLINE std::vector<std::uint32_t> fusion_session::order() const {
+  std::vector<std::uint32_t> all;
+  for (const auto& g : schedule_) {
+    all.push_back(g.group);
+  }
+  return all;
 }
 
 UNITY_INLINE void fusion_session::undo() {

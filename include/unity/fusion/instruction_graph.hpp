@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include <unity/core/hash.hpp>
 #include <unity/fusion/kernel_description.hpp>
 
 namespace unity::fusion {
@@ -36,7 +35,6 @@ struct instruction {
   double arithmetic = 0;      // picoseconds that the arithmetic takes alone
   double size = 0;            // bytes of the result; of all_reduce: that are reduced
   std::int64_t duration = 0;  // picoseconds as a kernel of its own; not of sources and all_reduces
-  fingerprint what{};         // equal: the same operator on operands of the same types
   std::string name{};
 
   // A product or convolution begins a kernel: what it reads comes from outside.

@@ -1,4 +1,4 @@
-// What a rank does in an iteration, as instructions.
+// What a rank does in an iteration, as instructions, and strategies of these by the names of its steps.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,11 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
+#include <unity/fusion/fusion_plan.hpp>
 #include <unity/fusion/instruction_graph.hpp>
-#include <unity/fusion/row_roles.hpp>
+#include <unity/fusion/rank_rows.hpp>
+#include <unity/fusion/strategy.hpp>
+#include <unity/fusion/target.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -24,30 +27,17 @@ struct rank_instructions {
   static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
 
   instruction_graph graph{};
-  std::int64_t rows = 1;           // samples of the rank, as kernels go over them
-  std::vector<bool> is_divided{};  // per value of the rank's graph: by rows (kernel_region.hpp)
   // Per instruction: false for what begins with a message of another rank, such as the loss of all ranks: not every
   // rank has it. It runs alone.
   std::vector<bool> is_common{};
-  std::vector<std::uint32_t> steps{};      // per instruction: the step that it stands for; none: of a source
-  std::vector<std::uint32_t> by_step{};    // per step: the instruction, or none
-  std::vector<instruction_id> by_value{};  // per value of the rank's graph: what it is read from; none: not made
+  std::vector<std::uint32_t> steps{};    // per instruction: the step that it stands for; none: of a source
+  std::vector<std::uint32_t> by_step{};  // per step: the instruction, or none
 };
-
-// What of a rank's program goes over the samples of its batch.
-struct rank_rows {
-  std::int64_t rows = 1;  // samples
-  row_labels labels{};
-};
-// Inputs have the samples of the batch along their first dimension, as many as the one that has fewest.
-[[nodiscard]] rank_rows rows_of_rank(const tensor::algebra& a, const parallel::rank_program& p);
-
-// Do the node's results lie in its operand, so that nothing runs.
-[[nodiscard]] bool shares_memory(const tensor::algebra& a, const tensor::tensor_graph& g, node_id n);
 
 struct rank_costs {
   tensor::durations times;      // of operators that run by themselves
-  double flops_per_second = 0;  // for arithmetic alone
+  double flops_per_second = 0;  // for arithmetic alone, at its best
+  kernel_model kernels{};       // of operators together
   parallel::optimizer updates = parallel::optimizer::sgd;
 };
 
@@ -58,13 +48,18 @@ struct rank_costs {
 [[nodiscard]] rank_instructions instructions_of(const tensor::algebra& a, const parallel::rank_program& p,
                                                 const rank_costs& costs);
 
+// order: numbers of all groups, as they begin (fusion_session::order). weights: the numbers of the program's weights in
+// the plan's graph.
+[[nodiscard]] fusion_plan plan_of(const tensor::algebra& a, const parallel::rank_program& p,
+                                  const rank_instructions& all, const fusion_strategy& s,
+                                  std::span<const std::uint32_t> order, std::span<const std::uint32_t> weights);
+
 }  // namespace unity::fusion
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_FUSION_RANK_INSTRUCTIONS)
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <map>
 #include <utility>
 
@@ -83,23 +78,6 @@ namespace unity::fusion {
 
 namespace detail {
 
-struct typed_operation {
-  const tensor::operation* op = nullptr;
-  std::vector<tensor::tensor_type> inputs{};
-  std::vector<tensor::tensor_type> outputs{};
-};
-
-UNITY_INLINE typed_operation types_of(const tensor::tensor_graph& g, node_id n) {
-  typed_operation t{&g.operation(n), {}, {}};
-  for (const auto v : g.operands(n)) {
-    t.inputs.push_back(g.type(v));
-  }
-  for (const auto v : g.results(n)) {
-    t.outputs.push_back(g.type(v));
-  }
-  return t;
-}
-
 class rank_reader {
  public:
   rank_reader(const tensor::algebra& a, const parallel::rank_program& p, const rank_costs& costs)
@@ -113,6 +91,7 @@ class rank_reader {
   }
   void find_sources();
   void add_step(std::uint32_t s);
+  [[nodiscard]] double arithmetic_of(const instruction& i, double moved) const;
   void add_run(std::uint32_t s);
   void add_update(std::uint32_t s);
   void add_move(std::uint32_t s);
@@ -124,21 +103,19 @@ class rank_reader {
   const rank_costs& costs_;
   rank_instructions all_{};
   row_labels labels_{};
-  std::vector<bool> leaves_{};  // by value
+  std::vector<bool> leaves_{};              // by value
+  std::vector<instruction_id> by_value_{};  // what a value is read from; none: not made
   std::map<tensor::shape, std::uint32_t> domains_{};
 };
 
 UNITY_INLINE rank_instructions rank_reader::read() {
-  all_.by_value.assign(graph_.value_count(), rank_instructions::none);
+  by_value_.assign(graph_.value_count(), rank_instructions::none);
   all_.by_step.assign(program_.steps.size(), rank_instructions::none);
   leaves_.assign(graph_.value_count(), false);
   for (const auto& o : program_.outputs) {
     leaves_[o.value.index()] = true;
   }
-  auto rows = rows_of_rank(algebra_, program_);
-  all_.rows = rows.rows;
-  labels_ = std::move(rows.labels);
-  all_.is_divided = labels_.is_divided;
+  labels_ = rows_of_rank(algebra_, program_).labels;
   find_sources();
   for (std::uint32_t s = 0; s < program_.steps.size(); ++s) {
     add_step(s);
@@ -152,7 +129,7 @@ UNITY_INLINE void rank_reader::find_sources() {
     instruction i;
     i.role = instruction_role::source;
     i.size = size_of(v);
-    all_.by_value[v.index()] = all_.graph.add(std::move(i), {});
+    by_value_[v.index()] = all_.graph.add(std::move(i), {});
     all_.steps.push_back(rank_instructions::none);
     all_.is_common.push_back(true);
   };
@@ -165,7 +142,7 @@ UNITY_INLINE void rank_reader::find_sources() {
     add_source(c.value);
   }
   for (const auto& w : program_.weights) {
-    if (all_.by_value[w.weight.value.index()] == rank_instructions::none) {
+    if (by_value_[w.weight.value.index()] == rank_instructions::none) {
       add_source(w.weight.value);
     }
   }
@@ -176,7 +153,7 @@ UNITY_INLINE instruction_id rank_reader::add(std::uint32_t s, instruction i, std
   const bool received = program_.steps[s].kind == parallel::step_kind::receive;
   std::vector<instruction_operand> operands;
   for (std::size_t x = 0; x < values.size(); ++x) {
-    const auto from = all_.by_value[values[x].index()];
+    const auto from = by_value_[values[x].index()];
     UNITY_EXPECTS(from != rank_instructions::none, "steps that read what is there");
     const auto same = std::find_if(operands.begin(), operands.end(), [&](const auto& o) { return o.from == from; });
     if (same == operands.end()) {
@@ -214,6 +191,14 @@ UNITY_INLINE void rank_reader::add_step(std::uint32_t s) {
   }
 }
 
+// At the best rate, or slower where the operator by itself takes longer than that and its bytes explain: products of
+// some layouts do.
+UNITY_INLINE double rank_reader::arithmetic_of(const instruction& i, double moved) const {
+  const auto best = i.flops / costs_.flops_per_second * 1e12;
+  const auto alone = static_cast<double>(i.duration - costs_.kernels.launch);
+  return alone > moved / costs_.kernels.bytes_per_picosecond ? std::max(best, alone) : best;
+}
+
 UNITY_INLINE void rank_reader::add_run(std::uint32_t s) {
   const auto n = program_.steps[s].node;
   const auto t = types_of(graph_, n);
@@ -222,7 +207,7 @@ UNITY_INLINE void rank_reader::add_run(std::uint32_t s) {
   if (const auto map = algebra_.index_map(*t.op, t.inputs)) {
     if (const auto shared = tensor::shared_parts(*map, t.inputs, t.outputs)) {
       for (std::size_t r = 0; r < results.size(); ++r) {
-        all_.by_value[results[r].index()] = all_.by_value[operands[(*shared)[r].operand].index()];
+        by_value_[results[r].index()] = by_value_[operands[(*shared)[r].operand].index()];
       }
       return;
     }
@@ -241,20 +226,15 @@ UNITY_INLINE void rank_reader::add_run(std::uint32_t s) {
                                 : domains_.try_emplace(t.outputs[0].dims, domains_.size() + 1).first->second;
   }
   i.flops = static_cast<double>(work.operations.count());
-  i.arithmetic = i.flops / costs_.flops_per_second * 1e12;
-  hasher h;
-  h.add(t.op->kind.index());
   double sum = 0;
   std::vector<double> reads;
   for (const auto v : operands) {
     reads.push_back(size_of(v));
     sum += reads.back();
-    h.add(std::hash<tensor::tensor_type>{}(graph_.type(v)));
   }
   for (const auto v : results) {
     i.size += size_of(v);
     i.leaves = i.leaves || leaves_[v.index()];
-    h.add(std::hash<tensor::tensor_type>{}(graph_.type(v)));
   }
   // Slices and lookups read a part of what they are given.
   const auto moved = std::max(static_cast<double>(work.moved.count()) - i.size, 0.0);
@@ -262,12 +242,12 @@ UNITY_INLINE void rank_reader::add_run(std::uint32_t s) {
     auto& largest = *std::max_element(reads.begin(), reads.end());
     largest = std::max(largest - (sum - moved), 0.0);
   }
-  i.what = h.result();
   i.duration = costs_.times.duration_of(0, *t.op, t.inputs, t.outputs).expected.count();
+  i.arithmetic = arithmetic_of(i, moved + i.size);
   i.name = algebra_.signature(t.op->kind).name;
   const auto id = add(s, std::move(i), operands, reads);
   for (const auto v : results) {
-    all_.by_value[v.index()] = id;
+    by_value_[v.index()] = id;
   }
 }
 
@@ -301,40 +281,46 @@ UNITY_INLINE void rank_reader::add_move(std::uint32_t s) {
   const double read = i.size;
   const auto id = is_receive ? add(s, std::move(i), {}, {}) : add(s, std::move(i), {&step.value, 1}, {&read, 1});
   if (step.kind != parallel::step_kind::send) {
-    all_.by_value[graph_.results(step.node)[0].index()] = id;
+    by_value_[graph_.results(step.node)[0].index()] = id;
   }
 }
 
 }  // namespace detail
 
-UNITY_INLINE rank_rows rows_of_rank(const tensor::algebra& a, const parallel::rank_program& p) {
-  rank_rows all;
-  std::int64_t rows = 0;
-  for (const auto& x : p.inputs) {
-    const auto& dims = p.graph.type(x.value).dims;
-    rows = dims.empty() ? rows : rows == 0 ? dims[0] : std::min(rows, dims[0]);
-  }
-  all.rows = std::max<std::int64_t>(rows, 1);
-  std::vector<value_id> divided;
-  for (const auto& x : p.inputs) {
-    const auto& dims = p.graph.type(x.value).dims;
-    if (!dims.empty() && dims[0] % all.rows == 0) {
-      divided.push_back(x.value);
-    }
-  }
-  all.labels = row_roles(a, p.graph, divided, all.rows);
-  return all;
-}
-
-UNITY_INLINE bool shares_memory(const tensor::algebra& a, const tensor::tensor_graph& g, node_id n) {
-  const auto t = detail::types_of(g, n);
-  const auto map = a.index_map(*t.op, t.inputs);
-  return map && tensor::shared_parts(*map, t.inputs, t.outputs).has_value();
-}
-
 UNITY_INLINE rank_instructions instructions_of(const tensor::algebra& a, const parallel::rank_program& p,
                                                const rank_costs& costs) {
   return detail::rank_reader{a, p, costs}.read();
+}
+
+UNITY_INLINE fusion_plan plan_of(const tensor::algebra& a, const parallel::rank_program& p,
+                                 const rank_instructions& all, const fusion_strategy& s,
+                                 std::span<const std::uint32_t> order, std::span<const std::uint32_t> weights) {
+  const auto names = step_names(a, p);
+  const auto members = members_of(s);
+  fusion_plan plan;
+  for (const auto group : order) {
+    if (all.graph.reduces(group)) {
+      auto& bucket = plan.buckets.emplace_back();
+      for (const auto m : members[group]) {
+        const auto reduced = p.graph.results(p.steps[all.steps[m]].node)[0];
+        const auto w = std::find_if(p.weights.begin(), p.weights.end(),
+                                    [&](const parallel::weight_part& x) { return x.gradient == reduced; });
+        if (w != p.weights.end()) {
+          bucket.push_back(weights[static_cast<std::size_t>(w - p.weights.begin())]);
+        }
+      }
+      continue;
+    }
+    auto& kernel = plan.kernels.emplace_back();
+    for (const auto m : members[group]) {
+      if (p.steps[all.steps[m]].kind == parallel::step_kind::run && all.is_common[m]) {
+        kernel.push_back({names[all.steps[m]], s.group_of[m] != group});
+      }
+    }
+  }
+  std::erase_if(plan.kernels, [](const auto& k) { return k.empty(); });
+  std::erase_if(plan.buckets, [](const auto& b) { return b.empty(); });
+  return plan;
 }
 
 }  // namespace unity::fusion

@@ -16,8 +16,9 @@ namespace unity::tensor {
 
 namespace detail {
 
-// Appends the nodes of `from` to `to`. now: per value of `from`, which in `to` it is; known for nodes of no kind.
-void append_spelled_out(const algebra& a, const tensor_graph& from, tensor_graph& to, std::vector<value_id>& now);
+// Appends what computes the node's results. now: per value of `from`, which in `to` it is; known for its operands.
+void append_spelled_out(const algebra& a, const tensor_graph& from, node_id n, tensor_graph& to,
+                        std::vector<value_id>& now);
 
 }  // namespace detail
 
@@ -30,43 +31,34 @@ void append_spelled_out(const algebra& a, const tensor_graph& from, tensor_graph
 
 #include <unity/graph/compact_graph.hpp>
 #include <unity/graph/concepts.hpp>
+#include <unity/graph/copy_node.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::tensor::detail {
 
-UNITY_INLINE void append_spelled_out(const algebra& a, const tensor_graph& from, tensor_graph& to,
+UNITY_INLINE void append_spelled_out(const algebra& a, const tensor_graph& from, node_id n, tensor_graph& to,
                                      std::vector<value_id>& now) {
-  for (const auto n : node_ids(from)) {
-    const auto& op = from.operation(n);
-    if (!op.kind.valid()) {
-      continue;
+  std::vector<tensor_type> inputs;
+  for (const auto v : from.operands(n)) {
+    inputs.push_back(to.type(now[v.index()]));
+  }
+  const auto& op = from.operation(n);
+  const auto body = inputs.empty() || op.order != layout::row_major ? std::nullopt : a.body(op, inputs);
+  if (!body) {
+    static_cast<void>(copy_node(from, n, to, now));
+    return;
+  }
+  std::vector<value_id> inside(body->value_count());
+  std::size_t operand = 0;
+  for (const auto m : node_ids(*body)) {
+    if (!body->operation(m).kind.valid()) {
+      inside[body->results(m)[0].index()] = now[from.operands(n)[operand++].index()];
+    } else {
+      append_spelled_out(a, *body, m, to, inside);
     }
-    std::vector<value_id> operands;
-    std::vector<tensor_type> inputs;
-    std::vector<tensor_type> outputs;
-    for (const auto v : from.operands(n)) {
-      operands.push_back(now[v.index()]);
-      inputs.push_back(to.type(operands.back()));
-    }
-    for (const auto v : from.results(n)) {
-      outputs.push_back(from.type(v));
-    }
-    const auto results = from.results(n);
-    if (const auto body = op.order == layout::row_major ? a.body(op, inputs) : std::nullopt) {
-      std::vector<value_id> inside(body->value_count());
-      for (std::size_t i = 0; i < operands.size(); ++i) {
-        inside[body->results(node_id{i})[0].index()] = operands[i];
-      }
-      append_spelled_out(a, *body, to, inside);
-      for (std::size_t r = 0; r < results.size(); ++r) {
-        now[results[r].index()] = inside[body->outputs()[r].index()];
-      }
-      continue;
-    }
-    const auto made = to.add_node(op, operands, outputs);
-    for (std::size_t r = 0; r < results.size(); ++r) {
-      now[results[r].index()] = to.results(made)[r];
-    }
+  }
+  for (std::size_t r = 0; r < from.results(n).size(); ++r) {
+    now[from.results(n)[r].index()] = inside[body->outputs()[r].index()];
   }
 }
 
@@ -77,7 +69,9 @@ namespace unity::tensor {
 UNITY_INLINE tensor_graph spelled_out(const algebra& a, const tensor_graph& g) {
   tensor_graph spelled;
   std::vector<value_id> now(g.value_count());
-  detail::append_spelled_out(a, g, spelled, now);
+  for (const auto n : node_ids(g)) {
+    detail::append_spelled_out(a, g, n, spelled, now);
+  }
   std::vector<value_id> outputs;
   for (const auto v : g.outputs()) {
     outputs.push_back(now[v.index()]);

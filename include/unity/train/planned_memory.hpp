@@ -9,7 +9,7 @@
 #include <unity/backend/detail/run_list.hpp>
 #include <unity/backend/device_backend.hpp>
 #include <unity/core/units.hpp>
-#include <unity/fusion/fusion_plan.hpp>
+#include <unity/fusion/rank_region.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/tensor/algebra.hpp>

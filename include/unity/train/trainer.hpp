@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,12 +19,10 @@
 #include <unity/backend/host_values.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
-#include <unity/fusion/fusion_plan.hpp>
 #include <unity/io/dataset.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/ranks/rank_lowering.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
-#include <unity/parallel/ranks/spelled_out.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/loss.hpp>
 #include <unity/tensor/operation.hpp>
@@ -39,6 +38,8 @@
 
 namespace unity::train {
 
+using program_change = std::function<parallel::rank_program(const parallel::rank_program&)>;
+
 // One rank of a run. What it computes does not depend on the plan but for rounding: data and first
 // weights are functions of places in whole tensors. All ranks construct theirs, and take their
 // steps, together. The plan must outlive it.
@@ -46,15 +47,15 @@ template <backend::fusing_backend Backend, host_reaching_communicator Communicat
 class trainer {
  public:
   // p: with a loss (training_plan.hpp), its only output. seed: of first weights.
-  // kernels: which operators run as one; null: none.
-  // Throws: unity::error where the plan is for another number of ranks; as programs_of_ranks, fusion::with_kernels and
-  // rank_executor.
+  // change: of the rank's program before it runs, such as fusing its operators; empty: none.
+  // Throws: unity::error where the plan is for another number of ranks; as programs_of_ranks, rank_executor and the
+  // change.
   trainer(Backend& b, const tensor::algebra& a, const parallel::plan& p, Communicator& world, const update_rule& rule,
-          std::uint64_t seed, batches data, const fusion::fusion_plan* kernels = nullptr)
+          std::uint64_t seed, batches data, const program_change& change = {})
       : algebra_{a},
         plan_{p},
         world_{world},
-        programs_{programs_for(a, p, world, kernels)},
+        programs_{programs_for(a, p, world, change)},
         ranks_{b, a, programs_, world, rule},
         data_{std::move(data)} {
     const initial_weights first{a, p.graph, seed};
@@ -123,17 +124,16 @@ class trainer {
 
  private:
   [[nodiscard]] static parallel::rank_programs programs_for(const tensor::algebra& a, const parallel::plan& p,
-                                                            const Communicator& world,
-                                                            const fusion::fusion_plan* kernels) {
+                                                            const Communicator& world, const program_change& change) {
     const auto devices = p.machine.network.device_count();
     if (static_cast<std::size_t>(world.size()) != devices) {
       throw error{"plan", fmt::format("one for {} devices", devices),
                   fmt::format("as many as the {} ranks", world.size())};
     }
     auto all = parallel::programs_of_ranks(a, p);
-    if (kernels != nullptr) {
+    if (change) {
       auto& own = all.ranks[static_cast<std::size_t>(world.rank())];
-      own = fusion::with_kernels(a, parallel::spelled_out(a, own), *kernels);
+      own = change(own);
     }
     return all;
   }

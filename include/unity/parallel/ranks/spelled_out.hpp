@@ -6,8 +6,8 @@
 
 namespace unity::parallel {
 
-// The program with every composite that it runs replaced by its body, and so on until primitives, views and opaque
-// operators are left. Operators of which nobody reads a result are left out. Complexity: linear in the result.
+// The program with the bodies of composites in their place (tensor/spelled_out.hpp). Operators of which nobody reads a
+// result are left out. Complexity: linear in the result.
 [[nodiscard]] rank_program spelled_out(const tensor::algebra& a, const rank_program& p);
 
 }  // namespace unity::parallel
@@ -17,7 +17,6 @@ namespace unity::parallel {
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -25,40 +24,12 @@ namespace unity::parallel {
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
 #include <unity/graph/concepts.hpp>
-#include <unity/graph/copy_node.hpp>
 #include <unity/tensor/operation.hpp>
-#include <unity/tensor/shape.hpp>
+#include <unity/tensor/spelled_out.hpp>
 
 namespace unity::parallel {
 
 namespace detail {
-
-// Appends what computes the node's results. now: by value of `from`, what it is in `to`; its operands are there.
-UNITY_INLINE void spell_out(const tensor::algebra& a, const tensor::tensor_graph& from, node_id n,
-                            tensor::tensor_graph& to, std::vector<value_id>& now) {
-  std::vector<tensor::tensor_type> types;
-  for (const auto v : from.operands(n)) {
-    types.push_back(to.type(now[v.index()]));
-    types.back().constant = false;
-  }
-  const auto body = types.empty() ? std::nullopt : a.body(from.operation(n), types);
-  if (!body) {
-    static_cast<void>(copy_node(from, n, to, now));
-    return;
-  }
-  std::vector<value_id> inside(body->value_count());
-  std::size_t operand = 0;
-  for (const auto m : node_ids(*body)) {
-    if (!body->operation(m).kind.valid()) {
-      inside[body->results(m)[0].index()] = now[from.operands(n)[operand++].index()];
-    } else {
-      spell_out(a, *body, m, to, inside);
-    }
-  }
-  for (std::size_t r = 0; r < from.results(n).size(); ++r) {
-    now[from.results(n)[r].index()] = inside[body->outputs()[r].index()];
-  }
-}
 
 // By step: false for those that run an operator of which nobody reads a result. Bodies compute more than is asked for.
 UNITY_INLINE std::vector<bool> needed_steps(const rank_program& p) {
@@ -115,7 +86,7 @@ UNITY_INLINE rank_program spelled_out(const tensor::algebra& a, const rank_progr
   std::vector<std::size_t> first;  // by node: of the new ones
   for (const auto n : node_ids(p.graph)) {
     first.push_back(all.graph.node_count());
-    detail::spell_out(a, p.graph, n, all.graph, now);
+    tensor::detail::append_spelled_out(a, p.graph, n, all.graph, now);
   }
   first.push_back(all.graph.node_count());
   const auto follow = [&](value_id& v) { v = v.valid() ? now[v.index()] : v; };

@@ -1,0 +1,378 @@
+// Rank programs whose operators run as the kernels of a fusion plan.
+#pragma once
+
+#include <unity/fusion/fusion_plan.hpp>
+#include <unity/parallel/ranks/rank_program.hpp>
+#include <unity/tensor/algebra.hpp>
+
+namespace unity::fusion {
+
+// The spelled-out program with the plan's kernels in their order. Steps of the plan that the rank does not have are
+// left out. What the plan does not name, such as what buckets add, comes as soon as what it reads is there; sums over
+// ranks are waited for, and weights updated, at the end. Ranks whose programs differ in steps that the plan does not
+// name agree on the order of all others.
+// Complexity: n log n in the program.
+// Throws: unity::error where the plan takes a step for another operator than it is, where two kernels hand out one
+// result, or where kernels depend on each other in a circle.
+[[nodiscard]] parallel::rank_program with_kernels(const tensor::algebra& a, const parallel::rank_program& p,
+                                                  const fusion_plan& plan);
+
+}  // namespace unity::fusion
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_FUSION_RANK_KERNELS)
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <queue>
+#include <span>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+#include <unity/core/id.hpp>
+#include <unity/fusion/rank_rows.hpp>
+
+namespace unity::fusion {
+
+namespace detail {
+
+class kernel_writer {
+ public:
+  kernel_writer(const tensor::algebra& a, const parallel::rank_program& p, const fusion_plan& plan)
+      : algebra_{a}, program_{p}, plan_{plan}, made_{p}, rows_{rows_of_rank(a, p)} {}
+
+  [[nodiscard]] parallel::rank_program run();
+
+ private:
+  static constexpr std::uint32_t none = 0xffffffffU;
+  static constexpr std::uint64_t last = std::uint64_t{1} << 62U;
+
+  // A step, or the steps of a kernel.
+  struct unit {
+    std::vector<std::uint32_t> steps{};  // ascending
+    std::uint64_t key = 0;               // units that may go next go in the order of keys
+    bool is_needed = true;
+  };
+
+  [[nodiscard]] std::span<const value_id> operands(std::uint32_t step) const {
+    return program_.graph.operands(program_.steps[step].node);
+  }
+  [[nodiscard]] std::vector<value_id> reads(std::uint32_t step) const;
+  [[nodiscard]] bool contains(std::uint32_t u, std::uint32_t step) const {
+    return std::binary_search(units_[u].steps.begin(), units_[u].steps.end(), step);
+  }
+  void find_makers();
+  void find_views();
+  void plan_kernels();
+  void add_other_steps();
+  // Effects: takes into the kernel the views of what it computes.
+  void take_in_views(unit& u);
+  void set_keys_of_waits();
+  void need(std::uint32_t reader, value_id v);
+  void find_needs();
+  [[nodiscard]] std::vector<std::uint32_t> order() const;
+  void write(const unit& u);
+
+  const tensor::algebra& algebra_;
+  const parallel::rank_program& program_;
+  const fusion_plan& plan_;
+  parallel::rank_program made_;
+  rank_rows rows_;
+  std::vector<unit> units_{};
+  std::vector<std::uint32_t> unit_of_{};              // by step: that hands its results out
+  std::vector<std::uint32_t> makers_{};               // by value: the step after which it can be read
+  std::vector<bool> is_view_{};                       // by step
+  std::vector<bool> is_read_outside_{};               // by value: of the unit that makes it
+  std::vector<std::vector<std::uint32_t>> before_{};  // by unit
+};
+
+UNITY_INLINE parallel::rank_program kernel_writer::run() {
+  find_makers();
+  find_views();
+  plan_kernels();
+  add_other_steps();
+  set_keys_of_waits();
+  find_needs();
+  made_.steps.clear();
+  made_.is_divided = rows_.labels.is_divided;
+  std::vector<std::uint32_t> places(program_.steps.size(), none);
+  for (const auto u : order()) {
+    const auto first = made_.steps.size();
+    write(units_[u]);
+    for (const auto s : units_[u].steps) {
+      places[s] = static_cast<std::uint32_t>(first);
+    }
+  }
+  for (auto& s : made_.steps) {
+    s.peer = s.kind == parallel::step_kind::wait ? places[s.peer] : s.peer;
+  }
+  return std::move(made_);
+}
+
+UNITY_INLINE std::vector<value_id> kernel_writer::reads(std::uint32_t step) const {
+  using kinds = parallel::step_kind;
+  const auto& s = program_.steps[step];
+  switch (s.kind) {
+    case kinds::run: return {operands(step).begin(), operands(step).end()};
+    case kinds::update: return {program_.weights[s.peer].gradient};
+    case kinds::send:
+    case kinds::reduce: return {s.value};
+    default: return {};
+  }
+}
+
+UNITY_INLINE void kernel_writer::find_makers() {
+  using kinds = parallel::step_kind;
+  makers_.assign(program_.graph.value_count(), none);
+  for (std::uint32_t s = 0; s < program_.steps.size(); ++s) {
+    const auto& step = program_.steps[s];
+    const auto& begun = step.kind == kinds::wait ? program_.steps[step.peer] : step;
+    const bool makes =
+        step.kind == kinds::load || step.kind == kinds::run || (step.kind == kinds::wait && begun.kind != kinds::send);
+    for (const auto v : makes ? program_.graph.results(begun.node) : std::span<const value_id>{}) {
+      makers_[v.index()] = s;
+    }
+  }
+}
+
+UNITY_INLINE void kernel_writer::find_views() {
+  is_view_.assign(program_.steps.size(), false);
+  for (std::uint32_t s = 0; s < program_.steps.size(); ++s) {
+    is_view_[s] = program_.steps[s].kind == parallel::step_kind::run &&
+                  shares_memory(algebra_, program_.graph, program_.steps[s].node);
+  }
+}
+
+UNITY_INLINE void kernel_writer::plan_kernels() {
+  unit_of_.assign(program_.steps.size(), none);
+  const auto names = step_names(algebra_, program_);
+  std::map<std::tuple<std::uint32_t, bool, std::uint32_t>, std::uint32_t> steps;
+  for (std::uint32_t s = 0; s < names.size(); ++s) {
+    if (!names[s].operation.empty()) {
+      steps.emplace(std::tuple{names[s].origin, names[s].is_backward, names[s].number}, s);
+    }
+  }
+  for (const auto& k : plan_.kernels) {
+    unit u;
+    u.key = units_.size() + 1;
+    for (const auto& x : k) {
+      const auto found = steps.find({x.step.origin, x.step.is_backward, x.step.number});
+      if (found == steps.end()) {
+        continue;  // another rank's
+      }
+      if (names[found->second].operation != x.step.operation) {
+        throw error{fmt::format("kernel {} of a fusion plan", units_.size()),
+                    fmt::format("{} as step {} of the {} pass of node {}", x.step.operation, x.step.number,
+                                x.step.is_backward ? "backward" : "forward", x.step.origin),
+                    names[found->second].operation};
+      }
+      u.steps.push_back(found->second);
+      auto& home = unit_of_[found->second];
+      if (!x.is_copy && home != none) {
+        throw error{fmt::format("kernel {} of a fusion plan", units_.size()),
+                    fmt::format("{} of node {}, which kernel {} hands out", x.step.operation, x.step.origin, home),
+                    "each result from one kernel"};
+      }
+      home = x.is_copy ? home : static_cast<std::uint32_t>(units_.size());
+    }
+    std::sort(u.steps.begin(), u.steps.end());
+    u.steps.erase(std::unique(u.steps.begin(), u.steps.end()), u.steps.end());
+    u.is_needed = !u.steps.empty();
+    take_in_views(u);
+    units_.push_back(std::move(u));
+  }
+}
+
+UNITY_INLINE void kernel_writer::take_in_views(unit& u) {
+  for (std::size_t x = 0; x < u.steps.size(); ++x) {
+    for (const auto v : operands(u.steps[x])) {
+      // The views between an operand and a step of the kernel.
+      std::vector<std::uint32_t> views;
+      auto maker = makers_[v.index()];
+      while (maker != none && is_view_[maker]) {
+        views.push_back(maker);
+        maker = makers_[operands(maker)[0].index()];
+      }
+      if (maker != none && std::find(u.steps.begin(), u.steps.end(), maker) != u.steps.end()) {
+        for (const auto m : views) {
+          if (std::find(u.steps.begin(), u.steps.end(), m) == u.steps.end()) {
+            u.steps.push_back(m);
+          }
+        }
+      }
+    }
+  }
+  std::sort(u.steps.begin(), u.steps.end());
+}
+
+UNITY_INLINE void kernel_writer::add_other_steps() {
+  using kinds = parallel::step_kind;
+  for (std::uint32_t s = 0; s < program_.steps.size(); ++s) {
+    if (unit_of_[s] != none) {
+      continue;
+    }
+    unit u{{s}, 0, true};
+    for (const auto v : reads(s)) {
+      const auto maker = makers_[v.index()];
+      u.key = maker == none ? u.key : std::max(u.key, units_[unit_of_[maker]].key);
+    }
+    if (program_.steps[s].kind == kinds::wait) {
+      u.key = units_[unit_of_[program_.steps[s].peer]].key;
+    } else if (program_.steps[s].kind == kinds::update) {
+      u.key = last + s;
+    }
+    u.is_needed = !is_view_[s];
+    unit_of_[s] = static_cast<std::uint32_t>(units_.size());
+    units_.push_back(std::move(u));
+  }
+}
+
+// What a kernel reads is waited for just before it, and what updates alone read at the end.
+UNITY_INLINE void kernel_writer::set_keys_of_waits() {
+  using kinds = parallel::step_kind;
+  std::vector<std::uint64_t> first(program_.steps.size(), last);  // key that reads, by step that is waited for
+  for (std::uint32_t s = 0; s < program_.steps.size(); ++s) {
+    for (const auto v : program_.steps[s].kind == kinds::update ? std::vector<value_id>{} : reads(s)) {
+      const auto maker = makers_[v.index()];
+      if (maker != none) {
+        first[maker] = std::min(first[maker], units_[unit_of_[s]].key);
+      }
+    }
+  }
+  for (std::uint32_t s = 0; s < program_.steps.size(); ++s) {
+    if (program_.steps[s].kind == kinds::wait) {
+      units_[unit_of_[s]].key = first[s] == last ? last + s : first[s];
+    }
+  }
+}
+
+// The unit reads the value, if it does not make it itself.
+UNITY_INLINE void kernel_writer::need(std::uint32_t reader, value_id v) {
+  const auto maker = makers_[v.index()];
+  if (maker == none || contains(reader, maker)) {
+    return;
+  }
+  const auto from = unit_of_[maker];
+  is_read_outside_[v.index()] = true;
+  before_[reader].push_back(from);
+  if (is_view_[maker] && !units_[from].is_needed) {
+    units_[from].is_needed = true;
+    for (const auto x : operands(maker)) {
+      need(from, x);
+    }
+  }
+}
+
+UNITY_INLINE void kernel_writer::find_needs() {
+  using kinds = parallel::step_kind;
+  is_read_outside_.assign(program_.graph.value_count(), false);
+  before_.assign(units_.size(), {});
+  for (std::uint32_t u = 0; u < units_.size(); ++u) {
+    const bool is_view = units_[u].steps.size() == 1 && is_view_[units_[u].steps[0]];
+    for (const auto s : is_view ? std::vector<std::uint32_t>{} : units_[u].steps) {
+      for (const auto v : reads(s)) {
+        need(u, v);
+      }
+      if (program_.steps[s].kind == kinds::wait) {
+        before_[u].push_back(unit_of_[program_.steps[s].peer]);
+      }
+    }
+  }
+  // What leaves the iteration is read by nobody here.
+  for (const auto& o : program_.outputs) {
+    units_.push_back({{}, last, false});
+    before_.emplace_back();
+    need(static_cast<std::uint32_t>(units_.size() - 1), o.value);
+  }
+}
+
+UNITY_INLINE std::vector<std::uint32_t> kernel_writer::order() const {
+  std::vector<std::uint32_t> waits(units_.size());
+  std::vector<std::vector<std::uint32_t>> after(units_.size());
+  std::size_t count = 0;
+  for (std::uint32_t u = 0; u < units_.size(); ++u) {
+    if (units_[u].is_needed) {
+      ++count;
+      for (const auto b : before_[u]) {
+        after[b].push_back(u);
+        ++waits[u];
+      }
+    }
+  }
+  using entry = std::pair<std::uint64_t, std::uint32_t>;
+  std::priority_queue<entry, std::vector<entry>, std::greater<>> ready;
+  for (std::uint32_t u = 0; u < units_.size(); ++u) {
+    if (units_[u].is_needed && waits[u] == 0) {
+      ready.emplace(units_[u].key, u);
+    }
+  }
+  std::vector<std::uint32_t> all;
+  while (!ready.empty()) {
+    const auto u = ready.top().second;
+    ready.pop();
+    all.push_back(u);
+    for (const auto next : after[u]) {
+      if (--waits[next] == 0) {
+        ready.emplace(units_[next].key, next);
+      }
+    }
+  }
+  if (all.size() != count) {
+    throw error{"kernels of a fusion plan", "some depend on each other in a circle", "kernels in an order"};
+  }
+  return all;
+}
+
+UNITY_INLINE void kernel_writer::write(const unit& u) {
+  const auto& g = program_.graph;
+  const auto computing = std::count_if(u.steps.begin(), u.steps.end(), [&](std::uint32_t s) { return !is_view_[s]; });
+  if (u.steps.size() == 1 || computing == 1) {
+    // Views behind an operator that runs alone are steps of their own where they are needed.
+    const auto s = *std::find_if(u.steps.begin(), u.steps.end(),
+                                 [&](std::uint32_t x) { return u.steps.size() == 1 || !is_view_[x]; });
+    made_.steps.push_back(program_.steps[s]);
+    return;
+  }
+  parallel::rank_kernel k;
+  k.rows = rows_.rows;
+  auto step = program_.steps[u.steps.front()];
+  step.kind = parallel::step_kind::fused;
+  step.node = {};
+  step.peer = static_cast<std::uint32_t>(made_.kernels.size());
+  const auto own = static_cast<std::uint32_t>(&u - units_.data());
+  for (const auto s : u.steps) {
+    k.nodes.push_back(program_.steps[s].node);
+    for (const auto v : operands(s)) {
+      const auto maker = makers_[v.index()];
+      if ((maker == none || !contains(own, maker)) &&
+          std::find(k.inputs.begin(), k.inputs.end(), v) == k.inputs.end()) {
+        k.inputs.push_back(v);
+      }
+    }
+    for (const auto v : g.results(program_.steps[s].node)) {
+      if (unit_of_[s] == own && is_read_outside_[v.index()]) {
+        k.outputs.push_back(v);
+      }
+    }
+  }
+  made_.kernels.push_back(std::move(k));
+  made_.steps.push_back(step);
+}
+
+}  // namespace detail
+
+UNITY_INLINE parallel::rank_program with_kernels(const tensor::algebra& a, const parallel::rank_program& p,
+                                                 const fusion_plan& plan) {
+  return detail::kernel_writer{a, p, plan}.run();
+}
+
+}  // namespace unity::fusion
+
+#endif

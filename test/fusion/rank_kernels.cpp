@@ -1,0 +1,70 @@
+// Ranks whose operators run as random kernels have the outputs and gradients of one device.
+#include <cstddef>
+#include <cstdint>
+#include <variant>
+
+#include <catch2/catch.hpp>
+
+#include <unity/core/random.hpp>
+#include <unity/fusion/rank_kernels.hpp>
+#include <unity/parallel/ranks/rank_program.hpp>
+#include <unity/parallel/ranks/spelled_out.hpp>
+#include <unity/tensor/definition.hpp>
+
+#include "../parallel/rank_runs.hpp"
+#include "../support/cases.hpp"
+#include "data_parallel_job.hpp"
+
+namespace rank_kernels_test {
+
+using namespace unity;
+
+const char* const models[] = {
+    "zoo:mlp?layers=3&hidden=8&batch=6", "zoo:bert?layers=1&hidden=8&heads=2&seq=4&vocab=9&batch=6",
+    "zoo:transformer?layers=1&hidden=8&heads=2&seq=3&vocab=7&batch=6",
+    "zoo:rnnlm?layers=2&hidden=4&seq=3&vocab=5&batch=6", "zoo:dlrm?form=ae&batch=6&hidden=8&vocab=10"};
+
+TEST_CASE("spelled out, ranks compute the same") {
+  for (const auto* model : models) {
+    INFO(model);
+    const auto p = test::data_parallel_plan(model, 2);
+    CHECK(parallel::test::error_on_ranks(test::training_operators(), p, 3, [](parallel::rank_programs all) {
+            for (auto& rank : all.ranks) {
+              rank = parallel::spelled_out(test::training_operators(), rank);
+              for (const auto& s : rank.steps) {
+                const bool is_composite =
+                    s.kind == parallel::step_kind::run &&
+                    std::holds_alternative<tensor::composite>(
+                        test::training_operators().definition_of(rank.graph.operation(s.node).kind).body);
+                REQUIRE_FALSE(is_composite);
+              }
+            }
+            return all;
+          }) < 1e-9);
+  }
+}
+
+TEST_CASE("kernels that are found on two ranks run on three, with the gradients of one device") {
+  for (const auto* model : models) {
+    const test::data_parallel_job job{test::data_parallel_plan(model, 2)};
+    for (std::uint64_t seed = 1; seed <= test::cases(4); ++seed) {
+      INFO(model << ", seed " << seed);
+      random_engine random{seed};
+      const auto plan = job.random_plan(random, 2000);
+      std::size_t kernels = 0;
+      const auto error = parallel::test::error_on_ranks(
+          test::training_operators(), test::data_parallel_plan(model, 3), seed, [&](parallel::rank_programs ranks) {
+            for (auto& rank : ranks.ranks) {
+              rank = fusion::with_kernels(test::training_operators(),
+                                          parallel::spelled_out(test::training_operators(), rank), plan);
+              kernels += rank.kernels.size();
+            }
+            return ranks;
+          });
+      CHECK(kernels > 3);
+      CHECK(error < 1e-9);
+    }
+  }
+}
+
+}  // namespace rank_kernels_test
