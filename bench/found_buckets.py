@@ -9,7 +9,9 @@ starts (slow_network.sh has one). For each model: data parallelism, every weight
 steps; `replay --optimize --passes tensor_fusion` finds buckets; the found plan, and one with DDP's default buckets of
 25 MB, are trained in turn. The predicted speed-up is of the replay, the measured one of medians.
 Exit code 1 where the two differ by more than 10%."""
-import argparse, atexit, json, os, shutil, statistics, subprocess, sys, tempfile
+import json, statistics, sys
+
+from support.ranks import arguments, prepared, run
 
 MODELS = [
     "zoo:mlp?layers=8&hidden=256&batch=32",
@@ -19,35 +21,13 @@ MODELS = [
 MOST = 0.10
 
 
-def run(*command):
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(command)}: {done.stderr}")
-    return done.stdout
-
-
 def loss_of(model):
     return "mean_square" if "mlp" in model else "cross_entropy"
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("bin")
-    parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--on-ranks")
-    parser.add_argument("--steps", type=int, default=12)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--model", action="append")
-    parser.add_argument("--keep")
-    a = parser.parse_args()
-    folder = a.keep or tempfile.mkdtemp()
-    if not a.keep:
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    os.makedirs(folder, exist_ok=True)
-    started = [a.on_ranks] if a.on_ranks else []
-    machine = f"{folder}/machine.json"
-    exchanges = ["--largest-exchange", str(1 << 22)] if a.on_ranks else ["--ranks", str(a.ranks)]
-    run(*started, f"{a.bin}/calibrate", "--backend", "cpu", "--backend-threads", "1", *exchanges, "--out", machine)
+    a = arguments(__doc__, 12)
+    folder, started, machine = prepared(a)
     worst = 0
     print("| model | weights, buckets | each alone, ms | replayed | found, ms | predicted | speed-up | predicted | "
           "25 MB, ms |")

@@ -5,11 +5,13 @@ usage: fused_training.py BIN_DIR [--ranks 2] [--on-ranks COMMAND] [--steps 12] [
                          [--estimator FILE] [--keep DIR]
 
 BIN_DIR has calibrate, fuse and train. Ranks are threads of this machine, or processes that COMMAND starts
-(slow_network.sh has one). `calibrate` measures machine and network, `fuse --cost measured:cpu` times operators and
-searches; then three things are trained in turn: what was found, DDP's buckets of 25 MB at the same grain of primitive
+(slow_network.sh has one). `calibrate` measures machine and network, `fuse --cost measured:cpu` times operators,
+has the estimator say what kernels take, and searches; then three things are trained in turn: what was found, DDP's buckets of 25 MB at the same grain of primitive
 operators, and the same buckets as `train` runs a plan by itself, with kernels of its own for layer norms and softmaxes.
 Errors are of simulated against measured medians. Exit code 1 where what was found is simulated more than 10% off."""
-import argparse, atexit, json, os, shutil, statistics, subprocess, sys, tempfile
+import json, statistics, sys
+
+from support.ranks import arguments, prepared, run
 
 MODELS = [
     "zoo:vgg19?batch=1",
@@ -20,34 +22,12 @@ MODELS = [
     "zoo:reformer?layers=2&hidden=128&heads=4&seq=128&vocab=1000&batch=2",
 ]
 MOST = 0.10
-
-
-def run(*command):
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(command)}: {done.stderr}")
-    return done.stdout
+ESTIMATOR = "examples/data/kernel_estimator.bin"
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("bin")
-    parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--on-ranks")
-    parser.add_argument("--steps", type=int, default=12)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--model", action="append")
-    parser.add_argument("--estimator")
-    parser.add_argument("--keep")
-    a = parser.parse_args()
-    folder = a.keep or tempfile.mkdtemp()
-    if not a.keep:
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    os.makedirs(folder, exist_ok=True)
-    started = [a.on_ranks] if a.on_ranks else []
-    machine = f"{folder}/machine.json"
-    exchanges = ["--largest-exchange", str(1 << 22)] if a.on_ranks else ["--ranks", str(a.ranks)]
-    run(*started, f"{a.bin}/calibrate", "--backend", "cpu", "--backend-threads", "1", *exchanges, "--out", machine)
+    a = arguments(__doc__, 12, ("--estimator", {"default": ESTIMATOR}))
+    folder, started, machine = prepared(a)
     worst = 0
     print("| model | found: measured, ms | simulated | error | DDP: measured, ms | simulated | DDP, own kernels: "
           "measured, ms | speed-up | over own kernels |")
@@ -56,9 +36,8 @@ def main():
         own = f"{folder}/{number}"
         simulated = {}
         for name, strategy in [("found", "disco"), ("ddp", "ddp")]:
-            estimator = ["--estimator", a.estimator] if a.estimator else []
             run(f"{a.bin}/fuse", model, "--machine", machine, "--cost", "measured:cpu", "--backend-threads", "1",
-                "--timings", f"{own}_timings", "--budget", "5s", "--seed", "1", "--reductions", "curve", *estimator,
+                "--timings", f"{own}_timings", "--budget", "5s", "--seed", "1", "--reductions", "curve", "--estimator", a.estimator,
                 "--strategy", strategy, "--out", f"{own}/{name}", "--json", f"{own}_{name}.json")
             strategies = json.load(open(f"{own}_{name}.json"))["strategies"]
             simulated[name] = [s["iteration_s"] for s in strategies if s["name"] == strategy][0]

@@ -10,7 +10,9 @@ on one thread each. A row per model and plan; then for each model how much faste
 is, and how well the simulator orders all plans (Spearman's rank correlation; plans of equal simulated time count once).
 Exit code 1 where an iteration is off by more than 15%, or the found plan, simulated to be faster than data parallelism
 by more than 20%, is not."""
-import argparse, atexit, json, os, shutil, statistics, subprocess, sys, tempfile
+import json, os, statistics, sys
+
+from support.ranks import arguments, prepared, run
 
 # The batch is of each rank.
 MODELS = [
@@ -24,13 +26,6 @@ MODELS = [
     "zoo:lenet?batch=64",
 ]
 MOST = 0.15
-
-
-def run(*command):
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(command)}: {done.stderr}")
-    return done.stdout
 
 
 # Where outputs are numbers of classes, labels are; targets of as many numbers would be long to make.
@@ -55,23 +50,9 @@ def spearman(x, y):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("bin")
-    parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--on-ranks")
-    parser.add_argument("--steps", type=int, default=15)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--model", action="append")
-    parser.add_argument("--keep")
-    a = parser.parse_args()
-    folder = a.keep or tempfile.mkdtemp()
-    if not a.keep:
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    os.makedirs(folder, exist_ok=True)
-    machine, timings = f"{folder}/machine.json", f"{folder}/timings.txt"
-    started = [a.on_ranks] if a.on_ranks else []
-    exchanges = ["--largest-exchange", str(1 << 22)] if a.on_ranks else ["--ranks", str(a.ranks)]
-    run(*started, f"{a.bin}/calibrate", "--backend", "cpu", "--backend-threads", "1", *exchanges, "--out", machine)
+    a = arguments(__doc__, 15)
+    folder, started, machine = prepared(a)
+    timings = f"{folder}/timings.txt"
     measuring = ["--cost", "measured:cpu", "--timings", timings, "--backend-threads", "1"]
     errors, correlations, failed = [], [], 0
     for number, model in enumerate(a.model or MODELS):

@@ -2,9 +2,10 @@
 // train by data parallelism.
 //
 // run: zoo:lenet --machine 1080ti:6x2 --budget 2s --seed 1 --json {out}/result.json --out {out}
-// run: zoo:lenet?batch=4 --machine host:1x2 --budget 1s --estimator {source}/examples/data/kernel_estimator.bin
-// run: --hlo {source}/test/io/hlo_data/data_parallel.after.hlo --machine t4:1x4 --budget 1s --out {out} --json
-// {out}/result.json run: zoo:mlp?form=fig1 --machine t4:1x4 --budget 1s --refine off --channels 2 --methods fuse,join
+// run: zoo:lenet?batch=4 --machine host:1x2 --budget 1s --cost measured:cpu --backend-threads 1 --timings none
+// --estimator {source}/examples/data/kernel_estimator.bin run: --hlo {source}/test/io/hlo_data/data_parallel.after.hlo
+// --machine t4:1x4 --budget 1s --out {out} --json {out}/result.json run: zoo:mlp?form=fig1 --machine t4:1x4 --budget 1s
+// --refine off --channels 2 --methods fuse,join
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -12,7 +13,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,11 +21,10 @@
 #include <fmt/format.h>
 
 #include <unity/core/error.hpp>
-#include <unity/core/printable.hpp>
 #include <unity/core/units.hpp>
 #include <unity/fusion/fusion_plan.hpp>
-#include <unity/fusion/fusion_program.hpp>
 #include <unity/fusion/fusion_session.hpp>
+#include <unity/fusion/kernel_description.hpp>
 #include <unity/fusion/reduction_times.hpp>
 #include <unity/fusion/strategy.hpp>
 #include <unity/fusion/target.hpp>
@@ -35,13 +34,12 @@
 #include <unity/io/hlo_text.hpp>
 #include <unity/io/plan_json.hpp>
 #include <unity/learn/estimator_file.hpp>
-#include <unity/simulate/full.hpp>
-#include <unity/simulate/timeline.hpp>
 #include <unity/systems/disco.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/cost.hpp>
 
 #include "support/fusion_job.hpp"
+#include "support/fusion_report.hpp"
 #include "support/machines.hpp"
 #include "support/models.hpp"
 #include "support/number_range.hpp"
@@ -136,7 +134,8 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--resume", a.options.resume, "go on from such a file");
   support::declare(app, a.timing);
   app.add_option("--dim", a.dimensions, support::dimension_help)->allow_extra_args(false);
-  app.add_option("--strategy", a.strategy, "which one to write, by its name; default: the best");
+  app.add_option("--strategy", a.strategy, "which one to write, by its name; default: the best")
+      ->check(CLI::IsMember(std::vector<std::string>{support::fusion_names.begin(), support::fusion_names.end()}));
   app.add_option(
       "--out", a.out,
       "folder for plan.json and fusion.json, which `train --fusion` runs, and ddp_buckets.json; with --hlo for "
@@ -172,142 +171,6 @@ reduction_model reductions_for(const arguments& a, const machine::machine& m) {
   return {line, line};
 }
 
-struct outcome {
-  std::string name{};
-  fusion::fusion_strategy strategy{};
-  fusion::fusion_times times{};
-  fusion::group_counts groups{};
-  picoseconds on_network{};   // simulated with messages over the machine's links
-  picoseconds on_channels{};  // with --channels
-};
-
-class comparison {
- public:
-  comparison(const arguments& a, const fusion::instruction_graph& g, const fusion::fusion_target& t,
-             const machine::machine& m)
-      : arguments_{a}, graph_{g}, target_{t}, machine_{m} {}
-
-  void add(std::string name, fusion::fusion_strategy s) {
-    outcome o{std::move(name), std::move(s), {}, {}, {}, {}};
-    fusion::fusion_session session{graph_, target_};
-    session.reset(o.strategy);
-    o.times = session.times();
-    o.groups = fusion::count_groups(graph_, o.strategy);
-    const auto simulated = [&](const fusion::reduction_writer& reduce) {
-      const auto p = fusion::fusion_program(
-          graph_, o.strategy,
-          [&](std::uint32_t group) { return picoseconds{session.duration(session.groups().group_of(group))}; }, reduce);
-      simulate::full_simulation full;
-      full.run(p);
-      return simulate::summarize(p, full.times()).iteration;
-    };
-    o.on_network = simulated(fusion::on_network(machine_));
-    if (arguments_.channels > 1) {
-      o.on_channels = simulated(fusion::on_channels(arguments_.channels, [&](bytes size) {
-        return picoseconds{std::max<std::int64_t>(target_.all_reduce(static_cast<double>(size.count())), 1)};
-      }));
-    }
-    all_.push_back(std::move(o));
-  }
-  [[nodiscard]] const std::vector<outcome>& all() const noexcept { return all_; }
-  // Throws: unity::error where none has that name.
-  [[nodiscard]] const outcome& named(const std::string& name) const {
-    const auto found = std::find_if(all_.begin(), all_.end(), [&](const outcome& o) { return o.name == name; });
-    if (found == all_.end()) {
-      std::string names;
-      for (const auto& o : all_) {
-        names += fmt::format("{}{}", names.empty() ? "" : ", ", o.name);
-      }
-      throw error{"--strategy", fmt::format("'{}'", printable(name)), fmt::format("one of {}", names)};
-    }
-    return *found;
-  }
-  // The first of the fastest.
-  [[nodiscard]] const outcome& best() const {
-    return *std::min_element(all_.begin(), all_.end(),
-                             [](const outcome& a, const outcome& b) { return a.times.iteration < b.times.iteration; });
-  }
-
- private:
-  const arguments& arguments_;
-  const fusion::instruction_graph& graph_;
-  const fusion::fusion_target& target_;
-  const machine::machine& machine_;
-  std::vector<outcome> all_{};
-};
-
-double seconds(std::int64_t picoseconds) { return static_cast<double>(picoseconds) * 1e-12; }
-
-void print(const arguments& a, const comparison& c, const systems::disco_result& found, std::int64_t bound,
-           const fusion::reduction_line& line) {
-  fmt::print("{} on {}, simulated; an all-reduce takes {:.1f} us and {:.3f} ms per MB\n",
-             a.model.empty() ? a.hlo : a.model, a.machine, line.fixed * 1e-6, line.per_byte * 1e-3);
-  fmt::print("{:16} {:>12} {:>12} {:>12} {:>8} {:>6} {:>8} {:>12}\n", "strategy", "iteration ms", "compute ms",
-             "reduce ms", "kernels", "copies", "buckets", "network ms");
-  for (const auto& o : c.all()) {
-    fmt::print("{:16} {:12.3f} {:12.3f} {:12.3f} {:8} {:6} {:8} {:12.3f}\n", o.name, seconds(o.times.iteration) * 1e3,
-               seconds(o.times.compute) * 1e3, seconds(o.times.communication) * 1e3, o.groups.kernels, o.groups.copies,
-               o.groups.buckets, to_seconds(o.on_network) * 1e3);
-  }
-  fmt::print("no strategy takes less than {:.3f} ms\n", seconds(bound) * 1e3);
-  fmt::print("best: {}; {} candidates in {:.2f} s, {:.0f} a second, the best after {:.2f} s\n", c.best().name,
-             found.counts.candidates, found.seconds,
-             static_cast<double>(found.counts.candidates) / std::max(found.seconds, 1e-9),
-             found.history.back().seconds);
-}
-
-nlohmann::json to_json(const arguments& a, const comparison& c, const systems::disco_result& found, std::int64_t bound,
-                       const fusion::reduction_line& line, const fusion::instruction_graph& g) {
-  auto strategies = nlohmann::json::array();
-  for (const auto& o : c.all()) {
-    nlohmann::json s{{"name", o.name},
-                     {"iteration_s", seconds(o.times.iteration)},
-                     {"compute_s", seconds(o.times.compute)},
-                     {"communication_s", seconds(o.times.communication)},
-                     {"network_s", to_seconds(o.on_network)},
-                     {"kernels", o.groups.kernels},
-                     {"fused", o.groups.fused},
-                     {"copies", o.groups.copies},
-                     {"buckets", o.groups.buckets}};
-    if (a.channels > 1) {
-      s["channels_s"] = to_seconds(o.on_channels);
-    }
-    strategies.push_back(std::move(s));
-  }
-  auto groups = nlohmann::json::array();
-  auto buckets = nlohmann::json::array();
-  const auto& best = c.best().strategy;
-  const auto members = fusion::members_of(best);
-  for (std::size_t k = 0; k < members.size(); ++k) {
-    if (members[k].size() < 2 || !(g.computes(members[k].front()) || g.reduces(members[k].front()))) {
-      continue;
-    }
-    auto names = nlohmann::json::array();
-    for (const auto m : members[k]) {
-      names.push_back(fmt::format("{} {}{}", m, g[m].name, best.group_of[m] == k ? "" : " (copy)"));
-    }
-    (g.reduces(members[k].front()) ? buckets : groups).push_back(std::move(names));
-  }
-  nlohmann::json all{{"model", a.model.empty() ? a.hlo : a.model},
-                     {"machine", a.machine},
-                     {"strategies", strategies},
-                     {"bound_s", seconds(bound)},
-                     {"best", c.best().name},
-                     {"reductions", {{"seconds_per_byte", line.per_byte * 1e-12}, {"fixed_s", line.fixed * 1e-12}}},
-                     {"search",
-                      {{"candidates", found.counts.candidates},
-                       {"expanded", found.counts.expanded},
-                       {"seconds", found.seconds},
-                       {"best_after_s", found.history.back().seconds},
-                       {"stopped", to_string(found.stopped)}}},
-                     {"groups", groups},
-                     {"buckets", buckets}};
-  if (!a.estimator.empty()) {
-    all["estimator"] = a.estimator;
-  }
-  return all;
-}
-
 void check(arguments& a) {
   auto& o = a.options;
   o.limits.seconds = support::parse_quantity("--budget", a.budget, support::durations);
@@ -327,10 +190,13 @@ void check(arguments& a) {
   }
 }
 
+using kernel_estimate = std::function<std::int64_t(const fusion::kernel_description&)>;
+
 // What is fused, and what is written of a strategy.
 struct fusion_input {
   const fusion::instruction_graph& graph;
   fusion::kernel_limits limits{};
+  kernel_estimate estimate{};  // with --estimator
   // What of the strategy can be had; the first number of the pair: how many kernels cannot.
   std::function<std::pair<std::size_t, fusion::fusion_strategy>(const fusion::fusion_strategy&)> available{};
   std::function<std::vector<support::output>(const std::filesystem::path& folder, const fusion::fusion_strategy&,
@@ -338,27 +204,21 @@ struct fusion_input {
       files{};
 };
 
-// The threshold with which XLA's combiner makes these buckets, if one does.
-support::output xla_flags(const std::filesystem::path& folder, const fusion::instruction_graph& g,
-                          const fusion::fusion_target& t, const fusion::fusion_strategy& s) {
-  std::string text = "# No threshold of XLA's all-reduce combiner makes these buckets.\n";
-  bool reduces = false;
-  auto kernels = s;
-  for (fusion::instruction_id i = 0; i < g.size(); ++i) {
-    kernels.group_of[i] = g.reduces(i) ? i : kernels.group_of[i];
-  }
-  const auto members = fusion::members_of(s);
-  for (std::uint32_t k = 0; k < members.size(); ++k) {
-    double size = 0;
-    for (const auto m : members[k]) {
-      size += g.reduces(m) ? g[m].size : 0;
+// Throws: unity::error where operators and kernels would not be priced alike.
+kernel_estimate estimator_for(const arguments& a) {
+  const bool is_measured = !support::measured_backend(a.timing).empty();
+  if (a.estimator.empty()) {
+    if (is_measured) {
+      throw error{"--cost", "measured operators, and kernels by the device's rates", "--estimator FILE besides"};
     }
-    reduces = reduces || size > 0;
-    if (size > 0 && systems::combined_reductions(g, t, kernels, size).group_of == s.group_of) {
-      text = fmt::format("XLA_FLAGS=--xla_gpu_all_reduce_combine_threshold_bytes={:.0f}\n", size);
-    }
+    return {};
   }
-  return {folder / "xla_flags.txt", reduces ? text : "# There are no all-reduces.\n"};
+  const auto estimator = learn::read_estimator(a.estimator);
+  if (estimator.own_times && !is_measured) {
+    throw error{a.estimator, "an estimator that reads what operators take alone, where none is measured",
+                "--cost measured:BACKEND besides, or one that was trained --without-times"};
+  }
+  return estimator;
 }
 
 void search_and_write(const arguments& a, const machine::machine& machine, const fusion_input& in) {
@@ -368,36 +228,40 @@ void search_and_write(const arguments& a, const machine::machine& machine, const
   target.limits = in.limits;
   target.all_reduce = reductions.time;
   target.kernels = fusion::roofline_kernels(machine);
-  if (!a.estimator.empty()) {
-    target.kernels.estimate = learn::read_estimator(a.estimator);
-  }
-  comparison c{a, g, target, machine};
+  target.kernels.estimate = in.estimate;
+  support::fusion_comparison c{g, target, machine, a.channels};
   for (auto& b : systems::fusion_baselines(g, target)) {
     c.add(std::move(b.name), in.available(b.strategy).second);
   }
-  const auto found = systems::disco_search(g, target, fusion::unfused(g), a.options);
-  const auto [left_out, strategy] = in.available(found.strategy);
+  const support::fusion_summary about{a.model.empty() ? a.hlo : a.model, a.machine,
+                                      systems::disco_search(g, target, fusion::unfused(g), a.options),
+                                      systems::full_overlap_bound(g, target), reductions.line};
+  const auto [left_out, strategy] = in.available(about.found.strategy);
   c.add("disco", strategy);
-  const auto bound = systems::full_overlap_bound(g, target);
   const auto& chosen = a.strategy.empty() ? c.best() : c.named(a.strategy);
   std::vector<support::output> files;
   if (!a.out.empty()) {
     fusion::fusion_session session{g, target};
     session.reset(chosen.strategy);
     files = in.files(a.out, chosen.strategy, session);
-    files.push_back(xla_flags(a.out, g, target, chosen.strategy));
+    files.push_back(
+        {std::filesystem::path{a.out} / "xla_flags.txt", support::to_xla_flags(g, target, chosen.strategy)});
   }
   if (!a.json.empty()) {
-    files.push_back({a.json, to_json(a, c, found, bound, reductions.line, g).dump(2) + "\n"});
+    auto result = support::to_json(c, about);
+    if (!a.estimator.empty()) {
+      result["estimator"] = a.estimator;
+    }
+    files.push_back({a.json, result.dump(2) + "\n"});
   }
-  print(a, c, found, bound, reductions.line);
+  support::print(c, about);
   if (left_out > 0) {
     fmt::print("{} kernels are left out, as XLA cannot make them\n", left_out);
   }
   support::write_all(files);
 }
 
-void run_model(const arguments& a, const machine::machine& machine) {
+void run_model(const arguments& a, const machine::machine& machine, const kernel_estimate& estimate) {
   const auto operators = tensor::training_algebra();
   auto job = support::load_fusion_job(operators, a.model, a.dimensions, machine, a.optimizer);
   support::with_durations(a.timing, operators, machine, "fuse", [&](const tensor::durations& times) {
@@ -411,11 +275,15 @@ void run_model(const arguments& a, const machine::machine& machine) {
                                           {folder / "ddp_buckets.json", support::to_ddp_text(operators, job, plan)}};
     };
     search_and_write(a, machine,
-                     {job.instructions.graph, {}, [](const auto& s) { return std::pair{std::size_t{0}, s}; }, files});
+                     {job.instructions.graph,
+                      {},
+                      estimate,
+                      [](const auto& s) { return std::pair{std::size_t{0}, s}; },
+                      files});
   });
 }
 
-void run_hlo(const arguments& a, const machine::machine& machine) {
+void run_hlo(const arguments& a, const machine::machine& machine, const kernel_estimate& estimate) {
   if (!support::measured_backend(a.timing).empty() || !a.dimensions.empty()) {
     throw error{a.dimensions.empty() ? "--cost" : "--dim", "given with --hlo", "a MODEL"};
   }
@@ -431,7 +299,7 @@ void run_hlo(const arguments& a, const machine::machine& machine) {
                          const fusion::fusion_session&) {
     return std::vector<support::output>{{folder / "module.hlo", io::to_text(io::with_fusions(module, all, s).module)}};
   };
-  search_and_write(a, machine, {all.graph, io::hlo_limits(), available, files});
+  search_and_write(a, machine, {all.graph, io::hlo_limits(), estimate, available, files});
 }
 
 void run(arguments& a) {
@@ -441,8 +309,9 @@ void run(arguments& a) {
   }
   const support::output_folder folder{a.out};
   support::expect_writable(a.json);
+  const auto estimate = estimator_for(a);
   const auto machine = support::load_machine(a.machine);
-  a.hlo.empty() ? run_model(a, machine) : run_hlo(a, machine);
+  a.hlo.empty() ? run_model(a, machine, estimate) : run_hlo(a, machine, estimate);
 }
 
 }  // namespace

@@ -24,6 +24,7 @@
 #include <unity/fusion/fusion_plan.hpp>
 #include <unity/fusion/fusion_session.hpp>
 #include <unity/fusion/rank_kernels.hpp>
+#include <unity/fusion/rank_region.hpp>
 #include <unity/fusion/target.hpp>
 #include <unity/learn/kernel_samples.hpp>
 #include <unity/machine/presets.hpp>

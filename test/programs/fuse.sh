@@ -47,7 +47,9 @@ assert len(a) == len(b) == 3 and all(abs(x / y - 1) < 1e-4 for x, y in zip(a, b)
 
 check "kernels are measured" silent "$measure" "$model" --samples 60 --seconds 0.0005 --out kernels
 check "an estimator is trained" silent "$estimate" kernels --hidden 16 --layers 1 --epochs 3 --out estimator
-check "... and asked" silent "$fuse" "$model" --machine host:1x2 --budget 2s --estimator estimator --json asked.json
+measured="--cost measured:cpu --backend-threads 1 --timings none"
+check "... and asked" silent "$fuse" "$model" --machine host:1x2 $measured --budget 2s --estimator estimator \
+  --json asked.json
 check "... which the result says" json asked.json 'x["estimator"] == "estimator"'
 
 hlo=$source/test/io/hlo_data
@@ -69,11 +71,13 @@ check "unknown opcodes are kept" silent "$fuse" --hlo unknown.hlo --machine t4:1
 check "... as they are" grep -q 'quark(' unknown/module.hlo
 printf 'unity learned 2\n' >later
 check "an estimator of another version" refused 'later: ' zoo:lenet --machine host:1x2 --estimator later
+check "measured operators without an estimator" refused 'expected --estimator FILE besides' "$model" --machine host:1x2 \
+  $measured
+check "an estimator of times that nobody measures" refused 'estimator: an estimator that reads what operators take' \
+  "$model" --machine host:1x2 --estimator "$scratch/estimator"
 check "collectives of other devices" refused 'expected some, as the machine has so many' zoo:lenet --machine t4:1x3 \
   --collectives <(printf 'collective,gpus,size_mb,time_ms\nall_reduce,2,1,1\n')
 sed 's/"op":"matmul"/"op":"conv2d"/' one/fusion.json >other.json
-check "no such strategy" refused "'best'; expected one of no_fusion" zoo:lenet --machine t4:1x2 --budget 1s \
-  --strategy best
 check "kernels of another model" complains 1 'of a fusion plan: conv2d as step' "$train" one/plan.json \
   --fusion other.json \
   --ranks 2 --backend cpu --steps 1

@@ -139,7 +139,7 @@ UNITY_INLINE fusion::fusion_strategy xla_kernels(const fusion::instruction_graph
   rule.limits.may_follow_reductions = false;
   fusion::fusion_session s{g, rule};
   s.reset(fusion::unfused(g));
-  constexpr double cheap = 8;  // operations for each element
+  constexpr double cheap = 2;  // operations for each byte of the result: 8 for a float32
   for (auto i = static_cast<fusion::instruction_id>(g.size()); i-- > 0;) {
     for (const auto& o : g.operands(i)) {
       const auto to = s.groups().group_of(i);
@@ -148,13 +148,13 @@ UNITY_INLINE fusion::fusion_strategy xla_kernels(const fusion::instruction_graph
         continue;
       }
       const auto readers = g.readers(o.from);
-      const bool is_alone = !g[o.from].leaves && std::all_of(readers.begin(), readers.end(),
-                                                             [&](auto r) { return s.groups().group_of(r) == to; });
-      const bool is_cheap = g[o.from].flops * 4 <= cheap * g[o.from].size;
-      if (is_alone || !is_cheap) {
-        static_cast<void>(is_alone && s.fuse(from, to));
-      } else {
-        static_cast<void>(s.duplicate(from, to));
+      const bool is_read_here = !g[o.from].leaves && std::all_of(readers.begin(), readers.end(), [&](auto r) {
+        return s.groups().group_of(r) == to;
+      });
+      if (is_read_here) {
+        s.fuse(from, to);
+      } else if (g[o.from].flops <= cheap * g[o.from].size) {
+        s.duplicate(from, to);
       }
     }
   }
@@ -174,7 +174,7 @@ UNITY_INLINE fusion::fusion_strategy tvm_kernels(const fusion::instruction_graph
       const bool is_alone =
           !g[o.from].leaves && std::all_of(readers.begin(), readers.end(), [&](auto r) { return r == i; });
       if (is_alone && g.computes(i) && g.computes(o.from)) {
-        static_cast<void>(s.fuse(from, to));
+        s.fuse(from, to);
       }
     }
   }
