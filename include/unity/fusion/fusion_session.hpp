@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <unity/core/config.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/fusion/fusion_groups.hpp>
 #include <unity/fusion/instruction_graph.hpp>
@@ -58,8 +59,8 @@ class fusion_session {
   [[nodiscard]] std::int64_t iteration();
   // As of the last reset.
   [[nodiscard]] const fusion_times& times() const noexcept { return times_; }
-  // All groups, in the order in which they begin.
-  [[nodiscard]] const std::vector<simulated_group>& schedule() const noexcept { return schedule_; }
+  // All groups, in the order in which they begin. Precondition: nothing changed since the last reset.
+  [[nodiscard]] std::vector<simulated_group> schedule() const;
   [[nodiscard]] std::vector<std::uint32_t> order() const;
   // A member of each bucket, in the order in which these are reduced.
   [[nodiscard]] std::span<const instruction_id> buckets() const noexcept { return buckets_; }
@@ -121,7 +122,7 @@ class fusion_session {
 
   // As of the last reset.
   fusion_times times_{};
-  std::vector<simulated_group> schedule_{};
+  std::vector<std::int64_t> starts_{};  // of base_queue_
   std::vector<instruction_id> buckets_{};
   std::vector<std::uint32_t> first_successor_{};  // by group
   std::vector<successor> successors_{};
@@ -220,9 +221,25 @@ UNITY_INLINE void fusion_session::reset(const fusion_strategy& s) {
   simulate_base();
 }
 
+UNITY_INLINE std::vector<simulated_group> fusion_session::schedule() const {
+  UNITY_EXPECTS(groups_.changed().empty(), "a strategy as of the last reset");
+  std::vector<simulated_group> all;
+  for (std::size_t k = 0; k < starts_.size(); ++k) {
+    const auto g = base_queue_[k];
+    all.push_back({groups_.number(g), starts_[k], starts_[k] + duration_[g]});
+  }
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    const auto g = base_issued_[b];
+    all.push_back({groups_.number(g), base_ends_[b] - duration_[g], base_ends_[b]});
+  }
+  std::sort(all.begin(), all.end(),
+            [](const auto& a, const auto& b) { return a.start != b.start ? a.start < b.start : a.group < b.group; });
+  return all;
+}
+
 UNITY_INLINE std::vector<std::uint32_t> fusion_session::order() const {
   std::vector<std::uint32_t> all;
-  for (const auto& g : schedule_) {
+  for (const auto& g : schedule()) {
     all.push_back(g.group);
   }
   return all;
@@ -374,7 +391,7 @@ UNITY_INLINE void fusion_session::simulate_base() {
   constexpr std::uint32_t most_stops = 32;
   stamp_ += 2;
   times_ = {};
-  schedule_.clear();
+  starts_.clear();
   stops_.clear();
   stop_waits_.clear();
   waits_ = groups_.waits();
@@ -402,7 +419,7 @@ UNITY_INLINE void fusion_session::simulate_base() {
     note(at);
     done_event_[g] = at.event;
     times_.compute += duration_[g];
-    schedule_.push_back({groups_.number(g), start, start + duration_[g]});
+    starts_.push_back(start);
     if (at.event % stride == 0) {
       stops_.push_back(at);
       stop_waits_.insert(stop_waits_.end(), waits_.begin(), waits_.end());
@@ -410,21 +427,18 @@ UNITY_INLINE void fusion_session::simulate_base() {
   });
   // Kernels may have waited for buckets behind the last event that was noted, and buckets have arrived since.
   buckets_.clear();
-  const auto kernels = static_cast<std::uint32_t>(schedule_.size());
+  const auto kernels = static_cast<std::uint32_t>(starts_.size());
   for (std::uint32_t g = 0; g < graph().size(); ++g) {
     issued += is_bucket_[g] != 0 && ready_event_[g] == never && !groups_.members(g).empty() ? 1U : 0U;
   }
   for (std::uint32_t b = 0; b < issued; ++b) {
     const auto g = issued_[b];
     times_.communication += duration_[g];
-    schedule_.push_back({groups_.number(g), ends_[b] - duration_[g], ends_[b]});
     buckets_.push_back(groups_.members(g).front());
   }
   std::copy_n(queue_.begin(), kernels, base_queue_.begin());
   std::copy_n(issued_.begin(), issued, base_issued_.begin());
   std::copy_n(ends_.begin(), issued, base_ends_.begin());
-  std::sort(schedule_.begin(), schedule_.end(),
-            [](const auto& a, const auto& b) { return a.start != b.start ? a.start < b.start : a.group < b.group; });
 }
 
 UNITY_INLINE std::uint32_t fusion_session::first_touched() {

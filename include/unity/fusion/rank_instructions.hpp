@@ -194,9 +194,11 @@ UNITY_INLINE void rank_reader::add_step(std::uint32_t s) {
 // At the best rate, or slower where the operator by itself takes longer than that and its bytes explain: products of
 // some layouts do.
 UNITY_INLINE double rank_reader::arithmetic_of(const instruction& i, double moved) const {
+  constexpr double rounding = 1.01;
   const auto best = i.flops / costs_.flops_per_second * 1e12;
   const auto alone = static_cast<double>(i.duration - costs_.kernels.launch);
-  return alone > moved / costs_.kernels.bytes_per_picosecond ? std::max(best, alone) : best;
+  const auto explained = rounding * std::max(best, moved / costs_.kernels.bytes_per_picosecond);
+  return alone > explained ? alone : best;
 }
 
 UNITY_INLINE void rank_reader::add_run(std::uint32_t s) {

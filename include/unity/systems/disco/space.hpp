@@ -33,9 +33,9 @@ struct disco_moves {
   bool duplicate = true;
   bool join = true;
   bool separate = true;
-  std::uint8_t most = 10;     // the paper's beta: changes that a move makes
-  std::uint32_t samples = 8;  // moves of each method that a state has; the paper has one
-  std::uint64_t seed = 0;     // of what is drawn
+  std::uint8_t most = 10;      // the paper's beta: changes that a move makes
+  std::uint32_t samples = 16;  // moves of each method that a state has; the paper has one
+  std::uint64_t seed = 0;      // of what is drawn
   // Instead of sampled moves, each single change: of small graphs, whose states are all to be looked at.
   bool is_exhaustive = false;
 
