@@ -63,6 +63,7 @@ struct arguments {
   std::string algorithm = "backtracking";
   std::string reductions = "line";
   std::string refine = "on";
+  std::string grain = "primitives";
   std::vector<std::string> methods{};
   std::vector<std::string> dimensions{};
   std::size_t channels = 1;
@@ -105,6 +106,12 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--methods", a.methods, "fuse, duplicate, join, separate: those that are searched; default: all")
       ->delimiter(',')
       ->check(CLI::IsMember({"fuse", "duplicate", "join", "separate"}));
+  app.add_option(
+         "--grain", a.grain,
+         "of a model: primitives, with layer norms and the like spelled out; operators, as they are: for devices "
+         "that have kernels of their own for them")
+      ->check(CLI::IsMember({"primitives", "operators"}))
+      ->capture_default_str();
   app.add_option("--threads", a.options.threads, "that price moves; the result does not depend on it")
       ->check(support::number_in(1, 1024));
   app.add_option(
@@ -263,23 +270,21 @@ void search_and_write(const arguments& a, const machine::machine& machine, const
 
 void run_model(const arguments& a, const machine::machine& machine, const kernel_estimate& estimate) {
   const auto operators = tensor::training_algebra();
-  auto job = support::load_fusion_job(operators, a.model, a.dimensions, machine, a.optimizer);
+  auto job = support::load_fusion_job(operators, a.model, a.dimensions, machine, a.optimizer, a.grain == "primitives");
   support::with_durations(a.timing, operators, machine, "fuse", [&](const tensor::durations& times) {
     support::add_instructions(operators, times, job);
     const auto files = [&](const std::filesystem::path& folder, const fusion::fusion_strategy& s,
                            const fusion::fusion_session& session) {
-      const auto plan = fusion::plan_of(operators, job.program, job.instructions, s, session.order(), job.weights);
+      auto plan = fusion::plan_of(operators, job.program, job.instructions, s, session.order(), job.weights);
+      plan.is_spelled_out = job.is_spelled_out;
       const auto bucketed = support::with_buckets(operators, job, plan);
       return std::vector<support::output>{{folder / "plan.json", io::to_plan_text(operators, bucketed, {})},
                                           {folder / "fusion.json", io::to_fusion_text(plan)},
                                           {folder / "ddp_buckets.json", support::to_ddp_text(operators, job, plan)}};
     };
-    search_and_write(a, machine,
-                     {job.instructions.graph,
-                      {},
-                      estimate,
-                      [](const auto& s) { return std::pair{std::size_t{0}, s}; },
-                      files});
+    search_and_write(
+        a, machine,
+        {job.instructions.graph, {}, estimate, [](const auto& s) { return std::pair{std::size_t{0}, s}; }, files});
   });
 }
 

@@ -106,7 +106,7 @@ class measurement_of_model {
         backend_{b},
         how_{how},
         job_{support::load_fusion_job(operators, model, a.dimensions, machine::preset("host:1x2"),
-                                      parallel::optimizer::sgd)} {
+                                      parallel::optimizer::sgd, true)} {
     support::add_instructions(operators, times, job_);
     target_.kernels = fusion::roofline_kernels(job_.plan.machine);
     target_.all_reduce = fusion::reduction_line{1, 1};

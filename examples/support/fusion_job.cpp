@@ -71,7 +71,7 @@ machine::machine two_devices() { return machine::preset("host:1x2"); }
 
 fusion_job load_fusion_job(const tensor::algebra& operators, const std::string& model,
                            const std::vector<std::string>& dimensions, const machine::machine& machine,
-                           parallel::optimizer updates) {
+                           parallel::optimizer updates, bool is_spelled_out) {
   const auto devices = machine.network.device_count();
   if (devices < 2) {
     throw error{fmt::format("machine {}", machine.name), "one device", "two at least, which all-reduce gradients"};
@@ -83,7 +83,8 @@ fusion_job load_fusion_job(const tensor::algebra& operators, const std::string& 
                                                        two_devices(), updates);
   const auto trained = train::with_loss(operators, small, tensor::loss::cross_entropy);
   const auto programs = parallel::programs_of_ranks(operators, trained);
-  job.program = parallel::spelled_out(operators, programs.ranks.front());
+  job.is_spelled_out = is_spelled_out;
+  job.program = is_spelled_out ? parallel::spelled_out(operators, programs.ranks.front()) : programs.ranks.front();
   const parallel::training_graph training{operators, trained.graph};
   for (const auto& w : job.program.weights) {
     const auto all = training.weights();

@@ -21,8 +21,9 @@ namespace support {
 
 // A model that is trained on all devices of a machine, each on a part of the batch.
 struct fusion_job {
-  unity::parallel::plan plan{};             // without a loss
-  unity::parallel::rank_program program{};  // of one rank, with the loss cross_entropy, spelled out
+  unity::parallel::plan plan{};  // without a loss
+  bool is_spelled_out = true;
+  unity::parallel::rank_program program{};  // of one rank, with the loss cross_entropy
   unity::fusion::rank_instructions instructions{};
   std::vector<std::uint32_t> weights{};  // per weight of the program: its number in the plan's graph
 };
@@ -31,7 +32,7 @@ struct fusion_job {
 // Throws: unity::error where the model cannot be read or trained so, or the machine has one device alone.
 fusion_job load_fusion_job(const unity::tensor::algebra& operators, const std::string& model,
                            const std::vector<std::string>& dimensions, const unity::machine::machine& machine,
-                           unity::parallel::optimizer updates);
+                           unity::parallel::optimizer updates, bool is_spelled_out);
 
 // Effects: finds the instructions and what each takes by itself.
 void add_instructions(const unity::tensor::algebra& operators, const unity::tensor::durations& times, fusion_job& job);

@@ -49,7 +49,8 @@ inline unity::train::program_change kernels_of(const unity::tensor::algebra& ope
     return {};
   }
   return [&](const unity::parallel::rank_program& p) {
-    return unity::fusion::with_kernels(operators, unity::parallel::spelled_out(operators, p), *j.kernels);
+    return unity::fusion::with_kernels(
+        operators, j.kernels->is_spelled_out ? unity::parallel::spelled_out(operators, p) : p, *j.kernels);
   };
 }
 

@@ -31,6 +31,8 @@ struct planned_step {
 
 // Regular.
 struct fusion_plan {
+  // Steps are of the program with composites spelled out (parallel/ranks/spelled_out.hpp), or of the program as it is.
+  bool is_spelled_out = true;
   // Kernels of one step and of several, in the order in which they run, steps of each in theirs.
   std::vector<std::vector<planned_step>> kernels{};
   // Numbers of weights of the plan's graph, in the order of their nodes; buckets in the order in which they are

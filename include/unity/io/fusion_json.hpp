@@ -1,11 +1,11 @@
 // Fusion plans as JSON, and back.
 //
-// {"format": "unity fusion", "version": 1,
+// {"format": "unity fusion", "version": 1, "grain": "primitives",
 //  "kernels": [[{"node": 3, "pass": "forward", "step": 0, "op": "mul"},
 //               {"node": 3, "pass": "forward", "step": 1, "op": "add", "copy": true}], ...],
 //  "buckets": [[12, 9], [5]]}
 // A kernel's steps are those that nodes of the plan's graph are spelled out as; buckets list weights by their number
-// among the weights of the graph.
+// among the weights of the graph. The grain is primitives where composites are spelled out, else operators.
 #pragma once
 
 #include <filesystem>
@@ -88,8 +88,9 @@ UNITY_INLINE std::string to_fusion_text(const fusion::fusion_plan& p) {
   for (const auto& b : p.buckets) {
     buckets.push_back(nlohmann::json(b).dump());
   }
-  return fmt::format("{{\"format\": \"unity fusion\", \"version\": 1,\n\"kernels\": {},\n\"buckets\": {}}}\n",
-                     detail::item_lines(kernels), detail::item_lines(buckets));
+  return fmt::format(
+      "{{\"format\": \"unity fusion\", \"version\": 1, \"grain\": \"{}\",\n\"kernels\": {},\n\"buckets\": {}}}\n",
+      p.is_spelled_out ? "primitives" : "operators", detail::item_lines(kernels), detail::item_lines(buckets));
 }
 
 UNITY_INLINE fusion::fusion_plan parse_fusion(std::string_view text, std::string_view name) {
@@ -98,7 +99,12 @@ UNITY_INLINE fusion::fusion_plan parse_fusion(std::string_view text, std::string
   if (in.at("format").word() != "unity fusion" || in.at("version").integer() != 1) {
     throw error{in.where(), "another format or version", "\"unity fusion\", version 1"};
   }
+  const auto grain = in.at("grain").word();
+  if (grain != "primitives" && grain != "operators") {
+    throw error{in.at("grain").where(), detail::shown(grain), "primitives or operators"};
+  }
   fusion::fusion_plan p;
+  p.is_spelled_out = grain == "primitives";
   for (const auto& k : in.at("kernels").items()) {
     auto& kernel = p.kernels.emplace_back();
     for (const auto& s : k.items()) {
