@@ -2,8 +2,12 @@
 //
 // {"buckets": ["late", "early"],
 //  "weights": [{"node": 3, "how": "all_reduce", "bucket": "late"},
-//              {"node": 5, "how": "parameter_server", "device": "n0/gpu1"},
-//              {"node": 7, "axis": 0, "parts": [{"how": "sharded"}, {"how": "all_reduce"}]}]}
+//              {"node": 5, "how": "parameter_server", "device": "n0/gpu1", "proxy": false},
+//              {"node": 6, "how": "parameter_server", "device": "n0/gpu1", "staleness": 2},
+//              {"node": 7, "axis": 0, "parts": [{"how": "sharded"}, {"how": "all_reduce"}]},
+//              {"node": 8, "how": "all_reduce", "algorithm": "ring", "compressor": {"kind": "float16", "feedback": true}},
+//              {"node": 9, "how": "all_reduce", "compressor": {"kind": "power_sgd", "amount": 2}},
+//              {"node": 10, "how": "all_reduce", "sparse": true}]}
 // Weights that are not listed are all-reduced, each alone.
 #pragma once
 
@@ -52,7 +56,47 @@ UNITY_INLINE nlohmann::json synchronizer_to_json(const parallel::synchronizer& s
   if (s.kind == parallel::sync_kind::parameter_server) {
     all["device"] = p.machine.network[s.destination].name;
   }
+  if (s.algorithm != parallel::reduction_algorithm::automatic) {
+    all["algorithm"] = parallel::reduction_algorithm_names[static_cast<std::size_t>(s.algorithm)];
+  }
+  if (const auto& c = s.compressor; c.kind != parallel::compression::none) {
+    all["compressor"] = {{"kind", parallel::compression_names[static_cast<std::size_t>(c.kind)]}};
+    if (c.has_feedback) {
+      all["compressor"]["feedback"] = true;
+    }
+    if (c.amount > 0) {
+      all["compressor"]["amount"] = c.amount;
+    }
+  }
+  if (!s.is_proxied) {
+    all["proxy"] = false;
+  }
+  if (s.staleness > 0) {
+    all["staleness"] = s.staleness;
+  }
+  if (s.is_sparse) {
+    all["sparse"] = true;
+  }
   return all;
+}
+
+UNITY_INLINE std::uint32_t small_number(const json_place& in) {
+  constexpr std::int64_t most = 1'000'000;
+  const auto n = in.integer();
+  if (n < 0 || n > most) {
+    throw error{in.where(), fmt::format("is {}", n), "a number from 0 to 1000000"};
+  }
+  return static_cast<std::uint32_t>(n);
+}
+
+UNITY_INLINE parallel::compressor compressor_from_json(const json_place& in) {
+  const auto kind = parallel::find_compression(in.at("kind").word());
+  if (!kind) {
+    throw error{in.at("kind").where(), fmt::format("is {}", shown(in.at("kind").word())),
+                "float16, bfloat16, top_k or power_sgd"};
+  }
+  return {*kind, in.has("feedback") && in.at("feedback").boolean(),
+          in.has("amount") ? small_number(in.at("amount")) : 0};
 }
 
 UNITY_INLINE nlohmann::json synchronization_to_json(const tensor::algebra& a, const parallel::plan& p) {
@@ -105,6 +149,21 @@ UNITY_INLINE parallel::synchronizer synchronizer_from_json(const json_place& in,
     }
     s.destination = found->second;
   }
+  if (in.has("algorithm")) {
+    const auto& names = parallel::reduction_algorithm_names;
+    const auto found = std::find(names.begin(), names.end(), in.at("algorithm").word());
+    if (found == names.end()) {
+      throw error{in.at("algorithm").where(), fmt::format("is {}", shown(in.at("algorithm").word())),
+                  "automatic, nccl or ring"};
+    }
+    s.algorithm = static_cast<parallel::reduction_algorithm>(found - names.begin());
+  }
+  if (in.has("compressor")) {
+    s.compressor = compressor_from_json(in.at("compressor"));
+  }
+  s.is_proxied = !in.has("proxy") || in.at("proxy").boolean();
+  s.staleness = in.has("staleness") ? small_number(in.at("staleness")) : 0;
+  s.is_sparse = in.has("sparse") && in.at("sparse").boolean();
   return s;
 }
 

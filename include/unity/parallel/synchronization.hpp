@@ -9,10 +9,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/box.hpp>
+#include <unity/parallel/compressor.hpp>
+#include <unity/parallel/training_graph.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/index_structure.hpp>
 #include <unity/tensor/operation.hpp>
@@ -37,18 +40,35 @@ inline constexpr std::array<std::string_view, 4> sync_kind_names{"all_reduce", "
   return std::nullopt;
 }
 
+// Who adds up the gradients of an all-reduce. Here all are rings (lowering/collectives.hpp); the words are AutoDist's, and
+// are kept for it.
+enum class reduction_algorithm : std::uint8_t { automatic, nccl, ring };
+inline constexpr std::array<std::string_view, 3> reduction_algorithm_names{"automatic", "nccl", "ring"};
+
 // Regular.
+// Source: Zhang et al., AutoDist: a composable and automated synchronization system for distributed deep learning,
+// section 2.2.
 struct synchronizer {
   static constexpr std::uint32_t no_bucket = std::numeric_limits<std::uint32_t>::max();
 
   sync_kind kind = sync_kind::all_reduce;
   std::uint32_t bucket = no_bucket;  // all_reduce: those of one bucket are reduced together
   machine::device_id destination{};  // parameter_server: the device
+  reduction_algorithm algorithm = reduction_algorithm::automatic;  // all_reduce
+  parallel::compressor compressor{};                               // all_reduce: of what each gives
+  // parameter_server: devices keep a copy, which the server renews when it has a new version; false: they fetch the
+  // weight when an iteration begins, and drop it at its end.
+  bool is_proxied = true;
+  // parameter_server: an iteration may read the weight as it was so many iterations before.
+  std::uint32_t staleness = 0;
+  // Gradients go as indices and rows. Of weights that lookups alone read.
+  bool is_sparse = false;
 
   friend bool operator==(const synchronizer&, const synchronizer&) = default;
 };
 
-// Of a weight, which is cut along the axis into parts, as even as can be; each has its own synchronizer. Regular.
+// Of a weight, which is cut along the axis into parts; where its elements do not divide evenly, the first parts have one
+// more. Each has its own synchronizer. Regular.
 struct weight_sync {
   std::uint32_t axis = 0;
   std::vector<synchronizer> parts = std::vector<synchronizer>(1);
@@ -60,6 +80,9 @@ struct weight_sync {
 
 // What each part has of a weight of that shape. Precondition: the axis is one of it where there are several parts.
 [[nodiscard]] std::vector<box> boxes_of(const weight_sync& how, const tensor::shape& dims);
+
+// Iterations, that servers may lag behind: each takes a version of the weight.
+inline constexpr std::uint32_t most_staleness = 64;
 
 // Regular. Buckets are reduced in their order: one does not begin before the one before it could, among the same
 // devices (Li et al., PyTorch distributed, VLDB 2020, section 3.2.3).
@@ -74,9 +97,13 @@ struct synchronization {
   friend bool operator==(const synchronization&, const synchronization&) = default;
 };
 
+// Lookups alone read the weight, as their table: its gradient may go as indices and rows.
+[[nodiscard]] bool is_looked_up(const tensor::algebra& a, const tensor::tensor_graph& g, const weight_uses& w);
+
 // Throws: unity::error that names the weight's node and says why, where it is none of the graph on so many devices:
-// buckets without a weight or of two element types, destinations that are no devices, more parts than the axis has
-// elements, or weights that training leaves alone.
+// buckets without a weight or of two element types or two compressors, destinations that are no devices, more parts than
+// the axis has elements, weights that training leaves alone; staleness of what no server keeps, a compressor of what is
+// not all-reduced or of integers, indices and rows of what others than lookups read.
 void check(const tensor::algebra& a, const tensor::tensor_graph& g, const synchronization& s, std::size_t devices);
 
 }  // namespace unity::parallel
@@ -89,21 +116,49 @@ void check(const tensor::algebra& a, const tensor::tensor_graph& g, const synchr
 
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
-#include <unity/parallel/training_graph.hpp>
 #include <unity/tensor/dtype.hpp>
 
 namespace unity::parallel {
 
 namespace detail {
 
+// What of a synchronizer does not go with its kind.
+UNITY_INLINE void check_kind(const std::string& where, const synchronizer& part, tensor::dtype element) {
+  const bool is_reduced = part.kind == sync_kind::all_reduce;
+  const bool is_served = part.kind == sync_kind::parameter_server;
+  const auto name = sync_kind_names[static_cast<std::size_t>(part.kind)];
+  const auto refuse = [&](bool is_wrong, std::string_view what, std::string_view expected) {
+    if (is_wrong) {
+      throw error{where, fmt::format("{} of {}", what, name), expected};
+    }
+  };
+  const auto& c = part.compressor;
+  refuse(part.bucket != synchronizer::no_bucket && !is_reduced, "a bucket", "buckets of all_reduce alone");
+  refuse(part.algorithm != reduction_algorithm::automatic && !is_reduced, "an algorithm",
+         "algorithms of all_reduce alone");
+  refuse(c != compressor{} && !is_reduced, "a compressor", "compressors of all_reduce alone");
+  refuse(part.staleness > 0 && !is_served, "staleness", "staleness of parameter_server alone");
+  refuse(part.staleness > most_staleness, fmt::format("staleness {}", part.staleness),
+         fmt::format("{} at most", most_staleness));
+  refuse(!part.is_proxied && !is_served, "no proxy", "proxies of parameter_server alone");
+  refuse(!part.is_proxied && part.staleness > 0, "staleness without a proxy", "a copy that may be older");
+  refuse(part.is_sparse && !is_served && !is_reduced, "indices and rows", "those of all_reduce or parameter_server");
+  refuse(part.is_sparse && (c != compressor{} || part.bucket != synchronizer::no_bucket),
+         "indices and rows in a bucket or compressed", "one or the other");
+  refuse(c.kind != compression::none && !tensor::is_floating(element),
+         fmt::format("a compressor for {}", tensor::name_of(element)), "none of what is no real number");
+  const bool has_amount = c.kind == compression::top_k || c.kind == compression::power_sgd;
+  refuse(has_amount != (c.amount > 0), fmt::format("an amount of {}", c.amount),
+         "of top_k and power_sgd one of at least 1, of others none");
+  refuse(c.kind == compression::top_k && c.amount > 1000, fmt::format("{} of 1,000 elements", c.amount),
+         "1,000 at most");
+  refuse(c.kind == compression::none && c.has_feedback, "feedback without a compressor", "something that is lost");
+}
+
 UNITY_INLINE void check_part(const std::string& where, const synchronizer& part, const synchronization& s,
-                             std::size_t devices) {
-  const bool is_in_bucket = part.bucket != synchronizer::no_bucket;
-  if (is_in_bucket && part.kind != sync_kind::all_reduce) {
-    throw error{where, fmt::format("a bucket of {}", sync_kind_names[static_cast<std::size_t>(part.kind)]),
-                "buckets of all_reduce alone"};
-  }
-  if (is_in_bucket && part.bucket >= s.buckets.size()) {
+                             std::size_t devices, tensor::dtype element) {
+  check_kind(where, part, element);
+  if (part.bucket != synchronizer::no_bucket && part.bucket >= s.buckets.size()) {
     throw error{where, fmt::format("bucket {}", part.bucket), fmt::format("one of the {} buckets", s.buckets.size())};
   }
   if (part.kind == sync_kind::parameter_server &&
@@ -114,13 +169,22 @@ UNITY_INLINE void check_part(const std::string& where, const synchronizer& part,
 
 }  // namespace detail
 
+UNITY_INLINE bool is_looked_up(const tensor::algebra& a, const tensor::tensor_graph& g, const weight_uses& w) {
+  return !w.uses.empty() && std::all_of(w.uses.begin(), w.uses.end(), [&](const weight_use& use) {
+    const std::string_view name = a.signature(g.operation(use.node).kind).name;
+    return use.operand == 0 && (name == "embedding" || name == "embedding_bag");
+  });
+}
+
 UNITY_INLINE std::vector<box> boxes_of(const weight_sync& how, const tensor::shape& dims) {
   const auto count = static_cast<std::int64_t>(how.parts.size());
   std::vector<box> all(how.parts.size(), whole(dims));
   for (std::int64_t k = 0; k < count && count > 1; ++k) {
     auto& part = all[static_cast<std::size_t>(k)];
-    part.begin[how.axis] = dims[how.axis] * k / count;
-    part.end[how.axis] = dims[how.axis] * (k + 1) / count;
+    const auto size = dims[how.axis] / count;
+    const auto larger = dims[how.axis] % count;
+    part.begin[how.axis] = k * size + std::min(k, larger);
+    part.end[how.axis] = (k + 1) * size + std::min(k + 1, larger);
   }
   return all;
 }
@@ -135,7 +199,7 @@ UNITY_INLINE void check(const tensor::algebra& a, const tensor::tensor_graph& g,
     throw error{"synchronization", fmt::format("of {} weights", s.weights.size()),
                 fmt::format("of the {} that the graph has", training.weights().size())};
   }
-  std::vector<std::optional<tensor::dtype>> elements(s.buckets.size());
+  std::vector<std::optional<std::pair<tensor::dtype, compressor>>> messages(s.buckets.size());
   for (std::size_t w = 0; w < s.weights.size(); ++w) {
     const auto& own = s.weights[w];
     const auto& weight = training.weights()[w];
@@ -153,23 +217,26 @@ UNITY_INLINE void check(const tensor::algebra& a, const tensor::tensor_graph& g,
                   "an axis of the weight with as many elements or more"};
     }
     for (const auto& part : own.parts) {
-      detail::check_part(where, part, s, devices);
+      detail::check_part(where, part, s, devices, type.element);
+      if (part.is_sparse && !is_looked_up(a, g, weight)) {
+        throw error{where, "a gradient of indices and rows", "a weight that lookups alone read, as their table"};
+      }
       if (part.bucket == synchronizer::no_bucket) {
         continue;
       }
-      auto& element = elements[part.bucket];
-      if (element && *element != type.element) {
+      auto& message = messages[part.bucket];
+      if (message && *message != std::pair{type.element, part.compressor}) {
         throw error{where, fmt::format("a bucket, {}, of weights of other elements", s.buckets[part.bucket]),
-                    "one element type in a bucket"};
+                    "one element type and one compressor in a bucket"};
       }
-      element = type.element;
+      message = {type.element, part.compressor};
     }
   }
   if (std::set<std::string>(s.buckets.begin(), s.buckets.end()).size() < s.buckets.size()) {
     throw error{"synchronization", "two buckets of one name", "names that tell buckets apart"};
   }
-  for (std::size_t b = 0; b < elements.size(); ++b) {
-    if (!elements[b]) {
+  for (std::size_t b = 0; b < messages.size(); ++b) {
+    if (!messages[b]) {
       throw error{"synchronization", fmt::format("no weight in bucket {}", s.buckets[b]), "one at least"};
     }
   }

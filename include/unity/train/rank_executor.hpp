@@ -17,6 +17,7 @@
 #include <unity/backend/host_values.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
+#include <unity/core/random.hpp>
 #include <unity/core/units.hpp>
 #include <unity/fusion/rank_region.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
@@ -166,6 +167,7 @@ class rank_executor {
   bool revert() {
     const bool is_back = weights_.revert();
     bind_weights();
+    forget();  // it may have become no number, too
     return is_back;
   }
 
@@ -229,6 +231,21 @@ class rank_executor {
     }
     late_addresses_ = addresses_;
     bind_weights();
+    forget();
+  }
+  // What iterations keep is as before the first.
+  void forget() {
+    for (const auto& k : program_.kept) {
+      const auto& t = program_.graph.type(k.before);
+      std::vector<double> numbers(static_cast<std::size_t>(tensor::element_count(t.dims)));
+      if (k.seed != 0) {
+        random_engine random{k.seed};
+        std::generate(numbers.begin(), numbers.end(), [&] { return 2 * random.unit() - 1; });
+      }
+      std::vector<std::byte> bytes(size_of(k.before));
+      backend::encode<double>(numbers, t, bytes);
+      write(k.before, bytes);
+    }
   }
   void bind_weights() {
     for (const auto& x : in_weights_) {
@@ -336,13 +353,16 @@ class rank_executor {
     auto& group = *groups_[step.peer];
     const auto& t = program_.graph.type(step.value);
     const auto elements = static_cast<std::size_t>(tensor::element_count(t.dims));
+    const auto result = program_.graph.results(step.node)[0];
     const auto share = elements / static_cast<std::size_t>(group.size());
     auto* const from = addresses_[step.value.index()];
-    auto* const to = addresses_[program_.graph.results(step.node)[0].index()];
+    auto* const to = addresses_[result.index()];
     if (step.kind == kinds::reduce) {
       requests_[s].emplace(group.all_reduce(from, to, elements, t.element, backend::reduction::sum));
     } else if (step.kind == kinds::scatter) {
       requests_[s].emplace(group.reduce_scatter(from, to, share, t.element, backend::reduction::sum));
+    } else if (result != step.value) {
+      requests_[s].emplace(group.all_gather(from, to, elements, t.element));
     } else {
       const auto size = share * static_cast<std::size_t>(tensor::size_of(t.element));
       const auto own = static_cast<std::size_t>(group.rank()) * size;
@@ -410,7 +430,8 @@ class rank_executor {
       return {};
     }
     activity_span span;
-    span.size = static_cast<std::int64_t>(size_of(is_receive ? program_.graph.results(s.node)[0] : s.value));
+    const bool is_result = is_receive || s.kind == kinds::gather;  // all of what is gathered
+    span.size = static_cast<std::int64_t>(size_of(is_result ? program_.graph.results(s.node)[0] : s.value));
     span.way = is_receive                 ? direction::receive
                : s.kind == kinds::send    ? direction::send
                : s.kind == kinds::reduce  ? direction::all_reduce

@@ -21,7 +21,8 @@ struct lifetime {
 };
 
 // A value that a late step reads, of what the iteration before made, stays through the whole of
-// each iteration. Weights have no lifetimes.
+// each iteration, and so does what iterations keep: what is left to the next one takes the place of what came from the one
+// before. Weights have no lifetimes.
 class value_places {
  public:
   // The algebra and the program must outlive it. Complexity: linear in the program.
@@ -82,6 +83,9 @@ UNITY_INLINE value_places::value_places(const tensor::algebra& a, const parallel
   for (const auto v : value_ids(p.graph)) {
     roots_.push_back(v);
   }
+  for (const auto& k : p.kept) {
+    roots_[k.before.index()] = k.after;
+  }
   for (std::size_t s = 0; s < p.steps.size(); ++s) {
     find_shared(a, s);
   }
@@ -127,7 +131,7 @@ UNITY_INLINE void value_places::make(std::size_t s) {
     return;
   }
   if (step.kind == kinds::run || step.kind == kinds::load || step.kind == kinds::receive ||
-      step.kind == kinds::reduce || step.kind == kinds::scatter) {
+      is_collective(step.kind)) {
     for (const auto v : program_.graph.results(step.node)) {
       lives_[v.index()] = {s, s, runs_[s] && !is_next(v)};
     }
@@ -150,7 +154,8 @@ UNITY_INLINE void value_places::use(std::size_t s) {
       break;
     case kinds::send: use(step.value, s); break;
     case kinds::reduce:
-    case kinds::scatter: use(step.value, s); break;
+    case kinds::scatter:
+    case kinds::gather: use(step.value, s); break;
     case kinds::wait: use_begun(program_.steps[step.peer], s); break;
     case kinds::update: use(program_.weights[step.peer].gradient, s); break;
     default: break;

@@ -19,7 +19,8 @@ namespace unity::parallel {
 // receive  begins to receive the node's result from a peer
 // reduce   begins to add up the value over a group of ranks; the node's result is the sum
 // scatter  begins to add up the value over a group, too; the node's result is the rank's share of rows
-// gather   begins to collect the shares of a weight's next version, which each rank of a group made; the node's result
+// gather   begins to collect what each rank of a group has; the node's result. Shares of a weight's next version lie in it
+//          already: the value is the result
 // wait     until what a step began has ended
 // update   makes a weight's next version of its gradient; what reads the weight goes on with the version from before
 enum class step_kind : std::uint8_t { load, run, fused, send, receive, reduce, scatter, gather, wait, update };
@@ -87,8 +88,17 @@ struct output_part {
   friend bool operator==(const output_part&, const output_part&) = default;
 };
 
+// What an iteration leaves to the next one. Regular.
+struct kept_value {
+  value_id before{};       // from outside: what the last iteration left
+  value_id after{};        // made when nothing reads the other one any more
+  std::uint64_t seed = 0;  // before the first iteration: 0, zeros; others, numbers from -1 to 1
+
+  friend bool operator==(const kept_value&, const kept_value&) = default;
+};
+
 // Nodes without operands and of no kind are what comes from outside: inputs, weights,
-// what is received, sums over ranks. Regular.
+// what is received, sums over ranks, what was kept. Regular.
 //
 // Of delayed updates (plan.hpp), an iteration begins with the forward passes of its batch while the last backward
 // passes of the batch before are under way: these steps are late. What they read was made in the iteration before.
@@ -100,6 +110,7 @@ struct rank_program {
   std::vector<output_part> cotangents{};  // that the backward passes begin with
   std::vector<weight_part> weights{};
   std::vector<output_part> outputs{};
+  std::vector<kept_value> kept{};
   std::vector<rank_kernel> kernels{};  // of fused steps; an operator may be in several
   std::vector<bool> is_divided{};      // per value, where there are kernels: by their rows
 

@@ -85,6 +85,10 @@ UNITY_INLINE std::string rank_program_writer::run() && {
     line(
         fmt::format("cotangent {} of output {}{}{}", typed(c.value), c.output, region(c.part), of_batch(c.microbatch)));
   }
+  for (const auto& k : program_.kept) {
+    line(fmt::format("kept {} = {} of the iteration before, at first {}", typed(k.before), name(k.after),
+                     k.seed == 0 ? "zeros" : "random"));
+  }
   for (std::size_t s = 0; s < program_.steps.size(); ++s) {
     const auto& step = program_.steps[s];
     line(fmt::format("{}: {}{}  # {}", s, text_of(step), step.is_late ? ", of the batch before" : "", origin_of(step)));

@@ -48,7 +48,13 @@ class rank_streams {
   // Adds up a value of each rank of a group: the sum on each.
   [[nodiscard]] std::vector<awaited_value> reduced(node_id origin, const std::vector<std::uint32_t>& group,
                                                    std::span<const value_id> values);
-  // Likewise, and each has its share of rows, of which there is a multiple of the ranks.
+  // Likewise, when all micro-batches have given.
+  [[nodiscard]] std::vector<awaited_value> reduced_last(node_id origin, const std::vector<std::uint32_t>& group,
+                                                        std::span<const value_id> values);
+  // Rows of a value of each, in the order of the group: all of them on each.
+  [[nodiscard]] std::vector<awaited_value> gathered(node_id origin, const std::vector<std::uint32_t>& group,
+                                                    std::span<const value_id> values);
+  // As reduced, and each has its share of rows, of which there is a multiple of the ranks.
   [[nodiscard]] std::vector<awaited_value> scattered(node_id origin, const std::vector<std::uint32_t>& group,
                                                      std::span<const value_id> values);
   // Waits for what comes; once is enough.
@@ -84,7 +90,7 @@ class rank_streams {
   // A collective; result(rank's graph, value) -> type
   template <class Result>
   std::vector<awaited_value> together(step_kind kind, node_id origin, const std::vector<std::uint32_t>& group,
-                                      std::span<const value_id> values, const Result& result) {
+                                      std::span<const value_id> values, const Result& result, bool is_last = false) {
     const auto number = number_of(group);
     const auto tag = next_++;
     std::vector<awaited_value> all;
@@ -96,7 +102,7 @@ class rank_streams {
       r.value = values[i];
       r.peer = number;
       r.tag = tag;
-      now(group[i]).push_back(r);
+      (is_last ? ranks_[group[i]].last : now(group[i])).push_back(r);
       all.push_back({made, wait_for(r)});
     }
     return all;
@@ -182,6 +188,20 @@ UNITY_INLINE std::uint32_t rank_streams::number_of(const std::vector<std::uint32
 UNITY_INLINE std::vector<awaited_value> rank_streams::reduced(node_id origin, const std::vector<std::uint32_t>& group,
                                                               std::span<const value_id> values) {
   return together(step_kind::reduce, origin, group, values, [](const tensor::tensor_type& t) { return t; });
+}
+
+UNITY_INLINE std::vector<awaited_value> rank_streams::reduced_last(node_id origin,
+                                                                   const std::vector<std::uint32_t>& group,
+                                                                   std::span<const value_id> values) {
+  return together(step_kind::reduce, origin, group, values, [](const tensor::tensor_type& t) { return t; }, true);
+}
+
+UNITY_INLINE std::vector<awaited_value> rank_streams::gathered(node_id origin, const std::vector<std::uint32_t>& group,
+                                                               std::span<const value_id> values) {
+  return together(step_kind::gather, origin, group, values, [&](tensor::tensor_type t) {
+    t.dims[0] *= static_cast<std::int64_t>(group.size());
+    return t;
+  });
 }
 
 UNITY_INLINE std::vector<awaited_value> rank_streams::scattered(node_id origin, const std::vector<std::uint32_t>& group,

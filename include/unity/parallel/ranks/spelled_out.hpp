@@ -14,7 +14,6 @@ namespace unity::parallel {
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_RANKS_SPELLED_OUT)
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -24,59 +23,11 @@ namespace unity::parallel {
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
 #include <unity/graph/concepts.hpp>
+#include <unity/parallel/ranks/unread_steps.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/spelled_out.hpp>
 
 namespace unity::parallel {
-
-namespace detail {
-
-// By step: false for those that run an operator of which nobody reads a result. Bodies compute more than is asked for.
-UNITY_INLINE std::vector<bool> needed_steps(const rank_program& p) {
-  std::vector<bool> is_read(p.graph.value_count());
-  const auto read = [&](value_id v) {
-    if (v.valid()) {
-      is_read[v.index()] = true;
-    }
-  };
-  for (const auto& o : p.outputs) {
-    read(o.value);
-  }
-  for (const auto& w : p.weights) {
-    read(w.gradient);
-    read(w.next);
-  }
-  std::vector<bool> needed(p.steps.size(), true);
-  for (auto s = p.steps.size(); s-- > 0;) {
-    const auto& step = p.steps[s];
-    read(step.value);
-    if (step.kind == step_kind::run) {
-      const auto results = p.graph.results(step.node);
-      needed[s] = std::any_of(results.begin(), results.end(), [&](value_id v) { return is_read[v.index()]; });
-      for (const auto v : needed[s] ? p.graph.operands(step.node) : std::span<const value_id>{}) {
-        read(v);
-      }
-    }
-  }
-  return needed;
-}
-
-UNITY_INLINE rank_program without(const rank_program& p, const std::vector<bool>& needed) {
-  auto all = p;
-  all.steps.clear();
-  std::vector<std::uint32_t> places;
-  for (std::size_t s = 0; s < p.steps.size(); ++s) {
-    places.push_back(static_cast<std::uint32_t>(all.steps.size()));
-    if (needed[s]) {
-      all.steps.push_back(p.steps[s]);
-      auto& step = all.steps.back();
-      step.peer = step.kind == step_kind::wait ? places[step.peer] : step.peer;
-    }
-  }
-  return all;
-}
-
-}  // namespace detail
 
 UNITY_INLINE rank_program spelled_out(const tensor::algebra& a, const rank_program& p) {
   rank_program all = p;
@@ -122,12 +73,16 @@ UNITY_INLINE rank_program spelled_out(const tensor::algebra& a, const rank_progr
     follow(w.gradient);
     follow(w.next);
   }
+  for (auto& k : all.kept) {
+    follow(k.before);
+    follow(k.after);
+  }
   std::vector<value_id> leave;
   for (const auto v : p.graph.outputs()) {
     leave.push_back(now[v.index()]);
   }
   all.graph.set_outputs(leave);
-  return detail::without(all, detail::needed_steps(all));
+  return without_unread(all);
 }
 
 }  // namespace unity::parallel

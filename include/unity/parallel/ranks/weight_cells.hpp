@@ -14,8 +14,10 @@
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/lowering/divisions.hpp>
 #include <unity/parallel/ranks/divided_training.hpp>
+#include <unity/parallel/ranks/gradient_sums.hpp>
 #include <unity/parallel/ranks/rank_streams.hpp>
 #include <unity/parallel/ranks/region_writer.hpp>
+#include <unity/parallel/ranks/row_gradients.hpp>
 #include <unity/parallel/synchronization.hpp>
 #include <unity/parallel/training_graph.hpp>
 #include <unity/tensor/dtype.hpp>
@@ -49,9 +51,12 @@ class weight_cells {
         }
       });
       for (const auto& [rank, all] : given) {
+        take_rows(w, rank, all, reader);
         for (std::size_t c = 0; c < state.cells.size(); ++c) {
           auto& writer = streams_.on(rank, reader);
-          if (const auto sum = writer.added(state.cells[c], all, training_.graph().type(weight.value).element)) {
+          if (state.how[c].is_sparse) {
+            state.gradients.try_emplace({rank, c}, all.front().value);  // of the whole table: read by nobody
+          } else if (const auto sum = writer.added(state.cells[c], all, training_.graph().type(weight.value).element)) {
             auto& own = state.gradients[{rank, c}];
             own = own.valid() ? writer.sum(own, *sum) : *sum;
           }
@@ -74,6 +79,9 @@ class weight_cells {
     std::vector<std::vector<std::uint32_t>> holders{};                  // by cell: ranks that read it, ascending
     std::map<std::pair<std::uint32_t, std::size_t>, std::size_t> at{};  // by rank and cell: in the rank's weights
     std::map<std::pair<std::uint32_t, std::size_t>, value_id> gradients{};
+    std::map<std::pair<std::uint32_t, std::size_t>, value_id> fetched{};  // what servers sent for this iteration
+    std::map<std::uint32_t, std::vector<row_gradient>> rows{};            // by rank: what sparse cells are given
+    std::map<std::uint32_t, row_gradient> all_rows{};                     // by rank: where all givers' are
   };
 
   // f(use, task, rank, box) for all tasks for which the operand is not zero.
@@ -97,8 +105,18 @@ class weight_cells {
   };
 
   void place(std::size_t w);
+  // Keeps what gradients of lookups are made of, where cells are sparse.
+  void take_rows(std::size_t w, std::uint32_t rank, std::span<const held_part> given, node_id reader);
+  // What all ranks gave, where it is needed: gathered by all who hold the cell, or sent to the server.
+  void gather_rows(cell_id of, node_id reader);
+  void send_rows(cell_id of, std::uint32_t server, node_id reader);
+  [[nodiscard]] row_gradient own_rows(cell_id of, std::uint32_t rank, node_id reader);
+  // The gradient of the cell, where all rows are.
+  [[nodiscard]] value_id part_of_rows(cell_id of, std::uint32_t rank);
   void add_part(std::size_t w, std::size_t c, std::uint32_t rank);
   [[nodiscard]] synchronizer how_to(std::size_t w, const box& cell) const;
+  // The cell, from its server, where the rank keeps none.
+  [[nodiscard]] value_id fetched(cell_id of, std::uint32_t rank);
 
   [[nodiscard]] std::vector<std::uint32_t> givers(cell_id of) const;
   [[nodiscard]] node_id node_of(cell_id of) const {
@@ -113,16 +131,20 @@ class weight_cells {
   // What a holder gives: its gradient, or zeros.
   [[nodiscard]] value_id given(cell_id of, std::uint32_t rank, node_id reader);
   // The gradient is there when the wait is over, if there is one: the rank updates.
-  void change(cell_id of, std::uint32_t rank, value_id gradient, const rank_step* wait);
+  void change(cell_id of, std::uint32_t rank, value_id gradient, const rank_step& wait = {});
   void reduce(cell_id of, node_id reader);
   void reduce_alone(cell_id of, node_id reader);
   void reduce_bucket(const bucket_state& bucket, node_id reader);
   void reduce_together(std::span<const cell_id> cells, node_id reader);
   void scatter(cell_id of, node_id reader);
-  void serve(cell_id of, std::uint32_t server);
+  void serve(cell_id of, std::uint32_t server, node_id reader);
+  [[nodiscard]] value_id summed_on(std::uint32_t server, cell_id of);
+  // The new version goes from the server to all who keep the cell.
+  void hand_out(cell_id of, std::uint32_t server);
 
   const divided_training& training_;
   rank_streams& streams_;
+  gradient_sums sums_;
   std::vector<std::size_t> number_;  // by value
   std::vector<weight_state> states_{};
   std::vector<bucket_state> buckets_;
@@ -147,7 +169,7 @@ class weight_cells {
 namespace unity::parallel::detail {
 
 UNITY_INLINE weight_cells::weight_cells(const divided_training& d, rank_streams& streams)
-    : training_{d}, streams_{streams}, number_(d.graph().value_count(), none), buckets_(d.bucket_count()) {
+    : training_{d}, streams_{streams}, sums_{d, streams}, number_(d.graph().value_count(), none), buckets_(d.bucket_count()) {
   const auto& weights = d.training().weights();
   states_.resize(weights.size());
   for (std::size_t w = 0; w < weights.size(); ++w) {
@@ -162,6 +184,8 @@ UNITY_INLINE std::vector<held_part> weight_cells::parts(value_id weight, std::ui
   for (std::size_t c = 0; c < state.cells.size(); ++c) {
     if (const auto found = state.at.find({rank, c}); found != state.at.end()) {
       all.push_back({state.cells[c], streams_.program(rank).weights[found->second].weight.value});
+    } else if (std::binary_search(state.holders[c].begin(), state.holders[c].end(), rank)) {
+      all.push_back({state.cells[c], fetched({number_[weight.index()], c}, rank)});
     }
   }
   return all;
@@ -181,6 +205,18 @@ UNITY_INLINE void weight_cells::reduce_behind(node_id reader) {
   for (; next_bucket_ < buckets_.size() && buckets_[next_bucket_].missing == 0; ++next_bucket_) {
     reduce_bucket(buckets_[next_bucket_], reader);
   }
+}
+
+UNITY_INLINE value_id weight_cells::fetched(cell_id of, std::uint32_t rank) {
+  auto& state = states_[of.weight];
+  const auto [at, is_new] = state.fetched.try_emplace({rank, of.cell});
+  if (is_new) {
+    const auto server = state.how[of.cell].destination.index();
+    const auto there = streams_.sent(node_of(of), part_of(of, server).weight.value, server, rank);
+    streams_.wait(rank, there.wait);
+    at->second = there.value;
+  }
+  return at->second;
 }
 
 UNITY_INLINE synchronizer weight_cells::how_to(std::size_t w, const box& cell) const {
@@ -216,11 +252,13 @@ UNITY_INLINE void weight_cells::place(std::size_t w) {
       }
     });
     state.holders.emplace_back(holders.begin(), holders.end());
-    for (const auto r : holders) {
-      add_part(w, c, r);
-    }
     const auto how = how_to(w, state.cells[c]);
     state.how.push_back(how);
+    for (const auto r : holders) {
+      if (how.is_proxied || r == how.destination.index()) {
+        add_part(w, c, r);
+      }
+    }
     if (how.kind == sync_kind::parameter_server && !holders.contains(how.destination.index())) {
       add_part(w, c, how.destination.index());
     }
@@ -263,10 +301,10 @@ UNITY_INLINE value_id weight_cells::given(cell_id of, std::uint32_t rank, node_i
              : streams_.on(rank, reader).filled(state.cells[of.cell].sizes(), element_of(of), 0);
 }
 
-UNITY_INLINE void weight_cells::change(cell_id of, std::uint32_t rank, value_id gradient, const rank_step* wait) {
+UNITY_INLINE void weight_cells::change(cell_id of, std::uint32_t rank, value_id gradient, const rank_step& wait) {
   part_of(of, rank).gradient = gradient;
-  if (wait != nullptr) {
-    streams_.wait_last(rank, *wait);
+  if (wait.kind == step_kind::wait) {
+    streams_.wait_last(rank, wait);
   }
   streams_.update(rank, node_of(of), states_[of.weight].at.at({rank, of.cell}));
 }
@@ -281,7 +319,16 @@ UNITY_INLINE void weight_cells::reduce(cell_id of, node_id reader) {
   } else if (givers(of).empty()) {
     return;
   } else if (how.kind == sync_kind::parameter_server) {
-    serve(of, how.destination.index());
+    serve(of, how.destination.index(), reader);
+  } else if (how.is_sparse && is_shared) {
+    gather_rows(of, reader);
+    for (const auto r : states_[of.weight].holders[of.cell]) {
+      change(of, r, part_of_rows(of, r));
+    }
+  } else if (how.is_sparse) {
+    const auto r = states_[of.weight].holders[of.cell].front();
+    change(of, r, row_writer{training_.algebra(), streams_.on(r, reader)}.part_of_table(
+                      own_rows(of, r, reader), states_[of.weight].cells[of.cell]));
   } else if (how.kind == sync_kind::sharded && is_shared && !state.cells[of.cell].begin.empty()) {
     scatter(of, reader);
   } else {
@@ -291,15 +338,17 @@ UNITY_INLINE void weight_cells::reduce(cell_id of, node_id reader) {
 
 UNITY_INLINE void weight_cells::reduce_alone(cell_id of, node_id reader) {
   const auto& holders = states_[of.weight].holders[of.cell];
+  const auto& how = states_[of.weight].how[of.cell];
   const auto give = givers(of);
-  if (give.size() == 1) {
+  // One that is compressed is a sum: all have what its messages say.
+  if (give.size() == 1 && (holders.size() == 1 || how.compressor.kind == compression::none)) {
     const auto own = states_[of.weight].gradients.at({give[0], of.cell});
     for (const auto r : holders) {
       if (r == give[0]) {
-        change(of, r, own, nullptr);
+        change(of, r, own);
       } else {
         const auto there = streams_.sent(node_of(of), own, give[0], r);
-        change(of, r, there.value, &there.wait);
+        change(of, r, there.value, there.wait);
       }
     }
     return;
@@ -308,9 +357,9 @@ UNITY_INLINE void weight_cells::reduce_alone(cell_id of, node_id reader) {
   for (const auto r : holders) {
     values.push_back(given(of, r, reader));
   }
-  const auto sums = streams_.reduced(node_of(of), holders, values);
+  const auto sums = sums_.of({node_of(of), reader, holders, values}, how.compressor);
   for (std::size_t i = 0; i < sums.size(); ++i) {
-    change(of, holders[i], sums[i].value, &sums[i].wait);
+    change(of, holders[i], sums[i].value, sums[i].wait);
   }
 }
 
@@ -357,9 +406,12 @@ UNITY_INLINE void weight_cells::reduce_together(std::span<const cell_id> cells, 
     }
     values.push_back(rows.front());
   }
-  const auto sums = streams_.reduced(node_of(cells.front()), holders, values);
+  const auto& how = states_[cells.front().weight].how[cells.front().cell];  // alike in a bucket
+  const auto sums = sums_.of({node_of(cells.front()), reader, holders, values}, how.compressor);
   for (std::size_t i = 0; i < sums.size(); ++i) {
-    streams_.wait_last(holders[i], sums[i].wait);
+    if (sums[i].wait.kind == step_kind::wait) {
+      streams_.wait_last(holders[i], sums[i].wait);
+    }
     auto& writer = streams_.on_last(holders[i], node_of(cells.front()));
     const held_part all{whole(writer.graph().type(sums[i].value).dims), sums[i].value};
     std::int64_t first = 0;
@@ -371,7 +423,7 @@ UNITY_INLINE void weight_cells::reduce_together(std::span<const cell_id> cells, 
       own.end[0] = end;
       const std::vector<value_id> row{writer.cut(all, own)};
       const auto gradient = writer.run(a.make_operation("reshape", {{"dims", {sizes.begin(), sizes.end()}}}), row);
-      change(of, holders[i], gradient, nullptr);
+      change(of, holders[i], gradient);
       first = end;
     }
   }
@@ -411,17 +463,28 @@ UNITY_INLINE void weight_cells::scatter(cell_id of, node_id reader) {
     if (part.updated.empty()) {
       streams_.wait_last(holders[i], shares[i].wait);
     } else {
-      change(of, holders[i], shares[i].value, &shares[i].wait);
+      change(of, holders[i], shares[i].value, shares[i].wait);
     }
   }
   streams_.gather_next(node_of(of), holders, next);
 }
 
-UNITY_INLINE void weight_cells::serve(cell_id of, std::uint32_t server) {
-  const auto& state = states_[of.weight];
+UNITY_INLINE void weight_cells::serve(cell_id of, std::uint32_t server, node_id reader) {
+  if (states_[of.weight].how[of.cell].is_sparse) {
+    send_rows(of, server, reader);
+    change(of, server, part_of_rows(of, server));
+  } else {
+    change(of, server, summed_on(server, of));
+  }
+  if (states_[of.weight].how[of.cell].is_proxied) {
+    hand_out(of, server);
+  }
+}
+
+UNITY_INLINE value_id weight_cells::summed_on(std::uint32_t server, cell_id of) {
   std::vector<awaited_value> all;
   for (const auto r : givers(of)) {  // ascending: the sum does not depend on who comes first
-    const auto own = state.gradients.at({r, of.cell});
+    const auto own = states_[of.weight].gradients.at({r, of.cell});
     all.push_back(r == server ? awaited_value{own, {}} : streams_.sent(node_of(of), own, r, server));
   }
   value_id sum{};
@@ -431,19 +494,114 @@ UNITY_INLINE void weight_cells::serve(cell_id of, std::uint32_t server) {
     }
     sum = sum.valid() ? streams_.on_last(server, node_of(of)).sum(sum, g.value) : g.value;
   }
-  change(of, server, sum, nullptr);
+  return sum;
+}
+
+UNITY_INLINE void weight_cells::hand_out(cell_id of, std::uint32_t server) {
   const auto version = [&](std::uint32_t r) {
     auto& part = part_of(of, r);
     part.next = streams_.on(r, node_of(of)).outside(streams_.program(r).graph.type(part.weight.value));
     return part.next;
   };
   const auto made = version(server);
-  for (const auto r : state.holders[of.cell]) {
+  for (const auto r : states_[of.weight].holders[of.cell]) {
     if (r != server) {
       part_of(of, r).updated.end = part_of(of, r).updated.begin;
       streams_.send_next(node_of(of), made, server, version(r), r);
     }
   }
+}
+
+UNITY_INLINE void weight_cells::take_rows(std::size_t w, std::uint32_t rank, std::span<const held_part> given,
+                                          node_id reader) {
+  auto& state = states_[w];
+  if (std::none_of(state.how.begin(), state.how.end(), [](const synchronizer& h) { return h.is_sparse; })) {
+    return;
+  }
+  const auto value = training_.training().weights()[w].value;
+  for (const auto& g : given) {
+    const auto found = find_lookup(training_.algebra(), streams_.program(rank).graph, g.value);
+    if (!found || g.part != whole(training_.graph().type(value).dims)) {
+      throw error{fmt::format("weight of node {}", training_.graph().producer(value).index()),
+                  "a gradient of indices and rows of a table that is divided", "a whole table on each rank"};
+    }
+    auto& rows = state.rows[rank];
+    rows.push_back(row_writer{training_.algebra(), streams_.on(rank, reader)}.of(*found));
+    if (rows.back().bag != rows.front().bag) {
+      throw error{fmt::format("weight of node {}", training_.graph().producer(value).index()),
+                  "indices and rows of lookups that sum different numbers of rows", "lookups that are alike"};
+    }
+  }
+}
+
+UNITY_INLINE row_gradient weight_cells::own_rows(cell_id of, std::uint32_t rank, node_id reader) {
+  return row_writer{training_.algebra(), streams_.on(rank, reader)}.joined(states_[of.weight].rows.at(rank));
+}
+
+// Once for all cells of a weight. Those who gave less, or nothing, give rows of zeros.
+UNITY_INLINE void weight_cells::gather_rows(cell_id of, node_id reader) {
+  auto& state = states_[of.weight];
+  const auto& holders = state.holders[of.cell];
+  if (state.all_rows.contains(holders.front())) {
+    return;
+  }
+  std::int64_t most = 0;
+  tensor::tensor_type ids_type;
+  tensor::tensor_type rows_type;
+  for (const auto& [rank, rows] : state.rows) {
+    std::int64_t count = 0;
+    for (const auto& x : rows) {
+      count += x.count;
+    }
+    most = std::max(most, count);
+    ids_type = streams_.program(rank).graph.type(rows.front().ids);
+    rows_type = streams_.program(rank).graph.type(rows.front().rows);
+  }
+  std::vector<value_id> ids;
+  std::vector<value_id> values;
+  for (const auto r : holders) {
+    const auto own = state.rows.contains(r) ? std::optional{own_rows(of, r, reader)} : std::nullopt;
+    row_writer w{training_.algebra(), streams_.on(r, reader)};
+    const auto all = own ? w.padded(*own, most) : w.zeros(most, rows_type, ids_type);
+    ids.push_back(all.ids);
+    values.push_back(all.rows);
+  }
+  const auto all_ids = streams_.gathered(node_of(of), holders, ids);
+  const auto all_values = streams_.gathered(node_of(of), holders, values);
+  for (std::size_t i = 0; i < holders.size(); ++i) {
+    streams_.wait_last(holders[i], all_ids[i].wait);
+    streams_.wait_last(holders[i], all_values[i].wait);
+    state.all_rows[holders[i]] = {all_ids[i].value, all_values[i].value,
+                                  most * static_cast<std::int64_t>(holders.size()),
+                                  ids_type.dims.size() > 1 ? ids_type.dims[1] : 0};
+  }
+}
+
+// Once for all cells of a weight that the server has.
+UNITY_INLINE void weight_cells::send_rows(cell_id of, std::uint32_t server, node_id reader) {
+  auto& state = states_[of.weight];
+  if (state.all_rows.contains(server)) {
+    return;
+  }
+  std::vector<row_gradient> all;
+  for (const auto r : givers(of)) {
+    auto own = own_rows(of, r, reader);
+    if (r != server) {
+      const auto ids = streams_.sent(node_of(of), own.ids, r, server);
+      const auto rows = streams_.sent(node_of(of), own.rows, r, server);
+      streams_.wait_last(server, ids.wait);
+      streams_.wait_last(server, rows.wait);
+      own = {ids.value, rows.value, own.count, own.bag};
+    }
+    all.push_back(own);
+  }
+  state.all_rows[server] = row_writer{training_.algebra(), streams_.on_last(server, node_of(of))}.joined(all);
+}
+
+UNITY_INLINE value_id weight_cells::part_of_rows(cell_id of, std::uint32_t rank) {
+  const auto& state = states_[of.weight];
+  return row_writer{training_.algebra(), streams_.on_last(rank, node_of(of))}.part_of_table(state.all_rows.at(rank),
+                                                                                           state.cells[of.cell]);
 }
 
 }  // namespace unity::parallel::detail

@@ -1,0 +1,41 @@
+// How a gradient is made smaller before it is sent.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace unity::parallel {
+
+// none
+// float16, bfloat16  each element is rounded to 16 bits, and sums are made of those (Horovod's compression)
+// top_k              the elements that are the largest without their sign
+//                    (Lin et al., Deep gradient compression, ICLR 2018)
+// power_sgd          of a matrix of the first axis and all others, a product of two narrow ones
+//                    (Vogels et al., PowerSGD, NeurIPS 2019); what has one axis goes as it is
+enum class compression : std::uint8_t { none, float16, bfloat16, top_k, power_sgd };
+inline constexpr std::array<std::string_view, 5> compression_names{"none", "float16", "bfloat16", "top_k", "power_sgd"};
+
+[[nodiscard]] constexpr std::optional<compression> find_compression(std::string_view name) noexcept {
+  for (std::size_t i = 0; i < compression_names.size(); ++i) {
+    if (compression_names[i] == name) {
+      return static_cast<compression>(i);
+    }
+  }
+  return std::nullopt;
+}
+
+// Regular.
+struct compressor {
+  compression kind = compression::none;
+  // What the message lost is added to the next gradient. Always so of top_k and power_sgd, which would not converge.
+  bool has_feedback = false;
+  // top_k: of 1,000 elements, how many are sent, one at least. power_sgd: columns of the narrow matrices. Otherwise 0.
+  std::uint32_t amount = 0;
+
+  friend bool operator==(const compressor&, const compressor&) = default;
+};
+
+}  // namespace unity::parallel

@@ -1,0 +1,202 @@
+// Adds up gradients over ranks, as they are or compressed: what each gives becomes a smaller message, and what comes of
+// the sum of messages is the sum of gradients but for what compression loses.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include <unity/core/id.hpp>
+#include <unity/parallel/compressor.hpp>
+#include <unity/parallel/ranks/divided_training.hpp>
+#include <unity/parallel/ranks/rank_streams.hpp>
+#include <unity/parallel/ranks/region_writer.hpp>
+#include <unity/tensor/attributes.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::parallel::detail {
+
+// A sum over ranks of a group.
+struct gradient_sum {
+  node_id origin{};                           // of the plan's graph: whose gradients
+  node_id reader{};                           // of the backward pass that gave the last of them
+  const std::vector<std::uint32_t>& group;    // ranks
+  std::span<const value_id> values;           // of each: equal shapes
+};
+
+class gradient_sums {
+ public:
+  gradient_sums(const divided_training& d, rank_streams& streams) : training_{d}, streams_{streams} {}
+
+  // The sum on each rank. Messages leave in the backward pass; what has to be done with them follows when all
+  // micro-batches have given. Waits are null where there is nothing left to wait for.
+  [[nodiscard]] std::vector<awaited_value> of(const gradient_sum& s, const compressor& how);
+
+ private:
+  // What a rank gives, with what its last message lost; and the place for what this one loses.
+  struct given_value {
+    value_id value{};
+    value_id before{};
+  };
+
+  [[nodiscard]] tensor::tensor_type type_of(std::uint32_t rank, value_id v) const {
+    return streams_.program(rank).graph.type(v);
+  }
+  [[nodiscard]] static value_id run(region_writer& w, const tensor::algebra& a, std::string_view name,
+                                    const std::vector<value_id>& operands,
+                                    std::initializer_list<tensor::named_attribute> with = {}) {
+    return w.run(a.make_operation(name, with), operands);
+  }
+  [[nodiscard]] value_id cast(region_writer& w, value_id v, tensor::dtype to) const {
+    return run(w, training_.algebra(), "cast", {v}, {{"element", tensor::name_of(to)}});
+  }
+  [[nodiscard]] value_id transposed(region_writer& w, value_id m) const {
+    return run(w, training_.algebra(), "transpose", {m}, {{"permutation", {1, 0}}});
+  }
+  [[nodiscard]] value_id product(region_writer& w, value_id x, value_id y) const {
+    return run(w, training_.algebra(), "matmul", {x, y}, {{"activation", "none"}});
+  }
+  [[nodiscard]] given_value with_feedback(std::uint32_t rank, region_writer& w, value_id v);
+  void keep_rest(std::uint32_t rank, region_writer& w, const given_value& given, value_id sent);
+
+  [[nodiscard]] std::vector<awaited_value> rounded(const gradient_sum& s, const compressor& how);
+  [[nodiscard]] std::vector<awaited_value> factored(const gradient_sum& s, const compressor& how);
+  // Columns at right angles, of length 1 or 0: each without its part along those before it (Gram and Schmidt).
+  [[nodiscard]] value_id orthonormal(region_writer& w, value_id m) const;
+
+  const divided_training& training_;
+  rank_streams& streams_;
+};
+
+}  // namespace unity::parallel::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_RANKS_GRADIENT_SUMS)
+
+#include <algorithm>
+#include <cstddef>
+
+#include <unity/core/config.hpp>
+
+namespace unity::parallel::detail {
+
+UNITY_INLINE std::vector<awaited_value> gradient_sums::of(const gradient_sum& s, const compressor& how) {
+  if (s.group.size() > 1 && (how.kind == compression::float16 || how.kind == compression::bfloat16)) {
+    return rounded(s, how);
+  }
+  const auto dims = type_of(s.group.front(), s.values.front()).dims;
+  if (s.group.size() > 1 && how.kind == compression::power_sgd && dims.size() > 1) {
+    const auto columns = tensor::element_count(dims) / dims[0];
+    if (std::min(dims[0], columns) > static_cast<std::int64_t>(how.amount)) {
+      return factored(s, how);
+    }
+  }
+  return streams_.reduced(s.origin, s.group, s.values);
+}
+
+UNITY_INLINE gradient_sums::given_value gradient_sums::with_feedback(std::uint32_t rank, region_writer& w,
+                                                                     value_id v) {
+  const auto before = w.outside(type_of(rank, v));
+  return {w.sum(v, before), before};
+}
+
+UNITY_INLINE void gradient_sums::keep_rest(std::uint32_t rank, region_writer& w, const given_value& given,
+                                           value_id sent) {
+  streams_.program(rank).kept.push_back(
+      {given.before, run(w, training_.algebra(), "sub", {given.value, sent}), 0});
+}
+
+UNITY_INLINE std::vector<awaited_value> gradient_sums::rounded(const gradient_sum& s, const compressor& how) {
+  const auto element = type_of(s.group.front(), s.values.front()).element;
+  const auto small = how.kind == compression::float16 ? tensor::dtype::float16 : tensor::dtype::bfloat16;
+  std::vector<value_id> messages;
+  for (std::size_t i = 0; i < s.group.size(); ++i) {
+    auto& w = streams_.on(s.group[i], s.reader);
+    const auto given = how.has_feedback ? with_feedback(s.group[i], w, s.values[i]) : given_value{s.values[i], {}};
+    messages.push_back(cast(w, given.value, small));
+    if (how.has_feedback) {
+      keep_rest(s.group[i], w, given, cast(w, messages.back(), element));
+    }
+  }
+  auto sums = streams_.reduced(s.origin, s.group, messages);
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    streams_.wait_last(s.group[i], sums[i].wait);
+    sums[i] = {cast(streams_.on_last(s.group[i], s.origin), sums[i].value, element), {}};
+  }
+  return sums;
+}
+
+// M is n x m. P = M Q is added up and made orthonormal, Q = M^T P is added up, and the sum of all M is about P Q^T. Q is
+// where the next iteration begins. What a rank's own M has beyond P Q^T of its own Q is added to its next gradient: over
+// ranks, that is what the sum lost.
+UNITY_INLINE std::vector<awaited_value> gradient_sums::factored(const gradient_sum& s, const compressor& how) {
+  const auto& a = training_.algebra();
+  const auto type = type_of(s.group.front(), s.values.front());
+  const auto n = type.dims[0];
+  const auto m = tensor::element_count(type.dims) / n;
+  struct rank_state {
+    given_value given{};
+    value_id q{};
+  };
+  std::vector<rank_state> states;
+  std::vector<value_id> messages;
+  for (std::size_t i = 0; i < s.group.size(); ++i) {
+    auto& w = streams_.on(s.group[i], s.reader);
+    auto narrow = type;
+    narrow.dims = {m, static_cast<std::int64_t>(how.amount)};
+    const auto matrix = run(w, a, "reshape", {s.values[i]}, {{"dims", {n, m}}});
+    states.push_back({with_feedback(s.group[i], w, matrix), w.outside(narrow)});
+    messages.push_back(product(w, states.back().given.value, states.back().q));
+  }
+  const auto first = streams_.reduced(s.origin, s.group, messages);
+  for (std::size_t i = 0; i < s.group.size(); ++i) {
+    streams_.wait_last(s.group[i], first[i].wait);
+    auto& w = streams_.on_last(s.group[i], s.origin);
+    const auto p = orthonormal(w, first[i].value);
+    const auto q = product(w, transposed(w, states[i].given.value), p);
+    keep_rest(s.group[i], w, states[i].given, product(w, p, transposed(w, q)));
+    states[i].given.value = p;
+    messages[i] = q;
+  }
+  auto sums = streams_.reduced_last(s.origin, s.group, messages);
+  for (std::size_t i = 0; i < s.group.size(); ++i) {
+    streams_.wait_last(s.group[i], sums[i].wait);
+    auto& w = streams_.on_last(s.group[i], s.origin);
+    // The same numbers on all ranks, so that P of the next iteration is a sum.
+    constexpr std::uint64_t seed = 1;
+    streams_.program(s.group[i]).kept.push_back({states[i].q, sums[i].value, seed});
+    const auto all = product(w, states[i].given.value, transposed(w, sums[i].value));
+    sums[i] = {run(w, a, "reshape", {all}, {{"dims", {type.dims.begin(), type.dims.end()}}}), {}};
+  }
+  return sums;
+}
+
+UNITY_INLINE value_id gradient_sums::orthonormal(region_writer& w, value_id m) const {
+  const auto& a = training_.algebra();
+  const auto& g = w.graph();
+  const auto dims = g.type(m).dims;
+  const auto element = g.type(m).element;
+  constexpr double least = 1e-30;  // beneath the square of a length: a column of zeros stays one
+  std::vector<value_id> columns;
+  for (std::int64_t k = 0; k < dims[1]; ++k) {
+    auto column = w.cut({whole(dims), m}, {{0, k}, {dims[0], k + 1}});
+    for (const auto c : columns) {
+      const auto along = product(w, c, product(w, transposed(w, c), column));
+      column = run(w, a, "sub", {column, along});
+    }
+    const auto square = product(w, transposed(w, column), column);
+    const auto length = run(w, a, "sqrt", {w.sum(square, w.filled({1, 1}, element, least))});
+    columns.push_back(run(w, a, "div", {column, length}));
+  }
+  auto all = columns.front();
+  for (std::size_t k = 1; k < columns.size(); ++k) {
+    all = run(w, a, "concat", {all, columns[k]}, {{"axis", 1}});
+  }
+  return all;
+}
+
+}  // namespace unity::parallel::detail
+
+#endif

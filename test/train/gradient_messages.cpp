@@ -1,0 +1,219 @@
+// Gradients that are rounded, factored, or sent as indices and rows, and weights that are fetched.
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/parallel/ranks/rank_lowering.hpp>
+#include <unity/parallel/synchronization.hpp>
+#include <unity/parallel/training_graph.hpp>
+
+#include "runs.hpp"
+
+namespace tests_of_gradient_messages {
+
+namespace {
+
+using namespace unity;
+using train::test::operators;
+
+constexpr std::uint64_t seed = 5;
+
+parallel::plan plan_of(const std::string& model, std::size_t devices) {
+  return train::with_loss(operators(), train::test::plan_for(model, devices, "data"), tensor::loss::mean_square);
+}
+
+// change(weight, synchronizer): of each weight that training changes.
+template <class F>
+parallel::synchronization every(const parallel::plan& p, const F& change) {
+  parallel::synchronization all;
+  const parallel::training_graph training{operators(), p.graph};
+  for (const auto& w : training.weights()) {
+    auto& own = all.weights.emplace_back();
+    if (w.is_trained) {
+      change(w, own);
+    }
+  }
+  return all;
+}
+
+parallel::synchronization compressed(const parallel::plan& p, const parallel::compressor& c) {
+  return every(p, [&](const auto&, parallel::weight_sync& own) { own.parts.front().compressor = c; });
+}
+
+std::vector<double> losses_of(const parallel::plan& p, std::uint64_t steps,
+                              const train::update_rule& rule = {parallel::optimizer::sgd, 0.05}) {
+  return train::test::train_some(p, rule, seed, 0, steps, {}, {});
+}
+
+double largest_difference(const std::vector<double>& own, const std::vector<double>& expected) {
+  double most = 0;
+  for (std::size_t s = 0; s < own.size(); ++s) {
+    most = std::max(most, std::abs(own[s] / expected[s] - 1));
+  }
+  return most;
+}
+
+}  // namespace
+
+TEST_CASE("weights that are fetched when an iteration begins train as those that ranks keep") {
+  for (const auto* model : {"zoo:mlp?layers=3&hidden=7&batch=8", "zoo:dlrm?form=ae&batch=8&hidden=8&vocab=40"}) {
+    for (const std::size_t devices : {1, 2, 4}) {
+      CAPTURE(model, devices);
+      auto p = plan_of(model, devices);
+      const auto expected = losses_of(p, 4);
+      std::size_t next = 0;
+      p.synchronization = every(p, [&](const auto&, parallel::weight_sync& own) {
+        own.parts.front() = {parallel::sync_kind::parameter_server};
+        own.parts.front().destination = machine::device_id{next++ % devices};
+        own.parts.front().is_proxied = false;
+      });
+      CHECK(largest_difference(losses_of(p, 4), expected) < 1e-11);
+      const auto programs = parallel::programs_of_ranks(operators(), p);
+      std::size_t kept = 0;
+      for (const auto& r : programs.ranks) {
+        kept += r.weights.size();
+      }
+      CHECK(kept == next);  // each on its server alone
+    }
+  }
+}
+
+TEST_CASE("gradients of lookups as indices and rows train as those of tables") {
+  for (const auto* model : {"zoo:dlrm?form=ae&batch=8&hidden=8&vocab=40",
+                            "zoo:bert?layers=1&hidden=8&heads=2&seq=4&vocab=16&batch=4"}) {
+    for (const std::size_t devices : {1, 2, 4}) {
+      for (const std::size_t parts : {1, 2}) {
+        for (const std::uint32_t axis : {0U, 1U}) {
+          for (const auto kind : {parallel::sync_kind::all_reduce, parallel::sync_kind::parameter_server}) {
+            CAPTURE(model, devices, parts, axis, kind);
+            auto p = plan_of(model, devices);
+            const auto expected = losses_of(p, 3);
+            std::size_t tables = 0;
+            p.synchronization = every(p, [&](const parallel::weight_uses& w, parallel::weight_sync& own) {
+              if (!parallel::is_looked_up(operators(), p.graph, w)) {
+                return;
+              }
+              ++tables;
+              own.axis = parts > 1 ? axis : 0;
+              own.parts.resize(parts);
+              for (std::size_t k = 0; k < parts; ++k) {
+                own.parts[k].kind = kind;
+                own.parts[k].is_sparse = true;
+                if (kind == parallel::sync_kind::parameter_server) {
+                  own.parts[k].destination = machine::device_id{k % devices};
+                  own.parts[k].is_proxied = k != 1;
+                }
+              }
+            });
+            REQUIRE(tables > 0);
+            CHECK(largest_difference(losses_of(p, 3), expected) < 1e-11);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("rounded gradients are near, and with feedback nothing is lost for good") {
+  const auto* model = "zoo:mlp?layers=3&hidden=12&batch=8";
+  for (const std::size_t devices : {1, 2, 4}) {
+    auto p = plan_of(model, devices);
+    const auto expected = losses_of(p, 60);
+    for (const auto kind : {parallel::compression::float16, parallel::compression::bfloat16}) {
+      CAPTURE(devices, kind);
+      const double rounding = kind == parallel::compression::float16 ? 0x1p-11 : 0x1p-8;
+      p.synchronization = compressed(p, {kind, false, 0});
+      const auto plain = losses_of(p, 60);
+      CHECK(largest_difference({plain.begin(), plain.begin() + 2}, expected) < 8 * rounding);
+      p.synchronization = compressed(p, {kind, true, 0});
+      const auto with = losses_of(p, 60);
+      CHECK(largest_difference(with, expected) < 8 * rounding);
+      CHECK(std::abs(with.back() / expected.back() - 1) < 4 * rounding);
+      if (devices == 1) {
+        CHECK(with == expected);  // nothing is sent
+      } else {
+        CHECK(plain != expected);
+      }
+    }
+  }
+}
+
+TEST_CASE("factored gradients converge, and are exact where the factors are as wide as the matrix") {
+  const auto* model = "zoo:mlp?layers=3&hidden=12&batch=8";
+  auto p = plan_of(model, 4);
+  const auto expected = losses_of(p, 100);
+  p.synchronization = compressed(p, {parallel::compression::power_sgd, true, 64});
+  CHECK(largest_difference(losses_of(p, 10), expected) < 1e-11);
+  for (const std::uint32_t rank : {1U, 4U}) {
+    p.synchronization = compressed(p, {parallel::compression::power_sgd, true, rank});
+    const auto own = losses_of(p, 100);
+    CAPTURE(rank, own.back(), expected.back());
+    CHECK(largest_difference(own, expected) < 0.2);  // each batch is drawn anew
+    CHECK(std::abs(own.back() / expected.back() - 1) < 2e-3);
+  }
+}
+
+TEST_CASE("buckets are compressed whole, and runs are repeated bit for bit") {
+  auto p = plan_of("zoo:mlp?layers=3&hidden=12&batch=8", 2);
+  const auto expected = losses_of(p, 20);
+  p.synchronization = compressed(p, {parallel::compression::float16, true, 0});
+  p.synchronization.buckets = {"all"};
+  for (auto& w : p.synchronization.weights) {
+    for (auto& part : w.parts) {
+      part.bucket = part.compressor.kind == parallel::compression::none ? part.bucket : 0;
+    }
+  }
+  const auto own = losses_of(p, 20);
+  CHECK(largest_difference(own, expected) < 0x1p-8);
+  CHECK(losses_of(p, 20) == own);
+  const auto programs = parallel::programs_of_ranks(operators(), p);
+  for (const auto& r : programs.ranks) {
+    CHECK(std::count_if(r.steps.begin(), r.steps.end(),
+                        [](const auto& s) { return s.kind == parallel::step_kind::reduce; }) == 1);
+    CHECK(r.kept.size() == 1);
+  }
+}
+
+TEST_CASE("what does not go together is refused with the weight's node") {
+  auto p = plan_of("zoo:gpt?layers=1&hidden=8&heads=2&seq=4&vocab=16&batch=4", 2);
+  const auto complaint = [&](auto change) {
+    auto q = p;
+    q.synchronization = every(p, [&](const auto& w, parallel::weight_sync& own) { change(w, own.parts.front()); });
+    try {
+      parallel::check(operators(), q);
+    } catch (const error& e) {
+      return std::string{e.what()};
+    }
+    return std::string{};
+  };
+  using parallel::synchronizer;
+  const auto server = [](synchronizer& s) {
+    s.kind = parallel::sync_kind::parameter_server;
+    s.destination = machine::device_id{0U};
+  };
+  CHECK_THAT(complaint([](const auto&, synchronizer& s) { s.staleness = 1; }),
+             Catch::Contains("staleness of all_reduce; expected staleness of parameter_server alone"));
+  CHECK_THAT(complaint([&](const auto&, synchronizer& s) {
+               server(s);
+               s.compressor = {parallel::compression::float16, false, 0};
+             }),
+             Catch::Contains("a compressor of parameter_server"));
+  CHECK_THAT(complaint([&](const auto&, synchronizer& s) {
+               server(s);
+               s.staleness = 65;
+             }),
+             Catch::Contains("64 at most"));
+  CHECK_THAT(complaint([](const auto&, synchronizer& s) { s.is_sparse = true; }),
+             Catch::Contains("a weight that lookups alone read"));
+  CHECK_THAT(complaint([](const auto&, synchronizer& s) { s.compressor = {parallel::compression::top_k, true, 0}; }),
+             Catch::Contains("an amount of 0"));
+  CHECK_THAT(complaint([](const auto&, synchronizer& s) { s.is_proxied = false; }), Catch::Contains("no proxy"));
+  CHECK(complaint([](const auto&, synchronizer&) {}).empty());
+}
+
+}  // namespace tests_of_gradient_messages
