@@ -38,4 +38,15 @@ struct compressor {
   friend bool operator==(const compressor&, const compressor&) = default;
 };
 
+// top_k: how many of so many elements are sent.
+[[nodiscard]] constexpr std::int64_t sent_elements(const compressor& c, std::int64_t elements) noexcept {
+  const auto share = elements * static_cast<std::int64_t>(c.amount) / 1000;
+  return share > 0 ? share : 1;
+}
+
+// Messages are of elements of 16 bits.
+[[nodiscard]] constexpr bool is_rounded(const compressor& c) noexcept {
+  return c.kind == compression::float16 || c.kind == compression::bfloat16;
+}
+
 }  // namespace unity::parallel

@@ -97,6 +97,16 @@ struct synchronization {
   friend bool operator==(const synchronization&, const synchronization&) = default;
 };
 
+// f(synchronizer) for each part of each weight.
+template <class F>
+void for_each_part(const synchronization& s, const F& f) {
+  for (const auto& w : s.weights) {
+    for (const auto& part : w.parts) {
+      f(part);
+    }
+  }
+}
+
 // Lookups alone read the weight, as their table: its gradient may go as indices and rows.
 [[nodiscard]] bool is_looked_up(const tensor::algebra& a, const tensor::tensor_graph& g, const weight_uses& w);
 
@@ -150,6 +160,8 @@ UNITY_INLINE void check_kind(const std::string& where, const synchronizer& part,
   const bool has_amount = c.kind == compression::top_k || c.kind == compression::power_sgd;
   refuse(has_amount != (c.amount > 0), fmt::format("an amount of {}", c.amount),
          "of top_k and power_sgd one of at least 1, of others none");
+  refuse(has_amount && part.bucket != synchronizer::no_bucket,
+         fmt::format("{} in a bucket", compression_names[static_cast<std::size_t>(c.kind)]), "each weight alone");
   refuse(c.kind == compression::top_k && c.amount > 1000, fmt::format("{} of 1,000 elements", c.amount),
          "1,000 at most");
   refuse(c.kind == compression::none && c.has_feedback, "feedback without a compressor", "something that is lost");

@@ -177,7 +177,7 @@ TEST_CASE("buckets reduce the same bytes in fewer messages, in order, when all o
   }
 }
 
-TEST_CASE("every device that holds a weight has its next version, however it is synchronized", "[law]") {
+TEST_CASE("every device that keeps a weight has its next version, however it is synchronized", "[law]") {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
@@ -202,7 +202,9 @@ TEST_CASE("every device that holds a weight has its next version, however it is 
       if (plain.owner_of(id).kind == program::owner_kind::weight) {
         const auto before = kept_by(plain, id);
         const auto after = kept_by(code, id);
-        CHECK(std::includes(after.begin(), after.end(), before.begin(), before.end()));
+        const auto& parts = p.synchronization.weights[plain.owner_of(id).index].parts;
+        const bool is_fetched = std::any_of(parts.begin(), parts.end(), [](const auto& x) { return !x.is_proxied; });
+        CHECK((is_fetched || std::includes(after.begin(), after.end(), before.begin(), before.end())));
       }
     }
     const auto steady = simulate::run_until_steady(code, parallel::carried_dependencies(operators(), p, code), 8);

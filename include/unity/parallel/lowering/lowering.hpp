@@ -106,6 +106,7 @@ class lowering {
 
   [[nodiscard]] transfers how() const noexcept { return transfers_; }
   // What a program of some of the devices is made of (folding.hpp).
+  [[nodiscard]] const tensor::algebra& operators() const noexcept { return *algebra_; }
   [[nodiscard]] const tensor::tensor_graph& graph() const noexcept { return *graph_; }
   [[nodiscard]] network& links() noexcept { return network_; }
   [[nodiscard]] const task_times& times() const noexcept { return times_; }
@@ -416,6 +417,13 @@ UNITY_INLINE void lowering::write_edge(const strategy& s, const graph_edge& e, c
 
 UNITY_INLINE program::program lower(const tensor::algebra& a, const plan& p, tensor::durations durations) {
   check(p.graph, p.configurations, p.pipeline, p.machine.network.device_count());
+  if (!p.pipeline.is_trivial()) {
+    for_each_part(p.synchronization, [](const synchronizer& part) {
+      if (!part.is_proxied) {
+        throw error{"simulation", "weights that micro-batches fetch", "proxies, or one micro-batch"};
+      }
+    });
+  }
   lowering l{a, p.graph, p.machine, std::move(durations), transfers::exchanges, p.updates};
   return pipelined(l.run(p.configurations, p.synchronization, p.recomputed), p.pipeline);
 }

@@ -11,7 +11,8 @@
 namespace unity::parallel {
 
 // Of the program that lowering made of the plan: the forward tasks of a device that read a weight wait for its update
-// there, and the other tasks of a device that wait for nothing for the last of what the device computes, which runs
+// there, as many iterations before as its parts all may lag behind, or to fetch it for that of its server; and the other
+// tasks of a device that wait for nothing for the last of what the device computes, which runs
 // iterations one after the other. Weights that nothing updates are there.
 // Complexity: linear in the program; for each weight, its updates times the tasks that read it.
 [[nodiscard]] std::vector<program::carried_dependency> carried_dependencies(const tensor::algebra& a, const plan& p,
@@ -30,6 +31,21 @@ namespace unity::parallel {
 #include <unity/parallel/training_graph.hpp>
 
 namespace unity::parallel {
+
+namespace detail {
+
+// Iterations: the least of all parts of a weight.
+UNITY_INLINE std::uint32_t lag_of(const synchronization& s, std::size_t weight) {
+  if (s.weights.empty()) {
+    return 0;
+  }
+  const auto& parts = s.weights[weight].parts;
+  return std::min_element(parts.begin(), parts.end(), [](const synchronizer& x, const synchronizer& y) {
+           return x.staleness < y.staleness;
+         })->staleness;
+}
+
+}  // namespace detail
 
 UNITY_INLINE std::vector<program::carried_dependency> carried_dependencies(const tensor::algebra& a, const plan& p,
                                                                            const program::program& code) {
@@ -50,7 +66,11 @@ UNITY_INLINE std::vector<program::carried_dependency> carried_dependencies(const
     for (std::uint32_t i = 0; i < tasks.size(); ++i) {
       const auto place = code.find(id, i).index();
       const auto after = code.after(place);
-      if (code.before(place).empty()) {
+      const auto before = code.before(place);
+      if (std::all_of(before.begin(), before.end(), [&](const program::task_link& link) {
+            return code.owner_of(code.where(program::task_id{link.task()}).fragment).kind ==
+                   program::owner_kind::weight;  // it is fetched
+          })) {
         first[tasks[i].resource.index()].push_back({id, i});
       }
       if (std::none_of(after.begin(), after.end(), [&](const program::task_link& link) {
@@ -75,17 +95,27 @@ UNITY_INLINE std::vector<program::carried_dependency> carried_dependencies(const
     if (code.owner_of(id).kind != program::owner_kind::weight) {
       continue;
     }
+    const auto number = code.owner_of(id).index;
     const auto& tasks = code.code(id).tasks;
+    std::vector<std::uint32_t> fetches;
+    for (std::uint32_t i = 0; i < tasks.size(); ++i) {
+      if (tasks[i].kind == task_kind::transfer && code.before(code.find(id, i).index()).empty()) {
+        fetches.push_back(i);
+      }
+    }
     for (std::uint32_t i = 0; i < tasks.size(); ++i) {
       if (tasks[i].kind != task_kind::update) {  // on the device of its shard, or what arrives there
         continue;
       }
-      for (const auto& use : training.weights()[code.owner_of(id).index].uses) {
+      for (const auto fetch : fetches) {
+        all.push_back({{id, i}, {id, fetch}, 1});
+      }
+      for (const auto& use : training.weights()[number].uses) {
         const auto reader = node_fragment[use.node.index()];
         const auto& readers = code.code(reader).tasks;
         for (std::uint32_t t = 0; t < readers.size(); ++t) {
           if (readers[t].kind == task_kind::forward && readers[t].resource.index() == tasks[i].shard) {
-            all.push_back({{id, i}, {reader, t}, 1});
+            all.push_back({{id, i}, {reader, t}, 1 + detail::lag_of(p.synchronization, number)});
           }
         }
       }

@@ -28,6 +28,8 @@ namespace unity::parallel {
 struct weight_reader {
   program::task_ref task{};
   machine::device_id on{};
+  program::task_ref reads{};  // the task of its forward pass
+  bytes rows{};               // of a lookup: its gradient as indices and rows
 };
 
 // Part of a weight: what its readers hold of it, reader by reader.
@@ -39,6 +41,11 @@ struct weight_part_readers {
 // The task after which devices have the sum of a bucket. Order: as that of buckets, then of devices.
 using bucket_key = std::pair<std::uint32_t, std::vector<machine::device_id>>;
 using bucket_ends = std::map<bucket_key, program::task_ref>;
+
+// The messages by which each device gives so many elements of a weight of that type: sums of them follow each other.
+// What rounding, products and the like take is not priced. Precondition: not top_k, whose messages are gathered.
+[[nodiscard]] std::vector<bytes> message_sizes(const compressor& c, const tensor::tensor_type& weight,
+                                               std::int64_t elements);
 
 namespace detail {
 
@@ -74,6 +81,9 @@ class weight_synchronization {
       }
       if (givers.any()) {
         add(g, givers.of(g), how);
+      }
+      if (how.kind == sync_kind::parameter_server && !how.is_proxied) {
+        fetch(part, g, how.destination);
       }
     }
   }
@@ -122,7 +132,7 @@ class weight_synchronization {
       on_[d.index()].gradient += g.elements;
     }
     if (how.kind == sync_kind::parameter_server) {
-      send_to_server(g, givers, how.destination);
+      send_to_server(g, givers, how);
       return;
     }
     const auto count = static_cast<std::int64_t>(g.devices.size());
@@ -148,15 +158,49 @@ class weight_synchronization {
       gathered_.push_back({g.devices, size_of(g.elements)});
     } else if (is_shared && how.bucket != synchronizer::no_bucket) {
       contributions.assign(1, buckets_->at({how.bucket, g.devices}));
+    } else if (is_shared && how.is_sparse) {
+      contributions.assign(1, gather_rows(g, givers));
+    } else if (is_shared && how.compressor.kind == compression::top_k) {
+      const auto each = sent_elements(how.compressor, g.elements) *
+                        (tensor::size_of(tensor::dtype::int32) + tensor::size_of(type_.element));
+      contributions.assign(1, add(machine::exchange::all_gather, g.devices, bytes{each * count}, contributions));
     } else if (is_shared) {
-      contributions.assign(1, add(machine::exchange::all_reduce, g.devices, size_of(g.elements), contributions));
+      for (const auto size : message_sizes(how.compressor, type_, g.elements)) {  // one sum after the other
+        contributions.assign(1, add(machine::exchange::all_reduce, g.devices, size, contributions));
+      }
     }
     for (const auto d : g.devices) {
       auto& waits = on_[d.index()].before;
       waits.insert(waits.end(), contributions.begin(), contributions.end());
     }
   }
-  void send_to_server(const replica_group& g, std::span<const weight_reader> givers, machine::device_id server) {
+  // What a device gives of the rows of a table: all its lookups'.
+  [[nodiscard]] static bytes rows_on(std::span<const weight_reader> givers, machine::device_id d) {
+    bytes all{};
+    for (const auto& r : givers) {
+      all += r.on == d ? r.rows : bytes{};
+    }
+    return all;
+  }
+  // Once for all parts of the weight. Those who have fewer rows than others fill up.
+  [[nodiscard]] program::task_ref gather_rows(const replica_group& g, std::span<const weight_reader> givers) {
+    const auto [at, is_new] = gathered_rows_.try_emplace(g.devices);
+    if (is_new) {
+      bytes most{};
+      std::vector<program::task_ref> before;
+      for (const auto d : g.devices) {
+        most = std::max(most, rows_on(givers, d));
+      }
+      for (const auto& r : givers) {
+        before.push_back(r.task);
+      }
+      at->second = add(machine::exchange::all_gather, g.devices,
+                       bytes{most.count() * static_cast<std::int64_t>(g.devices.size())}, before);
+    }
+    return at->second;
+  }
+  void send_to_server(const replica_group& g, std::span<const weight_reader> givers, const synchronizer& how) {
+    const auto server = how.destination;
     auto& own = on_[server.index()];
     own.updated += g.elements;
     if (!std::binary_search(g.devices.begin(), g.devices.end(), server)) {
@@ -172,12 +216,34 @@ class weight_synchronization {
       }
       if (given.empty() || d == server) {
         own.before.insert(own.before.end(), given.begin(), given.end());
-      } else {
-        const auto hops = network_.hops(d, server, size_of(g.elements));
-        own.before.push_back(add_transfer(fragment_, hops, size_of(g.elements), d.index(), given));
+        continue;
+      }
+      const auto size = how.is_sparse ? rows_on(givers, d) : size_of(g.elements);
+      const auto [sent, is_new] = sent_rows_.try_emplace({d, server});
+      if (is_new || !how.is_sparse) {  // rows go to a server once for all of its parts
+        sent->second = add_transfer(fragment_, network_.hops(d, server, size), size, d.index(), given);
+      }
+      own.before.push_back(sent->second);
+    }
+    if (how.is_proxied) {
+      handed_out_.push_back({server, g.devices, size_of(g.elements)});
+    }
+  }
+  // Devices fetch a part from its server when the iteration begins, before any of their readers.
+  void fetch(const weight_part_readers& part, const replica_group& g, machine::device_id server) {
+    for (const auto d : g.devices) {
+      if (d == server) {
+        continue;
+      }
+      const auto size = size_of(g.elements);
+      const auto there = add_transfer(fragment_, network_.hops(server, d, size), size, d.index(), {});
+      for (std::size_t i = 0; i < part.readers.size(); ++i) {
+        const auto& r = part.readers[i];
+        if (r.on == d && std::binary_search(g.boxes.begin(), g.boxes.end(), part.held.box_of[i])) {
+          fragment_.dependencies.push_back({there, r.reads, false});
+        }
       }
     }
-    handed_out_.push_back({server, g.devices, size_of(g.elements)});
   }
   void update(machine::device_id d) {
     auto& own = on_[d.index()];
@@ -230,6 +296,8 @@ class weight_synchronization {
   std::vector<device_state> on_;
   std::vector<gathered_group> gathered_{};
   std::vector<handed_out_group> handed_out_{};
+  std::map<std::vector<machine::device_id>, program::task_ref> gathered_rows_{};
+  std::map<std::pair<machine::device_id, machine::device_id>, program::task_ref> sent_rows_{};  // from, to
   program::fragment fragment_{};
 };
 
@@ -317,6 +385,20 @@ template <class Network>
 
 namespace unity::parallel {
 
+UNITY_INLINE std::vector<bytes> message_sizes(const compressor& c, const tensor::tensor_type& weight,
+                                              std::int64_t elements) {
+  const auto each = tensor::size_of(weight.element);
+  if (is_rounded(c)) {
+    return {bytes{elements * 2}};
+  }
+  const auto columns = weight.dims.empty() ? 1 : tensor::element_count(weight.dims) / weight.dims[0];
+  const auto rows = elements / columns;
+  if (c.kind == compression::power_sgd && weight.dims.size() > 1 && std::min(rows, columns) > c.amount) {
+    return {bytes{rows * c.amount * each}, bytes{columns * c.amount * each}};
+  }
+  return {bytes{elements * each}};
+}
+
 UNITY_INLINE detail::part_givers::part_givers(const weight_part_readers& part)
     : part_{part}, by_box_(part.held.boxes.size()) {
   for (std::uint32_t i = 0; i < part.readers.size(); ++i) {
@@ -355,7 +437,7 @@ UNITY_INLINE std::map<std::vector<machine::device_id>, bucket_group> groups_of_b
       for (const auto& g : p.of.held.groups) {
         if (g.devices.size() > 1) {
           auto& group = groups[g.devices];
-          group.size += bytes{g.elements * w.element_size};
+          group.size += bytes{g.elements * (is_rounded(p.how.compressor) ? 2 : w.element_size)};
           for (const auto& r : givers.of(g)) {
             group.contributions.push_back(r.task);
           }

@@ -36,6 +36,7 @@ void add_synchronization(lowering& l, const strategy& s, const synchronization& 
 #include <cstddef>
 #include <deque>
 #include <span>
+#include <string_view>
 #include <utility>
 
 #include <unity/core/config.hpp>
@@ -45,6 +46,27 @@ void add_synchronization(lowering& l, const strategy& s, const synchronization& 
 #include <unity/program/fragment.hpp>
 
 namespace unity::parallel::detail {
+
+// By task: what the gradient of a lookup is as indices and rows; 0 of others.
+UNITY_INLINE std::vector<bytes> rows_of(const lowering& l, const division& parts, const weight_use& use,
+                                        value_id table) {
+  std::vector<bytes> all(parts.parts.size());
+  const auto& g = l.graph();
+  const std::string_view name = l.operators().signature(g.operation(use.node).kind).name;
+  const bool is_bag = name == "embedding_bag";
+  if (use.operand != 0 || (!is_bag && name != "embedding")) {
+    return all;
+  }
+  const auto& ids = g.type(g.operands(use.node)[1]);
+  const auto& type = g.type(table);
+  const auto width = tensor::element_count(type.dims) / type.dims[0] * tensor::size_of(type.element);
+  for (std::size_t t = 0; t < all.size(); ++t) {
+    const auto& b = parts.parts[t].operands[1];
+    const auto count = b.volume() / (is_bag ? b.sizes().back() : 1);
+    all[t] = bytes{b.volume() * tensor::size_of(ids.element) + count * width};
+  }
+  return all;
+}
 
 UNITY_INLINE weight_part_readers readers_of(lowering& l, const strategy& s, std::uint32_t weight, const box* part) {
   const auto& w = l.training().weights()[weight];
@@ -59,6 +81,7 @@ UNITY_INLINE weight_part_readers readers_of(lowering& l, const strategy& s, std:
     const auto& read = parts.operands[use.operand];
     const bool gives = w.is_trained && l.training().wanted(use.node)[use.operand];
     const auto tasks = static_cast<std::uint32_t>(c.task_count());
+    const auto rows = rows_of(l, parts, use, w.value);
     const bool is_whole = part == nullptr && who.size() == c.task_count();
     std::vector<machine::device_id> devices;
     std::vector<box> boxes;
@@ -74,7 +97,7 @@ UNITY_INLINE weight_part_readers readers_of(lowering& l, const strategy& s, std:
         devices.push_back(c.devices[who[i]]);
       }
       const auto task = gives ? program::task_ref{l.fragment_of(use.node), tasks + who[i]} : program::task_ref{};
-      readers.push_back({task, c.devices[who[i]]});
+      readers.push_back({task, c.devices[who[i]], {l.fragment_of(use.node), who[i]}, rows[who[i]]});
     }
     if (part != nullptr) {
       readings.push_back({&cut.emplace_back(distinct(boxes)), on.emplace_back(std::move(devices))});

@@ -83,7 +83,7 @@ class gradient_sums {
 namespace unity::parallel::detail {
 
 UNITY_INLINE std::vector<awaited_value> gradient_sums::of(const gradient_sum& s, const compressor& how) {
-  if (s.group.size() > 1 && (how.kind == compression::float16 || how.kind == compression::bfloat16)) {
+  if (s.group.size() > 1 && is_rounded(how)) {
     return rounded(s, how);
   }
   const auto dims = type_of(s.group.front(), s.values.front()).dims;

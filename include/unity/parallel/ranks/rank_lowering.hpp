@@ -21,7 +21,8 @@ namespace unity::parallel {
 // Complexity: linear in tasks, micro-batches and flows, besides send_waits.
 // Throws: unity::error where the plan is not valid, or an operator does not run on its parts; where updates are delayed
 // and there are fewer micro-batches than stages: two versions of weights would not do; or weights are synchronized in
-// ways of their own. Likewise where replicas would drift apart (sync_kind::none): ranks hold one model.
+// ways of their own, or by stale servers, or with
+// the largest elements alone. Likewise where replicas would drift apart (sync_kind::none): ranks hold one model.
 [[nodiscard]] rank_programs programs_of_ranks(const tensor::algebra& a, const plan& p);
 
 }  // namespace unity::parallel
@@ -40,9 +41,26 @@ namespace unity::parallel {
 #include <unity/parallel/ranks/rank_streams.hpp>
 #include <unity/parallel/ranks/rank_tasks.hpp>
 #include <unity/parallel/ranks/send_waits.hpp>
+#include <unity/parallel/ranks/unread_steps.hpp>
 #include <unity/parallel/ranks/weight_cells.hpp>
 
 namespace unity::parallel {
+
+namespace detail {
+
+// What plans may have and the simulator knows, but ranks do not do.
+UNITY_INLINE void check_runs(const synchronization& s) {
+  for_each_part(s, [](const synchronizer& part) {
+    if (part.staleness > 0) {
+      throw error{"ranks", fmt::format("staleness {}", part.staleness), "servers that all wait for"};
+    }
+    if (part.compressor.kind == compression::top_k) {
+      throw error{"ranks", "the compressor top_k", "none, float16, bfloat16 or power_sgd"};
+    }
+  });
+}
+
+}  // namespace detail
 
 UNITY_INLINE rank_programs programs_of_ranks(const tensor::algebra& a, const plan& p) {
   const auto count = p.pipeline.microbatches;
@@ -53,6 +71,7 @@ UNITY_INLINE rank_programs programs_of_ranks(const tensor::algebra& a, const pla
   if (p.pipeline.is_delayed && !p.synchronization.is_trivial()) {
     throw error{"delayed updates", "weights that are synchronized in ways of their own", "all-reduces, each alone"};
   }
+  detail::check_runs(p.synchronization);
   const detail::divided_training training{a, p};
   detail::rank_streams streams{a, p.machine.network.device_count(), count};
   detail::weight_cells weights{training, streams};
@@ -70,8 +89,11 @@ UNITY_INLINE rank_programs programs_of_ranks(const tensor::algebra& a, const pla
   if (!p.pipeline.is_delayed) {
     detail::send_waits{programs}.add();
   }
+  bool is_sparse = false;  // gradients of whole tables were written, and nobody reads them
+  for_each_part(p.synchronization, [&](const synchronizer& part) { is_sparse = is_sparse || part.is_sparse; });
   for (auto& r : programs.ranks) {
     detail::find_begun(r.steps);
+    r = is_sparse ? without_unread(r) : std::move(r);
   }
   return programs;
 }
