@@ -2,10 +2,9 @@
 // train by data parallelism.
 //
 // run: zoo:lenet --machine 1080ti:6x2 --budget 2s --seed 1 --json {out}/result.json --out {out}
-// run: zoo:lenet?batch=4 --machine host:1x2 --budget 1s --cost measured:cpu --backend-threads 1 --timings none
-// --estimator {source}/examples/data/kernel_estimator.bin run: --hlo {source}/test/io/hlo_data/data_parallel.after.hlo
-// --machine t4:1x4 --budget 1s --out {out} --json {out}/result.json run: zoo:mlp?form=fig1 --machine t4:1x4 --budget 1s
-// --refine off --channels 2 --methods fuse,join
+// run: zoo:lenet?batch=4 --machine host:1x2 --budget 1s --cost measured:cpu --backend-threads 1 --timings none --estimator {source}/examples/data/kernel_estimator.bin
+// run: --hlo {source}/test/io/hlo_data/data_parallel.after.hlo --machine t4:1x4 --budget 1s --out {out} --json {out}/result.json
+// run: zoo:mlp?form=fig1 --machine t4:1x4 --budget 1s --refine off --channels 2 --methods fuse,join
 
 #include <CLI/CLI.hpp>
 #include <algorithm>

@@ -45,11 +45,11 @@ check "... to the same losses" "${python:-/usr/bin/python3}" -c 'import json
 a, b = (json.load(open(f))["loss"] for f in ("trained.json", "plain.json"))
 assert len(a) == len(b) == 3 and all(abs(x / y - 1) < 1e-4 for x, y in zip(a, b))'
 
-check "operators stay as they are where asked" silent "$fuse" "$model" --machine host:1x2 --grain operators --budget 2s \
-  --seed 3 --out operators
+check "operators stay as they are where asked" silent "$fuse" "$model" --machine host:1x2 --grain operators \
+  --budget 2s --seed 3 --out operators
 check "... which the result says" grep -q '"grain": "operators"' operators/fusion.json
-check "... and ranks train it" silent "$train" operators/plan.json --fusion operators/fusion.json --ranks 2 --backend cpu \
-  --steps 3 --check
+check "... and ranks train it" silent "$train" operators/plan.json --fusion operators/fusion.json --ranks 2 \
+  --backend cpu --steps 3 --check
 
 check "kernels are measured" silent "$measure" "$model" --samples 60 --seconds 0.0005 --out kernels
 check "an estimator is trained" silent "$estimate" kernels --hidden 16 --layers 1 --epochs 3 --out estimator
@@ -77,8 +77,8 @@ check "unknown opcodes are kept" silent "$fuse" --hlo unknown.hlo --machine t4:1
 check "... as they are" grep -q 'quark(' unknown/module.hlo
 printf 'unity learned 2\n' >later
 check "an estimator of another version" refused 'later: ' zoo:lenet --machine host:1x2 --estimator later
-check "measured operators without an estimator" refused 'expected --estimator FILE besides' "$model" --machine host:1x2 \
-  $measured
+check "measured operators without an estimator" refused 'expected --estimator FILE besides' "$model" \
+  --machine host:1x2 $measured
 check "an estimator of times that nobody measures" refused 'estimator: an estimator that reads what operators take' \
   "$model" --machine host:1x2 --estimator "$scratch/estimator"
 check "collectives of other devices" refused 'expected some, as the machine has so many' zoo:lenet --machine t4:1x3 \

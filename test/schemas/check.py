@@ -30,7 +30,8 @@ except ImportError:
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCHEMAS = {path.name.removesuffix(".schema.json"): json.loads(path.read_text())
            for path in sorted((ROOT / "docs/schemas").glob("*.schema.json"))}
-FORMATS = {"unity machine": "machine", "unity plan": "plan", "unity strategy": "strategy", "unity graph": "graph"}
+FORMATS = {s["properties"]["format"]["const"]: name for name, s in SCHEMAS.items()
+           if "const" in s["properties"].get("format", {})}
 SEALED = {b"unity weights 1\n": "weights", b"unity dataset 1\n": "dataset", b"unity kernels 1\n": "kernels",
           b"unity learned 1\n": "estimator"}  # of these a schema tells the header
 sys.path.insert(0, str(ROOT / "examples/data"))

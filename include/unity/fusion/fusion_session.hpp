@@ -1,4 +1,5 @@
 // What an iteration takes under a fusion strategy that is changed step by step.
+// Over 500 lines because a run from the start and one from the first kernel that a change can touch share one state.
 // Source: Yi et al., Optimizing DNN compilation for distributed training with joint OP and tensor fusion (DisCo), TPDS
 // 2022, section 4.4.
 #pragma once

@@ -95,7 +95,7 @@ class region_routine final : public routine {
   void find_folds(const backend::detail::region_plan& plan);
 
   void run_before(const call& c) const;
-  void pack(const call& c) const;
+  void pack_operands(const call& c) const;
   void run_blocks(const call& c, int thread, std::int64_t begin, std::int64_t end) const;
   void run_slice(const call& c, int thread, std::int64_t slice) const;
   void add_up(const call& c, int thread, std::int64_t block, std::int64_t slice, bool is_first) const;
@@ -354,7 +354,7 @@ UNITY_INLINE void region_routine::run(const call& c) const {
     return;
   }
   use_threads(1);
-  pack(c);
+  pack_operands(c);
   const auto threads = std::min(c.threads, static_cast<int>(states_.size()));
   parallel_for(threads, blocks_, 1, [&](int thread, std::int64_t begin, std::int64_t end) {
     auto& failure = states_[static_cast<std::size_t>(thread)].failure;
@@ -384,7 +384,7 @@ UNITY_INLINE void region_routine::run_before(const call& c) const {
   before_->run({before_in_, before_out_, c.work + before_work_at_, c.threads});
 }
 
-UNITY_INLINE void region_routine::pack(const call& c) const {
+UNITY_INLINE void region_routine::pack_operands(const call& c) const {
   for (const auto& s : sizes_) {
     for (std::size_t i = 0; i < s.operands.size(); ++i) {
       const auto& o = s.operands[i];
