@@ -59,6 +59,35 @@ TEST_CASE("nodes, their devices and what the network gives each are read") {
   CHECK(routes.cost(m.network, d(2), d(3)).bytes_per_second == 125'000'000);  // 1 Gb/s, where nothing is said
 }
 
+TEST_CASE("a whole specification has the CPUs of nodes with GPUs, the chief and what ssh says") {
+  const auto all = io::parse_resources(three_nodes, "r.yml", "a100");
+  const auto names = [&](const std::vector<device_id>& devices) {
+    std::vector<std::string> texts;
+    for (const auto x : devices) {
+      texts.push_back(all.machine.network[x].name);
+    }
+    return texts;
+  };
+  CHECK(names(all.replicas) ==
+        std::vector<std::string>{"10.0.0.1:GPU:0", "10.0.0.1:GPU:1", "10.0.0.2:GPU:3", "10.0.0.3:CPU:0"});
+  CHECK(names(all.servers) == std::vector<std::string>{"10.0.0.1:CPU:0", "10.0.0.2:CPU:0", "10.0.0.3:CPU:0"});
+  CHECK(all.chief == "10.0.0.1");
+  CHECK(all.ssh_configs == std::vector<std::string>{"", "conf", "conf"});
+  CHECK(all.ssh == "conf:\n  username: root");
+  CHECK(machine::model_of(all.machine, all.servers.front()).kind == machine::device_kind::cpu);
+  const auto one = io::parse_resources("nodes:\n  - address: localhost\n    gpus: [0]\n    cpus: [2, 5]\n", "r.yml");
+  CHECK(one.chief == "localhost");
+  CHECK(one.servers.size() == 2);
+  CHECK(one.replicas.size() == 1);
+  const auto whole = [](const std::string& text) {
+    return unity::test::message_of([&] { static_cast<void>(io::parse_resources(text, "r.yml")); });
+  };
+  CHECK(whole("nodes:\n  - address: a\n  - address: b\n") ==
+        "r.yml, line 2: resources.nodes: none is the chief; expected one with `chief: true`");
+  CHECK(whole("nodes:\n  - address: a\n    chief: true\n  - address: b\n    chief: true\n") ==
+        "r.yml, line 2: resources.nodes: a second chief, b; expected one");
+}
+
 TEST_CASE("a file is read, and a node without devices has one processor") {
   const auto file = std::filesystem::path{UNITY_TEST_SCRATCH_DIR} / "resource_spec.yml";
   atomic_write(file, "nodes:\n  - address: localhost\n");

@@ -1,4 +1,4 @@
-// AutoDist's resource_spec.yml as a machine.
+// AutoDist's resource_spec.yml: as a machine of what computes, or whole.
 //
 //   nodes:
 //     - address: 10.0.0.1
@@ -11,7 +11,8 @@
 //   ssh: ...
 //
 // The file says neither what its GPUs are nor how they are connected inside a node: the kind is given by who reads it,
-// and PCIe 3.0 is assumed. A node has the devices `gpus` or, without any, `cpus`, or one; `ssh` concerns nobody here.
+// and PCIe 3.0 is assumed. What computes are the `gpus` of a node or, without any, its `cpus`, or one. CPUs of nodes
+// with GPUs are destinations of parameter servers (one of each node where none is listed); `ssh` is kept as it is.
 // Source: AutoDist (papers/004), section 5; its public documentation of resource_spec.yml.
 #pragma once
 
@@ -75,6 +76,8 @@ struct resource_node {
   std::set<int> gpus{};
   std::set<int> cpus{};
   std::int64_t bytes_per_second = 0;  // of its network
+  bool is_chief = false;
+  std::string ssh_config{};
 };
 
 [[nodiscard]] std::set<int> numbers_from_yaml(const std::optional<yaml_place>& in);
@@ -84,11 +87,36 @@ struct resource_node {
 
 [[nodiscard]] resource_node resource_node_from_yaml(const yaml_place& in);
 
-// Devices behind one switch per node, nodes behind one switch.
+[[nodiscard]] std::vector<resource_node> resource_nodes_from_yaml(const yaml_place& in);
+
+// Devices behind one switch per node, nodes behind one switch. with_hosts: CPUs of nodes with GPUs, too.
 [[nodiscard]] machine::machine machine_from_nodes(const std::vector<resource_node>& nodes, const machine::device& gpu,
-                                                  const machine::device& cpu, std::string_view where);
+                                                  const machine::device& cpu, std::string_view where, bool with_hosts);
+
+// Throws: unity::error for a kind that is unknown.
+[[nodiscard]] machine::device gpu_named(std::string_view gpu, std::string_view file);
 
 }  // namespace detail
+
+// A whole specification. Regular. Devices have AutoDist's names, ADDRESS:GPU:0 and ADDRESS:CPU:0.
+struct resources {
+  machine::machine machine{};                  // of each node the GPUs, then the CPUs
+  std::vector<machine::device_id> replicas{};  // what computes: GPUs, then the CPUs of nodes without any
+  std::vector<machine::device_id> servers{};   // CPUs, one or more of each node: where parameter servers may be
+  std::string chief{};                         // an address
+  std::vector<std::string> ssh_configs{};      // of each node; empty: none
+  std::string ssh{};                           // the member `ssh`, as YAML; empty: none
+
+  friend bool operator==(const resources&, const resources&) = default;
+};
+
+// As parse_resource_spec, and besides for several nodes without one chief.
+[[nodiscard]] resources parse_resources(std::string_view text, std::string_view file, std::string_view gpu = "t4");
+
+// Throws: unity::error.
+[[nodiscard]] inline resources read_resources(const std::filesystem::path& path, std::string_view gpu = "t4") {
+  return parse_resources(read_file(path), path.string(), gpu);
+}
 
 // `file`: for messages, and the name of the machine. `gpu`: the kind of its GPUs, as in machine/device_models.hpp.
 // Throws: unity::error that names the line; for a kind that is unknown; for two nodes of one address.
@@ -181,9 +209,6 @@ UNITY_INLINE resource_node resource_node_from_yaml(const yaml_place& in) {
   n.address = address_from_yaml(in.at("address"));
   n.gpus = numbers_from_yaml(in.find("gpus"));
   n.cpus = numbers_from_yaml(in.find("cpus"));
-  if (n.gpus.empty() && n.cpus.empty()) {
-    n.cpus.insert(0);
-  }
   const auto place = in.find("network_bandwidth");
   const auto bandwidth = place ? place->as<double>("a number of gigabits per second") : 1.0;
   if (!(bandwidth > 0 && bandwidth <= most)) {
@@ -191,11 +216,39 @@ UNITY_INLINE resource_node resource_node_from_yaml(const yaml_place& in) {
                 "gigabits per second above 0, 1e6 at most"};
   }
   n.bytes_per_second = std::llround(bandwidth * bytes_per_gigabit);
+  const auto chief = in.find("chief");
+  n.is_chief = chief && chief->as<bool>("true or false");
+  const auto ssh = in.find("ssh_config");
+  n.ssh_config = ssh ? ssh->as<std::string>("a name out of `ssh`") : "";
   return n;
 }
 
+UNITY_INLINE std::vector<resource_node> resource_nodes_from_yaml(const yaml_place& in) {
+  std::vector<resource_node> nodes;
+  std::set<std::string> addresses;
+  for (const auto& n : in.at("nodes").items()) {
+    nodes.push_back(resource_node_from_yaml(n));
+    if (!addresses.insert(nodes.back().address).second) {
+      throw error{n.where(), fmt::format("the address {} a second time", printable(nodes.back().address)),
+                  "one node per address"};
+    }
+  }
+  if (nodes.empty()) {
+    throw error{in.at("nodes").where(), "is empty", "a node"};
+  }
+  return nodes;
+}
+
+UNITY_INLINE machine::device gpu_named(std::string_view gpu, std::string_view file) {
+  const auto model = machine::find_model(gpu);
+  if (!model || model->kind != machine::device_kind::gpu) {
+    throw error{file, fmt::format("no GPU '{}'", printable(gpu)), machine::gpu_names()};
+  }
+  return *model;
+}
+
 UNITY_INLINE machine::machine machine_from_nodes(const std::vector<resource_node>& nodes, const machine::device& gpu,
-                                                 const machine::device& cpu, std::string_view where) {
+                                                 const machine::device& cpu, std::string_view where, bool with_hosts) {
   using machine::vertex_id;
   machine::machine m;
   std::vector<machine::placed_device> devices;
@@ -210,7 +263,8 @@ UNITY_INLINE machine::machine machine_from_nodes(const std::vector<resource_node
     for (const auto i : nodes[n].gpus) {
       place(gpu, fmt::format("{}:GPU:{}", nodes[n].address, i), n);
     }
-    for (const auto i : nodes[n].gpus.empty() ? nodes[n].cpus : std::set<int>{}) {
+    const std::set<int> hosts = nodes[n].cpus.empty() ? std::set<int>{0} : nodes[n].cpus;
+    for (const auto i : nodes[n].gpus.empty() || with_hosts ? hosts : std::set<int>{}) {
       place(cpu, fmt::format("{}:CPU:{}", nodes[n].address, i), n);
     }
   }
@@ -236,27 +290,51 @@ UNITY_INLINE machine::machine machine_from_nodes(const std::vector<resource_node
 namespace unity::io {
 
 UNITY_INLINE machine::machine parse_resource_spec(std::string_view text, std::string_view file, std::string_view gpu) {
-  const auto model = machine::find_model(gpu);
-  if (!model || model->kind != machine::device_kind::gpu) {
-    throw error{file, fmt::format("no GPU '{}'", printable(gpu)), machine::gpu_names()};
-  }
+  const auto model = detail::gpu_named(gpu, file);
   const detail::yaml_place in{detail::parse_yaml(text, file), std::string{file}, "resources"};
-  std::vector<detail::resource_node> nodes;
-  std::set<std::string> addresses;
-  for (const auto& n : in.at("nodes").items()) {
-    nodes.push_back(detail::resource_node_from_yaml(n));
-    if (!addresses.insert(nodes.back().address).second) {
-      throw error{n.where(), fmt::format("the address {} a second time", printable(nodes.back().address)),
-                  "one node per address"};
-    }
-  }
-  if (nodes.empty()) {
-    throw error{in.at("nodes").where(), "is empty", "a node"};
-  }
-  auto m = detail::machine_from_nodes(nodes, *model, machine::preset("host:1x1").devices.front(), file);
+  auto m = detail::machine_from_nodes(detail::resource_nodes_from_yaml(in), model,
+                                      machine::preset("host:1x1").devices.front(), file, false);
   m.name = printable(file, file.size());  // plans have it on a line
   machine::check(m, file);
   return m;
+}
+
+UNITY_INLINE resources parse_resources(std::string_view text, std::string_view file, std::string_view gpu) {
+  const auto model = detail::gpu_named(gpu, file);
+  const auto yaml = detail::parse_yaml(text, file);
+  const detail::yaml_place in{yaml, std::string{file}, "resources"};
+  const auto nodes = detail::resource_nodes_from_yaml(in);
+  resources all;
+  all.machine = detail::machine_from_nodes(nodes, model, machine::preset("host:1x1").devices.front(), file, true);
+  all.machine.name = printable(file, file.size());
+  machine::check(all.machine, file);
+  for (std::size_t d = 0; d < all.machine.network.device_count(); ++d) {
+    const machine::device_id id{d};
+    const bool is_cpu = machine::model_of(all.machine, id).kind == machine::device_kind::cpu;
+    (is_cpu ? all.servers : all.replicas).push_back(id);
+  }
+  for (const auto d : all.servers) {
+    if (nodes[all.machine.network[d].node].gpus.empty()) {
+      all.replicas.push_back(d);
+    }
+  }
+  for (const auto& n : nodes) {
+    if (n.is_chief && !all.chief.empty()) {
+      throw error{in.at("nodes").where(), fmt::format("a second chief, {}", n.address), "one"};
+    }
+    all.chief = n.is_chief ? n.address : all.chief;
+    all.ssh_configs.push_back(n.ssh_config);
+  }
+  if (nodes.size() == 1) {
+    all.chief = nodes.front().address;
+  }
+  if (all.chief.empty()) {
+    throw error{in.at("nodes").where(), "none is the chief", "one with `chief: true`"};
+  }
+  if (in.find("ssh")) {
+    all.ssh = YAML::Dump(yaml["ssh"]);
+  }
+  return all;
 }
 
 }  // namespace unity::io

@@ -40,6 +40,8 @@ namespace detail {
 [[nodiscard]] configuration divided(const operator_dimensions& o, std::optional<std::size_t> dimension,
                                     std::span<const machine::device_id> devices);
 
+[[nodiscard]] strategy data_parallel_on(const graph_dimensions& all, std::span<const machine::device_id> devices);
+
 // The sum over samples divided as often as it can be; copies on all devices where there is no such sum.
 [[nodiscard]] configuration of_all_samples(const operator_dimensions& o, std::optional<std::size_t> sum,
                                            std::span<const machine::device_id> devices);
@@ -53,6 +55,9 @@ namespace detail {
 // The same, but what is computed of weights alone is computed on all devices instead of on one, so that gradients are
 // all that they exchange.
 [[nodiscard]] strategy replicated_data_parallel(const graph_dimensions& all, const machine::topology& t);
+// On some of the devices. Precondition: there is one.
+[[nodiscard]] strategy replicated_data_parallel(const graph_dimensions& all,
+                                                std::span<const machine::device_id> devices);
 
 // The layer of each node: operators that share a weight (steps of an unrolled cell) are of one, and so is what reads no
 // weight and follows them. Layers are numbered in the order of their first operators; sources have the number of none.
@@ -174,8 +179,8 @@ UNITY_INLINE configuration of_all_samples(const operator_dimensions& o, std::opt
 
 namespace unity::parallel {
 
-UNITY_INLINE strategy data_parallel(const graph_dimensions& all, const machine::topology& t) {
-  const auto devices = detail::all_devices(t);
+UNITY_INLINE strategy detail::data_parallel_on(const graph_dimensions& all,
+                                               std::span<const machine::device_id> devices) {
   strategy s;
   for (const auto n : node_ids(all)) {
     const auto& o = all[n];
@@ -190,15 +195,25 @@ UNITY_INLINE strategy data_parallel(const graph_dimensions& all, const machine::
   return s;
 }
 
+UNITY_INLINE strategy data_parallel(const graph_dimensions& all, const machine::topology& t) {
+  return detail::data_parallel_on(all, detail::all_devices(t));
+}
+
 UNITY_INLINE strategy replicated_data_parallel(const graph_dimensions& all, const machine::topology& t) {
-  auto s = data_parallel(all, t);
+  return replicated_data_parallel(all, detail::all_devices(t));
+}
+
+UNITY_INLINE strategy replicated_data_parallel(const graph_dimensions& all,
+                                               std::span<const machine::device_id> devices) {
+  auto s = detail::data_parallel_on(all, devices);
+  const auto known = std::max_element(devices.begin(), devices.end())->index() + std::size_t{1};
   for (const auto n : node_ids(all)) {
     auto& c = s[n.index()];
-    if (!all[n].inputs.empty() && c.task_count() == 1 && t.device_count() > 1) {
+    if (!all[n].inputs.empty() && c.task_count() == 1 && devices.size() > 1) {
       auto copies = c;
-      copies.devices = decltype(c.devices){detail::all_devices(t)};
-      copies.copies = static_cast<std::int64_t>(t.device_count());
-      c = why_not(all[n], copies, t.device_count()).empty() ? copies : c;
+      copies.devices = decltype(c.devices){devices};
+      copies.copies = static_cast<std::int64_t>(devices.size());
+      c = why_not(all[n], copies, known).empty() ? copies : c;
     }
   }
   return s;

@@ -1,0 +1,372 @@
+// What AutoDist's strategies say of a plan, and the other way round.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <unity/io/autodist_strategy.hpp>
+#include <unity/machine/topology.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/parallel/synchronization.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::io {
+
+// What a plan says of weights that training changes. Devices that compute are its replicas, in their order. Groups are
+// buckets, "group N" has the number N; what is in none has a group of its own. Lookups' gradients are sparse in AutoDist
+// without a word.
+// Throws: unity::error for what AutoDist has no words for: sharded weights, other compressors, dense gradients of lookups.
+[[nodiscard]] autodist_strategy to_autodist(const tensor::algebra& a, const parallel::plan& p, std::string id);
+
+// The inverse, of a graph on a machine. Groups are reduced from the last to the first, as the backward pass has them.
+struct synchronization_on {
+  parallel::synchronization how{};
+  std::vector<machine::device_id> replicas{};
+};
+// file: for messages. Throws: unity::error for weights that the graph does not have or that are missing, devices that
+// the machine does not have, parts that do not cover an axis, servers that do not wait for all (`sync` is false), and
+// as parallel::check.
+[[nodiscard]] synchronization_on from_autodist(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                               const machine::topology& t, const autodist_strategy& s,
+                                               std::string_view file);
+
+}  // namespace unity::io
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_AUTODIST_PLAN)
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+#include <unity/core/printable.hpp>
+#include <unity/parallel/training_graph.hpp>
+
+namespace unity::io {
+
+namespace detail {
+
+// "group N" has the number N; nothing else has one.
+UNITY_INLINE std::optional<std::int32_t> group_number(std::string_view bucket) {
+  constexpr std::string_view before = "group ";
+  constexpr std::size_t most_digits = 9;
+  if (!bucket.starts_with(before) || bucket.size() == before.size() || bucket.size() > before.size() + most_digits) {
+    return std::nullopt;
+  }
+  std::int32_t number = 0;
+  for (const char c : bucket.substr(before.size())) {
+    if (c < '0' || c > '9') {
+      return std::nullopt;
+    }
+    number = number * 10 + (c - '0');
+  }
+  return number;
+}
+
+UNITY_INLINE std::string weight_name(const tensor::algebra& a, const tensor::tensor_graph& g, value_id weight) {
+  return std::string{a.read(g.operation(g.producer(weight))).word("name")};
+}
+
+// Writes what a plan says in AutoDist's words.
+class autodist_writer {
+ public:
+  autodist_writer(const tensor::algebra& a, const parallel::plan& p) : algebra_{a}, plan_{p}, training_{a, p.graph} {
+    for (const auto& b : p.synchronization.buckets) {
+      groups_.push_back(group_number(b));
+      next_group_ = std::max(next_group_, groups_.back().value_or(-1) + 1);
+    }
+    for (auto& g : groups_) {
+      g = g ? g : next_group_++;
+    }
+  }
+
+  [[nodiscard]] autodist_strategy write(std::string id);
+
+ private:
+  [[nodiscard]] std::string name_of(machine::device_id d) const { return plan_.machine.network[d].name; }
+  void synchronize(const std::string& where, const parallel::synchronizer& how, bool is_sparse, autodist_node& n);
+  [[nodiscard]] std::vector<std::string> replicas() const;
+
+  const tensor::algebra& algebra_;
+  const parallel::plan& plan_;
+  parallel::training_graph training_;
+  std::vector<std::optional<std::int32_t>> groups_{};  // by bucket
+  std::int32_t next_group_ = 0;
+};
+
+UNITY_INLINE void autodist_writer::synchronize(const std::string& where, const parallel::synchronizer& how,
+                                               bool is_sparse, autodist_node& n) {
+  if (is_sparse != how.is_sparse) {
+    throw error{where, is_sparse ? "a dense gradient of lookups" : "a sparse gradient",
+                "what AutoDist does: gradients of lookups, and only those, are sparse"};
+  }
+  if (how.kind == parallel::sync_kind::parameter_server) {
+    n.server = {name_of(how.destination), how.is_proxied, true, static_cast<std::int32_t>(how.staleness)};
+    return;
+  }
+  const auto& c = how.compressor;
+  if (how.kind != parallel::sync_kind::all_reduce ||
+      (c.kind != parallel::compression::none && c.kind != parallel::compression::float16)) {
+    throw error{where,
+                how.kind != parallel::sync_kind::all_reduce
+                    ? parallel::sync_kind_names[static_cast<std::size_t>(how.kind)]
+                    : parallel::compression_names[static_cast<std::size_t>(c.kind)],
+                "parameter_server, or all_reduce with float16 or uncompressed: AutoDist has no other"};
+  }
+  const auto group = how.bucket == parallel::synchronizer::no_bucket ? next_group_++ : *groups_[how.bucket];
+  const auto compressor = c.kind == parallel::compression::none ? 0 : c.has_feedback ? 2 : 1;
+  n.reduction = {static_cast<std::int32_t>(how.algorithm), compressor, group};
+}
+
+UNITY_INLINE std::vector<std::string> autodist_writer::replicas() const {
+  std::vector<std::string> names;
+  std::set<std::size_t> seen;
+  for (const auto& c : plan_.configurations) {
+    for (const auto d : c.devices) {
+      if (seen.insert(d.index()).second) {
+        names.push_back(name_of(d));
+      }
+    }
+  }
+  return names;
+}
+
+UNITY_INLINE autodist_strategy autodist_writer::write(std::string id) {
+  autodist_strategy s;
+  s.id = std::move(id);
+  s.replicas = replicas();
+  const auto& all = plan_.synchronization.weights;
+  for (std::size_t w = 0; w < training_.weights().size(); ++w) {
+    const auto& weight = training_.weights()[w];
+    if (!weight.is_trained) {
+      continue;
+    }
+    const auto own = all.empty() ? parallel::weight_sync{} : all[w];
+    const bool is_sparse = parallel::is_looked_up(algebra_, plan_.graph, weight);
+    auto& n = s.nodes.emplace_back();
+    n.name = weight_name(algebra_, plan_.graph, weight.value);
+    if (own.parts.size() == 1) {
+      synchronize(n.name, own.parts.front(), is_sparse, n);
+      continue;
+    }
+    for (std::size_t d = 0; d < plan_.graph.type(weight.value).dims.size(); ++d) {
+      n.partitioner += fmt::format("{}{}", d == 0 ? "" : ",", d == own.axis ? own.parts.size() : 1);
+    }
+    for (std::size_t k = 0; k < own.parts.size(); ++k) {
+      auto& part = n.parts.emplace_back();
+      part.name = fmt::format("{}/part_{}", n.name, k);
+      synchronize(part.name, own.parts[k], is_sparse, part);
+    }
+  }
+  return s;
+}
+
+// Finds what a strategy says in a graph and on a machine.
+class autodist_finder {
+ public:
+  autodist_finder(const tensor::algebra& a, const tensor::tensor_graph& g, const machine::topology& t,
+                  std::string_view file)
+      : algebra_{a}, graph_{g}, file_{file} {
+    for (std::size_t d = 0; d < t.device_count(); ++d) {
+      devices_.emplace(t[machine::device_id{d}].name, machine::device_id{d});
+    }
+  }
+
+  [[nodiscard]] synchronization_on find(const autodist_strategy& s);
+
+ private:
+  // A group of one element type and compressor.
+  using group_key = std::tuple<std::int32_t, tensor::dtype, std::int32_t>;
+  struct part_place {
+    std::size_t weight = 0;
+    std::size_t part = 0;
+  };
+
+  [[nodiscard]] machine::device_id device(const std::string& where, const std::string& name) const;
+  [[nodiscard]] static std::uint32_t axis_of(const std::string& where, const autodist_node& n,
+                                             const tensor::shape& dims);
+  [[nodiscard]] parallel::synchronizer synchronizer(const std::string& where, const autodist_node& n, bool is_sparse,
+                                                    tensor::dtype element, part_place place);
+  void add_groups(parallel::synchronization& all);
+
+  const tensor::algebra& algebra_;
+  const tensor::tensor_graph& graph_;
+  std::string_view file_;
+  std::map<std::string, machine::device_id> devices_{};
+  std::map<group_key, std::vector<part_place>> groups_{};
+};
+
+UNITY_INLINE machine::device_id autodist_finder::device(const std::string& where, const std::string& name) const {
+  const auto found = devices_.find(name);
+  if (found == devices_.end()) {
+    throw error{where, fmt::format("no device '{}'", printable(name)), "one of the machine's"};
+  }
+  return found->second;
+}
+
+// The partitioner has a number for each axis, of which one is the number of parts and the others are 1.
+UNITY_INLINE std::uint32_t autodist_finder::axis_of(const std::string& where, const autodist_node& n,
+                                                    const tensor::shape& dims) {
+  const auto wrong = [&] {
+    return error{where, fmt::format("the partitioner '{}' and {} parts", printable(n.partitioner), n.parts.size()),
+                 fmt::format("{} numbers, one of them the parts, 2 at least, and the others 1", dims.size())};
+  };
+  std::vector<std::size_t> counts(1);
+  bool has_digit = false;
+  for (const char c : n.partitioner) {
+    constexpr std::size_t most = 10'000'000;
+    if (c == ',' && has_digit) {
+      counts.push_back(0);
+      has_digit = false;
+    } else if (c >= '0' && c <= '9' && counts.back() < most) {
+      counts.back() = counts.back() * 10 + static_cast<std::size_t>(c - '0');
+      has_digit = true;
+    } else if (c != ' ') {
+      throw wrong();
+    }
+  }
+  const auto cut = std::find_if(counts.begin(), counts.end(), [](std::size_t k) { return k != 1; });
+  if (!has_digit || counts.size() != dims.size() || cut == counts.end() || *cut != n.parts.size() ||
+      std::count(counts.begin(), counts.end(), std::size_t{1}) + 1 != static_cast<std::ptrdiff_t>(counts.size()) ||
+      static_cast<std::int64_t>(*cut) > dims[static_cast<std::size_t>(cut - counts.begin())]) {
+    throw wrong();
+  }
+  return static_cast<std::uint32_t>(cut - counts.begin());
+}
+
+UNITY_INLINE parallel::synchronizer autodist_finder::synchronizer(const std::string& where, const autodist_node& n,
+                                                                  bool is_sparse, tensor::dtype element,
+                                                                  part_place place) {
+  parallel::synchronizer s;
+  s.is_sparse = is_sparse;
+  if (n.server) {
+    if (!n.server->sync) {
+      throw error{where, "a server that updates for each worker by itself (sync is false)",
+                  "one that waits for all: results would depend on who is faster"};
+    }
+    if (n.server->staleness < 0) {
+      throw error{where, fmt::format("staleness {}", n.server->staleness), "0 at least"};
+    }
+    s.kind = parallel::sync_kind::parameter_server;
+    s.destination = device(where, n.server->destination);
+    s.staleness = static_cast<std::uint32_t>(n.server->staleness);
+    s.is_proxied = n.server->local_replication || s.staleness > 0;
+    return s;
+  }
+  if (!n.reduction) {
+    throw error{where, "no synchronizer", "PSSynchronizer or AllReduceSynchronizer"};
+  }
+  const auto& r = *n.reduction;
+  if (r.spec < 0 || r.spec > 2 || r.compressor < 0 || r.compressor > 2 || r.group < 0) {
+    throw error{where, fmt::format("spec {}, compressor {}, group {}", r.spec, r.compressor, r.group),
+                "a spec and a compressor from 0 to 2 and a group of at least 0"};
+  }
+  s.algorithm = static_cast<parallel::reduction_algorithm>(r.spec);
+  if (r.compressor > 0) {
+    s.compressor = {parallel::compression::float16, r.compressor == 2, 0};
+  }
+  if (!is_sparse) {
+    groups_[{r.group, element, r.compressor}].push_back(place);
+  }
+  return s;
+}
+
+UNITY_INLINE void autodist_finder::add_groups(parallel::synchronization& all) {
+  std::vector<std::pair<std::string, std::vector<part_place>>> named;
+  std::int32_t before = -1;
+  for (const auto& [key, parts] : groups_) {
+    const auto [number, element, compressor] = key;
+    named.emplace_back(number == before
+                           ? fmt::format("group {} {} {}", number, tensor::name_of(element), compressor)
+                           : fmt::format("group {}", number),
+                       parts);
+    before = number;
+  }
+  std::reverse(named.begin(), named.end());
+  for (const auto& [name, parts] : named) {
+    for (const auto& p : parts) {
+      all.weights[p.weight].parts[p.part].bucket = static_cast<std::uint32_t>(all.buckets.size());
+    }
+    all.buckets.push_back(name);
+  }
+}
+
+UNITY_INLINE synchronization_on autodist_finder::find(const autodist_strategy& s) {
+  synchronization_on all;
+  const std::string file{file_};
+  for (const auto& name : s.replicas) {
+    all.replicas.push_back(device(file + ", replicas", name));
+  }
+  if (std::set<std::string>(s.replicas.begin(), s.replicas.end()).size() != s.replicas.size() || s.replicas.empty()) {
+    throw error{file + ", replicas", s.replicas.empty() ? "none" : "a device twice", "one at least, each once"};
+  }
+  const parallel::training_graph training{algebra_, graph_};
+  std::map<std::string, std::size_t> numbers;
+  for (std::size_t w = 0; w < training.weights().size(); ++w) {
+    if (training.weights()[w].is_trained) {
+      numbers.emplace(weight_name(algebra_, graph_, training.weights()[w].value), w);
+    }
+  }
+  all.how.weights.resize(training.weights().size());
+  for (const auto& n : s.nodes) {
+    const auto colon = n.name.ends_with(":0") ? n.name.size() - 2 : n.name.size();  // TensorFlow's first result
+    const auto where = fmt::format("{}, weight '{}'", file, printable(n.name));
+    const auto found = numbers.find(n.name.substr(0, colon));
+    if (found == numbers.end()) {
+      throw error{where, "none of the model, or a second time", "a weight that training changes, each once"};
+    }
+    const auto w = found->second;
+    numbers.erase(found);
+    const auto& type = graph_.type(training.weights()[w].value);
+    const bool is_sparse = parallel::is_looked_up(algebra_, graph_, training.weights()[w]);
+    auto& own = all.how.weights[w];
+    if (n.parts.empty() && n.partitioner.empty()) {
+      own.parts.front() = synchronizer(where, n, is_sparse, type.element, {w, 0});
+      continue;
+    }
+    own.axis = axis_of(where, n, type.dims);
+    own.parts.clear();
+    for (std::size_t k = 0; k < n.parts.size(); ++k) {
+      own.parts.push_back(
+          synchronizer(fmt::format("{}, part {}", where, k), n.parts[k], is_sparse, type.element, {w, k}));
+    }
+  }
+  if (!numbers.empty()) {
+    throw error{file, fmt::format("nothing of the weight '{}'", printable(numbers.begin()->first)),
+                "a node for each weight that training changes"};
+  }
+  add_groups(all.how);
+  return all;
+}
+
+}  // namespace detail
+
+UNITY_INLINE autodist_strategy to_autodist(const tensor::algebra& a, const parallel::plan& p, std::string id) {
+  return detail::autodist_writer{a, p}.write(std::move(id));
+}
+
+UNITY_INLINE synchronization_on from_autodist(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                              const machine::topology& t, const autodist_strategy& s,
+                                              std::string_view file) {
+  auto all = detail::autodist_finder{a, g, t, file}.find(s);
+  try {
+    parallel::check(a, g, all.how, t.device_count());
+  } catch (const error& e) {
+    throw error{fmt::format("{}: {}", file, e.what())};
+  }
+  return all;
+}
+
+}  // namespace unity::io
+
+#endif

@@ -1,0 +1,381 @@
+// AutoDist's strategy builders: how each weight of a model is synchronized, by one rule for all.
+// Source: Zhang et al., AutoDist: a composable and automated synchronization system for distributed deep learning,
+// section 3.1; the builders that its project has.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <unity/core/units.hpp>
+#include <unity/machine/topology.hpp>
+#include <unity/parallel/compressor.hpp>
+#include <unity/parallel/synchronization.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::systems {
+
+// A weight, as builders see it. Regular.
+struct weight_facts {
+  std::string name{};
+  tensor::shape dims{};
+  tensor::dtype element{};
+  bool is_trained = false;
+  bool is_sparse = false;  // lookups alone read it: its gradients are indices and rows
+
+  [[nodiscard]] bytes size() const { return bytes{tensor::element_count(dims) * tensor::size_of(element)}; }
+
+  friend bool operator==(const weight_facts&, const weight_facts&) = default;
+};
+
+// What builders decide on. Regular.
+struct sync_problem {
+  std::vector<weight_facts> weights{};          // of the graph, in the order of their nodes
+  std::vector<machine::device_id> servers{};    // where parameter servers may be, one at least
+};
+
+[[nodiscard]] sync_problem sync_problem_of(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                           std::vector<machine::device_id> servers);
+
+// What a builder may be told. Regular.
+struct builder_options {
+  std::uint32_t chunk = 128;  // neighbouring weights, or parts, that are all-reduced together; 1 at least
+  bool is_proxied = false;    // servers' weights are kept by all devices
+  std::uint32_t staleness = 0;
+  parallel::reduction_algorithm algorithm = parallel::reduction_algorithm::automatic;
+  parallel::compressor compressor{};  // of dense gradients that are all-reduced
+  std::uint64_t seed = 1;             // of random axes
+
+  friend bool operator==(const builder_options&, const builder_options&) = default;
+};
+
+// All weights on the first server.
+[[nodiscard]] parallel::synchronization ps(const sync_problem& p, const builder_options& o = {});
+// Each weight on the server with the fewest bytes so far; of several on the first.
+[[nodiscard]] parallel::synchronization ps_load_balancing(const sync_problem& p, const builder_options& o = {});
+// Each weight in as many parts as the smallest divisor of its first axis from 2 on, each part on one of the servers with
+// the fewest bytes. Whole where there is one server.
+[[nodiscard]] parallel::synchronization partitioned_ps(const sync_problem& p, const builder_options& o = {});
+// Likewise, in as many parts as the smallest number from 2 on that does not divide it; all of it where each does.
+[[nodiscard]] parallel::synchronization uneven_partitioned_ps(const sync_problem& p, const builder_options& o = {});
+// All-reduced, `chunk` weights together; lookups' rows are gathered.
+[[nodiscard]] parallel::synchronization all_reduce(const sync_problem& p, const builder_options& o = {});
+// Likewise, each in parts as partitioned_ps has them.
+[[nodiscard]] parallel::synchronization partitioned_all_reduce(const sync_problem& p, const builder_options& o = {});
+// Likewise, along an axis of more than one element that is drawn; of lookups' tables along the first.
+[[nodiscard]] parallel::synchronization random_axis_all_reduce(const sync_problem& p, const builder_options& o = {});
+// Dense gradients by all_reduce, sparse ones by ps_load_balancing without proxies.
+// Source: Kim et al., Parallax: automatic data-parallel training of deep neural networks, 2018.
+[[nodiscard]] parallel::synchronization parallax(const sync_problem& p, const builder_options& o = {});
+// All-reduced, up to 64 MB together, from the last weight to the first; lookups' rows are gathered.
+// Source: Sergeev and Del Balso, Horovod: fast and easy distributed deep learning in TensorFlow, 2018.
+[[nodiscard]] parallel::synchronization horovod(const sync_problem& p, const builder_options& o = {});
+// TensorFlow's servers with the load balancing that AutoDist compares with: ps_load_balancing, never with proxies.
+[[nodiscard]] parallel::synchronization tf_ps_load_balancing(const sync_problem& p, const builder_options& o = {});
+
+// A builder of one's own is a function of this type.
+struct named_builder {
+  std::string_view name{};
+  parallel::synchronization (*build)(const sync_problem&, const builder_options&) = nullptr;
+};
+inline constexpr std::array<named_builder, 10> sync_builders{{{"ps", ps},
+                                                              {"ps_load_balancing", ps_load_balancing},
+                                                              {"partitioned_ps", partitioned_ps},
+                                                              {"uneven_partitioned_ps", uneven_partitioned_ps},
+                                                              {"all_reduce", all_reduce},
+                                                              {"partitioned_all_reduce", partitioned_all_reduce},
+                                                              {"random_axis_all_reduce", random_axis_all_reduce},
+                                                              {"parallax", parallax},
+                                                              {"horovod", horovod},
+                                                              {"tf_ps_load_balancing", tf_ps_load_balancing}}};
+
+// What each server has to serve: bytes of weights, in the order of the servers.
+[[nodiscard]] std::vector<bytes> served_bytes(const sync_problem& p, const parallel::synchronization& s);
+
+// Parts of a weight whose first axis has so many elements: the smallest divisor from 2 on, which of a prime is itself;
+// and the smallest number from 2 on that is none, or all of it. One part of what has one element.
+[[nodiscard]] constexpr std::int64_t divided_parts(std::int64_t size) noexcept {
+  for (std::int64_t k = 2; k < size; ++k) {
+    if (size % k == 0) {
+      return k;
+    }
+  }
+  return size;
+}
+[[nodiscard]] constexpr std::int64_t uneven_parts(std::int64_t size) noexcept {
+  for (std::int64_t k = 2; k < size; ++k) {
+    if (size % k != 0) {
+      return k;
+    }
+  }
+  return size;
+}
+
+}  // namespace unity::systems
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_AUTODIST_BUILDERS)
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include <unity/core/config.hpp>
+#include <unity/core/random.hpp>
+#include <unity/parallel/training_graph.hpp>
+
+namespace unity::systems {
+
+namespace detail {
+
+// Gives parts of weights to servers, and groups of parts to all-reduces.
+class sync_writer {
+ public:
+  sync_writer(const sync_problem& p, const builder_options& o) : problem_{p}, options_{o}, loads_(p.servers.size()) {
+    all_.weights.resize(p.weights.size());
+  }
+
+  // f(number of the weight, weight), of those that training changes.
+  template <class F>
+  void each(const F& f) const {
+    for (std::size_t w = 0; w < problem_.weights.size(); ++w) {
+      if (problem_.weights[w].is_trained) {
+        f(w, problem_.weights[w]);
+      }
+    }
+  }
+  void serve_first(std::size_t w) { all_.weights[w].parts.front() = server(problem_.servers.front(), w, true); }
+  // On the servers with the fewest bytes, of which the first of a row has the first part.
+  void serve(std::size_t w, std::int64_t parts, bool may_proxy = true) {
+    std::vector<std::size_t> order(loads_.size());
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      order[i] = i;
+    }
+    std::sort(order.begin(), order.end(), [&](std::size_t x, std::size_t y) {
+      return std::tuple{loads_[x], x} < std::tuple{loads_[y], y};
+    });
+    auto& own = all_.weights[w].parts;
+    own.clear();
+    for (std::int64_t k = 0; k < parts; ++k) {
+      const auto s = order[static_cast<std::size_t>(k) % order.size()];
+      loads_[s] += static_cast<double>(problem_.weights[w].size().count()) / static_cast<double>(parts);
+      own.push_back(server(problem_.servers[s], w, may_proxy));
+    }
+  }
+  // Parts along an axis, the first of which is the `place`-th of all that are grouped.
+  void reduce(std::size_t w, std::uint32_t axis, std::int64_t parts, std::size_t place) {
+    all_.weights[w].axis = parts > 1 ? axis : 0;
+    auto& own = all_.weights[w].parts;
+    own.assign(static_cast<std::size_t>(parts), reduction(w));
+    for (std::size_t k = 0; k < own.size() && !own.front().is_sparse; ++k) {
+      groups_[{(place + k) / options_.chunk, problem_.weights[w].element}].emplace_back(w, k);
+    }
+  }
+  void reduce_in(std::size_t w, std::size_t group) {
+    all_.weights[w].parts.assign(1, reduction(w));
+    if (!problem_.weights[w].is_sparse) {
+      groups_[{group, problem_.weights[w].element}].emplace_back(w, 0);
+    }
+  }
+  // Groups are reduced from the last to the first: the backward pass has the gradients of the last weights first.
+  [[nodiscard]] parallel::synchronization finish(bool is_last_first = true) && {
+    std::vector<std::pair<std::string, std::vector<std::pair<std::size_t, std::size_t>>>> named;
+    std::size_t before = ~std::size_t{0};
+    for (auto& [key, parts] : groups_) {
+      const auto [number, element] = key;
+      named.emplace_back(number == before ? fmt::format("group {} {}", number, tensor::name_of(element))
+                                          : fmt::format("group {}", number),
+                         std::move(parts));
+      before = number;
+    }
+    if (is_last_first) {
+      std::reverse(named.begin(), named.end());
+    }
+    for (auto& [name, parts] : named) {
+      for (const auto& [w, k] : parts) {
+        all_.weights[w].parts[k].bucket = static_cast<std::uint32_t>(all_.buckets.size());
+      }
+      all_.buckets.push_back(std::move(name));
+    }
+    return std::move(all_);
+  }
+
+ private:
+  [[nodiscard]] parallel::synchronizer server(machine::device_id d, std::size_t w, bool may_proxy) const {
+    parallel::synchronizer s;
+    s.kind = parallel::sync_kind::parameter_server;
+    s.destination = d;
+    s.is_proxied = (options_.is_proxied && may_proxy) || options_.staleness > 0;  // a stale copy is one
+    s.staleness = options_.staleness;
+    s.is_sparse = problem_.weights[w].is_sparse;
+    return s;
+  }
+  [[nodiscard]] parallel::synchronizer reduction(std::size_t w) const {
+    parallel::synchronizer s;
+    s.algorithm = options_.algorithm;
+    s.is_sparse = problem_.weights[w].is_sparse;
+    s.compressor = s.is_sparse ? parallel::compressor{} : options_.compressor;
+    return s;
+  }
+
+  const sync_problem& problem_;
+  const builder_options& options_;
+  std::vector<double> loads_;  // bytes
+  parallel::synchronization all_{};
+  std::map<std::pair<std::size_t, tensor::dtype>, std::vector<std::pair<std::size_t, std::size_t>>> groups_{};
+};
+
+// Along the first axis, in parts(its size).
+template <class Parts>
+[[nodiscard]] std::int64_t first_axis_parts(const weight_facts& w, const Parts& parts) {
+  return w.dims.empty() ? 1 : std::max<std::int64_t>(parts(w.dims[0]), 1);
+}
+
+template <class Parts>
+[[nodiscard]] parallel::synchronization served_in_parts(const sync_problem& p, const builder_options& o,
+                                                        const Parts& parts) {
+  sync_writer all{p, o};
+  all.each([&](std::size_t w, const weight_facts& facts) {
+    all.serve(w, p.servers.size() == 1 ? 1 : first_axis_parts(facts, parts));
+  });
+  return std::move(all).finish();
+}
+
+}  // namespace detail
+
+UNITY_INLINE sync_problem sync_problem_of(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                          std::vector<machine::device_id> servers) {
+  sync_problem p{{}, std::move(servers)};
+  const parallel::training_graph training{a, g};
+  for (const auto& w : training.weights()) {
+    const auto& t = g.type(w.value);
+    p.weights.push_back({std::string{a.read(g.operation(g.producer(w.value))).word("name")}, t.dims, t.element,
+                         w.is_trained, parallel::is_looked_up(a, g, w)});
+  }
+  return p;
+}
+
+UNITY_INLINE parallel::synchronization ps(const sync_problem& p, const builder_options& o) {
+  detail::sync_writer all{p, o};
+  all.each([&](std::size_t w, const weight_facts&) { all.serve_first(w); });
+  return std::move(all).finish();
+}
+
+UNITY_INLINE parallel::synchronization ps_load_balancing(const sync_problem& p, const builder_options& o) {
+  detail::sync_writer all{p, o};
+  all.each([&](std::size_t w, const weight_facts&) { all.serve(w, 1); });
+  return std::move(all).finish();
+}
+
+UNITY_INLINE parallel::synchronization partitioned_ps(const sync_problem& p, const builder_options& o) {
+  return detail::served_in_parts(p, o, divided_parts);
+}
+
+UNITY_INLINE parallel::synchronization uneven_partitioned_ps(const sync_problem& p, const builder_options& o) {
+  return detail::served_in_parts(p, o, uneven_parts);
+}
+
+UNITY_INLINE parallel::synchronization all_reduce(const sync_problem& p, const builder_options& o) {
+  detail::sync_writer all{p, o};
+  std::size_t place = 0;
+  all.each([&](std::size_t w, const weight_facts&) { all.reduce(w, 0, 1, place++); });
+  return std::move(all).finish();
+}
+
+UNITY_INLINE parallel::synchronization partitioned_all_reduce(const sync_problem& p, const builder_options& o) {
+  detail::sync_writer all{p, o};
+  std::size_t place = 0;
+  all.each([&](std::size_t w, const weight_facts& facts) {
+    const auto parts = detail::first_axis_parts(facts, divided_parts);
+    all.reduce(w, 0, parts, place);
+    place += static_cast<std::size_t>(parts);
+  });
+  return std::move(all).finish();
+}
+
+UNITY_INLINE parallel::synchronization random_axis_all_reduce(const sync_problem& p, const builder_options& o) {
+  detail::sync_writer all{p, o};
+  random_engine random{o.seed};
+  std::size_t place = 0;
+  all.each([&](std::size_t w, const weight_facts& facts) {
+    std::vector<std::uint32_t> axes;
+    for (std::uint32_t d = 0; d < facts.dims.size() && (d == 0 || !facts.is_sparse); ++d) {
+      if (facts.dims[d] > 1) {
+        axes.push_back(d);
+      }
+    }
+    const auto axis = axes.empty() ? 0 : axes[random.below(axes.size())];
+    const auto parts = axes.empty() ? 1 : divided_parts(facts.dims[axis]);
+    all.reduce(w, axis, parts, place);
+    place += static_cast<std::size_t>(parts);
+  });
+  return std::move(all).finish();
+}
+
+UNITY_INLINE parallel::synchronization parallax(const sync_problem& p, const builder_options& o) {
+  detail::sync_writer all{p, o};
+  std::size_t place = 0;
+  all.each([&](std::size_t w, const weight_facts& facts) {
+    if (facts.is_sparse) {
+      all.serve(w, 1, false);
+    } else {
+      all.reduce(w, 0, 1, place);
+    }
+    ++place;
+  });
+  return std::move(all).finish();
+}
+
+UNITY_INLINE parallel::synchronization horovod(const sync_problem& p, const builder_options& o) {
+  constexpr std::int64_t most = std::int64_t{64} << 20;
+  detail::sync_writer all{p, o};
+  std::size_t group = 0;
+  std::int64_t filled = 0;
+  for (auto w = p.weights.size(); w-- > 0;) {
+    const auto size = p.weights[w].size().count();
+    if (!p.weights[w].is_trained) {
+      continue;
+    }
+    if (filled > 0 && filled + size > most && !p.weights[w].is_sparse) {
+      ++group;
+      filled = 0;
+    }
+    filled += p.weights[w].is_sparse ? 0 : size;
+    all.reduce_in(w, group);
+  }
+  return std::move(all).finish(false);
+}
+
+UNITY_INLINE parallel::synchronization tf_ps_load_balancing(const sync_problem& p, const builder_options& o) {
+  auto plain = o;
+  plain.is_proxied = false;
+  return ps_load_balancing(p, plain);
+}
+
+UNITY_INLINE std::vector<bytes> served_bytes(const sync_problem& p, const parallel::synchronization& s) {
+  std::vector<bytes> all(p.servers.size());
+  for (std::size_t w = 0; w < p.weights.size() && !s.weights.empty(); ++w) {
+    const auto& own = s.weights[w];
+    const auto boxes = boxes_of(own, p.weights[w].dims);
+    for (std::size_t k = 0; k < own.parts.size(); ++k) {
+      const auto found = std::find(p.servers.begin(), p.servers.end(), own.parts[k].destination);
+      if (own.parts[k].kind == parallel::sync_kind::parameter_server && found != p.servers.end()) {
+        all[static_cast<std::size_t>(found - p.servers.begin())] +=
+            bytes{boxes[k].volume() * tensor::size_of(p.weights[w].element)};
+      }
+    }
+  }
+  return all;
+}
+
+}  // namespace unity::systems
+
+#endif
