@@ -16,7 +16,6 @@ namespace unity::io {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_HLO_PRINT)
 
 #include <cstddef>
-#include <iterator>
 #include <string_view>
 #include <vector>
 
@@ -39,29 +38,28 @@ std::string hlo_references(std::string_view key, const std::vector<Id>& all, con
 inline void print_hlo(std::string& out, const hlo_module& m, const hlo_computation& c,
                       const std::vector<hlo_attribute>& attributes) {
   for (const auto& a : attributes) {
-    fmt::format_to(std::back_inserter(out), ", {}={}", a.key,
-                   !a.text.empty()           ? a.text
-                   : !a.instructions.empty() ? hlo_references(a.key, a.instructions, c)
-                                             : hlo_references(a.key, a.computations, m));
+    out += fmt::format(", {}={}", a.key,
+                       !a.text.empty()           ? a.text
+                       : !a.instructions.empty() ? hlo_references(a.key, a.instructions, c)
+                                                 : hlo_references(a.key, a.computations, m));
   }
 }
 
 inline void print_hlo(std::string& out, const hlo_module& m, const hlo_computation& c) {
   std::string parameters;
   for (const auto p : c.parameters()) {
-    fmt::format_to(std::back_inserter(parameters), "{}{}: {}", parameters.empty() ? "" : ", ", c[p].name,
-                   to_text(c[p].shape, false));
+    parameters += fmt::format("{}{}: {}", parameters.empty() ? "" : ", ", c[p].name, to_text(c[p].shape, false));
   }
-  fmt::format_to(std::back_inserter(out), "{}%{} ({}) -> {} {{\n", &c == &m[m.entry] ? "ENTRY " : "", c.name,
-                 parameters, to_text(c[c.root].shape, false));
+  out += fmt::format("{}%{} ({}) -> {} {{\n", &c == &m[m.entry] ? "ENTRY " : "", c.name, parameters,
+                     to_text(c[c.root].shape, false));
   for (std::size_t i = 0; i < c.instructions.size(); ++i) {
     const auto& x = c.instructions[i];
     std::string operands = x.literal;
     for (const auto o : x.operands) {
-      fmt::format_to(std::back_inserter(operands), "{}%{}", operands.empty() ? "" : ", ", c[o].name);
+      operands += fmt::format("{}%{}", operands.empty() ? "" : ", ", c[o].name);
     }
-    fmt::format_to(std::back_inserter(out), "  {}%{} = {} {}({})", c.root.index() == i ? "ROOT " : "", x.name,
-                   to_text(x.shape), x.opcode, operands);
+    out += fmt::format("  {}%{} = {} {}({})", c.root.index() == i ? "ROOT " : "", x.name, to_text(x.shape), x.opcode,
+                       operands);
     print_hlo(out, m, c, x.attributes);
     out += "\n";
   }
