@@ -15,8 +15,9 @@
 
 namespace unity::parallel::test {
 
-// Of a plan whose weights are of one element type.
-inline synchronization random_sync(random_engine& random, const tensor::algebra& a, const plan& p) {
+// Of a plan whose weights are of one element type. with_sparse: tables are whole on each device that reads them.
+inline synchronization random_sync(random_engine& random, const tensor::algebra& a, const plan& p,
+                                   bool with_sparse = false) {
   synchronization all;
   const auto some = [&] {
     synchronizer s;
@@ -42,8 +43,12 @@ inline synchronization random_sync(random_engine& random, const tensor::algebra&
     const auto parts = !dims.empty() && dims[own.axis] > 2 ? 1 + random.below(3) : 1;
     own.axis = parts > 1 ? own.axis : 0;
     own.parts.clear();
+    const bool is_table = is_looked_up(a, p.graph, w);
     for (std::size_t k = 0; k < parts; ++k) {
       own.parts.push_back(some());
+      auto& part = own.parts.back();
+      part.is_sparse = is_table && part.bucket == synchronizer::no_bucket && part.kind != sync_kind::sharded &&
+                       with_sparse && random.below(2) == 0;
     }
   }
   // Buckets that have a weight, by names that say their order.

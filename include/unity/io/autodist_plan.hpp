@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <unity/io/autodist_strategy.hpp>
+#include <unity/io/synchronization_json.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/synchronization.hpp>
@@ -20,11 +21,8 @@ namespace unity::io {
 // Throws: unity::error for what AutoDist has no words for: sharded weights, other compressors, dense gradients of lookups.
 [[nodiscard]] autodist_strategy to_autodist(const tensor::algebra& a, const parallel::plan& p, std::string id);
 
-// The inverse, of a graph on a machine. Groups are reduced from the last to the first, as the backward pass has them.
-struct synchronization_on {
-  parallel::synchronization how{};
-  std::vector<machine::device_id> replicas{};
-};
+// The inverse, of a graph on a machine. The group that has the last weight is reduced first: the backward pass begins
+// there.
 // file: for messages. Throws: unity::error for weights that the graph does not have or that are missing, devices that
 // the machine does not have, parts that do not cover an axis, servers that do not wait for all (`sync` is false), and
 // as parallel::check.
@@ -95,7 +93,6 @@ class autodist_writer {
  private:
   [[nodiscard]] std::string name_of(machine::device_id d) const { return plan_.machine.network[d].name; }
   void synchronize(const std::string& where, const parallel::synchronizer& how, bool is_sparse, autodist_node& n);
-  [[nodiscard]] std::vector<std::string> replicas() const;
 
   const tensor::algebra& algebra_;
   const parallel::plan& plan_;
@@ -128,23 +125,12 @@ UNITY_INLINE void autodist_writer::synchronize(const std::string& where, const p
   n.reduction = {static_cast<std::int32_t>(how.algorithm), compressor, group};
 }
 
-UNITY_INLINE std::vector<std::string> autodist_writer::replicas() const {
-  std::vector<std::string> names;
-  std::set<std::size_t> seen;
-  for (const auto& c : plan_.configurations) {
-    for (const auto d : c.devices) {
-      if (seen.insert(d.index()).second) {
-        names.push_back(name_of(d));
-      }
-    }
-  }
-  return names;
-}
-
 UNITY_INLINE autodist_strategy autodist_writer::write(std::string id) {
   autodist_strategy s;
   s.id = std::move(id);
-  s.replicas = replicas();
+  for (const auto d : replicas_of(plan_)) {
+    s.replicas.push_back(name_of(d));
+  }
   const auto& all = plan_.synchronization.weights;
   for (std::size_t w = 0; w < training_.weights().size(); ++w) {
     const auto& weight = training_.weights()[w];
@@ -292,7 +278,10 @@ UNITY_INLINE void autodist_finder::add_groups(parallel::synchronization& all) {
                        parts);
     before = number;
   }
-  std::reverse(named.begin(), named.end());
+  const auto last = [](const auto& group) { return group.second.back().weight; };
+  std::sort(named.begin(), named.end(), [&](const auto& x, const auto& y) {
+    return std::tuple{last(x), x.first} > std::tuple{last(y), y.first};
+  });
   for (const auto& [name, parts] : named) {
     for (const auto& p : parts) {
       all.weights[p.weight].parts[p.part].bucket = static_cast<std::uint32_t>(all.buckets.size());

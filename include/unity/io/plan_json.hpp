@@ -138,7 +138,7 @@ UNITY_INLINE void read_schedule(const tensor::algebra& a, const json_place& in, 
     p.updates = *found;
   }
   if (in.has("synchronization")) {
-    p.synchronization = synchronization_from_json(a, in.at("synchronization"), p);
+    p.synchronization = synchronization_from_json(a, in.at("synchronization"), p.graph, p.machine.network);
   }
   if (in.has("recomputed")) {
     read_recomputed(a, in.at("recomputed"), p);

@@ -1,4 +1,4 @@
-// How weights are synchronized as JSON, a member of plans, and back.
+// How weights are synchronized as JSON, a member of plans or a file of its own, and back.
 //
 // {"buckets": ["late", "early"],
 //  "weights": [{"node": 3, "how": "all_reduce", "bucket": "late"},
@@ -8,12 +8,18 @@
 //              {"node": 8, "how": "all_reduce", "algorithm": "ring", "compressor": {"kind": "float16", "feedback": true}},
 //              {"node": 9, "how": "all_reduce", "compressor": {"kind": "power_sgd", "amount": 2}},
 //              {"node": 10, "how": "all_reduce", "sparse": true}]}
-// Weights that are not listed are all-reduced, each alone.
+// Weights that are not listed are all-reduced, each alone. A file has besides
+//  "format": "unity synchronization", "version": 1, "replicas": ["n0/gpu0", "n0/gpu1"]
 #pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include <unity/io/json_place.hpp>
+#include <unity/machine/topology.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/tensor/algebra.hpp>
 
@@ -21,12 +27,34 @@ namespace unity::io::detail {
 
 [[nodiscard]] nlohmann::json synchronization_to_json(const tensor::algebra& a, const parallel::plan& p);
 
-// Of a plan whose graph and machine are there.
+// Of a graph on a machine.
 // Throws: unity::error naming the member that is wrong.
 [[nodiscard]] parallel::synchronization synchronization_from_json(const tensor::algebra& a, const json_place& in,
-                                                                  const parallel::plan& p);
+                                                                  const tensor::tensor_graph& g,
+                                                                  const machine::topology& t);
 
 }  // namespace unity::io::detail
+
+namespace unity::io {
+
+// How weights are synchronized, and the devices that compute, in their order. Regular.
+struct synchronization_on {
+  parallel::synchronization how{};
+  std::vector<machine::device_id> replicas{};
+
+  friend bool operator==(const synchronization_on&, const synchronization_on&) = default;
+};
+
+// Devices of a plan on which operators run, in the order in which they come first.
+[[nodiscard]] std::vector<machine::device_id> replicas_of(const parallel::plan& p);
+
+[[nodiscard]] std::string to_synchronization_text(const tensor::algebra& a, const parallel::plan& p);
+// file: for messages. Throws: unity::error naming the member that is wrong.
+[[nodiscard]] synchronization_on parse_synchronization(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                                       const machine::topology& t, std::string_view text,
+                                                       std::string_view file);
+
+}  // namespace unity::io
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_SYNCHRONIZATION_JSON)
 
@@ -43,6 +71,7 @@ namespace unity::io::detail {
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/io/json.hpp>
+#include <unity/io/machine_json.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/training_graph.hpp>
 
@@ -167,22 +196,28 @@ UNITY_INLINE parallel::synchronizer synchronizer_from_json(const json_place& in,
   return s;
 }
 
+UNITY_INLINE std::map<std::string, machine::device_id> devices_by_name(const machine::topology& t) {
+  std::map<std::string, machine::device_id> devices;
+  for (std::size_t d = 0; d < t.device_count(); ++d) {
+    devices.emplace(t[machine::device_id{d}].name, machine::device_id{d});
+  }
+  return devices;
+}
+
 UNITY_INLINE parallel::synchronization synchronization_from_json(const tensor::algebra& a, const json_place& in,
-                                                                 const parallel::plan& p) {
+                                                                 const tensor::tensor_graph& g,
+                                                                 const machine::topology& t) {
   parallel::synchronization all;
   std::map<std::string, std::uint32_t> buckets;
   for (const auto& item : in.at("buckets").items()) {
     buckets.emplace(item.line(), static_cast<std::uint32_t>(all.buckets.size()));
     all.buckets.push_back(item.line());
   }
-  std::map<std::string, machine::device_id> devices;
-  for (std::size_t d = 0; d < p.machine.network.device_count(); ++d) {
-    devices.emplace(p.machine.network[machine::device_id{d}].name, machine::device_id{d});
-  }
-  const parallel::training_graph training{a, p.graph};
+  const auto devices = devices_by_name(t);
+  const parallel::training_graph training{a, g};
   std::map<std::int64_t, std::size_t> numbers;  // by node
   for (std::size_t w = 0; w < training.weights().size(); ++w) {
-    numbers.emplace(static_cast<std::int64_t>(p.graph.producer(training.weights()[w].value).index()), w);
+    numbers.emplace(static_cast<std::int64_t>(g.producer(training.weights()[w].value).index()), w);
   }
   all.weights.resize(numbers.size());
   std::set<std::size_t> seen;
@@ -208,7 +243,7 @@ UNITY_INLINE parallel::synchronization synchronization_from_json(const tensor::a
     own.axis = own.parts.size() > 1 ? static_cast<std::uint32_t>(axis) : 0;
   }
   try {
-    parallel::check(a, p.graph, all, p.machine.network.device_count());
+    parallel::check(a, g, all, t.device_count());
   } catch (const error& e) {
     throw error{fmt::format("{}: {}", in.where(), e.what())};
   }
@@ -216,5 +251,57 @@ UNITY_INLINE parallel::synchronization synchronization_from_json(const tensor::a
 }
 
 }  // namespace unity::io::detail
+
+namespace unity::io {
+
+UNITY_INLINE std::vector<machine::device_id> replicas_of(const parallel::plan& p) {
+  std::vector<machine::device_id> all;
+  std::set<std::size_t> seen;
+  for (const auto& c : p.configurations) {
+    for (const auto d : c.devices) {
+      if (seen.insert(d.index()).second) {
+        all.push_back(d);
+      }
+    }
+  }
+  return all;
+}
+
+UNITY_INLINE std::string to_synchronization_text(const tensor::algebra& a, const parallel::plan& p) {
+  auto all = detail::synchronization_to_json(a, p);
+  all["format"] = "unity synchronization";
+  all["version"] = 1;
+  all["replicas"] = nlohmann::json::array();
+  for (const auto d : replicas_of(p)) {
+    all["replicas"].push_back(detail::utf8_word("name of a device", p.machine.network[d].name));
+  }
+  return all.dump(1) + "\n";
+}
+
+UNITY_INLINE synchronization_on parse_synchronization(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                                      const machine::topology& t, std::string_view text,
+                                                      std::string_view file) {
+  const auto document = detail::parse_json(text, file);
+  const detail::json_place in{document, std::string{file}};
+  if (in.at("format").word() != "unity synchronization" || in.at("version").integer() != 1) {
+    throw error{in.where(), "another format or version", "\"unity synchronization\", version 1"};
+  }
+  synchronization_on all{detail::synchronization_from_json(a, in, g, t), {}};
+  const auto devices = detail::devices_by_name(t);
+  std::set<std::string> seen;
+  for (const auto& item : in.at("replicas").items()) {
+    const auto found = devices.find(item.line());
+    if (found == devices.end() || !seen.insert(found->first).second) {
+      throw error{item.where(), fmt::format("is {}", detail::shown(item.line())), "a device of the machine, each once"};
+    }
+    all.replicas.push_back(found->second);
+  }
+  if (all.replicas.empty()) {
+    throw error{in.at("replicas").where(), "is empty", "a device"};
+  }
+  return all;
+}
+
+}  // namespace unity::io
 
 #endif

@@ -64,6 +64,9 @@ struct builder_options {
 [[nodiscard]] parallel::synchronization partitioned_ps(const sync_problem& p, const builder_options& o = {});
 // Likewise, in as many parts as the smallest number from 2 on that does not divide it; all of it where each does.
 [[nodiscard]] parallel::synchronization uneven_partitioned_ps(const sync_problem& p, const builder_options& o = {});
+// Weights of 1 MB or more in as many parts along their first axis as there are servers, or as it has elements; each part
+// on one of the servers with the fewest bytes. The one that the paper calls hand-optimized.
+[[nodiscard]] parallel::synchronization sharded_ps(const sync_problem& p, const builder_options& o = {});
 // All-reduced, `chunk` weights together; lookups' rows are gathered.
 [[nodiscard]] parallel::synchronization all_reduce(const sync_problem& p, const builder_options& o = {});
 // Likewise, each in parts as partitioned_ps has them.
@@ -84,10 +87,11 @@ struct named_builder {
   std::string_view name{};
   parallel::synchronization (*build)(const sync_problem&, const builder_options&) = nullptr;
 };
-inline constexpr std::array<named_builder, 10> sync_builders{{{"ps", ps},
+inline constexpr std::array<named_builder, 11> sync_builders{{{"ps", ps},
                                                               {"ps_load_balancing", ps_load_balancing},
                                                               {"partitioned_ps", partitioned_ps},
                                                               {"uneven_partitioned_ps", uneven_partitioned_ps},
+                                                              {"sharded_ps", sharded_ps},
                                                               {"all_reduce", all_reduce},
                                                               {"partitioned_all_reduce", partitioned_all_reduce},
                                                               {"random_axis_all_reduce", random_axis_all_reduce},
@@ -281,6 +285,17 @@ UNITY_INLINE parallel::synchronization partitioned_ps(const sync_problem& p, con
 
 UNITY_INLINE parallel::synchronization uneven_partitioned_ps(const sync_problem& p, const builder_options& o) {
   return detail::served_in_parts(p, o, uneven_parts);
+}
+
+UNITY_INLINE parallel::synchronization sharded_ps(const sync_problem& p, const builder_options& o) {
+  constexpr std::int64_t least = 1 << 20;
+  detail::sync_writer all{p, o};
+  const auto count = static_cast<std::int64_t>(p.servers.size());
+  all.each([&](std::size_t w, const weight_facts& facts) {
+    const bool is_large = facts.size().count() >= least;
+    all.serve(w, is_large ? detail::first_axis_parts(facts, [&](std::int64_t n) { return std::min(n, count); }) : 1);
+  });
+  return std::move(all).finish();
 }
 
 UNITY_INLINE parallel::synchronization all_reduce(const sync_problem& p, const builder_options& o) {

@@ -1,0 +1,169 @@
+#include <unity/systems/autodist/builders.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <unity/core/random.hpp>
+#include <unity/tensor/zoo.hpp>
+
+#include "../support/operators.hpp"
+
+namespace tests_of_autodist_builders {
+
+namespace {
+
+using namespace unity;
+using machine::device_id;
+using parallel::sync_kind;
+using unity::test::training::operators;
+
+std::vector<device_id> servers(std::size_t count) {
+  std::vector<device_id> all;
+  for (std::size_t i = 0; i < count; ++i) {
+    all.emplace_back(10 + i);
+  }
+  return all;
+}
+
+systems::sync_problem weights(std::vector<tensor::shape> dims, std::size_t count) {
+  systems::sync_problem p{{}, servers(count)};
+  for (auto& d : dims) {
+    p.weights.push_back({"w" + std::to_string(p.weights.size()), std::move(d), tensor::dtype::float32, true, false});
+  }
+  return p;
+}
+
+double load(const systems::sync_problem& p, const parallel::synchronization& s) {
+  double most = 0;
+  double all = 0;
+  for (const auto b : systems::served_bytes(p, s)) {
+    most = std::max(most, static_cast<double>(b.count()));
+    all += static_cast<double>(b.count());
+  }
+  return most * static_cast<double>(p.servers.size()) / all;
+}
+
+}  // namespace
+
+TEST_CASE("parts are the smallest divisor of the first axis, or the smallest number that is none") {
+  const std::vector<std::vector<std::int64_t>> expected{
+      // size, even, uneven
+      {1, 1, 1}, {2, 2, 2}, {3, 3, 2}, {4, 2, 3}, {6, 2, 4}, {7, 7, 2}, {9, 3, 2}, {12, 2, 5}, {13, 13, 2}, {25, 5, 2}};
+  for (const auto& e : expected) {
+    CAPTURE(e[0]);
+    CHECK(systems::divided_parts(e[0]) == e[1]);
+    CHECK(systems::uneven_parts(e[0]) == e[2]);
+  }
+  const auto p = weights({{7, 4}, {12}, {1, 9}, {}}, 3);
+  const auto even = systems::partitioned_ps(p);
+  CHECK(even.weights[0].parts.size() == 7);
+  CHECK(even.weights[1].parts.size() == 2);
+  CHECK(even.weights[2].parts.size() == 1);
+  CHECK(even.weights[3].parts.size() == 1);
+  CHECK(systems::uneven_partitioned_ps(p).weights[1].parts.size() == 5);
+  const auto one = systems::partitioned_ps(weights({{7, 4}, {12}}, 1));
+  CHECK(one.weights[0].parts.size() == 1);
+  const auto reduced = systems::partitioned_all_reduce(p);
+  CHECK(reduced.weights[0].parts.size() == 7);
+  CHECK(reduced.weights[0].parts.front().kind == sync_kind::all_reduce);
+}
+
+TEST_CASE("the parts of an uneven axis differ by one element, the first of them are the larger") {
+  const auto p = weights({{12, 4}}, 3);
+  const auto s = systems::uneven_partitioned_ps(p);
+  std::vector<std::int64_t> sizes;
+  for (const auto& b : parallel::boxes_of(s.weights[0], p.weights[0].dims)) {
+    sizes.push_back(b.sizes()[0]);
+  }
+  CHECK(sizes == std::vector<std::int64_t>{3, 3, 2, 2, 2});
+}
+
+TEST_CASE("neighbours are reduced together, the last first") {
+  const auto p = weights({{4}, {4}, {4}, {4}, {4}}, 2);
+  systems::builder_options o;
+  o.chunk = 2;
+  const auto s = systems::all_reduce(p, o);
+  CHECK(s.buckets == std::vector<std::string>{"group 2", "group 1", "group 0"});
+  std::vector<std::uint32_t> buckets;
+  for (const auto& w : s.weights) {
+    buckets.push_back(w.parts.front().bucket);
+  }
+  CHECK(buckets == std::vector<std::uint32_t>{2, 2, 1, 1, 0});
+}
+
+TEST_CASE("Horovod's buffers hold 64 MB, or one weight") {
+  const auto p = weights({{1 << 24}, {1 << 22}, {1 << 23}, {1 << 23}, {1 << 26}}, 1);  // 64, 16, 32, 32, 256 MB
+  const auto s = systems::horovod(p);
+  CHECK(s.buckets.size() == 4);
+  CHECK(s.weights[4].parts.front().bucket == 0);
+  CHECK(s.weights[3].parts.front().bucket == 1);
+  CHECK(s.weights[2].parts.front().bucket == 1);
+  CHECK(s.weights[1].parts.front().bucket == 2);
+  CHECK(s.weights[0].parts.front().bucket == 3);
+}
+
+TEST_CASE("Parallax reduces dense gradients and serves sparse ones") {
+  const auto g = tensor::zoo::build(operators(), "zoo:dlrm?form=ae&batch=8&hidden=8&vocab=40");
+  const auto p = systems::sync_problem_of(operators(), g, servers(2));
+  const auto s = systems::parallax(p);
+  std::size_t tables = 0;
+  for (std::size_t w = 0; w < p.weights.size(); ++w) {
+    const auto& part = s.weights[w].parts.front();
+    tables += p.weights[w].is_sparse ? 1 : 0;
+    CHECK(p.weights[w].is_sparse == (part.kind == sync_kind::parameter_server));
+    CHECK(part.is_sparse == p.weights[w].is_sparse);
+  }
+  CHECK(tables == 4);
+}
+
+TEST_CASE("a random axis has more elements than one, and a seed decides") {
+  const auto p = weights({{1, 6, 1, 4}, {1, 1}, {5, 3}}, 2);
+  std::set<std::uint32_t> axes;
+  for (std::uint64_t seed = 1; seed < 30; ++seed) {
+    systems::builder_options o;
+    o.seed = seed;
+    const auto s = systems::random_axis_all_reduce(p, o);
+    CHECK(s == systems::random_axis_all_reduce(p, o));
+    axes.insert(s.weights[0].axis);
+    CHECK(s.weights[1].parts.size() == 1);
+  }
+  CHECK(axes == std::set<std::uint32_t>{1, 3});
+}
+
+TEST_CASE("every builder's strategy is one of its graph", "[law]") {
+  for (const auto* model : {"zoo:lenet", "zoo:dlrm?form=ae&batch=8&hidden=8&vocab=41", "zoo:bert?layers=1"}) {
+    const auto g = tensor::zoo::build(operators(), model);
+    for (const auto& b : systems::sync_builders) {
+      for (const std::size_t count : {1, 2, 3, 8}) {
+        CAPTURE(model, b.name, count);
+        const auto p = systems::sync_problem_of(operators(), g, servers(count));
+        for (const bool is_proxied : {false, true}) {
+          systems::builder_options o;
+          o.is_proxied = is_proxied;
+          o.staleness = is_proxied ? 2 : 0;
+          const auto s = b.build(p, o);
+          CHECK_NOTHROW(parallel::check(operators(), g, s, 10 + count));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("parts on the emptiest servers balance their loads") {
+  for (const auto* model : {"zoo:bert?layers=24&hidden=1024&heads=16", "zoo:vgg16"}) {
+    const auto g = tensor::zoo::build(operators(), model);
+    const auto p = systems::sync_problem_of(operators(), g, servers(4));
+    CAPTURE(model, load(p, systems::ps_load_balancing(p)), load(p, systems::partitioned_ps(p)));
+    CHECK(load(p, systems::ps(p)) == Approx(4));
+    CHECK(load(p, systems::partitioned_ps(p)) < load(p, systems::ps_load_balancing(p)));
+    CHECK(load(p, systems::sharded_ps(p)) <= 1.1);
+  }
+}
+
+}  // namespace tests_of_autodist_builders
