@@ -88,8 +88,8 @@ void declare(CLI::App& app, arguments& a) {
       ->check(support::number_in(0, 64))
       ->capture_default_str();
   app.add_option("--compressor", a.compressor, "of gradients that are all-reduced")
-      ->check(CLI::IsMember(std::vector<std::string>{parallel::compression_names.begin(),
-                                                     parallel::compression_names.end()}))
+      ->check(CLI::IsMember(
+          std::vector<std::string>{parallel::compression_names.begin(), parallel::compression_names.end()}))
       ->capture_default_str();
   app.add_flag("--feedback", a.options.compressor.has_feedback, "what rounding lost is added to the next gradient");
   app.add_option("--amount", a.options.compressor.amount,
@@ -161,8 +161,8 @@ std::vector<outcome> outcomes_of(const tensor::algebra& operators, const argumen
                                                            read_file(a.strategy), a.strategy)
                                : io::from_autodist(operators, model.graph, r.machine.network,
                                                    io::read_autodist_strategy(a.strategy), a.strategy);
-    all.push_back(measured(operators, problem, a.strategy,
-                           plan_with(operators, model.graph, r, a, found.replicas, found.how)));
+    all.push_back(
+        measured(operators, problem, a.strategy, plan_with(operators, model.graph, r, a, found.replicas, found.how)));
     return all;
   }
   for (const auto& b : systems::sync_builders) {
@@ -218,8 +218,8 @@ void run(arguments& a) {
   const auto operators = tensor::training_algebra();
   const auto r = resources_of(a.resources);
   const auto all = outcomes_of(operators, a, r);
-  const auto& best = *std::min_element(
-      all.begin(), all.end(), [](const outcome& x, const outcome& y) { return x.iteration < y.iteration; });
+  const auto& best = *std::min_element(all.begin(), all.end(),
+                                       [](const outcome& x, const outcome& y) { return x.iteration < y.iteration; });
   fmt::print("{} on {}: {} replicas, {} servers; simulated\n", a.model, a.resources, r.replicas.size(),
              r.servers.size());
   fmt::print("{:24} {:>12} {:>12} {:>10}\n", "", "ms", "MB moved", "load");

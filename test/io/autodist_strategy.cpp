@@ -142,15 +142,15 @@ TEST_CASE("a strategy for another model or cluster is refused in one line") {
   const auto complaint = [&](auto change) {
     auto s = good;
     change(s);
-    return unity::test::message_of([&] {
-      static_cast<void>(io::from_autodist(operators(), p.graph, p.machine.network, s, "s.pb"));
-    });
+    return unity::test::message_of(
+        [&] { static_cast<void>(io::from_autodist(operators(), p.graph, p.machine.network, s, "s.pb")); });
   };
   REQUIRE(complaint([](auto&) {}).empty());
   REQUIRE(good.nodes.size() > 1);
   const auto name = good.nodes[0].name;
-  CHECK(complaint([](auto& s) { s.nodes[0].name = "other"; }) ==
-        "s.pb, weight 'other': none of the model, or a second time; expected a weight that training changes, each once");
+  CHECK(
+      complaint([](auto& s) { s.nodes[0].name = "other"; }) ==
+      "s.pb, weight 'other': none of the model, or a second time; expected a weight that training changes, each once");
   CHECK(complaint([](auto& s) { s.nodes.erase(s.nodes.begin()); }) ==
         "s.pb: nothing of the weight '" + name + "'; expected a node for each weight that training changes");
   CHECK_THAT(complaint([](auto& s) { s.replicas[1] = "far"; }), Catch::Contains("no device 'far'"));

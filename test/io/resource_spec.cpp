@@ -126,9 +126,8 @@ TEST_CASE("a complaint names the file, the line and what was expected") {
   const std::vector<std::pair<std::string, std::string>> no_addresses{
       {"\"a\\nb\"", "a b"}, {"\"\"", ""}, {"\"a b\"", "a b"}, {"\xc3\xa9", "\xc3\xa9"}};
   for (const auto& [address, shown] : no_addresses) {
-    CHECK(complaint("nodes:\n  - address: " + address) ==
-          "r.yml, line 2: resources.nodes[0].address: is '" + shown +
-              "'; expected an address of visible ASCII characters");
+    CHECK(complaint("nodes:\n  - address: " + address) == "r.yml, line 2: resources.nodes[0].address: is '" + shown +
+                                                              "'; expected an address of visible ASCII characters");
   }
   CHECK_THAT(complaint("\"\\\n\t"), Catch::StartsWith("r.yml, line ") && !Catch::Contains("\n"));
   CHECK_THAT(complaint("nodes:\n  - address: a\n    gpus: [\"x\\ny\"]"),

@@ -8,10 +8,14 @@
 
 #include <catch2/catch.hpp>
 
+#include <unity/core/random.hpp>
 #include <unity/parallel/ranks/rank_lowering.hpp>
 #include <unity/parallel/synchronization.hpp>
 #include <unity/parallel/training_graph.hpp>
+#include <unity/systems/autodist/builders.hpp>
 
+#include "../parallel/random_sync.hpp"
+#include "../support/cases.hpp"
 #include "runs.hpp"
 
 namespace tests_of_gradient_messages {
@@ -84,8 +88,8 @@ TEST_CASE("weights that are fetched when an iteration begins train as those that
 }
 
 TEST_CASE("gradients of lookups as indices and rows train as those of tables") {
-  for (const auto* model : {"zoo:dlrm?form=ae&batch=8&hidden=8&vocab=40",
-                            "zoo:bert?layers=1&hidden=8&heads=2&seq=4&vocab=16&batch=4"}) {
+  for (const auto* model :
+       {"zoo:dlrm?form=ae&batch=8&hidden=8&vocab=40", "zoo:bert?layers=1&hidden=8&heads=2&seq=4&vocab=16&batch=4"}) {
     for (const std::size_t devices : {1, 2, 4}) {
       for (const std::size_t parts : {1, 2}) {
         for (const std::uint32_t axis : {0U, 1U}) {
@@ -116,6 +120,47 @@ TEST_CASE("gradients of lookups as indices and rows train as those of tables") {
         }
       }
     }
+  }
+}
+
+TEST_CASE("every builder's strategy trains as one process does", "[law]") {
+  for (const auto* model : {"zoo:mlp?layers=3&hidden=7&batch=8", "zoo:dlrm?form=ae&batch=8&hidden=8&vocab=41"}) {
+    for (const std::size_t devices : {1, 2, 4}) {
+      auto p = plan_of(model, devices);
+      const auto expected = losses_of(plan_of(model, 1), 3);
+      std::vector<machine::device_id> servers;
+      for (std::size_t d = 0; d < devices; ++d) {
+        servers.emplace_back(d);
+      }
+      const auto problem = systems::sync_problem_of(operators(), p.graph, servers);
+      for (const auto& b : systems::sync_builders) {
+        for (const bool is_proxied : {false, true}) {
+          systems::builder_options o;
+          o.chunk = 3;
+          o.is_proxied = is_proxied;
+          CAPTURE(model, devices, b.name, is_proxied);
+          p.synchronization = b.build(problem, o);
+          CHECK(largest_difference(losses_of(p, 3), expected) < 1e-9);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("random strategies train as one process does", "[law]") {
+  const auto cases = unity::test::cases(200);
+  for (std::size_t i = 0; i < cases; ++i) {
+    const auto own = seed + 1000 * i;
+    random_engine random{own};
+    const auto* model = i % 3 == 0   ? "zoo:mlp?layers=3&hidden=7&batch=8"
+                        : i % 3 == 1 ? "zoo:dlrm?form=ae&batch=8&hidden=8&vocab=41"
+                                     : "zoo:bert?layers=1&hidden=8&heads=2&seq=4&vocab=16&batch=4";
+    const auto devices = std::size_t{1} << (i % 7 % 3);
+    CAPTURE(own, model, devices);
+    auto p = plan_of(model, devices);
+    const auto expected = losses_of(p, 2);
+    p.synchronization = parallel::test::random_sync(random, operators(), p, true);
+    REQUIRE(largest_difference(losses_of(p, 2), expected) < 1e-9);
   }
 }
 

@@ -16,9 +16,9 @@
 namespace unity::io {
 
 // What a plan says of weights that training changes. Devices that compute are its replicas, in their order. Groups are
-// buckets, "group N" has the number N; what is in none has a group of its own. Lookups' gradients are sparse in AutoDist
-// without a word.
-// Throws: unity::error for what AutoDist has no words for: sharded weights, other compressors, dense gradients of lookups.
+// buckets, "group N" has the number N; what is in none has a group of its own. Lookups' gradients are sparse in
+// AutoDist without a word. Throws: unity::error for what AutoDist has no words for: sharded weights, other compressors,
+// dense gradients of lookups.
 [[nodiscard]] autodist_strategy to_autodist(const tensor::algebra& a, const parallel::plan& p, std::string id);
 
 // The inverse, of a graph on a machine. The group that has the last weight is reduced first: the backward pass begins
@@ -272,16 +272,14 @@ UNITY_INLINE void autodist_finder::add_groups(parallel::synchronization& all) {
   std::int32_t before = -1;
   for (const auto& [key, parts] : groups_) {
     const auto [number, element, compressor] = key;
-    named.emplace_back(number == before
-                           ? fmt::format("group {} {} {}", number, tensor::name_of(element), compressor)
-                           : fmt::format("group {}", number),
+    named.emplace_back(number == before ? fmt::format("group {} {} {}", number, tensor::name_of(element), compressor)
+                                        : fmt::format("group {}", number),
                        parts);
     before = number;
   }
   const auto last = [](const auto& group) { return group.second.back().weight; };
-  std::sort(named.begin(), named.end(), [&](const auto& x, const auto& y) {
-    return std::tuple{last(x), x.first} > std::tuple{last(y), y.first};
-  });
+  std::sort(named.begin(), named.end(),
+            [&](const auto& x, const auto& y) { return std::tuple{last(x), x.first} > std::tuple{last(y), y.first}; });
   for (const auto& [name, parts] : named) {
     for (const auto& p : parts) {
       all.weights[p.weight].parts[p.part].bucket = static_cast<std::uint32_t>(all.buckets.size());

@@ -78,8 +78,8 @@ struct autodist_strategy {
 // Precondition: texts are UTF-8.
 [[nodiscard]] std::string to_bytes(const autodist_strategy& s);
 
-// file: for messages. Throws: unity::error that names the byte: of what is no such message, has members that it does not
-// have, parts of parts, or more than 1e6 nodes and parts.
+// file: for messages. Throws: unity::error that names the byte: of what is no such message, has members that it does
+// not have, parts of parts, or more than 1e6 nodes and parts.
 [[nodiscard]] autodist_strategy parse_autodist_strategy(std::string_view bytes, std::string_view file);
 [[nodiscard]] inline autodist_strategy read_autodist_strategy(const std::filesystem::path& path) {
   return parse_autodist_strategy(read_file(path), path.string());

@@ -5,7 +5,8 @@
 //              {"node": 5, "how": "parameter_server", "device": "n0/gpu1", "proxy": false},
 //              {"node": 6, "how": "parameter_server", "device": "n0/gpu1", "staleness": 2},
 //              {"node": 7, "axis": 0, "parts": [{"how": "sharded"}, {"how": "all_reduce"}]},
-//              {"node": 8, "how": "all_reduce", "algorithm": "ring", "compressor": {"kind": "float16", "feedback": true}},
+//              {"node": 8, "how": "all_reduce", "algorithm": "ring", "compressor": {"kind": "float16", "feedback":
+//              true}},
 //              {"node": 9, "how": "all_reduce", "compressor": {"kind": "power_sgd", "amount": 2}},
 //              {"node": 10, "how": "all_reduce", "sparse": true}]}
 // Weights that are not listed are all-reduced, each alone. A file has besides

@@ -40,8 +40,8 @@ inline constexpr std::array<std::string_view, 4> sync_kind_names{"all_reduce", "
   return std::nullopt;
 }
 
-// Who adds up the gradients of an all-reduce. Here all are rings (lowering/collectives.hpp); the words are AutoDist's, and
-// are kept for it.
+// Who adds up the gradients of an all-reduce. Here all are rings (lowering/collectives.hpp); the words are AutoDist's,
+// and are kept for it.
 enum class reduction_algorithm : std::uint8_t { automatic, nccl, ring };
 inline constexpr std::array<std::string_view, 3> reduction_algorithm_names{"automatic", "nccl", "ring"};
 
@@ -67,8 +67,8 @@ struct synchronizer {
   friend bool operator==(const synchronizer&, const synchronizer&) = default;
 };
 
-// Of a weight, which is cut along the axis into parts; where its elements do not divide evenly, the first parts have one
-// more. Each has its own synchronizer. Regular.
+// Of a weight, which is cut along the axis into parts; where its elements do not divide evenly, the first parts have
+// one more. Each has its own synchronizer. Regular.
 struct weight_sync {
   std::uint32_t axis = 0;
   std::vector<synchronizer> parts = std::vector<synchronizer>(1);
@@ -111,9 +111,9 @@ void for_each_part(const synchronization& s, const F& f) {
 [[nodiscard]] bool is_looked_up(const tensor::algebra& a, const tensor::tensor_graph& g, const weight_uses& w);
 
 // Throws: unity::error that names the weight's node and says why, where it is none of the graph on so many devices:
-// buckets without a weight or of two element types or two compressors, destinations that are no devices, more parts than
-// the axis has elements, weights that training leaves alone; staleness of what no server keeps, a compressor of what is
-// not all-reduced or of integers, indices and rows of what others than lookups read.
+// buckets without a weight or of two element types or two compressors, destinations that are no devices, more parts
+// than the axis has elements, weights that training leaves alone; staleness of what no server keeps, a compressor of
+// what is not all-reduced or of integers, indices and rows of what others than lookups read.
 void check(const tensor::algebra& a, const tensor::tensor_graph& g, const synchronization& s, std::size_t devices);
 
 }  // namespace unity::parallel
@@ -173,8 +173,7 @@ UNITY_INLINE void check_part(const std::string& where, const synchronizer& part,
   if (part.bucket != synchronizer::no_bucket && part.bucket >= s.buckets.size()) {
     throw error{where, fmt::format("bucket {}", part.bucket), fmt::format("one of the {} buckets", s.buckets.size())};
   }
-  if (part.kind == sync_kind::parameter_server &&
-      (!part.destination.valid() || part.destination.index() >= devices)) {
+  if (part.kind == sync_kind::parameter_server && (!part.destination.valid() || part.destination.index() >= devices)) {
     throw error{where, "a parameter server that is no device", fmt::format("one of the {} devices", devices)};
   }
 }

@@ -21,8 +21,8 @@ struct lifetime {
 };
 
 // A value that a late step reads, of what the iteration before made, stays through the whole of
-// each iteration, and so does what iterations keep: what is left to the next one takes the place of what came from the one
-// before. Weights have no lifetimes.
+// each iteration, and so does what iterations keep: what is left to the next one takes the place of what came from the
+// one before. Weights have no lifetimes.
 class value_places {
  public:
   // The algebra and the program must outlive it. Complexity: linear in the program.
@@ -130,8 +130,7 @@ UNITY_INLINE void value_places::make(std::size_t s) {
     }
     return;
   }
-  if (step.kind == kinds::run || step.kind == kinds::load || step.kind == kinds::receive ||
-      is_collective(step.kind)) {
+  if (step.kind == kinds::run || step.kind == kinds::load || step.kind == kinds::receive || is_collective(step.kind)) {
     for (const auto v : program_.graph.results(step.node)) {
       lives_[v.index()] = {s, s, runs_[s] && !is_next(v)};
     }

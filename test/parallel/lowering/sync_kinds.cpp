@@ -236,8 +236,8 @@ TEST_CASE("what says nothing is read as nothing") {
     return std::to_string(p.graph.producer(training.weights().front().value).index());
   }();
   CHECK(with(R"({"buckets": [], "weights": [{"how": "all_reduce", "node": )" + node + "}]}") == p);
-  const auto one = with(R"({"buckets": [], "weights": [{"axis": 1, "parts": [{"how": "sharded"}], "node": )" + node +
-                        "}]}");
+  const auto one =
+      with(R"({"buckets": [], "weights": [{"axis": 1, "parts": [{"how": "sharded"}], "node": )" + node + "}]}");
   CHECK(one.synchronization.weights.front() ==
         parallel::weight_sync{0, {{parallel::sync_kind::sharded, parallel::synchronizer::no_bucket, {}}}});
   CHECK(io::parse_plan(operators(), io::to_plan_text(operators(), one), "plan.json") == one);

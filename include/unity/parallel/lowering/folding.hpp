@@ -316,9 +316,9 @@ UNITY_INLINE bool folder::add_weight(std::uint32_t number) {
     const auto first = static_cast<std::uint32_t>(all.readers.size());
     for (std::uint32_t t = 0; t < tasks.image.size(); ++t) {
       const bool keeps = trained && symmetry_.represents(c.devices[t]);
-      all.readers.push_back({keeps ? program::task_ref{lowering_.fragment_of(use.node), kept + tasks.folded[t]}
-                                   : program::task_ref{},
-                             c.devices[t]});
+      all.readers.push_back(
+          {keeps ? program::task_ref{lowering_.fragment_of(use.node), kept + tasks.folded[t]} : program::task_ref{},
+           c.devices[t]});
       images.push_back(first + tasks.image[t]);
       gives.push_back(trained);
     }
@@ -372,9 +372,9 @@ UNITY_INLINE bool folder::add_buckets() {
     set_ranks(f, ranks);
   }
   for (const auto& [number, part] : bucketed_) {
-    fragments_.push_back({lowering_.weight_fragment(number),
-                          synchronized(network_, lowering_.times(), type_of(number),
-                                       std::span<const synchronized_part>{&part, 1}, ends)});
+    fragments_.push_back(
+        {lowering_.weight_fragment(number), synchronized(network_, lowering_.times(), type_of(number),
+                                                         std::span<const synchronized_part>{&part, 1}, ends)});
   }
   return true;
 }

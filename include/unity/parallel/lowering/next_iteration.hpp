@@ -11,10 +11,10 @@
 namespace unity::parallel {
 
 // Of the program that lowering made of the plan: the forward tasks of a device that read a weight wait for its update
-// there, as many iterations before as its parts all may lag behind, or to fetch it for that of its server; and the other
-// tasks of a device that wait for nothing for the last of what the device computes, which runs
-// iterations one after the other. Weights that nothing updates are there.
-// Complexity: linear in the program; for each weight, its updates times the tasks that read it.
+// there, as many iterations before as its parts all may lag behind, or to fetch it for that of its server; and the
+// other tasks of a device that wait for nothing for the last of what the device computes, which runs iterations one
+// after the other. Weights that nothing updates are there. Complexity: linear in the program; for each weight, its
+// updates times the tasks that read it.
 [[nodiscard]] std::vector<program::carried_dependency> carried_dependencies(const tensor::algebra& a, const plan& p,
                                                                             const program::program& code);
 
@@ -40,9 +40,9 @@ UNITY_INLINE std::uint32_t lag_of(const synchronization& s, std::size_t weight) 
     return 0;
   }
   const auto& parts = s.weights[weight].parts;
-  return std::min_element(parts.begin(), parts.end(), [](const synchronizer& x, const synchronizer& y) {
-           return x.staleness < y.staleness;
-         })->staleness;
+  return std::min_element(parts.begin(), parts.end(),
+                          [](const synchronizer& x, const synchronizer& y) { return x.staleness < y.staleness; })
+      ->staleness;
 }
 
 }  // namespace detail

@@ -12,9 +12,9 @@
 
 #include <unity/core/units.hpp>
 #include <unity/machine/topology.hpp>
+#include <unity/parallel/lowering/collectives.hpp>
 #include <unity/parallel/lowering/network.hpp>
 #include <unity/parallel/lowering/replicas.hpp>
-#include <unity/parallel/lowering/collectives.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/synchronization.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
@@ -104,9 +104,9 @@ class weight_synchronization {
 
  private:
   struct device_state {
-    std::int64_t held = 0;      // elements
-    std::int64_t gradient = 0;  // of which it has the gradient
-    std::int64_t updated = 0;   // that it updates
+    std::int64_t held = 0;                    // elements
+    std::int64_t gradient = 0;                // of which it has the gradient
+    std::int64_t updated = 0;                 // that it updates
     std::vector<program::task_ref> before{};  // what its update waits for
     std::uint32_t update = none;
   };

@@ -21,10 +21,10 @@ namespace unity::parallel::detail {
 
 // A sum over ranks of a group.
 struct gradient_sum {
-  node_id origin{};                           // of the plan's graph: whose gradients
-  node_id reader{};                           // of the backward pass that gave the last of them
-  const std::vector<std::uint32_t>& group;    // ranks
-  std::span<const value_id> values;           // of each: equal shapes
+  node_id origin{};                         // of the plan's graph: whose gradients
+  node_id reader{};                         // of the backward pass that gave the last of them
+  const std::vector<std::uint32_t>& group;  // ranks
+  std::span<const value_id> values;         // of each: equal shapes
 };
 
 class gradient_sums {
@@ -96,16 +96,14 @@ UNITY_INLINE std::vector<awaited_value> gradient_sums::of(const gradient_sum& s,
   return streams_.reduced(s.origin, s.group, s.values);
 }
 
-UNITY_INLINE gradient_sums::given_value gradient_sums::with_feedback(std::uint32_t rank, region_writer& w,
-                                                                     value_id v) {
+UNITY_INLINE gradient_sums::given_value gradient_sums::with_feedback(std::uint32_t rank, region_writer& w, value_id v) {
   const auto before = w.outside(type_of(rank, v));
   return {w.sum(v, before), before};
 }
 
 UNITY_INLINE void gradient_sums::keep_rest(std::uint32_t rank, region_writer& w, const given_value& given,
                                            value_id sent) {
-  streams_.program(rank).kept.push_back(
-      {given.before, run(w, training_.algebra(), "sub", {given.value, sent}), 0});
+  streams_.program(rank).kept.push_back({given.before, run(w, training_.algebra(), "sub", {given.value, sent}), 0});
 }
 
 UNITY_INLINE std::vector<awaited_value> gradient_sums::rounded(const gradient_sum& s, const compressor& how) {
@@ -128,9 +126,9 @@ UNITY_INLINE std::vector<awaited_value> gradient_sums::rounded(const gradient_su
   return sums;
 }
 
-// M is n x m. P = M Q is added up and made orthonormal, Q = M^T P is added up, and the sum of all M is about P Q^T. Q is
-// where the next iteration begins. What a rank's own M has beyond P Q^T of its own Q is added to its next gradient: over
-// ranks, that is what the sum lost.
+// M is n x m. P = M Q is added up and made orthonormal, Q = M^T P is added up, and the sum of all M is about P Q^T. Q
+// is where the next iteration begins. What a rank's own M has beyond P Q^T of its own Q is added to its next gradient:
+// over ranks, that is what the sum lost.
 UNITY_INLINE std::vector<awaited_value> gradient_sums::factored(const gradient_sum& s, const compressor& how) {
   const auto& a = training_.algebra();
   const auto type = type_of(s.group.front(), s.values.front());

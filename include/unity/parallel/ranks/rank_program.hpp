@@ -19,7 +19,8 @@ namespace unity::parallel {
 // receive  begins to receive the node's result from a peer
 // reduce   begins to add up the value over a group of ranks; the node's result is the sum
 // scatter  begins to add up the value over a group, too; the node's result is the rank's share of rows
-// gather   begins to collect what each rank of a group has; the node's result. Shares of a weight's next version lie in it
+// gather   begins to collect what each rank of a group has; the node's result. Shares of a weight's next version lie in
+// it
 //          already: the value is the result
 // wait     until what a step began has ended
 // update   makes a weight's next version of its gradient; what reads the weight goes on with the version from before
@@ -59,9 +60,9 @@ struct rank_kernel {
 
 // A part of a value that the plan's graph has from outside. Regular.
 struct given_part {
-  value_id of{};     // of the plan's graph
+  value_id of{};  // of the plan's graph
   box part{};
-  value_id value{};  // of the rank's graph
+  value_id value{};             // of the rank's graph
   std::int64_t microbatch = 0;  // of inputs
 
   friend bool operator==(const given_part&, const given_part&) = default;

@@ -15,13 +15,13 @@
 
 namespace unity::parallel::detail {
 
-// Row ids[i] of the table has the gradient rows[i], added up where a number comes more than once. Of sums of rows, those
-// of all ids[i, ...] have it. Regular.
+// Row ids[i] of the table has the gradient rows[i], added up where a number comes more than once. Of sums of rows,
+// those of all ids[i, ...] have it. Regular.
 struct row_gradient {
-  value_id ids{};          // integers [count], or [count, bag]
-  value_id rows{};         // [count, e...]
+  value_id ids{};   // integers [count], or [count, bag]
+  value_id rows{};  // [count, e...]
   std::int64_t count = 0;
-  std::int64_t bag = 0;    // rows that are summed; 0: one by one
+  std::int64_t bag = 0;  // rows that are summed; 0: one by one
 
   friend bool operator==(const row_gradient&, const row_gradient&) = default;
 };
@@ -136,7 +136,8 @@ UNITY_INLINE value_id row_writer::part_of_table(const row_gradient& x, const box
   const auto& g = writer_.graph();
   auto ids = x.ids;
   if (part.begin[0] != 0) {
-    const std::vector<value_id> operands{ids, writer_.filled({}, g.type(ids).element, static_cast<double>(part.begin[0]))};
+    const std::vector<value_id> operands{ids,
+                                         writer_.filled({}, g.type(ids).element, static_cast<double>(part.begin[0]))};
     ids = writer_.run(a_.make_operation("sub"), operands);
   }
   const auto dims = g.type(x.rows).dims;

@@ -1,4 +1,5 @@
 // Weights in the parts that ranks hold, and their gradients.
+// Over 500 lines because every way to synchronize a part fills in the same state of it.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +18,7 @@
 #include <unity/parallel/ranks/gradient_sums.hpp>
 #include <unity/parallel/ranks/rank_streams.hpp>
 #include <unity/parallel/ranks/region_writer.hpp>
-#include <unity/parallel/ranks/row_gradients.hpp>
+#include <unity/parallel/ranks/row_exchange.hpp>
 #include <unity/parallel/synchronization.hpp>
 #include <unity/parallel/training_graph.hpp>
 #include <unity/tensor/dtype.hpp>
@@ -51,7 +52,9 @@ class weight_cells {
         }
       });
       for (const auto& [rank, all] : given) {
-        take_rows(w, rank, all, reader);
+        if (std::any_of(state.how.begin(), state.how.end(), [](const synchronizer& h) { return h.is_sparse; })) {
+          rows_.take(w, rank, all, reader);
+        }
         for (std::size_t c = 0; c < state.cells.size(); ++c) {
           auto& writer = streams_.on(rank, reader);
           if (state.how[c].is_sparse) {
@@ -80,8 +83,6 @@ class weight_cells {
     std::map<std::pair<std::uint32_t, std::size_t>, std::size_t> at{};  // by rank and cell: in the rank's weights
     std::map<std::pair<std::uint32_t, std::size_t>, value_id> gradients{};
     std::map<std::pair<std::uint32_t, std::size_t>, value_id> fetched{};  // what servers sent for this iteration
-    std::map<std::uint32_t, std::vector<row_gradient>> rows{};            // by rank: what sparse cells are given
-    std::map<std::uint32_t, row_gradient> all_rows{};                     // by rank: where all givers' are
   };
 
   // f(use, task, rank, box) for all tasks for which the operand is not zero.
@@ -105,14 +106,6 @@ class weight_cells {
   };
 
   void place(std::size_t w);
-  // Keeps what gradients of lookups are made of, where cells are sparse.
-  void take_rows(std::size_t w, std::uint32_t rank, std::span<const held_part> given, node_id reader);
-  // What all ranks gave, where it is needed: gathered by all who hold the cell, or sent to the server.
-  void gather_rows(cell_id of, node_id reader);
-  void send_rows(cell_id of, std::uint32_t server, node_id reader);
-  [[nodiscard]] row_gradient own_rows(cell_id of, std::uint32_t rank, node_id reader);
-  // The gradient of the cell, where all rows are.
-  [[nodiscard]] value_id part_of_rows(cell_id of, std::uint32_t rank);
   void add_part(std::size_t w, std::size_t c, std::uint32_t rank);
   [[nodiscard]] synchronizer how_to(std::size_t w, const box& cell) const;
   // The cell, from its server, where the rank keeps none.
@@ -145,6 +138,7 @@ class weight_cells {
   const divided_training& training_;
   rank_streams& streams_;
   gradient_sums sums_;
+  row_exchange rows_;
   std::vector<std::size_t> number_;  // by value
   std::vector<weight_state> states_{};
   std::vector<bucket_state> buckets_;
@@ -169,7 +163,12 @@ class weight_cells {
 namespace unity::parallel::detail {
 
 UNITY_INLINE weight_cells::weight_cells(const divided_training& d, rank_streams& streams)
-    : training_{d}, streams_{streams}, sums_{d, streams}, number_(d.graph().value_count(), none), buckets_(d.bucket_count()) {
+    : training_{d},
+      streams_{streams},
+      sums_{d, streams},
+      rows_{d, streams},
+      number_(d.graph().value_count(), none),
+      buckets_(d.bucket_count()) {
   const auto& weights = d.training().weights();
   states_.resize(weights.size());
   for (std::size_t w = 0; w < weights.size(); ++w) {
@@ -267,9 +266,9 @@ UNITY_INLINE void weight_cells::place(std::size_t w) {
                   fmt::format("held by {} ranks and not synchronized", holders.size()), "a way to keep them equal"};
     }
     if (const auto& uses = training_.training().weights()[w].uses;
-        how.bucket != synchronizer::no_bucket &&
-        std::any_of(uses.begin(), uses.end(),
-                    [&](const weight_use& u) { return training_.training().has_backward(u.node); })) {
+        how.bucket != synchronizer::no_bucket && std::any_of(uses.begin(), uses.end(), [&](const weight_use& u) {
+          return training_.training().has_backward(u.node);
+        })) {
       ++buckets_[how.bucket].missing;  // until reduce_behind
     }
   }
@@ -320,15 +319,12 @@ UNITY_INLINE void weight_cells::reduce(cell_id of, node_id reader) {
     return;
   } else if (how.kind == sync_kind::parameter_server) {
     serve(of, how.destination.index(), reader);
-  } else if (how.is_sparse && is_shared) {
-    gather_rows(of, reader);
-    for (const auto r : states_[of.weight].holders[of.cell]) {
-      change(of, r, part_of_rows(of, r));
-    }
   } else if (how.is_sparse) {
-    const auto r = states_[of.weight].holders[of.cell].front();
-    change(of, r, row_writer{training_.algebra(), streams_.on(r, reader)}.part_of_table(
-                      own_rows(of, r, reader), states_[of.weight].cells[of.cell]));
+    const auto& holders = state.holders[of.cell];
+    rows_.gather(of.weight, holders, reader);
+    for (const auto r : holders) {
+      change(of, r, rows_.part_on(of.weight, r, state.cells[of.cell]));
+    }
   } else if (how.kind == sync_kind::sharded && is_shared && !state.cells[of.cell].begin.empty()) {
     scatter(of, reader);
   } else {
@@ -471,8 +467,8 @@ UNITY_INLINE void weight_cells::scatter(cell_id of, node_id reader) {
 
 UNITY_INLINE void weight_cells::serve(cell_id of, std::uint32_t server, node_id reader) {
   if (states_[of.weight].how[of.cell].is_sparse) {
-    send_rows(of, server, reader);
-    change(of, server, part_of_rows(of, server));
+    rows_.send(of.weight, givers(of), server, reader);
+    change(of, server, rows_.part_on(of.weight, server, states_[of.weight].cells[of.cell]));
   } else {
     change(of, server, summed_on(server, of));
   }
@@ -510,98 +506,6 @@ UNITY_INLINE void weight_cells::hand_out(cell_id of, std::uint32_t server) {
       streams_.send_next(node_of(of), made, server, version(r), r);
     }
   }
-}
-
-UNITY_INLINE void weight_cells::take_rows(std::size_t w, std::uint32_t rank, std::span<const held_part> given,
-                                          node_id reader) {
-  auto& state = states_[w];
-  if (std::none_of(state.how.begin(), state.how.end(), [](const synchronizer& h) { return h.is_sparse; })) {
-    return;
-  }
-  const auto value = training_.training().weights()[w].value;
-  for (const auto& g : given) {
-    const auto found = find_lookup(training_.algebra(), streams_.program(rank).graph, g.value);
-    if (!found || g.part != whole(training_.graph().type(value).dims)) {
-      throw error{fmt::format("weight of node {}", training_.graph().producer(value).index()),
-                  "a gradient of indices and rows of a table that is divided", "a whole table on each rank"};
-    }
-    auto& rows = state.rows[rank];
-    rows.push_back(row_writer{training_.algebra(), streams_.on(rank, reader)}.of(*found));
-    if (rows.back().bag != rows.front().bag) {
-      throw error{fmt::format("weight of node {}", training_.graph().producer(value).index()),
-                  "indices and rows of lookups that sum different numbers of rows", "lookups that are alike"};
-    }
-  }
-}
-
-UNITY_INLINE row_gradient weight_cells::own_rows(cell_id of, std::uint32_t rank, node_id reader) {
-  return row_writer{training_.algebra(), streams_.on(rank, reader)}.joined(states_[of.weight].rows.at(rank));
-}
-
-// Once for all cells of a weight. Those who gave less, or nothing, give rows of zeros.
-UNITY_INLINE void weight_cells::gather_rows(cell_id of, node_id reader) {
-  auto& state = states_[of.weight];
-  const auto& holders = state.holders[of.cell];
-  if (state.all_rows.contains(holders.front())) {
-    return;
-  }
-  std::int64_t most = 0;
-  tensor::tensor_type ids_type;
-  tensor::tensor_type rows_type;
-  for (const auto& [rank, rows] : state.rows) {
-    std::int64_t count = 0;
-    for (const auto& x : rows) {
-      count += x.count;
-    }
-    most = std::max(most, count);
-    ids_type = streams_.program(rank).graph.type(rows.front().ids);
-    rows_type = streams_.program(rank).graph.type(rows.front().rows);
-  }
-  std::vector<value_id> ids;
-  std::vector<value_id> values;
-  for (const auto r : holders) {
-    const auto own = state.rows.contains(r) ? std::optional{own_rows(of, r, reader)} : std::nullopt;
-    row_writer w{training_.algebra(), streams_.on(r, reader)};
-    const auto all = own ? w.padded(*own, most) : w.zeros(most, rows_type, ids_type);
-    ids.push_back(all.ids);
-    values.push_back(all.rows);
-  }
-  const auto all_ids = streams_.gathered(node_of(of), holders, ids);
-  const auto all_values = streams_.gathered(node_of(of), holders, values);
-  for (std::size_t i = 0; i < holders.size(); ++i) {
-    streams_.wait_last(holders[i], all_ids[i].wait);
-    streams_.wait_last(holders[i], all_values[i].wait);
-    state.all_rows[holders[i]] = {all_ids[i].value, all_values[i].value,
-                                  most * static_cast<std::int64_t>(holders.size()),
-                                  ids_type.dims.size() > 1 ? ids_type.dims[1] : 0};
-  }
-}
-
-// Once for all cells of a weight that the server has.
-UNITY_INLINE void weight_cells::send_rows(cell_id of, std::uint32_t server, node_id reader) {
-  auto& state = states_[of.weight];
-  if (state.all_rows.contains(server)) {
-    return;
-  }
-  std::vector<row_gradient> all;
-  for (const auto r : givers(of)) {
-    auto own = own_rows(of, r, reader);
-    if (r != server) {
-      const auto ids = streams_.sent(node_of(of), own.ids, r, server);
-      const auto rows = streams_.sent(node_of(of), own.rows, r, server);
-      streams_.wait_last(server, ids.wait);
-      streams_.wait_last(server, rows.wait);
-      own = {ids.value, rows.value, own.count, own.bag};
-    }
-    all.push_back(own);
-  }
-  state.all_rows[server] = row_writer{training_.algebra(), streams_.on_last(server, node_of(of))}.joined(all);
-}
-
-UNITY_INLINE value_id weight_cells::part_of_rows(cell_id of, std::uint32_t rank) {
-  const auto& state = states_[of.weight];
-  return row_writer{training_.algebra(), streams_.on_last(rank, node_of(of))}.part_of_table(state.all_rows.at(rank),
-                                                                                           state.cells[of.cell]);
 }
 
 }  // namespace unity::parallel::detail

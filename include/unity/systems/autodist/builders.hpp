@@ -36,8 +36,8 @@ struct weight_facts {
 
 // What builders decide on. Regular.
 struct sync_problem {
-  std::vector<weight_facts> weights{};          // of the graph, in the order of their nodes
-  std::vector<machine::device_id> servers{};    // where parameter servers may be, one at least
+  std::vector<weight_facts> weights{};        // of the graph, in the order of their nodes
+  std::vector<machine::device_id> servers{};  // where parameter servers may be, one at least
 };
 
 [[nodiscard]] sync_problem sync_problem_of(const tensor::algebra& a, const tensor::tensor_graph& g,
@@ -59,13 +59,13 @@ struct builder_options {
 [[nodiscard]] parallel::synchronization ps(const sync_problem& p, const builder_options& o = {});
 // Each weight on the server with the fewest bytes so far; of several on the first.
 [[nodiscard]] parallel::synchronization ps_load_balancing(const sync_problem& p, const builder_options& o = {});
-// Each weight in as many parts as the smallest divisor of its first axis from 2 on, each part on one of the servers with
-// the fewest bytes. Whole where there is one server.
+// Each weight in as many parts as the smallest divisor of its first axis from 2 on, each part on one of the servers
+// with the fewest bytes. Whole where there is one server.
 [[nodiscard]] parallel::synchronization partitioned_ps(const sync_problem& p, const builder_options& o = {});
 // Likewise, in as many parts as the smallest number from 2 on that does not divide it; all of it where each does.
 [[nodiscard]] parallel::synchronization uneven_partitioned_ps(const sync_problem& p, const builder_options& o = {});
-// Weights of 1 MB or more in as many parts along their first axis as there are servers, or as it has elements; each part
-// on one of the servers with the fewest bytes. The one that the paper calls hand-optimized.
+// Weights of 1 MB or more in as many parts along their first axis as there are servers, or as it has elements; each
+// part on one of the servers with the fewest bytes. The one that the paper calls hand-optimized.
 [[nodiscard]] parallel::synchronization sharded_ps(const sync_problem& p, const builder_options& o = {});
 // All-reduced, `chunk` weights together; lookups' rows are gathered.
 [[nodiscard]] parallel::synchronization all_reduce(const sync_problem& p, const builder_options& o = {});
@@ -163,9 +163,8 @@ class sync_writer {
     for (std::size_t i = 0; i < order.size(); ++i) {
       order[i] = i;
     }
-    std::sort(order.begin(), order.end(), [&](std::size_t x, std::size_t y) {
-      return std::tuple{loads_[x], x} < std::tuple{loads_[y], y};
-    });
+    std::sort(order.begin(), order.end(),
+              [&](std::size_t x, std::size_t y) { return std::tuple{loads_[x], x} < std::tuple{loads_[y], y}; });
     auto& own = all_.weights[w].parts;
     own.clear();
     for (std::int64_t k = 0; k < parts; ++k) {

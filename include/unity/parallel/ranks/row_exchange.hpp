@@ -1,0 +1,152 @@
+// Sends gradients of lookups, as indices and rows, to who adds them up.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <unity/core/id.hpp>
+#include <unity/parallel/box.hpp>
+#include <unity/parallel/ranks/divided_training.hpp>
+#include <unity/parallel/ranks/rank_streams.hpp>
+#include <unity/parallel/ranks/region_writer.hpp>
+#include <unity/parallel/ranks/row_gradients.hpp>
+
+namespace unity::parallel::detail {
+
+// Weights by their numbers among those of the graph.
+class row_exchange {
+ public:
+  row_exchange(const divided_training& d, rank_streams& streams) : training_{d}, streams_{streams} {}
+
+  // Keeps what a reader's gradient of a table on a rank is made of.
+  // Throws: unity::error where that is no gradient of a lookup in the whole table, or of one of another form.
+  void take(std::size_t weight, std::uint32_t rank, std::span<const held_part> given, node_id reader);
+  // Then all ranks of a group have what each was given, in their order, once however often it is asked for. Those who
+  // were given less, or nothing, give rows of zeros. Precondition: one was given something.
+  void gather(std::size_t weight, const std::vector<std::uint32_t>& group, node_id reader);
+  // Or a server has what the givers were given.
+  void send(std::size_t weight, std::span<const std::uint32_t> givers, std::uint32_t server, node_id reader);
+  // The gradient of a part of the table, on a rank that has all rows.
+  [[nodiscard]] value_id part_on(std::size_t weight, std::uint32_t rank, const box& part);
+
+ private:
+  using place = std::pair<std::size_t, std::uint32_t>;  // weight, rank
+
+  [[nodiscard]] node_id node_of(std::size_t weight) const {
+    return training_.graph().producer(training_.training().weights()[weight].value);
+  }
+  [[nodiscard]] row_gradient own(std::size_t weight, std::uint32_t rank, node_id reader) {
+    return row_writer{training_.algebra(), streams_.on(rank, reader)}.joined(given_.at({weight, rank}));
+  }
+
+  const divided_training& training_;
+  rank_streams& streams_;
+  std::map<place, std::vector<row_gradient>> given_{};
+  // Of one weight some parts may be gathered and others served.
+  std::map<place, row_gradient> gathered_{};
+  std::map<place, row_gradient> served_{};
+};
+
+}  // namespace unity::parallel::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_RANKS_ROW_EXCHANGE)
+
+#include <algorithm>
+
+#include <fmt/core.h>
+
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+
+namespace unity::parallel::detail {
+
+UNITY_INLINE void row_exchange::take(std::size_t weight, std::uint32_t rank, std::span<const held_part> given,
+                                     node_id reader) {
+  const auto refuse = [&](std::string_view found, std::string_view expected) {
+    throw error{fmt::format("weight of node {}", node_of(weight).index()), found, expected};
+  };
+  const auto& type = training_.graph().type(training_.training().weights()[weight].value);
+  auto& rows = given_[{weight, rank}];
+  for (const auto& g : given) {
+    const auto found = find_lookup(training_.algebra(), streams_.program(rank).graph, g.value);
+    if (!found || g.part != whole(type.dims)) {
+      refuse("a gradient of indices and rows of a table that is divided", "a whole table on each rank");
+    }
+    rows.push_back(row_writer{training_.algebra(), streams_.on(rank, reader)}.of(*found));
+    if (rows.back().bag != rows.front().bag) {
+      refuse("indices and rows of lookups that sum different numbers of rows", "lookups that are alike");
+    }
+  }
+}
+
+UNITY_INLINE void row_exchange::gather(std::size_t weight, const std::vector<std::uint32_t>& group, node_id reader) {
+  if (gathered_.contains({weight, group.front()})) {
+    return;
+  }
+  std::map<std::uint32_t, row_gradient> own_of;
+  for (const auto r : group) {
+    if (given_.contains({weight, r})) {
+      own_of[r] = own(weight, r, reader);
+    }
+  }
+  const auto& most = *std::max_element(own_of.begin(), own_of.end(),
+                                       [](const auto& x, const auto& y) { return x.second.count < y.second.count; });
+  const auto& like = streams_.program(most.first).graph;
+  const auto count = most.second.count;
+  std::vector<value_id> ids;
+  std::vector<value_id> rows;
+  for (const auto r : group) {
+    row_writer w{training_.algebra(), streams_.on(r, reader)};
+    const auto all = own_of.contains(r) ? w.padded(own_of[r], count)
+                                        : w.zeros(count, like.type(most.second.rows), like.type(most.second.ids));
+    ids.push_back(all.ids);
+    rows.push_back(all.rows);
+  }
+  if (group.size() == 1) {
+    gathered_[{weight, group.front()}] = {ids.front(), rows.front(), count, most.second.bag};
+    return;
+  }
+  const auto all_ids = streams_.gathered(node_of(weight), group, ids);
+  const auto all_rows = streams_.gathered(node_of(weight), group, rows);
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    streams_.wait_last(group[i], all_ids[i].wait);
+    streams_.wait_last(group[i], all_rows[i].wait);
+    gathered_[{weight, group[i]}] = {all_ids[i].value, all_rows[i].value,
+                                     count * static_cast<std::int64_t>(group.size()), most.second.bag};
+  }
+}
+
+UNITY_INLINE void row_exchange::send(std::size_t weight, std::span<const std::uint32_t> givers, std::uint32_t server,
+                                     node_id reader) {
+  if (served_.contains({weight, server})) {
+    return;
+  }
+  std::vector<row_gradient> all;
+  for (const auto r : givers) {
+    auto x = own(weight, r, reader);
+    if (r != server) {
+      const auto ids = streams_.sent(node_of(weight), x.ids, r, server);
+      const auto rows = streams_.sent(node_of(weight), x.rows, r, server);
+      streams_.wait_last(server, ids.wait);
+      streams_.wait_last(server, rows.wait);
+      x = {ids.value, rows.value, x.count, x.bag};
+    }
+    all.push_back(x);
+  }
+  served_[{weight, server}] = row_writer{training_.algebra(), streams_.on_last(server, node_of(weight))}.joined(all);
+}
+
+UNITY_INLINE value_id row_exchange::part_on(std::size_t weight, std::uint32_t rank, const box& part) {
+  const auto found = served_.find({weight, rank});
+  return row_writer{training_.algebra(), streams_.on_last(rank, node_of(weight))}.part_of_table(
+      found != served_.end() ? found->second : gathered_.at({weight, rank}), part);
+}
+
+}  // namespace unity::parallel::detail
+
+#endif
