@@ -39,6 +39,19 @@ systems::sync_problem weights(std::vector<tensor::shape> dims, std::size_t count
   return p;
 }
 
+// docs/synchronization.md quotes it.
+parallel::synchronization large_on_servers(const systems::sync_problem& p, const systems::builder_options&) {
+  parallel::synchronization s;
+  for (const auto& w : p.weights) {
+    auto& part = s.weights.emplace_back().parts.front();
+    if (w.is_trained && w.size() > bytes{1'000'000}) {
+      part.kind = parallel::sync_kind::parameter_server;
+      part.destination = p.servers[s.weights.size() % p.servers.size()];
+    }
+  }
+  return s;
+}
+
 double load(const systems::sync_problem& p, const parallel::synchronization& s) {
   double most = 0;
   double all = 0;
@@ -134,6 +147,16 @@ TEST_CASE("a random axis has more elements than one, and a seed decides") {
     CHECK(s.weights[1].parts.size() == 1);
   }
   CHECK(axes == std::set<std::uint32_t>{1, 3});
+}
+
+TEST_CASE("a builder of one's own is a function") {
+  const auto g = tensor::zoo::build(operators(), "zoo:alexnet");
+  const auto p = systems::sync_problem_of(operators(), g, servers(2));
+  const systems::named_builder own{"large_on_servers", large_on_servers};
+  const auto s = own.build(p, {});
+  CHECK_NOTHROW(parallel::check(operators(), g, s, 12));
+  CHECK(load(p, s) < 2);
+  CHECK(std::any_of(s.weights.begin(), s.weights.end(), [](const auto& w) { return w.is_default(); }));
 }
 
 TEST_CASE("every builder's strategy is one of its graph", "[law]") {
