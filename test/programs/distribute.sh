@@ -10,8 +10,9 @@ model='zoo:dlrm?form=ae&batch=8&hidden=8&vocab=41'
 nodes=$source/examples/data/two_nodes.yml
 
 check "all rules are simulated" silent "$distribute" "$model" --resources "$nodes" --out all --json all.json
-check "... and the fastest is named" json all.json 'len(x["strategies"]) == 11 and x["replicas"] == 4 and x["servers"] == 2
-  and min(x["strategies"], key=lambda s: s["iteration_s"])["name"] == x["best"] and x["chief"] == "10.0.0.1"'
+check "... and the fastest is named" json all.json 'len(x["strategies"]) == 11 and x["replicas"] == 4
+  and x["servers"] == 2 and x["chief"] == "10.0.0.1"
+  and min(x["strategies"], key=lambda s: s["iteration_s"])["name"] == x["best"]'
 check "... again" silent "$distribute" "$model" --resources "$nodes" --out again --json again.json
 check "... the same" cmp all/strategy.pb again/strategy.pb
 if command -v protoc >protoc.txt; then
@@ -26,7 +27,8 @@ a, b = (json.load(open(f))["strategies"][0]["iteration_s"] for f in sys.argv[1:]
 assert a == b' $s.json read.json
   done
 fi
-check "our own file is read" silent "$distribute" "$model" --resources "$nodes" --strategy all/strategy.json --json o.json
+check "our own file is read" silent "$distribute" "$model" --resources "$nodes" --strategy all/strategy.json \
+  --json o.json
 check "... to the same time" "${python:-/usr/bin/python3}" -c 'import json
 a = json.load(open("all.json"))
 b = json.load(open("o.json"))
@@ -51,8 +53,8 @@ head -c 40 all/strategy.pb >cut.pb
 check "a strategy that is cut" refused 'byte ' "$model" --resources "$nodes" --strategy cut.pb
 check "an amount for float16" refused 'an amount of 3' "$model" --resources "$nodes" --strategy all_reduce \
   --compressor float16 --amount 3
-check "nothing is left of what failed" complains 1 'magic' "$distribute" "$model" --resources "$nodes" --strategy magic \
-  --out failed
+check "nothing is left of what failed" complains 1 'magic' "$distribute" "$model" --resources "$nodes" \
+  --strategy magic --out failed
 check "... at all" test ! -e failed
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]
