@@ -9,12 +9,12 @@ cd "$scratch" || exit 1
 model='zoo:dlrm?form=ae&batch=8&hidden=8&vocab=41'
 nodes=$source/examples/data/two_nodes.yml
 
-check "all rules are simulated" silent "$distribute" "$model" --resources "$nodes" --out all --json all.json
-check "... and the fastest is named" json all.json 'len(x["strategies"]) == 11 and x["replicas"] == 4
+check "all rules are simulated" silent "$distribute" "$model" --resources "$nodes" --out every --json every.json
+check "... and the fastest is named" json every.json 'len(x["strategies"]) == 11 and x["replicas"] == 4
   and x["servers"] == 2 and x["chief"] == "10.0.0.1"
   and min(x["strategies"], key=lambda s: s["iteration_s"])["name"] == x["best"]'
 check "... again" silent "$distribute" "$model" --resources "$nodes" --out again --json again.json
-check "... the same" cmp all/strategy.pb again/strategy.pb
+check "... the same" cmp every/strategy.pb again/strategy.pb
 if command -v protoc >protoc.txt; then
   for s in ps partitioned_ps uneven_partitioned_ps sharded_ps all_reduce partitioned_all_reduce parallax horovod; do
     check "$s is written" silent "$distribute" "$model" --resources "$nodes" --strategy $s --out $s --json $s.json
@@ -27,13 +27,13 @@ a, b = (json.load(open(f))["strategies"][0]["iteration_s"] for f in sys.argv[1:]
 assert a == b' $s.json read.json
   done
 fi
-check "our own file is read" silent "$distribute" "$model" --resources "$nodes" --strategy all/strategy.json \
+check "our own file is read" silent "$distribute" "$model" --resources "$nodes" --strategy every/strategy.json \
   --json o.json
 check "... to the same time" "${python:-/usr/bin/python3}" -c 'import json
-a = json.load(open("all.json"))
+a = json.load(open("every.json"))
 b = json.load(open("o.json"))
 assert min(s["iteration_s"] for s in a["strategies"]) == b["strategies"][0]["iteration_s"]'
-check "ranks train it" silent "$train" all/plan.json --backend reference --steps 2 --loss mean_square --check
+check "ranks train it" silent "$train" every/plan.json --backend reference --steps 2 --loss mean_square --check
 check "... and compressed" silent "$distribute" "$model" --resources "$nodes" --strategy parallax --compressor float16 \
   --feedback --out small
 check "... too" silent "$train" small/plan.json --backend reference --steps 2 --loss mean_square
@@ -48,8 +48,8 @@ check "no such rule" refused "'magic'; expected all, a file" "$model" --resource
 check "no such file" refused 'none.yml' "$model" --resources none.yml
 printf 'nodes:\n  - address: a\n  - address: b\n' >no_chief.yml
 check "no chief" refused 'none is the chief' "$model" --resources no_chief.yml
-check "another model's strategy" refused 'none of the model' zoo:lenet --resources "$nodes" --strategy all/strategy.pb
-head -c 40 all/strategy.pb >cut.pb
+check "another model's strategy" refused 'none of the model' zoo:lenet --resources "$nodes" --strategy every/strategy.pb
+head -c 40 every/strategy.pb >cut.pb
 check "a strategy that is cut" refused 'byte ' "$model" --resources "$nodes" --strategy cut.pb
 check "an amount for float16" refused 'an amount of 3' "$model" --resources "$nodes" --strategy all_reduce \
   --compressor float16 --amount 3
