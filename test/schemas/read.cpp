@@ -108,6 +108,50 @@ parallel::synchronization every_way(const parallel::plan& p) {
   return all;
 }
 
+// What else can be said of them, of a weight and of parts of one.
+parallel::synchronization every_message(const parallel::plan& p) {
+  using parallel::sync_kind;
+  const auto ring = [] {
+    parallel::synchronizer s;
+    s.algorithm = parallel::reduction_algorithm::ring;
+    s.compressor = {parallel::compression::power_sgd, true, 2};
+    return s;
+  };
+  const auto served = [](bool is_proxied, std::uint32_t staleness) {
+    parallel::synchronizer s;
+    s.kind = sync_kind::parameter_server;
+    s.destination = machine::device_id{std::size_t{1}};
+    s.is_proxied = is_proxied;
+    s.staleness = staleness;
+    return s;
+  };
+  parallel::synchronizer sparse;
+  sparse.is_sparse = true;
+  const std::vector<std::vector<parallel::synchronizer>> ways{
+      {ring()}, {served(false, 0)}, {served(true, 3)}, {ring(), served(false, 0), served(true, 1)}};
+  const parallel::training_graph training{operators(), p.graph};
+  parallel::synchronization all;
+  std::size_t next = 0;
+  for (const auto& w : training.weights()) {
+    auto& own = all.weights.emplace_back();
+    if (parallel::is_looked_up(operators(), p.graph, w)) {
+      own.parts = {sparse};
+    } else if (w.is_trained && next < ways.size()) {
+      own.parts = ways[next++];
+    }
+  }
+  return all;
+}
+
+// A table in two parts.
+parallel::synchronization sparse_parts(const parallel::plan& p) {
+  auto all = every_message(p);
+  for (auto& w : all.weights) {
+    w.parts.resize(w.parts.front().is_sparse ? 2 : w.parts.size(), w.parts.front());
+  }
+  return all;
+}
+
 io::plan_notes notes_for(const machine::topology& t) {
   io::plan_notes n;
   n.substitutions = {{"merge_matmuls", 24}};
@@ -135,6 +179,11 @@ void write(const std::filesystem::path& folder) {
     if (k == 1) {
       p.synchronization = every_way(p);
       p.recomputed = parallel::recomputation_but_every(p.graph, 3);
+    }
+    if (k == 2) {
+      p.synchronization = sparse_parts(p);
+      atomic_write(folder / "plan_parts.json", io::to_plan_text(operators(), p));
+      p.synchronization = every_message(p);
     }
     atomic_write(folder / ("plan" + number + ".json"), io::to_plan_text(operators(), p, notes_for(p.machine.network)));
   }

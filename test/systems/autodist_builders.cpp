@@ -42,11 +42,12 @@ systems::sync_problem weights(std::vector<tensor::shape> dims, std::size_t count
 // docs/synchronization.md quotes it.
 parallel::synchronization large_on_servers(const systems::sync_problem& p, const systems::builder_options&) {
   parallel::synchronization s;
+  std::size_t next = 0;
   for (const auto& w : p.weights) {
     auto& part = s.weights.emplace_back().parts.front();
     if (w.is_trained && w.size() > bytes{1'000'000}) {
       part.kind = parallel::sync_kind::parameter_server;
-      part.destination = p.servers[s.weights.size() % p.servers.size()];
+      part.destination = p.servers[next++ % p.servers.size()];
     }
   }
   return s;

@@ -1,4 +1,4 @@
-// AutoDist's strategy files, which are protocol buffers. What they say of a plan: autodist_plan.hpp.
+// AutoDist's strategy files, which are protocol buffers; autodist_plan.hpp has what they say of a plan.
 //
 //   message Strategy {
 //     string id = 1;
