@@ -164,7 +164,7 @@ TEST_CASE("every builder's strategy is one of its graph", "[law]") {
   for (const auto* model : {"zoo:lenet", "zoo:dlrm?form=ae&batch=8&hidden=8&vocab=41", "zoo:bert?layers=1"}) {
     const auto g = tensor::zoo::build(operators(), model);
     for (const auto& b : systems::sync_builders) {
-      for (const std::size_t count : {1, 2, 3, 8}) {
+      for (const auto count : {1UL, 2UL, 3UL, 8UL}) {
         CAPTURE(model, b.name, count);
         const auto p = systems::sync_problem_of(operators(), g, servers(count));
         for (const bool is_proxied : {false, true}) {
