@@ -66,7 +66,7 @@ double largest_difference(const std::vector<double>& own, const std::vector<doub
 
 TEST_CASE("weights that are fetched when an iteration begins train as those that ranks keep") {
   for (const auto* model : {"zoo:mlp?layers=3&hidden=7&batch=8", "zoo:dlrm?form=ae&batch=8&hidden=8&vocab=40"}) {
-    for (const std::size_t devices : {1, 2, 4}) {
+    for (const auto devices : {1UL, 2UL, 4UL}) {
       CAPTURE(model, devices);
       auto p = plan_of(model, devices);
       const auto expected = losses_of(p, 4);
@@ -90,8 +90,8 @@ TEST_CASE("weights that are fetched when an iteration begins train as those that
 TEST_CASE("gradients of lookups as indices and rows train as those of tables") {
   for (const auto* model :
        {"zoo:dlrm?form=ae&batch=8&hidden=8&vocab=40", "zoo:bert?layers=1&hidden=8&heads=2&seq=4&vocab=16&batch=4"}) {
-    for (const std::size_t devices : {1, 2, 4}) {
-      for (const std::size_t parts : {1, 2}) {
+    for (const auto devices : {1UL, 2UL, 4UL}) {
+      for (const auto parts : {1UL, 2UL}) {
         for (const std::uint32_t axis : {0U, 1U}) {
           for (const auto kind : {parallel::sync_kind::all_reduce, parallel::sync_kind::parameter_server}) {
             CAPTURE(model, devices, parts, axis, kind);
@@ -125,7 +125,7 @@ TEST_CASE("gradients of lookups as indices and rows train as those of tables") {
 
 TEST_CASE("every builder's strategy trains as one process does", "[law]") {
   for (const auto* model : {"zoo:mlp?layers=3&hidden=7&batch=8", "zoo:dlrm?form=ae&batch=8&hidden=8&vocab=41"}) {
-    for (const std::size_t devices : {1, 2, 4}) {
+    for (const auto devices : {1UL, 2UL, 4UL}) {
       auto p = plan_of(model, devices);
       const auto expected = losses_of(plan_of(model, 1), 3);
       std::vector<machine::device_id> servers;
@@ -166,7 +166,7 @@ TEST_CASE("random strategies train as one process does", "[law]") {
 
 TEST_CASE("rounded gradients are near, and with feedback nothing is lost for good") {
   const auto* model = "zoo:mlp?layers=3&hidden=12&batch=8";
-  for (const std::size_t devices : {1, 2, 4}) {
+  for (const auto devices : {1UL, 2UL, 4UL}) {
     auto p = plan_of(model, devices);
     const auto expected = losses_of(p, 60);
     for (const auto kind : {parallel::compression::float16, parallel::compression::bfloat16}) {
