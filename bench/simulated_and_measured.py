@@ -10,7 +10,7 @@ on one thread each. A row per model and plan; then for each model how much faste
 is, and how well the simulator orders all plans (Spearman's rank correlation; plans of equal simulated time count once).
 Exit code 1 where an iteration is off by more than 15%, or the found plan, simulated to be faster than data parallelism
 by more than 20%, is not."""
-import json, os, statistics, sys
+import json, os, shutil, statistics, sys
 
 from support.ranks import arguments, prepared, run
 

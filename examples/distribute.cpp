@@ -1,9 +1,11 @@
 // How each weight of a model that is trained by data parallelism is synchronized, on a cluster that AutoDist's
-// resource_spec.yml describes: by the rules of AutoDist's builders, or as one of its strategy files says.
+// resource_spec.yml describes, or on a machine: by the rules of AutoDist's builders, as one of its strategy files says,
+// or as a search finds.
 //
 // run: zoo:lenet --resources {source}/examples/data/two_nodes.yml --json {out}/result.json --out {out}
 // run: zoo:lenet --resources {source}/examples/data/two_nodes.yml,v100 --strategy partitioned_ps --proxies --optimizer adam --out {out}
 // run: zoo:bert?layers=1&hidden=32&heads=4&seq=16&vocab=50&batch=8 --resources {source}/examples/data/two_nodes.yml --chunk 8 --compressor float16 --feedback
+// run: zoo:lenet --resources {source}/examples/data/two_nodes.yml --strategy search --trials 30 --json {out}/found.json
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -11,7 +13,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,21 +31,25 @@
 #include <unity/machine/machine.hpp>
 #include <unity/parallel/compressor.hpp>
 #include <unity/parallel/dimensions.hpp>
-#include <unity/parallel/lowering/lowering.hpp>
-#include <unity/parallel/lowering/next_iteration.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
-#include <unity/parallel/strategies/strategy_report.hpp>
 #include <unity/parallel/synchronization.hpp>
-#include <unity/simulate/iterations.hpp>
 #include <unity/systems/autodist/builders.hpp>
+#include <unity/systems/autodist/simulation.hpp>
+#include <unity/systems/autodist/trials.hpp>
+#include <unity/tensor/cost.hpp>
 #include <unity/tensor/standard_operators.hpp>
 
+#include "support/machines.hpp"
 #include "support/models.hpp"
 #include "support/number_range.hpp"
+#include "support/operation_times.hpp"
 #include "support/outputs.hpp"
 #include "support/program.hpp"
+#include "support/quantity.hpp"
+#include "support/synchronization_search.hpp"
+#include "support/trial_command.hpp"
 
 namespace {
 
@@ -53,14 +58,24 @@ using namespace unity;
 struct arguments {
   std::string model;
   std::string resources;
+  std::string machine;
   std::string strategy = "all";
   std::string compressor = "none";
+  std::string trial;
+  std::string budget = "1h";
   std::string json;
   std::string out;
   std::vector<std::string> dimensions{};
   systems::builder_options options{};
+  std::size_t trials = 200;
   parallel::optimizer optimizer = parallel::optimizer::sgd;
+  support::timing_flags timing{};
 };
+
+bool is_search(const std::string& name) {
+  return name == "search" ||
+         std::find(support::sync_searches.begin(), support::sync_searches.end(), name) != support::sync_searches.end();
+}
 
 std::string builder_names() {
   std::string names;
@@ -74,12 +89,23 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("model", a.model, support::model_help)->type_name("MODEL")->required();
   app.add_option("--dim", a.dimensions, support::dimension_help);
   app.add_option("--resources", a.resources, "resource_spec.yml, after a comma the kind of its GPUs (FILE.yml,v100)")
-      ->type_name("FILE")
-      ->required();
+      ->type_name("FILE");
+  app.add_option("--machine", a.machine, "in its place, all of whose devices compute and serve: " + support::machine_help())
+      ->type_name("MACHINE");
   app.add_option("--strategy", a.strategy,
-                 fmt::format("all; one of {}; or a strategy FILE, .pb or .json", builder_names()))
+                 fmt::format("all (rules); one of {}; a strategy FILE, .pb or .json; all rules and then auto (AutoDist's "
+                             "search), random (the same without a ranker), mcmc, beam, or search: all four",
+                             builder_names()))
       ->type_name("NAME")
       ->capture_default_str();
+  app.add_option("--trials", a.trials, "that each search may make")
+      ->check(support::number_in(1, 1'000'000))
+      ->capture_default_str();
+  app.add_option("--trial", a.trial,
+                 "COMMAND of the shell that runs a plan, in which {plan} is its file, and prints as its last line the "
+                 "seconds of an iteration: trials of rules, auto and random are made so, not simulated")
+      ->type_name("COMMAND");
+  app.add_option("--budget", a.budget, "time for each search")->capture_default_str();
   app.add_option("--chunk", a.options.chunk, "neighbouring weights that are all-reduced together")
       ->check(support::number_in(1, 1'000'000))
       ->capture_default_str();
@@ -100,111 +126,136 @@ void declare(CLI::App& app, arguments& a) {
          "of the updates that are simulated and trained")
       ->check(
           CLI::IsMember(std::vector<std::string>{parallel::optimizer_names.begin(), parallel::optimizer_names.end()}));
-  app.add_option("--seed", a.options.seed, "of random_axis_all_reduce")->capture_default_str();
+  app.add_option("--seed", a.options.seed, "of random_axis_all_reduce, and of searches")->capture_default_str();
   app.add_option("--json", a.json, "FILE for the result");
   app.add_option("--out", a.out, "DIR for strategy.pb, strategy.json and plan.json of the fastest");
+  support::declare(app, a.timing);
 }
 
-io::resources resources_of(const std::string& argument) {
-  const auto comma = argument.rfind(',');
-  return comma == std::string::npos ? io::read_resources(argument)
-                                    : io::read_resources(argument.substr(0, comma), argument.substr(comma + 1));
-}
-
-// A way to synchronize, and what it takes. Simulated.
-struct outcome {
-  std::string name{};
-  parallel::plan plan{};
-  picoseconds iteration{};  // of many, one after the other
-  bytes moved{};
-  std::optional<double> load{};  // bytes of the fullest server over their mean; nothing without servers
-};
-
-outcome measured(const tensor::algebra& operators, const systems::sync_problem& problem, std::string name,
-                 parallel::plan plan) {
-  outcome o{std::move(name), std::move(plan), {}, {}, {}};
-  const auto code = parallel::lower(operators, o.plan);
-  o.iteration = simulate::run_until_steady(code, parallel::carried_dependencies(operators, o.plan, code), 16).time;
-  o.moved = parallel::message_bytes(code);
-  const auto loads = systems::served_bytes(problem, o.plan.synchronization);
-  bytes all{};
-  for (const auto b : loads) {
-    all += b;
+io::resources resources_of(const arguments& a) {
+  if (a.resources.empty() == a.machine.empty()) {
+    throw error{"--resources", a.machine.empty() ? "not given" : "given, and --machine, too", "one of the two"};
   }
-  if (all > bytes{}) {
-    o.load = static_cast<double>(std::max_element(loads.begin(), loads.end())->count()) *
-             static_cast<double>(loads.size()) / static_cast<double>(all.count());
+  if (a.machine.empty()) {
+    const auto comma = a.resources.rfind(',');
+    return comma == std::string::npos ? io::read_resources(a.resources)
+                                      : io::read_resources(a.resources.substr(0, comma), a.resources.substr(comma + 1));
   }
-  return o;
+  io::resources r;
+  r.machine = support::load_machine(a.machine);
+  for (std::size_t d = 0; d < r.machine.network.device_count(); ++d) {
+    r.replicas.emplace_back(d);
+  }
+  r.servers = r.replicas;
+  r.chief = r.machine.network.devices().front().name;
+  return r;
 }
 
-parallel::plan plan_with(const tensor::algebra& operators, const tensor::tensor_graph& graph, const io::resources& r,
-                         const arguments& a, std::span<const machine::device_id> replicas,
-                         parallel::synchronization how) {
-  parallel::plan p;
-  p.graph = graph;
-  p.machine = r.machine;
-  p.updates = a.optimizer;
-  p.configurations = parallel::replicated_data_parallel(parallel::graph_dimensions{operators, graph}, replicas);
-  p.synchronization = std::move(how);
-  parallel::check(operators, p);
-  return p;
+// Where the strategy is a file, what it says.
+std::optional<io::synchronization_on> file_of(const tensor::algebra& operators, const tensor::tensor_graph& graph,
+                                              const arguments& a, const machine::topology& network) {
+  if (a.strategy.ends_with(".json")) {
+    return io::parse_synchronization(operators, graph, network, read_file(a.strategy), a.strategy);
+  }
+  if (a.strategy.ends_with(".pb")) {
+    const auto found =
+        io::from_autodist(operators, graph, network, io::read_autodist_strategy(a.strategy), a.strategy);
+    return io::synchronization_on{found.how, found.replicas};
+  }
+  return std::nullopt;
 }
 
-std::vector<outcome> outcomes_of(const tensor::algebra& operators, const arguments& a, const io::resources& r) {
-  const auto model = support::load_model(operators, a.model, a.dimensions);
-  const auto problem = systems::sync_problem_of(operators, model.graph, r.servers);
-  std::vector<outcome> all;
-  const bool is_json = a.strategy.ends_with(".json");
-  if (is_json || a.strategy.ends_with(".pb")) {
-    const auto found = is_json ? io::parse_synchronization(operators, model.graph, r.machine.network,
-                                                           read_file(a.strategy), a.strategy)
-                               : io::from_autodist(operators, model.graph, r.machine.network,
-                                                   io::read_autodist_strategy(a.strategy), a.strategy);
-    all.push_back(
-        measured(operators, problem, a.strategy, plan_with(operators, model.graph, r, a, found.replicas, found.how)));
-    return all;
-  }
+void compare(const arguments& a, double seconds, support::sync_comparison& c) {
   for (const auto& b : systems::sync_builders) {
-    if (a.strategy == "all" || a.strategy == b.name) {
-      all.push_back(measured(operators, problem, std::string{b.name},
-                             plan_with(operators, model.graph, r, a, r.replicas, b.build(problem, a.options))));
+    if (a.strategy == "all" || is_search(a.strategy) || a.strategy == b.name) {
+      c.add(std::string{b.name}, b.build(c.problem(), a.options));
     }
   }
-  if (all.empty()) {
+  if (c.all().empty()) {
     throw error{"--strategy", fmt::format("'{}'", a.strategy),
-                fmt::format("all, a file .pb or .json, or one of {}", builder_names())};
+                fmt::format("all, search, auto, random, mcmc, beam, a file .pb or .json, or one of {}", builder_names())};
   }
-  return all;
+  for (const auto name : support::sync_searches) {
+    if (a.strategy == name || a.strategy == "search") {
+      c.search(name, a.trials, seconds, a.options.seed);
+    }
+  }
 }
 
-std::string result_text(const arguments& a, const io::resources& r, const std::vector<outcome>& all,
-                        const outcome& best) {
+nlohmann::json trials_json(const systems::trial_result& t, picoseconds baseline) {
+  auto times = nlohmann::json::array();
+  for (const auto& one : t.trials) {
+    times.push_back(to_seconds(one.time));
+  }
+  auto phases = nlohmann::json::array();
+  for (const auto& p : t.phases) {
+    phases.push_back({{"phase", p.phase},
+                      {"bucket", p.bucket},
+                      {"pairs", p.pairs.pairs},
+                      {"accuracy", p.pairs.pairs > 0 ? nlohmann::json(p.pairs.share()) : nlohmann::json(nullptr)}});
+  }
+  return {{"trials", t.trials.size()},
+          {"baseline_s", to_seconds(baseline)},
+          {"first_win", t.first_hit ? nlohmann::json(*t.first_hit + 1) : nlohmann::json(nullptr)},
+          {"hit_rate", t.hit_rate()},
+          {"pairs", t.held_out.pairs},
+          {"pair_accuracy", t.held_out.pairs > 0 ? nlohmann::json(t.held_out.share()) : nlohmann::json(nullptr)},
+          {"phases", std::move(phases)},
+          {"trial_s", std::move(times)}};
+}
+
+std::string result_text(const arguments& a, const io::resources& r, const support::sync_comparison& c) {
   auto strategies = nlohmann::json::array();
-  for (const auto& o : all) {
+  for (const auto& o : c.all()) {
     strategies.push_back({{"name", o.name},
                           {"iteration_s", to_seconds(o.iteration)},
                           {"bytes", o.moved.count()},
                           {"load_max_over_mean", o.load ? nlohmann::json(*o.load) : nlohmann::json(nullptr)}});
+    if (o.measured) {
+      strategies.back()["measured_s"] = to_seconds(*o.measured);
+    }
   }
-  return nlohmann::json{{"model", a.model},
-                        {"resources", a.resources},
-                        {"chief", r.chief},
-                        {"replicas", r.replicas.size()},
-                        {"servers", r.servers.size()},
-                        {"strategies", std::move(strategies)},
-                        {"best", best.name}}
-             .dump(1) +
-         "\n";
+  nlohmann::json all{{"model", a.model},
+                     {"resources", a.resources.empty() ? a.machine : a.resources},
+                     {"chief", r.chief},
+                     {"replicas", r.replicas.size()},
+                     {"servers", r.servers.size()},
+                     {"strategies", std::move(strategies)},
+                     {"best", c.best().name}};
+  if (c.trials()) {
+    all["auto"] = trials_json(*c.trials(), c.baseline());
+  }
+  return all.dump(1) + "\n";
 }
 
-std::vector<support::output> files_of(const tensor::algebra& operators, const arguments& a, const outcome& best) {
+void print(const arguments& a, const io::resources& r, const support::sync_comparison& c) {
+  fmt::print("{} on {}: {} replicas, {} servers; simulated{}\n", a.model, a.resources.empty() ? a.machine : a.resources,
+             r.replicas.size(), r.servers.size(), a.trial.empty() ? "" : ", and measured");
+  fmt::print("{:24} {:>12} {:>12} {:>10}{}\n", "", "ms", "MB moved", "load",
+             fmt::format("{:>{}}", a.trial.empty() ? "" : "measured", a.trial.empty() ? 0 : 14));
+  for (const auto& o : c.all()) {
+    fmt::print("{:24} {:12.3f} {:12.3f} {:>10}{}{}\n", o.name, 1e3 * to_seconds(o.iteration),
+               static_cast<double>(o.moved.count()) / 1e6, o.load ? fmt::format("{:.3f}", *o.load) : "-",
+               o.measured ? fmt::format("{:14.3f}", 1e3 * to_seconds(*o.measured)) : std::string{},
+               c.all().size() > 1 && &o == &c.best() ? "  best" : "");
+  }
+  if (c.trials()) {
+    const auto& t = *c.trials();
+    fmt::print("auto: {} trials, {:.0f}% faster than every rule{}; of {} held-out pairs {:.1f}% ranked right\n",
+               t.trials.size(), 100 * t.hit_rate(),
+               t.first_hit ? fmt::format(", trial {} the first", *t.first_hit + 1) : std::string{}, t.held_out.pairs,
+               100 * t.held_out.share());
+  }
+}
+
+std::vector<support::output> files_of(const tensor::algebra& operators, const arguments& a, const std::string& name,
+                                      const parallel::plan& plan) {
   std::vector<support::output> files;
   const std::filesystem::path folder{a.out};
-  files.push_back({folder / "plan.json", io::to_plan_text(operators, best.plan)});
-  files.push_back({folder / "strategy.json", io::to_synchronization_text(operators, best.plan)});
+  files.push_back({folder / "plan.json", io::to_plan_text(operators, plan)});
+  files.push_back({folder / "strategy.json", io::to_synchronization_text(operators, plan)});
   try {
-    files.push_back({folder / "strategy.pb", io::to_bytes(io::to_autodist(operators, best.plan, best.name))});
+    files.push_back({folder / "strategy.pb", io::to_bytes(io::to_autodist(operators, plan, name))});
   } catch (const error& e) {
     fmt::print("strategy.pb is not written: {}\n", e.what());
   }
@@ -215,27 +266,47 @@ void run(arguments& a) {
   const support::output_folder folder{a.out};
   support::expect_writable(a.json);
   a.options.compressor.kind = *parallel::find_compression(a.compressor);
+  const auto seconds = support::parse_quantity("--budget", a.budget, support::durations);
   const auto operators = tensor::training_algebra();
-  const auto r = resources_of(a.resources);
-  const auto all = outcomes_of(operators, a, r);
-  const auto& best = *std::min_element(all.begin(), all.end(),
-                                       [](const outcome& x, const outcome& y) { return x.iteration < y.iteration; });
-  fmt::print("{} on {}: {} replicas, {} servers; simulated\n", a.model, a.resources, r.replicas.size(),
-             r.servers.size());
-  fmt::print("{:24} {:>12} {:>12} {:>10}\n", "", "ms", "MB moved", "load");
-  for (const auto& o : all) {
-    fmt::print("{:24} {:12.3f} {:12.3f} {:>10}{}\n", o.name, 1e3 * to_seconds(o.iteration),
-               static_cast<double>(o.moved.count()) / 1e6, o.load ? fmt::format("{:.3f}", *o.load) : "-",
-               all.size() > 1 && &o == &best ? "  best" : "");
+  auto r = resources_of(a);
+  parallel::plan p;
+  p.graph = support::load_model(operators, a.model, a.dimensions).graph;
+  p.machine = r.machine;
+  p.updates = a.optimizer;
+  const auto file = file_of(operators, p.graph, a, r.machine.network);
+  if (file) {
+    r.replicas = file->replicas;
   }
-  std::vector<support::output> files;
-  if (!a.out.empty()) {
-    files = files_of(operators, a, best);
+  p.configurations = parallel::replicated_data_parallel(parallel::graph_dimensions{operators, p.graph}, r.replicas);
+  std::optional<support::trial_command> command;
+  if (!a.trial.empty()) {
+    command.emplace(a.trial);
   }
-  if (!a.json.empty()) {
-    files.push_back({a.json, result_text(a, r, all, best)});
-  }
-  support::write_all(files);
+  support::with_durations(a.timing, operators, r.machine, "distribute", [&](const tensor::durations& times) {
+    const systems::sync_simulation simulation{operators, p, times};
+    support::sync_comparison::run_function measured;
+    if (command) {
+      measured = [&](const parallel::synchronization& s) {
+        return (*command)(io::to_plan_text(operators, simulation.plan_with(s)));
+      };
+    }
+    support::sync_comparison c{operators, r, systems::sync_problem_of(operators, p.graph, r.servers), simulation,
+                               measured};
+    if (file) {
+      c.add(a.strategy, file->how);
+    } else {
+      compare(a, seconds, c);
+    }
+    print(a, r, c);
+    std::vector<support::output> files;
+    if (!a.out.empty()) {
+      files = files_of(operators, a, c.best().name, simulation.plan_with(c.best().how));
+    }
+    if (!a.json.empty()) {
+      files.push_back({a.json, result_text(a, r, c)});
+    }
+    support::write_all(files);
+  });
 }
 
 }  // namespace

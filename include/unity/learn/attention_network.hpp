@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include <unity/learn/weight_blocks.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/operation.hpp>
@@ -40,18 +41,6 @@ struct network_shape {
   }
 
   friend bool operator==(const network_shape&, const network_shape&) = default;
-};
-
-// All weights are one vector; a block of it is a matrix, or a row of biases. Regular.
-struct weight_block {
-  std::string name{};
-  std::size_t rows = 0;
-  std::size_t columns = 0;
-  std::size_t offset = 0;
-
-  [[nodiscard]] std::size_t size() const noexcept { return rows * columns; }
-
-  friend bool operator==(const weight_block&, const weight_block&) = default;
 };
 
 // In order, without gaps. Precondition: a valid shape.
@@ -133,43 +122,24 @@ namespace unity::learn {
 
 UNITY_INLINE std::vector<weight_block> weight_blocks(const network_shape& s) {
   UNITY_EXPECTS(s.is_valid(), "an even number of heads that divides what is hidden");
-  std::vector<weight_block> all;
-  const auto add = [&](std::string name, std::size_t rows, std::size_t columns) {
-    const auto at = all.empty() ? 0 : all.back().offset + all.back().size();
-    all.push_back({std::move(name), rows, columns, at});
-  };
-  const auto dense = [&](const std::string& name, std::size_t rows, std::size_t columns) {
-    add(name, rows, columns);
-    add(name + " bias", 1, columns);
-  };
-  dense("embedding", part_features, s.hidden);
+  block_list all;
+  all.add_dense("embedding", part_features, s.hidden);
   for (std::size_t l = 0; l < s.layers; ++l) {
-    add(fmt::format("layer {} values", l), s.hidden, s.hidden);
-    add(fmt::format("layer {} scores", l), s.hidden, 2 * s.heads);
-    dense(fmt::format("layer {} self", l), s.hidden, s.hidden);
+    all.add(fmt::format("layer {} values", l), s.hidden, s.hidden);
+    all.add(fmt::format("layer {} scores", l), s.hidden, 2 * s.heads);
+    all.add_dense(fmt::format("layer {} self", l), s.hidden, s.hidden);
   }
-  dense("factor", s.hidden, 1);
-  dense("pools", 2 * (s.hidden + part_features), s.hidden);
-  dense("second", s.hidden, s.hidden);
-  dense("third", s.hidden, 1);
-  return all;
+  all.add_dense("factor", s.hidden, 1);
+  all.add_dense("pools", 2 * (s.hidden + part_features), s.hidden);
+  all.add_dense("second", s.hidden, s.hidden);
+  all.add_dense("third", s.hidden, 1);
+  return std::move(all).finish();
 }
 
-UNITY_INLINE std::size_t weight_count(const network_shape& s) {
-  const auto blocks = weight_blocks(s);
-  return blocks.back().offset + blocks.back().size();
-}
+UNITY_INLINE std::size_t weight_count(const network_shape& s) { return size_of(weight_blocks(s)); }
 
 UNITY_INLINE std::vector<float> initial_weights(const network_shape& s, std::uint64_t seed) {
-  std::vector<float> weights;
-  random_engine random{mix64(seed)};
-  for (const auto& b : weight_blocks(s)) {
-    const auto spread = b.rows > 1 && b.columns > 1 ? std::sqrt(3.0 / static_cast<double>(b.rows)) : 0;
-    for (std::size_t i = 0; i < b.size(); ++i) {
-      weights.push_back(static_cast<float>(spread * (2 * random.unit() - 1)));
-    }
-  }
-  return weights;
+  return random_weights(weight_blocks(s), seed);
 }
 
 UNITY_INLINE tensor::tensor_graph attention_graph(const tensor::algebra& a, const network_shape& s,
@@ -191,16 +161,7 @@ UNITY_INLINE network_writer::network_writer(const tensor::algebra& a, const netw
                                             std::int64_t nodes)
     : b_{a}, shape_{s}, kernels_{kernels}, nodes_{nodes} {
   const auto all = b_.input("weights", {static_cast<std::int64_t>(weight_count(s))});
-  const auto blocks = weight_blocks(s);
-  tensor::shape sizes;
-  for (const auto& block : blocks) {
-    sizes.push_back(static_cast<std::int64_t>(block.size()));
-  }
-  const auto pieces = b_.split(all, 0, sizes);
-  for (std::size_t i = 0; i < blocks.size(); ++i) {
-    weights_.push_back(b_.reshape(
-        pieces[i], {static_cast<std::int64_t>(blocks[i].rows), static_cast<std::int64_t>(blocks[i].columns)}));
-  }
+  weights_ = split_blocks(b_, all, weight_blocks(s));
 }
 
 UNITY_INLINE value_id network_writer::attention_of(value_id h) {

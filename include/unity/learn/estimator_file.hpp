@@ -92,7 +92,7 @@ inline constexpr std::array training_kinds{"weight", "first moment", "second mom
 
 template <class State>
 [[nodiscard]] auto training_lists(State& s) {
-  return std::array{&s.weights, &s.first_moment, &s.second_moment, &s.best};
+  return std::array{&s.now.weights, &s.now.first_moment, &s.now.second_moment, &s.best};
 }
 
 [[nodiscard]] inline io::stored_tensor training_tensor(std::size_t kind, std::size_t count) {
@@ -154,13 +154,13 @@ UNITY_INLINE void write_training(const std::filesystem::path& path, const estima
                             .step = static_cast<std::int64_t>(s.epoch),
                             .seed = run.settings().seed,
                             .optimizer = parallel::optimizer::adam,
-                            .settings = {{"steps", static_cast<double>(s.steps)},
+                            .settings = {{"steps", static_cast<double>(s.now.steps)},
                                          {"best_epoch", static_cast<double>(s.best_epoch)},
                                          {"best_error", s.best_error}},
                             .loss = "log_ratio",
                             .data = "kernels"};
   for (std::size_t i = 0; i < detail::training_kinds.size(); ++i) {
-    header.tensors.push_back(detail::training_tensor(i, s.weights.size()));
+    header.tensors.push_back(detail::training_tensor(i, s.now.weights.size()));
   }
   io::weights_writer file{path, header};
   for (std::size_t i = 0; i < header.tensors.size(); ++i) {
@@ -177,13 +177,13 @@ UNITY_INLINE void resume_training(const std::filesystem::path& path, estimator_t
   }
   training_state s;
   s.epoch = static_cast<std::size_t>(h.step);
-  s.steps = static_cast<std::uint64_t>(detail::setting(h, "steps", path.string()));
+  s.now.steps = static_cast<std::uint64_t>(detail::setting(h, "steps", path.string()));
   s.best_epoch = static_cast<std::size_t>(detail::setting(h, "best_epoch", path.string()));
   s.best_error = detail::setting(h, "best_error", path.string());
   const auto lists = detail::training_lists(s);
   for (std::size_t i = 0; i < lists.size(); ++i) {
-    const auto wanted = detail::training_tensor(i, run.state().weights.size());
-    lists[i]->resize(run.state().weights.size());
+    const auto wanted = detail::training_tensor(i, run.state().now.weights.size());
+    lists[i]->resize(run.state().now.weights.size());
     file.get(file.find(wanted), parallel::whole(wanted.dims), std::as_writable_bytes(std::span{*lists[i]}));
   }
   run.resume(std::move(s));

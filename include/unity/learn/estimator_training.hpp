@@ -12,6 +12,7 @@
 #include <unity/core/hash.hpp>
 #include <unity/core/thread_pool.hpp>
 #include <unity/fusion/kernel_description.hpp>
+#include <unity/learn/adam_step.hpp>
 #include <unity/learn/attention_estimator.hpp>
 #include <unity/learn/attention_network.hpp>
 #include <unity/learn/kernel_features.hpp>
@@ -37,12 +38,9 @@ struct training_settings {
 // Where training stands after an epoch: what a checkpoint has to hold. Regular.
 struct training_state {
   std::size_t epoch = 0;  // how many were done
-  std::uint64_t steps = 0;
   std::size_t best_epoch = 0;
   double best_error = 0;  // the mean square of log(estimate / measured) of what validates
-  std::vector<float> weights{};
-  std::vector<float> first_moment{};
-  std::vector<float> second_moment{};
+  adam_state now{};
   std::vector<float> best{};  // the weights of best_epoch
 
   friend bool operator==(const training_state&, const training_state&) = default;
@@ -91,8 +89,6 @@ class batch_runner {
 
 // A training run. Samples are divided by what their kernels are, not by number: of equal kernels all or none validate.
 // Those of more than most_parts parts are left out.
-// Source of the optimizer: Loshchilov and Hutter, Decoupled weight decay regularization, ICLR 2019.
-//
 // Each batch has kernels of one padded size, about 256 parts; batches of a step run on the threads there are, each on
 // one, and their gradients are added up in order: weights do not depend on the number of threads.
 // The algebra must outlive it.
@@ -127,7 +123,6 @@ class estimator_training {
   [[nodiscard]] std::vector<detail::sample_batch> batches_of_epoch() const;
   [[nodiscard]] double learning_rate() const noexcept;
   double step(std::span<const detail::sample_batch> batches);
-  void update(std::vector<float> gradient);
   [[nodiscard]] double validation_error();
   [[nodiscard]] attention_estimator with(std::vector<float> weights) const {
     return {settings_.shape, settings_.own_times, scaling_, offset_, std::move(weights)};
@@ -143,8 +138,7 @@ class estimator_training {
   training_state state_{};
   thread_pool pool_;
   std::vector<std::unique_ptr<detail::batch_runner>> runners_{};
-  backend::cpu_backend backend_;
-  backend::executor<backend::cpu_backend> adam_;
+  adam_step adam_;
 };
 
 // A number that depends on the kernel alone: what divides samples.
@@ -170,8 +164,6 @@ class estimator_training {
 #include <unity/core/error.hpp>
 #include <unity/core/random.hpp>
 #include <unity/learn/attention_forward.hpp>
-#include <unity/parallel/optimizer.hpp>
-#include <unity/train/update.hpp>
 
 namespace unity::learn::detail {
 
@@ -264,20 +256,14 @@ UNITY_INLINE std::uint64_t kernel_hash(const fusion::kernel_description& k) noex
 
 UNITY_INLINE estimator_training::estimator_training(const tensor::algebra& a, std::span<const kernel_sample> samples,
                                                     const training_settings& s, std::size_t threads)
-    : settings_{s},
-      pool_{threads},
-      backend_{a, {1}},
-      adam_{backend_, a,
-            train::update_graph(a, parallel::optimizer::adam, static_cast<std::int64_t>(weight_count(s.shape)))} {
+    : settings_{s}, pool_{threads}, adam_{a, weight_count(s.shape)} {
   divide(samples);
   prepare();
   for (std::size_t i = 0; i < threads; ++i) {
     runners_.push_back(std::make_unique<detail::batch_runner>(a, s.shape));
   }
-  state_.weights = initial_weights(s.shape, s.seed);
-  state_.first_moment.resize(state_.weights.size());
-  state_.second_moment.resize(state_.weights.size());
-  state_.best = state_.weights;
+  state_.now = adam_start(initial_weights(s.shape, s.seed));
+  state_.best = state_.now.weights;
   state_.best_error = validation_error();
 }
 
@@ -329,9 +315,9 @@ UNITY_INLINE void estimator_training::prepare() {
 }
 
 UNITY_INLINE void estimator_training::resume(training_state s) {
-  const auto count = state_.weights.size();
-  UNITY_EXPECTS(s.weights.size() == count && s.first_moment.size() == count && s.second_moment.size() == count &&
-                    s.best.size() == count,
+  const auto count = state_.now.weights.size();
+  UNITY_EXPECTS(s.now.weights.size() == count && s.now.first_moment.size() == count &&
+                    s.now.second_moment.size() == count && s.best.size() == count,
                 "a state of a run with these settings");
   state_ = std::move(s);
 }
@@ -347,7 +333,7 @@ UNITY_INLINE double estimator_training::run_epoch() {
   if (error < state_.best_error) {
     state_.best_error = error;
     state_.best_epoch = state_.epoch;
-    state_.best = state_.weights;
+    state_.best = state_.now.weights;
   }
   return loss / static_cast<double>(learned_.size());
 }
@@ -389,10 +375,10 @@ UNITY_INLINE double estimator_training::step(std::span<const detail::sample_batc
   std::vector<detail::batch_result> results(batches.size());
   pool_.parallel_for(batches.size(), 1, [&](std::size_t worker, std::size_t begin, std::size_t end) {
     for (auto i = begin; i < end; ++i) {
-      results[i] = runners_[worker]->run(learned_, batches[i], state_.weights);
+      results[i] = runners_[worker]->run(learned_, batches[i], state_.now.weights);
     }
   });
-  std::vector<float> gradient(state_.weights.size());
+  std::vector<float> gradient(state_.now.weights.size());
   double loss = 0;
   std::size_t count = 0;
   for (std::size_t b = 0; b < batches.size(); ++b) {
@@ -405,31 +391,8 @@ UNITY_INLINE double estimator_training::step(std::span<const detail::sample_batc
   for (auto& g : gradient) {
     g /= static_cast<float>(count);
   }
-  update(std::move(gradient));
+  adam_(state_.now, gradient, learning_rate(), settings_.decay);
   return loss;
-}
-
-UNITY_INLINE void estimator_training::update(std::vector<float> gradient) {
-  const train::update_rule rule{.how = parallel::optimizer::adam, .learning_rate = learning_rate()};
-  const auto kept = static_cast<float>(1 - rule.learning_rate * settings_.decay);
-  for (auto& w : state_.weights) {
-    w *= kept;
-  }
-  adam_.set("weight", std::as_bytes(std::span{state_.weights}));
-  adam_.set("gradient", std::as_bytes(std::span{gradient}));
-  adam_.set("first moment", std::as_bytes(std::span{state_.first_moment}));
-  adam_.set("second moment", std::as_bytes(std::span{state_.second_moment}));
-  const auto names = train::scalar_names(rule.how);
-  const auto values = train::scalars_at(rule, state_.steps++);
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    const auto x = static_cast<float>(values[i]);
-    adam_.set(names[i], std::as_bytes(std::span{&x, 1}));
-  }
-  adam_.run();
-  adam_.wait();
-  state_.weights = adam_.output(0).data;
-  state_.first_moment = adam_.output(1).data;
-  state_.second_moment = adam_.output(2).data;
 }
 
 UNITY_INLINE double estimator_training::validation_error() {
@@ -438,7 +401,7 @@ UNITY_INLINE double estimator_training::validation_error() {
   pool_.parallel_for(judged.size(), 16, [&](std::size_t, std::size_t begin, std::size_t end) {
     for (auto i = begin; i < end; ++i) {
       const auto& s = judged[i];
-      const auto apart = attention_forward(settings_.shape, state_.weights, *s.kernel, s.features) - s.target;
+      const auto apart = attention_forward(settings_.shape, state_.now.weights, *s.kernel, s.features) - s.target;
       squares[i] = double{apart} * apart;
     }
   });

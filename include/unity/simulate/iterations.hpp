@@ -2,12 +2,14 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include <unity/core/config.hpp>
 #include <unity/core/units.hpp>
 #include <unity/program/program.hpp>
 #include <unity/program/repeated.hpp>
@@ -25,15 +27,16 @@ struct steady_iteration {
   friend bool operator==(const steady_iteration&, const steady_iteration&) = default;
 };
 
-// Simulates 4, 8, 16, ... iterations, `most` at most, until in the last ones every task starts as much later than in
-// the iteration before as any other: in more of them than carried dependencies reach back.
+// Simulates `least` iterations, then twice as many, and so on, `most` at most, until in the last ones every task starts
+// as much later than in the iteration before as any other: in more of them than carried dependencies reach back.
 //   times_of(program) -> the times of its tasks by place, of some simulation
 // Complexity: of simulations of twice as many iterations as it takes.
 // Throws: as times_of.
-template <class TimesOf>
+template <std::invocable<const program::program&> TimesOf>
 [[nodiscard]] steady_iteration run_until_steady(const program::program& p,
                                                 std::span<const program::carried_dependency> carried, std::size_t most,
-                                                const TimesOf& times_of) {
+                                                const TimesOf& times_of, std::size_t least = 4) {
+  UNITY_EXPECTS(least >= 2, "two iterations to compare");
   steady_iteration found;
   const auto alone = times_of(p);
   for (std::size_t f = 0; f < p.fragment_count(); ++f) {
@@ -47,7 +50,7 @@ template <class TimesOf>
     reach = std::max<std::size_t>(reach, c.iterations);
   }
   std::vector<std::int64_t> ends;
-  for (std::size_t count = 4; count <= std::max(most, std::size_t{4}); count *= 2) {
+  for (std::size_t count = least; count <= std::max(most, least); count *= 2) {
     const auto all = program::repeated(p, carried, count);
     const auto times = times_of(all);
     const auto start = [&](std::size_t iteration, std::size_t f, std::uint32_t t) {
@@ -95,12 +98,15 @@ template <class TimesOf>
 // Throws: unity::error where tasks wait for each other.
 [[nodiscard]] inline steady_iteration run_until_steady(const program::program& p,
                                                        std::span<const program::carried_dependency> carried,
-                                                       std::size_t most = 64) {
+                                                       std::size_t most = 64, std::size_t least = 4) {
   full_simulation full;
-  return run_until_steady(p, carried, most, [&](const program::program& some) {
-    full.run(some);
-    return full.times();
-  });
+  return run_until_steady(
+      p, carried, most,
+      [&](const program::program& some) {
+        full.run(some);
+        return full.times();
+      },
+      least);
 }
 
 }  // namespace unity::simulate

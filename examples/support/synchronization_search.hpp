@@ -1,0 +1,82 @@
+// Ways to synchronize a model's weights, by rules and by searches, side by side.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <unity/core/units.hpp>
+#include <unity/io/resource_spec.hpp>
+#include <unity/parallel/synchronization.hpp>
+#include <unity/systems/autodist/builders.hpp>
+#include <unity/systems/autodist/simulation.hpp>
+#include <unity/systems/autodist/trials.hpp>
+#include <unity/tensor/algebra.hpp>
+
+namespace support {
+
+// auto    AutoDist's, whose ranker learns from trials
+// random  the same sampled ways, none ranked
+// mcmc    the library's chain, from the fastest rule
+// beam    the library's beam, from the fastest rule
+inline constexpr std::array<std::string_view, 4> sync_searches{"auto", "random", "mcmc", "beam"};
+
+// A way to synchronize, and what it takes.
+struct sync_outcome {
+  std::string name{};
+  unity::parallel::synchronization how{};
+  unity::picoseconds iteration{};  // simulated
+  unity::bytes moved{};
+  std::optional<double> load{};                  // bytes of the fullest server over their mean; nothing without servers
+  std::optional<unity::picoseconds> measured{};  // where trials are run
+
+  [[nodiscard]] unity::picoseconds time() const { return measured.value_or(iteration); }
+};
+
+// Compares ways, one after the other. Refers to what it is given.
+class sync_comparison {
+ public:
+  using run_function = std::function<unity::picoseconds(const unity::parallel::synchronization&)>;
+
+  // run: what an iteration takes when it is run; empty: it is simulated.
+  sync_comparison(const unity::tensor::algebra& operators, const unity::io::resources& r,
+                  unity::systems::sync_problem problem, unity::systems::sync_simulation simulation, run_function run)
+      : operators_{operators},
+        resources_{r},
+        problem_{std::move(problem)},
+        simulation_{std::move(simulation)},
+        run_{std::move(run)} {}
+
+  [[nodiscard]] const unity::systems::sync_problem& problem() const noexcept { return problem_; }
+  [[nodiscard]] const std::vector<sync_outcome>& all() const noexcept { return all_; }
+  [[nodiscard]] const sync_outcome& best() const;
+  // What AutoDist's search did, where it was made.
+  [[nodiscard]] const std::optional<unity::systems::trial_result>& trials() const noexcept { return trials_; }
+  // The fastest before any search.
+  [[nodiscard]] unity::picoseconds baseline() const { return rules_[0].time(); }
+
+  void add(std::string name, unity::parallel::synchronization how);
+  // So many trials, and seconds; each search begins with what rules alone gave.
+  // Precondition: a way was added before.
+  void search(std::string_view name, std::size_t trials, double seconds, std::uint64_t seed);
+
+ private:
+  void sample(bool is_ranked, std::size_t trials, double seconds, std::uint64_t seed);
+  void walk(bool is_beam, std::size_t trials, double seconds, std::uint64_t seed);
+
+  const unity::tensor::algebra& operators_;
+  const unity::io::resources& resources_;
+  unity::systems::sync_problem problem_;
+  unity::systems::sync_simulation simulation_;
+  run_function run_;
+  std::vector<sync_outcome> all_{};
+  std::vector<sync_outcome> rules_{};  // the fastest of them, once there was a search
+  std::optional<unity::systems::trial_result> trials_{};
+};
+
+}  // namespace support

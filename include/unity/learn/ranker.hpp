@@ -1,0 +1,332 @@
+// Ranks lists of items by a network that learns from pairs of which it is known which is better.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <unity/backend/cpu.hpp>
+#include <unity/backend/executor.hpp>
+#include <unity/core/random.hpp>
+#include <unity/learn/adam_step.hpp>
+#include <unity/learn/ranking_network.hpp>
+#include <unity/tensor/algebra.hpp>
+
+namespace unity::learn {
+
+// Row by row: of each item its features, and those of the whole. Regular.
+struct ranked_list {
+  std::vector<float> items{};
+  std::vector<float> whole{};
+
+  friend bool operator==(const ranked_list&, const ranked_list&) = default;
+};
+
+// By feature: what is subtracted, and what that is divided by. Of what never changes, 1.
+class ranked_scaling {
+ public:
+  ranked_scaling(const ranking_shape& s, std::span<const ranked_list> all);
+
+  // Numbers beyond 10 deviations become 10.
+  void apply(ranked_list& l) const;
+
+ private:
+  struct column {
+    double mean = 0;
+    double deviation = 1;
+  };
+
+  static std::vector<column> columns_of(std::size_t width, std::span<const ranked_list> all,
+                                        std::vector<float> ranked_list::* rows);
+  static void apply(std::vector<float>& rows, const std::vector<column>& columns);
+
+  std::vector<column> items_;
+  std::vector<column> whole_;
+};
+
+// y of ranking_graph, but for rounding: higher is better. On the calling thread.
+// Preconditions: as many weights as the shape has; at least one item. Complexity: items times hidden^2.
+[[nodiscard]] float ranking_score(const ranking_shape& s, std::span<const float> weights, const ranked_list& l);
+
+// Of pairs whose values are apart by more than that share of the lesser, how many have the higher score where the value
+// is less; of those alike half. Nothing where there is no such pair: 0 pairs.
+struct pair_accuracy {
+  std::size_t pairs = 0;
+  double right = 0;
+
+  [[nodiscard]] double share() const noexcept { return pairs == 0 ? 0 : right / static_cast<double>(pairs); }
+};
+[[nodiscard]] pair_accuracy accuracy_of(std::span<const float> scores, std::span<const double> values, double apart);
+
+struct ranker_settings {
+  std::size_t batch = 32;  // lists of a step
+  double rate = 3e-3;      // of Adam
+  double decay = 0.02;     // of weights, per step and learning rate
+  double apart = 0.005;    // pairs whose values are apart by less of the lesser teach nothing
+};
+
+// Lists have all as many items. One thread uses it; what it learns depends on nothing but its input and seed.
+// The algebra must outlive it.
+class ranker {
+ public:
+  ranker(const tensor::algebra& a, const ranking_shape& s, std::size_t items, std::span<const float> fixed,
+         std::uint64_t seed, const ranker_settings& how = {});
+
+  [[nodiscard]] float score(const ranked_list& l) const { return ranking_score(shape_, adam_.weights, l); }
+  // Effects: so many steps, each on a batch that is drawn of the lists, which take so long each; the less the better.
+  // Precondition: as many values as lists. Returns the mean of the batches' losses.
+  double learn(std::span<const ranked_list> lists, std::span<const double> values, std::size_t steps);
+
+ private:
+  // Of the batch, the weights of pairs. False: there is none.
+  [[nodiscard]] bool weigh(std::span<const std::size_t> batch, std::span<const double> values);
+
+  ranking_shape shape_;
+  std::size_t items_;
+  ranker_settings how_;
+  random_engine random_;
+  adam_state adam_;
+  adam_step step_;
+  std::unique_ptr<backend::cpu_backend> backend_;  // the executor refers to it
+  backend::executor<backend::cpu_backend> network_;
+  std::vector<float> pairs_{};  // of a batch
+};
+
+}  // namespace unity::learn
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_LEARN_RANKER)
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include <unity/core/config.hpp>
+#include <unity/learn/row_products.hpp>
+
+namespace unity::learn {
+
+namespace detail {
+
+// Reads blocks of weights in order.
+class ranking_pass {
+ public:
+  ranking_pass(const ranking_shape& s, std::span<const float> weights, const ranked_list& l)
+      : shape_{s}, next_{weights.data()}, list_{l}, items_{l.items.size() / s.item_features} {}
+
+  [[nodiscard]] float run();
+
+ private:
+  using numbers = std::vector<float>;
+
+  [[nodiscard]] const float* take(std::size_t size) noexcept { return std::exchange(next_, next_ + size); }
+  // x W + b
+  [[nodiscard]] numbers dense(std::span<const float> x, std::size_t rows, std::size_t inner, std::size_t columns);
+  [[nodiscard]] numbers seen(const numbers& h);
+
+  const ranking_shape& shape_;
+  const float* next_;
+  const ranked_list& list_;
+  std::size_t items_;
+};
+
+UNITY_INLINE auto ranking_pass::dense(std::span<const float> x, std::size_t rows, std::size_t inner,
+                                      std::size_t columns) -> numbers {
+  const auto* const w = take(inner * columns);
+  const auto* const bias = take(columns);
+  numbers out(rows * columns);
+  for (std::size_t r = 0; r < rows; ++r) {
+    std::copy_n(bias, columns, out.data() + r * columns);
+  }
+  add_product(x.data(), rows, inner, w, columns, out.data());
+  return out;
+}
+
+UNITY_INLINE auto ranking_pass::seen(const numbers& h) -> numbers {
+  const auto hidden = shape_.hidden;
+  const auto seeds = shape_.seeds;
+  numbers scores(items_ * seeds);
+  add_product(h.data(), items_, hidden, take(hidden * seeds), seeds, scores.data());
+  numbers turned(seeds * items_);  // the softmax of each seed
+  for (std::size_t s = 0; s < seeds; ++s) {
+    auto* const row = turned.data() + s * items_;
+    auto most = scores[s];
+    for (std::size_t i = 0; i < items_; ++i) {
+      row[i] = scores[i * seeds + s];
+      most = std::max(most, row[i]);
+    }
+    float sum = 0;
+    for (std::size_t i = 0; i < items_; ++i) {
+      row[i] = std::exp(row[i] - most);
+      sum += row[i];
+    }
+    for (std::size_t i = 0; i < items_; ++i) {
+      row[i] /= sum;
+    }
+  }
+  numbers out(seeds * hidden);
+  add_product(turned.data(), seeds, items_, h.data(), hidden, out.data());
+  return out;
+}
+
+UNITY_INLINE float ranking_pass::run() {
+  const auto hidden = shape_.hidden;
+  auto h = dense(list_.items, items_, shape_.item_features, hidden);
+  relu(h);
+  const auto first = seen(h);
+  auto more = dense(h, items_, hidden, hidden);
+  numbers told(hidden);
+  add_product(first.data(), 1, first.size(), take(first.size() * hidden), hidden, told.data());
+  for (std::size_t i = 0; i < more.size(); ++i) {
+    more[i] += told[i % hidden];
+  }
+  relu(more);
+  for (std::size_t i = 0; i < h.size(); ++i) {
+    h[i] += more[i];
+  }
+  auto joined = seen(h);
+  const auto at = joined.size();
+  joined.resize(at + hidden);
+  for (std::size_t i = 0; i < h.size(); ++i) {
+    joined[at + i % hidden] += h[i] / static_cast<float>(items_);
+  }
+  joined.insert(joined.end(), list_.whole.begin(), list_.whole.end());
+  auto last = dense(joined, 1, joined.size(), hidden);
+  relu(last);
+  auto y = dense(last, 1, hidden, 1)[0];
+  const auto* const fixed = take(list_.whole.size());
+  for (std::size_t i = 0; i < list_.whole.size(); ++i) {
+    y += list_.whole[i] * fixed[i];
+  }
+  return y;
+}
+
+}  // namespace detail
+
+UNITY_INLINE float ranking_score(const ranking_shape& s, std::span<const float> weights, const ranked_list& l) {
+  return detail::ranking_pass{s, weights, l}.run();
+}
+
+UNITY_INLINE ranked_scaling::ranked_scaling(const ranking_shape& s, std::span<const ranked_list> all)
+    : items_{columns_of(s.item_features, all, &ranked_list::items)},
+      whole_{columns_of(s.list_features, all, &ranked_list::whole)} {}
+
+UNITY_INLINE std::vector<ranked_scaling::column> ranked_scaling::columns_of(std::size_t width,
+                                                                            std::span<const ranked_list> all,
+                                                                            std::vector<float> ranked_list::* rows) {
+  std::vector<column> columns(width);
+  for (std::size_t c = 0; c < width; ++c) {
+    double count = 0;
+    double sum = 0;
+    double squares = 0;
+    for (const auto& l : all) {
+      for (std::size_t i = c; i < (l.*rows).size(); i += width) {
+        const double x = (l.*rows)[i];
+        count += 1;
+        sum += x;
+        squares += x * x;
+      }
+    }
+    const auto mean = count > 0 ? sum / count : 0;
+    const auto variance = count > 0 ? squares / count - mean * mean : 0;
+    columns[c] = {mean, variance > 1e-12 * (1 + mean * mean) ? std::sqrt(variance) : 1};
+  }
+  return columns;
+}
+
+UNITY_INLINE void ranked_scaling::apply(std::vector<float>& rows, const std::vector<column>& columns) {
+  constexpr double most = 10;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto& c = columns[i % columns.size()];
+    rows[i] = static_cast<float>(std::clamp((double{rows[i]} - c.mean) / c.deviation, -most, most));
+  }
+}
+
+UNITY_INLINE void ranked_scaling::apply(ranked_list& l) const {
+  apply(l.items, items_);
+  apply(l.whole, whole_);
+}
+
+UNITY_INLINE pair_accuracy accuracy_of(std::span<const float> scores, std::span<const double> values, double apart) {
+  UNITY_EXPECTS(scores.size() == values.size(), "a score for each value");
+  pair_accuracy found;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    for (std::size_t k = 0; k < values.size(); ++k) {
+      if (values[i] * (1 + apart) < values[k]) {
+        ++found.pairs;
+        found.right += scores[i] > scores[k] ? 1 : scores[i] == scores[k] ? 0.5 : 0;
+      }
+    }
+  }
+  return found;
+}
+
+UNITY_INLINE ranker::ranker(const tensor::algebra& a, const ranking_shape& s, std::size_t items,
+                            std::span<const float> fixed, std::uint64_t seed, const ranker_settings& how)
+    : shape_{s},
+      items_{items},
+      how_{how},
+      random_{seed},
+      adam_{adam_start(initial_weights(s, fixed, seed))},
+      step_{a, adam_.weights.size()},
+      backend_{std::make_unique<backend::cpu_backend>(a, backend::cpu_options{1})},
+      network_{*backend_, a,
+               ranking_graph(a, s, static_cast<std::int64_t>(how.batch), static_cast<std::int64_t>(items))},
+      pairs_(how.batch * how.batch) {}
+
+UNITY_INLINE bool ranker::weigh(std::span<const std::size_t> batch, std::span<const double> values) {
+  std::fill(pairs_.begin(), pairs_.end(), 0.0F);
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    for (std::size_t k = 0; k < batch.size(); ++k) {
+      if (values[batch[i]] * (1 + how_.apart) < values[batch[k]]) {
+        pairs_[i * how_.batch + k] = 1;
+        ++count;
+      }
+    }
+  }
+  for (auto& p : pairs_) {
+    p /= static_cast<float>(std::max<std::size_t>(count, 1));
+  }
+  return count > 0;
+}
+
+UNITY_INLINE double ranker::learn(std::span<const ranked_list> lists, std::span<const double> values,
+                                  std::size_t steps) {
+  UNITY_EXPECTS(lists.size() == values.size(), "a value for each list");
+  const auto count = std::min(how_.batch, lists.size());
+  std::vector<std::size_t> order(lists.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::vector<float> items(how_.batch * items_ * shape_.item_features);
+  std::vector<float> wholes(how_.batch * shape_.list_features);
+  double loss = 0;
+  for (std::size_t step = 0; step < steps; ++step) {
+    for (std::size_t i = 0; i < count; ++i) {
+      std::swap(order[i], order[i + random_.below(order.size() - i)]);
+    }
+    const auto batch = std::span{order}.first(count);
+    if (!weigh(batch, values)) {
+      continue;
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto& l = lists[batch[i]];
+      std::copy(l.items.begin(), l.items.end(), items.data() + i * l.items.size());
+      std::copy(l.whole.begin(), l.whole.end(), wholes.data() + i * l.whole.size());
+    }
+    network_.set("weights", std::as_bytes(std::span{adam_.weights}));
+    network_.set("items", std::as_bytes(std::span{items}));
+    network_.set("wholes", std::as_bytes(std::span{wholes}));
+    network_.set("pairs", std::as_bytes(std::span{pairs_}));
+    network_.run();
+    network_.wait();
+    loss += double{network_.output(0).data[0]};
+    step_(adam_, network_.output(2).data, how_.rate, how_.decay);
+  }
+  return steps == 0 ? 0 : loss / static_cast<double>(steps);
+}
+
+}  // namespace unity::learn
+
+#endif

@@ -1,0 +1,83 @@
+// What an iteration takes, by how weights are synchronized.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include <unity/core/units.hpp>
+#include <unity/parallel/lowering/lowering.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/parallel/synchronization.hpp>
+#include <unity/tensor/algebra.hpp>
+
+namespace unity::systems {
+
+// Simulated.
+struct sync_outcome {
+  picoseconds iteration{};  // of many, one after the other
+  bytes moved{};            // over links, in one of them
+};
+
+// A plan, but for how its weights are synchronized. The algebra must outlive it. One thread uses one; copies are
+// independent.
+class sync_simulation {
+ public:
+  // Throws: unity::error where the plan is none of its graph and machine.
+  sync_simulation(const tensor::algebra& a, parallel::plan p, tensor::durations durations);
+  // By the roofline of its devices.
+  sync_simulation(const tensor::algebra& a, parallel::plan p);
+
+  [[nodiscard]] const parallel::plan& plan() const noexcept { return *plan_; }
+  [[nodiscard]] parallel::plan plan_with(parallel::synchronization s) const;
+
+  // Of all iterations but the first few; where they stay irregular, the average over the last 4 of 8.
+  // Complexity: of lowering, and of simulating 10 iterations.
+  // Throws: unity::error where it is no synchronization of the plan.
+  [[nodiscard]] sync_outcome operator()(const parallel::synchronization& s);
+
+ private:
+  const tensor::algebra* algebra_;
+  std::shared_ptr<const parallel::plan> plan_;  // the lowering refers to it
+  parallel::lowering lowering_;
+};
+
+}  // namespace unity::systems
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_AUTODIST_SIMULATION)
+
+#include <utility>
+
+#include <unity/core/config.hpp>
+#include <unity/parallel/lowering/next_iteration.hpp>
+#include <unity/parallel/strategies/strategy_report.hpp>
+#include <unity/parallel/tasks/task_times.hpp>
+#include <unity/simulate/iterations.hpp>
+
+namespace unity::systems {
+
+UNITY_INLINE sync_simulation::sync_simulation(const tensor::algebra& a, parallel::plan p, tensor::durations durations)
+    : algebra_{&a},
+      plan_{std::make_shared<const parallel::plan>(std::move(p))},
+      lowering_{a, plan_->graph, plan_->machine, std::move(durations), parallel::transfers::exchanges, plan_->updates} {
+  parallel::check(a, *plan_);
+}
+
+UNITY_INLINE sync_simulation::sync_simulation(const tensor::algebra& a, parallel::plan p)
+    : sync_simulation{a, p, parallel::analytic_durations(a, p.machine)} {}
+
+UNITY_INLINE parallel::plan sync_simulation::plan_with(parallel::synchronization s) const {
+  auto p = *plan_;
+  p.synchronization = std::move(s);
+  return p;
+}
+
+UNITY_INLINE sync_outcome sync_simulation::operator()(const parallel::synchronization& s) {
+  parallel::check(*algebra_, plan_->graph, s, plan_->machine.network.device_count());
+  const auto code = lowering_.run(plan_->configurations, s);
+  const auto carried = parallel::carried_dependencies(*algebra_, plan_with(s), code);
+  return {simulate::run_until_steady(code, carried, 8, 8).time, parallel::message_bytes(code)};
+}
+
+}  // namespace unity::systems
+
+#endif
