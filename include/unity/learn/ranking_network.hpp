@@ -142,14 +142,14 @@ UNITY_INLINE value_id ranking_writer::mean(value_id h) {
   return b_.mul(sum, b_.fill(1.0 / static_cast<double>(items_)));
 }
 
-// log(1 + exp(d)) as relu(d) + log(1 + exp(-|d|)), which never overflows.
+// log(1 + exp(d)) as relu(d) + log(1 + exp(-|d|)), which never overflows. -|d| is written as d - 2 relu(d), whose slope
+// where two scores are equal, 1, makes that of the whole 1/2 there, as it is.
 UNITY_INLINE value_id ranking_writer::pair_loss(value_id y, value_id pairs) {
   const auto worse = b_.reshape(y, {1, lists_});
   const auto better = b_.reshape(y, {lists_, 1});
   const auto apart = b_.sub(worse, better);
   const auto above = b_.relu(apart);
-  const auto below = b_.relu(b_.mul(apart, b_.fill(-1)));
-  const auto distance = b_.mul(b_.add(above, below), b_.fill(-1));
+  const auto distance = b_.sub(apart, b_.mul(above, b_.fill(2)));
   const auto rest = b_.apply("log", {b_.add(b_.apply("exp", {distance})[0], b_.fill(1))})[0];
   const auto losses = b_.mul(pairs, b_.add(above, rest));
   return b_.apply("reduce_sum", {losses}, {{"axes", {0, 1}}, {"keep_dims", 0}})[0];

@@ -245,7 +245,7 @@ UNITY_INLINE std::vector<sync_proposal> trial_search::proposed() {
   std::unordered_set<std::uint64_t> known(made_.begin(), made_.end());
   const auto wanted = options_.is_ranked ? std::max(options_.proposals, options_.round) : options_.round;
   // Small models have few ways: what comes up again and again is given up.
-  for (std::size_t i = 0; i < 4 * wanted && all.size() < wanted && !is_late(); ++i) {
+  for (std::size_t i = 0; i < 4 * wanted && all.size() < wanted && (all.empty() || !is_late()); ++i) {
     auto s = random_synchronization(problem_, options_.guide, random_);
     if (known.insert(sync_hash(s)).second) {
       all.push_back({std::move(s), {}, 0, {}});
