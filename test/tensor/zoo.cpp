@@ -151,6 +151,7 @@ TEST_CASE("models end in the shapes they are known by", "[zoo]") {
       {"zoo:xdl", {1024, 2}},
       {"zoo:xdl?form=ae&seq=7", {64, 2}},
       {"zoo:embedding_bag?batch=3", {3, 64}},
+      {"zoo:ncf", {1024, 1}},
       {"zoo:candle_uno", {256, 1}},
       {"zoo:candle_uno?form=ae", {64, 1}},
   }));
@@ -210,7 +211,8 @@ TEST_CASE("the batch changes neither operators nor parameters", "[zoo]") {
                            "zoo:bert?layers=1&batch=", "zoo:vgg16?batch=", "zoo:densenet121?batch=",
                            "zoo:squeezenet1_1?batch=", "zoo:alexnet?batch=", "zoo:lenet?batch=", "zoo:nmt?seq=2&batch=",
                            "zoo:dlrm?batch=", "zoo:dlrm?form=ae&batch=", "zoo:xdl?batch=", "zoo:xdl?form=ae&batch=",
-                           "zoo:candle_uno?batch=", "zoo:candle_uno?form=ae&batch=", "zoo:embedding_bag?batch="}) {
+                           "zoo:candle_uno?batch=", "zoo:candle_uno?form=ae&batch=", "zoo:embedding_bag?batch=",
+                           "zoo:ncf?batch="}) {
     CAPTURE(text);
     CHECK(count(operators(), build(text + std::string{"1"})) == count(operators(), build(text + std::string{"5"})));
   }
@@ -275,16 +277,16 @@ TEST_CASE("a bad name says in one line what was expected", "[zoo]") {
       {"bert", "model: \"bert\"; expected zoo:NAME[?key=value&...]"},
       {"zoo:alexnett",
        "zoo: model \"alexnett\"; expected one of alexnet, bert, bert_large, candle_uno, densenet121, dlrm, "
-       "embedding_bag, gpt, inception_v3, lenet, mlp, nasnet_a, nasrnn, nmt, reformer, resnet101, "
-       "resnet50, resnext50, rnnlm, rnntc, squeezenet1_1, transformer, vgg16, vgg19, xdl"},
+       "embedding_bag, gpt, inception_v3, lenet, mlp, nasnet_a, nasrnn, ncf, nmt, reformer, "
+       "resnet101, resnet50, resnext50, rnnlm, rnntc, squeezenet1_1, transformer, vgg16, vgg19, xdl"},
       {"zoo:",
        "zoo: model \"\"; expected one of alexnet, bert, bert_large, candle_uno, densenet121, dlrm, "
-       "embedding_bag, gpt, inception_v3, lenet, mlp, nasnet_a, nasrnn, nmt, reformer, resnet101, "
-       "resnet50, resnext50, rnnlm, rnntc, squeezenet1_1, transformer, vgg16, vgg19, xdl"},
+       "embedding_bag, gpt, inception_v3, lenet, mlp, nasnet_a, nasrnn, ncf, nmt, reformer, "
+       "resnet101, resnet50, resnext50, rnnlm, rnntc, squeezenet1_1, transformer, vgg16, vgg19, xdl"},
       {"zoo:bert\nx",
        "zoo: model \"bert x\"; expected one of alexnet, bert, bert_large, candle_uno, densenet121, dlrm, "
-       "embedding_bag, gpt, inception_v3, lenet, mlp, nasnet_a, nasrnn, nmt, reformer, resnet101, "
-       "resnet50, resnext50, rnnlm, rnntc, squeezenet1_1, transformer, vgg16, vgg19, xdl"},
+       "embedding_bag, gpt, inception_v3, lenet, mlp, nasnet_a, nasrnn, ncf, nmt, reformer, "
+       "resnet101, resnet50, resnext50, rnnlm, rnntc, squeezenet1_1, transformer, vgg16, vgg19, xdl"},
       {"zoo:vgg16?heads=4", "zoo:vgg16: key \"heads\"; expected a key of form=faithful: form, batch"},
       {"zoo:bert?form=taso&batch=4",
        "zoo:bert: key \"batch\"; expected a key of form=taso: form, layers, hidden, heads, seq"},

@@ -108,6 +108,8 @@ TEST_CASE("every model has the operators, edges and parameters that the document
       {"zoo:candle_uno", 38, 82, 32'599'001, 0},
       {"zoo:candle_uno?form=ae", 46, 97, 820'948'704, 0},
       {"zoo:embedding_bag", 2, 5, 64'004'160, 0},
+      {"zoo:ncf", 15, 30, 31'832'577, 0},
+      {"zoo:ncf?form=large", 15, 30, 128'608'257, 0},
       {"zoo:gpt?layers=96&hidden=12288&heads=96&seq=2048&vocab=51200", 5 + 30 * 96, 10 + 52 * 96, 174'615'846'912, 0},
   }));
   CAPTURE(r.text);

@@ -203,6 +203,47 @@ TEST_CASE("the unrolled classifier computes what a loop over steps and layers co
   CHECK(found.data[0] == Approx(power[0] / (power[0] + power[1])));
 }
 
+TEST_CASE("neural collaborative filtering adds factors' products and a perceptron", "[zoo]") {
+  // One user and one item: rows 1 and 2 of tables whose every number is known.
+  const auto values = [](const operation& op, const tensor_type& type) -> std::optional<dense<double>> {
+    const auto name = std::string{operators().read(op).word("name")};
+    dense<double> t{type.dims};
+    for (std::size_t i = 0; i < t.data.size(); ++i) {
+      t.data[i] = name == "user" ? 1 : name == "item" ? 2 : std::sin(static_cast<double>(i + 3 * name.size()));
+    }
+    return t;
+  };
+  const auto number = [](std::size_t i, const std::string& name) {
+    return std::sin(static_cast<double>(i + 3 * name.size()));
+  };
+  std::vector<double> x;  // two of the user, two of the item
+  for (const std::size_t k : {0U, 1U}) {
+    x.push_back(number(2 * 1 + k, "user.rows"));
+  }
+  for (const std::size_t k : {0U, 1U}) {
+    x.push_back(number(2 * 2 + k, "item.rows"));
+  }
+  for (int l = 0; l < 3; ++l) {
+    const std::size_t width = l == 0 ? 4 : l == 1 ? 2 : 1;
+    const auto name = "layer" + std::to_string(l);
+    std::vector<double> y;
+    for (std::size_t k = 0; k < width; ++k) {
+      double sum = number(k, name + ".bias");
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        sum += x[i] * number(i * width + k, name + ".weight");
+      }
+      y.push_back(std::max(sum, 0.0));
+    }
+    x = y;
+  }
+  const auto factor = number(1, "user.factors") * number(2, "item.factors");
+  const auto logit =
+      factor * number(0, "affinity.weight") + x[0] * number(1, "affinity.weight") + number(0, "affinity.bias");
+  const auto found =
+      evaluate<double>(operators(), zoo::build(operators(), "zoo:ncf?hidden=1&vocab=4&items=3&batch=1"), values)[0];
+  CHECK(found.data[0] == Approx(1 / (1 + std::exp(-logit))));
+}
+
 // Weights that neither drown the sigmoid nor silence all of a relu.
 static std::optional<dense<double>> xdl_values(const operation& op, const tensor_type& type) {
   const auto name = operators().read(op).word("name");
@@ -270,7 +311,7 @@ TEST_CASE("small models compute finite numbers that depend on their input", "[zo
         "zoo:reformer?layers=1&hidden=4&heads=2&seq=128&vocab=5", "zoo:rnnlm?layers=2&hidden=3&seq=3&vocab=5&batch=2",
         "zoo:nmt?layers=2&hidden=3&seq=3&vocab=5&batch=2", "zoo:candle_uno?hidden=3&batch=2",
         "zoo:candle_uno?form=ae&layers=2&hidden=3&batch=2", "zoo:dlrm?form=ae&hidden=3&vocab=5&seq=2&batch=2",
-        "zoo:embedding_bag?hidden=3&vocab=5&seq=3&batch=2"}) {
+        "zoo:embedding_bag?hidden=3&vocab=5&seq=3&batch=2", "zoo:ncf?hidden=2&vocab=5&items=3&batch=2"}) {
     CAPTURE(text);
     const auto g = zoo::build(operators(), text);
     const auto one = evaluate<double>(operators(), g, std::uint64_t{1})[0];

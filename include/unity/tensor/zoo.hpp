@@ -23,6 +23,7 @@
 #include <unity/tensor/zoo/model.hpp>
 #include <unity/tensor/zoo/nasnet.hpp>
 #include <unity/tensor/zoo/nasrnn.hpp>
+#include <unity/tensor/zoo/ncf.hpp>
 #include <unity/tensor/zoo/resnet.hpp>
 #include <unity/tensor/zoo/squeezenet.hpp>
 #include <unity/tensor/zoo/transformer.hpp>
@@ -32,7 +33,7 @@ namespace unity::tensor {
 
 namespace zoo {
 
-inline constexpr std::array<model, 25> models{{
+inline constexpr std::array<model, 26> models{{
     {"alexnet", alexnet_forms},
     {"bert", bert_forms},
     {"bert_large", bert_large_forms},
@@ -46,6 +47,7 @@ inline constexpr std::array<model, 25> models{{
     {"mlp", mlp_forms},
     {"nasnet_a", nasnet_a_forms},
     {"nasrnn", nasrnn_forms},
+    {"ncf", ncf_forms},
     {"nmt", nmt_forms},
     {"reformer", reformer_forms},
     {"resnet101", resnet101_forms},

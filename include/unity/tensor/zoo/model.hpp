@@ -22,6 +22,7 @@ struct sizes {
   std::int64_t heads = absent;
   std::int64_t seq = absent;
   std::int64_t vocab = absent;
+  std::int64_t items = absent;
   std::int64_t branches = absent;
   std::int64_t image = absent;
   std::int64_t statistics = absent;  // of batch norms, one of batch_statistics
@@ -42,12 +43,13 @@ struct key {
   std::span<const std::string_view> words{};  // not empty: how values are spelled, from 0
 };
 
-inline constexpr std::array<key, 9> keys{{{"batch", &sizes::batch, 1, 1 << 20},
+inline constexpr std::array<key, 10> keys{{{"batch", &sizes::batch, 1, 1 << 20},
                                           {"layers", &sizes::layers, 1, 4096},
                                           {"hidden", &sizes::hidden, 1, 1 << 20},
                                           {"heads", &sizes::heads, 1, 1 << 16},
                                           {"seq", &sizes::seq, 1, 1 << 16},
                                           {"vocab", &sizes::vocab, 1, 1 << 30},
+                                           {"items", &sizes::items, 1, 1 << 30},
                                           {"branches", &sizes::branches, 0, 1},
                                           {"image", &sizes::image, 1, 1 << 14},
                                           {"statistics", &sizes::statistics, 0, 1, batch_statistics_names}}};
