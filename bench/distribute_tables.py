@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """What AutoDist's builders take on its clusters, simulated: by builder, and all-reduce by chunk.
 
-usage: distribute_tables.py DISTRIBUTE [--models NAME,...]
+usage: distribute_tables.py DISTRIBUTE [--models NAME,...] [--searches [--seed N] [--trials N]]
+
+--searches: a table of searches in place of those of rules. Rules are tried with and without proxies and with chunks of
+all sizes of the table of chunks; the fastest of all of them is what searches are compared with.
 
 Clusters are those of AutoDist's table 1 whose GPUs are known or near to known ones: A1 and A2 (Titan X there, 1080 Ti
 here), B4 to B8 (T4). Batches are those of a device, times devices. Every node has one CPU for servers."""
@@ -17,7 +20,9 @@ MODELS = {"VGG-16": ("zoo:vgg16", 32), "ResNet-101": ("zoo:resnet101", 32), "Den
           "Inception-v3": ("zoo:inception_v3", 32),
           "BERT-large": ("zoo:bert?layers=24&hidden=1024&heads=16&seq=128", 8),
           "BERT, 3 layers": ("zoo:bert?layers=3&hidden=768&heads=12&seq=128", 8),
-          "DLRM": ("zoo:dlrm?form=ae&hidden=64&vocab=1000000", 64)}
+          "DLRM": ("zoo:dlrm?form=ae&hidden=64&vocab=1000000", 64),
+          "NCF-large": ("zoo:ncf?form=large", 1024), "LM1B-like": ("zoo:rnnlm?hidden=1024&seq=20&vocab=100000", 32)}
+SEARCHED = ["NCF-large", "VGG-16", "BERT-large", "ResNet-101", "LM1B-like"]
 CHUNKS = [1, 16, 64, 128, 512]
 
 
@@ -32,24 +37,59 @@ def distribute(program, folder, model, cluster, *more):
     out = pathlib.Path(folder) / "result.json"
     subprocess.run([program, f"{name}{mark}batch={batch * nodes * gpus}", "--resources", f"{spec},{kind}", "--json",
                     str(out), *more], check=True, stdout=subprocess.DEVNULL)
-    return json.loads(out.read_text())["strategies"]
+    return json.loads(out.read_text())
 
 
 def row(cells):
     print("| " + " | ".join(cells) + " |", flush=True)
 
 
+def searches(a):
+    """A row for each model and cluster: the fastest rule, with its defaults and tuned, and what searches find."""
+    row(["model", "cluster", "computing alone", "rule", "tuned rule", "auto", "random", "mcmc", "beam",
+         "auto over rule", "over tuned", "first win", "hit rate", "pairs right"])
+    row(["---"] * 14)
+    with tempfile.TemporaryDirectory() as folder:
+        for model in [m for m in SEARCHED if not a.models or m in a.models.split(",")]:
+            for cluster in ("A2", "B7"):
+                tuned = []
+                for chunk in CHUNKS:
+                    for more in ([], ["--proxies"]):
+                        tuned += [(s["iteration_s"], s["name"], chunk, *more) for s in distribute(
+                            a.distribute, folder, model, cluster, "--chunk", str(chunk), *more)["strategies"]]
+                best = min(tuned)
+                found = distribute(a.distribute, folder, model, cluster, "--strategy", "search", "--seed", str(a.seed),
+                                   "--trials", str(a.trials))
+                times = {s["name"]: s["iteration_s"] for s in found["strategies"]}
+                auto = found["auto"]
+                rule = auto["baseline_s"]
+                name = next(n for n, t in times.items() if t == rule)
+                ms = [f"{1e3 * t:.1f}" for t in (found["computing_s"], rule, best[0], times["auto"], times["random"],
+                                                 times["mcmc"], times["beam"])]
+                ms[1] += f" {name}"
+                ms[2] += " " + " ".join(map(str, best[1:]))
+                row([model, cluster, *ms, f"{rule / times['auto']:.3f}", f"{best[0] / times['auto']:.3f}",
+                     str(auto["first_win"]), f"{auto['hit_rate']:.2f}",
+                     f"{auto['pair_accuracy']:.3f} of {auto['pairs']}" if auto["pairs"] else "-"])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("distribute")
-    parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--models", default="")
+    parser.add_argument("--searches", action="store_true")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--trials", type=int, default=200)
     a = parser.parse_args()
-    models = [m for m in MODELS if m in a.models]
+    if a.searches:
+        searches(a)
+        return
+    models = [m for m in MODELS if not a.models or m in a.models.split(",")]
     with tempfile.TemporaryDirectory() as folder:
         has_head = False
         for model in models:
             for cluster in CLUSTERS:
-                all_of = distribute(a.distribute, folder, model, cluster)
+                all_of = distribute(a.distribute, folder, model, cluster)["strategies"]
                 if not has_head:
                     row(["model", "cluster"] + [s["name"] for s in all_of])
                     row(["---"] * (2 + len(all_of)))
@@ -63,7 +103,7 @@ def main():
         for model in models:
             for cluster in ("A2", "B7"):
                 times = [distribute(a.distribute, folder, model, cluster, "--strategy", "all_reduce", "--chunk",
-                                    str(c))[0]["iteration_s"] for c in CHUNKS]
+                                    str(c))["strategies"][0]["iteration_s"] for c in CHUNKS]
                 row([model, cluster] + [f"{1e3 * t:.1f}" for t in times])
 
 

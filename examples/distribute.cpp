@@ -90,12 +90,14 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--dim", a.dimensions, support::dimension_help);
   app.add_option("--resources", a.resources, "resource_spec.yml, after a comma the kind of its GPUs (FILE.yml,v100)")
       ->type_name("FILE");
-  app.add_option("--machine", a.machine, "in its place, all of whose devices compute and serve: " + support::machine_help())
+  app.add_option("--machine", a.machine,
+                 "in its place, all of whose devices compute and serve: " + support::machine_help())
       ->type_name("MACHINE");
-  app.add_option("--strategy", a.strategy,
-                 fmt::format("all (rules); one of {}; a strategy FILE, .pb or .json; all rules and then auto (AutoDist's "
-                             "search), random (the same without a ranker), mcmc, beam, or search: all four",
-                             builder_names()))
+  app.add_option(
+         "--strategy", a.strategy,
+         fmt::format("all (rules); one of {}; a strategy FILE, .pb or .json; all rules and then auto (AutoDist's "
+                     "search), random (the same without a ranker), mcmc, beam, or search: all four",
+                     builder_names()))
       ->type_name("NAME")
       ->capture_default_str();
   app.add_option("--trials", a.trials, "that each search may make")
@@ -158,8 +160,7 @@ std::optional<io::synchronization_on> file_of(const tensor::algebra& operators, 
     return io::parse_synchronization(operators, graph, network, read_file(a.strategy), a.strategy);
   }
   if (a.strategy.ends_with(".pb")) {
-    const auto found =
-        io::from_autodist(operators, graph, network, io::read_autodist_strategy(a.strategy), a.strategy);
+    const auto found = io::from_autodist(operators, graph, network, io::read_autodist_strategy(a.strategy), a.strategy);
     return io::synchronization_on{found.how, found.replicas};
   }
   return std::nullopt;
@@ -172,8 +173,9 @@ void compare(const arguments& a, double seconds, support::sync_comparison& c) {
     }
   }
   if (c.all().empty()) {
-    throw error{"--strategy", fmt::format("'{}'", a.strategy),
-                fmt::format("all, search, auto, random, mcmc, beam, a file .pb or .json, or one of {}", builder_names())};
+    throw error{
+        "--strategy", fmt::format("'{}'", a.strategy),
+        fmt::format("all, search, auto, random, mcmc, beam, a file .pb or .json, or one of {}", builder_names())};
   }
   for (const auto name : support::sync_searches) {
     if (a.strategy == name || a.strategy == "search") {
@@ -204,7 +206,7 @@ nlohmann::json trials_json(const systems::trial_result& t, picoseconds baseline)
           {"trial_s", std::move(times)}};
 }
 
-std::string result_text(const arguments& a, const io::resources& r, const support::sync_comparison& c) {
+std::string result_text(const arguments& a, const io::resources& r, support::sync_comparison& c) {
   auto strategies = nlohmann::json::array();
   for (const auto& o : c.all()) {
     strategies.push_back({{"name", o.name},
@@ -220,6 +222,7 @@ std::string result_text(const arguments& a, const io::resources& r, const suppor
                      {"chief", r.chief},
                      {"replicas", r.replicas.size()},
                      {"servers", r.servers.size()},
+                     {"computing_s", to_seconds(c.computing())},
                      {"strategies", std::move(strategies)},
                      {"best", c.best().name}};
   if (c.trials()) {
@@ -228,7 +231,7 @@ std::string result_text(const arguments& a, const io::resources& r, const suppor
   return all.dump(1) + "\n";
 }
 
-void print(const arguments& a, const io::resources& r, const support::sync_comparison& c) {
+void print(const arguments& a, const io::resources& r, support::sync_comparison& c) {
   fmt::print("{} on {}: {} replicas, {} servers; simulated{}\n", a.model, a.resources.empty() ? a.machine : a.resources,
              r.replicas.size(), r.servers.size(), a.trial.empty() ? "" : ", and measured");
   fmt::print("{:24} {:>12} {:>12} {:>10}{}\n", "", "ms", "MB moved", "load",
@@ -239,6 +242,7 @@ void print(const arguments& a, const io::resources& r, const support::sync_compa
                o.measured ? fmt::format("{:14.3f}", 1e3 * to_seconds(*o.measured)) : std::string{},
                c.all().size() > 1 && &o == &c.best() ? "  best" : "");
   }
+  fmt::print("computing alone, without any synchronization: {:.3f} ms\n", 1e3 * to_seconds(c.computing()));
   if (c.trials()) {
     const auto& t = *c.trials();
     fmt::print("auto: {} trials, {:.0f}% faster than every rule{}; of {} held-out pairs {:.1f}% ranked right\n",

@@ -71,7 +71,7 @@ chosen_passes passes_of(const std::vector<std::string>& names, std::int64_t star
 
 // By one of the generic searches, on the same space, for the same time.
 systems::dpro_result searched(const std::string& by, const trace::flow_graph& job, const trace::name_table& names,
-                              const systems::fusion_time& fused, const systems::dpro_options& options) {
+                              const trace::fusion_time& fused, const systems::dpro_options& options) {
   systems::dpro_result r;
   const systems::dpro_view view{job, names, fused};
   const systems::dpro_view whole{job, names, fused, {true, false}};
@@ -141,7 +141,7 @@ std::int64_t predicted(const systems::dpro_result& r, std::int64_t whole) {
 
 // Of each technique that is allowed, if there are several.
 std::vector<std::pair<std::string, std::int64_t>> alone_of(const trace::flow_graph& job, const trace::name_table& names,
-                                                           const systems::fusion_time& fused,
+                                                           const trace::fusion_time& fused,
                                                            systems::dpro_options options, double left,
                                                            std::int64_t whole) {
   const auto may = options.techniques;
@@ -211,7 +211,7 @@ optimized_job optimize_job(const optimizer_flags& f, const trace::flow_graph& jo
   all.limit = f.memory.empty() ? 0 : std::llround(parse_quantity("--memory", f.memory, memory_sizes));
   const auto chosen = passes_of(all.passes, start);
   all.fitted = systems::fit_job(job, names, all.limit, chosen.graph);
-  const auto fused = systems::saved_starts(start);
+  const auto fused = trace::saved_starts(start);
   systems::dpro_options options;
   options.techniques = chosen.techniques;
   options.limits.seconds = std::max(0.0, 0.7 * budget - elapsed());

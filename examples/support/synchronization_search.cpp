@@ -19,6 +19,15 @@ const sync_outcome& sync_comparison::best() const {
                            [](const sync_outcome& x, const sync_outcome& y) { return x.time() < y.time(); });
 }
 
+picoseconds sync_comparison::computing() {
+  parallel::synchronization apart;
+  for (const auto& w : problem_.weights) {
+    apart.weights.emplace_back().parts.front().kind =
+        w.is_trained ? parallel::sync_kind::none : parallel::sync_kind::all_reduce;
+  }
+  return simulation_(apart).iteration;
+}
+
 void sync_comparison::add(std::string name, parallel::synchronization how) {
   const auto simulated = simulation_(how);
   sync_outcome o{std::move(name), std::move(how), simulated.iteration, simulated.moved, {}, {}};

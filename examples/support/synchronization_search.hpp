@@ -60,6 +60,9 @@ class sync_comparison {
   // The fastest before any search.
   [[nodiscard]] unity::picoseconds baseline() const { return rules_[0].time(); }
 
+  // An iteration in which every device updates by its own gradients, and nothing is sent. Simulated.
+  [[nodiscard]] unity::picoseconds computing();
+
   void add(std::string name, unity::parallel::synchronization how);
   // So many trials, and seconds; each search begins with what rules alone gave.
   // Precondition: a way was added before.

@@ -40,11 +40,40 @@ check "... too" silent "$train" small/plan.json --backend reference --steps 2 --
 check "stale servers are simulated" silent "$distribute" "$model" --resources "$nodes" --strategy ps --staleness 2 \
   --out stale
 check "... steadily" silent "$simulate" stale/plan.json --steady
+check "searches are made" silent "$distribute" "$model" --resources "$nodes" --strategy search --trials 12 \
+  --out found --json found.json
+check "... and told" json found.json 'len(x["strategies"]) == 15
+  and x["auto"]["trials"] == len(x["auto"]["trial_s"]) == 12 and x["auto"]["baseline_s"] == min(s["iteration_s"] for s in x["strategies"][:11])
+  and (x["auto"]["first_win"] is None) == (x["auto"]["hit_rate"] == 0)
+  and min(x["auto"]["trial_s"]) == next(s["iteration_s"] for s in x["strategies"] if s["name"] == "auto")'
+check "... the same again" silent "$distribute" "$model" --resources "$nodes" --strategy search --trials 12 \
+  --json once.json
+check "... in every number" cmp found.json once.json
+check "ranks train what is found" silent "$train" found/plan.json --backend reference --steps 2 --loss mean_square \
+  --check
+check "a machine's devices compute and serve" silent "$distribute" "$model" --machine p100:2x2 --strategy auto \
+  --trials 5 --json on.json
+check "... all of them" json on.json 'x["replicas"] == x["servers"] == 4'
+# The command says that a plan takes as long as it has characters.
+echo 'echo measuring; wc -m < "$1"' >length.sh
+check "trials are what a command says" silent "$distribute" "$model" --resources "$nodes" --strategy auto --trials 6 \
+  --trial 'sh length.sh {plan}' --json long.json --out long
+check "... and the best is the shortest" json long.json 'all(s["measured_s"] > 1000 for s in x["strategies"])
+  and min(x["strategies"], key=lambda s: s["measured_s"])["name"] == x["best"]
+  and min(x["auto"]["trial_s"]) == next(s["measured_s"] for s in x["strategies"] if s["name"] == "auto")'
 refused() {
   complains 1 "$1" "$distribute" "${@:2}"
 }
 check "ranks do not lag behind" complains 1 'staleness 2' "$train" stale/plan.json --steps 1 --loss mean_square
-check "no such rule" refused "'magic'; expected all, a file" "$model" --resources "$nodes" --strategy magic
+check "no such rule" refused "'magic'; expected all, search" "$model" --resources "$nodes" --strategy magic
+check "a command without a plan" refused "'true'; expected a command with {plan}" "$model" --resources "$nodes" \
+  --trial true
+check "a command that fails" refused 'status ' "$model" --resources "$nodes" --trial 'false {plan}'
+check "a command that says no seconds" refused "the last line is 'fast'" "$model" --resources "$nodes" \
+  --trial 'echo fast # {plan}'
+check "a cluster and a machine" refused 'and --machine, too' "$model" --resources "$nodes" --machine p100:1x2
+check "neither" refused 'not given' "$model"
+check "no trials" complains 2 'trials' "$distribute" "$model" --resources "$nodes" --strategy auto --trials 0
 check "no such file" refused 'none.yml' "$model" --resources none.yml
 printf 'nodes:\n  - address: a\n  - address: b\n' >no_chief.yml
 check "no chief" refused 'none is the chief' "$model" --resources no_chief.yml

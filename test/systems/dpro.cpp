@@ -134,7 +134,7 @@ TEST_CASE("strategies of jobs that are not alike are applied to each rank", "[sy
       t.name = job.names.intern("another " + job.names.text(t.name));
     }
   }
-  const dpro_view v{job.graph, job.names, systems::saved_starts(1'000'000)};
+  const dpro_view v{job.graph, job.names, trace::saved_starts(1'000'000)};
   CHECK_FALSE(v.is_alike());
   CHECK_FALSE(v.is_folded());
   CHECK(systems::iteration_of(v, v.recorded()) == trace::replay(job.graph, job.names).iteration);
@@ -237,7 +237,7 @@ TEST_CASE("traces of rings are optimized on all of their ranks", "[systems]") {
   const auto messages = trace::match_transactions(generated.job);
   const trace::aligned_job job{generated.job, messages, trace::align_clocks(generated.job, messages)};
   const auto graph = trace::average_steps(job).graph;
-  const auto r = systems::dpro(graph, generated.job.names, systems::saved_starts(0));
+  const auto r = systems::dpro(graph, generated.job.names, trace::saved_starts(0));
   CHECK(r.recorded == trace::replay(graph, generated.job.names).iteration);
   CHECK(r.iteration <= r.recorded);
 }

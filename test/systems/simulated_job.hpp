@@ -13,12 +13,12 @@
 
 #include <unity/core/units.hpp>
 #include <unity/cost/roofline.hpp>
-#include <unity/systems/dpro/fusion_time.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/cost.hpp>
 #include <unity/tensor/zoo.hpp>
 #include <unity/trace/events.hpp>
 #include <unity/trace/flow_graph.hpp>
+#include <unity/trace/fusion_time.hpp>
 
 namespace unity::test {
 
@@ -41,8 +41,8 @@ struct simulated_job {
   double start = 0;
 
   // An operator but the first saves its start and its operand's way from memory and back, at most its own time.
-  [[nodiscard]] systems::fusion_time fused() const {
-    return [this](std::span<const systems::fused_part> parts) {
+  [[nodiscard]] trace::fusion_time fused() const {
+    return [this](std::span<const trace::fused_part> parts) {
       double time = 0;
       for (std::size_t p = 0; p < parts.size(); ++p) {
         const auto own = static_cast<double>(parts[p].duration);

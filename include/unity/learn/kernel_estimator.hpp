@@ -6,8 +6,8 @@
 #include <functional>
 
 #include <unity/fusion/kernel_description.hpp>
-#include <unity/systems/dpro/fusion_time.hpp>
 #include <unity/trace/events.hpp>
+#include <unity/trace/fusion_time.hpp>
 
 namespace unity::learn {
 
@@ -34,7 +34,7 @@ using part_lookup = std::function<fusion::kernel_part(trace::name_id)>;
 
 // Operators of a trace as a chain: each reads what the one before it writes, and only the last one's result leaves.
 // What the trace says that parts take replaces what is looked up; of all parts together it is an upper bound.
-[[nodiscard]] systems::fusion_time fusion_time_of(kernel_time estimate, part_lookup parts);
+[[nodiscard]] trace::fusion_time fusion_time_of(kernel_time estimate, part_lookup parts);
 
 }  // namespace unity::learn
 
@@ -63,8 +63,8 @@ UNITY_INLINE std::int64_t sum_of_parts::operator()(const fusion::kernel_descript
   return whole_picoseconds(sum);
 }
 
-UNITY_INLINE systems::fusion_time fusion_time_of(kernel_time estimate, part_lookup parts) {
-  return [estimate = std::move(estimate), parts = std::move(parts)](std::span<const systems::fused_part> fused) {
+UNITY_INLINE trace::fusion_time fusion_time_of(kernel_time estimate, part_lookup parts) {
+  return [estimate = std::move(estimate), parts = std::move(parts)](std::span<const trace::fused_part> fused) {
     fusion::kernel_description k;
     std::int64_t sum = 0;
     for (std::size_t i = 0; i < fused.size(); ++i) {

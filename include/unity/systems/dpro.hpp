@@ -3,12 +3,12 @@
 #pragma once
 
 #include <unity/core/config.hpp>
-#include <unity/systems/dpro/fusion_time.hpp>
 #include <unity/systems/dpro/search.hpp>
 #include <unity/systems/dpro/strategy.hpp>
 #include <unity/systems/dpro/view.hpp>
 #include <unity/trace/events.hpp>
 #include <unity/trace/flow_graph.hpp>
+#include <unity/trace/fusion_time.hpp>
 
 namespace unity::systems {
 
@@ -19,8 +19,8 @@ namespace unity::systems {
 // and never ends slower than the recorded strategy, as replayed on all ranks.
 // Complexity: a sweep is linear in the path, and a replay; lookups of times of tensors besides.
 // Throws: unity::error where tasks wait for each other.
-[[nodiscard]] dpro_result dpro(const trace::flow_graph& job, const trace::name_table& names, const fusion_time& fused,
-                               const dpro_options& options = {});
+[[nodiscard]] dpro_result dpro(const trace::flow_graph& job, const trace::name_table& names,
+                               const trace::fusion_time& fused, const dpro_options& options = {});
 
 }  // namespace unity::systems
 
@@ -49,8 +49,8 @@ inline std::vector<dpro_techniques> subsets_of(const dpro_techniques& t) {
 
 }  // namespace detail
 
-UNITY_INLINE dpro_result dpro(const trace::flow_graph& job, const trace::name_table& names, const fusion_time& fused,
-                              const dpro_options& options) {
+UNITY_INLINE dpro_result dpro(const trace::flow_graph& job, const trace::name_table& names,
+                              const trace::fusion_time& fused, const dpro_options& options) {
   const search_clock clock{options};
   dpro_result all;
   const dpro_view view{job, names, fused, {options.speedups.symmetric, options.speedups.symmetric}};

@@ -10,12 +10,12 @@
 #include <vector>
 
 #include <unity/core/config.hpp>
-#include <unity/systems/dpro/fusion_time.hpp>
 #include <unity/systems/dpro/strategy.hpp>
 #include <unity/systems/dpro/structure.hpp>
 #include <unity/systems/dpro/synchronization.hpp>
 #include <unity/trace/events.hpp>
 #include <unity/trace/flow_graph.hpp>
+#include <unity/trace/fusion_time.hpp>
 
 namespace unity::systems {
 
@@ -40,7 +40,8 @@ class dpro_view : detail::job_structure {
  public:
   // Refers to names. Sums of gradients are all-reduces, pushes and pulls, and chunks of these. Complexity: linear in
   // the graph, times the devices of a rank that compute.
-  dpro_view(trace::flow_graph g, const trace::name_table& names, fusion_time fused, const view_options& options = {});
+  dpro_view(trace::flow_graph g, const trace::name_table& names, trace::fusion_time fused,
+            const view_options& options = {});
 
   [[nodiscard]] const trace::flow_graph& job() const noexcept { return job_; }
   [[nodiscard]] const trace::name_table& names() const noexcept { return names_; }
@@ -94,7 +95,7 @@ class dpro_view : detail::job_structure {
   [[nodiscard]] std::int64_t size_of(const bucket& b) const;
   [[nodiscard]] std::vector<tensor_synchronization::end> outside_of(const bucket& b) const;
 
-  fusion_time fused_;
+  trace::fusion_time fused_;
   bool is_folded_ = false;
   std::vector<bool> is_kept_;  // by rank
   dpro_strategy recorded_;
@@ -118,7 +119,7 @@ class dpro_view : detail::job_structure {
 
 namespace unity::systems {
 
-UNITY_INLINE dpro_view::dpro_view(trace::flow_graph g, const trace::name_table& names, fusion_time fused,
+UNITY_INLINE dpro_view::dpro_view(trace::flow_graph g, const trace::name_table& names, trace::fusion_time fused,
                                   const view_options& options)
     : job_structure{std::move(g), names, options.alike},
       fused_{std::move(fused)},
@@ -164,7 +165,7 @@ UNITY_INLINE bool dpro_view::may_join(std::uint32_t tensor) const {
 }
 
 UNITY_INLINE std::int64_t dpro_view::fused_duration(std::uint32_t first, std::uint32_t last) const {
-  std::vector<fused_part> parts;
+  std::vector<trace::fused_part> parts;
   for (auto o = first; o <= last; ++o) {
     const auto& t = job_.tasks[operators_[o].tasks.front()];
     parts.push_back({t.name, t.duration});
@@ -235,7 +236,7 @@ UNITY_INLINE void dpro_view::add_base(const dpro_strategy& s, strategy_graph& al
       g.tasks.back().duration = 0;
     }
   }
-  std::vector<fused_part> parts;
+  std::vector<trace::fused_part> parts;
   for (std::uint32_t o = 0; o < operators_.size();) {
     auto end = o + 1;
     while (end < operators_.size() && s.fused[end] != 0) {

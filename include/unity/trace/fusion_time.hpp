@@ -8,10 +8,10 @@
 #include <unity/core/config.hpp>
 #include <unity/trace/events.hpp>
 
-namespace unity::systems {
+namespace unity::trace {
 
 struct fused_part {
-  trace::name_id name{};
+  name_id name{};
   std::int64_t duration = 0;  // picoseconds
 };
 
@@ -24,13 +24,13 @@ using fusion_time = std::function<std::int64_t(std::span<const fused_part>)>;
 // data explain. What data need not go through memory any more is not counted, as traces do not tell it.
 [[nodiscard]] fusion_time saved_starts(std::int64_t start);
 
-}  // namespace unity::systems
+}  // namespace unity::trace
 
-#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_DPRO_FUSION_TIME)
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TRACE_FUSION_TIME)
 
 #include <algorithm>
 
-namespace unity::systems {
+namespace unity::trace {
 
 UNITY_INLINE fusion_time saved_starts(std::int64_t start) {
   return [start](std::span<const fused_part> parts) {
@@ -42,6 +42,6 @@ UNITY_INLINE fusion_time saved_starts(std::int64_t start) {
   };
 }
 
-}  // namespace unity::systems
+}  // namespace unity::trace
 
 #endif
