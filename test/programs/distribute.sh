@@ -27,6 +27,12 @@ a, b = (json.load(open(f))["strategies"][0]["iteration_s"] for f in sys.argv[1:]
 assert a == b' $s.json read.json
   done
 fi
+prime='zoo:dlrm?form=ae&batch=8&hidden=8&vocab=7919'
+check "too many parts are left out" silent "$distribute" "$prime" --resources "$nodes" --json prime.json
+check "... alone" json prime.json 'len(x["strategies"]) == 8
+  and not any(s["name"].startswith(("partitioned", "random")) for s in x["strategies"])'
+check "... and refused where they are asked for" complains 1 '7919 parts; expected 4096 at most' "$distribute" "$prime" \
+  --resources "$nodes" --strategy partitioned_ps
 check "our own file is read" silent "$distribute" "$model" --resources "$nodes" --strategy every/strategy.json \
   --json o.json
 check "... to the same time" "${python:-/usr/bin/python3}" -c 'import json
@@ -43,7 +49,8 @@ check "... steadily" silent "$simulate" stale/plan.json --steady
 check "searches are made" silent "$distribute" "$model" --resources "$nodes" --strategy search --trials 12 \
   --out found --json found.json
 check "... and told" json found.json 'len(x["strategies"]) == 15
-  and x["auto"]["trials"] == len(x["auto"]["trial_s"]) == 12 and x["auto"]["baseline_s"] == min(s["iteration_s"] for s in x["strategies"][:11])
+  and x["auto"]["trials"] == len(x["auto"]["trial_s"]) == 12
+  and x["auto"]["baseline_s"] == min(s["iteration_s"] for s in x["strategies"][:11])
   and (x["auto"]["first_win"] is None) == (x["auto"]["hit_rate"] == 0)
   and min(x["auto"]["trial_s"]) == next(s["iteration_s"] for s in x["strategies"] if s["name"] == "auto")'
 check "... the same again" silent "$distribute" "$model" --resources "$nodes" --strategy search --trials 12 \

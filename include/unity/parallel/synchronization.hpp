@@ -81,6 +81,9 @@ struct weight_sync {
 // What each part has of a weight of that shape. Precondition: the axis is one of it where there are several parts.
 [[nodiscard]] std::vector<box> boxes_of(const weight_sync& how, const tensor::shape& dims);
 
+// Of one weight. Each has messages of its own, of all devices.
+inline constexpr std::size_t most_weight_parts = 4096;
+
 // Iterations, that servers may lag behind: each takes a version of the weight.
 inline constexpr std::uint32_t most_staleness = 64;
 
@@ -226,6 +229,9 @@ UNITY_INLINE void check(const tensor::algebra& a, const tensor::tensor_graph& g,
         (own.parts.size() > 1 && type.dims[own.axis] < static_cast<std::int64_t>(own.parts.size()))) {
       throw error{where, fmt::format("{} parts along axis {}", own.parts.size(), own.axis),
                   "an axis of the weight with as many elements or more"};
+    }
+    if (own.parts.size() > most_weight_parts) {
+      throw error{where, fmt::format("{} parts", own.parts.size()), fmt::format("{} at most", most_weight_parts)};
     }
     for (const auto& part : own.parts) {
       detail::check_part(where, part, s, devices, type.element);
