@@ -123,6 +123,47 @@ TEST_CASE("gradients of lookups as indices and rows train as those of tables") {
   }
 }
 
+TEST_CASE("servers look rows up for those who keep no table") {
+  const auto elements_sent = [](const parallel::rank_programs& programs) {
+    std::int64_t all = 0;
+    for (const auto& r : programs.ranks) {
+      for (const auto& s : r.steps) {
+        all += s.kind == parallel::step_kind::send ? tensor::element_count(r.graph.type(s.value).dims) : 0;
+      }
+    }
+    return all;
+  };
+  for (const auto* model :
+       {"zoo:dlrm?form=ae&batch=8&hidden=8&vocab=4000", "zoo:rnntc?layers=1&hidden=6&seq=3&vocab=900&batch=8"}) {
+    for (const auto devices : {2UL, 4UL}) {
+      for (const auto parts : {1UL, 3UL}) {
+        for (const bool is_recomputed : {false, true}) {
+          CAPTURE(model, devices, parts, is_recomputed);
+          auto p = plan_of(model, devices);
+          const auto expected = losses_of(p, 3);
+          if (is_recomputed) {
+            p.recomputed = parallel::full_recomputation(p.graph);
+          }
+          std::int64_t table = 0;
+          p.synchronization = every(p, [&](const parallel::weight_uses& w, parallel::weight_sync& own) {
+            if (parallel::is_looked_up(operators(), p.graph, w)) {
+              table = tensor::element_count(p.graph.type(w.value).dims);
+              own.parts.assign(parts, {parallel::sync_kind::parameter_server});
+              for (std::size_t k = 0; k < parts; ++k) {
+                own.parts[k].destination = machine::device_id{k % devices};
+                own.parts[k].is_sparse = true;
+                own.parts[k].is_proxied = false;
+              }
+            }
+          });
+          CHECK(largest_difference(losses_of(p, 3), expected) < 1e-11);
+          CHECK(elements_sent(parallel::programs_of_ranks(operators(), p)) < table);
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("every builder's strategy trains as one process does", "[law]") {
   for (const auto* model : {"zoo:mlp?layers=3&hidden=7&batch=8", "zoo:dlrm?form=ae&batch=8&hidden=8&vocab=41"}) {
     for (const auto devices : {1UL, 2UL, 4UL}) {

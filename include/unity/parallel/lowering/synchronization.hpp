@@ -30,12 +30,14 @@ struct weight_reader {
   machine::device_id on{};
   program::task_ref reads{};  // the task of its forward pass
   bytes rows{};               // of a lookup: its gradient as indices and rows
+  bytes ids{};                // of these, the indices
 };
 
 // Part of a weight: what its readers hold of it, reader by reader.
 struct weight_part_readers {
   replicas held{};
   std::vector<weight_reader> readers{};
+  bool fetches_rows = false;  // readers have the part's server look up rows (row_fetching.hpp)
 };
 
 // The task after which devices have the sum of a bucket. Order: as that of buckets, then of devices.
@@ -82,9 +84,12 @@ class weight_synchronization {
       if (givers.any()) {
         add(g, givers.of(g), how);
       }
-      if (how.kind == sync_kind::parameter_server && !how.is_proxied) {
+      if (how.kind == sync_kind::parameter_server && !how.is_proxied && !part.fetches_rows) {
         fetch(part, g, how.destination);
       }
+    }
+    if (part.fetches_rows) {
+      fetch_rows(part, how.destination);
     }
   }
   [[nodiscard]] program::fragment finish() && {
@@ -227,6 +232,17 @@ class weight_synchronization {
     }
     if (how.is_proxied) {
       handed_out_.push_back({server, g.devices, size_of(g.elements)});
+    }
+  }
+  // Each reader sends indices to the part's server, and is sent rows.
+  void fetch_rows(const weight_part_readers& part, machine::device_id server) {
+    for (const auto& r : part.readers) {
+      if (r.on != server) {
+        const auto asked = add_transfer(fragment_, network_.hops(r.on, server, r.ids), r.ids, server.index(), {});
+        const auto rows = r.rows - r.ids;
+        const auto there = add_transfer(fragment_, network_.hops(server, r.on, rows), rows, r.on.index(), {&asked, 1});
+        fragment_.dependencies.push_back({there, r.reads, false});
+      }
     }
   }
   // Devices fetch a part from its server when the iteration begins, before any of their readers.

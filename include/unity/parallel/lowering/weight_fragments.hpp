@@ -33,6 +33,7 @@ void add_synchronization(lowering& l, const strategy& s, const synchronization& 
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_WEIGHT_FRAGMENTS)
 
+#include <algorithm>
 #include <cstddef>
 #include <deque>
 #include <span>
@@ -43,14 +44,21 @@ void add_synchronization(lowering& l, const strategy& s, const synchronization& 
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/lowering/replicas.hpp>
+#include <unity/parallel/row_fetching.hpp>
 #include <unity/program/fragment.hpp>
 
 namespace unity::parallel::detail {
 
-// By task: what the gradient of a lookup is as indices and rows; 0 of others.
-UNITY_INLINE std::vector<bytes> rows_of(const lowering& l, const division& parts, const weight_use& use,
-                                        value_id table) {
-  std::vector<bytes> all(parts.parts.size());
+// What the gradient of a lookup is as indices and rows, and the indices alone.
+struct row_sizes {
+  bytes all{};
+  bytes ids{};
+};
+
+// By task; 0 of others than lookups.
+UNITY_INLINE std::vector<row_sizes> rows_of(const lowering& l, const division& parts, const weight_use& use,
+                                            value_id table) {
+  std::vector<row_sizes> all(parts.parts.size());
   const auto& g = l.graph();
   const std::string_view name = l.operators().signature(g.operation(use.node).kind).name;
   const bool is_bag = name == "embedding_bag";
@@ -63,7 +71,8 @@ UNITY_INLINE std::vector<bytes> rows_of(const lowering& l, const division& parts
   for (std::size_t t = 0; t < all.size(); ++t) {
     const auto& b = parts.parts[t].operands[1];
     const auto count = b.volume() / (is_bag ? b.sizes().back() : 1);
-    all[t] = bytes{b.volume() * tensor::size_of(ids.element) + count * width};
+    const bytes numbers{b.volume() * tensor::size_of(ids.element)};
+    all[t] = {numbers + bytes{count * width}, numbers};
   }
   return all;
 }
@@ -97,7 +106,8 @@ UNITY_INLINE weight_part_readers readers_of(lowering& l, const strategy& s, std:
         devices.push_back(c.devices[who[i]]);
       }
       const auto task = gives ? program::task_ref{l.fragment_of(use.node), tasks + who[i]} : program::task_ref{};
-      readers.push_back({task, c.devices[who[i]], {l.fragment_of(use.node), who[i]}, rows[who[i]]});
+      readers.push_back(
+          {task, c.devices[who[i]], {l.fragment_of(use.node), who[i]}, rows[who[i]].all, rows[who[i]].ids});
     }
     if (part != nullptr) {
       readings.push_back({&cut.emplace_back(distinct(boxes)), on.emplace_back(std::move(devices))});
@@ -107,18 +117,33 @@ UNITY_INLINE weight_part_readers readers_of(lowering& l, const strategy& s, std:
       readings.push_back({&read, on.emplace_back(std::move(devices))});
     }
   }
-  return {replicas_of(readings), std::move(readers)};
+  return {replicas_of(readings), std::move(readers), false};
+}
+
+// A table that is divided among devices is none.
+UNITY_INLINE bool fetches_rows(lowering& l, const strategy& s, std::uint32_t weight, const weight_sync& how) {
+  const auto& w = l.training().weights()[weight];
+  const auto all = whole(l.graph().type(w.value).dims);
+  return are_rows_fetched(l.operators(), l.graph(), s, w, how) &&
+         std::all_of(w.uses.begin(), w.uses.end(), [&](const weight_use& use) {
+           const auto& read = l.parts_of(s, use.node).operands[use.operand].boxes;
+           return std::all_of(read.begin(), read.end(), [&](const box& b) { return b == all; });
+         });
 }
 
 UNITY_INLINE std::vector<synchronized_part> parts_of_weight(lowering& l, const strategy& s, std::uint32_t weight,
                                                             const weight_sync& how) {
-  if (how.parts.size() == 1) {
-    return {{readers_of(l, s, weight), how.parts.front()}};
-  }
   std::vector<synchronized_part> all;
-  const auto boxes = boxes_of(how, l.graph().type(l.training().weights()[weight].value).dims);
-  for (std::size_t k = 0; k < boxes.size(); ++k) {
-    all.push_back({readers_of(l, s, weight, &boxes[k]), how.parts[k]});
+  if (how.parts.size() == 1) {
+    all.push_back({readers_of(l, s, weight), how.parts.front()});
+  } else {
+    const auto boxes = boxes_of(how, l.graph().type(l.training().weights()[weight].value).dims);
+    for (std::size_t k = 0; k < boxes.size(); ++k) {
+      all.push_back({readers_of(l, s, weight, &boxes[k]), how.parts[k]});
+    }
+  }
+  for (auto& part : all) {
+    part.of.fetches_rows = fetches_rows(l, s, weight, how);
   }
   return all;
 }

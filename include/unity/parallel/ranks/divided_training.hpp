@@ -15,6 +15,7 @@
 #include <unity/parallel/lowering/divisions.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/ranks/value_flows.hpp>
+#include <unity/parallel/row_fetching.hpp>
 #include <unity/parallel/training_graph.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/differentiate.hpp>
@@ -33,6 +34,10 @@ class divided_training {
   // How a weight is kept equal, by its number.
   [[nodiscard]] weight_sync sync_of(std::size_t weight) const {
     return plan_.synchronization.weights.empty() ? weight_sync{} : plan_.synchronization.weights[weight];
+  }
+  // Servers look up rows of it for those who read it.
+  [[nodiscard]] bool fetches_rows(std::size_t weight) const {
+    return are_rows_fetched(algebra_, plan_.graph, plan_.configurations, training_.weights()[weight], sync_of(weight));
   }
   [[nodiscard]] std::size_t bucket_count() const noexcept { return plan_.synchronization.buckets.size(); }
   [[nodiscard]] const training_graph& training() const noexcept { return training_; }

@@ -34,6 +34,8 @@ class forward_tasks {
 
  private:
   void run_task(node_id n, std::uint32_t t);
+  // Has servers look up the rows of a task, and adds up what each of them has.
+  void look_up(node_id n, std::uint32_t t, std::span<const weight_cells::served_part> parts);
   [[nodiscard]] value_id operand(node_id n, std::uint32_t t, std::uint32_t x);
   // A part of what no operator makes.
   [[nodiscard]] value_id source(node_id reader, value_id v, const box& b, std::uint32_t rank);
@@ -103,6 +105,13 @@ UNITY_INLINE void forward_tasks::run_task(node_id n, std::uint32_t t) {
   }
   task.code = operation_of_task(training_.algebra(), training_.dimensions_of(n), training_.division_of(n).grid(),
                                 training_.parts_of(n).parts[t]);
+  const auto table = training_.graph().operands(n)[0];
+  if (const auto parts =
+          weights_.is_weight(table) ? weights_.served_parts(table) : std::vector<weight_cells::served_part>{};
+      !parts.empty()) {
+    look_up(n, t, parts);
+    return;
+  }
   for (std::uint32_t x = 0; x < training_.graph().operands(n).size(); ++x) {
     task.operands.push_back(operand(n, t, x));
   }
@@ -111,6 +120,38 @@ UNITY_INLINE void forward_tasks::run_task(node_id n, std::uint32_t t) {
     task.operands[x] = shifted(training_.algebra(), w, task.code, x, task.operands[x]);
   }
   run_operation(w, task);
+}
+
+UNITY_INLINE void forward_tasks::look_up(node_id n, std::uint32_t t, std::span<const weight_cells::served_part> parts) {
+  auto& task = nodes_[n.index()].tasks[t];
+  const auto rank = training_.rank_of(n, t);
+  const auto ids = operand(n, t, 1);
+  task.operands = {value_id{}, ids};  // the adjoint of a lookup does not read the table
+  value_id sum{};
+  for (const auto& part : parts) {
+    auto asked = ids;
+    if (part.server != rank) {
+      const auto there = streams_.sent(n, ids, rank, part.server);
+      streams_.wait(part.server, there.wait);
+      asked = there.value;
+    }
+    auto& server = streams_.on(part.server, n);
+    if (part.table.part.begin[0] != 0) {
+      const auto first = static_cast<double>(part.table.part.begin[0]);
+      const std::vector<value_id> both{asked, server.filled({}, server.graph().type(asked).element, first)};
+      asked = server.run(training_.algebra().make_operation("sub"), both);
+    }
+    const std::vector<value_id> both{part.table.value, asked};
+    auto rows = server.run(task.code.part.op, both, task.code.part.outputs)[0];
+    if (part.server != rank) {
+      const auto back = streams_.sent(n, rows, part.server, rank);
+      streams_.wait(rank, back.wait);
+      rows = back.value;
+    }
+    sum = sum.valid() ? streams_.on(rank, n).sum(sum, rows) : rows;
+  }
+  task.raw = {sum};
+  task.results = task.raw;
 }
 
 UNITY_INLINE value_id forward_tasks::operand(node_id n, std::uint32_t t, std::uint32_t x) {

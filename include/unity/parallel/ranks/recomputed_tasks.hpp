@@ -18,7 +18,8 @@
 namespace unity::parallel::detail {
 
 // A task that is recomputed runs again on its rank, once, where it is first asked for; before it, those of the tasks
-// that it reads there which are recomputed, too. What came from other ranks, and sums of terms, are kept.
+// that it reads there which are recomputed, too. What came from other ranks, rows that servers looked up among it, and
+// sums of terms, are kept.
 class recomputed_tasks {
  public:
   recomputed_tasks(const divided_training& d, rank_streams& streams, const std::vector<node_state>& nodes)
@@ -30,6 +31,12 @@ class recomputed_tasks {
   [[nodiscard]] value_id result(node_id n, std::uint32_t t, std::uint32_t r);
 
  private:
+  // Not of a lookup whose table is elsewhere.
+  [[nodiscard]] bool is_run_again(node_id n, std::uint32_t t) const {
+    const auto& operands = nodes_[n.index()].tasks[t].operands;
+    return training_.is_recomputed(n) &&
+           std::all_of(operands.begin(), operands.end(), [](value_id v) { return v.valid(); });
+  }
   // What the task ran makes again.
   [[nodiscard]] const task_state& again(node_id n, std::uint32_t t);
   // The edge on which an operand comes, where its producer is recomputed and a part of it lies on the rank.
@@ -70,7 +77,8 @@ UNITY_INLINE value_id recomputed_tasks::operand(node_id n, std::uint32_t t, std:
 }
 
 UNITY_INLINE value_id recomputed_tasks::result(node_id n, std::uint32_t t, std::uint32_t r) {
-  return training_.is_recomputed(n) ? again(n, t).raw[r] : nodes_[n.index()].tasks[t].raw[r];
+  const auto& task = nodes_[n.index()].tasks[t];
+  return is_run_again(n, t) ? again(n, t).raw[r] : task.raw[r];
 }
 
 UNITY_INLINE const task_state& recomputed_tasks::again(node_id n, std::uint32_t t) {
@@ -114,7 +122,8 @@ UNITY_INLINE value_id recomputed_tasks::joined_again(std::uint32_t edge, node_id
   std::size_t next = 0;
   for (const auto& l : training_.flows(edge).local) {
     if (l.reader.operand == x && l.reader.task == t) {
-      const auto whole = again(e.from, l.producer).results[result];
+      const auto whole = is_run_again(e.from, l.producer) ? again(e.from, l.producer).results[result]
+                                                          : nodes_[e.from.index()].tasks[l.producer].results[result];
       const held_part made{training_.parts_of(e.from).parts[l.producer].results[result], whole};
       parts[next++].value = streams_.on(rank, e.from).cut(made, l.reader.part);
     }

@@ -33,6 +33,13 @@ class weight_cells {
 
   [[nodiscard]] bool is_weight(value_id v) const { return number_[v.index()] != none; }
   [[nodiscard]] std::vector<held_part> parts(value_id weight, std::uint32_t rank);
+  // A part of a table of which a rank looks up rows for others.
+  struct served_part {
+    held_part table{};
+    std::uint32_t server = 0;
+  };
+  // Empty: who looks rows up has the table.
+  [[nodiscard]] std::vector<served_part> served_parts(value_id weight);
 
   // Adds what a reader's backward pass gives to what came before.
   // cotangent_of(task, operand) -> value_id, null: zero
@@ -186,6 +193,19 @@ UNITY_INLINE std::vector<held_part> weight_cells::parts(value_id weight, std::ui
     } else if (std::binary_search(state.holders[c].begin(), state.holders[c].end(), rank)) {
       all.push_back({state.cells[c], fetched({number_[weight.index()], c}, rank)});
     }
+  }
+  return all;
+}
+
+UNITY_INLINE std::vector<weight_cells::served_part> weight_cells::served_parts(value_id weight) {
+  const auto w = number_[weight.index()];
+  if (!training_.fetches_rows(w)) {
+    return {};
+  }
+  std::vector<served_part> all;
+  for (std::size_t c = 0; c < states_[w].cells.size(); ++c) {
+    const auto server = static_cast<std::uint32_t>(states_[w].how[c].destination.index());
+    all.push_back({{states_[w].cells[c], part_of({w, c}, server).weight.value}, server});
   }
   return all;
 }

@@ -134,6 +134,7 @@ inline constexpr std::array<named_builder, 11> sync_builders{{{"ps", ps},
 
 #include <unity/core/config.hpp>
 #include <unity/core/random.hpp>
+#include <unity/parallel/row_fetching.hpp>
 #include <unity/parallel/training_graph.hpp>
 
 namespace unity::systems {
@@ -236,20 +237,6 @@ class sync_writer {
   std::map<std::pair<std::size_t, tensor::dtype>, std::vector<std::pair<std::size_t, std::size_t>>> groups_{};
 };
 
-// Of a table that lookups alone read: an index and a row for each, of bags for each sum.
-UNITY_INLINE bytes row_bytes(const tensor::algebra& a, const tensor::tensor_graph& g, const parallel::weight_uses& w) {
-  const auto& table = g.type(w.value);
-  const auto width = tensor::element_count(table.dims) / table.dims[0] * tensor::size_of(table.element);
-  bytes all{};
-  for (const auto& use : w.uses) {
-    const auto& ids = g.type(g.operands(use.node)[1]);
-    const bool is_bag = a.signature(g.operation(use.node).kind).name == "embedding_bag";
-    const auto count = tensor::element_count(ids.dims);
-    all += bytes{count * tensor::size_of(ids.element) + count / (is_bag ? ids.dims.back() : 1) * width};
-  }
-  return all;
-}
-
 // Along the first axis, in parts(its size).
 template <class Parts>
 [[nodiscard]] std::int64_t first_axis_parts(const weight_facts& w, const Parts& parts) {
@@ -276,7 +263,7 @@ UNITY_INLINE sync_problem sync_problem_of(const tensor::algebra& a, const tensor
     const auto& t = g.type(w.value);
     const bool is_sparse = parallel::is_looked_up(a, g, w);
     p.weights.push_back({std::string{a.read(g.operation(g.producer(w.value))).word("name")}, t.dims, t.element,
-                         w.is_trained, is_sparse, is_sparse ? detail::row_bytes(a, g, w) : bytes{}});
+                         w.is_trained, is_sparse, is_sparse ? parallel::row_bytes(a, g, w) : bytes{}});
   }
   return p;
 }

@@ -158,6 +158,11 @@ UNITY_INLINE learn::ranked_list sync_features::of(const parallel::synchronizatio
     return static_cast<double>(problem_.weights[w].size().count()) / static_cast<double>(s.weights[w].parts.size());
   };
   const auto rows_of = [&](std::size_t w) { return static_cast<double>(problem_.weights[w].rows.count()); };
+  // Of a part of the weight, what a device is sent: rows where servers look them up (parallel/row_fetching.hpp).
+  const auto fetched = [&](std::size_t w, const parallel::synchronizer& part) {
+    const auto rows = rows_of(w) / replicas_;
+    return part.is_sparse && !part.is_proxied ? std::min(rows, part_bytes(w)) : part_bytes(w);
+  };
   double proxied = 0;
   double all_served = 0;
   for (const auto w : trained_) {
@@ -165,8 +170,8 @@ UNITY_INLINE learn::ranked_list sync_features::of(const parallel::synchronizatio
     for (const auto& part : s.weights[w].parts) {
       const auto size = part_bytes(w);
       if (part.kind == sync_kind::parameter_server) {
-        const auto rows = has_rows ? 0 : rows_of(w) / replicas_;
-        servers[server_of(part)] += served(part.is_sparse ? rows : size, size);
+        const auto rows = rows_of(w) / replicas_;
+        servers[server_of(part)] += served(!part.is_sparse ? size : has_rows ? 0 : rows, fetched(w, part));
         all_served += size;
         proxied += part.is_proxied ? size : 0;
       } else if (part.is_sparse && !has_rows) {
@@ -202,9 +207,11 @@ UNITY_INLINE learn::ranked_list sync_features::of(const parallel::synchronizatio
       }
     }
     const auto size = static_cast<double>(facts.size().count());
-    const auto takes = is_served         ? served(first.is_sparse ? rows_of(w) / replicas_ : size, size).seconds
-                       : first.is_sparse ? gathered(rows_of(w)).seconds
-                                         : reduced(message).seconds;
+    const auto parts_count = static_cast<double>(parts.size());
+    const auto takes =
+        is_served ? served(first.is_sparse ? rows_of(w) / replicas_ : size, parts_count * fetched(w, first)).seconds
+        : first.is_sparse ? gathered(rows_of(w)).seconds
+                          : reduced(message).seconds;
     const auto flag = [](bool is) { return is ? 1.0 : 0.0; };
     const std::array<double, sync_item_features> row{
         std::log2(size + 1),

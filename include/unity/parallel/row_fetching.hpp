@@ -1,0 +1,80 @@
+// When devices that keep no copy of a table have its server look up rows for them.
+#pragma once
+
+#include <cstddef>
+
+#include <unity/core/units.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/parallel/synchronization.hpp>
+#include <unity/parallel/training_graph.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::parallel {
+
+// Of a table that lookups alone read: what all lookups of a batch are as indices and rows, an index and a row for each,
+// of bags a row for each sum.
+[[nodiscard]] bytes row_bytes(const tensor::algebra& a, const tensor::tensor_graph& g, const weight_uses& w);
+
+// Devices that read the weight.
+[[nodiscard]] std::size_t reading_devices(const strategy& s, const weight_uses& w);
+
+// Of a table whose parts, along its first axis, are all on servers, without proxies, and whose gradients go as indices
+// and rows: devices send indices, and each server sends back a row for each, zeros where it does not have it; where
+// that is less than the table is. The table of one device need be all of it.
+[[nodiscard]] bool are_rows_fetched(const tensor::algebra& a, const tensor::tensor_graph& g, const strategy& s,
+                                    const weight_uses& w, const weight_sync& how);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_ROW_FETCHING)
+
+#include <algorithm>
+#include <cstdint>
+#include <set>
+
+#include <unity/core/config.hpp>
+#include <unity/machine/topology.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE bytes row_bytes(const tensor::algebra& a, const tensor::tensor_graph& g, const weight_uses& w) {
+  const auto& table = g.type(w.value);
+  const auto width = tensor::element_count(table.dims) / table.dims[0] * tensor::size_of(table.element);
+  bytes all{};
+  for (const auto& use : w.uses) {
+    const auto& ids = g.type(g.operands(use.node)[1]);
+    const bool is_bag = a.signature(g.operation(use.node).kind).name == "embedding_bag";
+    const auto count = tensor::element_count(ids.dims);
+    all += bytes{count * tensor::size_of(ids.element) + count / (is_bag ? ids.dims.back() : 1) * width};
+  }
+  return all;
+}
+
+UNITY_INLINE std::size_t reading_devices(const strategy& s, const weight_uses& w) {
+  std::set<machine::device_id> all;
+  for (const auto& use : w.uses) {
+    all.insert(s[use.node.index()].devices.begin(), s[use.node.index()].devices.end());
+  }
+  return all.size();
+}
+
+UNITY_INLINE bool are_rows_fetched(const tensor::algebra& a, const tensor::tensor_graph& g, const strategy& s,
+                                   const weight_uses& w, const weight_sync& how) {
+  const bool is_served = std::all_of(how.parts.begin(), how.parts.end(), [](const synchronizer& part) {
+    return part.kind == sync_kind::parameter_server && part.is_sparse && !part.is_proxied;
+  });
+  if (!is_served || how.axis != 0) {
+    return false;
+  }
+  const auto& type = g.type(w.value);
+  const auto table = tensor::element_count(type.dims) * tensor::size_of(type.element);
+  const auto rows = row_bytes(a, g, w).count() * static_cast<std::int64_t>(how.parts.size());
+  return rows < table * static_cast<std::int64_t>(reading_devices(s, w));
+}
+
+}  // namespace unity::parallel
+
+#endif
