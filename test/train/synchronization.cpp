@@ -16,10 +16,12 @@
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/ranks/rank_lowering.hpp>
 #include <unity/parallel/strategies/sync_policies.hpp>
+#include <unity/parallel/training_graph.hpp>
 #include <unity/train/checkpoint.hpp>
 
 #include "../parallel/random_sync.hpp"
 #include "../support/cases.hpp"
+#include "../support/message_of.hpp"
 #include "runs.hpp"
 
 namespace tests_of_synchronization {
@@ -154,6 +156,26 @@ TEST_CASE("ranks refuse replicas that would drift apart, and delayed updates of 
   auto delayed = train::with_loss(operators(), train::test::in_stages(whole, 2, 4, true), tensor::loss::mean_square);
   delayed.synchronization = sync_of(delayed, "ps");
   CHECK_THROWS_WITH(parallel::programs_of_ranks(operators(), delayed), Catch::Contains("delayed updates"));
+}
+
+TEST_CASE("ranks that have different plans say so, all of them, before anything is sent") {
+  const auto data = train::test::plan_for("zoo:mlp?layers=3&hidden=6&batch=4", 2, "data");
+  const auto with = train::with_loss(operators(), data, tensor::loss::mean_square);
+  auto other = with;  // the same sizes everywhere, but other messages
+  const auto weights = parallel::training_graph{operators(), other.graph}.weights().size();
+  other.synchronization.weights.resize(weights);
+  auto& served = other.synchronization.weights.front().parts.front();
+  served.kind = parallel::sync_kind::parameter_server;
+  served.destination = machine::device_id{std::size_t{1}};
+  std::vector<std::string> messages(2);
+  backend::run_local(2, [&](backend::local_communicator& world) {
+    backend::reference_backend b{operators()};
+    const auto rank = static_cast<std::size_t>(world.rank());
+    messages[rank] = unity::test::message_of(
+        [&] { const train::test::reference_trainer own{b, operators(), rank == 0 ? with : other, world, {}, 1}; });
+  });
+  CHECK(messages[0] == "the plan: rank 1 differs from rank 0; expected the same on all ranks");
+  CHECK(messages[1] == messages[0]);
 }
 
 }  // namespace tests_of_synchronization

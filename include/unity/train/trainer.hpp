@@ -14,6 +14,7 @@
 
 #include <fmt/core.h>
 
+#include <unity/backend/agreement.hpp>
 #include <unity/backend/communicator.hpp>
 #include <unity/backend/device_backend.hpp>
 #include <unity/backend/host_values.hpp>
@@ -48,8 +49,8 @@ class trainer {
  public:
   // p: with a loss (training_plan.hpp), its only output. seed: of first weights.
   // change: of the rank's program before it runs, such as fusing its operators; empty: none.
-  // Throws: unity::error where the plan is for another number of ranks; as programs_of_ranks, rank_executor and the
-  // change.
+  // Throws: unity::error where the plan is for another number of ranks, or ranks have different plans; as
+  // programs_of_ranks, rank_executor and the change.
   trainer(Backend& b, const tensor::algebra& a, const parallel::plan& p, Communicator& world, const update_rule& rule,
           std::uint64_t seed, batches data, const program_change& change = {})
       : algebra_{a},
@@ -124,13 +125,14 @@ class trainer {
 
  private:
   [[nodiscard]] static parallel::rank_programs programs_for(const tensor::algebra& a, const parallel::plan& p,
-                                                            const Communicator& world, const program_change& change) {
+                                                            Communicator& world, const program_change& change) {
     const auto devices = p.machine.network.device_count();
     if (static_cast<std::size_t>(world.size()) != devices) {
       throw error{"plan", fmt::format("one for {} devices", devices),
                   fmt::format("as many as the {} ranks", world.size())};
     }
     auto all = parallel::programs_of_ranks(a, p);
+    backend::agree(world, parallel::exchanges_of(all), "the plan");
     if (change) {
       auto& own = all.ranks[static_cast<std::size_t>(world.rank())];
       own = change(own);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/tensor/operation.hpp>
@@ -126,4 +127,50 @@ struct rank_programs {
   friend bool operator==(const rank_programs&, const rank_programs&) = default;
 };
 
+// Of what ranks do, in which order, and on values of which shapes: each lowers the plan for itself, and those whose
+// fingerprints differ would exchange nonsense, or wait for each other for ever. Complexity: linear in all steps.
+[[nodiscard]] fingerprint exchanges_of(const rank_programs& all);
+
 }  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_RANKS_RANK_PROGRAM)
+
+#include <unity/core/config.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE fingerprint exchanges_of(const rank_programs& all) {
+  hasher h{all.ranks.size()};
+  for (const auto& r : all.ranks) {
+    const auto add_type = [&](value_id v) {
+      const auto& t = r.graph.type(v);
+      h.add(static_cast<std::uint64_t>(t.element)).add(t.dims.size());
+      for (const auto d : t.dims) {
+        h.add(static_cast<std::uint64_t>(d));
+      }
+    };
+    h.add(r.steps.size());
+    for (const auto& s : r.steps) {
+      h.add(static_cast<std::uint64_t>(s.kind)).add(s.peer).add(s.tag).add(static_cast<std::uint64_t>(s.microbatch));
+      if (s.value.valid()) {
+        add_type(s.value);
+      }
+      if (s.node.valid()) {
+        for (const auto v : r.graph.results(s.node)) {
+          add_type(v);
+        }
+      }
+    }
+  }
+  for (const auto& g : all.groups) {
+    h.add(g.size());
+    for (const auto r : g) {
+      h.add(r);
+    }
+  }
+  return h.result();
+}
+
+}  // namespace unity::parallel
+
+#endif
