@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Training over a slow network, simulated and measured: ranks in network namespaces of their own, joined by a
-# switch over cables of limited bandwidth. `calibrate` measures that network, `parallelize` finds plans for it, and
-# `train` runs them over it.
+# switch over cables of limited bandwidth. `calibrate` measures that network, `parallelize` or `distribute` finds
+# plans for it, and `train` runs them over it.
 # usage: slow_network.sh BIN_DIR [RANKS [RATE [ARGUMENT...]]]
 #   BIN_DIR   has calibrate, parallelize and train, all with MPI
 #   RANKS     a core for each (2)
 #   RATE      of a cable, each direction, as tc has it: 500mbit, 100mbit
 #   ARGUMENT  further ones of simulated_and_measured.py, which this calls; --buckets first: of
-#             found_buckets.py, --fusion: of fused_training.py
+#             found_buckets.py, --fusion: of fused_training.py, --distribute: of distributed_training.py
 # The exit code is 77 with a reason where this machine does not allow it, otherwise that of the script.
 set -euo pipefail
 (($# >= 1)) || { sed -n '5,11p' "${BASH_SOURCE[0]}" >&2 && exit 2; }
@@ -79,4 +79,5 @@ echo "$ranks ranks, cables of $rate each direction, $(nproc) cores"
 script=simulated_and_measured.py
 [[ ${1-} != --buckets ]] || { script=found_buckets.py && shift; }
 [[ ${1-} != --fusion ]] || { script=fused_training.py && shift; }
+[[ ${1-} != --distribute ]] || { script=distributed_training.py && shift; }
 python3 "$here/$script" "$bin" --ranks "$ranks" --on-ranks "$scratch/on_ranks" "$@"
