@@ -63,6 +63,7 @@ class gradient_sums {
   void keep_rest(std::uint32_t rank, region_writer& w, const given_value& given, value_id sent);
 
   [[nodiscard]] std::vector<awaited_value> rounded(const gradient_sum& s, const compressor& how);
+  [[nodiscard]] std::vector<awaited_value> selected(const gradient_sum& s, const compressor& how);
   [[nodiscard]] std::vector<awaited_value> factored(const gradient_sum& s, const compressor& how);
   // Columns at right angles, of length 1 or 0: each without its part along those before it (Gram and Schmidt).
   [[nodiscard]] value_id orthonormal(region_writer& w, value_id m) const;
@@ -85,6 +86,9 @@ namespace unity::parallel::detail {
 UNITY_INLINE std::vector<awaited_value> gradient_sums::of(const gradient_sum& s, const compressor& how) {
   if (s.group.size() > 1 && is_rounded(how)) {
     return rounded(s, how);
+  }
+  if (s.group.size() > 1 && how.kind == compression::top_k) {
+    return selected(s, how);
   }
   const auto dims = type_of(s.group.front(), s.values.front()).dims;
   if (s.group.size() > 1 && how.kind == compression::power_sgd && dims.size() > 1) {
@@ -122,6 +126,37 @@ UNITY_INLINE std::vector<awaited_value> gradient_sums::rounded(const gradient_su
   for (std::size_t i = 0; i < sums.size(); ++i) {
     streams_.wait_last(s.group[i], sums[i].wait);
     sums[i] = {cast(streams_.on_last(s.group[i], s.origin), sums[i].value, element), {}};
+  }
+  return sums;
+}
+
+// Each gives the numbers of its elements and the elements themselves. All have the pairs of all, and add them up in the
+// order of the group: the sum is the same on each.
+UNITY_INLINE std::vector<awaited_value> gradient_sums::selected(const gradient_sum& s, const compressor& how) {
+  const auto& a = training_.algebra();
+  const auto dims = type_of(s.group.front(), s.values.front()).dims;
+  const auto count = tensor::element_count(dims);
+  const auto scattered = [&](region_writer& w, value_id numbers, value_id elements) {
+    return run(w, a, "embedding_gradient", {numbers, elements}, {{"rows", count}});
+  };
+  std::vector<value_id> numbers;
+  std::vector<value_id> elements;
+  for (std::size_t i = 0; i < s.group.size(); ++i) {
+    auto& w = streams_.on(s.group[i], s.reader);
+    const auto given = with_feedback(s.group[i], w, run(w, a, "reshape", {s.values[i]}, {{"dims", {count}}}));
+    numbers.push_back(run(w, a, "top_k", {given.value}, {{"count", sent_elements(how, count)}}));
+    elements.push_back(run(w, a, "embedding", {given.value, numbers.back()}));
+    keep_rest(s.group[i], w, given, scattered(w, numbers.back(), elements.back()));
+  }
+  const auto all_numbers = streams_.gathered(s.origin, s.group, numbers);
+  const auto all_elements = streams_.gathered(s.origin, s.group, elements);
+  std::vector<awaited_value> sums;
+  for (std::size_t i = 0; i < s.group.size(); ++i) {
+    streams_.wait_last(s.group[i], all_numbers[i].wait);
+    streams_.wait_last(s.group[i], all_elements[i].wait);
+    auto& w = streams_.on_last(s.group[i], s.origin);
+    const auto sum = scattered(w, all_numbers[i].value, all_elements[i].value);
+    sums.push_back({run(w, a, "reshape", {sum}, {{"dims", {dims.begin(), dims.end()}}}), {}});
   }
   return sums;
 }
