@@ -137,10 +137,23 @@ class node_checker {
   std::map<std::string, int> counts_;
 };
 
-// Operators of losses, whose adjoints are of their own, and which are no standard ones themselves.
-inline constexpr std::array loss_kinds{"one_hot", "cross_entropy"};
+// Operators of losses and messages, whose adjoints are of their own, and which are no standard ones themselves.
+inline constexpr std::array loss_kinds{"one_hot", "cross_entropy", "magnitude_place", "elements_at_places", "top_k"};
+
+inline tensor::test::random_case draw_selection(const std::string& kind, random_engine& random) {
+  const auto n = random.between(1, 40);
+  const auto vector = tensor::test::type({n});
+  if (kind == "magnitude_place") {
+    return {training().make_operation(kind), {vector, vector}};
+  }
+  const auto operand = kind == "top_k" ? vector : tensor::test::type({n}, tensor::dtype::int32);
+  return {training().make_operation(kind, {{"count", random.between(1, n)}}), {operand}};
+}
 
 inline tensor::test::random_case draw_loss(const std::string& kind, random_engine& random) {
+  if (kind != "one_hot" && kind != "cross_entropy") {
+    return draw_selection(kind, random);
+  }
   tensor::test::case_maker m{random};
   const auto logits = m.dims(1, 3);
   const tensor::shape rows(std::span<const std::int64_t>{logits}.first(logits.size() - 1));
@@ -152,11 +165,12 @@ inline tensor::test::random_case draw_loss(const std::string& kind, random_engin
           {tensor::test::type(logits), labels}};
 }
 
-// Operands of a drawn case, rounded to their types. Half of the images have few different elements, so that windows
-// have several largest ones.
+// Operands of a drawn case, rounded to their types. Half of those among which the largest are looked for have few
+// different elements, so that there are several largest ones.
 inline std::vector<dense<double>> adjoint_operands(const tensor::test::random_case& c, random_engine& random) {
   const std::string_view kind = training().signature(c.op.kind).name;
-  const bool ties = kind.ends_with("max_pool") || kind.ends_with("imum") || kind == "reduce_max" || kind == "relu";
+  const bool ties = kind.ends_with("max_pool") || kind.ends_with("imum") || kind == "reduce_max" || kind == "relu" ||
+                    kind == "top_k" || kind == "magnitude_place";
   const bool coarse = ties && random.below(2) == 0;
   suite_operands operands;
   for (std::size_t i = 0; i < c.inputs.size(); ++i) {

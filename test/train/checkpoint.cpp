@@ -17,8 +17,12 @@
 #include <vector>
 
 #include <unity/core/error.hpp>
+#include <unity/io/dataset.hpp>
 #include <unity/io/weights_file.hpp>
+#include <unity/parallel/compressor.hpp>
 #include <unity/parallel/optimizer.hpp>
+#include <unity/parallel/synchronization.hpp>
+#include <unity/parallel/training_graph.hpp>
 
 #include "../support/cases.hpp"
 #include "../support/message_of.hpp"
@@ -134,6 +138,78 @@ TEST_CASE("a checkpoint that is read and written again, whatever the plan, is th
   }
 }
 
+namespace {
+
+// Every weight alike.
+parallel::plan compressed(parallel::plan p, const parallel::compressor& how, std::uint32_t bucket) {
+  const parallel::training_graph training{operators(), p.graph};
+  p.synchronization.weights.resize(training.weights().size());
+  for (auto& w : p.synchronization.weights) {
+    w.parts.front().compressor = how;
+    w.parts.front().bucket = bucket;
+  }
+  p.synchronization.buckets.resize(bucket == 0 ? 1 : 0);
+  return p;
+}
+
+}  // namespace
+
+TEST_CASE("a run with compressors goes on as one that did not stop, bit for bit") {
+  const auto* model = "zoo:mlp?layers=3&hidden=8&batch=8";
+  const auto none = parallel::synchronizer::no_bucket;
+  struct compressed_run {
+    parallel::compressor how{};
+    std::uint32_t bucket = none;
+  };
+  const auto run = GENERATE_COPY(compressed_run{{parallel::compression::power_sgd, true, 2}, none},
+                                 compressed_run{{parallel::compression::float16, true, 0}, none},
+                                 compressed_run{{parallel::compression::bfloat16, true, 0}, 0},
+                                 compressed_run{{parallel::compression::top_k, true, 100}, none});
+  const auto devices = GENERATE(std::size_t{1}, std::size_t{2}, std::size_t{4});
+  CAPTURE(run.how.kind, devices);
+  const train::update_rule rule{parallel::optimizer::momentum, 0.05};
+  const auto plain = plan_of(model, {"data", devices});
+  const auto p = compressed(plain, run.how, run.bucket);
+  const auto whole = train_some(p, rule, 0, 4, {}, {});
+  const auto file = fresh("compressed");
+  const auto stopped = train_some(p, rule, 0, 2, {}, file);
+  const auto rest = train_some(p, rule, 2, 4, file, {});
+  CHECK(stopped == std::vector(whole.begin(), whole.begin() + 2));
+  CHECK(rest == std::vector(whole.begin() + 2, whole.end()));
+  const auto again = fs::path{file.string() + ".again"};
+  train_some(p, rule, 2, 2, file, again);
+  CHECK((content_of(again) == content_of(file)));
+
+  // Of other messages nothing is known: ranks begin with nothing kept, as if the file had no such values.
+  const auto before = fresh("not_compressed");
+  train_some(plain, rule, 2, 2, file, before);  // the same weights, as an older program would have written them
+  const auto without = train_some(p, rule, 2, 4, before, {});
+  CHECK(without[0] == whole[2]);
+  CHECK((without[1] == whole[3]) == (devices == 1));
+  const auto wider = compressed(plain, {parallel::compression::power_sgd, true, 3}, none);
+  CHECK(train_some(wider, rule, 2, 4, file, {}) == train_some(wider, rule, 2, 4, before, {}));
+  const auto other = train_some(plan_of(model, {"model", 2}), rule, 2, 4, file, {});
+  CHECK(std::abs(other[0] - whole[2]) <= 1e-9 * std::abs(whole[2]));
+}
+
+TEST_CASE("the loss of a batch changes nothing of what compressors keep") {
+  const train::update_rule rule{parallel::optimizer::sgd, 0.05};
+  const auto p = compressed(plan_of("zoo:mlp?layers=3&hidden=8&batch=8", {"data", 2}),
+                            {parallel::compression::top_k, true, 100}, parallel::synchronizer::no_bucket);
+  const auto expected = train_some(p, rule, 0, 4, {}, {});
+  std::vector<double> losses;
+  train::test::on_threads(p, rule, seed, {operators(), p.graph, seed}, [&](auto& rank, auto& world) {
+    for (std::uint64_t s = 0; s < 4; ++s) {
+      static_cast<void>(rank.loss_of(7, io::dataset_part::train));
+      const auto loss = rank.step(s);
+      if (world.rank() == 0) {
+        losses.push_back(loss);
+      }
+    }
+  });
+  CHECK(losses == expected);
+}
+
 TEST_CASE("a checkpoint of another run is refused, and says in what it is another") {
   const auto* model = "zoo:mlp?layers=3&hidden=8&batch=8";
   const train::update_rule rule{parallel::optimizer::momentum, 0.05};
@@ -168,9 +244,8 @@ TEST_CASE("weights that are no numbers are not written, and the checkpoint befor
   const auto file = fresh("no_numbers");
   train_some(p, {parallel::optimizer::sgd, 0.01}, 0, 1, {}, file);
   const auto content = content_of(file);
-  const auto message = message_of([&] {
-    train_some(p, {parallel::optimizer::sgd, std::numeric_limits<double>::infinity()}, 0, 1, {}, file);
-  });
+  const auto message = message_of(
+      [&] { train_some(p, {parallel::optimizer::sgd, std::numeric_limits<double>::infinity()}, 0, 1, {}, file); });
   CHECK(message ==
         "step 0: weights that are no numbers, first from a change of weights; expected numbers; is the learning rate "
         "too large?");

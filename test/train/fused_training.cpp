@@ -14,9 +14,11 @@
 #include <unity/fusion/fusion_plan.hpp>
 #include <unity/fusion/rank_kernels.hpp>
 #include <unity/io/fusion_json.hpp>
+#include <unity/parallel/compressor.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/parallel/ranks/spelled_out.hpp>
+#include <unity/parallel/training_graph.hpp>
 #include <unity/tensor/loss.hpp>
 #include <unity/train/trainer.hpp>
 #include <unity/train/training_plan.hpp>
@@ -91,6 +93,31 @@ TEST_CASE("random kernels give the losses of operators that run alone") {
     REQUIRE(fused > 2);
     REQUIRE(io::parse_fusion(io::to_fusion_text(plan), "fusion") == plan);
     const auto losses = losses_of(p, &plan);
+    REQUIRE(losses.size() == expected.size());
+    for (std::size_t s = 0; s < losses.size(); ++s) {
+      CHECK(losses[s] == Approx(expected[s]).epsilon(1e-4));
+    }
+  }
+}
+
+TEST_CASE("fused kernels give the losses of operators that run alone where gradients are compressed") {
+  auto p = plan_of("zoo:mlp?layers=3&hidden=8&batch=4", 2);
+  const test::data_parallel_job job{p};
+  random_engine random{4};
+  const auto plan = job.random_plan(random, 3000);
+  const auto exact = losses_of(p, nullptr);
+  const parallel::training_graph training{operators(), p.graph};
+  p.synchronization.weights.resize(training.weights().size());
+  for (const auto& how : {parallel::compressor{parallel::compression::top_k, true, 100},
+                          parallel::compressor{parallel::compression::power_sgd, true, 2},
+                          parallel::compressor{parallel::compression::bfloat16, true, 0}}) {
+    for (auto& w : p.synchronization.weights) {
+      w.parts.front().compressor = how;
+    }
+    CAPTURE(how.kind);
+    const auto expected = losses_of(p, nullptr);
+    const auto losses = losses_of(p, &plan);
+    CHECK(expected != exact);
     REQUIRE(losses.size() == expected.size());
     for (std::size_t s = 0; s < losses.size(); ++s) {
       CHECK(losses[s] == Approx(expected[s]).epsilon(1e-4));

@@ -3,16 +3,27 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
+#include <unity/backend/host_values.hpp>
 #include <unity/core/random.hpp>
+#include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/ranks/rank_lowering.hpp>
+#include <unity/parallel/strategies/strategy_report.hpp>
 #include <unity/parallel/synchronization.hpp>
 #include <unity/parallel/training_graph.hpp>
 #include <unity/systems/autodist/builders.hpp>
+#include <unity/tensor/differentiate.hpp>
+#include <unity/tensor/evaluate.hpp>
+#include <unity/tensor/work.hpp>
+#include <unity/train/data.hpp>
+#include <unity/train/initial_weights.hpp>
 
 #include "../parallel/random_sync.hpp"
 #include "../support/cases.hpp"
@@ -61,6 +72,107 @@ double largest_difference(const std::vector<double>& own, const std::vector<doub
   }
   return most;
 }
+
+using numbers = tensor::dense<double>;
+
+// Training by data parallelism where each rank sends the largest elements of what it has: gradients of each rank's
+// samples alone, and plain loops for all that follows.
+class slow_selection {
+ public:
+  // model: without its batch, of which each rank has as much as all others.
+  slow_selection(const std::string& model, std::int64_t batch, std::size_t ranks, std::int64_t amount)
+      : own_batch_{batch / static_cast<std::int64_t>(ranks)},
+        ranks_{ranks},
+        amount_{amount},
+        graph_{plan_of(model + "&batch=" + std::to_string(own_batch_), 1).graph},
+        gradients_{tensor::differentiate(operators(), graph_, {graph_.outputs()[0], {}})},
+        whole_{plan_of(model + "&batch=" + std::to_string(batch), 1).graph},
+        data_{operators(), whole_, seed} {
+    const train::initial_weights first{operators(), whole_, seed};
+    for (const auto n : node_ids(graph_)) {
+      if (graph_.operation(n).kind == operators().kind("weight")) {
+        const auto& t = graph_.type(graph_.results(n)[0]);
+        std::vector<std::byte> bytes(backend::byte_count(t));
+        first.fill(name_of(n), t, parallel::whole(t.dims), bytes);
+        weights_[name_of(n)] = backend::decode<double>(bytes.data(), t);
+      }
+    }
+  }
+
+  // Returns the loss before the step.
+  double step(std::uint64_t number, double rate) {
+    double loss = 0;
+    std::map<std::string, std::vector<double>> sums;
+    for (std::size_t r = 0; r < ranks_; ++r) {
+      const auto made = evaluate(r, number);
+      loss += made[0].data[0] / static_cast<double>(ranks_);
+      for (std::size_t i = 0; i < gradients_.sources.size(); ++i) {
+        const auto name = name_of(graph_.producer(gradients_.sources[i]));
+        add_largest(made[1 + i].data, rests_[{r, name}], sums[name]);
+      }
+    }
+    for (auto& [name, sum] : sums) {
+      for (std::size_t k = 0; k < sum.size(); ++k) {
+        weights_[name].data[k] -= rate * sum[k];
+      }
+    }
+    return loss;
+  }
+
+ private:
+  [[nodiscard]] std::string name_of(node_id n) const {
+    return std::string{operators().read(graph_.operation(n)).word("name")};
+  }
+  [[nodiscard]] std::vector<numbers> evaluate(std::size_t rank, std::uint64_t number) const {
+    const auto provide = [&](const tensor::operation& op, tensor::tensor_type t) -> std::optional<numbers> {
+      if (operators().definition_of(op.kind).source == tensor::source_kind::none) {
+        return std::nullopt;
+      }
+      const std::string name{operators().read(op).word("name")};
+      if (op.kind == operators().kind("weight")) {
+        return weights_.at(name);
+      }
+      std::vector<std::byte> bytes(backend::byte_count(t));
+      const auto own = t;
+      auto part = parallel::whole(t.dims);
+      if (op.kind == operators().kind("input")) {
+        t.dims[0] *= static_cast<std::int64_t>(ranks_);
+        part.begin[0] = static_cast<std::int64_t>(rank) * own_batch_;
+        part.end[0] = part.begin[0] + own_batch_;
+      }
+      data_.fill(name, t, part, number, bytes);
+      return backend::decode<double>(bytes.data(), own);
+    };
+    return tensor::evaluate<double>(operators(), gradients_.graph, provide);
+  }
+  void add_largest(const std::vector<double>& gradient, std::vector<double>& rest, std::vector<double>& sum) const {
+    rest.resize(gradient.size());
+    sum.resize(gradient.size());
+    std::vector<std::size_t> order(gradient.size());
+    for (std::size_t k = 0; k < gradient.size(); ++k) {
+      rest[k] += gradient[k] / static_cast<double>(ranks_);
+      order[k] = k;
+    }
+    std::sort(order.begin(), order.end(), [&](std::size_t x, std::size_t y) {
+      return std::abs(rest[x]) > std::abs(rest[y]) || (std::abs(rest[x]) == std::abs(rest[y]) && x < y);
+    });
+    order.resize(std::max<std::size_t>(1, order.size() * static_cast<std::size_t>(amount_) / 1000));
+    for (const auto k : order) {
+      sum[k] += rest[k];
+      rest[k] = 0;
+    }
+  }
+
+  std::int64_t own_batch_;
+  std::size_t ranks_;
+  std::int64_t amount_;
+  tensor::tensor_graph graph_;
+  tensor::differentiated_graph gradients_;
+  tensor::tensor_graph whole_;
+  train::synthetic_data data_;
+  std::map<std::string, numbers> weights_{};
+  std::map<std::pair<std::size_t, std::string>, std::vector<double>> rests_{};  // by rank and weight
+};
 
 }  // namespace
 
@@ -241,6 +353,63 @@ TEST_CASE("factored gradients converge, and are exact where the factors are as w
     CAPTURE(rank, own.back(), expected.back());
     CHECK(largest_difference(own, expected) < 0.2);  // each batch is drawn anew
     CHECK(std::abs(own.back() / expected.back() - 1) < 2e-3);
+  }
+}
+
+TEST_CASE("the largest elements are sent, and the rest waits: as plain loops have it", "[law]") {
+  const std::string model = "zoo:mlp?layers=3&hidden=12";
+  constexpr std::int64_t batch = 8;
+  constexpr std::uint64_t steps = 12;
+  for (const auto devices : {1UL, 2UL, 4UL}) {
+    for (const std::uint32_t amount : {1U, 30U, 250U, 1000U}) {
+      CAPTURE(devices, amount);
+      auto p = plan_of(model + "&batch=" + std::to_string(batch), devices);
+      const auto exact = losses_of(p, steps);
+      p.synchronization = compressed(p, {parallel::compression::top_k, true, amount});
+      const auto own = losses_of(p, steps);
+      slow_selection slow{model, batch, devices, devices == 1 ? 1000 : amount};  // alone, nothing is sent
+      std::vector<double> expected;
+      for (std::uint64_t s = 0; s < steps; ++s) {
+        expected.push_back(slow.step(s, 0.05));
+      }
+      CHECK(largest_difference(own, expected) < 1e-9);
+      if (amount == 1000 || devices == 1) {
+        CHECK(largest_difference(own, exact) < 1e-9);
+      } else {
+        CHECK(largest_difference(own, exact) > 1e-6);
+      }
+    }
+  }
+}
+
+TEST_CASE("ranks send of the largest elements what is simulated") {
+  for (const auto devices : {2UL, 4UL}) {
+    for (const std::uint32_t amount : {1U, 100U}) {
+      auto p = plan_of("zoo:mlp?layers=3&hidden=12&batch=8", devices);
+      const auto moved = [&] { return parallel::message_bytes(parallel::lower(operators(), p)).count(); };
+      p.synchronization =
+          every(p, [](const auto&, parallel::weight_sync& own) { own.parts.front().kind = parallel::sync_kind::none; });
+      const auto without_gradients = moved();
+      const parallel::compressor how{parallel::compression::top_k, true, amount};
+      p.synchronization = compressed(p, how);
+      std::int64_t expected = 0;  // numbers of 4 bytes and elements of 8
+      const parallel::training_graph training{operators(), p.graph};
+      for (const auto& w : training.weights()) {
+        const auto count = tensor::element_count(p.graph.type(w.value).dims);
+        expected += w.is_trained ? parallel::sent_elements(how, count) * (4 + 8) : 0;
+      }
+      const auto others = static_cast<std::int64_t>(devices) - 1;
+      CHECK(moved() - without_gradients == static_cast<std::int64_t>(devices) * others * expected);
+      const auto programs = parallel::programs_of_ranks(operators(), p);
+      for (const auto& r : programs.ranks) {
+        std::int64_t sent = 0;
+        for (const auto& s : r.steps) {
+          CHECK(s.kind != parallel::step_kind::reduce);
+          sent += s.kind == parallel::step_kind::gather ? tensor::size_in_bytes(r.graph.type(s.value)).count() : 0;
+        }
+        CHECK(sent == expected);
+      }
+    }
   }
 }
 

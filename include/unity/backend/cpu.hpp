@@ -154,6 +154,7 @@ class cpu_backend {
 #include <unity/backend/cpu/pooling_gradient.hpp>
 #include <unity/backend/cpu/reduction.hpp>
 #include <unity/backend/cpu/region.hpp>
+#include <unity/backend/cpu/selection.hpp>
 #include <unity/backend/detail/joined_transposes.hpp>
 #include <unity/backend/detail/kernel_check.hpp>
 #include <unity/core/error.hpp>
@@ -221,6 +222,9 @@ UNITY_INLINE auto cpu_backend::make_primitive(const tensor::operation& op, cpu::
     return r;
   }
   const std::string_view name = algebra_->signature(op.kind).name;
+  if (auto r = cpu::selection(name, inputs, outputs)) {
+    return r;  // vectors have no layout
+  }
   if (name.starts_with("embedding")) {
     return convert(op, inputs, outputs, false, true);
   }
@@ -231,6 +235,9 @@ UNITY_INLINE auto cpu_backend::make_primitive(const tensor::operation& op, cpu::
 UNITY_INLINE auto cpu_backend::make_composite(const tensor::operation& op, cpu::types inputs, cpu::types outputs) const
     -> cpu_backend::routine_ptr {
   const std::string_view name = algebra_->signature(op.kind).name;
+  if (auto r = cpu::selection(name, inputs, outputs)) {
+    return r;
+  }
   if (name == "softmax" || name.starts_with("layer_norm") || name.starts_with("batch_norm") ||
       cpu::pool_adjoint_of(name)) {
     return convert(op, inputs, outputs, true, true);

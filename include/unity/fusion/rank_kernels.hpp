@@ -77,6 +77,7 @@ class kernel_writer {
   void set_keys_of_waits();
   void need(std::uint32_t reader, value_id v);
   void find_needs();
+  void wait_for_readers_of_kept();
   [[nodiscard]] std::vector<std::uint32_t> order() const;
   void write(const unit& u);
 
@@ -123,7 +124,10 @@ UNITY_INLINE std::vector<value_id> kernel_writer::reads(std::uint32_t step) cons
     case kinds::run: return {operands(step).begin(), operands(step).end()};
     case kinds::update: return {program_.weights[s.peer].gradient};
     case kinds::send:
-    case kinds::reduce: return {s.value};
+    case kinds::reduce:
+    case kinds::scatter: return {s.value};
+    case kinds::gather:  // shares of a weight's next version lie where they are collected
+      return program_.graph.results(s.node)[0] == s.value ? std::vector<value_id>{} : std::vector{s.value};
     default: return {};
   }
 }
@@ -286,10 +290,37 @@ UNITY_INLINE void kernel_writer::find_needs() {
     }
   }
   // What leaves the iteration is read by nobody here.
-  for (const auto& o : program_.outputs) {
+  const auto leaves = [&](value_id v) {
     units_.push_back({{}, last, false});
     before_.emplace_back();
-    need(static_cast<std::uint32_t>(units_.size() - 1), o.value);
+    need(static_cast<std::uint32_t>(units_.size() - 1), v);
+  };
+  for (const auto& o : program_.outputs) {
+    leaves(o.value);
+  }
+  for (const auto& k : program_.kept) {
+    leaves(k.after);
+  }
+  wait_for_readers_of_kept();
+}
+
+// What an iteration leaves to the next one lies where what was left to it does.
+UNITY_INLINE void kernel_writer::wait_for_readers_of_kept() {
+  std::vector<std::uint32_t> writer_of(program_.graph.value_count(), none);
+  for (const auto& k : program_.kept) {
+    if (const auto maker = makers_[k.after.index()]; maker != none) {
+      writer_of[k.before.index()] = unit_of_[maker];
+    }
+  }
+  for (std::uint32_t u = 0; u < units_.size(); ++u) {
+    for (const auto s : units_[u].steps) {
+      for (const auto v : reads(s)) {
+        const auto writer = writer_of[v.index()];
+        if (writer != none && writer != u) {
+          before_[writer].push_back(u);
+        }
+      }
+    }
   }
 }
 

@@ -31,7 +31,8 @@ namespace unity::io {
 
 inline constexpr std::string_view weights_line = "unity weights 1\n";
 
-// Regular. The kind of a tensor is "weight", or what the optimizer calls its number for the weight of that name.
+// Regular. The kind of a tensor is "weight", what the optimizer calls its number for the weight of that name, or which
+// value it is of those that compressors keep (train/kept_values.hpp).
 struct weights_header {
   std::string graph{};    // the fingerprint of the model, in the words of whoever writes it
   std::int64_t step = 0;  // how many were done

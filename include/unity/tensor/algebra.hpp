@@ -82,12 +82,10 @@ class algebra {
   // What the definition says about an operation that takes the inputs: the iteration space of a primitive, the
   // index map of a view, the body of a composite. Nothing where it is of another kind or does not take them.
   [[nodiscard]] std::optional<space> iteration(const operation& op, std::span<const tensor_type> inputs) const {
-    return derive<space, primitive>(
-        op, inputs, [](const primitive& p) -> const auto& { return p.iteration; });
+    return derive<space, primitive>(op, inputs, [](const primitive& p) -> const auto& { return p.iteration; });
   }
   [[nodiscard]] std::optional<view_map> index_map(const operation& op, std::span<const tensor_type> inputs) const {
-    return derive<view_map, view>(
-        op, inputs, [](const view& v) -> const auto& { return v.map; });
+    return derive<view_map, view>(op, inputs, [](const view& v) -> const auto& { return v.map; });
   }
   // The first nodes, of no kind, stand for the operands.
   [[nodiscard]] std::optional<tensor_graph> body(const operation& op, std::span<const tensor_type> inputs) const;
@@ -139,8 +137,8 @@ class algebra {
 // The operators that models are written with.
 [[nodiscard]] algebra standard_algebra();
 
-// And those that their gradients (tensor/differentiate.hpp) and losses (tensor/loss.hpp) are written with. Kinds of the
-// standard algebra have the same numbers, so its graphs are graphs of this algebra.
+// And those that their gradients (tensor/differentiate.hpp), losses (tensor/loss.hpp) and messages between ranks are
+// written with. Kinds of the standard algebra have the same numbers, so its graphs are graphs of this algebra.
 [[nodiscard]] algebra training_algebra();
 
 }  // namespace unity::tensor
@@ -215,6 +213,9 @@ UNITY_INLINE algebra training_algebra() {
     a.add(std::move(d));
   }
   for (auto& d : loss_operators()) {
+    a.add(std::move(d));
+  }
+  for (auto& d : message_operators()) {
     a.add(std::move(d));
   }
   return a;

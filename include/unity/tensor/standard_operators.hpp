@@ -6,6 +6,7 @@
 
 #include <unity/tensor/definition.hpp>
 #include <unity/tensor/operators/cross_entropy.hpp>
+#include <unity/tensor/operators/selection.hpp>
 #include <unity/tensor/operators/unknown.hpp>
 
 namespace unity::tensor {
@@ -18,6 +19,9 @@ namespace unity::tensor {
 
 // What training has besides models and their gradients. Append only, too.
 [[nodiscard]] inline std::vector<definition> loss_operators() { return operators::losses(); }
+
+// What messages between ranks are made of besides all of these. Append only, too.
+[[nodiscard]] inline std::vector<definition> message_operators() { return operators::selections(); }
 
 }  // namespace unity::tensor
 

@@ -1,7 +1,8 @@
 // Checkpoints of a run: all of each weight, and of what the optimizer keeps for it, in one file, however they are
-// divided.
+// divided, and what compressors keep.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -17,12 +18,14 @@
 #include <unity/graph/compact_graph.hpp>
 #include <unity/io/stored_tensor.hpp>
 #include <unity/io/weights_file.hpp>
+#include <unity/parallel/box.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/train/host_exchange.hpp>
+#include <unity/train/kept_values.hpp>
 #include <unity/train/run_settings.hpp>
 #include <unity/train/update.hpp>
 
@@ -62,22 +65,62 @@ void for_each_kept(const kept_tensors& tensors, const tensor::tensor_graph& g, c
   }
 }
 
+// kept: by rank; first: the number of its first tensor in the file, which the first rank writes.
+template <class Executor, host_reaching_communicator Communicator>
+void put_kept_values(const Executor& rank, Communicator& world, const std::vector<std::vector<io::stored_tensor>>& kept,
+                     std::size_t first, std::optional<io::weights_writer>& file) {
+  const auto own = kept_values_of(rank);
+  std::vector<std::byte> bytes;
+  for (std::size_t r = 0; r < kept.size(); ++r) {
+    for (std::size_t k = 0; k < kept[r].size(); ++k, ++first) {
+      const auto from = static_cast<int>(r);
+      const auto size = static_cast<std::size_t>(kept[r][k].byte_count());
+      bytes.resize(file ? size : 0);
+      if (world.rank() == from) {
+        bytes = own[k];
+      }
+      hand_over(world, from, 0, size, bytes);
+      if (file) {
+        file->put(first, parallel::whole(kept[r][k].dims), bytes);
+      }
+    }
+  }
+}
+
+// kept: of the rank. What the file does not have stays as it is.
+template <class Executor>
+void get_kept_values(Executor& rank, const std::vector<io::stored_tensor>& kept, const io::weights_reader& file) {
+  auto own = kept_values_of(rank);
+  for (std::size_t k = 0; k < own.size(); ++k) {
+    const auto& all = file.header().tensors;
+    if (std::any_of(all.begin(), all.end(),
+                    [&](const auto& t) { return t.name == kept[k].name && t.kind == kept[k].kind; })) {
+      file.get(file.find(kept[k]), parallel::whole(kept[k].dims), own[k]);
+    }
+  }
+  set_kept_values(rank, own);
+}
+
 }  // namespace detail
 
 // Effects: what is delayed is done; the first rank writes the file, and what it held before is kept
-// (io/replaced_file.hpp). To be called by all ranks. steps: how many were done. Memory: a part of a weight. Throws:
-// unity::error where it cannot be written, on the first rank; the one before is then still there. As
-// Rank::expect_finite.
+// (io/replaced_file.hpp). To be called by all ranks. steps: how many were done. Memory: a part of a weight, and
+// what the rank's compressors keep. Throws: unity::error where it cannot be written, on the first rank; the one before
+// is then still there. As Rank::expect_finite.
 template <class Rank, host_reaching_communicator Communicator>
 void write_checkpoint(const std::filesystem::path& path, const tensor::algebra& a, Rank& rank, Communicator& world,
                       const run_settings& run, std::int64_t steps) {
   rank.expect_finite(static_cast<std::uint64_t>(steps));
   const auto& g = rank.plan().graph;
   const detail::kept_tensors tensors{a, g, rank.programs(), run.rule.how};
+  const auto kept = kept_value_tensors(a, rank.plan(), rank.programs());
   std::optional<io::weights_writer> file;
   if (world.rank() == 0) {
     auto header = header_of(run, steps);
     header.tensors = tensors.all();
+    for (const auto& of_rank : kept) {
+      header.tensors.insert(header.tensors.end(), of_rank.begin(), of_rank.end());
+    }
     file.emplace(path, std::move(header));
   }
   std::set<std::pair<std::size_t, std::vector<std::int64_t>>>
@@ -104,12 +147,15 @@ void write_checkpoint(const std::filesystem::path& path, const tensor::algebra& 
                             file->put(tensor, part, bytes);
                           }
                         });
+  detail::put_kept_values(rank.executor(), world, kept, tensors.all().size(), file);
   if (file) {
     file->commit();
   }
 }
 
-// Effects: weights, and what the optimizer keeps, are those of the file, which every rank reads.
+// Effects: weights, and what the optimizer keeps, are those of the file, which every rank reads. So is what compressors
+// keep, if it was kept under a plan that divides and synchronizes weights as this one does; otherwise ranks begin with
+// nothing kept.
 // Returns how many steps were done. To be called by all ranks.
 // Throws: unity::error where the file is not of this run, or not the same for all ranks.
 template <class Rank, host_reaching_communicator Communicator>
@@ -137,6 +183,8 @@ template <class Rank, host_reaching_communicator Communicator>
           rank.executor().write_state(weight, number - 1, bytes);
         }
       });
+  const auto kept = kept_value_tensors(a, rank.plan(), rank.programs());
+  detail::get_kept_values(rank.executor(), kept[static_cast<std::size_t>(world.rank())], file);
   return h.step;
 }
 
@@ -144,7 +192,6 @@ template <class Rank, host_reaching_communicator Communicator>
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TRAIN_CHECKPOINT)
 
-#include <algorithm>
 #include <string>
 
 #include <fmt/core.h>

@@ -156,6 +156,7 @@ class rank_executor {
       drain();
     }
     weights_.drop();
+    forget();
   }
   // The weights that were made are those of the next iteration.
   void commit() {

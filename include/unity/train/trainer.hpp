@@ -30,6 +30,7 @@
 #include <unity/train/batches.hpp>
 #include <unity/train/host_exchange.hpp>
 #include <unity/train/initial_weights.hpp>
+#include <unity/train/kept_values.hpp>
 #include <unity/train/non_numbers.hpp>
 #include <unity/train/rank_executor.hpp>
 #include <unity/train/run_settings.hpp>
@@ -100,11 +101,13 @@ class trainer {
       last_.reset();
     }
   }
-  // The loss of a batch; weights stay. It may be no number. Effects: finishes.
+  // The loss of a batch; weights stay, and so does what compressors keep. It may be no number. Effects: finishes.
   [[nodiscard]] double loss_of(std::uint64_t number, io::dataset_part from, timeline* record = nullptr) {
     finish();
+    const auto kept = kept_values_of(ranks_);
     const auto all = iterate(number, from, record);
     ranks_.restart();
+    set_kept_values(ranks_, kept);
     return all;
   }
   // After so many steps. Effects: finishes.

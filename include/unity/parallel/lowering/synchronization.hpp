@@ -20,6 +20,7 @@
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/program/fragment.hpp>
 #include <unity/tensor/dtype.hpp>
+#include <unity/tensor/operators/selection.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::parallel {
@@ -166,8 +167,8 @@ class weight_synchronization {
     } else if (is_shared && how.is_sparse) {
       contributions.assign(1, gather_rows(g, givers));
     } else if (is_shared && how.compressor.kind == compression::top_k) {
-      const auto each = sent_elements(how.compressor, g.elements) *
-                        (tensor::size_of(tensor::dtype::int32) + tensor::size_of(type_.element));
+      const auto number = tensor::size_of(tensor::operators::number_type(g.elements));
+      const auto each = sent_elements(how.compressor, g.elements) * (number + tensor::size_of(type_.element));
       contributions.assign(1, add(machine::exchange::all_gather, g.devices, bytes{each * count}, contributions));
     } else if (is_shared) {
       for (const auto size : message_sizes(how.compressor, type_, g.elements)) {  // one sum after the other

@@ -63,9 +63,16 @@ class gradient_sums {
   void keep_rest(std::uint32_t rank, region_writer& w, const given_value& given, value_id sent);
 
   [[nodiscard]] std::vector<awaited_value> rounded(const gradient_sum& s, const compressor& how);
+  [[nodiscard]] std::vector<awaited_value> selected(const gradient_sum& s, const compressor& how);
   [[nodiscard]] std::vector<awaited_value> factored(const gradient_sum& s, const compressor& how);
-  // Columns at right angles, of length 1 or 0: each without its part along those before it (Gram and Schmidt).
+  // Columns at right angles, of length 1 or next to 0: each without its part along those before it (Gram and Schmidt).
   [[nodiscard]] value_id orthonormal(region_writer& w, value_id m) const;
+  // Columns of length 1. least: beneath the square of a length, so that what is far shorter stays short, and zeros
+  // stay.
+  [[nodiscard]] value_id unit_columns(region_writer& w, value_id m, double least = 1e-30) const;
+  // The directions of q's columns with a thousandth of those before: where a column of q is zero, or depends on others,
+  // the next iteration does not begin without it.
+  [[nodiscard]] value_id turned(region_writer& w, value_id before, value_id q) const;
 
   const divided_training& training_;
   rank_streams& streams_;
@@ -85,6 +92,9 @@ namespace unity::parallel::detail {
 UNITY_INLINE std::vector<awaited_value> gradient_sums::of(const gradient_sum& s, const compressor& how) {
   if (s.group.size() > 1 && is_rounded(how)) {
     return rounded(s, how);
+  }
+  if (s.group.size() > 1 && how.kind == compression::top_k) {
+    return selected(s, how);
   }
   const auto dims = type_of(s.group.front(), s.values.front()).dims;
   if (s.group.size() > 1 && how.kind == compression::power_sgd && dims.size() > 1) {
@@ -126,9 +136,40 @@ UNITY_INLINE std::vector<awaited_value> gradient_sums::rounded(const gradient_su
   return sums;
 }
 
-// M is n x m. P = M Q is added up and made orthonormal, Q = M^T P is added up, and the sum of all M is about P Q^T. Q
-// is where the next iteration begins. What a rank's own M has beyond P Q^T of its own Q is added to its next gradient:
-// over ranks, that is what the sum lost.
+// Each gives the numbers of its elements and the elements themselves. All have the pairs of all, and add them up in the
+// order of the group: the sum is the same on each.
+UNITY_INLINE std::vector<awaited_value> gradient_sums::selected(const gradient_sum& s, const compressor& how) {
+  const auto& a = training_.algebra();
+  const auto dims = type_of(s.group.front(), s.values.front()).dims;
+  const auto count = tensor::element_count(dims);
+  const auto scattered = [&](region_writer& w, value_id numbers, value_id elements) {
+    return run(w, a, "embedding_gradient", {numbers, elements}, {{"rows", count}});
+  };
+  std::vector<value_id> numbers;
+  std::vector<value_id> elements;
+  for (std::size_t i = 0; i < s.group.size(); ++i) {
+    auto& w = streams_.on(s.group[i], s.reader);
+    const auto given = with_feedback(s.group[i], w, run(w, a, "reshape", {s.values[i]}, {{"dims", {count}}}));
+    numbers.push_back(run(w, a, "top_k", {given.value}, {{"count", sent_elements(how, count)}}));
+    elements.push_back(run(w, a, "embedding", {given.value, numbers.back()}));
+    keep_rest(s.group[i], w, given, scattered(w, numbers.back(), elements.back()));
+  }
+  const auto all_numbers = streams_.gathered(s.origin, s.group, numbers);
+  const auto all_elements = streams_.gathered(s.origin, s.group, elements);
+  std::vector<awaited_value> sums;
+  for (std::size_t i = 0; i < s.group.size(); ++i) {
+    streams_.wait_last(s.group[i], all_numbers[i].wait);
+    streams_.wait_last(s.group[i], all_elements[i].wait);
+    auto& w = streams_.on_last(s.group[i], s.origin);
+    const auto sum = scattered(w, all_numbers[i].value, all_elements[i].value);
+    sums.push_back({run(w, a, "reshape", {sum}, {{"dims", {dims.begin(), dims.end()}}}), {}});
+  }
+  return sums;
+}
+
+// M is n x m. P = M Q is added up and made orthonormal, Q = M^T P is added up, and the sum of all M is about P Q^T. The
+// next iteration begins with the directions of Q. What a rank's own M has beyond P Q^T of its own Q is added to its
+// next gradient: over ranks, that is what the sum lost.
 UNITY_INLINE std::vector<awaited_value> gradient_sums::factored(const gradient_sum& s, const compressor& how) {
   const auto& a = training_.algebra();
   const auto type = type_of(s.group.front(), s.values.front());
@@ -164,7 +205,7 @@ UNITY_INLINE std::vector<awaited_value> gradient_sums::factored(const gradient_s
     auto& w = streams_.on_last(s.group[i], s.origin);
     // The same numbers on all ranks, so that P of the next iteration is a sum.
     constexpr std::uint64_t seed = 1;
-    streams_.program(s.group[i]).kept.push_back({states[i].q, sums[i].value, seed});
+    streams_.program(s.group[i]).kept.push_back({states[i].q, turned(w, states[i].q, sums[i].value), seed});
     const auto all = product(w, states[i].given.value, transposed(w, sums[i].value));
     sums[i] = {run(w, a, "reshape", {all}, {{"dims", {type.dims.begin(), type.dims.end()}}}), {}};
   }
@@ -173,26 +214,33 @@ UNITY_INLINE std::vector<awaited_value> gradient_sums::factored(const gradient_s
 
 UNITY_INLINE value_id gradient_sums::orthonormal(region_writer& w, value_id m) const {
   const auto& a = training_.algebra();
-  const auto& g = w.graph();
-  const auto dims = g.type(m).dims;
-  const auto element = g.type(m).element;
-  constexpr double least = 1e-30;  // beneath the square of a length: a column of zeros stays one
-  std::vector<value_id> columns;
-  for (std::int64_t k = 0; k < dims[1]; ++k) {
-    auto column = w.cut({whole(dims), m}, {{0, k}, {dims[0], k + 1}});
-    for (const auto c : columns) {
-      const auto along = product(w, c, product(w, transposed(w, c), column));
-      column = run(w, a, "sub", {column, along});
-    }
-    const auto square = product(w, transposed(w, column), column);
-    const auto length = run(w, a, "sqrt", {w.sum(square, w.filled({1, 1}, element, least))});
-    columns.push_back(run(w, a, "div", {column, length}));
-  }
-  auto all = columns.front();
-  for (std::size_t k = 1; k < columns.size(); ++k) {
-    all = run(w, a, "concat", {all, columns[k]}, {{"axis", 1}});
+  const auto type = w.graph().type(m);
+  const auto column = [&](std::int64_t k) {
+    return unit_columns(w, w.cut({whole(type.dims), m}, {{0, k}, {type.dims[0], k + 1}}));
+  };
+  // Of a column that depends on those before it rounding alone is left, which is no direction: it gets short.
+  const double rounding = type.element == tensor::dtype::float64 ? 1e-10 : 1e-4;
+  auto all = column(0);
+  for (std::int64_t k = 1; k < type.dims[1]; ++k) {
+    const auto rows = transposed(w, all);
+    const auto rest = [&](value_id c) { return run(w, a, "sub", {c, product(w, all, product(w, rows, c))}); };
+    // Again, as what is left of little has a part along the others ("twice is enough", Kahan), and of rounding more so.
+    const auto next = rest(rest(unit_columns(w, rest(column(k)), rounding * rounding)));
+    all = run(w, a, "concat", {all, next}, {{"axis", 1}});
   }
   return all;
+}
+
+UNITY_INLINE value_id gradient_sums::unit_columns(region_writer& w, value_id m, double least) const {
+  const auto& a = training_.algebra();
+  const auto element = w.graph().type(m).element;
+  const auto squares = run(w, a, "reduce_sum", {run(w, a, "mul", {m, m})}, {{"axes", {0}}});
+  const auto lengths = run(w, a, "sqrt", {w.sum(squares, w.filled({1, 1}, element, least))});
+  return run(w, a, "div", {m, lengths});
+}
+
+UNITY_INLINE value_id gradient_sums::turned(region_writer& w, value_id before, value_id q) const {
+  return unit_columns(w, w.sum(before, w.scaled(unit_columns(w, q), 1000)));
 }
 
 }  // namespace unity::parallel::detail

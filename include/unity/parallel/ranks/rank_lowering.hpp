@@ -21,8 +21,8 @@ namespace unity::parallel {
 // Complexity: linear in tasks, micro-batches and flows, besides send_waits.
 // Throws: unity::error where the plan is not valid, or an operator does not run on its parts; where updates are delayed
 // and there are fewer micro-batches than stages: two versions of weights would not do; or weights are synchronized in
-// ways of their own, or by stale servers, or with
-// the largest elements alone. Likewise where replicas would drift apart (sync_kind::none): ranks hold one model.
+// ways of their own, or by stale servers. Likewise where replicas would drift apart (sync_kind::none): ranks hold one
+// model.
 [[nodiscard]] rank_programs programs_of_ranks(const tensor::algebra& a, const plan& p);
 
 }  // namespace unity::parallel
@@ -53,9 +53,6 @@ UNITY_INLINE void check_runs(const synchronization& s) {
   for_each_part(s, [](const synchronizer& part) {
     if (part.staleness > 0) {
       throw error{"ranks", fmt::format("staleness {}", part.staleness), "servers that all wait for"};
-    }
-    if (part.compressor.kind == compression::top_k) {
-      throw error{"ranks", "the compressor top_k", "none, float16, bfloat16 or power_sgd"};
     }
   });
 }

@@ -1,0 +1,102 @@
+// What compressors keep from one iteration to the next, as tensors of a checkpoint.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <unity/io/stored_tensor.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/parallel/ranks/rank_program.hpp>
+#include <unity/tensor/algebra.hpp>
+
+namespace unity::train {
+
+// By rank and number of the kept value. Unlike weights they belong to a plan: under another one, ranks lose other
+// things in other messages. So their kinds have 16 hexadecimal digits that depend on which parts of which weights each
+// rank holds and how these are synchronized, and equal ones mean the same. Complexity: linear in parts of weights.
+[[nodiscard]] std::vector<std::vector<io::stored_tensor>> kept_value_tensors(const tensor::algebra& a,
+                                                                             const parallel::plan& p,
+                                                                             const parallel::rank_programs& programs);
+
+// What an executor's ranks keep, and back. Executor: rank_executor.
+template <class Executor>
+[[nodiscard]] std::vector<std::vector<std::byte>> kept_values_of(const Executor& rank) {
+  std::vector<std::vector<std::byte>> all;
+  for (const auto& k : rank.program().kept) {
+    rank.read(k.before, all.emplace_back(rank.size_of(k.before)));
+  }
+  return all;
+}
+template <class Executor>
+void set_kept_values(Executor& rank, const std::vector<std::vector<std::byte>>& all) {
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    rank.write(rank.program().kept[i].before, all[i]);
+  }
+}
+
+}  // namespace unity::train
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TRAIN_KEPT_VALUES)
+
+#include <fmt/core.h>
+
+#include <unity/core/config.hpp>
+#include <unity/core/hash.hpp>
+#include <unity/core/id.hpp>
+#include <unity/parallel/box.hpp>
+#include <unity/parallel/synchronization.hpp>
+
+namespace unity::train::detail {
+
+UNITY_INLINE std::uint64_t kept_values_fingerprint(const tensor::algebra& a, const parallel::plan& p,
+                                                   const parallel::rank_programs& programs) {
+  hasher all;
+  const auto number = [&](auto x) { all.add(static_cast<std::uint64_t>(x)); };
+  const auto add = [&](const parallel::box& b) {
+    for (std::size_t d = 0; d < b.begin.size(); ++d) {
+      number(b.begin[d]);
+      number(b.end[d]);
+    }
+  };
+  for (const auto& r : programs.ranks) {
+    number(r.weights.size());
+    for (const auto& w : r.weights) {
+      all.add(hash_bytes(a.read(p.graph.operation(p.graph.producer(w.weight.of))).word("name")));
+      add(w.weight.part);
+    }
+  }
+  parallel::for_each_part(p.synchronization, [&](const parallel::synchronizer& s) {
+    number(s.kind);
+    number(s.bucket);
+    number(s.is_sparse);
+    number(s.compressor.kind);
+    number(s.compressor.has_feedback);
+    number(s.compressor.amount);
+  });
+  return all.result().low;
+}
+
+}  // namespace unity::train::detail
+
+namespace unity::train {
+
+UNITY_INLINE std::vector<std::vector<io::stored_tensor>> kept_value_tensors(const tensor::algebra& a,
+                                                                            const parallel::plan& p,
+                                                                            const parallel::rank_programs& programs) {
+  const auto fingerprint = detail::kept_values_fingerprint(a, p, programs);
+  std::vector<std::vector<io::stored_tensor>> all(programs.ranks.size());
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    const auto& program = programs.ranks[r];
+    for (std::size_t k = 0; k < program.kept.size(); ++k) {
+      const auto& t = program.graph.type(program.kept[k].before);
+      all[r].push_back(
+          {"compressors", fmt::format("kept {} of rank {}, {:016x}", k, r, fingerprint), t.element, t.dims});
+    }
+  }
+  return all;
+}
+
+}  // namespace unity::train
+
+#endif
