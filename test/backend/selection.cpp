@@ -20,6 +20,7 @@
 
 #include "../support/cases.hpp"
 #include "../tensor/testing.hpp"
+#include "cuda_host_backend.hpp"
 #include "kernel_run.hpp"
 
 namespace tests_of_selection {
@@ -82,6 +83,7 @@ TEST_CASE("the largest elements come by size, then by number, and what is no num
     CHECK(run(unity::backend::cpu_backend{operators(), {.threads = 3}}, x, count, element) == expected);
     if (n <= 300) {
       CHECK(run(unity::backend::reference_backend{operators()}, x, count, element) == expected);
+      CHECK(run(unity::backend::test::host_backend{operators(), false, 32}, x, count, element) == expected);
     }
   }
 }

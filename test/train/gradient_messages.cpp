@@ -302,6 +302,7 @@ TEST_CASE("every builder's strategy trains as one process does", "[law]") {
 
 TEST_CASE("random strategies train as one process does", "[law]") {
   const auto cases = unity::test::cases(200);
+  std::size_t selected = 0;
   for (std::size_t i = 0; i < cases; ++i) {
     const auto own = seed + 1000 * i;
     random_engine random{own};
@@ -313,8 +314,19 @@ TEST_CASE("random strategies train as one process does", "[law]") {
     auto p = plan_of(model, devices);
     const auto expected = losses_of(p, 2);
     p.synchronization = parallel::test::random_sync(random, operators(), p, true);
+    for (auto& w : p.synchronization.weights) {
+      for (auto& part : w.parts) {
+        const bool is_alone = part.kind == parallel::sync_kind::all_reduce && !part.is_sparse &&
+                              part.bucket == parallel::synchronizer::no_bucket && !w.is_default();
+        if (is_alone && random.below(2) == 0) {  // all elements are sent, in the order of their sizes
+          part.compressor = {parallel::compression::top_k, true, 1000};
+          ++selected;
+        }
+      }
+    }
     REQUIRE(largest_difference(losses_of(p, 2), expected) < 1e-9);
   }
+  CHECK(selected > cases / 10);
 }
 
 TEST_CASE("rounded gradients are near, and with feedback nothing is lost for good") {
@@ -410,6 +422,34 @@ TEST_CASE("ranks send of the largest elements what is simulated") {
         CHECK(sent == expected);
       }
     }
+  }
+}
+
+TEST_CASE("weights of which ranks hold parts are compressed part by part") {
+  for (const auto* how : {"model", "mixed"}) {
+    for (const auto devices : {2UL, 4UL}) {
+      CAPTURE(how, devices);
+      auto p = train::with_loss(operators(), train::test::plan_for("zoo:mlp?layers=3&hidden=8&batch=8", devices, how),
+                                tensor::loss::mean_square);
+      const auto expected = losses_of(p, 3);
+      for (const auto& c : {parallel::compressor{parallel::compression::top_k, true, 1000},
+                            parallel::compressor{parallel::compression::power_sgd, true, 64}}) {
+        p.synchronization = compressed(p, c);
+        CHECK(largest_difference(losses_of(p, 3), expected) < 1e-9);
+      }
+    }
+  }
+}
+
+TEST_CASE("a loss that is no number stops a run whose gradients are compressed, and says where it came from") {
+  auto p = plan_of("zoo:mlp?layers=3&hidden=12&batch=8", 2);
+  for (const auto& c : {parallel::compressor{parallel::compression::float16, true, 0},
+                        parallel::compressor{parallel::compression::top_k, true, 100},
+                        parallel::compressor{parallel::compression::power_sgd, true, 2}}) {
+    CAPTURE(c.kind);
+    p.synchronization = compressed(p, c);
+    CHECK_THROWS_WITH(losses_of(p, 6, {parallel::optimizer::sgd, 1e200}),
+                      Catch::Contains("first from") && Catch::Contains("is the learning rate too large?"));
   }
 }
 

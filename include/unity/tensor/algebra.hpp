@@ -82,10 +82,12 @@ class algebra {
   // What the definition says about an operation that takes the inputs: the iteration space of a primitive, the
   // index map of a view, the body of a composite. Nothing where it is of another kind or does not take them.
   [[nodiscard]] std::optional<space> iteration(const operation& op, std::span<const tensor_type> inputs) const {
-    return derive<space, primitive>(op, inputs, [](const primitive& p) -> const auto& { return p.iteration; });
+    return derive<space, primitive>(
+        op, inputs, [](const primitive& p) -> const auto& { return p.iteration; });
   }
   [[nodiscard]] std::optional<view_map> index_map(const operation& op, std::span<const tensor_type> inputs) const {
-    return derive<view_map, view>(op, inputs, [](const view& v) -> const auto& { return v.map; });
+    return derive<view_map, view>(
+        op, inputs, [](const view& v) -> const auto& { return v.map; });
   }
   // The first nodes, of no kind, stand for the operands.
   [[nodiscard]] std::optional<tensor_graph> body(const operation& op, std::span<const tensor_type> inputs) const;

@@ -21,6 +21,7 @@
 #include <unity/backend/cuda/reduction.hpp>
 #include <unity/backend/cuda/routine.hpp>
 #include <unity/backend/cuda/rows.hpp>
+#include <unity/backend/cuda/selection.hpp>
 #include <unity/backend/detail/joined_transposes.hpp>
 #include <unity/backend/detail/kernel_check.hpp>
 #include <unity/backend/elementwise/conversion_program.hpp>
@@ -52,9 +53,12 @@ class kernel_factory {
     if (const auto map = algebra_->index_map(op, inputs)) {
       return std::make_unique<view_routine<Queue>>(*map, inputs, outputs);
     }
-    auto r = std::holds_alternative<tensor::primitive>(algebra_->definition_of(op.kind).body)
-                 ? make_primitive(op, inputs, outputs)
-                 : make_composite(op, inputs, outputs);
+    auto r = selection<Queue>(algebra_->signature(op.kind).name, inputs, outputs);  // vectors have no layout
+    if (r == nullptr) {
+      r = std::holds_alternative<tensor::primitive>(algebra_->definition_of(op.kind).body)
+              ? make_primitive(op, inputs, outputs)
+              : make_composite(op, inputs, outputs);
+    }
     if (r == nullptr) {
       throw backend::detail::no_kernel("cuda", *algebra_, op, inputs, "an operator that this backend has a kernel for");
     }
