@@ -78,7 +78,14 @@ parallel::plan undivided(const tensor::algebra& a, const parallel::plan& p) {
                   parallel::degree_list(o.divisible.size(), 1), {machine::device_id{std::size_t{0}}}, {}, {}, 1};
   }
   one.pipeline.stages.clear();
-  one.synchronization = {};
+  // Stale servers change what is computed; everything else does not.
+  for (auto& w : one.synchronization.weights) {
+    for (auto& part : w.parts) {
+      part = part.staleness == 0 ? parallel::synchronizer{} : part;
+      part.destination = part.staleness == 0 ? part.destination : machine::device_id{std::size_t{0}};
+    }
+  }
+  one.synchronization.buckets.clear();
   one.recomputed = {};
   return one;
 }
@@ -143,8 +150,9 @@ outcome take_steps(const training_flags& a, const tensor::algebra& operators, co
   }
   outcome r;
   std::vector<double> seconds;
+  auto origin = train::common_origin(world);
   for (auto s = j.first; s < a.steps; ++s) {
-    const auto origin = train::common_origin(world);
+    origin = rank.is_stale() ? origin : train::common_origin(world);  // which has ranks wait for each other
     if (s + a.traced <= a.steps || s == j.first) {
       record.restart(origin);
     }
@@ -160,6 +168,7 @@ outcome take_steps(const training_flags& a, const tensor::algebra& operators, co
     }
   }
   rank.finish();
+  r.losses = rank.losses(j.first, std::move(r.losses));
   if (seconds.size() > 1) {
     seconds.erase(seconds.begin());
   }

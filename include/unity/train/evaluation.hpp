@@ -100,6 +100,11 @@ class evaluation {
  private:
   [[nodiscard]] static parallel::plan undelayed(parallel::plan p) {
     p.pipeline.is_delayed = false;
+    for (auto& w : p.synchronization.weights) {
+      for (auto& part : w.parts) {
+        part.staleness = 0;
+      }
+    }
     return p;
   }
   [[nodiscard]] std::string name_of(const tensor::tensor_graph& g, value_id v) const {

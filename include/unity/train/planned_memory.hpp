@@ -22,8 +22,9 @@ struct planned_memory {
   bytes arena{};    // parts of values, while an iteration needs them, and workspaces of kernels
   bytes weights{};  // two versions of each, the one that is read and the one that is made
   bytes states{};   // likewise, what the optimizer keeps
+  bytes aside{};    // messages that stale servers wait for in later iterations
 
-  [[nodiscard]] bytes sum() const { return arena + weights + states; }
+  [[nodiscard]] bytes sum() const { return arena + weights + states + aside; }
 
   friend bool operator==(const planned_memory&, const planned_memory&) = default;
 };
@@ -88,6 +89,12 @@ UNITY_INLINE planned_memory memory_of_rank(const tensor::algebra& a, const paral
     values.push_back({bytes{static_cast<std::int64_t>(workspaces[s])}, s, s});
   }
   planned_memory all;
+  for (const auto& s : p.steps) {
+    if (s.lag > 0 && s.kind != parallel::step_kind::wait) {
+      const auto v = s.kind == parallel::step_kind::send ? s.value : p.graph.results(s.node)[0];
+      all.aside += bytes{size_of(v) * (s.lag + 1)};
+    }
+  }
   constexpr bytes alignment{static_cast<std::int64_t>(backend::memory_alignment)};
   all.arena = program::plan_storage(values, alignment).peak;
   for (const auto& w : p.weights) {

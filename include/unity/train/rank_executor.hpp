@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <span>
 #include <vector>
@@ -37,7 +38,7 @@ namespace unity::train {
 // Backend and communicator must outlive it, and reach the same memory. All ranks construct theirs together. Where that
 // is not the host's (NCCL), messages between two ranks are told apart by their order alone, which is the same at both
 // ends, and what was begun goes when its rank waits (test/parallel/ranks/message_order.cpp). Delayed updates have
-// messages under way that nobody waits for, so they need the host's.
+// messages under way that nobody waits for, and stale servers messages of several iterations, so they need the host's.
 template <backend::fusing_backend Backend, backend::collective_communicator Communicator>
   requires backend::splitting_communicator<Communicator>
 class rank_executor {
@@ -62,6 +63,9 @@ class rank_executor {
     if (is_delayed_ && !is_on_host) {
       throw error{"plan", "delayed updates, on ranks whose memory is not the host's", "a pipeline that is flushed"};
     }
+    if (most_lag_ > 0 && !is_on_host) {
+      throw error{"plan", "stale servers, on ranks whose memory is not the host's", "servers that all wait for"};
+    }
   }
 
   [[nodiscard]] const parallel::rank_program& program() const noexcept { return program_; }
@@ -79,7 +83,7 @@ class rank_executor {
     for (std::size_t s = 0; s <= steps; ++s) {
       last[s] = s < steps && is_recorded(s) ? s : s > 0 ? last[s - 1] : none;
     }
-    rank_memory all{static_cast<std::int64_t>(weights_.size()), arena_size().count(), {}, {}};
+    rank_memory all{static_cast<std::int64_t>(weights_.size() + aside_memory_.size()), arena_size().count(), {}, {}};
     for (std::size_t place = 0; place < arena_.values().size(); ++place) {
       const auto& v = arena_.values()[place];
       const auto first = next[std::min(v.first, steps)];
@@ -122,13 +126,14 @@ class rank_executor {
     weights_.begin(is_started_ ? step - 1 : step);  // without late steps, there are no late updates
     iteration_ = step;
     for (std::size_t s = 0; s < program_.steps.size(); ++s) {
-      if (is_started_ || !program_.steps[s].is_late) {
+      if ((is_started_ || !program_.steps[s].is_late) && program_.steps[s].since <= before_) {
         take(s, load, record);
         seen(s);
       }
     }
     backend_.wait();
     is_started_ = is_delayed_;
+    ++before_;
     if (record != nullptr) {
       activity_span whole;
       whole.kind = activity::step;
@@ -140,9 +145,21 @@ class rank_executor {
   void run(std::uint64_t step, const Load& load, timeline* record = nullptr) {
     run(step, load, record, [](std::size_t) {});
   }
-  // Of delayed updates: what the last iteration left, committed; step: its number. Otherwise without effect. All ranks
-  // call it together.
+  // Of delayed updates, and of stale servers: what the last iterations left, committed; step: the number of the last.
+  // Otherwise without effect. All ranks call it together.
   void finish(std::uint64_t step) {
+    for (std::uint32_t i = 1; i <= most_lag_ && before_ > 0; ++i, ++before_) {  // as iterations of servers alone
+      iteration_ = step + i;
+      for (std::size_t s = 0; s < program_.steps.size(); ++s) {
+        const auto since = program_.steps[s].since;
+        if (since >= i && since <= before_) {
+          take(s, [](std::size_t) {}, nullptr);
+        }
+      }
+      backend_.wait();
+      commit();
+    }
+    settle();
     if (is_started_) {
       weights_.begin(step);
       drain();
@@ -155,6 +172,7 @@ class rank_executor {
     if (is_started_) {
       drain();
     }
+    settle();
     weights_.drop();
     forget();
   }
@@ -187,6 +205,12 @@ class rank_executor {
     std::size_t workspace = none;
   };
 
+  // What is sent, or came, in an iteration and is waited for in a later one.
+  struct aside {
+    std::vector<std::size_t> places{};  // by iterations: in the pool
+    std::vector<std::optional<typename Communicator::request>> requests{};
+  };
+
   void prepare(const tensor::algebra& a) {
     const value_places values{a, program_};
     std::vector<std::size_t> places(program_.graph.value_count(), none);
@@ -200,6 +224,16 @@ class rank_executor {
     for (std::size_t s = 0; s < program_.steps.size(); ++s) {
       const auto& step = program_.steps[s];
       is_delayed_ = is_delayed_ || step.is_late;
+      most_lag_ = std::max(most_lag_, step.since);
+      if (step.lag > 0 && step.kind != parallel::step_kind::wait) {
+        const auto sends = step.kind == parallel::step_kind::send;
+        const auto size = size_of(sends ? step.value : program_.graph.results(step.node)[0]);
+        auto& own = asides_[s];
+        own.requests.resize(step.lag + 1);
+        for (std::uint32_t i = 0; i <= step.lag; ++i) {
+          own.places.push_back(aside_memory_.add(size, 0));
+        }
+      }
       if (step.kind == parallel::step_kind::run && values.runs(s)) {
         const auto operands = program_.graph.operands(step.node);
         const auto results = program_.graph.results(step.node);
@@ -214,6 +248,7 @@ class rank_executor {
       }
     }
     arena_.allocate(backend_, "memory for parts of values");
+    aside_memory_.allocate(backend_, "memory for what is sent to stale servers");
     std::vector<std::size_t> weights(places.size(), none);
     next_of_.assign(places.size(), none);
     for (std::size_t w = 0; w < program_.weights.size(); ++w) {
@@ -287,11 +322,24 @@ class rank_executor {
       case kinds::run:
       case kinds::fused: launch_kernel(s); break;
       case kinds::wait:
+        if (step.lag > 0) {
+          bring(s);
+          break;
+        }
         hand_over();
         wait(requests_[step.peer]);
         break;
-      case kinds::update: weights_.update(step.peer, addresses_[program_.weights[step.peer].gradient.index()]); break;
+      case kinds::update:
+        if (most_lag_ > 0) {
+          weights_.begin(iteration_ - step.since);  // of that batch
+        }
+        weights_.update(step.peer, addresses_[program_.weights[step.peer].gradient.index()]);
+        break;
       default:
+        if (step.lag > 0) {
+          put_aside(s);
+          break;
+        }
         begin(s);
         under_way_.push_back(s);
         break;
@@ -319,6 +367,43 @@ class rank_executor {
       out_.push_back(addresses[v.index()]);
     }
     backend_.run(kernels_[launches_[s].kernel], in_, out_, arena_.at(launches_[s].workspace));
+  }
+  // Begins a message that is waited for in a later iteration. What had its place then has gone, or was brought.
+  void put_aside(std::size_t s) {
+    const auto& step = program_.steps[s];
+    auto& own = asides_.at(s);
+    const auto slot = before_ % own.places.size();
+    auto* const at = aside_memory_.at(own.places[slot]);
+    auto& request = own.requests[slot];
+    wait(request);
+    const auto peer = static_cast<int>(step.peer);
+    if (step.kind == parallel::step_kind::receive) {
+      request.emplace(world_.receive(peer, {at, size_of(program_.graph.results(step.node)[0])}, tag_of(step)));
+      return;
+    }
+    backend_.wait();
+    const auto size = size_of(step.value);
+    std::copy_n(addresses_[step.value.index()], size, at);
+    request.emplace(world_.send(peer, {at, size}, tag_of(step)));
+  }
+  // Waits for what came so many iterations ago.
+  void bring(std::size_t s) {
+    const auto lag = program_.steps[s].lag;
+    auto& own = asides_.at(program_.steps[s].peer);
+    const auto slot = (before_ - lag) % own.places.size();
+    const auto v = program_.graph.results(program_.steps[program_.steps[s].peer].node)[0];
+    wait(own.requests[slot]);
+    backend_.wait();  // what was there before may still be read
+    std::copy_n(aside_memory_.at(own.places[slot]), size_of(v), addresses_[v.index()]);
+  }
+  // What is under way between iterations has ended; the next one is the first.
+  void settle() {
+    for (auto& [s, own] : asides_) {
+      for (auto& r : own.requests) {
+        wait(r);
+      }
+    }
+    before_ = 0;
   }
   void begin(std::size_t s) {
     const auto& step = program_.steps[s];
@@ -460,7 +545,11 @@ class rank_executor {
   std::vector<std::optional<typename Communicator::request>> requests_;  // per step
   std::deque<std::size_t> under_way_{};                                  // steps that began, of which some have ended
   std::vector<std::optional<Communicator>> groups_{};
-  std::size_t last_message_ = none;  // the step that began it
+  std::size_t last_message_ = none;        // the step that began it
+  std::map<std::size_t, aside> asides_{};  // by step
+  backend::detail::memory_pool<Backend> aside_memory_{};
+  std::uint32_t most_lag_ = 0;  // iterations
+  std::uint64_t before_ = 0;    // iterations since the first, or since those before were finished
   bool is_delayed_ = false;
   std::uint64_t iteration_ = 0;
   bool is_started_ = false;  // late steps have something to go on with

@@ -24,6 +24,7 @@
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/ranks/rank_lowering.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
+#include <unity/parallel/synchronization.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/loss.hpp>
 #include <unity/tensor/operation.hpp>
@@ -60,6 +61,8 @@ class trainer {
         programs_{programs_for(a, p, world, change)},
         ranks_{b, a, programs_, world, rule},
         data_{std::move(data)} {
+    parallel::for_each_part(p.synchronization,
+                            [&](const parallel::synchronizer& part) { is_stale_ = is_stale_ || part.staleness > 0; });
     const initial_weights first{a, p.graph, seed};
     for (const auto& w : ranks_.program().weights) {
       buffer_.resize(ranks_.size_of(w.weight.value));
@@ -81,10 +84,17 @@ class trainer {
           std::uint64_t seed)
       : trainer{b, a, p, world, rule, seed, batches{a, p.graph, seed}} {}
 
-  // One iteration on the batch of that number. Returns its loss, before weights change; the same on all ranks.
+  // One iteration on the batch of that number. Returns its loss, before weights change; the same on all ranks. Where
+  // the plan has stale servers: the rank's own share of it, since ranks may be iterations apart; see losses.
   // Throws: unity::error where the loss is not finite; it names the first operator that made a number
   // that is not. Weights stay what they were.
   double step(std::uint64_t number, timeline* record = nullptr) {
+    if (is_stale_) {
+      const auto own = run_alone(number, io::dataset_part::train, record);
+      ranks_.commit();
+      last_ = number;
+      return own;
+    }
     const auto all = iterate(number, io::dataset_part::train, record);
     if (!std::isfinite(all)) {
       ranks_.restart();
@@ -94,7 +104,30 @@ class trainer {
     last_ = number;
     return all;
   }
-  // Of delayed updates: the last batch changes weights, too. Otherwise without effect.
+  // What step returned for steps in a row from one on, as losses. All ranks call it together.
+  // Throws: unity::error where there are stale servers and a loss is not finite.
+  [[nodiscard]] std::vector<double> losses(std::uint64_t from, std::vector<double> steps) {
+    if (!is_stale_) {
+      return steps;
+    }
+    const auto count = steps.size();
+    std::vector<double> all(count * static_cast<std::size_t>(world_.size()));
+    gather_bytes(world_, std::as_bytes(std::span{steps}), std::as_writable_bytes(std::span{all}));
+    for (std::size_t s = 0; s < count; ++s) {
+      steps[s] = 0;
+      for (std::size_t at = s; at < all.size(); at += count) {  // in the order of ranks
+        steps[s] += all[at];
+      }
+      if (!std::isfinite(steps[s])) {
+        throw error{fmt::format("step {}", from + s), fmt::format("a loss of {}", steps[s]),
+                    "numbers; is the learning rate too large?"};
+      }
+    }
+    return steps;
+  }
+  // Whether the plan has stale servers.
+  [[nodiscard]] bool is_stale() const noexcept { return is_stale_; }
+  // Of delayed updates, and of stale servers: the last batches change weights, too. Otherwise without effect.
   void finish() {
     if (last_) {
       ranks_.finish(*last_);
@@ -146,6 +179,10 @@ class trainer {
     return std::string{algebra_.read(plan_.graph.operation(plan_.graph.producer(v))).word("name")};
   }
   [[nodiscard]] double iterate(std::uint64_t number, io::dataset_part from, timeline* record) {
+    return sum_over_ranks(world_, run_alone(number, from, record));
+  }
+  // Returns the rank's share of the loss.
+  [[nodiscard]] double run_alone(std::uint64_t number, io::dataset_part from, timeline* record) {
     ranks_.run(number, [&](std::size_t i) { read_part(ranks_.program().inputs[i], number, from); }, record);
     double own = 0;
     for (const auto& o : ranks_.program().outputs) {
@@ -153,7 +190,7 @@ class trainer {
       ranks_.read(o.value, buffer_);
       own += backend::decode<double>(buffer_.data(), ranks_.program().graph.type(o.value)).data[0];
     }
-    return sum_over_ranks(world_, own);
+    return own;
   }
   [[nodiscard]] bool are_weights_finite() {
     bool all = true;
@@ -202,6 +239,7 @@ class trainer {
   parallel::rank_programs programs_;
   rank_executor<Backend, Communicator> ranks_;
   batches data_;
+  bool is_stale_ = false;
   std::optional<std::uint64_t> last_{};  // a step that is not finished
   std::vector<std::byte> buffer_{};
 };

@@ -27,7 +27,8 @@ namespace detail {
 [[nodiscard]] parallel::plan with_masks(const tensor::algebra& a, parallel::plan p);
 
 // Likewise, and with a loss behind its outputs, divided as they are; of micro-batches, each one's share of the loss.
-// What the loss computes is kept.
+// What the loss computes is kept. Where there are stale servers the loss is terms, one of each device, so that ranks
+// need not wait for each other's.
 // Throws: as tensor::with_loss.
 [[nodiscard]] parallel::plan with_loss(const tensor::algebra& a, parallel::plan p, tensor::loss what);
 
@@ -41,6 +42,7 @@ namespace detail {
 #include <unity/core/id.hpp>
 #include <unity/parallel/recomputation.hpp>
 #include <unity/parallel/strategies/loss_strategy.hpp>
+#include <unity/parallel/synchronization.hpp>
 #include <unity/tensor/training_form.hpp>
 
 namespace unity::train::detail {
@@ -93,7 +95,11 @@ UNITY_INLINE parallel::plan with_masks(const tensor::algebra& a, parallel::plan 
 UNITY_INLINE parallel::plan with_loss(const tensor::algebra& a, parallel::plan p, tensor::loss what) {
   p = with_masks(a, std::move(p));
   p.graph = tensor::with_loss(a, p.graph, what, p.pipeline.microbatches);
-  parallel::follow(p.graph, parallel::graph_dimensions{a, p.graph}, p.machine.network.device_count(), p.configurations);
+  bool is_stale = false;
+  parallel::for_each_part(p.synchronization,
+                          [&](const parallel::synchronizer& part) { is_stale = is_stale || part.staleness > 0; });
+  parallel::follow(p.graph, parallel::graph_dimensions{a, p.graph}, p.machine.network.device_count(), p.configurations,
+                   is_stale ? parallel::summed_outputs::terms : parallel::summed_outputs::added_up);
   p.recomputed.resize(p.recomputed.empty() ? 0 : p.graph.node_count());
   return p;
 }

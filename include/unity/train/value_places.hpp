@@ -130,7 +130,14 @@ UNITY_INLINE void value_places::make(std::size_t s) {
     }
     return;
   }
-  if (step.kind == kinds::run || step.kind == kinds::load || step.kind == kinds::receive || is_collective(step.kind)) {
+  if (step.lag > 0 && step.kind == kinds::wait) {  // brings what came
+    const auto& begun = program_.steps[step.peer];
+    lives_[program_.graph.results(begun.node)[0].index()] = {s, s, true};
+    return;
+  }
+  const bool is_aside = step.lag > 0 && step.kind == kinds::receive;
+  if (step.kind == kinds::run || step.kind == kinds::load || is_collective(step.kind) ||
+      (step.kind == kinds::receive && !is_aside)) {
     for (const auto v : program_.graph.results(step.node)) {
       lives_[v.index()] = {s, s, runs_[s] && !is_next(v)};
     }
@@ -155,7 +162,11 @@ UNITY_INLINE void value_places::use(std::size_t s) {
     case kinds::reduce:
     case kinds::scatter:
     case kinds::gather: use(step.value, s); break;
-    case kinds::wait: use_begun(program_.steps[step.peer], s); break;
+    case kinds::wait:
+      if (step.lag == 0) {
+        use_begun(program_.steps[step.peer], s);
+      }
+      break;
     case kinds::update: use(program_.weights[step.peer].gradient, s); break;
     default: break;
   }

@@ -53,7 +53,7 @@ class forward_tasks {
   [[nodiscard]] std::optional<value_id> own_terms(const graph_edge& edge, const summed_flow& s, std::uint32_t result,
                                                   std::uint32_t rank);
   void send_sum(const graph_edge& edge, const summed_flow& s, std::uint32_t result, node_state& to);
-  // The first copy of an output, and where its cotangent comes in.
+  // The first copy of an output, all terms of it, and where its cotangent comes in.
   void deliver(std::uint32_t output);
 
   const divided_training& training_;
@@ -275,8 +275,9 @@ UNITY_INLINE void forward_tasks::deliver(std::uint32_t output) {
   }
   const auto& d = training_.parts_of(n);
   const auto result = training_.number_of(v);
-  for (std::uint32_t b = 0; b < d.blocks; ++b) {
-    const auto t = d.task(0, 0, b);
+  // Terms of a number leave as they are; nothing else leaves as terms.
+  for (std::uint32_t place = 0; place < d.result_terms * d.blocks; ++place) {
+    const auto t = d.task(place / d.blocks, 0, place % d.blocks);
     const auto rank = training_.rank_of(n, t);
     const auto made = result_of(n, t, result);
     streams_.program(rank).outputs.push_back({output, made.part, made.value, streams_.microbatch()});

@@ -21,8 +21,7 @@ namespace unity::parallel {
 // Complexity: linear in tasks, micro-batches and flows, besides send_waits.
 // Throws: unity::error where the plan is not valid, or an operator does not run on its parts; where updates are delayed
 // and there are fewer micro-batches than stages: two versions of weights would not do; or weights are synchronized in
-// ways of their own, or by stale servers. Likewise where replicas would drift apart (sync_kind::none): ranks hold one
-// model.
+// ways of their own. Likewise where replicas would drift apart (sync_kind::none): ranks hold one model.
 [[nodiscard]] rank_programs programs_of_ranks(const tensor::algebra& a, const plan& p);
 
 }  // namespace unity::parallel
@@ -46,19 +45,6 @@ namespace unity::parallel {
 
 namespace unity::parallel {
 
-namespace detail {
-
-// What plans may have and the simulator knows, but ranks do not do.
-UNITY_INLINE void check_runs(const synchronization& s) {
-  for_each_part(s, [](const synchronizer& part) {
-    if (part.staleness > 0) {
-      throw error{"ranks", fmt::format("staleness {}", part.staleness), "servers that all wait for"};
-    }
-  });
-}
-
-}  // namespace detail
-
 UNITY_INLINE rank_programs programs_of_ranks(const tensor::algebra& a, const plan& p) {
   const auto count = p.pipeline.microbatches;
   if (p.pipeline.is_delayed && count < static_cast<std::int64_t>(p.pipeline.stage_count())) {
@@ -68,7 +54,6 @@ UNITY_INLINE rank_programs programs_of_ranks(const tensor::algebra& a, const pla
   if (p.pipeline.is_delayed && !p.synchronization.is_trivial()) {
     throw error{"delayed updates", "weights that are synchronized in ways of their own", "all-reduces, each alone"};
   }
-  detail::check_runs(p.synchronization);
   const detail::divided_training training{a, p};
   detail::rank_streams streams{a, p.machine.network.device_count(), count};
   detail::weight_cells weights{training, streams};

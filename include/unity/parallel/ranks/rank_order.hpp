@@ -56,6 +56,7 @@ UNITY_INLINE std::vector<rank_step> rank_order::run() && {
   if (pipeline_.is_delayed) {
     delayed();
   } else {
+    append(streams_.first(rank_), false);
     for (const auto& phase : phases_of(stage_, pipeline_.stage_count(), pipeline_.microbatches)) {
       append(streams_.steps(rank_, phase.microbatch, phase.is_backward), false);
     }

@@ -44,6 +44,10 @@ struct rank_step {
   bool is_backward = false;
   bool is_late = false;  // it belongs to the batch before, and to that batch's version of the weights
   std::int64_t microbatch = 0;
+  // send, receive: what is sent, or came, is kept aside for so many iterations. Such a send is not waited for; a wait
+  // for such a receive, of the same number, brings what came so many iterations ago. Rank and peer may be one.
+  std::uint32_t lag = 0;
+  std::uint32_t since = 0;  // left out in the first so many iterations, and taken so often after the last
 
   friend bool operator==(const rank_step&, const rank_step&) = default;
 };
@@ -105,6 +109,9 @@ struct kept_value {
 // Of delayed updates (plan.hpp), an iteration begins with the forward passes of its batch while the last backward
 // passes of the batch before are under way: these steps are late. What they read was made in the iteration before.
 // Training begins with an iteration without late steps and ends with late steps alone.
+//
+// Of stale servers (synchronization.hpp), an iteration begins with what servers do for the batch that was so many
+// iterations before: gradients lag, and so do updates and the versions that they make. Training ends with that alone.
 struct rank_program {
   tensor::tensor_graph graph{};
   std::vector<rank_step> steps{};  // in the order in which the rank does them
@@ -152,6 +159,7 @@ UNITY_INLINE fingerprint exchanges_of(const rank_programs& all) {
     h.add(r.steps.size());
     for (const auto& s : r.steps) {
       h.add(static_cast<std::uint64_t>(s.kind)).add(s.peer).add(s.tag).add(static_cast<std::uint64_t>(s.microbatch));
+      h.add(s.lag).add(s.since);
       if (s.value.valid()) {
         add_type(s.value);
       }

@@ -151,7 +151,9 @@ UNITY_INLINE std::string rank_program_writer::text_of(const rank_step& s) const 
     case step_kind::scatter:
       return fmt::format("{} = share of the sum of {} over ranks {}", results(s.node), name(s.value), group(s.peer));
     case step_kind::gather: return fmt::format("{} = shares of ranks {}", results(s.node), group(s.peer));
-    case step_kind::wait: return fmt::format("wait for step {}", s.peer);
+    case step_kind::wait:
+      return fmt::format("wait for step {}{}", s.peer,
+                         s.lag > 0 ? fmt::format(", of {} iterations ago", s.lag) : std::string{});
     case step_kind::update: return fmt::format("update weight {}", s.peer);
   }
   return {};

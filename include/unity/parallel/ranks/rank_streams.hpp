@@ -33,6 +33,10 @@ class rank_streams {
     is_backward_ = is_backward;
   }
   [[nodiscard]] std::int64_t microbatch() const noexcept { return microbatch_; }
+  // What is written for when all have given (on_last, wait_last, update, send_next) comes so many iterations later,
+  // before the passes, and so does what is sent to it. 0: behind the passes.
+  void lag(std::uint32_t iterations) noexcept { lag_ = iterations; }
+  [[nodiscard]] std::uint32_t lag() const noexcept { return lag_; }
   [[nodiscard]] rank_programs& programs() noexcept { return programs_; }
   [[nodiscard]] rank_program& program(std::uint32_t rank) { return programs_.ranks[rank]; }
 
@@ -61,10 +65,10 @@ class rank_streams {
   void wait(std::uint32_t rank, const rank_step& w) { now(rank).push_back(w); }
   // When all micro-batches have given: the writer of a rank, and waits for what comes.
   [[nodiscard]] region_writer& on_last(std::uint32_t rank, node_id origin) {
-    writers_[rank].begin(ranks_[rank].last, origin, is_backward_, microbatch_);
+    writers_[rank].begin(served(rank), origin, is_backward_, microbatch_, lag_);
     return writers_[rank];
   }
-  void wait_last(std::uint32_t rank, const rank_step& w) { ranks_[rank].last.push_back(w); }
+  void wait_last(std::uint32_t rank, const rank_step& w) { served(rank).push_back(w); }
   // Then the new version of a weight.
   void update(std::uint32_t rank, node_id origin, std::size_t weight);
   // Then the next version goes to where others are made of it, or is made of theirs. Waited for at the end.
@@ -75,6 +79,8 @@ class rank_streams {
   [[nodiscard]] const std::vector<rank_step>& steps(std::size_t rank, std::int64_t microbatch, bool is_backward) const {
     return (is_backward ? ranks_[rank].backward : ranks_[rank].forward)[static_cast<std::size_t>(microbatch)];
   }
+  // What it does for batches of earlier iterations, before its passes.
+  [[nodiscard]] const std::vector<rank_step>& first(std::size_t rank) const { return ranks_[rank].first; }
   // What it does when all micro-batches have given.
   [[nodiscard]] const std::vector<rank_step>& last(std::size_t rank) const { return ranks_[rank].last; }
   // What it waits for then.
@@ -84,6 +90,7 @@ class rank_streams {
   struct passes {
     std::vector<std::vector<rank_step>> forward{};  // by micro-batch
     std::vector<std::vector<rank_step>> backward{};
+    std::vector<rank_step> first{};
     std::vector<rank_step> last{};
     std::vector<rank_step> end{};
   };
@@ -102,7 +109,7 @@ class rank_streams {
       r.value = values[i];
       r.peer = number;
       r.tag = tag;
-      (is_last ? ranks_[group[i]].last : now(group[i])).push_back(r);
+      (is_last ? served(group[i]) : now(group[i])).push_back(r);
       all.push_back({made, wait_for(r)});
     }
     return all;
@@ -112,8 +119,11 @@ class rank_streams {
   [[nodiscard]] std::vector<rank_step>& now(std::uint32_t rank) {
     return (is_backward_ ? ranks_[rank].backward : ranks_[rank].forward)[static_cast<std::size_t>(microbatch_)];
   }
+  [[nodiscard]] std::vector<rank_step>& served(std::uint32_t rank) {
+    return lag_ > 0 ? ranks_[rank].first : ranks_[rank].last;
+  }
   [[nodiscard]] rank_step step(step_kind kind, node_id origin) const {
-    return {kind, {}, {}, 0, 0, origin, is_backward_, false, microbatch_};
+    return {kind, {}, {}, 0, 0, origin, is_backward_, false, microbatch_, 0, 0};
   }
   [[nodiscard]] static rank_step wait_for(rank_step begun) {
     begun.kind = step_kind::wait;
@@ -126,6 +136,7 @@ class rank_streams {
   std::int64_t microbatch_ = 0;
   bool is_backward_ = false;
   std::uint32_t next_ = 0;  // tag
+  std::uint32_t lag_ = 0;   // iterations
 };
 
 }  // namespace unity::parallel::detail
@@ -165,14 +176,18 @@ UNITY_INLINE awaited_value rank_streams::sent(node_id origin, value_id v, std::u
   s.value = v;
   s.peer = to;
   s.tag = next_++;
+  s.lag = lag_;
   now(from).push_back(s);
   const auto arrived = writers_[to].outside(programs_.ranks[from].graph.type(v));
   auto r = step(step_kind::receive, origin);
   r.node = programs_.ranks[to].graph.producer(arrived);
   r.peer = from;
   r.tag = s.tag;
+  r.lag = lag_;
   now(to).push_back(r);
-  return {arrived, wait_for(r)};
+  auto wait = wait_for(r);
+  wait.since = lag_;
+  return {arrived, wait};
 }
 
 UNITY_INLINE std::uint32_t rank_streams::number_of(const std::vector<std::uint32_t>& group) {
@@ -215,7 +230,8 @@ UNITY_INLINE std::vector<awaited_value> rank_streams::scattered(node_id origin, 
 UNITY_INLINE void rank_streams::update(std::uint32_t rank, node_id origin, std::size_t weight) {
   auto s = step(step_kind::update, origin);
   s.peer = static_cast<std::uint32_t>(weight);
-  ranks_[rank].last.push_back(s);
+  s.since = lag_;
+  served(rank).push_back(s);
 }
 
 UNITY_INLINE void rank_streams::send_next(node_id origin, value_id v, std::uint32_t from, value_id next,
@@ -224,12 +240,15 @@ UNITY_INLINE void rank_streams::send_next(node_id origin, value_id v, std::uint3
   s.value = v;
   s.peer = to;
   s.tag = next_++;
-  ranks_[from].last.push_back(s);
+  s.lag = lag_;  // who is slow has it later
+  s.since = lag_;
+  served(from).push_back(s);
   auto r = step(step_kind::receive, origin);
   r.node = programs_.ranks[to].graph.producer(next);
   r.peer = from;
   r.tag = s.tag;
-  ranks_[to].last.push_back(r);
+  r.since = lag_;
+  served(to).push_back(r);
   ranks_[to].end.push_back(wait_for(r));
 }
 

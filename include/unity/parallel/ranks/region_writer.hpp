@@ -32,9 +32,10 @@ class region_writer {
       : a_{a}, graph_{g}, steps_{&steps} {}
 
   // Steps from now on belong to that.
-  void begin(std::vector<rank_step>& steps, node_id origin, bool is_backward, std::int64_t microbatch) {
+  void begin(std::vector<rank_step>& steps, node_id origin, bool is_backward, std::int64_t microbatch,
+             std::uint32_t since = 0) {
     steps_ = &steps;
-    mark_ = {step_kind::run, {}, {}, 0, 0, origin, is_backward, false, microbatch};
+    mark_ = {step_kind::run, {}, {}, 0, 0, origin, is_backward, false, microbatch, 0, since};
   }
   [[nodiscard]] tensor::tensor_graph& graph() noexcept { return graph_; }
 

@@ -49,7 +49,7 @@ class row_exchange {
   std::map<place, std::vector<row_gradient>> given_{};
   // Of one weight some parts may be gathered and others served.
   std::map<place, row_gradient> gathered_{};
-  std::map<place, row_gradient> served_{};
+  std::map<std::pair<place, std::uint32_t>, row_gradient> served_{};  // and by how many iterations servers lag
 };
 
 }  // namespace unity::parallel::detail
@@ -123,13 +123,13 @@ UNITY_INLINE void row_exchange::gather(std::size_t weight, const std::vector<std
 
 UNITY_INLINE void row_exchange::send(std::size_t weight, std::span<const std::uint32_t> givers, std::uint32_t server,
                                      node_id reader) {
-  if (served_.contains({weight, server})) {
+  if (served_.contains({{weight, server}, streams_.lag()})) {
     return;
   }
   std::vector<row_gradient> all;
   for (const auto r : givers) {
     auto x = own(weight, r, reader);
-    if (r != server) {
+    if (r != server || streams_.lag() > 0) {
       const auto ids = streams_.sent(node_of(weight), x.ids, r, server);
       const auto rows = streams_.sent(node_of(weight), x.rows, r, server);
       streams_.wait_last(server, ids.wait);
@@ -138,11 +138,12 @@ UNITY_INLINE void row_exchange::send(std::size_t weight, std::span<const std::ui
     }
     all.push_back(x);
   }
-  served_[{weight, server}] = row_writer{training_.algebra(), streams_.on_last(server, node_of(weight))}.joined(all);
+  served_[{{weight, server}, streams_.lag()}] =
+      row_writer{training_.algebra(), streams_.on_last(server, node_of(weight))}.joined(all);
 }
 
 UNITY_INLINE value_id row_exchange::part_on(std::size_t weight, std::uint32_t rank, const box& part) {
-  const auto found = served_.find({weight, rank});
+  const auto found = served_.find({{weight, rank}, streams_.lag()});
   return row_writer{training_.algebra(), streams_.on_last(rank, node_of(weight))}.part_of_table(
       found != served_.end() ? found->second : gathered_.at({weight, rank}), part);
 }

@@ -18,7 +18,8 @@ class send_waits {
  public:
   explicit send_waits(rank_programs& p);
 
-  // Such a wait takes no time, and its value's place is free from then on; the others come at the end.
+  // Such a wait takes no time, and its value's place is free from then on; the others come at the end. What lags is
+  // not waited for: it is put aside.
   // Waits have tags yet, but no numbers of steps.
   // Complexity: messages, times ranks and messages under way.
   void add();
@@ -100,8 +101,17 @@ UNITY_INLINE void send_waits::join(clock& x, const clock& y) {
 UNITY_INLINE bool send_waits::take(std::uint32_t r) {
   auto& rank = ranks_[r];
   const auto& s = programs_.ranks[r].steps[rank.at];
-  const bool is_wait = s.kind == step_kind::wait;
   auto& m = messages_[s.tag];
+  if (s.lag > 0) {
+    rank.known[r] = static_cast<std::uint32_t>(++rank.at);
+    rank.steps.push_back(s);
+    if (s.kind == step_kind::send) {
+      join(m.known, rank.known);
+      ++m.begun;
+    }
+    return true;
+  }
+  const bool is_wait = s.kind == step_kind::wait;
   if (is_wait) {
     const auto& begun = begun_.at({r, s.tag});
     if (m.begun < (is_collective(begun.kind) ? programs_.groups[begun.peer].size() : 1)) {

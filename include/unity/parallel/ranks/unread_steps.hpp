@@ -69,9 +69,10 @@ UNITY_INLINE rank_program without_unread(const rank_program& p) {
     places.push_back(static_cast<std::uint32_t>(all.steps.size()));
     if (needed[s]) {
       all.steps.push_back(p.steps[s]);
-      auto& step = all.steps.back();
-      step.peer = step.kind == step_kind::wait ? places[step.peer] : step.peer;
     }
+  }
+  for (auto& step : all.steps) {
+    step.peer = step.kind == step_kind::wait ? places[step.peer] : step.peer;
   }
   return all;
 }

@@ -486,6 +486,7 @@ UNITY_INLINE void weight_cells::scatter(cell_id of, node_id reader) {
 }
 
 UNITY_INLINE void weight_cells::serve(cell_id of, std::uint32_t server, node_id reader) {
+  streams_.lag(states_[of.weight].how[of.cell].staleness);
   if (states_[of.weight].how[of.cell].is_sparse) {
     rows_.send(of.weight, givers(of), server, reader);
     change(of, server, rows_.part_on(of.weight, server, states_[of.weight].cells[of.cell]));
@@ -495,13 +496,15 @@ UNITY_INLINE void weight_cells::serve(cell_id of, std::uint32_t server, node_id 
   if (states_[of.weight].how[of.cell].is_proxied) {
     hand_out(of, server);
   }
+  streams_.lag(0);
 }
 
 UNITY_INLINE value_id weight_cells::summed_on(std::uint32_t server, cell_id of) {
   std::vector<awaited_value> all;
   for (const auto r : givers(of)) {  // ascending: the sum does not depend on who comes first
     const auto own = states_[of.weight].gradients.at({r, of.cell});
-    all.push_back(r == server ? awaited_value{own, {}} : streams_.sent(node_of(of), own, r, server));
+    const bool is_there = r == server && streams_.lag() == 0;
+    all.push_back(is_there ? awaited_value{own, {}} : streams_.sent(node_of(of), own, r, server));
   }
   value_id sum{};
   for (const auto& g : all) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
@@ -19,19 +20,28 @@ namespace detail {
                                       const operator_dimensions& producer, const configuration& made,
                                       std::size_t devices);
 
+// Where the operands of an operator that is linear in them are terms of sums, as many on the same devices: its terms,
+// of as many, there. Nothing for other operators.
+[[nodiscard]] std::optional<configuration> term_by_term(const tensor::tensor_graph& g, const graph_dimensions& all,
+                                                        node_id n, std::size_t devices, const strategy& s);
+
 }  // namespace detail
 
+// Where an output goes that is a sum of what several devices have.
+// added_up  one of them has the sum: who reads the graph's outputs knows nothing of terms
+// terms     of a number each has its term: who reads it adds up, and in the backward pass nobody waits for another
+enum class summed_outputs : std::uint8_t { added_up, terms };
+
 // Appends configurations for the operators of the graph that the strategy, of its first nodes, does not have: a loss,
-// say. Outputs are not left as terms of a sum.
-// Complexity: linear in the nodes.
-void follow(const tensor::tensor_graph& g, const graph_dimensions& all, std::size_t devices, strategy& s);
+// say. Complexity: linear in the nodes.
+void follow(const tensor::tensor_graph& g, const graph_dimensions& all, std::size_t devices, strategy& s,
+            summed_outputs how = summed_outputs::added_up);
 
 }  // namespace unity::parallel
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_STRATEGIES_LOSS_STRATEGY)
 
 #include <algorithm>
-#include <optional>
 
 #include <unity/core/id.hpp>
 #include <unity/machine/topology.hpp>
@@ -77,11 +87,38 @@ UNITY_INLINE configuration following(const operator_dimensions& o, std::size_t o
   return is_divided && why_not(o, c, devices).empty() ? c : alone;
 }
 
+UNITY_INLINE std::optional<configuration> term_by_term(const tensor::tensor_graph& g, const graph_dimensions& all,
+                                                       node_id n, std::size_t devices, const strategy& s) {
+  const auto& o = all[n];
+  const auto operands = g.operands(n);
+  for (std::size_t group = 0; group < o.groups.size(); ++group) {
+    const configuration* first = nullptr;
+    bool is_alike = true;
+    for (const auto x : o.groups[group]) {
+      const auto& made = s[g.producer(operands[x]).index()];
+      const auto count = product(made.reductions) * product(made.terms);
+      is_alike = is_alike && count > 1 && count == static_cast<std::int64_t>(made.task_count()) &&
+                 (first == nullptr || made.devices == first->devices);
+      first = &made;
+    }
+    if (!is_alike || first == nullptr) {
+      continue;
+    }
+    configuration c{degree_list(o.divisible.size(), 1), first->devices, {}, degree_list(o.groups.size(), 1), 1};
+    c.terms[group] = static_cast<std::int64_t>(first->task_count());
+    if (why_not(o, c, devices).empty()) {
+      return c;
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace unity::parallel::detail
 
 namespace unity::parallel {
 
-UNITY_INLINE void follow(const tensor::tensor_graph& g, const graph_dimensions& all, std::size_t devices, strategy& s) {
+UNITY_INLINE void follow(const tensor::tensor_graph& g, const graph_dimensions& all, std::size_t devices, strategy& s,
+                         summed_outputs how) {
   for (auto n = s.size(); n < g.node_count(); ++n) {
     s.emplace_back();
     const auto operands = g.operands(node_id{n});
@@ -95,11 +132,18 @@ UNITY_INLINE void follow(const tensor::tensor_graph& g, const graph_dimensions& 
       s[n] = {degree_list(o.divisible.size(), 1), {machine::device_id{std::size_t{0}}}, {}, {}, 1};
       continue;
     }
+    const bool is_number = o.outputs.size() == 1 && o.outputs.front().dims.empty();
+    if (auto c = how == summed_outputs::terms && is_number ? detail::term_by_term(g, all, node_id{n}, devices, s)
+                                                           : std::nullopt) {
+      s[n] = std::move(*c);
+      continue;
+    }
     const auto from = g.producer(*made);
     s[n] = detail::following(o, static_cast<std::size_t>(made - operands.begin()), all[from], s[from.index()], devices);
     const bool is_output =
         std::any_of(g.outputs().begin(), g.outputs().end(), [&](value_id v) { return g.producer(v) == node_id{n}; });
-    if (is_output && product(s[n].reductions) > 1) {
+    const bool may_leave = how == summed_outputs::terms && is_number;
+    if (is_output && !may_leave && product(s[n].reductions) > 1) {
       s[n] = {degree_list(o.divisible.size(), 1), {s[from.index()].devices[0]}, {}, {}, 1};
     }
   }
