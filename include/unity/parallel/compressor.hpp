@@ -11,8 +11,8 @@ namespace unity::parallel {
 
 // none
 // float16, bfloat16  each element is rounded to 16 bits, and sums are made of those (Horovod's compression)
-// top_k              the elements that are the largest without their sign, of equal ones the first; a NaN is larger than
-//                    all, so that it is not lost (Lin et al., Deep gradient compression, ICLR 2018)
+// top_k              the elements that are the largest without their sign, of equal ones the first; a NaN is larger
+//                    than all, so that it is not lost (Lin et al., Deep gradient compression, ICLR 2018)
 // power_sgd          of a matrix of the first axis and all others, a product of two narrow ones
 //                    (Vogels et al., PowerSGD, NeurIPS 2019); what has one axis goes as it is
 enum class compression : std::uint8_t { none, float16, bfloat16, top_k, power_sgd };
