@@ -65,7 +65,8 @@ void check(const tensor::algebra& a, const graph_dimensions& dimensions, const s
 // computes; the null id where there is none.
 [[nodiscard]] node_id unsummed_output(const tensor::tensor_graph& g, const strategy& s);
 
-// Likewise, and outputs of the graph are no terms of a sum.
+// Likewise, and outputs of the graph are no terms of a sum, but where the only one is a number, a loss: who reads it
+// adds up.
 void check(const tensor::algebra& a, const tensor::tensor_graph& g, const graph_dimensions& dimensions,
            const strategy& s, std::size_t devices);
 
@@ -118,7 +119,8 @@ UNITY_INLINE node_id unsummed_output(const tensor::tensor_graph& g, const strate
 UNITY_INLINE void check(const tensor::algebra& a, const tensor::tensor_graph& g, const graph_dimensions& dimensions,
                         const strategy& s, std::size_t devices) {
   check(a, dimensions, s, devices);
-  if (const auto n = unsummed_output(g, s); n.valid()) {
+  const bool is_number = g.outputs().size() == 1 && g.type(g.outputs()[0]).dims.empty();
+  if (const auto n = unsummed_output(g, s); n.valid() && !is_number) {
     throw error{fmt::format("strategy, node {} ({})", n.index(), a.signature(g.operation(n).kind).name),
                 "an output of the graph that is terms of a sum", "one that is added up"};
   }

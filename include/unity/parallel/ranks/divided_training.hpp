@@ -79,13 +79,7 @@ namespace unity::parallel::detail {
 
 UNITY_INLINE divided_training::divided_training(const tensor::algebra& a, const plan& p)
     : algebra_{a}, plan_{p}, dimensions_{a, p.graph}, training_{a, p.graph} {
-  // A number may leave as terms, which who reads it adds up.
-  const bool is_number = p.graph.outputs().size() == 1 && p.graph.type(p.graph.outputs()[0]).dims.empty();
-  if (is_number) {
-    parallel::check(a, dimensions_, p.configurations, p.machine.network.device_count());
-  } else {
-    parallel::check(a, p.graph, dimensions_, p.configurations, p.machine.network.device_count());
-  }
+  parallel::check(a, p.graph, dimensions_, p.configurations, p.machine.network.device_count());
   parallel::check(a, p.graph, p.synchronization, p.machine.network.device_count());
   parallel::check(a, p.graph, p.recomputed);
   const network n{p.machine};

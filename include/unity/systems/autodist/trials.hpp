@@ -78,25 +78,6 @@ using sync_trial_function = std::function<picoseconds(const parallel::synchroniz
                                           picoseconds baseline, const sync_trial_function& trial,
                                           const trial_options& o = {});
 
-}  // namespace unity::systems
-
-#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_AUTODIST_TRIALS)
-
-#include <algorithm>
-#include <cmath>
-#include <memory>
-#include <numeric>
-#include <unordered_set>
-#include <utility>
-
-#include <unity/core/budget.hpp>
-#include <unity/core/config.hpp>
-#include <unity/core/error.hpp>
-#include <unity/core/hash.hpp>
-#include <unity/core/random.hpp>
-
-namespace unity::systems {
-
 namespace detail {
 
 inline constexpr double least_apart = 0.005;  // of the lesser of two times that are told apart
@@ -118,6 +99,32 @@ struct sync_proposal {
 
 // Numbers of the proposals to try: each step the one whose score and new choices together are the most.
 [[nodiscard]] std::vector<std::size_t> diverse(std::span<const sync_proposal> all, std::size_t count, double diversity);
+
+// Everything that tells two ways apart.
+[[nodiscard]] std::uint64_t sync_hash(const parallel::synchronization& s);
+
+}  // namespace detail
+
+}  // namespace unity::systems
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_AUTODIST_TRIALS)
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <numeric>
+#include <unordered_set>
+#include <utility>
+
+#include <unity/core/budget.hpp>
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+#include <unity/core/hash.hpp>
+#include <unity/core/random.hpp>
+
+namespace unity::systems {
+
+namespace detail {
 
 class trial_search {
  public:
@@ -171,7 +178,6 @@ UNITY_INLINE std::vector<std::uint64_t> choices_of(const parallel::synchronizati
   return all;
 }
 
-// Everything that tells two ways apart.
 UNITY_INLINE std::uint64_t sync_hash(const parallel::synchronization& s) {
   auto h = hash_combine(s.buckets.size(), s.weights.size());
   for (const auto c : choices_of(s)) {
