@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <optional>
 #include <span>
 #include <vector>
@@ -18,7 +17,6 @@
 #include <unity/backend/host_values.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
-#include <unity/core/random.hpp>
 #include <unity/core/units.hpp>
 #include <unity/fusion/rank_region.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
@@ -26,6 +24,8 @@
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/train/kept_weights.hpp>
+#include <unity/train/messages_aside.hpp>
+#include <unity/train/step_activity.hpp>
 #include <unity/train/timeline.hpp>
 #include <unity/train/update.hpp>
 #include <unity/train/value_places.hpp>
@@ -83,7 +83,7 @@ class rank_executor {
     for (std::size_t s = 0; s <= steps; ++s) {
       last[s] = s < steps && is_recorded(s) ? s : s > 0 ? last[s - 1] : none;
     }
-    rank_memory all{static_cast<std::int64_t>(weights_.size() + aside_memory_.size()), arena_size().count(), {}, {}};
+    rank_memory all{static_cast<std::int64_t>(weights_.size() + aside_.size()), arena_size().count(), {}, {}};
     for (std::size_t place = 0; place < arena_.values().size(); ++place) {
       const auto& v = arena_.values()[place];
       const auto first = next[std::min(v.first, steps)];
@@ -205,12 +205,6 @@ class rank_executor {
     std::size_t workspace = none;
   };
 
-  // What is sent, or came, in an iteration and is waited for in a later one.
-  struct aside {
-    std::vector<std::size_t> places{};  // by iterations: in the pool
-    std::vector<std::optional<typename Communicator::request>> requests{};
-  };
-
   void prepare(const tensor::algebra& a) {
     const value_places values{a, program_};
     std::vector<std::size_t> places(program_.graph.value_count(), none);
@@ -227,12 +221,7 @@ class rank_executor {
       most_lag_ = std::max(most_lag_, step.since);
       if (step.lag > 0 && step.kind != parallel::step_kind::wait) {
         const auto sends = step.kind == parallel::step_kind::send;
-        const auto size = size_of(sends ? step.value : program_.graph.results(step.node)[0]);
-        auto& own = asides_[s];
-        own.requests.resize(step.lag + 1);
-        for (std::uint32_t i = 0; i <= step.lag; ++i) {
-          own.places.push_back(aside_memory_.add(size, 0));
-        }
+        aside_.add(s, size_of(sends ? step.value : program_.graph.results(step.node)[0]), step.lag);
       }
       if (step.kind == parallel::step_kind::run && values.runs(s)) {
         const auto operands = program_.graph.operands(step.node);
@@ -248,7 +237,7 @@ class rank_executor {
       }
     }
     arena_.allocate(backend_, "memory for parts of values");
-    aside_memory_.allocate(backend_, "memory for what is sent to stale servers");
+    aside_.allocate(backend_);
     std::vector<std::size_t> weights(places.size(), none);
     next_of_.assign(places.size(), none);
     for (std::size_t w = 0; w < program_.weights.size(); ++w) {
@@ -272,15 +261,7 @@ class rank_executor {
   // What iterations keep is as before the first.
   void forget() {
     for (const auto& k : program_.kept) {
-      const auto& t = program_.graph.type(k.before);
-      std::vector<double> numbers(static_cast<std::size_t>(tensor::element_count(t.dims)));
-      if (k.seed != 0) {
-        random_engine random{k.seed};
-        std::generate(numbers.begin(), numbers.end(), [&] { return 2 * random.unit() - 1; });
-      }
-      std::vector<std::byte> bytes(size_of(k.before));
-      backend::encode<double>(numbers, t, bytes);
-      write(k.before, bytes);
+      write(k.before, first_kept(program_, k));
     }
   }
   void bind_weights() {
@@ -368,41 +349,31 @@ class rank_executor {
     }
     backend_.run(kernels_[launches_[s].kernel], in_, out_, arena_.at(launches_[s].workspace));
   }
-  // Begins a message that is waited for in a later iteration. What had its place then has gone, or was brought.
+  // Begins a message that is waited for in a later iteration, or not at all.
   void put_aside(std::size_t s) {
     const auto& step = program_.steps[s];
-    auto& own = asides_.at(s);
-    const auto slot = before_ % own.places.size();
-    auto* const at = aside_memory_.at(own.places[slot]);
-    auto& request = own.requests[slot];
-    wait(request);
     const auto peer = static_cast<int>(step.peer);
     if (step.kind == parallel::step_kind::receive) {
-      request.emplace(world_.receive(peer, {at, size_of(program_.graph.results(step.node)[0])}, tag_of(step)));
+      aside_.begin(s, before_, [&](std::span<std::byte> at) { return world_.receive(peer, at, tag_of(step)); });
       return;
     }
     backend_.wait();
-    const auto size = size_of(step.value);
-    std::copy_n(addresses_[step.value.index()], size, at);
-    request.emplace(world_.send(peer, {at, size}, tag_of(step)));
+    aside_.begin(s, before_, [&](std::span<std::byte> at) {
+      std::copy_n(addresses_[step.value.index()], at.size(), at.data());
+      return world_.send(peer, at, tag_of(step));
+    });
   }
   // Waits for what came so many iterations ago.
   void bring(std::size_t s) {
-    const auto lag = program_.steps[s].lag;
-    auto& own = asides_.at(program_.steps[s].peer);
-    const auto slot = (before_ - lag) % own.places.size();
-    const auto v = program_.graph.results(program_.steps[program_.steps[s].peer].node)[0];
-    wait(own.requests[slot]);
+    const auto& step = program_.steps[s];
+    const auto v = program_.graph.results(program_.steps[step.peer].node)[0];
+    const auto came = aside_.end(step.peer, before_ - step.lag);
     backend_.wait();  // what was there before may still be read
-    std::copy_n(aside_memory_.at(own.places[slot]), size_of(v), addresses_[v.index()]);
+    std::copy(came.begin(), came.end(), addresses_[v.index()]);
   }
   // What is under way between iterations has ended; the next one is the first.
   void settle() {
-    for (auto& [s, own] : asides_) {
-      for (auto& r : own.requests) {
-        wait(r);
-      }
-    }
+    aside_.settle();
     before_ = 0;
   }
   void begin(std::size_t s) {
@@ -490,42 +461,11 @@ class rank_executor {
     return kind != kinds::receive && kind != kinds::load && (kind != kinds::run || launches_[s].kernel != none);
   }
   void add(timeline& record, std::size_t s, timeline::clock::time_point start) const {
-    using kinds = parallel::step_kind;
-    const auto& step = program_.steps[s];
-    if (!is_recorded(s)) {
-      return;
+    if (is_recorded(s)) {
+      auto span = activity_of(program_, s);
+      span.step = static_cast<std::uint32_t>(program_.steps[s].is_late ? iteration_ - 1 : iteration_);
+      record.add(span, start, timeline::clock::now());
     }
-    const bool computes = step.kind == kinds::run || step.kind == kinds::fused;
-    const auto kind = computes                     ? activity::compute
-                      : step.kind == kinds::update ? activity::update
-                      : step.kind == kinds::wait   ? activity::waiting
-                                                   : activity::communication;
-    auto span = moved_by(program_.steps[step.kind == kinds::wait ? step.peer : s]);
-    span.kind = kind;
-    span.is_backward = step.is_backward;
-    span.label = static_cast<std::uint32_t>(step.origin.index());
-    span.step = static_cast<std::uint32_t>(step.is_late ? iteration_ - 1 : iteration_);
-    span.number = static_cast<std::uint32_t>(s);
-    record.add(span, start, timeline::clock::now());
-  }
-  // What a step moves, where it moves something.
-  [[nodiscard]] activity_span moved_by(const parallel::rank_step& s) const {
-    using kinds = parallel::step_kind;
-    const bool is_receive = s.kind == kinds::receive;
-    if (!is_receive && s.kind != kinds::send && !is_collective(s.kind)) {
-      return {};
-    }
-    activity_span span;
-    const bool is_result = is_receive || s.kind == kinds::gather;  // all of what is gathered
-    span.size = static_cast<std::int64_t>(size_of(is_result ? program_.graph.results(s.node)[0] : s.value));
-    span.way = is_receive                 ? direction::receive
-               : s.kind == kinds::send    ? direction::send
-               : s.kind == kinds::reduce  ? direction::all_reduce
-               : s.kind == kinds::scatter ? direction::reduce_scatter
-                                          : direction::all_gather;
-    span.tag = is_collective(s.kind) ? s.peer : s.tag;
-    span.peer = is_collective(s.kind) ? no_peer : static_cast<std::int32_t>(s.peer);
-    return span;
   }
 
   static constexpr std::uint32_t most_tags = 32'768;  // that any MPI has
@@ -545,9 +485,8 @@ class rank_executor {
   std::vector<std::optional<typename Communicator::request>> requests_;  // per step
   std::deque<std::size_t> under_way_{};                                  // steps that began, of which some have ended
   std::vector<std::optional<Communicator>> groups_{};
-  std::size_t last_message_ = none;        // the step that began it
-  std::map<std::size_t, aside> asides_{};  // by step
-  backend::detail::memory_pool<Backend> aside_memory_{};
+  std::size_t last_message_ = none;  // the step that began it
+  messages_aside<Backend, Communicator> aside_{};
   std::uint32_t most_lag_ = 0;  // iterations
   std::uint64_t before_ = 0;    // iterations since the first, or since those before were finished
   bool is_delayed_ = false;
