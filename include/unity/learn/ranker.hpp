@@ -64,7 +64,7 @@ struct ranker_settings {
   std::size_t batch = 32;  // lists of a step
   double rate = 3e-3;      // of Adam
   double decay = 0.02;     // of weights, per step and learning rate
-  double apart = 0.005;    // pairs whose values are apart by less of the lesser teach nothing
+  double apart = 0.001;    // pairs whose values are apart by less of the lesser teach nothing
 };
 
 // Lists have all as many items. One thread uses it; what it learns depends on nothing but its input and seed.

@@ -30,9 +30,10 @@ struct trial_options {
   std::size_t proposals = 500;  // of a round, of which its trials are chosen
   // Off: trials are drawn, and nothing is learned (the paper's Random+G).
   bool is_ranked = true;
-  double trusted = 0.8;    // share of pairs that the ranker has right where it is trusted
-  double diversity = 0.5;  // of the choice: what something new is worth, in deviations of scores
-  std::size_t steps = 60;  // of learning, after each round
+  double trusted = 0.8;      // share of pairs that the ranker has right where it is trusted
+  std::size_t explored = 1;  // of a round's trials, whatever the ranker says of them
+  double diversity = 0.5;    // of the choice: what something new is worth, in deviations of scores
+  std::size_t steps = 60;    // of learning, after each round
   std::uint64_t seed = 1;
   double seconds = std::numeric_limits<double>::infinity();
   sampling_guide guide{};
@@ -356,16 +357,24 @@ UNITY_INLINE trial_result trial_search::run() && {
     if (all.empty()) {
       break;
     }
-    const auto count = std::min(options_.round, options_.trials - found_.trials.size());
-    std::vector<std::size_t> chosen(std::min(count, all.size()));
+    const auto count = std::min({options_.round, options_.trials - found_.trials.size(), all.size()});
+    std::vector<std::size_t> chosen(count);
     std::iota(chosen.begin(), chosen.end(), std::size_t{0});
     if (options_.is_ranked) {
-      const auto trusted = trusted_score_;
-      std::sort(all.begin(), all.end(), [](const auto& x, const auto& y) { return x.score > y.score; });
+      // Proposals are in the order in which they were drawn: the first are any.
+      const auto any = std::min(options_.explored, count - 1);
+      const auto first = all.begin() + static_cast<std::ptrdiff_t>(any);
+      std::sort(first, all.end(), [](const auto& x, const auto& y) { return x.score > y.score; });
       const auto elite =
-          std::partition_point(all.begin(), all.end(), [&](const auto& p) { return p.score >= trusted; });
-      all.erase(std::max(elite, all.begin() + static_cast<std::ptrdiff_t>(std::min(count, all.size()))), all.end());
-      chosen = diverse(all, count, options_.diversity);
+          std::partition_point(first, all.end(), [&](const auto& p) { return p.score >= trusted_score_; });
+      all.erase(std::max(elite, all.begin() + static_cast<std::ptrdiff_t>(count)), all.end());
+      chosen = diverse(std::span{all}.subspan(any), count - any, options_.diversity);
+      for (auto& c : chosen) {
+        c += any;
+      }
+      for (std::size_t i = 0; i < any; ++i) {
+        chosen.push_back(i);
+      }
     }
     const auto before = found_.trials.size();
     for (const auto i : chosen) {
