@@ -10,11 +10,11 @@
 
 namespace unity::parallel {
 
-// Of the program that lowering made of the plan: the forward tasks of a device that read a weight wait for its update
-// there, as many iterations before as its parts all may lag behind, or to fetch it for that of its server; and the
-// other tasks of a device that wait for nothing for the last of what the device computes, which runs iterations one
-// after the other. Weights that nothing updates are there. Complexity: linear in the program; for each weight, its
-// updates times the tasks that read it.
+// Of the program that lowering made of the plan: a device begins an iteration when it has computed all of the one
+// before, and all that it updates, or is sent, is new; of what stale servers send that of as many iterations before as
+// they may lag. So ranks do it, and the steps of frameworks. Who reads a weight waits for its update, too; and what is
+// fetched from servers is asked for when an iteration begins: it waits for the last update of all servers, and of who
+// asks. Complexity: linear in the program; for each weight, its updates times the tasks that read it.
 [[nodiscard]] std::vector<program::carried_dependency> carried_dependencies(const tensor::algebra& a, const plan& p,
                                                                             const program::program& code);
 
@@ -25,6 +25,8 @@ namespace unity::parallel {
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <set>
 
 #include <unity/core/config.hpp>
 #include <unity/core/id.hpp>
@@ -43,6 +45,39 @@ UNITY_INLINE std::uint32_t lag_of(const synchronization& s, std::size_t weight) 
   return std::min_element(parts.begin(), parts.end(),
                           [](const synchronizer& x, const synchronizer& y) { return x.staleness < y.staleness; })
       ->staleness;
+}
+
+// By device: its update of the weight whose gradient comes last, that of the first node; the null fragment where it
+// updates nothing.
+UNITY_INLINE std::vector<program::task_ref> last_updates(const program::program& code, std::size_t devices) {
+  std::vector<program::task_ref> all(devices);
+  std::vector<std::size_t> first(devices, std::numeric_limits<std::size_t>::max());
+  for (std::size_t f = 0; f < code.fragment_count(); ++f) {
+    const program::fragment_id id{f};
+    if (code.owner_of(id).kind != program::owner_kind::weight) {
+      continue;
+    }
+    const auto& tasks = code.code(id).tasks;
+    for (std::uint32_t i = 0; i < tasks.size(); ++i) {
+      const bool is_here = tasks[i].kind == program::task_kind::update && tasks[i].resource.valid();
+      if (is_here && code.owner_of(id).index < first[tasks[i].shard]) {
+        first[tasks[i].shard] = code.owner_of(id).index;
+        all[tasks[i].shard] = {id, i};
+      }
+    }
+  }
+  return all;
+}
+
+// The devices that serve a part.
+UNITY_INLINE std::set<std::size_t> servers_of(const synchronization& s) {
+  std::set<std::size_t> all;
+  for_each_part(s, [&](const synchronizer& part) {
+    if (part.kind == sync_kind::parameter_server) {
+      all.insert(part.destination.index());
+    }
+  });
+  return all;
 }
 
 }  // namespace detail
@@ -90,6 +125,8 @@ UNITY_INLINE std::vector<program::carried_dependency> carried_dependencies(const
     }
   }
   const training_graph training{a, p.graph};
+  const auto last_update = detail::last_updates(code, p.machine.network.device_count());
+  const auto servers = detail::servers_of(p.synchronization);
   for (std::size_t f = 0; f < code.fragment_count(); ++f) {
     const program::fragment_id id{f};
     if (code.owner_of(id).kind != program::owner_kind::weight) {
@@ -103,12 +140,24 @@ UNITY_INLINE std::vector<program::carried_dependency> carried_dependencies(const
         fetches.push_back(i);
       }
     }
+    for (const auto fetch : fetches) {
+      auto before = servers;
+      before.insert(tasks[fetch].shard);
+      for (const auto d : before) {
+        if (last_update[d].fragment.valid()) {
+          all.push_back({last_update[d], {id, fetch}, 1});
+        }
+      }
+    }
     for (std::uint32_t i = 0; i < tasks.size(); ++i) {
       if (tasks[i].kind != task_kind::update) {  // on the device of its shard, or what arrives there
         continue;
       }
       for (const auto fetch : fetches) {
         all.push_back({{id, i}, {id, fetch}, 1});
+      }
+      for (const auto& after : first[tasks[i].shard]) {
+        all.push_back({{id, i}, after, 1 + detail::lag_of(p.synchronization, number)});
       }
       for (const auto& use : training.weights()[number].uses) {
         const auto reader = node_fragment[use.node.index()];

@@ -49,6 +49,8 @@ class rank_streams {
   [[nodiscard]] value_id loaded(std::uint32_t rank, node_id origin, value_id of, const box& part,
                                 const tensor::tensor_type& type);
   [[nodiscard]] awaited_value sent(node_id origin, value_id v, std::uint32_t from, std::uint32_t to);
+  // Likewise, when the iteration begins: of what is there then.
+  [[nodiscard]] awaited_value sent_first(node_id origin, value_id v, std::uint32_t from, std::uint32_t to);
   // Adds up a value of each rank of a group: the sum on each.
   [[nodiscard]] std::vector<awaited_value> reduced(node_id origin, const std::vector<std::uint32_t>& group,
                                                    std::span<const value_id> values);
@@ -79,7 +81,7 @@ class rank_streams {
   [[nodiscard]] const std::vector<rank_step>& steps(std::size_t rank, std::int64_t microbatch, bool is_backward) const {
     return (is_backward ? ranks_[rank].backward : ranks_[rank].forward)[static_cast<std::size_t>(microbatch)];
   }
-  // What it does for batches of earlier iterations, before its passes.
+  // What it does before its passes: what is sent then, and what is for batches of earlier iterations.
   [[nodiscard]] const std::vector<rank_step>& first(std::size_t rank) const { return ranks_[rank].first; }
   // What it does when all micro-batches have given.
   [[nodiscard]] const std::vector<rank_step>& last(std::size_t rank) const { return ranks_[rank].last; }
@@ -94,6 +96,12 @@ class rank_streams {
     std::vector<rank_step> last{};
     std::vector<rank_step> end{};
   };
+  // A rank, and where its step is written.
+  struct message_end {
+    std::uint32_t rank = 0;
+    std::vector<rank_step>& steps;
+  };
+  [[nodiscard]] awaited_value sent(node_id origin, value_id v, const message_end& from, const message_end& to);
   // A collective; result(rank's graph, value) -> type
   template <class Result>
   std::vector<awaited_value> together(step_kind kind, node_id origin, const std::vector<std::uint32_t>& group,
@@ -172,19 +180,28 @@ UNITY_INLINE value_id rank_streams::loaded(std::uint32_t rank, node_id origin, v
 }
 
 UNITY_INLINE awaited_value rank_streams::sent(node_id origin, value_id v, std::uint32_t from, std::uint32_t to) {
+  return sent(origin, v, {from, now(from)}, {to, now(to)});
+}
+
+UNITY_INLINE awaited_value rank_streams::sent_first(node_id origin, value_id v, std::uint32_t from, std::uint32_t to) {
+  return sent(origin, v, {from, ranks_[from].first}, {to, ranks_[to].first});
+}
+
+UNITY_INLINE awaited_value rank_streams::sent(node_id origin, value_id v, const message_end& from,
+                                              const message_end& to) {
   auto s = step(step_kind::send, origin);
   s.value = v;
-  s.peer = to;
+  s.peer = to.rank;
   s.tag = next_++;
   s.lag = lag_;
-  now(from).push_back(s);
-  const auto arrived = writers_[to].outside(programs_.ranks[from].graph.type(v));
+  from.steps.push_back(s);
+  const auto arrived = writers_[to.rank].outside(programs_.ranks[from.rank].graph.type(v));
   auto r = step(step_kind::receive, origin);
-  r.node = programs_.ranks[to].graph.producer(arrived);
-  r.peer = from;
+  r.node = programs_.ranks[to.rank].graph.producer(arrived);
+  r.peer = from.rank;
   r.tag = s.tag;
   r.lag = lag_;
-  now(to).push_back(r);
+  to.steps.push_back(r);
   auto wait = wait_for(r);
   wait.since = lag_;
   return {arrived, wait};

@@ -231,7 +231,7 @@ UNITY_INLINE value_id weight_cells::fetched(cell_id of, std::uint32_t rank) {
   const auto [at, is_new] = state.fetched.try_emplace({rank, of.cell});
   if (is_new) {
     const auto server = state.how[of.cell].destination.index();
-    const auto there = streams_.sent(node_of(of), part_of(of, server).weight.value, server, rank);
+    const auto there = streams_.sent_first(node_of(of), part_of(of, server).weight.value, server, rank);
     streams_.wait(rank, there.wait);
     at->second = there.value;
   }
