@@ -86,17 +86,18 @@ def main():
         return
     models = [m for m in MODELS if not a.models or m in a.models.split(",")]
     with tempfile.TemporaryDirectory() as folder:
-        has_head = False
+        names = []  # of the first model; a rule that does not go with another is not in its list
         for model in models:
             for cluster in CLUSTERS:
                 all_of = distribute(a.distribute, folder, model, cluster)["strategies"]
-                if not has_head:
-                    row(["model", "cluster"] + [s["name"] for s in all_of])
-                    row(["---"] * (2 + len(all_of)))
-                    has_head = True
-                best = min(s["iteration_s"] for s in all_of)
-                row([model, cluster] + [("**{:.1f}**" if s["iteration_s"] == best else "{:.1f}").format(
-                    1e3 * s["iteration_s"]) for s in all_of])
+                if not names:
+                    names = [s["name"] for s in all_of]
+                    row(["model", "cluster"] + names)
+                    row(["---"] * (2 + len(names)))
+                times = {s["name"]: s["iteration_s"] for s in all_of}
+                best = min(times.values())
+                row([model, cluster] + [("**{:.1f}**" if times[n] == best else "{:.1f}").format(1e3 * times[n])
+                                        if n in times else "-" for n in names])
         print()
         row(["model", "cluster"] + [f"chunk {c}" for c in CHUNKS])
         row(["---"] * (2 + len(CHUNKS)))
