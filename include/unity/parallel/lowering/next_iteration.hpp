@@ -13,8 +13,8 @@ namespace unity::parallel {
 // Of the program that lowering made of the plan: a device begins an iteration when it has computed all of the one
 // before, and all that it updates, or is sent, is new; of what stale servers send that of as many iterations before as
 // they may lag. So ranks do it, and the steps of frameworks. Who reads a weight waits for its update, too; and what is
-// fetched from servers is asked for when an iteration begins: it waits for the last update of all servers, and of who
-// asks. Complexity: linear in the program; for each weight, its updates times the tasks that read it.
+// fetched from servers is asked for when an iteration begins: it waits for the last update of all servers, and of
+// where it goes. Complexity: linear in the program; for each weight, its updates times the tasks that read it.
 [[nodiscard]] std::vector<program::carried_dependency> carried_dependencies(const tensor::algebra& a, const plan& p,
                                                                             const program::program& code);
 
