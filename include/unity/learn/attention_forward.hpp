@@ -24,28 +24,23 @@ namespace unity::learn {
 #include <cmath>
 #include <cstddef>
 #include <cstring>
-#include <utility>
 #include <vector>
 
 #include <unity/core/config.hpp>
 
 namespace unity::learn::detail {
 
-// Reads blocks of weights in order.
 class forward_pass {
  public:
   forward_pass(const network_shape& s, std::span<const float> weights, const fusion::kernel_description& k,
                const kernel_features& f)
-      : shape_{s}, next_{weights.data()}, kernel_{k}, features_{f} {}
+      : shape_{s}, weights_{weights}, kernel_{k}, features_{f} {}
 
   [[nodiscard]] float run();
 
  private:
   using numbers = std::vector<float>;
 
-  [[nodiscard]] const float* take(std::size_t size) noexcept { return std::exchange(next_, next_ + size); }
-  // x W + b
-  [[nodiscard]] numbers dense(std::span<const float> x, std::size_t rows, std::size_t inner, std::size_t columns);
   void layer(numbers& h);
   // Adds what a part sees to `out`.
   void attend(const numbers& values, const numbers& scores, std::size_t head, numbers& out);
@@ -54,22 +49,10 @@ class forward_pass {
   static void pool(std::span<const float> rows, std::span<const float> shares, float* out) noexcept;
 
   const network_shape& shape_;
-  const float* next_;
+  block_reader weights_;
   const fusion::kernel_description& kernel_;
   const kernel_features& features_;
 };
-
-UNITY_INLINE auto forward_pass::dense(std::span<const float> x, std::size_t rows, std::size_t inner,
-                                      std::size_t columns) -> numbers {
-  const auto* const w = take(inner * columns);
-  const auto* const bias = take(columns);
-  numbers out(rows * columns);
-  for (std::size_t r = 0; r < rows; ++r) {
-    std::copy_n(bias, columns, out.data() + r * columns);
-  }
-  add_product(x.data(), rows, inner, w, columns, out.data());
-  return out;
-}
 
 UNITY_INLINE void forward_pass::attend(const numbers& values, const numbers& scores, std::size_t head, numbers& out) {
   const auto parts = kernel_.parts.size();
@@ -101,10 +84,12 @@ UNITY_INLINE void forward_pass::attend(const numbers& values, const numbers& sco
 UNITY_INLINE void forward_pass::layer(numbers& h) {
   const auto parts = kernel_.parts.size();
   numbers values(h.size());
-  add_product(h.data(), parts, shape_.hidden, take(shape_.hidden * shape_.hidden), shape_.hidden, values.data());
+  add_product(h.data(), parts, shape_.hidden, weights_.take(shape_.hidden * shape_.hidden), shape_.hidden,
+              values.data());
   numbers scores(parts * 2 * shape_.heads);
-  add_product(h.data(), parts, shape_.hidden, take(shape_.hidden * 2 * shape_.heads), 2 * shape_.heads, scores.data());
-  auto out = dense(h, parts, shape_.hidden, shape_.hidden);
+  add_product(h.data(), parts, shape_.hidden, weights_.take(shape_.hidden * 2 * shape_.heads), 2 * shape_.heads,
+              scores.data());
+  auto out = weights_.dense(h, parts, shape_.hidden, shape_.hidden);
   for (std::size_t head = 0; head < shape_.heads; ++head) {
     attend(values, scores, head, out);
   }
@@ -115,7 +100,7 @@ UNITY_INLINE void forward_pass::layer(numbers& h) {
 }
 
 UNITY_INLINE float forward_pass::log_sum_of_parts(const numbers& h) {
-  const auto factors = dense(h, kernel_.parts.size(), shape_.hidden, 1);
+  const auto factors = weights_.dense(h, kernel_.parts.size(), shape_.hidden, 1);
   float sum = 0;
   for (std::size_t i = 0; i < factors.size(); ++i) {
     sum += features_.shares[i] * std::exp(factor_bound * std::tanh(factors[i] / factor_bound));
@@ -134,7 +119,7 @@ UNITY_INLINE void forward_pass::pool(std::span<const float> rows, std::span<cons
 
 UNITY_INLINE float forward_pass::run() {
   const auto parts = kernel_.parts.size();
-  auto h = dense(features_.rows, parts, part_features, shape_.hidden);
+  auto h = weights_.dense(features_.rows, parts, part_features, shape_.hidden);
   relu(h);
   for (std::size_t l = 0; l < shape_.layers; ++l) {
     layer(h);
@@ -143,11 +128,11 @@ UNITY_INLINE float forward_pass::run() {
   numbers pools(2 * (shape_.hidden + part_features));
   pool(h, features_.shares, pools.data());
   pool(features_.rows, features_.shares, pools.data() + 2 * shape_.hidden);
-  auto x = dense(pools, 1, pools.size(), shape_.hidden);
+  auto x = weights_.dense(pools, 1, pools.size(), shape_.hidden);
   relu(x);
-  x = dense(x, 1, shape_.hidden, shape_.hidden);
+  x = weights_.dense(x, 1, shape_.hidden, shape_.hidden);
   relu(x);
-  return sum + dense(x, 1, shape_.hidden, 1)[0];
+  return sum + weights_.dense(x, 1, shape_.hidden, 1)[0];
 }
 
 }  // namespace unity::learn::detail

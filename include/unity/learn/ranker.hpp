@@ -110,45 +110,29 @@ namespace unity::learn {
 
 namespace detail {
 
-// Reads blocks of weights in order.
 class ranking_pass {
  public:
   ranking_pass(const ranking_shape& s, std::span<const float> weights, const ranked_list& l)
-      : shape_{s}, next_{weights.data()}, list_{l}, items_{l.items.size() / s.item_features} {}
+      : shape_{s}, weights_{weights}, list_{l}, items_{l.items.size() / s.item_features} {}
 
   [[nodiscard]] float run();
 
  private:
   using numbers = std::vector<float>;
 
-  [[nodiscard]] const float* take(std::size_t size) noexcept { return std::exchange(next_, next_ + size); }
-  // x W + b
-  [[nodiscard]] numbers dense(std::span<const float> x, std::size_t rows, std::size_t inner, std::size_t columns);
   [[nodiscard]] numbers seen(const numbers& h);
 
   const ranking_shape& shape_;
-  const float* next_;
+  block_reader weights_;
   const ranked_list& list_;
   std::size_t items_;
 };
-
-UNITY_INLINE auto ranking_pass::dense(std::span<const float> x, std::size_t rows, std::size_t inner,
-                                      std::size_t columns) -> numbers {
-  const auto* const w = take(inner * columns);
-  const auto* const bias = take(columns);
-  numbers out(rows * columns);
-  for (std::size_t r = 0; r < rows; ++r) {
-    std::copy_n(bias, columns, out.data() + r * columns);
-  }
-  add_product(x.data(), rows, inner, w, columns, out.data());
-  return out;
-}
 
 UNITY_INLINE auto ranking_pass::seen(const numbers& h) -> numbers {
   const auto hidden = shape_.hidden;
   const auto seeds = shape_.seeds;
   numbers scores(items_ * seeds);
-  add_product(h.data(), items_, hidden, take(hidden * seeds), seeds, scores.data());
+  add_product(h.data(), items_, hidden, weights_.take(hidden * seeds), seeds, scores.data());
   numbers turned(seeds * items_);  // the softmax of each seed
   for (std::size_t s = 0; s < seeds; ++s) {
     auto* const row = turned.data() + s * items_;
@@ -173,12 +157,12 @@ UNITY_INLINE auto ranking_pass::seen(const numbers& h) -> numbers {
 
 UNITY_INLINE float ranking_pass::run() {
   const auto hidden = shape_.hidden;
-  auto h = dense(list_.items, items_, shape_.item_features, hidden);
+  auto h = weights_.dense(list_.items, items_, shape_.item_features, hidden);
   relu(h);
   const auto first = seen(h);
-  auto more = dense(h, items_, hidden, hidden);
+  auto more = weights_.dense(h, items_, hidden, hidden);
   numbers told(hidden);
-  add_product(first.data(), 1, first.size(), take(first.size() * hidden), hidden, told.data());
+  add_product(first.data(), 1, first.size(), weights_.take(first.size() * hidden), hidden, told.data());
   for (std::size_t i = 0; i < more.size(); ++i) {
     more[i] += told[i % hidden];
   }
@@ -193,10 +177,10 @@ UNITY_INLINE float ranking_pass::run() {
     joined[at + i % hidden] += h[i] / static_cast<float>(items_);
   }
   joined.insert(joined.end(), list_.whole.begin(), list_.whole.end());
-  auto last = dense(joined, 1, joined.size(), hidden);
+  auto last = weights_.dense(joined, 1, joined.size(), hidden);
   relu(last);
-  auto y = dense(last, 1, hidden, 1)[0];
-  const auto* const fixed = take(list_.whole.size());
+  auto y = weights_.dense(last, 1, hidden, 1)[0];
+  const auto* const fixed = weights_.take(list_.whole.size());
   for (std::size_t i = 0; i < list_.whole.size(); ++i) {
     y += list_.whole[i] * fixed[i];
   }

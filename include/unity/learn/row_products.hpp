@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstring>
 #include <span>
+#include <utility>
+#include <vector>
 
 namespace unity::learn::detail {
 
@@ -67,5 +69,28 @@ inline void relu(std::span<float> all) noexcept {
     x = std::max(x, 0.0F);
   }
 }
+
+// Reads blocks of weights in their order.
+class block_reader {
+ public:
+  explicit block_reader(std::span<const float> weights) : next_{weights.data()} {}
+
+  [[nodiscard]] const float* take(std::size_t size) noexcept { return std::exchange(next_, next_ + size); }
+  // x W + b, of the next two blocks.
+  [[nodiscard]] std::vector<float> dense(std::span<const float> x, std::size_t rows, std::size_t inner,
+                                         std::size_t columns) {
+    const auto* const w = take(inner * columns);
+    const auto* const bias = take(columns);
+    std::vector<float> out(rows * columns);
+    for (std::size_t r = 0; r < rows; ++r) {
+      std::copy_n(bias, columns, out.data() + r * columns);
+    }
+    add_product(x.data(), rows, inner, w, columns, out.data());
+    return out;
+  }
+
+ private:
+  const float* next_;
+};
 
 }  // namespace unity::learn::detail
