@@ -68,6 +68,7 @@ struct arguments {
   std::vector<std::string> dimensions{};
   systems::builder_options options{};
   std::size_t trials = 200;
+  bool is_per_device = false;
   parallel::optimizer optimizer = parallel::optimizer::sgd;
   support::timing_flags timing{};
 };
@@ -112,6 +113,7 @@ void declare(CLI::App& app, arguments& a) {
       ->check(support::number_in(1, 1'000'000))
       ->capture_default_str();
   app.add_flag("--proxies", a.options.is_proxied, "devices keep what servers serve");
+  app.add_flag("--per-device", a.is_per_device, "each device exchanges with servers, not each node");
   app.add_option("--staleness", a.options.staleness, "iterations that devices may be behind their servers")
       ->check(support::number_in(0, 64))
       ->capture_default_str();
@@ -303,8 +305,9 @@ void run(arguments& a) {
         return (*command)(io::to_plan_text(operators, simulation.plan_with(s)));
       };
     }
-    support::sync_comparison c{operators, r, systems::sync_problem_of(operators, p.graph, r.servers), simulation,
-                               measured};
+    auto problem = systems::sync_problem_of(operators, p.graph, r.servers);
+    problem.is_per_node = !a.is_per_device;
+    support::sync_comparison c{operators, r, std::move(problem), simulation, measured};
     if (file) {
       c.add(a.strategy, file->how);
     } else {

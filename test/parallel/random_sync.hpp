@@ -29,6 +29,7 @@ inline synchronization random_sync(random_engine& random, const tensor::algebra&
         s.kind = sync_kind::parameter_server;
         s.destination = machine::device_id{random.below(p.machine.network.device_count())};
         s.is_proxied = random.below(2) == 0;
+        s.is_per_node = random.below(2) == 0;
     }
     return s;
   };

@@ -117,18 +117,19 @@ parallel::synchronization every_message(const parallel::plan& p) {
     s.compressor = {parallel::compression::power_sgd, true, 2};
     return s;
   };
-  const auto served = [](bool is_proxied, std::uint32_t staleness) {
+  const auto served = [](bool is_proxied, std::uint32_t staleness, bool is_per_node = false) {
     parallel::synchronizer s;
     s.kind = sync_kind::parameter_server;
     s.destination = machine::device_id{std::size_t{1}};
     s.is_proxied = is_proxied;
     s.staleness = staleness;
+    s.is_per_node = is_per_node;
     return s;
   };
   parallel::synchronizer sparse;
   sparse.is_sparse = true;
   const std::vector<std::vector<parallel::synchronizer>> ways{
-      {ring()}, {served(false, 0)}, {served(true, 3)}, {ring(), served(false, 0), served(true, 1)}};
+      {ring()}, {served(false, 0)}, {served(true, 3)}, {ring(), served(false, 0, true), served(true, 1, true)}};
   const parallel::training_graph training{operators(), p.graph};
   parallel::synchronization all;
   std::size_t next = 0;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,11 +14,14 @@
 
 #include <unity/backend/host_values.hpp>
 #include <unity/core/random.hpp>
+#include <unity/machine/presets.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
+#include <unity/parallel/lowering/network.hpp>
 #include <unity/parallel/ranks/rank_lowering.hpp>
 #include <unity/parallel/strategies/strategy_report.hpp>
 #include <unity/parallel/synchronization.hpp>
 #include <unity/parallel/training_graph.hpp>
+#include <unity/program/program.hpp>
 #include <unity/systems/autodist/builders.hpp>
 #include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/evaluate.hpp>
@@ -38,8 +42,55 @@ using train::test::operators;
 
 constexpr std::uint64_t seed = 5;
 
+// Of four devices two are in a node.
 parallel::plan plan_of(const std::string& model, std::size_t devices) {
-  return train::with_loss(operators(), train::test::plan_for(model, devices, "data"), tensor::loss::mean_square);
+  auto p = train::with_loss(operators(), train::test::plan_for(model, devices, "data"), tensor::loss::mean_square);
+  if (devices == 4) {
+    p.machine = machine::preset("p100:2x2");
+  }
+  return p;
+}
+
+// Of weights and their gradients.
+std::int64_t elements_between_nodes(const parallel::plan& p, const parallel::rank_programs& programs) {
+  const auto& t = p.machine.network;
+  std::int64_t all = 0;
+  for (std::size_t r = 0; r < programs.ranks.size(); ++r) {
+    for (const auto& s : programs.ranks[r].steps) {
+      const bool leaves = s.kind == parallel::step_kind::send && p.graph.operands(s.origin).empty() &&
+                          t[machine::device_id{r}].node != t[machine::device_id{s.peer}].node;
+      all += leaves ? tensor::element_count(programs.ranks[r].graph.type(s.value).dims) : 0;
+    }
+  }
+  return all;
+}
+
+// Likewise, as simulated.
+std::int64_t bytes_between_nodes(const parallel::plan& p, const program::program& code) {
+  const auto& t = p.machine.network;
+  std::set<std::size_t> between;
+  parallel::network n{p.machine};
+  for (std::size_t from = 0; from < t.device_count(); ++from) {
+    for (std::size_t to = 0; to < t.device_count(); ++to) {
+      const machine::device_id x{from};
+      const machine::device_id y{to};
+      if (t[x].node != t[y].node) {
+        const auto links = n.route(x, y);
+        between.insert(links.front().resource.index());
+      }
+    }
+  }
+  std::int64_t all = 0;
+  for (std::size_t f = 0; f < code.fragment_count(); ++f) {
+    if (code.owner_of(program::fragment_id{f}).kind != program::owner_kind::weight) {
+      continue;
+    }
+    for (const auto& task : code.code(program::fragment_id{f}).tasks) {
+      const bool leaves = task.kind == program::task_kind::transfer && between.contains(task.resource.index());
+      all += leaves ? task.volume.count() : 0;
+    }
+  }
+  return all;
 }
 
 // change(weight, synchronizer): of each weight that training changes.
@@ -195,6 +246,36 @@ TEST_CASE("weights that are fetched when an iteration begins train as those that
         kept += r.weights.size();
       }
       CHECK(kept == next);  // each on its server alone
+    }
+  }
+}
+
+TEST_CASE("devices of a node exchange with servers as one") {
+  for (const auto* model : {"zoo:mlp?layers=3&hidden=7&batch=8", "zoo:dlrm?form=ae&batch=8&hidden=8&vocab=40"}) {
+    for (const bool is_proxied : {true, false}) {
+      for (const auto server : {0UL, 1UL, 3UL}) {
+        for (const auto parts : {1UL, 2UL}) {
+          CAPTURE(model, is_proxied, server, parts);
+          auto p = plan_of(model, 4);
+          const auto expected = losses_of(p, 4);
+          std::int64_t elements = 0;
+          p.synchronization = every(p, [&](const parallel::weight_uses& w, parallel::weight_sync& own) {
+            const auto& dims = p.graph.type(w.value).dims;
+            elements += tensor::element_count(dims);
+            own.parts.assign(dims[0] > 1 ? parts : 1, {parallel::sync_kind::parameter_server});
+            for (auto& part : own.parts) {
+              part.destination = machine::device_id{server};
+              part.is_proxied = is_proxied;
+              part.is_per_node = true;
+            }
+          });
+          CHECK(largest_difference(losses_of(p, 4), expected) < 1e-11);
+          const auto moved = elements_between_nodes(p, parallel::programs_of_ranks(operators(), p));
+          CHECK(moved == 2 * elements);  // a gradient and a weight, of the node that has no server
+          const auto code = parallel::lower(operators(), p);
+          CHECK(8 * moved == bytes_between_nodes(p, code));  // what is simulated
+        }
+      }
     }
   }
 }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <unity/core/random.hpp>
+#include <unity/machine/presets.hpp>
 #include <unity/parallel/ranks/rank_lowering.hpp>
 #include <unity/parallel/synchronization.hpp>
 #include <unity/parallel/training_graph.hpp>
@@ -37,8 +38,13 @@ using train::test::operators;
 
 constexpr std::uint64_t seed = 3;
 
+// Of four devices two are in a node.
 parallel::plan plan_of(const std::string& model, std::size_t devices) {
-  return train::test::plan_for(model, devices, "data");
+  auto p = train::test::plan_for(model, devices, "data");
+  if (devices == 4) {
+    p.machine = machine::preset("p100:2x2");
+  }
+  return p;
 }
 
 parallel::plan with_loss(const parallel::plan& p) {

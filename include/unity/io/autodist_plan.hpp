@@ -21,8 +21,8 @@ namespace unity::io {
 // dense gradients of lookups.
 [[nodiscard]] autodist_strategy to_autodist(const tensor::algebra& a, const parallel::plan& p, std::string id);
 
-// The inverse, of a graph on a machine. The group that has the last weight is reduced first: the backward pass begins
-// there.
+// The inverse, of a graph on a machine. Devices of a node exchange with servers as one, as AutoDist has it without a
+// word. The group that has the last weight is reduced first: the backward pass begins there.
 // file: for messages. Throws: unity::error for weights that the graph does not have or that are missing, devices that
 // the machine does not have, parts that do not cover an axis, servers that do not wait for all (`sync` is false), and
 // as parallel::check.
@@ -247,6 +247,7 @@ UNITY_INLINE parallel::synchronizer autodist_finder::synchronizer(const std::str
     s.destination = device(where, n.server->destination);
     s.staleness = static_cast<std::uint32_t>(n.server->staleness);
     s.is_proxied = n.server->local_replication || s.staleness > 0;
+    s.is_per_node = true;
     return s;
   }
   if (!n.reduction) {

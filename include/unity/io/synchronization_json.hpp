@@ -3,7 +3,7 @@
 // {"buckets": ["late", "early"],
 //  "weights": [{"node": 3, "how": "all_reduce", "bucket": "late"},
 //              {"node": 5, "how": "parameter_server", "device": "n0/gpu1", "proxy": false},
-//              {"node": 6, "how": "parameter_server", "device": "n0/gpu1", "staleness": 2},
+//              {"node": 6, "how": "parameter_server", "device": "n0/gpu1", "staleness": 2, "per_node": true},
 //              {"node": 7, "axis": 0, "parts": [{"how": "sharded"}, {"how": "all_reduce"}]},
 //              {"node": 8, "how": "all_reduce", "algorithm": "ring", "compressor": {"kind": "float16", "feedback":
 //              true}},
@@ -104,6 +104,9 @@ UNITY_INLINE nlohmann::json synchronizer_to_json(const parallel::synchronizer& s
   if (s.staleness > 0) {
     all["staleness"] = s.staleness;
   }
+  if (s.is_per_node) {
+    all["per_node"] = true;
+  }
   if (s.is_sparse) {
     all["sparse"] = true;
   }
@@ -193,6 +196,7 @@ UNITY_INLINE parallel::synchronizer synchronizer_from_json(const json_place& in,
   }
   s.is_proxied = !in.has("proxy") || in.at("proxy").boolean();
   s.staleness = in.has("staleness") ? small_number(in.at("staleness")) : 0;
+  s.is_per_node = in.has("per_node") && in.at("per_node").boolean();
   s.is_sparse = in.has("sparse") && in.at("sparse").boolean();
   return s;
 }

@@ -61,6 +61,10 @@ struct synchronizer {
   bool is_proxied = true;
   // parameter_server: an iteration may read the weight as it was so many iterations before.
   std::uint32_t staleness = 0;
+  // parameter_server: devices of a node add up their gradients on one of them, which sends the sum; and one of them is
+  // sent the weight and sends it on (node_stations.hpp). Indices and rows go from each device, and stale versions to
+  // each.
+  bool is_per_node = false;
   // Gradients go as indices and rows. Of weights that lookups alone read.
   bool is_sparse = false;
 
@@ -154,6 +158,7 @@ UNITY_INLINE void check_kind(const std::string& where, const synchronizer& part,
   refuse(part.staleness > most_staleness, fmt::format("staleness {}", part.staleness),
          fmt::format("{} at most", most_staleness));
   refuse(!part.is_proxied && !is_served, "no proxy", "proxies of parameter_server alone");
+  refuse(part.is_per_node && !is_served, "messages per node", "those of parameter_server alone");
   refuse(!part.is_proxied && part.staleness > 0, "staleness without a proxy", "a copy that may be older");
   refuse(part.is_sparse && !is_served && !is_reduced, "indices and rows", "those of all_reduce or parameter_server");
   refuse(part.is_sparse && (c != compressor{} || part.bucket != synchronizer::no_bucket),

@@ -15,6 +15,7 @@
 #include <unity/parallel/lowering/collectives.hpp>
 #include <unity/parallel/lowering/network.hpp>
 #include <unity/parallel/lowering/replicas.hpp>
+#include <unity/parallel/node_stations.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/synchronization.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
@@ -86,7 +87,7 @@ class weight_synchronization {
         add(g, givers.of(g), how);
       }
       if (how.kind == sync_kind::parameter_server && !how.is_proxied && !part.fetches_rows) {
-        fetch(part, g, how.destination);
+        fetch(part, g, how);
       }
     }
     if (part.fetches_rows) {
@@ -103,7 +104,8 @@ class weight_synchronization {
       gather(g);
     }
     for (const auto& h : handed_out_) {
-      hand_out(h);
+      const program::task_ref updated{{}, on_[h.from.index()].update};
+      hand_out(h, {&updated, 1}, [&](machine::device_id d, const program::task_ref& there) { arrive(d, there); });
     }
     return std::move(fragment_);
   }
@@ -123,6 +125,7 @@ class weight_synchronization {
   struct handed_out_group {
     machine::device_id from{};
     std::vector<machine::device_id> to{};
+    std::vector<machine::device_id> stations{};  // of each
     bytes size{};
   };
 
@@ -213,27 +216,46 @@ class weight_synchronization {
       own.held += g.elements;
       own.gradient += g.elements;
     }
-    for (const auto d : g.devices) {
+    const auto stations = stations_of(g.devices, server, how.is_per_node && !how.is_sparse);
+    std::map<machine::device_id, std::vector<program::task_ref>> there;  // by station: what it sends the sum of
+    for (std::size_t i = 0; i < g.devices.size(); ++i) {
+      const auto d = g.devices[i];
       std::vector<program::task_ref> given;
       for (const auto& r : givers) {
         if (r.on == d) {
           given.push_back(r.task);
         }
       }
+      if (!given.empty() && stations[i] != d && d != server) {
+        given.assign(1, send(d, stations[i], size_of(g.elements), given));
+      }
+      auto& all = there[stations[i]];
+      all.insert(all.end(), given.begin(), given.end());
+    }
+    for (const auto& [d, given] : there) {
       if (given.empty() || d == server) {
         own.before.insert(own.before.end(), given.begin(), given.end());
         continue;
       }
-      const auto size = how.is_sparse ? rows_on(givers, d) : size_of(g.elements);
       const auto [sent, is_new] = sent_rows_.try_emplace({d, server});
       if (is_new || !how.is_sparse) {  // rows go to a server once for all of its parts
-        sent->second = add_transfer(fragment_, network_.hops(d, server, size), size, d.index(), given);
+        sent->second = send(d, server, how.is_sparse ? rows_on(givers, d) : size_of(g.elements), given);
       }
       own.before.push_back(sent->second);
     }
     if (how.is_proxied) {
-      handed_out_.push_back({server, g.devices, size_of(g.elements)});
+      handed_out_.push_back({server, g.devices, stations_of(g.devices, server, how.is_per_node && how.staleness == 0),
+                             size_of(g.elements)});
     }
+  }
+  // By device: itself, or where its node's messages are put together.
+  [[nodiscard]] std::vector<machine::device_id> stations_of(const std::vector<machine::device_id>& devices,
+                                                            machine::device_id server, bool is_per_node) const {
+    return is_per_node ? parallel::stations_of(devices, server, network_.topology()) : devices;
+  }
+  [[nodiscard]] auto send(machine::device_id from, machine::device_id to, bytes size,
+                          std::span<const program::task_ref> before) {
+    return add_transfer(fragment_, network_.hops(from, to, size), size, from.index(), before);
   }
   // Each reader sends indices to the part's server, and is sent rows.
   void fetch_rows(const weight_part_readers& part, machine::device_id server) {
@@ -247,20 +269,17 @@ class weight_synchronization {
     }
   }
   // Devices fetch a part from its server when the iteration begins, before any of their readers.
-  void fetch(const weight_part_readers& part, const replica_group& g, machine::device_id server) {
-    for (const auto d : g.devices) {
-      if (d == server) {
-        continue;
-      }
-      const auto size = size_of(g.elements);
-      const auto there = add_transfer(fragment_, network_.hops(server, d, size), size, d.index(), {});
-      for (std::size_t i = 0; i < part.readers.size(); ++i) {
-        const auto& r = part.readers[i];
-        if (r.on == d && std::binary_search(g.boxes.begin(), g.boxes.end(), part.held.box_of[i])) {
-          fragment_.dependencies.push_back({there, r.reads, false});
-        }
-      }
-    }
+  void fetch(const weight_part_readers& part, const replica_group& g, const synchronizer& how) {
+    hand_out(
+        {how.destination, g.devices, stations_of(g.devices, how.destination, how.is_per_node), size_of(g.elements)}, {},
+        [&](machine::device_id d, const program::task_ref& there) {
+          for (std::size_t i = 0; i < part.readers.size(); ++i) {
+            const auto& r = part.readers[i];
+            if (r.on == d && std::binary_search(g.boxes.begin(), g.boxes.end(), part.held.box_of[i])) {
+              fragment_.dependencies.push_back({there, r.reads, false});
+            }
+          }
+        });
   }
   void update(machine::device_id d) {
     auto& own = on_[d.index()];
@@ -294,13 +313,22 @@ class weight_synchronization {
       }
     }
   }
-  void hand_out(const handed_out_group& h) {
-    const program::task_ref updated{{}, on_[h.from.index()].update};
-    for (const auto d : h.to) {
-      if (d != h.from) {
-        const auto hops = network_.hops(h.from, d, h.size);
-        arrive(d, add_transfer(fragment_, hops, h.size, d.index(), {&updated, 1}));
+  // arrived(device, the message after which it has what it was sent)
+  template <class F>
+  void hand_out(const handed_out_group& h, std::span<const program::task_ref> before, const F& arrived) {
+    std::map<machine::device_id, program::task_ref> at;  // stations
+    const auto pass_on = [&](machine::device_id from, machine::device_id to, std::span<const program::task_ref> after) {
+      const auto there = add_transfer(fragment_, network_.hops(from, to, h.size), h.size, to.index(), after);
+      arrived(to, there);
+      return there;
+    };
+    for (std::size_t i = 0; i < h.to.size(); ++i) {
+      const auto d = h.to[i];
+      if (d == h.from) {
+        continue;
       }
+      const auto found = at.find(h.stations[i]);  // it is the first of its devices
+      at[d] = found == at.end() ? pass_on(h.from, d, before) : pass_on(found->first, d, {&found->second, 1});
     }
   }
 
@@ -343,8 +371,8 @@ struct synchronized_part {
 };
 
 // The fragment of a weight whose parts are synchronized in ways of their own. buckets: where those of its parts end.
-// A sharded part is reduced and scattered over the ring, updated share by share, and gathered. Gradients for a
-// parameter server are messages to it, and what it made are messages back; adding up is not priced.
+// A sharded part is reduced and scattered over the ring, updated share by share, and gathered. Gradients for a server
+// are messages to it, and what it made are messages back, of devices or of nodes; adding up is not priced.
 template <class Network>
 [[nodiscard]] program::fragment synchronized(Network& n, const task_times& times, const tensor::tensor_type& type,
                                              std::span<const synchronized_part> parts, const bucket_ends& buckets) {

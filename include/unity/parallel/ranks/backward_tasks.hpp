@@ -93,6 +93,9 @@ UNITY_INLINE void backward_tasks::write(bool is_last) {
       weights_.reduce_behind(n);
     }
   }
+  if (is_last) {
+    weights_.send_node_sums();
+  }
 }
 
 UNITY_INLINE void backward_tasks::run_task(node_id n, std::uint32_t t) {

@@ -9,6 +9,7 @@
 #include <unity/core/id.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/graph/compact_graph.hpp>
+#include <unity/machine/topology.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
@@ -39,6 +40,7 @@ class divided_training {
   [[nodiscard]] bool fetches_rows(std::size_t weight) const {
     return are_rows_fetched(algebra_, plan_.graph, plan_.configurations, training_.weights()[weight], sync_of(weight));
   }
+  [[nodiscard]] const machine::topology& topology() const noexcept { return plan_.machine.network; }
   [[nodiscard]] std::size_t bucket_count() const noexcept { return plan_.synchronization.buckets.size(); }
   [[nodiscard]] const training_graph& training() const noexcept { return training_; }
   [[nodiscard]] const operator_dimensions& dimensions_of(node_id n) const { return dimensions_[n]; }

@@ -73,8 +73,10 @@ class rank_streams {
   void wait_last(std::uint32_t rank, const rank_step& w) { served(rank).push_back(w); }
   // Then the new version of a weight.
   void update(std::uint32_t rank, node_id origin, std::size_t weight);
-  // Then the next version goes to where others are made of it, or is made of theirs. Waited for at the end.
-  void send_next(node_id origin, value_id v, std::uint32_t from, value_id next, std::uint32_t to);
+  // Then the next version goes to where others are made of it, or is made of theirs. Waited for at the end. passes_on:
+  // the sender was sent it itself, and waits before it sends.
+  void send_next(node_id origin, value_id v, std::uint32_t from, value_id next, std::uint32_t to,
+                 bool passes_on = false);
   void gather_next(node_id origin, const std::vector<std::uint32_t>& group, std::span<const value_id> next);
 
   // What a rank does in a pass; the same wait may come more than once.
@@ -252,14 +254,14 @@ UNITY_INLINE void rank_streams::update(std::uint32_t rank, node_id origin, std::
 }
 
 UNITY_INLINE void rank_streams::send_next(node_id origin, value_id v, std::uint32_t from, value_id next,
-                                          std::uint32_t to) {
+                                          std::uint32_t to, bool passes_on) {
   auto s = step(step_kind::send, origin);
   s.value = v;
   s.peer = to;
   s.tag = next_++;
   s.lag = lag_;  // who is slow has it later
   s.since = lag_;
-  served(from).push_back(s);
+  (passes_on ? ranks_[from].end : served(from)).push_back(s);
   auto r = step(step_kind::receive, origin);
   r.node = programs_.ranks[to].graph.producer(next);
   r.peer = from;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/lowering/divisions.hpp>
+#include <unity/parallel/node_stations.hpp>
 #include <unity/parallel/ranks/divided_training.hpp>
 #include <unity/parallel/ranks/gradient_sums.hpp>
 #include <unity/parallel/ranks/rank_streams.hpp>
@@ -79,6 +81,9 @@ class weight_cells {
   // buckets before are there. One sum for all who hold a cell. Those who gave nothing add zeros; where one alone gave
   // to an all-reduce outside of buckets, it hands out.
   void reduce_behind(node_id reader);
+  // Sends the sums of nodes that are due: one weight later than gradients went to where they are added up, so that
+  // nobody waits for what has just left; and at the end of the backward pass.
+  void send_node_sums();
 
  private:
   static constexpr std::size_t none = static_cast<std::size_t>(-1);
@@ -90,6 +95,7 @@ class weight_cells {
     std::map<std::pair<std::uint32_t, std::size_t>, std::size_t> at{};  // by rank and cell: in the rank's weights
     std::map<std::pair<std::uint32_t, std::size_t>, value_id> gradients{};
     std::map<std::pair<std::uint32_t, std::size_t>, value_id> fetched{};  // what servers sent for this iteration
+    std::vector<std::map<std::uint32_t, std::uint32_t>> stations{};       // by cell: of holders, where it differs
   };
 
   // f(use, task, rank, box) for all tasks for which the operand is not zero.
@@ -137,8 +143,20 @@ class weight_cells {
   void reduce_bucket(const bucket_state& bucket, node_id reader);
   void reduce_together(std::span<const cell_id> cells, node_id reader);
   void scatter(cell_id of, node_id reader);
+  // The gradients of a cell, by rank that adds them up and sends the sum to the server.
+  struct node_sums {
+    cell_id of{};
+    node_id reader{};
+    std::map<std::uint32_t, std::vector<awaited_value>> terms{};
+  };
+
   void serve(cell_id of, std::uint32_t server, node_id reader);
-  [[nodiscard]] value_id summed_on(std::uint32_t server, cell_id of);
+  void send(const node_sums& sums);
+  [[nodiscard]] value_id summed(std::uint32_t rank, const node_sums& sums);
+  // The sum of what came to the server.
+  [[nodiscard]] value_id summed_on(std::uint32_t server, cell_id of, std::span<const awaited_value> all);
+  // Another rank, not the server, that sends to the server, and is sent by it, in the rank's place.
+  [[nodiscard]] std::optional<std::uint32_t> station_of(cell_id of, std::uint32_t rank) const;
   // The new version goes from the server to all who keep the cell.
   void hand_out(cell_id of, std::uint32_t server);
 
@@ -150,6 +168,7 @@ class weight_cells {
   std::vector<weight_state> states_{};
   std::vector<bucket_state> buckets_;
   std::size_t next_bucket_ = 0;  // to be reduced
+  std::vector<node_sums> due_{};
 };
 
 }  // namespace unity::parallel::detail
@@ -158,7 +177,6 @@ class weight_cells {
 
 #include <algorithm>
 #include <iterator>
-#include <optional>
 #include <set>
 
 #include <fmt/core.h>
@@ -211,6 +229,7 @@ UNITY_INLINE std::vector<weight_cells::served_part> weight_cells::served_parts(v
 }
 
 UNITY_INLINE void weight_cells::reduce_behind(node_id reader) {
+  send_node_sums();
   for (const auto w : training_.training().weights_of(reader)) {
     const auto& uses = training_.training().weights()[w].uses;
     if (std::none_of(uses.begin(), uses.end(), [&](const weight_use& u) {
@@ -230,8 +249,10 @@ UNITY_INLINE value_id weight_cells::fetched(cell_id of, std::uint32_t rank) {
   auto& state = states_[of.weight];
   const auto [at, is_new] = state.fetched.try_emplace({rank, of.cell});
   if (is_new) {
-    const auto server = state.how[of.cell].destination.index();
-    const auto there = streams_.sent_first(node_of(of), part_of(of, server).weight.value, server, rank);
+    const auto server = static_cast<std::uint32_t>(state.how[of.cell].destination.index());
+    const auto station = station_of(of, rank);
+    const auto there = station ? streams_.sent(node_of(of), fetched(of, *station), *station, rank)
+                               : streams_.sent_first(node_of(of), part_of(of, server).weight.value, server, rank);
     streams_.wait(rank, there.wait);
     at->second = there.value;
   }
@@ -273,6 +294,17 @@ UNITY_INLINE void weight_cells::place(std::size_t w) {
     state.holders.emplace_back(holders.begin(), holders.end());
     const auto how = how_to(w, state.cells[c]);
     state.how.push_back(how);
+    state.stations.emplace_back();
+    if (how.is_per_node) {
+      const std::vector<machine::device_id> devices(holders.begin(), holders.end());
+      const auto stations = stations_of(devices, how.destination, training_.topology());
+      for (std::size_t i = 0; i < devices.size(); ++i) {
+        if (stations[i] != devices[i] && stations[i] != how.destination) {
+          state.stations.back()[static_cast<std::uint32_t>(devices[i].index())] =
+              static_cast<std::uint32_t>(stations[i].index());
+        }
+      }
+    }
     for (const auto r : holders) {
       if (how.is_proxied || r == how.destination.index()) {
         add_part(w, c, r);
@@ -485,27 +517,73 @@ UNITY_INLINE void weight_cells::scatter(cell_id of, node_id reader) {
   streams_.gather_next(node_of(of), holders, next);
 }
 
+UNITY_INLINE std::optional<std::uint32_t> weight_cells::station_of(cell_id of, std::uint32_t rank) const {
+  const auto& all = states_[of.weight].stations[of.cell];
+  const auto found = all.find(rank);
+  return found == all.end() ? std::nullopt : std::optional{found->second};
+}
+
 UNITY_INLINE void weight_cells::serve(cell_id of, std::uint32_t server, node_id reader) {
-  streams_.lag(states_[of.weight].how[of.cell].staleness);
-  if (states_[of.weight].how[of.cell].is_sparse) {
+  const auto& how = states_[of.weight].how[of.cell];
+  if (how.is_sparse) {
+    streams_.lag(how.staleness);
     rows_.send(of.weight, givers(of), server, reader);
     change(of, server, rows_.part_on(of.weight, server, states_[of.weight].cells[of.cell]));
-  } else {
-    change(of, server, summed_on(server, of));
-  }
-  if (states_[of.weight].how[of.cell].is_proxied) {
     hand_out(of, server);
+    streams_.lag(0);
+    return;
   }
+  node_sums sums{of, reader, {}};
+  bool is_under_way = false;
+  for (const auto r : givers(of)) {  // ascending: sums do not depend on who comes first
+    const auto own = states_[of.weight].gradients.at({r, of.cell});
+    const auto station = station_of(of, r);
+    sums.terms[station.value_or(r)].push_back(station ? streams_.sent(node_of(of), own, r, *station)
+                                                      : awaited_value{own, {}});
+    is_under_way = is_under_way || station;
+  }
+  if (is_under_way) {
+    due_.push_back(std::move(sums));
+  } else {
+    send(sums);
+  }
+}
+
+UNITY_INLINE void weight_cells::send_node_sums() {
+  for (const auto& sums : std::exchange(due_, {})) {
+    send(sums);
+  }
+}
+
+UNITY_INLINE void weight_cells::send(const node_sums& sums) {
+  const auto& how = states_[sums.of.weight].how[sums.of.cell];
+  const auto server = static_cast<std::uint32_t>(how.destination.index());
+  std::vector<awaited_value> all;
+  for (const auto& [rank, terms] : sums.terms) {
+    const auto sum = summed(rank, sums);
+    streams_.lag(how.staleness);
+    const bool is_there = rank == server && how.staleness == 0;
+    all.push_back(is_there ? awaited_value{sum, {}} : streams_.sent(node_of(sums.of), sum, rank, server));
+    streams_.lag(0);
+  }
+  streams_.lag(how.staleness);
+  change(sums.of, server, summed_on(server, sums.of, all));
+  hand_out(sums.of, server);
   streams_.lag(0);
 }
 
-UNITY_INLINE value_id weight_cells::summed_on(std::uint32_t server, cell_id of) {
-  std::vector<awaited_value> all;
-  for (const auto r : givers(of)) {  // ascending: the sum does not depend on who comes first
-    const auto own = states_[of.weight].gradients.at({r, of.cell});
-    const bool is_there = r == server && streams_.lag() == 0;
-    all.push_back(is_there ? awaited_value{own, {}} : streams_.sent(node_of(of), own, r, server));
+UNITY_INLINE value_id weight_cells::summed(std::uint32_t rank, const node_sums& sums) {
+  value_id sum{};
+  for (const auto& term : sums.terms.at(rank)) {
+    if (term.wait.kind == step_kind::wait) {
+      streams_.wait(rank, term.wait);
+    }
+    sum = sum.valid() ? streams_.on(rank, sums.reader).sum(sum, term.value) : term.value;
   }
+  return sum;
+}
+
+UNITY_INLINE value_id weight_cells::summed_on(std::uint32_t server, cell_id of, std::span<const awaited_value> all) {
   value_id sum{};
   for (const auto& g : all) {
     if (g.wait.kind == step_kind::wait) {
@@ -517,17 +595,26 @@ UNITY_INLINE value_id weight_cells::summed_on(std::uint32_t server, cell_id of) 
 }
 
 UNITY_INLINE void weight_cells::hand_out(cell_id of, std::uint32_t server) {
+  const auto& how = states_[of.weight].how[of.cell];
+  if (!how.is_proxied) {
+    return;
+  }
   const auto version = [&](std::uint32_t r) {
     auto& part = part_of(of, r);
     part.next = streams_.on(r, node_of(of)).outside(streams_.program(r).graph.type(part.weight.value));
     return part.next;
   };
   const auto made = version(server);
-  for (const auto r : states_[of.weight].holders[of.cell]) {
-    if (r != server) {
-      part_of(of, r).updated.end = part_of(of, r).updated.begin;
-      streams_.send_next(node_of(of), made, server, version(r), r);
+  std::map<std::uint32_t, value_id> there;
+  for (const auto r : states_[of.weight].holders[of.cell]) {  // a station comes before those that it sends to
+    if (r == server) {
+      continue;
     }
+    part_of(of, r).updated.end = part_of(of, r).updated.begin;
+    const auto station = how.staleness == 0 ? station_of(of, r) : std::nullopt;
+    const auto next = there[r] = version(r);
+    streams_.send_next(node_of(of), station ? there.at(*station) : made, station.value_or(server), next, r,
+                       station.has_value());
   }
 }
 

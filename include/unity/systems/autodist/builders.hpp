@@ -38,6 +38,7 @@ struct weight_facts {
 struct sync_problem {
   std::vector<weight_facts> weights{};        // of the graph, in the order of their nodes
   std::vector<machine::device_id> servers{};  // where parameter servers may be, one at least
+  bool is_per_node = true;                    // devices of a node exchange with a server as one, as AutoDist's do
 };
 
 [[nodiscard]] sync_problem sync_problem_of(const tensor::algebra& a, const tensor::tensor_graph& g,
@@ -219,6 +220,7 @@ class sync_writer {
     s.destination = d;
     s.is_proxied = (options_.is_proxied && may_proxy) || options_.staleness > 0;  // a stale copy is one
     s.staleness = options_.staleness;
+    s.is_per_node = problem_.is_per_node;
     s.is_sparse = problem_.weights[w].is_sparse;
     return s;
   }

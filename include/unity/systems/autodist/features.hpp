@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -62,13 +63,14 @@ class sync_features {
   // All-reduced by all replicas, in a ring.
   [[nodiscard]] load reduced(double size) const;
   [[nodiscard]] load gathered(double size) const;
-  // Sent to a server by all replicas, and back.
-  [[nodiscard]] load served(double gradient, double weight) const;
+  // Sent to a server by all, and back.
+  [[nodiscard]] load served(double gradients, double weights) const;
   [[nodiscard]] static std::array<double, 6> most_and_sum(std::span<const load> all);
 
   const sync_problem& problem_;
   std::vector<std::size_t> trained_;
   double replicas_;
+  double senders_;       // to a server: replicas, or their nodes
   double ring_rate_;     // bytes per second of the slowest hop of a ring of the replicas
   double ring_latency_;  // seconds, of a hop
   double server_rate_;   // bytes per second of a server's slowest route
@@ -82,6 +84,7 @@ class sync_features {
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include <unity/core/config.hpp>
 #include <unity/machine/routes.hpp>
@@ -92,6 +95,7 @@ UNITY_INLINE sync_features::sync_features(const sync_problem& p, const machine::
                                           std::span<const machine::device_id> replicas)
     : problem_{p},
       replicas_{static_cast<double>(replicas.size())},
+      senders_{replicas_},
       ring_rate_{std::numeric_limits<double>::infinity()},
       ring_latency_{0},
       server_rate_{std::numeric_limits<double>::infinity()},
@@ -101,6 +105,13 @@ UNITY_INLINE sync_features::sync_features(const sync_problem& p, const machine::
     if (p.weights[w].is_trained) {
       trained_.push_back(w);
     }
+  }
+  if (p.is_per_node) {
+    std::set<std::uint32_t> nodes;
+    for (const auto d : replicas) {
+      nodes.insert(m.network[d].node);
+    }
+    senders_ = static_cast<double>(nodes.size());
   }
   const machine::route_table routes{m.network};
   const auto widen = [&](machine::device_id from, machine::device_id to, double& rate, double& latency) {
@@ -129,8 +140,8 @@ UNITY_INLINE auto sync_features::gathered(double size) const -> load {
   return {size * rounds / replicas_ / ring_rate_, rounds, rounds * ring_latency_};
 }
 
-UNITY_INLINE auto sync_features::served(double gradient, double weight) const -> load {
-  return {(replicas_ * gradient + replicas_ * weight) / server_rate_, 2 * replicas_, 2 * server_latency_};
+UNITY_INLINE auto sync_features::served(double gradients, double weights) const -> load {
+  return {(gradients + weights) / server_rate_, 2 * senders_, 2 * server_latency_};
 }
 
 UNITY_INLINE std::array<double, 6> sync_features::most_and_sum(std::span<const load> all) {
@@ -158,10 +169,10 @@ UNITY_INLINE learn::ranked_list sync_features::of(const parallel::synchronizatio
     return static_cast<double>(problem_.weights[w].size().count()) / static_cast<double>(s.weights[w].parts.size());
   };
   const auto rows_of = [&](std::size_t w) { return static_cast<double>(problem_.weights[w].rows.count()); };
-  // Of a part of the weight, what a device is sent: rows where servers look them up (parallel/row_fetching.hpp).
+  // Of a part of the weight, what all are sent: rows where servers look them up (parallel/row_fetching.hpp).
   const auto fetched = [&](std::size_t w, const parallel::synchronizer& part) {
-    const auto rows = rows_of(w) / replicas_;
-    return part.is_sparse && !part.is_proxied ? std::min(rows, part_bytes(w)) : part_bytes(w);
+    const auto all = senders_ * part_bytes(w);
+    return part.is_sparse && !part.is_proxied ? std::min(rows_of(w), all) : all;
   };
   double proxied = 0;
   double all_served = 0;
@@ -170,8 +181,8 @@ UNITY_INLINE learn::ranked_list sync_features::of(const parallel::synchronizatio
     for (const auto& part : s.weights[w].parts) {
       const auto size = part_bytes(w);
       if (part.kind == sync_kind::parameter_server) {
-        const auto rows = rows_of(w) / replicas_;
-        servers[server_of(part)] += served(!part.is_sparse ? size : has_rows ? 0 : rows, fetched(w, part));
+        const auto gradients = !part.is_sparse ? senders_ * size : has_rows ? 0 : rows_of(w);
+        servers[server_of(part)] += served(gradients, fetched(w, part));
         all_served += size;
         proxied += part.is_proxied ? size : 0;
       } else if (part.is_sparse && !has_rows) {
@@ -209,7 +220,7 @@ UNITY_INLINE learn::ranked_list sync_features::of(const parallel::synchronizatio
     const auto size = static_cast<double>(facts.size().count());
     const auto parts_count = static_cast<double>(parts.size());
     const auto takes =
-        is_served ? served(first.is_sparse ? rows_of(w) / replicas_ : size, parts_count * fetched(w, first)).seconds
+        is_served ? served(first.is_sparse ? rows_of(w) : senders_ * size, parts_count * fetched(w, first)).seconds
         : first.is_sparse ? gathered(rows_of(w)).seconds
                           : reduced(message).seconds;
     const auto flag = [](bool is) { return is ? 1.0 : 0.0; };

@@ -175,6 +175,7 @@ UNITY_INLINE void sync_moves::serve(parallel::synchronization& s, const sync_cha
   parallel::synchronizer how;
   how.kind = parallel::sync_kind::parameter_server;
   how.is_proxied = c.is_other;
+  how.is_per_node = problem_->is_per_node;
   how.is_sparse = facts.is_sparse && own.parts.front().is_sparse;
   own.axis = c.parts > 1 ? c.axis : 0;
   own.parts.assign(1, {});
@@ -309,7 +310,7 @@ UNITY_INLINE fingerprint sync_moves::fingerprint_of(const parallel::synchronizat
     for (const auto& part : w.parts) {
       h.add(static_cast<std::uint64_t>(part.kind)).add(part.bucket);
       h.add(part.destination.valid() ? part.destination.index() + 1 : 0);
-      h.add((part.is_proxied ? 1U : 0U) + (part.is_sparse ? 2U : 0U));
+      h.add((part.is_proxied ? 1U : 0U) + (part.is_sparse ? 2U : 0U) + (part.is_per_node ? 4U : 0U));
     }
   }
   return h.result();

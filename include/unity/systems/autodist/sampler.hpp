@@ -135,6 +135,7 @@ UNITY_INLINE void sync_draw::draw_weight(std::size_t w) {
                                                        : size < threshold_;
   s.kind = is_served ? parallel::sync_kind::parameter_server : parallel::sync_kind::all_reduce;
   s.is_proxied = !is_served || toss(proxy_share_);
+  s.is_per_node = is_served && problem_.is_per_node;
   s.is_sparse = facts.is_sparse && toss(row_share_);
   auto& own = all_.weights[w];
   std::vector<std::uint32_t> axes;

@@ -173,7 +173,8 @@ UNITY_INLINE std::vector<std::uint64_t> choices_of(const parallel::synchronizati
     h = hash_combine(h, own.axis);
     h = hash_combine(h, static_cast<std::uint64_t>(first.kind));
     h = hash_combine(h, (first.is_proxied ? 1U : 0U) + (first.is_sparse ? 2U : 0U) +
-                            (first.bucket == parallel::synchronizer::no_bucket ? 4U : 0U));
+                            (first.bucket == parallel::synchronizer::no_bucket ? 4U : 0U) +
+                            (first.is_per_node ? 8U : 0U));
     all.push_back(h);
   }
   return all;

@@ -1,0 +1,42 @@
+// Where devices of a node put together what they exchange with a parameter server.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include <unity/machine/topology.hpp>
+
+namespace unity::parallel {
+
+// By device, the one that sends to the server and is sent by it in its place: the server itself for devices of the
+// server's node, the first of the devices of any other node. Complexity: devices, times the logarithm of nodes.
+// Source: Zhang et al., AutoDist, section 2.2 (transfer destination); Li et al., Scaling distributed machine learning
+// with the parameter server, OSDI 2014.
+[[nodiscard]] std::vector<machine::device_id> stations_of(std::span<const machine::device_id> devices,
+                                                          machine::device_id server, const machine::topology& t);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_NODE_STATIONS)
+
+#include <cstdint>
+#include <map>
+
+#include <unity/core/config.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE std::vector<machine::device_id> stations_of(std::span<const machine::device_id> devices,
+                                                         machine::device_id server, const machine::topology& t) {
+  std::map<std::uint32_t, machine::device_id> of_node{{t[server].node, server}};
+  std::vector<machine::device_id> all;
+  all.reserve(devices.size());
+  for (const auto d : devices) {
+    all.push_back(of_node.try_emplace(t[d].node, d).first->second);
+  }
+  return all;
+}
+
+}  // namespace unity::parallel
+
+#endif
