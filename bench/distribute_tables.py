@@ -6,15 +6,16 @@ usage: distribute_tables.py DISTRIBUTE [--models NAME,...] [--searches [--seed N
 --searches: a table of searches in place of those of rules. Rules are tried with and without proxies and with chunks of
 all sizes of the table of chunks; the fastest of all of them is what searches are compared with.
 
-Clusters are those of AutoDist's table 1 whose GPUs are known or near to known ones: A1 and A2 (Titan X there, 1080 Ti
-here), B4 to B8 (T4). Batches are those of a device, times devices. Every node has one CPU for servers."""
+Clusters are those of AutoDist's table 1 whose nodes are alike: A1 and A2 (Titan X there, 1080 Ti here), B1 to B3 (M60),
+B4 to B8 (T4). Batches are those of a device, times devices. Every node has one CPU for servers."""
 import argparse
 import json
 import pathlib
 import subprocess
 import tempfile
 
-CLUSTERS = {"A1": (16, 1, 40, "1080ti"), "A2": (11, 1, 40, "1080ti"), "B4": (1, 4, 50, "t4"), "B5": (2, 4, 50, "t4"),
+CLUSTERS = {"A1": (16, 1, 40, "1080ti"), "A2": (11, 1, 40, "1080ti"), "B1": (2, 4, 25, "m60"),
+            "B2": (3, 4, 25, "m60"), "B3": (4, 4, 25, "m60"), "B4": (1, 4, 50, "t4"), "B5": (2, 4, 50, "t4"),
             "B6": (3, 4, 50, "t4"), "B7": (4, 4, 50, "t4"), "B8": (8, 4, 50, "t4")}  # nodes, GPUs of each, Gb/s, kind
 MODELS = {"VGG-16": ("zoo:vgg16", 32), "ResNet-101": ("zoo:resnet101", 32), "DenseNet-121": ("zoo:densenet121", 32),
           "Inception-v3": ("zoo:inception_v3", 32),

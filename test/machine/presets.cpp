@@ -109,7 +109,7 @@ TEST_CASE("a kind of device agrees with the roofline of its name") {
   CHECK(find_device("p100")->flops_per_second == 10.6e12);
   CHECK(machine::find_model("v100")->caches ==
         std::vector<std::pair<std::string, bytes>>{{"L1", bytes{131072}}, {"L2", bytes{6291456}}});
-  for (const auto* name : {"k80", "p4", "p100", "v100", "t4", "a10", "l4", "a100", "a100_80", "a100_pcie",
+  for (const auto* name : {"k80", "m60", "p4", "p100", "v100", "t4", "a10", "l4", "a100", "a100_80", "a100_pcie",
                            "a100_80_pcie", "h100", "h200", "b200", "host"}) {
     CHECK(machine::find_model(name));
   }

@@ -31,11 +31,15 @@ struct known_device {
   std::string_view source{};  // of the rate for float32
 };
 
-inline constexpr std::array<known_device, 16> known_devices{{
+inline constexpr std::array<known_device, 17> known_devices{{
     {"k80", "NVIDIA Tesla K80 (one GK210)", true,
      1.455e+12, 4.37e+12, 0, 0, 0, 2.4e+11, 12000000000,
      8e-06, 5.5e-05, 9.3e-06, 13, 875000000, 131072, 1572864,
      "NVIDIA Tesla K80 board specification BD-07317, half of the board, at boost clock"},
+    {"m60", "NVIDIA Tesla M60 (one GM204)", true,
+     1.51e+11, 4.825e+12, 0, 0, 0, 1.6e+11, 8000000000,
+     5e-06, 5.5e-05, 9.3e-06, 16, 1178000000, 49152, 2097152,
+     "NVIDIA Tesla M60 data sheet, 2015, half of the board, at boost clock"},
     {"p4", "NVIDIA Tesla P4", true,
      0, 5.5e+12, 0, 0, 2.2e+13, 1.92e+11, 8000000000,
      5e-06, 5.5e-05, 9.3e-06, 20, 1063000000, 49152, 2097152,
