@@ -27,6 +27,8 @@
 namespace unity::parallel::detail {
 
 // Cells of a weight are as large as they can be while each rank reads a cell whole or not at all.
+// Where one rank alone is written (alike_ranks.hpp), who holds a cell is known of all ranks, and messages between
+// others are counted.
 class weight_cells {
  public:
   weight_cells(const divided_training& d, rank_streams& streams);
@@ -89,7 +91,7 @@ class weight_cells {
     std::vector<std::vector<std::uint32_t>> holders{};                  // by cell: ranks that read it, ascending
     std::map<std::pair<std::uint32_t, std::size_t>, std::size_t> at{};  // by rank and cell: in the rank's weights
     std::map<std::pair<std::uint32_t, std::size_t>, value_id> gradients{};
-    std::map<std::pair<std::uint32_t, std::size_t>, value_id> fetched{};  // what servers sent for this iteration
+    std::map<std::pair<std::uint32_t, std::size_t>, awaited_value> fetched{};  // what servers sent for this iteration
   };
 
   // f(use, task, rank, box) for all tasks for which the operand is not zero.
@@ -115,9 +117,11 @@ class weight_cells {
   void place(std::size_t w);
   void add_part(std::size_t w, std::size_t c, std::uint32_t rank);
   [[nodiscard]] synchronizer how_to(std::size_t w, const box& cell) const;
-  // The cell, from its server, where the rank keeps none.
+  // The cell, from its server, where the rank keeps none. Who asks first has it sent to all of them.
   [[nodiscard]] value_id fetched(cell_id of, std::uint32_t rank);
 
+  [[nodiscard]] const written_ranks& written() const { return training_.written(); }
+  // Holders whose gradient is there, or that of who is like them.
   [[nodiscard]] std::vector<std::uint32_t> givers(cell_id of) const;
   [[nodiscard]] node_id node_of(cell_id of) const {
     return training_.graph().producer(training_.training().weights()[of.weight].value);
@@ -228,14 +232,19 @@ UNITY_INLINE void weight_cells::reduce_behind(node_id reader) {
 
 UNITY_INLINE value_id weight_cells::fetched(cell_id of, std::uint32_t rank) {
   auto& state = states_[of.weight];
-  const auto [at, is_new] = state.fetched.try_emplace({rank, of.cell});
-  if (is_new) {
-    const auto server = state.how[of.cell].destination.index();
-    const auto there = streams_.sent_first(node_of(of), part_of(of, server).weight.value, server, rank);
-    streams_.wait(rank, there.wait);
-    at->second = there.value;
+  if (!state.fetched.contains({rank, of.cell})) {
+    const auto server = static_cast<std::uint32_t>(state.how[of.cell].destination.index());
+    const auto kept = written().has(server) ? part_of(of, server).weight.value : value_id{};
+    const auto type = training_.type_of(training_.training().weights()[of.weight].value, state.cells[of.cell]);
+    for (const auto r : state.holders[of.cell]) {
+      if (r != server) {
+        state.fetched[{r, of.cell}] = streams_.sent_first(node_of(of), kept, type, server, r);
+      }
+    }
   }
-  return at->second;
+  const auto& there = state.fetched.at({rank, of.cell});
+  streams_.wait(rank, there.wait);
+  return there.value;
 }
 
 UNITY_INLINE synchronizer weight_cells::how_to(std::size_t w, const box& cell) const {
@@ -270,20 +279,21 @@ UNITY_INLINE void weight_cells::place(std::size_t w) {
         holders.insert(rank);
       }
     });
-    state.holders.emplace_back(holders.begin(), holders.end());
+    state.holders.push_back(written().all_like(holders));
     const auto how = how_to(w, state.cells[c]);
     state.how.push_back(how);
-    for (const auto r : holders) {
+    for (const auto r : written().of(state.holders.back())) {
       if (how.is_proxied || r == how.destination.index()) {
         add_part(w, c, r);
       }
     }
-    if (how.kind == sync_kind::parameter_server && !holders.contains(how.destination.index())) {
+    if (const auto server = static_cast<std::uint32_t>(how.destination.index());
+        how.kind == sync_kind::parameter_server && written().has(server) && !holders.contains(server)) {
       add_part(w, c, how.destination.index());
     }
-    if (how.kind == sync_kind::none && holders.size() > 1) {
+    if (const auto count = state.holders.back().size(); how.kind == sync_kind::none && count > 1) {
       throw error{fmt::format("weight of node {}", training_.graph().producer(value).index()),
-                  fmt::format("held by {} ranks and not synchronized", holders.size()), "a way to keep them equal"};
+                  fmt::format("held by {} ranks and not synchronized", count), "a way to keep them equal"};
     }
     if (const auto& uses = training_.training().weights()[w].uses;
         how.bucket != synchronizer::no_bucket && std::any_of(uses.begin(), uses.end(), [&](const weight_use& u) {
@@ -308,7 +318,7 @@ UNITY_INLINE std::vector<std::uint32_t> weight_cells::givers(cell_id of) const {
   const auto& state = states_[of.weight];
   std::vector<std::uint32_t> all;
   std::copy_if(state.holders[of.cell].begin(), state.holders[of.cell].end(), std::back_inserter(all),
-               [&](std::uint32_t r) { return state.gradients.contains({r, of.cell}); });
+               [&](std::uint32_t r) { return state.gradients.contains({written().like(r), of.cell}); });
   return all;
 }
 
@@ -342,7 +352,7 @@ UNITY_INLINE void weight_cells::reduce(cell_id of, node_id reader) {
   } else if (how.is_sparse) {
     const auto& holders = state.holders[of.cell];
     rows_.gather(of.weight, holders, reader);
-    for (const auto r : holders) {
+    for (const auto r : written().of(holders)) {
       change(of, r, rows_.part_on(of.weight, r, state.cells[of.cell]));
     }
   } else if (how.kind == sync_kind::sharded && is_shared && !state.cells[of.cell].begin.empty()) {
@@ -369,13 +379,14 @@ UNITY_INLINE void weight_cells::reduce_alone(cell_id of, node_id reader) {
     }
     return;
   }
+  const auto ranks = written().of(holders);
   std::vector<value_id> values;
-  for (const auto r : holders) {
+  for (const auto r : ranks) {
     values.push_back(given(of, r, reader));
   }
   const auto sums = sums_.of({node_of(of), reader, holders, values}, how.compressor);
   for (std::size_t i = 0; i < sums.size(); ++i) {
-    change(of, holders[i], sums[i].value, sums[i].wait);
+    change(of, ranks[i], sums[i].value, sums[i].wait);
   }
 }
 
@@ -401,8 +412,9 @@ UNITY_INLINE void weight_cells::reduce_bucket(const bucket_state& bucket, node_i
 UNITY_INLINE void weight_cells::reduce_together(std::span<const cell_id> cells, node_id reader) {
   const auto& a = training_.algebra();
   const auto holders = states_[cells.front().weight].holders[cells.front().cell];
+  const auto ranks = written().of(holders);
   std::vector<value_id> values;  // all gradients of a rank in a row
-  for (const auto r : holders) {
+  for (const auto r : ranks) {
     std::vector<value_id> rows;
     for (const auto& of : cells) {
       const std::vector<value_id> one{given(of, r, reader)};
@@ -426,9 +438,9 @@ UNITY_INLINE void weight_cells::reduce_together(std::span<const cell_id> cells, 
   const auto sums = sums_.of({node_of(cells.front()), reader, holders, values}, how.compressor);
   for (std::size_t i = 0; i < sums.size(); ++i) {
     if (sums[i].wait.kind == step_kind::wait) {
-      streams_.wait_last(holders[i], sums[i].wait);
+      streams_.wait_last(ranks[i], sums[i].wait);
     }
-    auto& writer = streams_.on_last(holders[i], node_of(cells.front()));
+    auto& writer = streams_.on_last(ranks[i], node_of(cells.front()));
     const held_part all{whole(writer.graph().type(sums[i].value).dims), sums[i].value};
     std::int64_t first = 0;
     for (const auto& of : cells) {
@@ -439,7 +451,7 @@ UNITY_INLINE void weight_cells::reduce_together(std::span<const cell_id> cells, 
       own.end[0] = end;
       const std::vector<value_id> row{writer.cut(all, own)};
       const auto gradient = writer.run(a.make_operation("reshape", {{"dims", {sizes.begin(), sizes.end()}}}), row);
-      change(of, holders[i], gradient);
+      change(of, ranks[i], gradient);
       first = end;
     }
   }
@@ -454,8 +466,9 @@ UNITY_INLINE void weight_cells::scatter(cell_id of, node_id reader) {
   const auto share = (rows + count - 1) / count;
   auto padded = cell.sizes();
   padded[0] = share * count;
+  const auto ranks = written().of(holders);
   std::vector<value_id> values;
-  for (const auto r : holders) {
+  for (const auto r : ranks) {
     values.push_back(given(of, r, reader));
     if (share * count > rows) {
       auto rest = cell.sizes();
@@ -467,19 +480,19 @@ UNITY_INLINE void weight_cells::scatter(cell_id of, node_id reader) {
   }
   const auto shares = streams_.scattered(node_of(of), holders, values);
   std::vector<value_id> next;
-  for (std::size_t i = 0; i < holders.size(); ++i) {
-    const auto k = static_cast<std::int64_t>(i);
-    auto& part = part_of(of, holders[i]);
-    auto type = streams_.program(holders[i]).graph.type(part.weight.value);
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const auto k = std::lower_bound(holders.begin(), holders.end(), ranks[i]) - holders.begin();
+    auto& part = part_of(of, ranks[i]);
+    auto type = streams_.program(ranks[i]).graph.type(part.weight.value);
     type.dims = padded;
-    part.next = streams_.on(holders[i], reader).outside(type);
+    part.next = streams_.on(ranks[i], reader).outside(type);
     next.push_back(part.next);
     part.updated.begin[0] = cell.begin[0] + std::min(k * share, rows);
     part.updated.end[0] = cell.begin[0] + std::min((k + 1) * share, rows);
     if (part.updated.empty()) {
-      streams_.wait_last(holders[i], shares[i].wait);
+      streams_.wait_last(ranks[i], shares[i].wait);
     } else {
-      change(of, holders[i], shares[i].value, shares[i].wait);
+      change(of, ranks[i], shares[i].value, shares[i].wait);
     }
   }
   streams_.gather_next(node_of(of), holders, next);
@@ -489,9 +502,11 @@ UNITY_INLINE void weight_cells::serve(cell_id of, std::uint32_t server, node_id 
   streams_.lag(states_[of.weight].how[of.cell].staleness);
   if (states_[of.weight].how[of.cell].is_sparse) {
     rows_.send(of.weight, givers(of), server, reader);
-    change(of, server, rows_.part_on(of.weight, server, states_[of.weight].cells[of.cell]));
-  } else {
-    change(of, server, summed_on(server, of));
+    if (written().has(server)) {
+      change(of, server, rows_.part_on(of.weight, server, states_[of.weight].cells[of.cell]));
+    }
+  } else if (const auto sum = summed_on(server, of); written().has(server)) {
+    change(of, server, sum);
   }
   if (states_[of.weight].how[of.cell].is_proxied) {
     hand_out(of, server);
@@ -502,12 +517,12 @@ UNITY_INLINE void weight_cells::serve(cell_id of, std::uint32_t server, node_id 
 UNITY_INLINE value_id weight_cells::summed_on(std::uint32_t server, cell_id of) {
   std::vector<awaited_value> all;
   for (const auto r : givers(of)) {  // ascending: the sum does not depend on who comes first
-    const auto own = states_[of.weight].gradients.at({r, of.cell});
+    const auto own = states_[of.weight].gradients.at({written().like(r), of.cell});
     const bool is_there = r == server && streams_.lag() == 0;
     all.push_back(is_there ? awaited_value{own, {}} : streams_.sent(node_of(of), own, r, server));
   }
   value_id sum{};
-  for (const auto& g : all) {
+  for (const auto& g : written().has(server) ? all : std::vector<awaited_value>{}) {
     if (g.wait.kind == step_kind::wait) {
       streams_.wait_last(server, g.wait);
     }
@@ -518,6 +533,9 @@ UNITY_INLINE value_id weight_cells::summed_on(std::uint32_t server, cell_id of) 
 
 UNITY_INLINE void weight_cells::hand_out(cell_id of, std::uint32_t server) {
   const auto version = [&](std::uint32_t r) {
+    if (!written().has(r)) {
+      return value_id{};
+    }
     auto& part = part_of(of, r);
     part.next = streams_.on(r, node_of(of)).outside(streams_.program(r).graph.type(part.weight.value));
     return part.next;
@@ -525,7 +543,9 @@ UNITY_INLINE void weight_cells::hand_out(cell_id of, std::uint32_t server) {
   const auto made = version(server);
   for (const auto r : states_[of.weight].holders[of.cell]) {
     if (r != server) {
-      part_of(of, r).updated.end = part_of(of, r).updated.begin;
+      if (written().has(r)) {
+        part_of(of, r).updated.end = part_of(of, r).updated.begin;
+      }
       streams_.send_next(node_of(of), made, server, version(r), r);
     }
   }
