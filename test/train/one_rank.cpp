@@ -74,19 +74,102 @@ void require_equal(const parallel::plan& p) {
   }
 }
 
+// Compressors of all-reduced parts, staleness of served ones, and recomputation, at random.
+void change(random_engine& random, parallel::plan& p) {
+  const auto staleness = static_cast<std::uint32_t>(random.below(3));
+  const auto kind = random.below(5);
+  for (auto& w : p.synchronization.weights) {
+    for (auto& part : w.parts) {
+      if (part.kind == parallel::sync_kind::parameter_server && part.is_proxied) {
+        part.staleness = staleness;
+      }
+      if (part.kind == parallel::sync_kind::all_reduce && !part.is_sparse &&
+          part.bucket == parallel::synchronizer::no_bucket && !w.is_default()) {
+        part.compressor = kind == 1   ? parallel::compressor{parallel::compression::float16, random.below(2) == 0, 0}
+                          : kind == 2 ? parallel::compressor{parallel::compression::power_sgd, true, 2}
+                          : kind == 3 ? parallel::compressor{parallel::compression::top_k, true, 100}
+                                      : parallel::compressor{};
+      }
+    }
+  }
+  if (random.below(2) == 0) {
+    p.recomputed = parallel::recomputation_but_every(p.graph, 3);
+  }
+}
+
 }  // namespace
 
-TEST_CASE("probe") {
+TEST_CASE("one rank alone, by the rules of AutoDist") {
+  std::size_t alone = 0;
+  std::size_t together = 0;
   for (const auto* model :
-       {"zoo:mlp?layers=3&hidden=7&batch=60", "zoo:lenet?batch=20", "zoo:dlrm?form=ae&batch=20&hidden=8&vocab=41",
-        "zoo:ncf?batch=20", "zoo:bert?layers=1&hidden=8&heads=2&seq=4&vocab=16&batch=20",
-        "zoo:gpt?layers=1&hidden=8&heads=2&seq=4&vocab=16&batch=20", "zoo:resnet50?batch=20&image=32&hidden=4"}) {
-    for (std::size_t devices : {1, 2, 4, 5}) {
-      auto p = plan_of(model, devices, devices);
-      UNSCOPED_INFO(model << " " << devices << " " << is_one(p));
-      CHECK(is_one(p));
-      require_equal(p);
+       {"zoo:mlp?layers=3&hidden=7&batch=20", "zoo:lenet?batch=20", "zoo:dlrm?form=ae&batch=20&hidden=8&vocab=41",
+        "zoo:ncf?batch=20", "zoo:bert?layers=1&hidden=8&heads=2&seq=4&vocab=16&batch=20"}) {
+    for (const auto& [devices, computing] :
+         std::vector<std::pair<std::size_t, std::size_t>>{{1, 1}, {2, 2}, {4, 4}, {5, 5}, {5, 4}, {4, 2}}) {
+      auto p = plan_of(model, devices, computing);
+      std::vector<machine::device_id> servers;
+      for (std::size_t d = 0; d < std::max<std::size_t>(1, devices - computing); ++d) {
+        servers.emplace_back(d);
+      }
+      const auto problem = systems::sync_problem_of(operators(), p.graph, servers);
+      for (const auto& b : systems::sync_builders) {
+        for (const bool is_proxied : {false, true}) {
+          CAPTURE(model, devices, computing, b.name, is_proxied);
+          systems::builder_options o;
+          o.chunk = 3;
+          o.is_proxied = is_proxied;
+          p.synchronization = b.build(problem, o);
+          require_equal(p);
+          ++(is_one(p) ? alone : together);
+        }
+      }
     }
+  }
+  CHECK(alone > 600);
+  CHECK(together > 0);  // of which servers look up rows
+  INFO(alone << " " << together);
+}
+
+TEST_CASE("one rank alone, synchronized at random", "[law]") {
+  const auto cases = unity::test::cases(300);
+  std::size_t alone = 0;
+  for (std::uint64_t i = 0; i < cases; ++i) {
+    const auto own = seed + 1000 * i;
+    CAPTURE(own);
+    random_engine random{own};
+    const auto* model = i % 3 == 0   ? "zoo:mlp?layers=3&hidden=7&batch=40"
+                        : i % 3 == 1 ? "zoo:dlrm?form=ae&batch=40&hidden=8&vocab=41"
+                                     : "zoo:gpt?layers=1&hidden=8&heads=2&seq=4&vocab=16&batch=40";
+    const auto devices = std::vector<std::size_t>{1, 2, 4, 5}[random.below(4)];
+    const auto computing = devices > 2 && random.below(3) == 0 ? std::size_t{2} : devices;
+    auto p = plan_of(model, devices, computing, random.below(3) == 0 ? 2 : 1);
+    CAPTURE(model, devices, computing, p.pipeline.microbatches);
+    p.synchronization = parallel::test::random_sync(random, operators(), p, random.below(2) == 0);
+    change(random, p);
+    require_equal(p);
+    alone += is_one(p) ? 1 : 0;
+  }
+  CHECK(alone > cases / 2);
+}
+
+TEST_CASE("one rank of plans whose values go between ranks, and of pipelines", "[law]") {
+  const auto cases = unity::test::cases(30);
+  for (std::uint64_t i = 0; i < cases; ++i) {
+    const auto own = seed + 1000 * i;
+    CAPTURE(own);
+    random_engine random{own};
+    const auto* how = i % 2 == 0 ? "model" : "mixed";
+    auto p = train::with_loss(operators(), train::test::plan_for("zoo:mlp?layers=3&hidden=8&batch=8", 4, how),
+                              tensor::loss::mean_square);
+    p.synchronization = parallel::test::random_sync(random, operators(), p);
+    CHECK_FALSE(is_one(p));
+    require_equal(p);
+  }
+  const auto whole = train::test::plan_for("zoo:mlp?layers=4&hidden=8&batch=8", 1, "data");
+  for (const bool is_delayed : {false, true}) {
+    require_equal(
+        train::with_loss(operators(), train::test::in_stages(whole, 2, 4, is_delayed), tensor::loss::mean_square));
   }
 }
 

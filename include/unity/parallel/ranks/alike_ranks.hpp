@@ -75,35 +75,40 @@ class written_ranks {
 
 namespace unity::parallel::detail {
 
-// What is divided of an operator on each of several devices.
-struct divided_index {
-  std::optional<std::size_t> index{};  // none: each device computes all
-  bool is_sum = false;
+// What is divided of an operator on several devices. Nothing: each computes all.
+struct divided_work {
+  std::optional<std::size_t> index{};  // of samples, say
+  bool is_sum = false;                 // over that index
+  std::optional<std::size_t> group{};  // of operands that are terms of sums, and so are the results
+
+  [[nodiscard]] bool makes_terms() const noexcept { return is_sum || group.has_value(); }
 };
 
-// Nothing where more than one index is divided, or sums that an operand is a term of.
-UNITY_INLINE std::optional<divided_index> divided_index_of(const operator_dimensions& o, const configuration& c) {
+// Nothing where more than one of these is divided.
+UNITY_INLINE std::optional<divided_work> divided_work_of(const operator_dimensions& o, const configuration& c) {
   const auto grid = c.grid();
   const auto parts = index_degrees(o, grid);
-  if (!parts || product(grid.terms) != 1) {
-    return std::nullopt;
-  }
-  divided_index all{std::nullopt, product(grid.reductions) != 1};
-  for (std::size_t i = 0; i < parts->size(); ++i) {
-    if ((*parts)[i] == 1) {
-      continue;
-    }
-    if (all.index || c.copies != 1) {
-      return std::nullopt;
-    }
-    all.index = i;
-  }
-  for (std::size_t x = 0; all.is_sum && x < o.inputs.size(); ++x) {
-    if (view_of_index(o, x, *all.index) == axis_view::partial) {
-      return std::nullopt;
+  divided_work all{std::nullopt, product(grid.reductions) != 1, std::nullopt};
+  auto count = c.copies != 1 ? 1 : 0;
+  for (std::size_t i = 0; parts && i < parts->size(); ++i) {
+    if ((*parts)[i] != 1) {
+      all.index = i;
+      ++count;
     }
   }
-  return all;
+  for (std::size_t g = 0; g < grid.terms.size(); ++g) {
+    if (grid.terms[g] != 1) {
+      all.group = g;
+      ++count;
+    }
+  }
+  return parts && count < 2 ? std::optional{all} : std::nullopt;
+}
+
+// Whether each task reads one of the terms that an operand is.
+UNITY_INLINE bool reads_terms(const operator_dimensions& o, const divided_work& w, std::size_t operand) {
+  return (w.group && view_of_group(o, operand, *w.group) == axis_view::partial) ||
+         (w.is_sum && view_of_index(o, operand, *w.index) == axis_view::partial);
 }
 
 // The dimensions of a tensor that an index runs along; nothing where a window does, or where its parts are not equal
@@ -135,14 +140,14 @@ UNITY_INLINE std::optional<std::vector<std::size_t>> dimensions_along(const tens
 }
 
 // Along which dimensions tasks read parts of an operand; and make parts of a result.
-UNITY_INLINE std::optional<std::vector<std::size_t>> read_along(const operator_dimensions& o, const divided_index& i,
+UNITY_INLINE std::optional<std::vector<std::size_t>> read_along(const operator_dimensions& o, const divided_work& w,
                                                                 std::size_t operand) {
-  return i.index ? dimensions_along(o.structure, o.structure.operands[operand], o.inputs[operand].dims, *i.index)
+  return w.index ? dimensions_along(o.structure, o.structure.operands[operand], o.inputs[operand].dims, *w.index)
                  : std::vector<std::size_t>{};
 }
-UNITY_INLINE std::optional<std::vector<std::size_t>> made_along(const operator_dimensions& o, const divided_index& i,
+UNITY_INLINE std::optional<std::vector<std::size_t>> made_along(const operator_dimensions& o, const divided_work& w,
                                                                 std::size_t result) {
-  return i.index ? dimensions_along(o.structure, o.structure.results[result], o.outputs[result].dims, *i.index)
+  return w.index ? dimensions_along(o.structure, o.structure.results[result], o.outputs[result].dims, *w.index)
                  : std::vector<std::size_t>{};
 }
 
@@ -153,34 +158,41 @@ namespace unity::parallel {
 UNITY_INLINE std::vector<machine::device_id> alike_ranks(const tensor::tensor_graph& g, const graph_dimensions& all,
                                                          const training_graph& training, const strategy& s) {
   std::vector<machine::device_id> devices;
-  std::vector<detail::divided_index> divided(g.node_count());
+  std::vector<detail::divided_work> work(g.node_count());
   for (const auto n : node_ids(g)) {
     const auto& c = s[n.index()];
-    if (g.operands(n).empty()) {
+    const auto operands = g.operands(n);
+    if (operands.empty()) {
       continue;
     }
     if (devices.empty()) {
       devices.assign(c.devices.begin(), c.devices.end());
     }
-    const auto index = detail::divided_index_of(all[n], c);
-    if (!index || !std::equal(devices.begin(), devices.end(), c.devices.begin(), c.devices.end())) {
+    const auto own = detail::divided_work_of(all[n], c);
+    if (!own || !std::equal(devices.begin(), devices.end(), c.devices.begin(), c.devices.end())) {
       return {};
     }
-    divided[n.index()] = *index;
+    work[n.index()] = *own;
+    for (std::size_t x = 0; x < operands.size(); ++x) {
+      if (detail::reads_terms(all[n], *own, x) != work[g.producer(operands[x]).index()].makes_terms()) {
+        return {};
+      }
+    }
   }
   if (std::set<machine::device_id>(devices.begin(), devices.end()).size() != devices.size()) {
     return {};
   }
   for (const auto& e : training.edges()) {
+    const auto& from = work[e.from.index()];
     const auto results = g.results(e.from);
     const auto result = static_cast<std::size_t>(std::find(results.begin(), results.end(), e.value) - results.begin());
-    const auto made = detail::made_along(all[e.from], divided[e.from.index()], result);
-    const bool is_part = divided[e.from.index()].index.has_value();
-    if (!made || made->empty() == is_part || divided[e.from.index()].is_sum) {
+    const auto made = detail::made_along(all[e.from], from, result);
+    const bool is_part = from.index && !from.is_sum;
+    if (!made || made->empty() == is_part) {
       return {};
     }
     for (const auto x : e.operands) {
-      const auto read = detail::read_along(all[e.to], divided[e.to.index()], x);
+      const auto read = detail::read_along(all[e.to], work[e.to.index()], x);
       if (!read || (is_part && *read != *made)) {
         return {};
       }
@@ -188,19 +200,17 @@ UNITY_INLINE std::vector<machine::device_id> alike_ranks(const tensor::tensor_gr
   }
   for (const auto& w : training.weights()) {
     for (const auto& use : w.uses) {
-      const auto read = detail::read_along(all[use.node], divided[use.node.index()], use.operand);
+      const auto read = detail::read_along(all[use.node], work[use.node.index()], use.operand);
       if (!read || !read->empty()) {
         return {};
       }
     }
   }
-  for (const auto v : g.outputs()) {
-    const auto n = g.producer(v);
-    if (!g.operands(n).empty() && devices.size() > 1 && !divided[n.index()].index) {
-      return {};  // of copies the first hands it out
-    }
-  }
-  return devices;
+  const bool are_copied = std::any_of(g.outputs().begin(), g.outputs().end(), [&](value_id v) {
+    const auto& own = work[g.producer(v).index()];
+    return !g.operands(g.producer(v)).empty() && !own.index && !own.group;
+  });
+  return are_copied && devices.size() > 1 ? std::vector<machine::device_id>{} : devices;  // the first hands it out
 }
 
 }  // namespace unity::parallel

@@ -41,9 +41,7 @@ class divided_training {
     return plan_.synchronization.weights.empty() ? weight_sync{} : plan_.synchronization.weights[weight];
   }
   // Servers look up rows of it for those who read it.
-  [[nodiscard]] bool fetches_rows(std::size_t weight) const {
-    return are_rows_fetched(algebra_, plan_.graph, plan_.configurations, training_.weights()[weight], sync_of(weight));
-  }
+  [[nodiscard]] bool fetches_rows(std::size_t weight) const { return fetches_rows_[weight]; }
   [[nodiscard]] std::size_t bucket_count() const noexcept { return plan_.synchronization.buckets.size(); }
   [[nodiscard]] const training_graph& training() const noexcept { return training_; }
   [[nodiscard]] const operator_dimensions& dimensions_of(node_id n) const { return dimensions_[n]; }
@@ -82,6 +80,7 @@ class divided_training {
   const plan& plan_;
   graph_dimensions dimensions_;
   training_graph training_;
+  std::vector<bool> fetches_rows_{};  // by weight
   bool exchanges_weights_alone_ = false;
   written_ranks written_;
   machine::device_id own_{};        // where one is written
@@ -114,8 +113,10 @@ UNITY_INLINE divided_training::divided_training(const tensor::algebra& a, const 
 UNITY_INLINE void divided_training::choose(std::optional<std::uint32_t> only) {
   const auto alike = alike_ranks(plan_.graph, dimensions_, training_, plan_.configurations);
   exchanges_weights_alone_ = !alike.empty();
-  for (std::size_t w = 0; exchanges_weights_alone_ && w < training_.weights().size(); ++w) {
-    exchanges_weights_alone_ = !fetches_rows(w);
+  for (std::size_t w = 0; w < training_.weights().size(); ++w) {
+    const auto& weight = training_.weights()[w];
+    fetches_rows_.push_back(are_rows_fetched(algebra_, plan_.graph, plan_.configurations, weight, sync_of(w)));
+    exchanges_weights_alone_ = exchanges_weights_alone_ && !fetches_rows_.back();
   }
   if (only && exchanges_weights_alone_) {
     written_ = written_ranks{plan_.machine.network.device_count(), *only, alike};

@@ -82,6 +82,7 @@ UNITY_INLINE void forward_tasks::write() {
     if (!training_.is_operator(n)) {
       continue;
     }
+    weights_.fetch(n);
     for (std::uint32_t t = 0; t < training_.task_count(n); ++t) {
       run_task(n, t);
     }

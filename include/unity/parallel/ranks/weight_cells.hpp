@@ -34,6 +34,8 @@ class weight_cells {
   weight_cells(const divided_training& d, rank_streams& streams);
 
   [[nodiscard]] bool is_weight(value_id v) const { return number_[v.index()] != none; }
+  // Has servers send what a node reads of weights to who keeps none, once. To be called before its tasks.
+  void fetch(node_id reader);
   [[nodiscard]] std::vector<held_part> parts(value_id weight, std::uint32_t rank);
   // A part of a table of which a rank looks up rows for others.
   struct served_part {
@@ -117,8 +119,9 @@ class weight_cells {
   void place(std::size_t w);
   void add_part(std::size_t w, std::size_t c, std::uint32_t rank);
   [[nodiscard]] synchronizer how_to(std::size_t w, const box& cell) const;
-  // The cell, from its server, where the rank keeps none. Who asks first has it sent to all of them.
+  // The cell, from its server, where the rank keeps none.
   [[nodiscard]] value_id fetched(cell_id of, std::uint32_t rank);
+  void send_fetched(cell_id of);
 
   [[nodiscard]] const written_ranks& written() const { return training_.written(); }
   // Holders whose gradient is there, or that of who is like them.
@@ -188,6 +191,16 @@ UNITY_INLINE weight_cells::weight_cells(const divided_training& d, rank_streams&
   }
 }
 
+UNITY_INLINE void weight_cells::fetch(node_id reader) {
+  for (const auto w : training_.training().weights_of(reader)) {
+    for (std::size_t c = 0; c < states_[w].cells.size() && !training_.fetches_rows(w); ++c) {
+      if (!states_[w].how[c].is_proxied) {
+        send_fetched({w, c});
+      }
+    }
+  }
+}
+
 UNITY_INLINE std::vector<held_part> weight_cells::parts(value_id weight, std::uint32_t rank) {
   std::vector<held_part> all;
   const auto& state = states_[number_[weight.index()]];
@@ -231,20 +244,27 @@ UNITY_INLINE void weight_cells::reduce_behind(node_id reader) {
 }
 
 UNITY_INLINE value_id weight_cells::fetched(cell_id of, std::uint32_t rank) {
+  const auto& there = states_[of.weight].fetched.at({rank, of.cell});
+  streams_.wait(rank, there.wait);
+  return there.value;
+}
+
+UNITY_INLINE void weight_cells::send_fetched(cell_id of) {
   auto& state = states_[of.weight];
-  if (!state.fetched.contains({rank, of.cell})) {
-    const auto server = static_cast<std::uint32_t>(state.how[of.cell].destination.index());
-    const auto kept = written().has(server) ? part_of(of, server).weight.value : value_id{};
-    const auto type = training_.type_of(training_.training().weights()[of.weight].value, state.cells[of.cell]);
-    for (const auto r : state.holders[of.cell]) {
-      if (r != server) {
-        state.fetched[{r, of.cell}] = streams_.sent_first(node_of(of), kept, type, server, r);
+  const auto server = static_cast<std::uint32_t>(state.how[of.cell].destination.index());
+  if (!state.fetched.try_emplace({server, of.cell}).second) {
+    return;
+  }
+  const auto kept = written().has(server) ? part_of(of, server).weight.value : value_id{};
+  const auto type = training_.type_of(training_.training().weights()[of.weight].value, state.cells[of.cell]);
+  for (const auto r : state.holders[of.cell]) {
+    if (r != server) {
+      const auto there = streams_.sent_first(node_of(of), kept, type, server, r);
+      if (written().has(r)) {
+        state.fetched[{r, of.cell}] = there;
       }
     }
   }
-  const auto& there = state.fetched.at({rank, of.cell});
-  streams_.wait(rank, there.wait);
-  return there.value;
 }
 
 UNITY_INLINE synchronizer weight_cells::how_to(std::size_t w, const box& cell) const {
