@@ -104,7 +104,7 @@ TEST_CASE("one rank alone, by the rules of AutoDist") {
   std::size_t together = 0;
   for (const auto* model :
        {"zoo:mlp?layers=3&hidden=7&batch=20", "zoo:lenet?batch=20", "zoo:dlrm?form=ae&batch=20&hidden=8&vocab=41",
-        "zoo:ncf?batch=20", "zoo:bert?layers=1&hidden=8&heads=2&seq=4&vocab=16&batch=20"}) {
+        "zoo:ncf?batch=20&vocab=50&items=30&hidden=8", "zoo:bert?layers=1&hidden=8&heads=2&seq=4&vocab=16&batch=20"}) {
     for (const auto& [devices, computing] :
          std::vector<std::pair<std::size_t, std::size_t>>{{1, 1}, {2, 2}, {4, 4}, {5, 5}, {5, 4}, {4, 2}}) {
       auto p = plan_of(model, devices, computing);
