@@ -5,8 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include <unity/backend/agreement.hpp>
+#include <unity/backend/local_communicator.hpp>
+#include <unity/core/hash.hpp>
 #include <unity/core/random.hpp>
 #include <unity/machine/presets.hpp>
 #include <unity/machine/topology.hpp>
@@ -15,7 +19,9 @@
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/ranks/alike_ranks.hpp>
 #include <unity/parallel/ranks/divided_training.hpp>
+#include <unity/parallel/ranks/plan_fingerprint.hpp>
 #include <unity/parallel/ranks/rank_lowering.hpp>
+#include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/parallel/recomputation.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/parallel/synchronization.hpp>
@@ -25,6 +31,7 @@
 
 #include "../parallel/random_sync.hpp"
 #include "../support/cases.hpp"
+#include "../support/message_of.hpp"
 #include "runs.hpp"
 
 namespace tests_of_one_rank {
@@ -61,8 +68,17 @@ bool is_one(const parallel::plan& p) {
   return parallel::detail::divided_training{operators(), p, 0}.written().is_one();
 }
 
+fingerprint exchanges_of_all(const parallel::rank_programs& all) {
+  fingerprint sum;
+  for (std::uint32_t r = 0; r < all.ranks.size(); ++r) {
+    sum += parallel::exchanges_of(all, r);
+  }
+  return sum;
+}
+
 void require_equal(const parallel::plan& p) {
   const auto all = parallel::programs_of_ranks(operators(), p);
+  REQUIRE(exchanges_of_all(all) == fingerprint{});
   for (std::uint32_t r = 0; r < all.ranks.size(); ++r) {
     CAPTURE(r);
     const auto one = parallel::programs_of_ranks(operators(), p, r);
@@ -126,7 +142,7 @@ TEST_CASE("one rank alone, by the rules of AutoDist") {
       }
     }
   }
-  CHECK(alone > 600);
+  CHECK(alone > 500);
   CHECK(together > 0);  // of which servers look up rows
   INFO(alone << " " << together);
 }
@@ -170,6 +186,85 @@ TEST_CASE("one rank of plans whose values go between ranks, and of pipelines", "
   for (const bool is_delayed : {false, true}) {
     require_equal(
         train::with_loss(operators(), train::test::in_stages(whole, 2, 4, is_delayed), tensor::loss::mean_square));
+  }
+}
+
+TEST_CASE("what ranks exchange adds up to zero only where both ends have the same message, in the same order") {
+  auto p = plan_of("zoo:mlp?layers=3&hidden=7&batch=20", 4, 4);
+  random_engine random{seed};
+  p.synchronization = parallel::test::random_sync(random, operators(), p);
+  const auto all = parallel::programs_of_ranks(operators(), p);
+  std::vector<std::pair<std::size_t, std::size_t>> messages;  // ranks and steps
+  for (std::size_t r = 0; r < 4; ++r) {
+    for (std::size_t s = 0; s < all.ranks[r].steps.size(); ++s) {
+      const auto kind = all.ranks[r].steps[s].kind;
+      if (kind == parallel::step_kind::send || kind == parallel::step_kind::receive || parallel::is_collective(kind)) {
+        messages.emplace_back(r, s);
+      }
+    }
+  }
+  REQUIRE(messages.size() > 20);
+  for (const auto& [r, s] : messages) {
+    CAPTURE(r, s);
+    auto other = all;
+    auto& step = other.ranks[r].steps[s];
+    const auto before = step;
+    ++step.tag;
+    CHECK_FALSE(exchanges_of_all(other) == fingerprint{});
+    step = before;
+    step.kind = parallel::step_kind::run;  // left out
+    CHECK_FALSE(exchanges_of_all(other) == fingerprint{});
+    step = before;
+    if (step.value.valid()) {  // of another shape
+      const auto& g = other.ranks[r].graph;
+      for (const auto v : value_ids(g)) {
+        step.value = g.type(v).dims != g.type(before.value).dims ? v : step.value;
+      }
+      CHECK_FALSE(exchanges_of_all(other) == fingerprint{});
+    }
+  }
+}
+
+TEST_CASE("a rank with another message is refused, by all ranks in one line") {
+  const auto p = plan_of("zoo:mlp?layers=3&hidden=7&batch=20", 4, 4);
+  const auto all = parallel::programs_of_ranks(operators(), p);
+  std::vector<std::string> lines(4);
+  backend::run_local(4, [&](backend::local_communicator& world) {
+    const auto rank = static_cast<std::uint32_t>(world.rank());
+    auto own = all;
+    if (rank == 2) {
+      const auto first = std::find_if(own.ranks[2].steps.begin(), own.ranks[2].steps.end(),
+                                      [](const auto& s) { return parallel::is_collective(s.kind); });
+      ++first->tag;
+    }
+    backend::cancel(world, parallel::exchanges_of(all, rank), "the plan");
+    lines[rank] =
+        unity::test::message_of([&] { backend::cancel(world, parallel::exchanges_of(own, rank), "the plan"); });
+  });
+  for (const auto& line : lines) {
+    CHECK(line ==
+          "the plan: messages of which a rank has one end, and no rank the other; expected both ends of each on its "
+          "ranks");
+  }
+}
+
+TEST_CASE("plans that differ have different fingerprints") {
+  const auto p = plan_of("zoo:mlp?layers=3&hidden=7&batch=20", 4, 4);
+  const auto own = parallel::fingerprint_of(p);
+  CHECK(own == parallel::fingerprint_of(parallel::plan{p}));
+  std::vector<parallel::plan> others(8, p);
+  others[0].pipeline.microbatches = 2;
+  others[1].updates = parallel::optimizer::adam;
+  others[2].synchronization.weights.resize(6);
+  others[3].synchronization.weights.resize(6);
+  others[3].synchronization.weights[1].parts[0].kind = parallel::sync_kind::sharded;
+  std::swap(others[4].configurations[3].devices[0], others[4].configurations[3].devices[1]);
+  others[5].recomputed = parallel::recomputation_but_every(p.graph, 3);
+  others[6] = plan_of("zoo:mlp?layers=3&hidden=7&batch=20", 5, 4);
+  others[7] = plan_of("zoo:mlp?layers=3&hidden=7&batch=24", 4, 4);
+  for (std::size_t i = 0; i < others.size(); ++i) {
+    CAPTURE(i);
+    CHECK_FALSE(parallel::fingerprint_of(others[i]) == own);
   }
 }
 

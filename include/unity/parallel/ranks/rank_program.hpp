@@ -136,8 +136,8 @@ struct rank_programs {
 
 // Of the messages and collectives of a rank, that it knows alone: what it sends counts as much as what it receives
 // takes off, and what the first of a group counts the others take off. The fingerprints of all ranks add up to zero
-// where the k-th message to a rank is the k-th from there, likewise in groups, of the same tag and type; else they do
-// with a probability of about 2^-128. Complexity: linear in the rank's steps.
+// where, of each pass, the k-th message to a rank is the k-th from there, likewise in groups, of the same tag and type;
+// else they do with a probability of about 2^-128. Complexity: linear in the rank's steps.
 [[nodiscard]] fingerprint exchanges_of(const rank_programs& all, std::uint32_t rank);
 
 }  // namespace unity::parallel
@@ -153,7 +153,8 @@ namespace unity::parallel {
 
 UNITY_INLINE fingerprint exchanges_of(const rank_programs& all, std::uint32_t rank) {
   const auto& own = all.ranks[rank];
-  std::map<std::tuple<step_kind, std::uint32_t>, std::uint64_t> count;  // by peer or group
+  // By peer or group, and pass.
+  std::map<std::tuple<step_kind, std::uint32_t, std::int64_t, bool>, std::uint64_t> count;
   fingerprint sum;
   for (const auto& s : own.steps) {
     const bool is_message = s.kind == step_kind::send || s.kind == step_kind::receive;
@@ -162,7 +163,8 @@ UNITY_INLINE fingerprint exchanges_of(const rank_programs& all, std::uint32_t ra
     }
     const auto& t = own.graph.type(s.value.valid() ? s.value : own.graph.results(s.node)[0]);
     hasher h{static_cast<std::uint64_t>(is_message ? step_kind::send : s.kind)};
-    h.add(s.tag).add(count[{is_message ? s.kind : step_kind::gather, s.peer}]++).add(s.since);
+    h.add(s.tag).add(s.since);
+    h.add(count[{is_message ? s.kind : step_kind::gather, s.peer, s.microbatch, s.is_backward}]++);
     h.add(static_cast<std::uint64_t>(t.element)).add(t.dims.size());
     for (const auto d : t.dims) {
       h.add(static_cast<std::uint64_t>(d));
