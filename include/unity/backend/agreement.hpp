@@ -1,4 +1,4 @@
-// Whether all ranks run the same program.
+// Whether all ranks run the same program, and what they exchange fits together.
 #pragma once
 
 #include <cstddef>
@@ -16,12 +16,10 @@
 
 namespace unity::backend {
 
-// Compares a fingerprint over all ranks. To be called by all of them before their first collective: programs that
-// differ would exchange nonsense, or wait for each other for ever. mpi_environment does it with mpi_options::program.
-// Throws: unity::error on every rank, the same, naming the first rank that differs from rank 0.
+namespace detail {
+
 template <class C>
-  requires host_communicator<C> || host_gathering_communicator<C>
-void agree(C& c, fingerprint own, std::string_view what) {
+[[nodiscard]] std::vector<fingerprint> gathered(C& c, fingerprint own) {
   std::vector<fingerprint> all(static_cast<std::size_t>(c.size()));
   const auto in = std::as_bytes(std::span{&own, 1});
   const auto out = std::as_writable_bytes(std::span{all});
@@ -30,10 +28,36 @@ void agree(C& c, fingerprint own, std::string_view what) {
   } else {
     c.all_gather(in.data(), out.data(), sizeof own, tensor::dtype::uint8).wait();
   }
+  return all;
+}
+
+}  // namespace detail
+
+// Compares a fingerprint over all ranks. To be called by all of them before their first collective: programs that
+// differ would exchange nonsense, or wait for each other for ever. mpi_environment does it with mpi_options::program.
+// Throws: unity::error on every rank, the same, naming the first rank that differs from rank 0.
+template <class C>
+  requires host_communicator<C> || host_gathering_communicator<C>
+void agree(C& c, fingerprint own, std::string_view what) {
+  const auto all = detail::gathered(c, own);
   for (std::size_t r = 1; r < all.size(); ++r) {
     if (all[r] != all[0]) {
       throw error{what, fmt::format("rank {} differs from rank 0", r), "the same on all ranks"};
     }
+  }
+}
+
+// Fingerprints of what ranks exchange (parallel/ranks/rank_program.hpp), which add up to zero over all ranks where each
+// message has both its ends. To be called by all of them. Throws: unity::error on every rank, the same.
+template <class C>
+  requires host_communicator<C> || host_gathering_communicator<C>
+void cancel(C& c, fingerprint own, std::string_view what) {
+  fingerprint sum;
+  for (const auto& f : detail::gathered(c, own)) {
+    sum += f;
+  }
+  if (sum != fingerprint{}) {
+    throw error{what, "messages of which a rank has one end, and no rank the other", "both ends of each on its ranks"};
   }
 }
 

@@ -76,6 +76,8 @@ namespace detail {
 // it; each is written by one task for every term and copy.
 // Complexity: linear in tasks, and in operands, results and their ranks.
 [[nodiscard]] std::vector<shard> shards_of(const operator_dimensions& o, const task_grid& g);
+// Of one of them. Complexity: linear in operands, results and their ranks.
+[[nodiscard]] shard shard_of(const operator_dimensions& o, const task_grid& g, std::size_t task);
 
 }  // namespace unity::parallel
 
@@ -264,6 +266,26 @@ UNITY_INLINE std::vector<std::int64_t> part_numbers(const operator_dimensions& o
   return numbers;
 }
 
+// parts: how many each index has. ranges: memory for those of the task.
+UNITY_INLINE shard shard_of(const operator_dimensions& o, const task_grid& g, std::span<const std::int64_t> parts,
+                            std::size_t task, std::vector<index_range>& ranges) {
+  const auto numbers = part_numbers(o, g, parts, place_of(g, task));
+  ranges.resize(parts.size());
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    const auto size = o.structure.indices[i].size / parts[i];
+    ranges[i] = {numbers[i] * size, (numbers[i] + 1) * size};
+  }
+  const auto range = [&](std::size_t i) { return ranges[i]; };
+  shard one;
+  for (std::size_t i = 0; i < o.inputs.size(); ++i) {
+    one.operands.push_back(box_of_indices(o.structure, o.structure.operands[i], o.inputs[i].dims, range));
+  }
+  for (std::size_t r = 0; r < o.outputs.size(); ++r) {
+    one.results.push_back(box_of_indices(o.structure, o.structure.results[r], o.outputs[r].dims, range, true));
+  }
+  return one;
+}
+
 }  // namespace unity::parallel::detail
 
 namespace unity::parallel {
@@ -273,26 +295,18 @@ UNITY_INLINE std::vector<shard> shards_of(const operator_dimensions& o, const ta
   UNITY_EXPECTS(parts.has_value(), "a valid configuration");
   const auto distinct = static_cast<std::size_t>(g.blocks() * product(g.reductions));
   std::vector<shard> all(static_cast<std::size_t>(g.tasks()));
-  std::vector<index_range> ranges(parts->size());
-  const auto range = [&](std::size_t i) { return ranges[i]; };
+  std::vector<index_range> ranges;
   for (std::size_t t = 0; t < all.size(); ++t) {
-    if (t >= distinct) {
-      all[t] = all[t - distinct];
-      continue;
-    }
-    const auto numbers = detail::part_numbers(o, g, *parts, place_of(g, t));
-    for (std::size_t i = 0; i < ranges.size(); ++i) {
-      const auto size = o.structure.indices[i].size / (*parts)[i];
-      ranges[i] = {numbers[i] * size, (numbers[i] + 1) * size};
-    }
-    for (std::size_t i = 0; i < o.inputs.size(); ++i) {
-      all[t].operands.push_back(box_of_indices(o.structure, o.structure.operands[i], o.inputs[i].dims, range));
-    }
-    for (std::size_t r = 0; r < o.outputs.size(); ++r) {
-      all[t].results.push_back(box_of_indices(o.structure, o.structure.results[r], o.outputs[r].dims, range, true));
-    }
+    all[t] = t < distinct ? detail::shard_of(o, g, *parts, t, ranges) : all[t - distinct];
   }
   return all;
+}
+
+UNITY_INLINE shard shard_of(const operator_dimensions& o, const task_grid& g, std::size_t task) {
+  const auto parts = detail::index_degrees(o, g);
+  UNITY_EXPECTS(parts.has_value(), "a valid configuration");
+  std::vector<index_range> ranges;
+  return detail::shard_of(o, g, *parts, task, ranges);
 }
 
 }  // namespace unity::parallel

@@ -20,10 +20,10 @@
 #include <unity/io/weights_file.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/optimizer.hpp>
-#include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
+#include <unity/train/held_values.hpp>
 #include <unity/train/host_exchange.hpp>
 #include <unity/train/kept_values.hpp>
 #include <unity/train/run_settings.hpp>
@@ -38,7 +38,7 @@ namespace detail {
 class kept_tensors {
  public:
   // Throws: unity::error where two weights have one name.
-  kept_tensors(const tensor::algebra& a, const tensor::tensor_graph& g, const parallel::rank_programs& programs,
+  kept_tensors(const tensor::algebra& a, const tensor::tensor_graph& g, const std::vector<held_values>& held,
                parallel::optimizer how);
 
   [[nodiscard]] const std::vector<io::stored_tensor>& all() const noexcept { return all_; }
@@ -52,14 +52,14 @@ class kept_tensors {
 // Calls f(rank, number of the rank's weight, tensor, its number among those of the weight) for each part of a tensor
 // that a rank holds; the same calls in the same order on all ranks.
 template <class F>
-void for_each_kept(const kept_tensors& tensors, const tensor::tensor_graph& g, const parallel::rank_programs& programs,
+void for_each_kept(const kept_tensors& tensors, const tensor::tensor_graph& g, const std::vector<held_values>& held,
                    parallel::optimizer how, const F& f) {
-  for (std::size_t r = 0; r < programs.ranks.size(); ++r) {
-    for (std::size_t i = 0; i < programs.ranks[r].weights.size(); ++i) {
-      const auto& w = programs.ranks[r].weights[i];
-      const auto count = 1 + (w.gradient.valid() ? state_names(how).size() : 0);
+  for (std::size_t r = 0; r < held.size(); ++r) {
+    for (std::size_t i = 0; i < held[r].weights.size(); ++i) {
+      const auto& w = held[r].weights[i];
+      const auto count = 1 + (w.is_updated ? state_names(how).size() : 0);
       for (std::size_t k = 0; k < count; ++k) {
-        f(static_cast<int>(r), i, tensors.first_of(g.producer(w.weight.of)) + k, k);
+        f(static_cast<int>(r), i, tensors.first_of(g.producer(w.of)) + k, k);
       }
     }
   }
@@ -112,8 +112,9 @@ void write_checkpoint(const std::filesystem::path& path, const tensor::algebra& 
                       const run_settings& run, std::int64_t steps) {
   rank.expect_finite(static_cast<std::uint64_t>(steps));
   const auto& g = rank.plan().graph;
-  const detail::kept_tensors tensors{a, g, rank.programs(), run.rule.how};
-  const auto kept = kept_value_tensors(a, rank.plan(), rank.programs());
+  const auto held = held_by_all(world, rank.executor().program());
+  const detail::kept_tensors tensors{a, g, held, run.rule.how};
+  const auto kept = kept_value_tensors(a, rank.plan(), held);
   std::optional<io::weights_writer> file;
   if (world.rank() == 0) {
     auto header = header_of(run, steps);
@@ -126,27 +127,25 @@ void write_checkpoint(const std::filesystem::path& path, const tensor::algebra& 
   std::set<std::pair<std::size_t, std::vector<std::int64_t>>>
       written;  // tensors and where parts of them begin: ranks may hold the same
   std::vector<std::byte> bytes;
-  detail::for_each_kept(tensors, g, rank.programs(), run.rule.how,
-                        [&](int from, std::size_t weight, std::size_t tensor, std::size_t number) {
-                          const auto& held = rank.programs().ranks[static_cast<std::size_t>(from)].weights[weight];
-                          const auto& w = held.weight;
-                          const auto& part = number == 0 ? w.part : held.updated;
-                          if (!written.insert({tensor, {part.begin.begin(), part.begin.end()}}).second) {
-                            return;
-                          }
-                          const auto size =
-                              static_cast<std::size_t>(part.volume() * tensor::size_of(tensors.all()[tensor].element));
-                          bytes.resize(world.rank() == from || world.rank() == 0 ? size : 0);
-                          if (world.rank() == from && number == 0) {
-                            rank.executor().read(w.value, bytes);
-                          } else if (world.rank() == from) {
-                            rank.executor().read_state(weight, number - 1, bytes);
-                          }
-                          hand_over(world, from, 0, size, bytes);
-                          if (file) {
-                            file->put(tensor, part, bytes);
-                          }
-                        });
+  detail::for_each_kept(
+      tensors, g, held, run.rule.how, [&](int from, std::size_t weight, std::size_t tensor, std::size_t number) {
+        const auto& w = held[static_cast<std::size_t>(from)].weights[weight];
+        const auto& part = number == 0 ? w.part : w.updated;
+        if (!written.insert({tensor, {part.begin.begin(), part.begin.end()}}).second) {
+          return;
+        }
+        const auto size = static_cast<std::size_t>(part.volume() * tensor::size_of(tensors.all()[tensor].element));
+        bytes.resize(world.rank() == from || world.rank() == 0 ? size : 0);
+        if (world.rank() == from && number == 0) {
+          rank.executor().read(rank.executor().program().weights[weight].weight.value, bytes);
+        } else if (world.rank() == from) {
+          rank.executor().read_state(weight, number - 1, bytes);
+        }
+        hand_over(world, from, 0, size, bytes);
+        if (file) {
+          file->put(tensor, part, bytes);
+        }
+      });
   detail::put_kept_values(rank.executor(), world, kept, tensors.all().size(), file);
   if (file) {
     file->commit();
@@ -166,24 +165,24 @@ template <class Rank, host_reaching_communicator Communicator>
   expect_same(settings_in(h, path.string()), run, path.string());
   backend::agree(world, hasher{}.add(static_cast<std::uint64_t>(h.step)).add(h.seed).result(), path.string());
   const auto& g = rank.plan().graph;
-  const detail::kept_tensors tensors{a, g, rank.programs(), run.rule.how};
+  const auto held = held_by_all(world, rank.executor().program());
+  const detail::kept_tensors tensors{a, g, held, run.rule.how};
   std::vector<std::byte> bytes;
   detail::for_each_kept(
-      tensors, g, rank.programs(), run.rule.how,
-      [&](int of, std::size_t weight, std::size_t tensor, std::size_t number) {
+      tensors, g, held, run.rule.how, [&](int of, std::size_t weight, std::size_t tensor, std::size_t number) {
         if (of != world.rank()) {
           return;
         }
-        const auto& held = rank.programs().ranks[static_cast<std::size_t>(of)].weights[weight];
-        bytes.resize(number == 0 ? rank.executor().size_of(held.weight.value) : rank.executor().state_size(weight));
-        file.get(file.find(tensors.all()[tensor]), number == 0 ? held.weight.part : held.updated, bytes);
+        const auto& w = rank.executor().program().weights[weight];
+        bytes.resize(number == 0 ? rank.executor().size_of(w.weight.value) : rank.executor().state_size(weight));
+        file.get(file.find(tensors.all()[tensor]), number == 0 ? w.weight.part : w.updated, bytes);
         if (number == 0) {
-          rank.executor().write(held.weight.value, bytes);
+          rank.executor().write(w.weight.value, bytes);
         } else {
           rank.executor().write_state(weight, number - 1, bytes);
         }
       });
-  const auto kept = kept_value_tensors(a, rank.plan(), rank.programs());
+  const auto kept = kept_value_tensors(a, rank.plan(), held);
   detail::get_kept_values(rank.executor(), kept[static_cast<std::size_t>(world.rank())], file);
   return h.step;
 }
@@ -202,12 +201,12 @@ template <class Rank, host_reaching_communicator Communicator>
 namespace unity::train::detail {
 
 UNITY_INLINE kept_tensors::kept_tensors(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                        const parallel::rank_programs& programs, parallel::optimizer how) {
+                                        const std::vector<held_values>& held, parallel::optimizer how) {
   std::map<std::size_t, bool> weights;  // by node: does it change
-  for (const auto& r : programs.ranks) {
+  for (const auto& r : held) {
     for (const auto& w : r.weights) {
-      auto& changes = weights[g.producer(w.weight.of).index()];
-      changes = changes || w.gradient.valid();
+      auto& changes = weights[g.producer(w.of).index()];
+      changes = changes || w.is_updated;
     }
   }
   std::set<std::string> names;

@@ -29,6 +29,7 @@
 #include <unity/tensor/shape.hpp>
 #include <unity/train/batches.hpp>
 #include <unity/train/forward_programs.hpp>
+#include <unity/train/held_values.hpp>
 #include <unity/train/host_exchange.hpp>
 #include <unity/train/rank_executor.hpp>
 #include <unity/train/update.hpp>
@@ -61,8 +62,10 @@ class evaluation {
         plan_{p},
         world_{world},
         data_{data},
-        programs_{forward_programs(parallel::programs_of_ranks(a, undelayed(p)))},
-        ranks_{b, a, programs_, world, update_rule{}} {
+        programs_{
+            forward_programs(parallel::programs_of_ranks(a, undelayed(p), static_cast<std::uint32_t>(world.rank())))},
+        ranks_{b, a, programs_, world, update_rule{}},
+        held_{held_by_all(world, ranks_.program())} {
     UNITY_EXPECTS(data.set() != nullptr && data.labels(), "batches of a data set");
     std::vector<std::byte> values;
     for (const auto& w : ranks_.program().weights) {
@@ -122,13 +125,14 @@ class evaluation {
     const auto samples = type.dims[0];
     type.dims[0] *= plan_.pipeline.microbatches;
     tensor::dense<double> all{world_.rank() == 0 ? type.dims : tensor::shape{}};
-    for (std::size_t r = 0; r < programs_.ranks.size(); ++r) {
-      for (const auto& o : programs_.ranks[r].outputs) {
+    for (std::size_t r = 0; r < held_.size(); ++r) {
+      for (std::size_t i = 0; i < held_[r].outputs.size(); ++i) {
+        const auto& o = held_[r].outputs[i];
         auto own = type;
         own.dims = o.part.sizes();
         buffer_.resize(backend::byte_count(own));
         if (static_cast<std::size_t>(world_.rank()) == r) {
-          ranks_.read(o.value, buffer_);
+          ranks_.read(ranks_.program().outputs[i].value, buffer_);
         }
         hand_over(world_, static_cast<int>(r), 0, buffer_.size(), buffer_);
         if (world_.rank() == 0 && o.output == 0) {
@@ -170,6 +174,7 @@ class evaluation {
   const batches& data_;
   parallel::rank_programs programs_;
   rank_executor<Backend, Communicator> ranks_;
+  std::vector<held_values> held_;  // by all
   std::vector<std::byte> buffer_{};
 };
 

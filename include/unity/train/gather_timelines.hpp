@@ -34,29 +34,6 @@ template <host_reaching_communicator C>
   return before <= first && first <= clock::now() ? first : own;
 }
 
-namespace detail {
-
-// The lists of all ranks. sizes: how long each is.
-template <class T, host_reaching_communicator C>
-[[nodiscard]] std::vector<std::vector<T>> gather_lists(C& c, std::span<const T> own,
-                                                       const std::vector<std::uint64_t>& sizes) {
-  const auto most = static_cast<std::size_t>(*std::max_element(sizes.begin(), sizes.end()));
-  std::vector<T> sent(own.begin(), own.end());
-  sent.resize(most);
-  std::vector<T> all(sizes.size() * most);
-  if (most > 0) {
-    gather_bytes(c, std::as_bytes(std::span{sent}), std::as_writable_bytes(std::span{all}));
-  }
-  std::vector<std::vector<T>> lists;
-  for (std::size_t r = 0; r < sizes.size(); ++r) {
-    const auto part = std::span{all}.subspan(r * most, static_cast<std::size_t>(sizes[r]));
-    lists.emplace_back(part.begin(), part.end());
-  }
-  return lists;
-}
-
-}  // namespace detail
-
 // To be called by all ranks; each gets the same.
 // `labels`: the names that spans refer to, the same on all ranks. `memory`: what this rank holds.
 // Complexity: of memory, ranks times the spans and values of the rank that has most.
@@ -87,9 +64,9 @@ template <host_reaching_communicator C>
     values.push_back(s.values);
     readers.push_back(s.readers);
   }
-  auto all_spans = detail::gather_lists(c, own.spans(), spans);
-  auto all_values = detail::gather_lists(c, std::span<const needed_memory>{memory.values}, values);
-  auto all_readers = detail::gather_lists(c, std::span<const value_reader>{memory.readers}, readers);
+  auto all_spans = gather_lists(c, own.spans(), spans);
+  auto all_values = gather_lists(c, std::span<const needed_memory>{memory.values}, values);
+  auto all_readers = gather_lists(c, std::span<const value_reader>{memory.readers}, readers);
   merged_timeline merged{{}, std::move(labels)};
   for (std::size_t r = 0; r < ranks; ++r) {
     const auto& s = sizes[r];

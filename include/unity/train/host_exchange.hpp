@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -24,6 +25,26 @@ void gather_bytes(C& c, std::span<const std::byte> in, std::span<std::byte> out)
   } else {
     c.all_gather(in.data(), out.data(), in.size(), tensor::dtype::uint8).wait();
   }
+}
+
+// The lists of all ranks, each in memory as it is. sizes: how long each is. To be called by all ranks.
+// Complexity: ranks times the longest. Throws: unity::error where a rank is lost.
+template <class T, host_reaching_communicator C>
+[[nodiscard]] std::vector<std::vector<T>> gather_lists(C& c, std::span<const T> own,
+                                                       const std::vector<std::uint64_t>& sizes) {
+  const auto most = static_cast<std::size_t>(*std::max_element(sizes.begin(), sizes.end()));
+  std::vector<T> sent(own.begin(), own.end());
+  sent.resize(most);
+  std::vector<T> all(sizes.size() * most);
+  if (most > 0) {
+    gather_bytes(c, std::as_bytes(std::span{sent}), std::as_writable_bytes(std::span{all}));
+  }
+  std::vector<std::vector<T>> lists;
+  for (std::size_t r = 0; r < sizes.size(); ++r) {
+    const auto part = std::span{all}.subspan(r * most, static_cast<std::size_t>(sizes[r]));
+    lists.emplace_back(part.begin(), part.end());
+  }
+  return lists;
 }
 
 // The sum of the ranks' numbers, formed in the order of ranks, so that it is the same on all. To be called by all

@@ -7,8 +7,8 @@
 
 #include <unity/io/stored_tensor.hpp>
 #include <unity/parallel/plan.hpp>
-#include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/train/held_values.hpp>
 
 namespace unity::train {
 
@@ -17,7 +17,7 @@ namespace unity::train {
 // rank holds and how these are synchronized, and equal ones mean the same. Complexity: linear in parts of weights.
 [[nodiscard]] std::vector<std::vector<io::stored_tensor>> kept_value_tensors(const tensor::algebra& a,
                                                                              const parallel::plan& p,
-                                                                             const parallel::rank_programs& programs);
+                                                                             const std::vector<held_values>& held);
 
 // What an executor's ranks keep, and back. Executor: rank_executor.
 template <class Executor>
@@ -50,7 +50,7 @@ void set_kept_values(Executor& rank, const std::vector<std::vector<std::byte>>& 
 namespace unity::train::detail {
 
 UNITY_INLINE std::uint64_t kept_values_fingerprint(const tensor::algebra& a, const parallel::plan& p,
-                                                   const parallel::rank_programs& programs) {
+                                                   const std::vector<held_values>& held) {
   hasher all;
   const auto number = [&](auto x) { all.add(static_cast<std::uint64_t>(x)); };
   const auto add = [&](const parallel::box& b) {
@@ -59,11 +59,11 @@ UNITY_INLINE std::uint64_t kept_values_fingerprint(const tensor::algebra& a, con
       number(b.end[d]);
     }
   };
-  for (const auto& r : programs.ranks) {
+  for (const auto& r : held) {
     number(r.weights.size());
     for (const auto& w : r.weights) {
-      all.add(hash_bytes(a.read(p.graph.operation(p.graph.producer(w.weight.of))).word("name")));
-      add(w.weight.part);
+      all.add(hash_bytes(a.read(p.graph.operation(p.graph.producer(w.of))).word("name")));
+      add(w.part);
     }
   }
   parallel::for_each_part(p.synchronization, [&](const parallel::synchronizer& s) {
@@ -83,13 +83,12 @@ namespace unity::train {
 
 UNITY_INLINE std::vector<std::vector<io::stored_tensor>> kept_value_tensors(const tensor::algebra& a,
                                                                             const parallel::plan& p,
-                                                                            const parallel::rank_programs& programs) {
-  const auto fingerprint = detail::kept_values_fingerprint(a, p, programs);
-  std::vector<std::vector<io::stored_tensor>> all(programs.ranks.size());
+                                                                            const std::vector<held_values>& held) {
+  const auto fingerprint = detail::kept_values_fingerprint(a, p, held);
+  std::vector<std::vector<io::stored_tensor>> all(held.size());
   for (std::size_t r = 0; r < all.size(); ++r) {
-    const auto& program = programs.ranks[r];
-    for (std::size_t k = 0; k < program.kept.size(); ++k) {
-      const auto& t = program.graph.type(program.kept[k].before);
+    for (std::size_t k = 0; k < held[r].kept.size(); ++k) {
+      const auto& t = held[r].kept[k];
       all[r].push_back(
           {"compressors", fmt::format("kept {} of rank {}, {:016x}", k, r, fingerprint), t.element, t.dims});
     }

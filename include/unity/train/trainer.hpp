@@ -22,6 +22,7 @@
 #include <unity/core/id.hpp>
 #include <unity/io/dataset.hpp>
 #include <unity/parallel/plan.hpp>
+#include <unity/parallel/ranks/plan_fingerprint.hpp>
 #include <unity/parallel/ranks/rank_lowering.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/parallel/synchronization.hpp>
@@ -51,8 +52,9 @@ class trainer {
  public:
   // p: with a loss (training_plan.hpp), its only output. seed: of first weights.
   // change: of the rank's program before it runs, such as fusing its operators; empty: none.
-  // Throws: unity::error where the plan is for another number of ranks, or ranks have different plans; as
-  // programs_of_ranks, rank_executor and the change.
+  // Each rank lowers its own program; threads of one process too, as together that is less than all for each.
+  // Throws: unity::error where the plan is for another number of ranks, or ranks have different plans, or messages that
+  // do not fit together; as programs_of_ranks, rank_executor and the change.
   trainer(Backend& b, const tensor::algebra& a, const parallel::plan& p, Communicator& world, const update_rule& rule,
           std::uint64_t seed, batches data, const program_change& change = {})
       : algebra_{a},
@@ -155,7 +157,6 @@ class trainer {
   }
 
   [[nodiscard]] rank_executor<Backend, Communicator>& executor() noexcept { return ranks_; }
-  [[nodiscard]] const parallel::rank_programs& programs() const noexcept { return programs_; }
   [[nodiscard]] const parallel::plan& plan() const noexcept { return plan_; }
   [[nodiscard]] const batches& data() const noexcept { return data_; }
 
@@ -167,11 +168,12 @@ class trainer {
       throw error{"plan", fmt::format("one for {} devices", devices),
                   fmt::format("as many as the {} ranks", world.size())};
     }
-    auto all = parallel::programs_of_ranks(a, p);
-    backend::agree(world, parallel::exchanges_of(all), "the plan");
+    backend::agree(world, parallel::fingerprint_of(p), "the plan");
+    const auto rank = static_cast<std::uint32_t>(world.rank());
+    auto all = parallel::programs_of_ranks(a, p, rank);
+    backend::cancel(world, parallel::exchanges_of(all, rank), "the plan");
     if (change) {
-      auto& own = all.ranks[static_cast<std::size_t>(world.rank())];
-      own = change(own);
+      all.ranks[rank] = change(all.ranks[rank]);
     }
     return all;
   }

@@ -40,9 +40,11 @@ namespace detail {
 #include <vector>
 
 #include <unity/core/id.hpp>
+#include <unity/parallel/ranks/alike_ranks.hpp>
 #include <unity/parallel/recomputation.hpp>
 #include <unity/parallel/strategies/loss_strategy.hpp>
 #include <unity/parallel/synchronization.hpp>
+#include <unity/parallel/training_graph.hpp>
 #include <unity/tensor/training_form.hpp>
 
 namespace unity::train::detail {
@@ -98,8 +100,15 @@ UNITY_INLINE parallel::plan with_loss(const tensor::algebra& a, parallel::plan p
   bool is_stale = false;
   parallel::for_each_part(p.synchronization,
                           [&](const parallel::synchronizer& part) { is_stale = is_stale || part.staleness > 0; });
-  parallel::follow(p.graph, parallel::graph_dimensions{a, p.graph}, p.machine.network.device_count(), p.configurations,
-                   is_stale ? parallel::summed_outputs::terms : parallel::summed_outputs::added_up);
+  const parallel::graph_dimensions all{a, p.graph};
+  const auto devices = p.machine.network.device_count();
+  auto apart = p.configurations;
+  parallel::follow(p.graph, all, devices, apart, parallel::summed_outputs::terms);
+  if (is_stale || !parallel::alike_ranks(p.graph, all, parallel::training_graph{a, p.graph}, apart).empty()) {
+    p.configurations = std::move(apart);
+  } else {
+    parallel::follow(p.graph, all, devices, p.configurations, parallel::summed_outputs::added_up);
+  }
   p.recomputed.resize(p.recomputed.empty() ? 0 : p.graph.node_count());
   return p;
 }

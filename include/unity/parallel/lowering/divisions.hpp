@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -43,6 +44,10 @@ struct division {
 // Keeps what it has computed. One thread uses one table.
 class division_table {
  public:
+  division_table() = default;
+  // Of every operator, of one of whose tasks alone is asked: divisions have that task, as their first.
+  explicit division_table(std::size_t task) : task_{task} {}
+
   // Effects: forgets all where it is a lot; what it gave away before is not valid any more.
   void make_room();
   // kind: the number of the operator. Valid until make_room().
@@ -110,7 +115,7 @@ class division_table {
     tasks_ += d.parts.size();
     return d;
   }
-  static void divide(const operator_dimensions& o, const task_grid& grid, division& d);
+  void divide(const operator_dimensions& o, const task_grid& grid, division& d) const;
 
   struct pair_key {
     std::uint32_t from = 0;
@@ -128,6 +133,7 @@ class division_table {
 
   std::deque<std::unordered_map<task_grid, division, grid_hash, grid_equal>>
       kinds_{};  // stay where they are as it grows
+  std::optional<std::size_t> task_{};
   std::size_t tasks_ = 0;
   std::uint32_t count_ = 0;
   std::unordered_map<pair_key, std::vector<overlap>, pair_hash> pairs_{};
@@ -178,7 +184,16 @@ UNITY_INLINE std::span<const overlap> division_table::overlaps(const division& f
   return pairs_.emplace(key, std::move(all)).first->second;
 }
 
-UNITY_INLINE void division_table::divide(const operator_dimensions& o, const task_grid& grid, division& d) {
+UNITY_INLINE void division_table::divide(const operator_dimensions& o, const task_grid& grid, division& d) const {
+  if (task_) {
+    d.parts = {shard_of(o, grid, *task_)};
+    for (const auto& b : d.parts[0].operands) {
+      d.operands.push_back(distinct({&b, 1}));
+    }
+    d.terms.resize(o.inputs.size());
+    d.readers.assign(o.inputs.size(), {0});
+    return;
+  }
   d.parts = shards_of(o, grid);
   d.blocks = static_cast<std::uint32_t>(grid.blocks());
   d.reductions = static_cast<std::uint32_t>(product(grid.reductions));

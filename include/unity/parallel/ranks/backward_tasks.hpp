@@ -76,7 +76,7 @@ UNITY_INLINE void backward_tasks::write(bool is_last) {
     if (!training_.is_operator(n) || !training_.training().has_backward(n)) {
       continue;
     }
-    for (std::uint32_t t = 0; t < training_.division_of(n).task_count(); ++t) {
+    for (std::uint32_t t = 0; t < training_.task_count(n); ++t) {
       run_task(n, t);
     }
     for (const auto e : training_.training().edges_of(n)) {

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include <unity/core/id.hpp>
@@ -15,6 +17,7 @@
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/lowering/divisions.hpp>
 #include <unity/parallel/plan.hpp>
+#include <unity/parallel/ranks/alike_ranks.hpp>
 #include <unity/parallel/ranks/value_flows.hpp>
 #include <unity/parallel/row_fetching.hpp>
 #include <unity/parallel/training_graph.hpp>
@@ -27,8 +30,9 @@ namespace unity::parallel::detail {
 
 class divided_training {
  public:
-  // Throws: as check.
-  divided_training(const tensor::algebra& a, const plan& p);
+  // only: of operators, the tasks of that rank are seen where ranks are alike, or of the first that computes; all tasks
+  // where they are not, or servers look up rows. Throws: as check.
+  divided_training(const tensor::algebra& a, const plan& p, std::optional<std::uint32_t> only = {});
 
   [[nodiscard]] const tensor::algebra& algebra() const noexcept { return algebra_; }
   [[nodiscard]] const tensor::tensor_graph& graph() const noexcept { return plan_.graph; }
@@ -37,9 +41,7 @@ class divided_training {
     return plan_.synchronization.weights.empty() ? weight_sync{} : plan_.synchronization.weights[weight];
   }
   // Servers look up rows of it for those who read it.
-  [[nodiscard]] bool fetches_rows(std::size_t weight) const {
-    return are_rows_fetched(algebra_, plan_.graph, plan_.configurations, training_.weights()[weight], sync_of(weight));
-  }
+  [[nodiscard]] bool fetches_rows(std::size_t weight) const { return fetches_rows_[weight]; }
   [[nodiscard]] const machine::topology& topology() const noexcept { return plan_.machine.network; }
   [[nodiscard]] std::size_t bucket_count() const noexcept { return plan_.synchronization.buckets.size(); }
   [[nodiscard]] const training_graph& training() const noexcept { return training_; }
@@ -48,9 +50,14 @@ class divided_training {
   [[nodiscard]] const division& parts_of(node_id n) const {
     return table_.of(dimensions_.kind(n), dimensions_[n], division_of(n));
   }
+  // Of the tasks that are seen.
+  [[nodiscard]] std::size_t task_count(node_id n) const { return devices_of(n).size(); }
   [[nodiscard]] std::uint32_t rank_of(node_id n, std::uint32_t task) const {
-    return static_cast<std::uint32_t>(division_of(n).devices[task].index());
+    return static_cast<std::uint32_t>(devices_of(n)[task].index());
   }
+  // Nothing but weights and their gradients goes between ranks, and ranks that compute are alike.
+  [[nodiscard]] bool exchanges_weights_alone() const noexcept { return exchanges_weights_alone_; }
+  [[nodiscard]] const written_ranks& written() const noexcept { return written_; }
   [[nodiscard]] bool is_recomputed(node_id n) const { return parallel::is_recomputed(plan_.recomputed, n); }
   [[nodiscard]] bool is_operator(node_id n) const { return !graph().operands(n).empty(); }
   // Which of its producer's results a value is.
@@ -63,10 +70,21 @@ class divided_training {
   [[nodiscard]] const value_flows& flows(std::uint32_t edge) const { return flows_[edge]; }
 
  private:
+  [[nodiscard]] std::span<const machine::device_id> devices_of(node_id n) const {
+    return written_.is_one() ? std::span{&own_, 1} : std::span<const machine::device_id>{division_of(n).devices};
+  }
+  // Finds who is written.
+  void choose(std::optional<std::uint32_t> only);
+  void find_flows();
+
   const tensor::algebra& algebra_;
   const plan& plan_;
   graph_dimensions dimensions_;
   training_graph training_;
+  std::vector<bool> fetches_rows_{};  // by weight
+  bool exchanges_weights_alone_ = false;
+  written_ranks written_;
+  machine::device_id own_{};        // where one is written
   mutable division_table table_{};  // a cache
   std::vector<value_flows> flows_{};
 };
@@ -79,16 +97,48 @@ class divided_training {
 
 namespace unity::parallel::detail {
 
-UNITY_INLINE divided_training::divided_training(const tensor::algebra& a, const plan& p)
-    : algebra_{a}, plan_{p}, dimensions_{a, p.graph}, training_{a, p.graph} {
+UNITY_INLINE divided_training::divided_training(const tensor::algebra& a, const plan& p,
+                                                std::optional<std::uint32_t> only)
+    : algebra_{a},
+      plan_{p},
+      dimensions_{a, p.graph},
+      training_{a, p.graph},
+      written_{p.machine.network.device_count()} {
   parallel::check(a, p.graph, dimensions_, p.configurations, p.machine.network.device_count());
   parallel::check(a, p.graph, p.synchronization, p.machine.network.device_count());
   parallel::check(a, p.graph, p.recomputed);
-  const network n{p.machine};
+  choose(only);
+  find_flows();
+}
+
+UNITY_INLINE void divided_training::choose(std::optional<std::uint32_t> only) {
+  const auto alike = alike_ranks(plan_.graph, dimensions_, training_, plan_.configurations);
+  exchanges_weights_alone_ = !alike.empty();
+  for (std::size_t w = 0; w < training_.weights().size(); ++w) {
+    const auto& weight = training_.weights()[w];
+    fetches_rows_.push_back(are_rows_fetched(algebra_, plan_.graph, plan_.configurations, weight, sync_of(w)));
+    exchanges_weights_alone_ = exchanges_weights_alone_ && !fetches_rows_.back();
+  }
+  if (only && exchanges_weights_alone_) {
+    written_ = written_ranks{plan_.machine.network.device_count(), *only, alike};
+    own_ = written_.computing();
+    table_ = division_table{written_.task()};
+  }
+}
+
+UNITY_INLINE void divided_training::find_flows() {
+  const auto edge_of = [&](const graph_edge& e) {
+    return divided_edge{parts_of(e.from), devices_of(e.from), parts_of(e.to), devices_of(e.to), e.operands};
+  };
+  if (written_.is_one()) {
+    for (const auto& e : training_.edges()) {
+      flows_.push_back(single_flows_of(table_, edge_of(e), number_of(e.value)));
+    }
+    return;
+  }
+  const network n{plan_.machine};
   for (const auto& e : training_.edges()) {
-    const divided_edge d{parts_of(e.from), division_of(e.from).devices, parts_of(e.to), division_of(e.to).devices,
-                         e.operands};
-    flows_.push_back(flows_of(n, table_, d, number_of(e.value)));
+    flows_.push_back(flows_of(n, table_, edge_of(e), number_of(e.value)));
   }
 }
 

@@ -82,7 +82,8 @@ UNITY_INLINE void forward_tasks::write() {
     if (!training_.is_operator(n)) {
       continue;
     }
-    for (std::uint32_t t = 0; t < training_.division_of(n).task_count(); ++t) {
+    weights_.fetch(n);
+    for (std::uint32_t t = 0; t < training_.task_count(n); ++t) {
       run_task(n, t);
     }
     for (const auto e : training_.training().edges_of(n)) {

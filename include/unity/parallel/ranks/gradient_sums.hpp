@@ -24,15 +24,15 @@ struct gradient_sum {
   node_id origin{};                         // of the plan's graph: whose gradients
   node_id reader{};                         // of the backward pass that gave the last of them
   const std::vector<std::uint32_t>& group;  // ranks
-  std::span<const value_id> values;         // of each: equal shapes
+  std::span<const value_id> values;         // of each that is written: equal shapes
 };
 
 class gradient_sums {
  public:
   gradient_sums(const divided_training& d, rank_streams& streams) : training_{d}, streams_{streams} {}
 
-  // The sum on each rank. Messages leave in the backward pass; what has to be done with them follows when all
-  // micro-batches have given. Waits are null where there is nothing left to wait for.
+  // The sum on each rank that is written. Messages leave in the backward pass; what has to be done with them follows
+  // when all micro-batches have given. Waits are null where there is nothing left to wait for.
   [[nodiscard]] std::vector<awaited_value> of(const gradient_sum& s, const compressor& how);
 
  private:
@@ -90,13 +90,14 @@ class gradient_sums {
 namespace unity::parallel::detail {
 
 UNITY_INLINE std::vector<awaited_value> gradient_sums::of(const gradient_sum& s, const compressor& how) {
+  const auto ranks = training_.written().of(s.group);
   if (s.group.size() > 1 && is_rounded(how)) {
     return rounded(s, how);
   }
   if (s.group.size() > 1 && how.kind == compression::top_k) {
     return selected(s, how);
   }
-  const auto dims = type_of(s.group.front(), s.values.front()).dims;
+  const auto dims = type_of(ranks.front(), s.values.front()).dims;
   if (s.group.size() > 1 && how.kind == compression::power_sgd && dims.size() > 1) {
     const auto columns = tensor::element_count(dims) / dims[0];
     if (std::min(dims[0], columns) > static_cast<std::int64_t>(how.amount)) {
@@ -117,21 +118,22 @@ UNITY_INLINE void gradient_sums::keep_rest(std::uint32_t rank, region_writer& w,
 }
 
 UNITY_INLINE std::vector<awaited_value> gradient_sums::rounded(const gradient_sum& s, const compressor& how) {
-  const auto element = type_of(s.group.front(), s.values.front()).element;
+  const auto ranks = training_.written().of(s.group);
+  const auto element = type_of(ranks.front(), s.values.front()).element;
   const auto small = how.kind == compression::float16 ? tensor::dtype::float16 : tensor::dtype::bfloat16;
   std::vector<value_id> messages;
-  for (std::size_t i = 0; i < s.group.size(); ++i) {
-    auto& w = streams_.on(s.group[i], s.reader);
-    const auto given = how.has_feedback ? with_feedback(s.group[i], w, s.values[i]) : given_value{s.values[i], {}};
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    auto& w = streams_.on(ranks[i], s.reader);
+    const auto given = how.has_feedback ? with_feedback(ranks[i], w, s.values[i]) : given_value{s.values[i], {}};
     messages.push_back(cast(w, given.value, small));
     if (how.has_feedback) {
-      keep_rest(s.group[i], w, given, cast(w, messages.back(), element));
+      keep_rest(ranks[i], w, given, cast(w, messages.back(), element));
     }
   }
   auto sums = streams_.reduced(s.origin, s.group, messages);
   for (std::size_t i = 0; i < sums.size(); ++i) {
-    streams_.wait_last(s.group[i], sums[i].wait);
-    sums[i] = {cast(streams_.on_last(s.group[i], s.origin), sums[i].value, element), {}};
+    streams_.wait_last(ranks[i], sums[i].wait);
+    sums[i] = {cast(streams_.on_last(ranks[i], s.origin), sums[i].value, element), {}};
   }
   return sums;
 }
@@ -139,28 +141,29 @@ UNITY_INLINE std::vector<awaited_value> gradient_sums::rounded(const gradient_su
 // Each gives the numbers of its elements and the elements themselves. All have the pairs of all, and add them up in the
 // order of the group: the sum is the same on each.
 UNITY_INLINE std::vector<awaited_value> gradient_sums::selected(const gradient_sum& s, const compressor& how) {
+  const auto ranks = training_.written().of(s.group);
   const auto& a = training_.algebra();
-  const auto dims = type_of(s.group.front(), s.values.front()).dims;
+  const auto dims = type_of(ranks.front(), s.values.front()).dims;
   const auto count = tensor::element_count(dims);
   const auto scattered = [&](region_writer& w, value_id numbers, value_id elements) {
     return run(w, a, "embedding_gradient", {numbers, elements}, {{"rows", count}});
   };
   std::vector<value_id> numbers;
   std::vector<value_id> elements;
-  for (std::size_t i = 0; i < s.group.size(); ++i) {
-    auto& w = streams_.on(s.group[i], s.reader);
-    const auto given = with_feedback(s.group[i], w, run(w, a, "reshape", {s.values[i]}, {{"dims", {count}}}));
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    auto& w = streams_.on(ranks[i], s.reader);
+    const auto given = with_feedback(ranks[i], w, run(w, a, "reshape", {s.values[i]}, {{"dims", {count}}}));
     numbers.push_back(run(w, a, "top_k", {given.value}, {{"count", sent_elements(how, count)}}));
     elements.push_back(run(w, a, "embedding", {given.value, numbers.back()}));
-    keep_rest(s.group[i], w, given, scattered(w, numbers.back(), elements.back()));
+    keep_rest(ranks[i], w, given, scattered(w, numbers.back(), elements.back()));
   }
   const auto all_numbers = streams_.gathered(s.origin, s.group, numbers);
   const auto all_elements = streams_.gathered(s.origin, s.group, elements);
   std::vector<awaited_value> sums;
-  for (std::size_t i = 0; i < s.group.size(); ++i) {
-    streams_.wait_last(s.group[i], all_numbers[i].wait);
-    streams_.wait_last(s.group[i], all_elements[i].wait);
-    auto& w = streams_.on_last(s.group[i], s.origin);
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    streams_.wait_last(ranks[i], all_numbers[i].wait);
+    streams_.wait_last(ranks[i], all_elements[i].wait);
+    auto& w = streams_.on_last(ranks[i], s.origin);
     const auto sum = scattered(w, all_numbers[i].value, all_elements[i].value);
     sums.push_back({run(w, a, "reshape", {sum}, {{"dims", {dims.begin(), dims.end()}}}), {}});
   }
@@ -171,8 +174,9 @@ UNITY_INLINE std::vector<awaited_value> gradient_sums::selected(const gradient_s
 // next iteration begins with the directions of Q. What a rank's own M has beyond P Q^T of its own Q is added to its
 // next gradient: over ranks, that is what the sum lost.
 UNITY_INLINE std::vector<awaited_value> gradient_sums::factored(const gradient_sum& s, const compressor& how) {
+  const auto ranks = training_.written().of(s.group);
   const auto& a = training_.algebra();
-  const auto type = type_of(s.group.front(), s.values.front());
+  const auto type = type_of(ranks.front(), s.values.front());
   const auto n = type.dims[0];
   const auto m = tensor::element_count(type.dims) / n;
   struct rank_state {
@@ -181,31 +185,31 @@ UNITY_INLINE std::vector<awaited_value> gradient_sums::factored(const gradient_s
   };
   std::vector<rank_state> states;
   std::vector<value_id> messages;
-  for (std::size_t i = 0; i < s.group.size(); ++i) {
-    auto& w = streams_.on(s.group[i], s.reader);
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    auto& w = streams_.on(ranks[i], s.reader);
     auto narrow = type;
     narrow.dims = {m, static_cast<std::int64_t>(how.amount)};
     const auto matrix = run(w, a, "reshape", {s.values[i]}, {{"dims", {n, m}}});
-    states.push_back({with_feedback(s.group[i], w, matrix), w.outside(narrow)});
+    states.push_back({with_feedback(ranks[i], w, matrix), w.outside(narrow)});
     messages.push_back(product(w, states.back().given.value, states.back().q));
   }
   const auto first = streams_.reduced(s.origin, s.group, messages);
-  for (std::size_t i = 0; i < s.group.size(); ++i) {
-    streams_.wait_last(s.group[i], first[i].wait);
-    auto& w = streams_.on_last(s.group[i], s.origin);
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    streams_.wait_last(ranks[i], first[i].wait);
+    auto& w = streams_.on_last(ranks[i], s.origin);
     const auto p = orthonormal(w, first[i].value);
     const auto q = product(w, transposed(w, states[i].given.value), p);
-    keep_rest(s.group[i], w, states[i].given, product(w, p, transposed(w, q)));
+    keep_rest(ranks[i], w, states[i].given, product(w, p, transposed(w, q)));
     states[i].given.value = p;
     messages[i] = q;
   }
   auto sums = streams_.reduced_last(s.origin, s.group, messages);
-  for (std::size_t i = 0; i < s.group.size(); ++i) {
-    streams_.wait_last(s.group[i], sums[i].wait);
-    auto& w = streams_.on_last(s.group[i], s.origin);
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    streams_.wait_last(ranks[i], sums[i].wait);
+    auto& w = streams_.on_last(ranks[i], s.origin);
     // The same numbers on all ranks, so that P of the next iteration is a sum.
     constexpr std::uint64_t seed = 1;
-    streams_.program(s.group[i]).kept.push_back({states[i].q, turned(w, states[i].q, sums[i].value), seed});
+    streams_.program(ranks[i]).kept.push_back({states[i].q, turned(w, states[i].q, sums[i].value), seed});
     const auto all = product(w, states[i].given.value, transposed(w, sums[i].value));
     sums[i] = {run(w, a, "reshape", {all}, {{"dims", {type.dims.begin(), type.dims.end()}}}), {}};
   }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include <unity/parallel/plan.hpp>
@@ -18,11 +19,15 @@ namespace unity::parallel {
 // part of a weight, while the backward pass goes on; ranks that gave nothing take no part but to receive it.
 // Every rank's steps are in one order that all agree on (topological, phase by phase), and nobody waits for what it
 // sent but where it knows that it came, or at the end: no two wait for each other.
-// Complexity: linear in tasks, micro-batches and flows, besides send_waits.
-// Throws: unity::error where the plan is not valid, or an operator does not run on its parts; where updates are delayed
-// and there are fewer micro-batches than stages: two versions of weights would not do; or weights are synchronized in
-// ways of their own. Likewise where replicas would drift apart (sync_kind::none): ranks hold one model.
-[[nodiscard]] rank_programs programs_of_ranks(const tensor::algebra& a, const plan& p);
+// only: of other ranks nothing is written, and their programs are empty; that of this rank is as if all were written,
+// and so are groups. Where ranks are alike (alike_ranks.hpp), as data parallelism has them, and no servers look up
+// rows, others are not followed; elsewhere all are lowered. Complexity: linear in tasks, micro-batches and flows,
+// besides send_waits; of one of ranks that are alike, in its own, and in who sends to whom. Throws: unity::error where
+// the plan is not valid, or an operator does not run on its parts; where updates are delayed and there are fewer
+// micro-batches than stages: two versions of weights would not do; or weights are synchronized in ways of their own.
+// Likewise where replicas would drift apart (sync_kind::none): ranks hold one model.
+[[nodiscard]] rank_programs programs_of_ranks(const tensor::algebra& a, const plan& p,
+                                              std::optional<std::uint32_t> only = {});
 
 }  // namespace unity::parallel
 
@@ -45,7 +50,8 @@ namespace unity::parallel {
 
 namespace unity::parallel {
 
-UNITY_INLINE rank_programs programs_of_ranks(const tensor::algebra& a, const plan& p) {
+UNITY_INLINE rank_programs programs_of_ranks(const tensor::algebra& a, const plan& p,
+                                             std::optional<std::uint32_t> only) {
   const auto count = p.pipeline.microbatches;
   if (p.pipeline.is_delayed && count < static_cast<std::int64_t>(p.pipeline.stage_count())) {
     throw error{"delayed updates", fmt::format("{} micro-batches", count),
@@ -54,8 +60,8 @@ UNITY_INLINE rank_programs programs_of_ranks(const tensor::algebra& a, const pla
   if (p.pipeline.is_delayed && !p.synchronization.is_trivial()) {
     throw error{"delayed updates", "weights that are synchronized in ways of their own", "all-reduces, each alone"};
   }
-  const detail::divided_training training{a, p};
-  detail::rank_streams streams{a, p.machine.network.device_count(), count};
+  const detail::divided_training training{a, p, only};
+  detail::rank_streams streams{a, training.written(), p.machine.network.device_count(), count};
   detail::weight_cells weights{training, streams};
   for (std::int64_t m = 0; m < count; ++m) {
     auto nodes = detail::tasks_of(training);
@@ -65,17 +71,25 @@ UNITY_INLINE rank_programs programs_of_ranks(const tensor::algebra& a, const pla
     detail::backward_tasks{training, streams, weights, nodes}.write(m + 1 == count);
   }
   auto programs = std::move(streams.programs());
-  for (std::size_t r = 0; r < programs.ranks.size(); ++r) {
+  for (std::uint32_t r = 0; r < programs.ranks.size(); ++r) {
+    if (!training.written().has(r)) {
+      continue;
+    }
     programs.ranks[r].steps = detail::rank_order{streams, r, p.pipeline}.run();
   }
   if (!p.pipeline.is_delayed) {
-    detail::send_waits{programs}.add();
+    detail::add_send_waits(programs, training.exchanges_weights_alone());
   }
   bool is_sparse = false;  // gradients of whole tables were written, and nobody reads them
   for_each_part(p.synchronization, [&](const synchronizer& part) { is_sparse = is_sparse || part.is_sparse; });
-  for (auto& r : programs.ranks) {
-    detail::find_begun(r.steps);
-    r = is_sparse ? without_unread(r) : std::move(r);
+  for (std::uint32_t r = 0; r < programs.ranks.size(); ++r) {
+    auto& own = programs.ranks[r];
+    if (only && *only != r) {
+      own = {};
+      continue;
+    }
+    detail::find_begun(own.steps);
+    own = is_sparse ? without_unread(own) : std::move(own);
   }
   return programs;
 }

@@ -134,49 +134,56 @@ struct rank_programs {
   friend bool operator==(const rank_programs&, const rank_programs&) = default;
 };
 
-// Of what ranks do, in which order, and on values of which shapes: each lowers the plan for itself, and those whose
-// fingerprints differ would exchange nonsense, or wait for each other for ever. Complexity: linear in all steps.
-[[nodiscard]] fingerprint exchanges_of(const rank_programs& all);
+// Of the messages and collectives of a rank, that it knows alone: what it sends counts as much as what it receives
+// takes off, and what the first of a group counts the others take off. The fingerprints of all ranks add up to zero
+// where, of each pass, the k-th message to a rank is the k-th from there, likewise in groups, of the same tag and type;
+// else they do with a probability of about 2^-128. Complexity: linear in the rank's steps.
+[[nodiscard]] fingerprint exchanges_of(const rank_programs& all, std::uint32_t rank);
 
 }  // namespace unity::parallel
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_RANKS_RANK_PROGRAM)
 
+#include <map>
+#include <tuple>
+
 #include <unity/core/config.hpp>
 
 namespace unity::parallel {
 
-UNITY_INLINE fingerprint exchanges_of(const rank_programs& all) {
-  hasher h{all.ranks.size()};
-  for (const auto& r : all.ranks) {
-    const auto add_type = [&](value_id v) {
-      const auto& t = r.graph.type(v);
-      h.add(static_cast<std::uint64_t>(t.element)).add(t.dims.size());
-      for (const auto d : t.dims) {
-        h.add(static_cast<std::uint64_t>(d));
-      }
-    };
-    h.add(r.steps.size());
-    for (const auto& s : r.steps) {
-      h.add(static_cast<std::uint64_t>(s.kind)).add(s.peer).add(s.tag).add(static_cast<std::uint64_t>(s.microbatch));
-      h.add(s.lag).add(s.since);
-      if (s.value.valid()) {
-        add_type(s.value);
-      }
-      if (s.node.valid()) {
-        for (const auto v : r.graph.results(s.node)) {
-          add_type(v);
-        }
-      }
+UNITY_INLINE fingerprint exchanges_of(const rank_programs& all, std::uint32_t rank) {
+  const auto& own = all.ranks[rank];
+  // By peer or group, and pass.
+  std::map<std::tuple<step_kind, std::uint32_t, std::int64_t, bool>, std::uint64_t> count;
+  fingerprint sum;
+  for (const auto& s : own.steps) {
+    const bool is_message = s.kind == step_kind::send || s.kind == step_kind::receive;
+    if (!is_message && !is_collective(s.kind)) {
+      continue;
     }
-  }
-  for (const auto& g : all.groups) {
-    h.add(g.size());
-    for (const auto r : g) {
+    const auto& t = own.graph.type(s.value.valid() ? s.value : own.graph.results(s.node)[0]);
+    hasher h{static_cast<std::uint64_t>(is_message ? step_kind::send : s.kind)};
+    h.add(s.tag).add(s.since);
+    h.add(count[{is_message ? s.kind : step_kind::gather, s.peer, s.microbatch, s.is_backward}]++);
+    h.add(static_cast<std::uint64_t>(t.element)).add(t.dims.size());
+    for (const auto d : t.dims) {
+      h.add(static_cast<std::uint64_t>(d));
+    }
+    if (is_message) {
+      h.add(s.kind == step_kind::send ? rank : s.peer).add(s.kind == step_kind::send ? s.peer : rank);
+      s.kind == step_kind::send ? sum += h.result() : sum -= h.result();
+      continue;
+    }
+    const auto& group = all.groups[s.peer];
+    for (const auto r : group) {
       h.add(r);
     }
+    const bool is_first = rank == group.front();
+    for (std::size_t i = 1; i < (is_first ? group.size() : std::size_t{2}); ++i) {
+      is_first ? sum += h.result() : sum -= h.result();
+    }
   }
-  return h.result();
+  return sum;
 }
 
 }  // namespace unity::parallel

@@ -10,6 +10,7 @@
 
 #include <unity/core/id.hpp>
 #include <unity/parallel/box.hpp>
+#include <unity/parallel/ranks/alike_ranks.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/parallel/ranks/region_writer.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -25,7 +26,8 @@ struct awaited_value {
 
 class rank_streams {
  public:
-  rank_streams(const tensor::algebra& a, std::size_t ranks, std::int64_t microbatches);
+  // Of ranks that are not written, nothing is kept but how many messages they send. written: must outlive it.
+  rank_streams(const tensor::algebra& a, const written_ranks& written, std::size_t ranks, std::int64_t microbatches);
 
   // What is written from now on belongs to that pass.
   void begin(std::int64_t microbatch, bool is_backward) {
@@ -48,10 +50,16 @@ class rank_streams {
   // A part of an input; is a load, before what reads it.
   [[nodiscard]] value_id loaded(std::uint32_t rank, node_id origin, value_id of, const box& part,
                                 const tensor::tensor_type& type);
+  // v: of that rank, or of who is like it (written_ranks). Null where the receiver is not written.
   [[nodiscard]] awaited_value sent(node_id origin, value_id v, std::uint32_t from, std::uint32_t to);
-  // Likewise, when the iteration begins: of what is there then.
-  [[nodiscard]] awaited_value sent_first(node_id origin, value_id v, std::uint32_t from, std::uint32_t to);
-  // Adds up a value of each rank of a group: the sum on each.
+  // Likewise, when the iteration begins: of what is there then. v may be null where `from` is not written.
+  [[nodiscard]] awaited_value sent_first(node_id origin, value_id v, const tensor::tensor_type& type,
+                                         std::uint32_t from, std::uint32_t to);
+  // Likewise, of what the sender is being sent, and waits for.
+  [[nodiscard]] awaited_value passed_on(node_id origin, const awaited_value& v, const tensor::tensor_type& type,
+                                        std::uint32_t from, std::uint32_t to);
+  // Adds up a value of each rank of a group: the sum on each. Here and below, values and what is returned are of those
+  // of the group that are written.
   [[nodiscard]] std::vector<awaited_value> reduced(node_id origin, const std::vector<std::uint32_t>& group,
                                                    std::span<const value_id> values);
   // Likewise, when all micro-batches have given.
@@ -74,7 +82,7 @@ class rank_streams {
   // Then the new version of a weight.
   void update(std::uint32_t rank, node_id origin, std::size_t weight);
   // Then the next version goes to where others are made of it, or is made of theirs. Waited for at the end. passes_on:
-  // the sender was sent it itself, and waits before it sends.
+  // the sender was sent it itself, and waits before it sends. v, next: null where the rank is not written.
   void send_next(node_id origin, value_id v, std::uint32_t from, value_id next, std::uint32_t to,
                  bool passes_on = false);
   void gather_next(node_id origin, const std::vector<std::uint32_t>& group, std::span<const value_id> next);
@@ -98,12 +106,13 @@ class rank_streams {
     std::vector<rank_step> last{};
     std::vector<rank_step> end{};
   };
-  // A rank, and where its step is written.
+  // A rank, and where its step is written; null: nowhere.
   struct message_end {
     std::uint32_t rank = 0;
-    std::vector<rank_step>& steps;
+    std::vector<rank_step>* steps = nullptr;
   };
-  [[nodiscard]] awaited_value sent(node_id origin, value_id v, const message_end& from, const message_end& to);
+  [[nodiscard]] awaited_value sent(node_id origin, value_id v, const tensor::tensor_type& type, const message_end& from,
+                                   const message_end& to);
   // A collective; result(rank's graph, value) -> type
   template <class Result>
   std::vector<awaited_value> together(step_kind kind, node_id origin, const std::vector<std::uint32_t>& group,
@@ -111,15 +120,16 @@ class rank_streams {
     const auto number = number_of(group);
     const auto tag = next_++;
     std::vector<awaited_value> all;
-    for (std::size_t i = 0; i < group.size(); ++i) {
-      auto& graph = programs_.ranks[group[i]].graph;
-      const auto made = writers_[group[i]].outside(result(graph.type(values[i])));
+    const auto own = written_.of(group);
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      auto& graph = programs_.ranks[own[i]].graph;
+      const auto made = writers_[own[i]].outside(result(graph.type(values[i])));
       auto r = step(kind, origin);
       r.node = graph.producer(made);
       r.value = values[i];
       r.peer = number;
       r.tag = tag;
-      (is_last ? served(group[i]) : now(group[i])).push_back(r);
+      (is_last ? served(own[i]) : now(own[i])).push_back(r);
       all.push_back({made, wait_for(r)});
     }
     return all;
@@ -140,6 +150,7 @@ class rank_streams {
     return begun;
   }
 
+  const written_ranks& written_;
   std::vector<passes> ranks_;
   rank_programs programs_{};
   std::vector<region_writer> writers_{};
@@ -159,13 +170,18 @@ class rank_streams {
 
 namespace unity::parallel::detail {
 
-UNITY_INLINE rank_streams::rank_streams(const tensor::algebra& a, std::size_t ranks, std::int64_t microbatches)
-    : ranks_(ranks) {
+UNITY_INLINE rank_streams::rank_streams(const tensor::algebra& a, const written_ranks& written, std::size_t ranks,
+                                        std::int64_t microbatches)
+    : written_{written}, ranks_(ranks) {
   programs_.ranks.resize(ranks);
-  for (std::size_t r = 0; r < ranks; ++r) {
+  writers_.reserve(ranks);
+  for (std::uint32_t r = 0; r < ranks; ++r) {
+    writers_.emplace_back(a, programs_.ranks[r].graph, ranks_[r].last);
+    if (!written.has(r)) {
+      continue;
+    }
     ranks_[r].forward.resize(static_cast<std::size_t>(microbatches));
     ranks_[r].backward.resize(static_cast<std::size_t>(microbatches));
-    writers_.emplace_back(a, programs_.ranks[r].graph, ranks_[r].last);
   }
 }
 
@@ -182,28 +198,50 @@ UNITY_INLINE value_id rank_streams::loaded(std::uint32_t rank, node_id origin, v
 }
 
 UNITY_INLINE awaited_value rank_streams::sent(node_id origin, value_id v, std::uint32_t from, std::uint32_t to) {
-  return sent(origin, v, {from, now(from)}, {to, now(to)});
+  if (!written_.has(from) && !written_.has(to)) {
+    ++next_;
+    return {};
+  }
+  return sent(origin, v, program(written_.like(from)).graph.type(v), {from, written_.has(from) ? &now(from) : nullptr},
+              {to, written_.has(to) ? &now(to) : nullptr});
 }
 
-UNITY_INLINE awaited_value rank_streams::sent_first(node_id origin, value_id v, std::uint32_t from, std::uint32_t to) {
-  return sent(origin, v, {from, ranks_[from].first}, {to, ranks_[to].first});
+UNITY_INLINE awaited_value rank_streams::sent_first(node_id origin, value_id v, const tensor::tensor_type& type,
+                                                    std::uint32_t from, std::uint32_t to) {
+  return sent(origin, v, type, {from, written_.has(from) ? &ranks_[from].first : nullptr},
+              {to, written_.has(to) ? &ranks_[to].first : nullptr});
 }
 
-UNITY_INLINE awaited_value rank_streams::sent(node_id origin, value_id v, const message_end& from,
-                                              const message_end& to) {
+UNITY_INLINE awaited_value rank_streams::passed_on(node_id origin, const awaited_value& v,
+                                                   const tensor::tensor_type& type, std::uint32_t from,
+                                                   std::uint32_t to) {
+  if (written_.has(from)) {
+    wait(from, v.wait);
+  }
+  return sent(origin, v.value, type, {from, written_.has(from) ? &now(from) : nullptr},
+              {to, written_.has(to) ? &now(to) : nullptr});
+}
+
+UNITY_INLINE awaited_value rank_streams::sent(node_id origin, value_id v, const tensor::tensor_type& type,
+                                              const message_end& from, const message_end& to) {
   auto s = step(step_kind::send, origin);
   s.value = v;
   s.peer = to.rank;
   s.tag = next_++;
   s.lag = lag_;
-  from.steps.push_back(s);
-  const auto arrived = writers_[to.rank].outside(programs_.ranks[from.rank].graph.type(v));
+  if (from.steps != nullptr) {
+    from.steps->push_back(s);
+  }
+  if (to.steps == nullptr) {
+    return {};
+  }
+  const auto arrived = writers_[to.rank].outside(type);
   auto r = step(step_kind::receive, origin);
   r.node = programs_.ranks[to.rank].graph.producer(arrived);
   r.peer = from.rank;
   r.tag = s.tag;
   r.lag = lag_;
-  to.steps.push_back(r);
+  to.steps->push_back(r);
   auto wait = wait_for(r);
   wait.since = lag_;
   return {arrived, wait};
@@ -261,27 +299,34 @@ UNITY_INLINE void rank_streams::send_next(node_id origin, value_id v, std::uint3
   s.tag = next_++;
   s.lag = lag_;  // who is slow has it later
   s.since = lag_;
-  (passes_on ? ranks_[from].end : served(from)).push_back(s);
+  if (written_.has(from)) {
+    (passes_on ? ranks_[from].end : served(from)).push_back(s);
+  }
+  if (!written_.has(to)) {
+    return;
+  }
   auto r = step(step_kind::receive, origin);
   r.node = programs_.ranks[to].graph.producer(next);
   r.peer = from;
   r.tag = s.tag;
   r.since = lag_;
-  served(to).push_back(r);
+  (passes_on ? ranks_[to].end : served(to)).push_back(r);  // in the order in which they are sent
   ranks_[to].end.push_back(wait_for(r));
 }
 
 UNITY_INLINE void rank_streams::gather_next(node_id origin, const std::vector<std::uint32_t>& group,
                                             std::span<const value_id> next) {
+  const auto number = number_of(group);
   const auto tag = next_++;
-  for (std::size_t i = 0; i < group.size(); ++i) {
+  const auto own = written_.of(group);
+  for (std::size_t i = 0; i < own.size(); ++i) {
     auto s = step(step_kind::gather, origin);
-    s.node = programs_.ranks[group[i]].graph.producer(next[i]);
+    s.node = programs_.ranks[own[i]].graph.producer(next[i]);
     s.value = next[i];
-    s.peer = number_of(group);
+    s.peer = number;
     s.tag = tag;
-    ranks_[group[i]].last.push_back(s);
-    ranks_[group[i]].end.push_back(wait_for(s));
+    ranks_[own[i]].last.push_back(s);
+    ranks_[own[i]].end.push_back(wait_for(s));
   }
 }
 

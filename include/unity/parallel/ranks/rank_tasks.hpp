@@ -84,7 +84,7 @@ UNITY_INLINE std::vector<node_state> tasks_of(const divided_training& d) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     const node_id n{i};
     if (d.is_operator(n)) {
-      const auto tasks = d.division_of(n).task_count();
+      const auto tasks = d.task_count(n);
       all[i].tasks.resize(tasks);
       all[i].operands.assign(d.graph().operands(n).size(), std::vector<std::vector<held_part>>(tasks));
       all[i].cotangents.assign(d.graph().results(n).size(), std::vector<std::vector<held_part>>(tasks));

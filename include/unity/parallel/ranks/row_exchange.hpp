@@ -85,11 +85,12 @@ UNITY_INLINE void row_exchange::take(std::size_t weight, std::uint32_t rank, std
 }
 
 UNITY_INLINE void row_exchange::gather(std::size_t weight, const std::vector<std::uint32_t>& group, node_id reader) {
-  if (gathered_.contains({weight, group.front()})) {
+  const auto ranks = training_.written().of(group);
+  if (gathered_.contains({weight, ranks.front()})) {
     return;
   }
   std::map<std::uint32_t, row_gradient> own_of;
-  for (const auto r : group) {
+  for (const auto r : ranks) {
     if (given_.contains({weight, r})) {
       own_of[r] = own(weight, r, reader);
     }
@@ -100,7 +101,7 @@ UNITY_INLINE void row_exchange::gather(std::size_t weight, const std::vector<std
   const auto count = most.second.count;
   std::vector<value_id> ids;
   std::vector<value_id> rows;
-  for (const auto r : group) {
+  for (const auto r : ranks) {
     row_writer w{training_.algebra(), streams_.on(r, reader)};
     const auto all = own_of.contains(r) ? w.padded(own_of[r], count)
                                         : w.zeros(count, like.type(most.second.rows), like.type(most.second.ids));
@@ -113,33 +114,44 @@ UNITY_INLINE void row_exchange::gather(std::size_t weight, const std::vector<std
   }
   const auto all_ids = streams_.gathered(node_of(weight), group, ids);
   const auto all_rows = streams_.gathered(node_of(weight), group, rows);
-  for (std::size_t i = 0; i < group.size(); ++i) {
-    streams_.wait_last(group[i], all_ids[i].wait);
-    streams_.wait_last(group[i], all_rows[i].wait);
-    gathered_[{weight, group[i]}] = {all_ids[i].value, all_rows[i].value,
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    streams_.wait_last(ranks[i], all_ids[i].wait);
+    streams_.wait_last(ranks[i], all_rows[i].wait);
+    gathered_[{weight, ranks[i]}] = {all_ids[i].value, all_rows[i].value,
                                      count * static_cast<std::int64_t>(group.size()), most.second.bag};
   }
 }
 
 UNITY_INLINE void row_exchange::send(std::size_t weight, std::span<const std::uint32_t> givers, std::uint32_t server,
                                      node_id reader) {
-  if (served_.contains({{weight, server}, streams_.lag()})) {
+  const auto [served, is_new] = served_.try_emplace({{weight, server}, streams_.lag()});
+  if (!is_new) {
     return;
+  }
+  const auto& written = training_.written();
+  std::map<std::uint32_t, row_gradient> own_of;  // before anything is sent
+  for (const auto r : givers) {
+    if (written.has(r)) {
+      own_of[r] = own(weight, r, reader);
+    }
   }
   std::vector<row_gradient> all;
   for (const auto r : givers) {
-    auto x = own(weight, r, reader);
+    auto x = own_of.at(written.like(r));
     if (r != server || streams_.lag() > 0) {
       const auto ids = streams_.sent(node_of(weight), x.ids, r, server);
       const auto rows = streams_.sent(node_of(weight), x.rows, r, server);
-      streams_.wait_last(server, ids.wait);
-      streams_.wait_last(server, rows.wait);
-      x = {ids.value, rows.value, x.count, x.bag};
+      if (written.has(server)) {
+        streams_.wait_last(server, ids.wait);
+        streams_.wait_last(server, rows.wait);
+        x = {ids.value, rows.value, x.count, x.bag};
+      }
     }
     all.push_back(x);
   }
-  served_[{{weight, server}, streams_.lag()}] =
-      row_writer{training_.algebra(), streams_.on_last(server, node_of(weight))}.joined(all);
+  if (written.has(server)) {
+    served->second = row_writer{training_.algebra(), streams_.on_last(server, node_of(weight))}.joined(all);
+  }
 }
 
 UNITY_INLINE value_id row_exchange::part_on(std::size_t weight, std::uint32_t rank, const box& part) {

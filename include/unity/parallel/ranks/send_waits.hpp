@@ -24,6 +24,8 @@ class send_waits {
   // Complexity: messages, times ranks and messages under way.
   void add();
 
+  [[nodiscard]] static rank_step wait_for(rank_step s);
+
  private:
   using clock = std::vector<std::uint32_t>;  // by rank: how many steps it has done at least
 
@@ -39,7 +41,6 @@ class send_waits {
     std::size_t arrived = 0;  // steps that the receiver has done then; 0: not yet
   };
 
-  [[nodiscard]] static rank_step wait_for(rank_step s);
   static void join(clock& x, const clock& y);
   // Whether the rank could go on.
   bool take(std::uint32_t r);
@@ -50,6 +51,11 @@ class send_waits {
   std::map<std::uint32_t, message> messages_{};                           // by tag
   std::map<std::pair<std::uint32_t, std::uint32_t>, rank_step> begun_{};  // by rank and tag
 };
+
+// Waits for what ranks sent. weights_alone: nothing else goes between them. Then gradients leave when the passes are
+// nearly over, and a rank knows that its own have come when it has the new version, for which it waits at the end:
+// there all waits are, and each rank's program says where, whatever the others do.
+void add_send_waits(rank_programs& p, bool weights_alone);
 
 }  // namespace unity::parallel::detail
 
@@ -137,6 +143,21 @@ UNITY_INLINE bool send_waits::take(std::uint32_t r) {
     default: break;
   }
   return true;
+}
+
+UNITY_INLINE void add_send_waits(rank_programs& p, bool weights_alone) {
+  if (!weights_alone) {
+    send_waits{p}.add();
+    return;
+  }
+  for (auto& r : p.ranks) {
+    const auto count = r.steps.size();
+    for (std::size_t s = 0; s < count; ++s) {
+      if (r.steps[s].kind == step_kind::send && r.steps[s].lag == 0) {
+        r.steps.push_back(send_waits::wait_for(r.steps[s]));
+      }
+    }
+  }
 }
 
 UNITY_INLINE void send_waits::release(rank_state& rank) {

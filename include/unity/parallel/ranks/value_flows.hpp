@@ -108,6 +108,8 @@ class flow_finder {
 // Complexity: linear in overlaps, besides cells.
 [[nodiscard]] value_flows flows_of(const network& n, division_table& divisions, const divided_edge& e,
                                    std::uint32_t result);
+// Precondition: is_single.
+[[nodiscard]] value_flows single_flows_of(division_table& divisions, const divided_edge& e, std::uint32_t result);
 
 }  // namespace unity::parallel
 
@@ -251,11 +253,15 @@ namespace unity::parallel {
 
 UNITY_INLINE value_flows flows_of(const network& n, division_table& divisions, const divided_edge& e,
                                   std::uint32_t result) {
-  const auto overlaps = divisions.overlaps(e.from, result, e.to, e.operands);
   if (is_single(e.from, e.to, e.operands)) {
-    return detail::flow_finder{e, result}.run({{overlaps.begin(), overlaps.end()}, {}});
+    return single_flows_of(divisions, e, result);
   }
-  return detail::flow_finder{e, result}.run(reads_of(n, e, overlaps));
+  return detail::flow_finder{e, result}.run(reads_of(n, e, divisions.overlaps(e.from, result, e.to, e.operands)));
+}
+
+UNITY_INLINE value_flows single_flows_of(division_table& divisions, const divided_edge& e, std::uint32_t result) {
+  const auto overlaps = divisions.overlaps(e.from, result, e.to, e.operands);
+  return detail::flow_finder{e, result}.run({{overlaps.begin(), overlaps.end()}, {}});
 }
 
 }  // namespace unity::parallel

@@ -28,11 +28,15 @@
 namespace unity::parallel::detail {
 
 // Cells of a weight are as large as they can be while each rank reads a cell whole or not at all.
+// Where one rank alone is written (alike_ranks.hpp), who holds a cell is known of all ranks, and messages between
+// others are counted.
 class weight_cells {
  public:
   weight_cells(const divided_training& d, rank_streams& streams);
 
   [[nodiscard]] bool is_weight(value_id v) const { return number_[v.index()] != none; }
+  // Has servers send what a node reads of weights to who keeps none, once. To be called before its tasks.
+  void fetch(node_id reader);
   [[nodiscard]] std::vector<held_part> parts(value_id weight, std::uint32_t rank);
   // A part of a table of which a rank looks up rows for others.
   struct served_part {
@@ -93,8 +97,8 @@ class weight_cells {
     std::vector<std::vector<std::uint32_t>> holders{};                  // by cell: ranks that read it, ascending
     std::map<std::pair<std::uint32_t, std::size_t>, std::size_t> at{};  // by rank and cell: in the rank's weights
     std::map<std::pair<std::uint32_t, std::size_t>, value_id> gradients{};
-    std::map<std::pair<std::uint32_t, std::size_t>, value_id> fetched{};  // what servers sent for this iteration
-    std::vector<std::map<std::uint32_t, std::uint32_t>> stations{};       // by cell: of holders, where it differs
+    std::map<std::pair<std::uint32_t, std::size_t>, awaited_value> fetched{};  // what servers sent for this iteration
+    std::vector<std::map<std::uint32_t, std::uint32_t>> stations{};            // by cell: of holders, where it differs
   };
 
   // f(use, task, rank, box) for all tasks for which the operand is not zero.
@@ -118,11 +122,15 @@ class weight_cells {
   };
 
   void place(std::size_t w);
+  void place_stations(std::size_t w, std::size_t c);
   void add_part(std::size_t w, std::size_t c, std::uint32_t rank);
   [[nodiscard]] synchronizer how_to(std::size_t w, const box& cell) const;
   // The cell, from its server, where the rank keeps none.
   [[nodiscard]] value_id fetched(cell_id of, std::uint32_t rank);
+  void send_fetched(cell_id of);
 
+  [[nodiscard]] const written_ranks& written() const { return training_.written(); }
+  // Holders whose gradient is there, or that of who is like them.
   [[nodiscard]] std::vector<std::uint32_t> givers(cell_id of) const;
   [[nodiscard]] node_id node_of(cell_id of) const {
     return training_.graph().producer(training_.training().weights()[of.weight].value);
@@ -201,6 +209,16 @@ UNITY_INLINE weight_cells::weight_cells(const divided_training& d, rank_streams&
   }
 }
 
+UNITY_INLINE void weight_cells::fetch(node_id reader) {
+  for (const auto w : training_.training().weights_of(reader)) {
+    for (std::size_t c = 0; c < states_[w].cells.size() && !training_.fetches_rows(w); ++c) {
+      if (!states_[w].how[c].is_proxied) {
+        send_fetched({w, c});
+      }
+    }
+  }
+}
+
 UNITY_INLINE std::vector<held_part> weight_cells::parts(value_id weight, std::uint32_t rank) {
   std::vector<held_part> all;
   const auto& state = states_[number_[weight.index()]];
@@ -245,18 +263,31 @@ UNITY_INLINE void weight_cells::reduce_behind(node_id reader) {
 }
 
 UNITY_INLINE value_id weight_cells::fetched(cell_id of, std::uint32_t rank) {
+  const auto& there = states_[of.weight].fetched.at({rank, of.cell});
+  streams_.wait(rank, there.wait);
+  return there.value;
+}
+
+UNITY_INLINE void weight_cells::send_fetched(cell_id of) {
   auto& state = states_[of.weight];
-  const auto [at, is_new] = state.fetched.try_emplace({rank, of.cell});
-  if (is_new) {
-    const auto server = static_cast<std::uint32_t>(state.how[of.cell].destination.index());
-    const auto station = station_of(of, rank);
-    const auto there = station != rank
-                           ? streams_.sent(node_of(of), fetched(of, station), station, rank)
-                           : streams_.sent_first(node_of(of), part_of(of, server).weight.value, server, rank);
-    streams_.wait(rank, there.wait);
-    at->second = there.value;
+  const auto server = static_cast<std::uint32_t>(state.how[of.cell].destination.index());
+  if (!state.fetched.try_emplace({server, of.cell}).second) {
+    return;
   }
-  return at->second;
+  const auto kept = written().has(server) ? part_of(of, server).weight.value : value_id{};
+  const auto type = training_.type_of(training_.training().weights()[of.weight].value, state.cells[of.cell]);
+  for (const auto r : state.holders[of.cell]) {  // a station comes before those that it sends to
+    if (r == server) {
+      continue;
+    }
+    const auto station = station_of(of, r);
+    const auto there = station == r
+                           ? streams_.sent_first(node_of(of), kept, type, server, r)
+                           : streams_.passed_on(node_of(of), state.fetched[{station, of.cell}], type, station, r);
+    if (written().has(r)) {
+      state.fetched[{r, of.cell}] = there;
+    }
+  }
 }
 
 UNITY_INLINE synchronizer weight_cells::how_to(std::size_t w, const box& cell) const {
@@ -291,37 +322,43 @@ UNITY_INLINE void weight_cells::place(std::size_t w) {
         holders.insert(rank);
       }
     });
-    state.holders.emplace_back(holders.begin(), holders.end());
+    state.holders.push_back(written().all_like(holders));
     const auto how = how_to(w, state.cells[c]);
     state.how.push_back(how);
     state.stations.emplace_back();
     if (how.is_per_node) {
-      const std::vector<machine::device_id> devices(holders.begin(), holders.end());
-      const auto stations = stations_of(devices, how.destination, training_.topology());
-      for (std::size_t i = 0; i < devices.size(); ++i) {
-        if (stations[i] != devices[i] && stations[i] != how.destination) {
-          state.stations.back()[static_cast<std::uint32_t>(devices[i].index())] =
-              static_cast<std::uint32_t>(stations[i].index());
-        }
-      }
+      place_stations(w, c);
     }
-    for (const auto r : holders) {
+    for (const auto r : written().of(state.holders.back())) {
       if (how.is_proxied || r == how.destination.index()) {
         add_part(w, c, r);
       }
     }
-    if (how.kind == sync_kind::parameter_server && !holders.contains(how.destination.index())) {
+    if (const auto server = static_cast<std::uint32_t>(how.destination.index());
+        how.kind == sync_kind::parameter_server && written().has(server) && !holders.contains(server)) {
       add_part(w, c, how.destination.index());
     }
-    if (how.kind == sync_kind::none && holders.size() > 1) {
+    if (const auto count = state.holders.back().size(); how.kind == sync_kind::none && count > 1) {
       throw error{fmt::format("weight of node {}", training_.graph().producer(value).index()),
-                  fmt::format("held by {} ranks and not synchronized", holders.size()), "a way to keep them equal"};
+                  fmt::format("held by {} ranks and not synchronized", count), "a way to keep them equal"};
     }
     if (const auto& uses = training_.training().weights()[w].uses;
         how.bucket != synchronizer::no_bucket && std::any_of(uses.begin(), uses.end(), [&](const weight_use& u) {
           return training_.training().has_backward(u.node);
         })) {
       ++buckets_[how.bucket].missing;  // until reduce_behind
+    }
+  }
+}
+
+UNITY_INLINE void weight_cells::place_stations(std::size_t w, std::size_t c) {
+  auto& state = states_[w];
+  const auto server = state.how[c].destination;
+  const std::vector<machine::device_id> devices(state.holders[c].begin(), state.holders[c].end());
+  const auto stations = stations_of(devices, server, training_.topology());
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    if (stations[i] != devices[i] && stations[i] != server) {
+      state.stations[c][state.holders[c][i]] = static_cast<std::uint32_t>(stations[i].index());
     }
   }
 }
@@ -340,7 +377,7 @@ UNITY_INLINE std::vector<std::uint32_t> weight_cells::givers(cell_id of) const {
   const auto& state = states_[of.weight];
   std::vector<std::uint32_t> all;
   std::copy_if(state.holders[of.cell].begin(), state.holders[of.cell].end(), std::back_inserter(all),
-               [&](std::uint32_t r) { return state.gradients.contains({r, of.cell}); });
+               [&](std::uint32_t r) { return state.gradients.contains({written().like(r), of.cell}); });
   return all;
 }
 
@@ -374,7 +411,7 @@ UNITY_INLINE void weight_cells::reduce(cell_id of, node_id reader) {
   } else if (how.is_sparse) {
     const auto& holders = state.holders[of.cell];
     rows_.gather(of.weight, holders, reader);
-    for (const auto r : holders) {
+    for (const auto r : written().of(holders)) {
       change(of, r, rows_.part_on(of.weight, r, state.cells[of.cell]));
     }
   } else if (how.kind == sync_kind::sharded && is_shared && !state.cells[of.cell].begin.empty()) {
@@ -401,13 +438,14 @@ UNITY_INLINE void weight_cells::reduce_alone(cell_id of, node_id reader) {
     }
     return;
   }
+  const auto ranks = written().of(holders);
   std::vector<value_id> values;
-  for (const auto r : holders) {
+  for (const auto r : ranks) {
     values.push_back(given(of, r, reader));
   }
   const auto sums = sums_.of({node_of(of), reader, holders, values}, how.compressor);
   for (std::size_t i = 0; i < sums.size(); ++i) {
-    change(of, holders[i], sums[i].value, sums[i].wait);
+    change(of, ranks[i], sums[i].value, sums[i].wait);
   }
 }
 
@@ -433,8 +471,9 @@ UNITY_INLINE void weight_cells::reduce_bucket(const bucket_state& bucket, node_i
 UNITY_INLINE void weight_cells::reduce_together(std::span<const cell_id> cells, node_id reader) {
   const auto& a = training_.algebra();
   const auto holders = states_[cells.front().weight].holders[cells.front().cell];
+  const auto ranks = written().of(holders);
   std::vector<value_id> values;  // all gradients of a rank in a row
-  for (const auto r : holders) {
+  for (const auto r : ranks) {
     std::vector<value_id> rows;
     for (const auto& of : cells) {
       const std::vector<value_id> one{given(of, r, reader)};
@@ -458,9 +497,9 @@ UNITY_INLINE void weight_cells::reduce_together(std::span<const cell_id> cells, 
   const auto sums = sums_.of({node_of(cells.front()), reader, holders, values}, how.compressor);
   for (std::size_t i = 0; i < sums.size(); ++i) {
     if (sums[i].wait.kind == step_kind::wait) {
-      streams_.wait_last(holders[i], sums[i].wait);
+      streams_.wait_last(ranks[i], sums[i].wait);
     }
-    auto& writer = streams_.on_last(holders[i], node_of(cells.front()));
+    auto& writer = streams_.on_last(ranks[i], node_of(cells.front()));
     const held_part all{whole(writer.graph().type(sums[i].value).dims), sums[i].value};
     std::int64_t first = 0;
     for (const auto& of : cells) {
@@ -471,7 +510,7 @@ UNITY_INLINE void weight_cells::reduce_together(std::span<const cell_id> cells, 
       own.end[0] = end;
       const std::vector<value_id> row{writer.cut(all, own)};
       const auto gradient = writer.run(a.make_operation("reshape", {{"dims", {sizes.begin(), sizes.end()}}}), row);
-      change(of, holders[i], gradient);
+      change(of, ranks[i], gradient);
       first = end;
     }
   }
@@ -486,8 +525,9 @@ UNITY_INLINE void weight_cells::scatter(cell_id of, node_id reader) {
   const auto share = (rows + count - 1) / count;
   auto padded = cell.sizes();
   padded[0] = share * count;
+  const auto ranks = written().of(holders);
   std::vector<value_id> values;
-  for (const auto r : holders) {
+  for (const auto r : ranks) {
     values.push_back(given(of, r, reader));
     if (share * count > rows) {
       auto rest = cell.sizes();
@@ -499,19 +539,19 @@ UNITY_INLINE void weight_cells::scatter(cell_id of, node_id reader) {
   }
   const auto shares = streams_.scattered(node_of(of), holders, values);
   std::vector<value_id> next;
-  for (std::size_t i = 0; i < holders.size(); ++i) {
-    const auto k = static_cast<std::int64_t>(i);
-    auto& part = part_of(of, holders[i]);
-    auto type = streams_.program(holders[i]).graph.type(part.weight.value);
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const auto k = std::lower_bound(holders.begin(), holders.end(), ranks[i]) - holders.begin();
+    auto& part = part_of(of, ranks[i]);
+    auto type = streams_.program(ranks[i]).graph.type(part.weight.value);
     type.dims = padded;
-    part.next = streams_.on(holders[i], reader).outside(type);
+    part.next = streams_.on(ranks[i], reader).outside(type);
     next.push_back(part.next);
     part.updated.begin[0] = cell.begin[0] + std::min(k * share, rows);
     part.updated.end[0] = cell.begin[0] + std::min((k + 1) * share, rows);
     if (part.updated.empty()) {
-      streams_.wait_last(holders[i], shares[i].wait);
+      streams_.wait_last(ranks[i], shares[i].wait);
     } else {
-      change(of, holders[i], shares[i].value, shares[i].wait);
+      change(of, ranks[i], shares[i].value, shares[i].wait);
     }
   }
   streams_.gather_next(node_of(of), holders, next);
@@ -528,7 +568,9 @@ UNITY_INLINE void weight_cells::serve(cell_id of, std::uint32_t server, node_id 
   if (how.is_sparse) {
     streams_.lag(how.staleness);
     rows_.send(of.weight, givers(of), server, reader);
-    change(of, server, rows_.part_on(of.weight, server, states_[of.weight].cells[of.cell]));
+    if (written().has(server)) {
+      change(of, server, rows_.part_on(of.weight, server, states_[of.weight].cells[of.cell]));
+    }
     hand_out(of, server);
     streams_.lag(0);
     return;
@@ -536,7 +578,7 @@ UNITY_INLINE void weight_cells::serve(cell_id of, std::uint32_t server, node_id 
   node_sums sums{of, reader, {}};
   bool is_under_way = false;
   for (const auto r : givers(of)) {  // ascending: sums do not depend on who comes first
-    const auto own = states_[of.weight].gradients.at({r, of.cell});
+    const auto own = states_[of.weight].gradients.at({written().like(r), of.cell});
     const auto station = station_of(of, r);
     sums.terms[station].push_back(station != r ? streams_.sent(node_of(of), own, r, station) : awaited_value{own, {}});
     is_under_way = is_under_way || station != r;
@@ -566,12 +608,17 @@ UNITY_INLINE void weight_cells::send(const node_sums& sums) {
     streams_.lag(0);
   }
   streams_.lag(how.staleness);
-  change(sums.of, server, summed_on(server, sums.of, all));
+  if (written().has(server)) {
+    change(sums.of, server, summed_on(server, sums.of, all));
+  }
   hand_out(sums.of, server);
   streams_.lag(0);
 }
 
 UNITY_INLINE value_id weight_cells::summed(std::uint32_t rank, const node_sums& sums) {
+  if (!written().has(rank)) {
+    return states_[sums.of.weight].gradients.at({written().like(rank), sums.of.cell});  // of the sum's type
+  }
   value_id sum{};
   for (const auto& term : sums.terms.at(rank)) {
     if (term.wait.kind == step_kind::wait) {
@@ -599,6 +646,9 @@ UNITY_INLINE void weight_cells::hand_out(cell_id of, std::uint32_t server) {
     return;
   }
   const auto version = [&](std::uint32_t r) {
+    if (!written().has(r)) {
+      return value_id{};
+    }
     auto& part = part_of(of, r);
     part.next = streams_.on(r, node_of(of)).outside(streams_.program(r).graph.type(part.weight.value));
     return part.next;
@@ -609,7 +659,9 @@ UNITY_INLINE void weight_cells::hand_out(cell_id of, std::uint32_t server) {
     if (r == server) {
       continue;
     }
-    part_of(of, r).updated.end = part_of(of, r).updated.begin;
+    if (written().has(r)) {
+      part_of(of, r).updated.end = part_of(of, r).updated.begin;
+    }
     const auto station = how.staleness == 0 ? station_of(of, r) : r;
     const auto next = there[r] = version(r);
     if (station == r) {

@@ -1,0 +1,252 @@
+// Whether ranks that compute do the same, each with samples of its own, and which of them are written.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <span>
+#include <vector>
+
+#include <unity/machine/topology.hpp>
+#include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/parallel/training_graph.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::parallel {
+
+// The devices of the tasks where all operators have the same, a task on each, that reads of values what the task of
+// the same number made, and of weights all: what is a part of a batch is made of the same part, what is not is computed
+// on each device, and weights alone go between ranks. Parts are equally large, so that ranks do the same on values of
+// the same shapes. Empty where that is not so, or not known: a divided dimension that windows run along, say.
+// Complexity: linear in the graph, but for a comparison of devices.
+[[nodiscard]] std::vector<machine::device_id> alike_ranks(const tensor::tensor_graph& g, const graph_dimensions& all,
+                                                          const training_graph& training, const strategy& s);
+
+}  // namespace unity::parallel
+
+namespace unity::parallel::detail {
+
+// The ranks whose programs are written, and who stands for the others.
+class written_ranks {
+ public:
+  // All.
+  explicit written_ranks(std::size_t ranks) : has_(ranks, true) {}
+  // One; and where it computes nothing, the first that does. alike: as alike_ranks, of which there are some.
+  written_ranks(std::size_t ranks, std::uint32_t only, std::span<const machine::device_id> alike);
+
+  [[nodiscard]] bool has(std::uint32_t rank) const { return has_[rank]; }
+  // Those of a group, which is ascending.
+  [[nodiscard]] std::vector<std::uint32_t> of(const std::vector<std::uint32_t>& group) const;
+  // Is there one task of each operator: that of the rank which computes.
+  [[nodiscard]] bool is_one() const noexcept { return !alike_.empty(); }
+  [[nodiscard]] std::size_t task() const noexcept { return task_; }
+  [[nodiscard]] machine::device_id computing() const { return alike_[task_]; }
+  // A rank that is written and has values of the same types.
+  [[nodiscard]] std::uint32_t like(std::uint32_t rank) const {
+    return has_[rank] ? rank : static_cast<std::uint32_t>(computing().index());
+  }
+  // The ranks that compute what some of those that are written compute.
+  [[nodiscard]] std::vector<std::uint32_t> all_like(const std::set<std::uint32_t>& written) const;
+
+ private:
+  std::vector<bool> has_;  // by rank
+  std::vector<machine::device_id> alike_{};
+  std::vector<std::uint32_t> ascending_{};  // their ranks
+  std::vector<std::uint32_t> written_{};    // ascending; of few
+  std::size_t task_ = 0;
+};
+
+}  // namespace unity::parallel::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_RANKS_ALIKE_RANKS)
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+
+#include <unity/core/id.hpp>
+#include <unity/graph/concepts.hpp>
+#include <unity/parallel/configuration.hpp>
+#include <unity/parallel/operator_grid.hpp>
+#include <unity/parallel/parallel_type.hpp>
+#include <unity/tensor/index_structure.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::parallel::detail {
+
+// What is divided of an operator on several devices. Nothing: each computes all.
+struct divided_work {
+  std::optional<std::size_t> index{};  // of samples, say
+  bool is_sum = false;                 // over that index
+  std::optional<std::size_t> group{};  // of operands that are terms of sums, and so are the results
+
+  [[nodiscard]] bool makes_terms() const noexcept { return is_sum || group.has_value(); }
+};
+
+// Nothing where more than one of these is divided.
+UNITY_INLINE std::optional<divided_work> divided_work_of(const operator_dimensions& o, const configuration& c) {
+  const auto grid = c.grid();
+  const auto parts = index_degrees(o, grid);
+  divided_work all{std::nullopt, product(grid.reductions) != 1, std::nullopt};
+  auto count = c.copies != 1 ? 1 : 0;
+  for (std::size_t i = 0; parts && i < parts->size(); ++i) {
+    if ((*parts)[i] != 1) {
+      all.index = i;
+      ++count;
+    }
+  }
+  for (std::size_t g = 0; g < grid.terms.size(); ++g) {
+    if (grid.terms[g] != 1) {
+      all.group = g;
+      ++count;
+    }
+  }
+  return parts && count < 2 ? std::optional{all} : std::nullopt;
+}
+
+// Whether each task reads one of the terms that an operand is.
+UNITY_INLINE bool reads_terms(const operator_dimensions& o, const divided_work& w, std::size_t operand) {
+  return (w.group && view_of_group(o, operand, *w.group) == axis_view::partial) ||
+         (w.is_sum && view_of_index(o, operand, *w.index) == axis_view::partial);
+}
+
+// The dimensions of a tensor that an index runs along; nothing where a window does, or where its parts are not equal
+// parts of the dimension.
+UNITY_INLINE std::optional<std::vector<std::size_t>> dimensions_along(const tensor::index_structure& s,
+                                                                      const tensor::tensor_indices& dims,
+                                                                      const tensor::shape& sizes, std::size_t index) {
+  std::vector<std::size_t> all;
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    if (dims[d].window) {
+      const auto& w = s.windows[*dims[d].window];
+      if (w.outer == static_cast<int>(index) || w.inner == static_cast<int>(index)) {
+        return std::nullopt;
+      }
+      continue;
+    }
+    std::int64_t size = 1;
+    for (const auto i : dims[d].indices) {
+      size *= s.indices[i].size;
+    }
+    if (std::find(dims[d].indices.begin(), dims[d].indices.end(), index) != dims[d].indices.end()) {
+      if (size != sizes[d]) {
+        return std::nullopt;
+      }
+      all.push_back(d);
+    }
+  }
+  return all;
+}
+
+// Along which dimensions tasks read parts of an operand; and make parts of a result.
+UNITY_INLINE std::optional<std::vector<std::size_t>> read_along(const operator_dimensions& o, const divided_work& w,
+                                                                std::size_t operand) {
+  return w.index ? dimensions_along(o.structure, o.structure.operands[operand], o.inputs[operand].dims, *w.index)
+                 : std::vector<std::size_t>{};
+}
+UNITY_INLINE std::optional<std::vector<std::size_t>> made_along(const operator_dimensions& o, const divided_work& w,
+                                                                std::size_t result) {
+  return w.index ? dimensions_along(o.structure, o.structure.results[result], o.outputs[result].dims, *w.index)
+                 : std::vector<std::size_t>{};
+}
+
+}  // namespace unity::parallel::detail
+
+namespace unity::parallel {
+
+UNITY_INLINE std::vector<machine::device_id> alike_ranks(const tensor::tensor_graph& g, const graph_dimensions& all,
+                                                         const training_graph& training, const strategy& s) {
+  std::vector<machine::device_id> devices;
+  std::vector<detail::divided_work> work(g.node_count());
+  for (const auto n : node_ids(g)) {
+    const auto& c = s[n.index()];
+    const auto operands = g.operands(n);
+    if (operands.empty()) {
+      continue;
+    }
+    if (devices.empty()) {
+      devices.assign(c.devices.begin(), c.devices.end());
+    }
+    const auto own = detail::divided_work_of(all[n], c);
+    if (!own || !std::equal(devices.begin(), devices.end(), c.devices.begin(), c.devices.end())) {
+      return {};
+    }
+    work[n.index()] = *own;
+    for (std::size_t x = 0; x < operands.size(); ++x) {
+      if (detail::reads_terms(all[n], *own, x) != work[g.producer(operands[x]).index()].makes_terms()) {
+        return {};
+      }
+    }
+  }
+  if (std::set<machine::device_id>(devices.begin(), devices.end()).size() != devices.size()) {
+    return {};
+  }
+  for (const auto& e : training.edges()) {
+    const auto& from = work[e.from.index()];
+    const auto results = g.results(e.from);
+    const auto result = static_cast<std::size_t>(std::find(results.begin(), results.end(), e.value) - results.begin());
+    const auto made = detail::made_along(all[e.from], from, result);
+    const bool is_part = from.index && !from.is_sum;
+    if (!made || made->empty() == is_part) {
+      return {};
+    }
+    for (const auto x : e.operands) {
+      const auto read = detail::read_along(all[e.to], work[e.to.index()], x);
+      if (!read || (is_part && *read != *made)) {
+        return {};
+      }
+    }
+  }
+  for (const auto& w : training.weights()) {
+    for (const auto& use : w.uses) {
+      const auto read = detail::read_along(all[use.node], work[use.node.index()], use.operand);
+      if (!read || !read->empty()) {
+        return {};
+      }
+    }
+  }
+  const bool are_copied = std::any_of(g.outputs().begin(), g.outputs().end(), [&](value_id v) {
+    const auto& own = work[g.producer(v).index()];
+    return !g.operands(g.producer(v)).empty() && !own.index && !own.group;
+  });
+  return are_copied && devices.size() > 1 ? std::vector<machine::device_id>{} : devices;  // the first hands it out
+}
+
+}  // namespace unity::parallel
+
+namespace unity::parallel::detail {
+
+UNITY_INLINE written_ranks::written_ranks(std::size_t ranks, std::uint32_t only,
+                                          std::span<const machine::device_id> alike)
+    : has_(ranks, false), alike_(alike.begin(), alike.end()) {
+  const auto own = std::find(alike_.begin(), alike_.end(), machine::device_id{std::size_t{only}});
+  task_ = own == alike_.end() ? 0 : static_cast<std::size_t>(own - alike_.begin());
+  for (const auto d : alike_) {
+    ascending_.push_back(static_cast<std::uint32_t>(d.index()));
+  }
+  const std::set<std::uint32_t> few{only, ascending_[task_]};
+  written_.assign(few.begin(), few.end());
+  for (const auto r : written_) {
+    has_[r] = true;
+  }
+  std::sort(ascending_.begin(), ascending_.end());
+}
+
+UNITY_INLINE std::vector<std::uint32_t> written_ranks::of(const std::vector<std::uint32_t>& group) const {
+  if (!is_one()) {
+    return group;
+  }
+  std::vector<std::uint32_t> all;
+  std::copy_if(written_.begin(), written_.end(), std::back_inserter(all),
+               [&](std::uint32_t r) { return std::binary_search(group.begin(), group.end(), r); });
+  return all;
+}
+
+UNITY_INLINE std::vector<std::uint32_t> written_ranks::all_like(const std::set<std::uint32_t>& written) const {
+  return is_one() && !written.empty() ? ascending_ : std::vector<std::uint32_t>(written.begin(), written.end());
+}
+
+}  // namespace unity::parallel::detail
+
+#endif
