@@ -72,6 +72,7 @@ class edge_reader {
   [[nodiscard]] bool holds(const key& at, std::uint32_t copy, machine::device_id d) const;
 
   // For each term of the operand, which class of terms it is; those of most elements that are already there come first.
+  // Complexity: linear in classes times what is read, or terms, besides sorting.
   template <class IsOf>
   [[nodiscard]] std::vector<std::optional<std::uint32_t>> matched(std::span<const overlap> overlaps,
                                                                   const operand_terms& terms, std::uint32_t classes,
@@ -92,17 +93,28 @@ class edge_reader {
         local[u * terms.count + terms.of_task(o.consumer % edge_.consumers.size())] += is_there ? o.elements : 0;
       }
     }
-    std::vector<bool> is_taken(classes);
-    for (std::uint32_t k = 0; k < classes; ++k) {
-      std::optional<std::size_t> best;
-      for (std::size_t at = 0; at < local.size(); ++at) {
-        const bool is_free = !is_taken[at / terms.count] && !class_of[at % terms.count];
-        if (is_free && (!best || local[at] > local[*best])) {
-          best = at;
-        }
+    std::vector<std::size_t> best;  // pairs, the best first: of many terms most have nothing in common
+    for (std::size_t at = 0; at < local.size(); ++at) {
+      if (local[at] > 0) {
+        best.push_back(at);
       }
-      is_taken[*best / terms.count] = true;
-      class_of[*best % terms.count] = static_cast<std::uint32_t>(*best / terms.count);
+    }
+    std::stable_sort(best.begin(), best.end(), [&](std::size_t x, std::size_t y) { return local[x] > local[y]; });
+    std::vector<bool> is_taken(classes);
+    const auto match = [&](std::size_t u, std::size_t term) {
+      if (!is_taken[u] && !class_of[term]) {
+        is_taken[u] = true;
+        class_of[term] = static_cast<std::uint32_t>(u);
+      }
+    };
+    for (const auto at : best) {
+      match(at / terms.count, at % terms.count);
+    }
+    std::size_t term = 0;
+    for (std::size_t u = 0; u < classes; ++u) {
+      while (!is_taken[u]) {
+        match(u, term++);
+      }
     }
     return class_of;
   }
