@@ -539,10 +539,13 @@ UNITY_INLINE value_id weight_cells::summed_on(std::uint32_t server, cell_id of) 
   for (const auto r : givers(of)) {  // ascending: the sum does not depend on who comes first
     const auto own = states_[of.weight].gradients.at({written().like(r), of.cell});
     const bool is_there = r == server && streams_.lag() == 0;
-    all.push_back(is_there ? awaited_value{own, {}} : streams_.sent(node_of(of), own, r, server));
+    const auto there = is_there ? awaited_value{own, {}} : streams_.sent(node_of(of), own, r, server);
+    if (written().has(server)) {
+      all.push_back(there);
+    }
   }
   value_id sum{};
-  for (const auto& g : written().has(server) ? all : std::vector<awaited_value>{}) {
+  for (const auto& g : all) {
     if (g.wait.kind == step_kind::wait) {
       streams_.wait_last(server, g.wait);
     }
