@@ -1,18 +1,17 @@
 // Claim: what lowering the program of one rank takes hardly depends on how many ranks there are (`over_4_ranks`:
-// seconds beside those of 4 ranks; `all_over_one`: of lowering all in this process, beside this one). Data parallelism
-// of samples on p100:Nx4, weights synchronized by a rule of AutoDist. Each case is a process of its own, whose peak
-// memory is `MB`, of which `plan_MB` before it lowers.
+// seconds of a core beside those of 4 ranks; `all_over_one`: of lowering all in this process, beside this one). Data
+// parallelism of samples on p100:Nx4, weights synchronized by a rule of AutoDist. Each case is a process of its own,
+// whose peak memory is `MB`, of which `plan_MB` before it lowers.
 
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <fstream>
+#include <ctime>
 #include <optional>
 #include <string>
 #include <vector>
@@ -70,9 +69,9 @@ measured measure(const std::string& model, std::size_t ranks, const systems::nam
   measured m;
   m.plan_megabytes = peak_megabytes();
   for (int i = 0; i < 3; ++i) {
-    const auto start = std::chrono::steady_clock::now();
+    const auto start = std::clock();
     const auto programs = parallel::programs_of_ranks(operators, p, only);
-    const auto seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const auto seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
     m.seconds = i == 0 ? seconds : std::min(m.seconds, seconds);
     m.steps = programs.ranks[only.value_or(0)].steps.size();
   }

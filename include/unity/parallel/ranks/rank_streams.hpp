@@ -208,6 +208,10 @@ UNITY_INLINE awaited_value rank_streams::sent(node_id origin, value_id v, std::u
 
 UNITY_INLINE awaited_value rank_streams::sent_first(node_id origin, value_id v, const tensor::tensor_type& type,
                                                     std::uint32_t from, std::uint32_t to) {
+  if (!written_.has(from) && !written_.has(to)) {
+    ++next_;
+    return {};
+  }
   return sent(origin, v, type, {from, written_.has(from) ? &ranks_[from].first : nullptr},
               {to, written_.has(to) ? &ranks_[to].first : nullptr});
 }
@@ -293,6 +297,10 @@ UNITY_INLINE void rank_streams::update(std::uint32_t rank, node_id origin, std::
 
 UNITY_INLINE void rank_streams::send_next(node_id origin, value_id v, std::uint32_t from, value_id next,
                                           std::uint32_t to, bool passes_on) {
+  if (!written_.has(from) && !written_.has(to)) {
+    ++next_;
+    return;
+  }
   auto s = step(step_kind::send, origin);
   s.value = v;
   s.peer = to;

@@ -604,7 +604,10 @@ UNITY_INLINE void weight_cells::send(const node_sums& sums) {
     const auto sum = summed(rank, sums);
     streams_.lag(how.staleness);
     const bool is_there = rank == server && how.staleness == 0;
-    all.push_back(is_there ? awaited_value{sum, {}} : streams_.sent(node_of(sums.of), sum, rank, server));
+    const auto there = is_there ? awaited_value{sum, {}} : streams_.sent(node_of(sums.of), sum, rank, server);
+    if (written().has(server)) {
+      all.push_back(there);
+    }
     streams_.lag(0);
   }
   streams_.lag(how.staleness);
