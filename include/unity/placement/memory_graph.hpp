@@ -46,6 +46,8 @@ class memory_graph {
  public:
   // Throws: unity::error for a negative size, and where all sizes together exceed 2^52 bytes.
   tensor_id add_tensor(std::string name, bytes size, bool is_result = false);
+  // The tensor must be on the host in the end.
+  void set_result(tensor_id t) { tensors_[t.index()].is_result = true; }
   // What is listed several times counts once.
   // Throws: unity::error that names the operator, where a tensor is none of the graph, is both read and written, has
   // been written before, or is written after an operator has read it.
