@@ -12,8 +12,9 @@
 namespace unity::placement {
 
 struct memory_search_options {
-  std::size_t width = 64;    // states of execution with the tensors cached in them that are followed, by operators done
+  std::size_t width = 256;   // states of execution with the tensors cached in them that are followed, by operators done
   std::size_t choices = 16;  // of what leaves when room is needed for an operator
+  std::uint64_t work = 100'000'000;  // operators tried times operators of the graph, in each of two passes: seconds
 };
 
 struct memory_search_result {
@@ -24,11 +25,12 @@ struct memory_search_result {
 
 // Tensors stay until room is needed; then as few leave as must, in several ways. Of states with as many operators done
 // those are followed from which the least loads are expected: what was loaded, and the bound of what must be. The
-// first plan is the best of the baselines, and what cannot become better is dropped. The result's bound is the larger
-// of least_loads and the least that anything dropped or not tried could have led to, so where nothing of worth was
-// dropped the plan is proved to be the best.
+// first plan is the best of the baselines, and what cannot become better is dropped. Where several orders are possible,
+// the operators' own order is searched first, by a bound for it alone, and then all orders. The result's bound is the
+// larger of least_loads and the least that anything dropped or not tried could have led to, so where nothing of worth
+// was dropped the plan is proved to be the best.
 // Deterministic.
-// Complexity: operators times width, operators that are ready, choices, and the bound's.
+// Complexity: operators times width, operators that are ready, choices, and the bound's; or what `work` allows.
 // Throws: unity::error as require_capacity.
 [[nodiscard]] memory_search_result bounded_memory_search(const memory_graph& g, bytes capacity,
                                                          const memory_search_options& options = {});
@@ -40,6 +42,7 @@ struct memory_search_result {
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -55,10 +58,13 @@ namespace detail {
 
 class memory_beam {
  public:
-  memory_beam(const memory_graph& g, bytes capacity, const memory_search_options& options)
-      : graph_{g}, capacity_{capacity}, options_{options}, bound_{g, capacity, longest_chain(g)} {}
+  // chain: of the bound. is_in_order: operators run in their order, and the chain may have all of them.
+  memory_beam(const memory_graph& g, bytes capacity, const memory_search_options& options,
+              std::span<const operator_id> chain, bool is_in_order)
+      : graph_{g}, capacity_{capacity}, options_{options}, bound_{g, capacity, chain}, is_in_order_{is_in_order} {}
 
-  [[nodiscard]] memory_search_result run();
+  // Effects: the plan becomes better, or stays. Returns what a plan loads at least that is better still.
+  [[nodiscard]] std::int64_t improve(memory_search_result& best);
 
  private:
   struct entry {
@@ -72,7 +78,7 @@ class memory_beam {
   };
   using level = std::vector<entry>;
 
-  void start_with_baselines();
+  void expand_all(std::size_t done, level& next);
   void expand(const entry& e, std::uint32_t number, level& next);
   void run_operator(const entry& e, std::uint32_t number, operator_id o, level& next);
   // Sets of candidates that make room for the excess, without any that need not leave; those that follow the
@@ -88,21 +94,26 @@ class memory_beam {
   bytes capacity_;
   memory_search_options options_;
   load_bound bound_;
-  memory_search_result best_{};
+  bool is_in_order_;
+  std::uint64_t runs_ = 0;  // of operators, so far
+  std::int64_t incumbent_ = 0;
   std::int64_t dropped_ = std::numeric_limits<std::int64_t>::max();  // the least that what was dropped could load
   std::vector<level> levels_{};
 };
 
-UNITY_INLINE void memory_beam::start_with_baselines() {
-  best_.loaded = bytes{std::numeric_limits<std::int64_t>::max()};
+// The best of the baselines.
+[[nodiscard]] UNITY_INLINE memory_search_result best_baseline(const memory_graph& g, bytes capacity) {
+  memory_search_result best;
+  best.loaded = bytes{std::numeric_limits<std::int64_t>::max()};
   for (auto* const baseline : {streaming_plan, lru_plan, largest_first_plan, farthest_first_plan}) {
-    auto plan = baseline(graph_, capacity_);
-    const auto loaded = replay(graph_, plan, capacity_).loaded;
-    if (loaded < best_.loaded) {
-      best_.plan = std::move(plan);
-      best_.loaded = loaded;
+    auto plan = baseline(g, capacity);
+    const auto loaded = replay(g, plan, capacity).loaded;
+    if (loaded < best.loaded) {
+      best.plan = std::move(plan);
+      best.loaded = loaded;
     }
   }
+  return best;
 }
 
 UNITY_INLINE std::size_t memory_beam::next_use(tensor_id t, const operator_set& done) const {
@@ -151,6 +162,7 @@ UNITY_INLINE bool memory_beam::find_choices(const std::vector<tensor_id>& candid
 }
 
 UNITY_INLINE void memory_beam::run_operator(const entry& e, std::uint32_t number, operator_id o, level& next) {
+  ++runs_;
   const auto touched = graph_.touched(o);
   const auto beside = e.cached - touched;
   const auto excess = (graph_.size_of(touched) + graph_.size_of(beside) - capacity_).count();
@@ -185,13 +197,31 @@ UNITY_INLINE void memory_beam::run_operator(const entry& e, std::uint32_t number
 }
 
 UNITY_INLINE void memory_beam::expand(const entry& e, std::uint32_t number, level& next) {
-  for (std::size_t o = 0; o < graph_.operator_count(); ++o) {
+  for (auto o = (~e.done).find_first(); o != operator_set::npos; o = is_in_order_ ? o : (~e.done).find_next(o)) {
     const auto before = graph_.predecessors(operator_id{o});
-    const bool is_ready = !e.done[o] && std::all_of(before.begin(), before.end(),
-                                                    [&](operator_id p) { return e.done.test(p.index()); });
+    const bool is_ready =
+        std::all_of(before.begin(), before.end(), [&](operator_id p) { return e.done.test(p.index()); });
     if (is_ready) {
       run_operator(e, number, operator_id{o}, next);
     }
+    if (is_in_order_) {
+      return;
+    }
+  }
+}
+
+// Those of the last level, the most promising first, as far as its share of the work goes.
+UNITY_INLINE void memory_beam::expand_all(std::size_t done, level& next) {
+  const auto count = graph_.operator_count();
+  const auto all = options_.work / count;
+  const auto share = runs_ + (all - std::min(all, runs_)) / (count - done);
+  const auto& last = levels_.back();
+  for (std::uint32_t i = 0; i < last.size(); ++i) {
+    if (i > 0 && runs_ >= share) {
+      dropped_ = std::min(dropped_, last[i].expected);
+      break;
+    }
+    expand(last[i], i, next);
   }
 }
 
@@ -201,7 +231,7 @@ UNITY_INLINE void memory_beam::keep_best(level& entries, std::size_t most) {
   std::unordered_map<tensor_set, std::vector<std::size_t>> seen;  // by what is cached
   level kept;
   for (auto& e : entries) {
-    if (e.expected >= best_.loaded.count()) {
+    if (e.expected >= incumbent_) {
       break;
     }
     auto& alike = seen[e.cached];
@@ -245,25 +275,21 @@ UNITY_INLINE memory_plan memory_beam::plan_to(std::size_t number) const {
   return plan;
 }
 
-UNITY_INLINE memory_search_result memory_beam::run() {
-  start_with_baselines();
-  const auto least = least_loads(graph_, capacity_);
-  levels_.push_back({{operator_set(graph_.operator_count()), tensor_set(graph_.tensor_count()), 0, least.count(), 0,
+UNITY_INLINE std::int64_t memory_beam::improve(memory_search_result& best) {
+  incumbent_ = best.loaded.count();
+  levels_.push_back({{operator_set(graph_.operator_count()), tensor_set(graph_.tensor_count()), 0, 0, 0,
                       operator_id{}, {}}});
   for (std::size_t l = 0; l < graph_.operator_count(); ++l) {
     level next;
-    for (std::uint32_t i = 0; i < levels_.back().size(); ++i) {
-      expand(levels_.back()[i], i, next);
-    }
+    expand_all(l, next);
     keep_best(next, options_.width);
     levels_.push_back(std::move(next));
   }
-  if (graph_.operator_count() > 0 && !levels_.back().empty()) {
-    best_.plan = plan_to(0);
-    best_.loaded = bytes{levels_.back().front().loaded};
+  if (!levels_.back().empty() && levels_.back().front().loaded < incumbent_) {
+    best.plan = plan_to(0);
+    best.loaded = bytes{levels_.back().front().loaded};
   }
-  best_.bound = std::max(least, std::min(best_.loaded, bytes{dropped_}));
-  return best_;
+  return dropped_;
 }
 
 }  // namespace detail
@@ -271,7 +297,22 @@ UNITY_INLINE memory_search_result memory_beam::run() {
 UNITY_INLINE memory_search_result bounded_memory_search(const memory_graph& g, bytes capacity,
                                                         const memory_search_options& options) {
   require_capacity(g, capacity);
-  return detail::memory_beam{g, capacity, options}.run();
+  auto best = detail::best_baseline(g, capacity);
+  const auto least = least_loads(g, capacity);
+  const auto chain = longest_chain(g);
+  if (chain.size() < g.operator_count() && best.loaded > least) {
+    std::vector<operator_id> all;
+    for (std::size_t o = 0; o < g.operator_count(); ++o) {
+      all.emplace_back(o);
+    }
+    static_cast<void>(detail::memory_beam{g, capacity, options, all, true}.improve(best));
+  }
+  auto dropped = best.loaded.count();
+  if (best.loaded > least) {
+    dropped = detail::memory_beam{g, capacity, options, chain, false}.improve(best);
+  }
+  best.bound = std::max(least, std::min(best.loaded, bytes{dropped}));
+  return best;
 }
 
 }  // namespace unity::placement
