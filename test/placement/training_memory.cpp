@@ -85,8 +85,8 @@ TEST_CASE("an iteration has an operator for each node's forward and backward pas
             "add 6: relu 3, matmul 5, -> add 6,",
             "loss: add 6, -> gradient of reshape 7,",  // an addition passes it on: the gradient of both operands
             "matmul 5 backward: relu 3, u, gradient of reshape 7, -> gradient of relu 3, gradient of u,",
-            "sum of gradient of relu 3: gradient of reshape 7, gradient of relu 3, -> gradient of relu 3,",
-            "relu 3 backward: relu 3, gradient of relu 3, -> gradient of matmul 2,",
+            "sum of gradient of relu 3 (2): gradient of reshape 7, gradient of relu 3, -> gradient of relu 3 (2),",
+            "relu 3 backward: relu 3, gradient of relu 3 (2), -> gradient of matmul 2,",
             "matmul 2 backward: x, gradient of matmul 2, -> gradient of w,"});
   std::size_t results = 0;
   for (std::size_t t = 0; t < m.tensor_count(); ++t) {

@@ -14,7 +14,7 @@ namespace unity::placement {
 struct memory_search_options {
   std::size_t width = 256;   // states of execution with the tensors cached in them that are followed, by operators done
   std::size_t choices = 16;  // of what leaves when room is needed for an operator
-  std::uint64_t work = 100'000'000;  // operators tried times operators of the graph, in each of two passes: seconds
+  std::uint64_t work = 100'000'000;  // ways to run an operator times operators, in each pass: a few seconds
 };
 
 struct memory_search_result {
@@ -95,7 +95,7 @@ class memory_beam {
   memory_search_options options_;
   load_bound bound_;
   bool is_in_order_;
-  std::uint64_t runs_ = 0;  // of operators, so far
+  std::uint64_t runs_ = 0;  // ways to run an operator, so far
   std::int64_t incumbent_ = 0;
   std::int64_t dropped_ = std::numeric_limits<std::int64_t>::max();  // the least that what was dropped could load
   std::vector<level> levels_{};
@@ -162,7 +162,6 @@ UNITY_INLINE bool memory_beam::find_choices(const std::vector<tensor_id>& candid
 }
 
 UNITY_INLINE void memory_beam::run_operator(const entry& e, std::uint32_t number, operator_id o, level& next) {
-  ++runs_;
   const auto touched = graph_.touched(o);
   const auto beside = e.cached - touched;
   const auto excess = (graph_.size_of(touched) + graph_.size_of(beside) - capacity_).count();
@@ -176,6 +175,7 @@ UNITY_INLINE void memory_beam::run_operator(const entry& e, std::uint32_t number
   if (!find_choices(candidates, excess, choices)) {
     dropped_ = std::min(dropped_, e.expected);
   }
+  runs_ += 1 + choices.size();
   auto loaded = e.loaded;
   for (const auto t : graph_.operation(o).reads) {
     loaded += e.cached[t.index()] ? 0 : graph_.tensor(t).size.count();
@@ -297,9 +297,9 @@ UNITY_INLINE std::int64_t memory_beam::improve(memory_search_result& best) {
 UNITY_INLINE memory_search_result bounded_memory_search(const memory_graph& g, bytes capacity,
                                                         const memory_search_options& options) {
   require_capacity(g, capacity);
-  auto best = detail::best_baseline(g, capacity);
   const auto least = least_loads(g, capacity);
   const auto chain = longest_chain(g);
+  auto best = detail::best_baseline(g, capacity);
   if (chain.size() < g.operator_count() && best.loaded > least) {
     std::vector<operator_id> all;
     for (std::size_t o = 0; o < g.operator_count(); ++o) {

@@ -11,7 +11,8 @@ namespace unity::placement {
 // One operator for the forward pass of each node, named "conv2d 3", then one, "loss", that reads the outputs which
 // depend on weights and writes their gradients, then, from the last node to the first, one for each backward pass,
 // "conv2d 3 backward", which reads the operands and results that the node's adjoint reads and the gradients of its
-// results. Where several nodes read a value, a "sum" adds each further gradient. What only renames elements (a reshape,
+// results. Where several nodes read a value, a "sum of gradient of relu 3 (3)" adds each further gradient. Names are
+// unique where those of inputs and weights are. What only renames elements (a reshape,
 // or a gradient that an adjoint passes on) is no operator: both are one tensor.
 // Inputs are what nodes without operands give: inputs, weights and constants. Results are gradients of weights, and
 // outputs that depend on none. The optimizer's step is not among the operators.
@@ -51,7 +52,8 @@ namespace detail {
 class training_memory_builder {
  public:
   training_memory_builder(const tensor::algebra& a, const tensor::tensor_graph& g)
-      : algebra_{a}, graph_{g}, training_{a, g}, tensors_(g.value_count()), gradients_(g.value_count()) {}
+      : algebra_{a}, graph_{g}, training_{a, g}, tensors_(g.value_count()), gradients_(g.value_count()),
+        named_(g.value_count()) {}
 
   [[nodiscard]] memory_graph build() &&;
 
@@ -73,6 +75,7 @@ class training_memory_builder {
   memory_graph memory_{};
   std::vector<tensor_id> tensors_;    // by value
   std::vector<tensor_id> gradients_;  // by value, of what has been added up so far; null: zero
+  std::vector<std::size_t> named_;    // by value, tensors that are called its gradient
 };
 
 [[nodiscard]] UNITY_INLINE std::vector<tensor::tensor_type> types_of(const tensor::tensor_graph& g,
@@ -138,7 +141,10 @@ UNITY_INLINE void training_memory_builder::add_forward(node_id n) {
 }
 
 UNITY_INLINE tensor_id training_memory_builder::add_gradient_of(value_id v) {
-  return memory_.add_tensor(fmt::format("gradient of {}", value_name(v)), tensor::size_in_bytes(graph_.type(v)));
+  const auto number = ++named_[v.index()];
+  return memory_.add_tensor(
+      fmt::format("gradient of {}{}", value_name(v), number > 1 ? fmt::format(" ({})", number) : std::string{}),
+      tensor::size_in_bytes(graph_.type(v)));
 }
 
 UNITY_INLINE void training_memory_builder::add_loss() {
