@@ -94,8 +94,7 @@ void print(const arguments& a, const outcome& r) {
   }
   fmt::print("\n{:16} {:>14} {:>14} {:>14}\n", "", "MB loaded", "MB stored", "MB held");
   const auto row = [](const char* name, const placement::memory_traffic& t) {
-    fmt::print("{:16} {:14.3f} {:14.3f} {:14.3f}\n", name, megabytes(t.loaded), megabytes(t.stored),
-               megabytes(t.peak));
+    fmt::print("{:16} {:14.3f} {:14.3f} {:14.3f}\n", name, megabytes(t.loaded), megabytes(t.stored), megabytes(t.peak));
   };
   for (const auto& b : r.baselines) {
     row(b.name, b.traffic);
@@ -169,7 +168,7 @@ void run(const arguments& a) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return support::run_program<arguments>(
-      "plan_memory", "Plans what a training iteration keeps on a device of limited memory (ROC).", argc, argv, declare,
-      run);
+  return support::run_program<arguments>("plan_memory",
+                                         "Plans what a training iteration keeps on a device of limited memory (ROC).",
+                                         argc, argv, declare, run);
 }

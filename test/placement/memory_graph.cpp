@@ -49,7 +49,8 @@ TEST_CASE("a memory graph refuses sizes and operators that make no sense, and st
   const auto before = g;
   CHECK_THROWS_WITH(g.add_tensor("t", bytes{-1}), Contains("tensor 2 (t)") && Contains("sizes from 0"));
   CHECK_THROWS_AS(g.add_tensor("t", bytes{std::int64_t{1} << 53}), error);
-  CHECK_THROWS_WITH(g.add_operator("g", {tensor_id{7U}}, {}), "operator 1 (g): tensor 7; expected one of the 2 tensors");
+  CHECK_THROWS_WITH(g.add_operator("g", {tensor_id{7U}}, {}),
+                    "operator 1 (g): tensor 7; expected one of the 2 tensors");
   CHECK_THROWS_AS(g.add_operator("g", {tensor_id{}}, {}), error);
   CHECK_THROWS_WITH(g.add_operator("g", {}, {y}), Contains("writes tensor 1 (y)"));
   CHECK_THROWS_WITH(g.add_operator("g", {}, {x}), Contains("writes tensor 0 (x)"));

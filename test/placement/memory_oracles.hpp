@@ -206,7 +206,8 @@ inline placement::memory_graph random_memory_graph(random_engine& random, std::s
   placement::memory_graph g;
   std::vector<placement::tensor_id> all;
   const auto add = [&](std::int64_t largest) {
-    all.push_back(g.add_tensor(fmt::format("t{}", all.size()), bytes{random.between(0, largest)}, random.below(8) == 0));
+    all.push_back(
+        g.add_tensor(fmt::format("t{}", all.size()), bytes{random.between(0, largest)}, random.below(8) == 0));
     return all.back();
   };
   for (std::size_t i = 0; i < inputs; ++i) {

@@ -68,7 +68,8 @@ std::string name_of(const tensor::algebra& a, const tensor::tensor_graph& g, val
 
 }  // namespace
 
-TEST_CASE("an iteration has an operator for each node's forward and backward pass, which reads what its adjoint reads") {
+TEST_CASE(
+    "an iteration has an operator for each node's forward and backward pass, which reads what its adjoint reads") {
   const auto a = tensor::training_algebra();
   tensor::builder b{a};
   const auto x = b.input("x", {4, 8});
@@ -79,9 +80,7 @@ TEST_CASE("an iteration has an operator for each node's forward and backward pas
   const auto m = training_memory(a, g);
   CHECK(lines_of(m) ==
         std::vector<std::string>{
-            "matmul 2: x, w, -> matmul 2,",
-            "relu 3: matmul 2, -> relu 3,",
-            "matmul 5: relu 3, u, -> matmul 5,",
+            "matmul 2: x, w, -> matmul 2,", "relu 3: matmul 2, -> relu 3,", "matmul 5: relu 3, u, -> matmul 5,",
             "add 6: relu 3, matmul 5, -> add 6,",
             "loss: add 6, -> gradient of reshape 7,",  // an addition passes it on: the gradient of both operands
             "matmul 5 backward: relu 3, u, gradient of reshape 7, -> gradient of relu 3, gradient of u,",

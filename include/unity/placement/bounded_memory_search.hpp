@@ -277,8 +277,8 @@ UNITY_INLINE memory_plan memory_beam::plan_to(std::size_t number) const {
 
 UNITY_INLINE std::int64_t memory_beam::improve(memory_search_result& best) {
   incumbent_ = best.loaded.count();
-  levels_.push_back({{operator_set(graph_.operator_count()), tensor_set(graph_.tensor_count()), 0, 0, 0,
-                      operator_id{}, {}}});
+  levels_.push_back(
+      {{operator_set(graph_.operator_count()), tensor_set(graph_.tensor_count()), 0, 0, 0, operator_id{}, {}}});
   for (std::size_t l = 0; l < graph_.operator_count(); ++l) {
     level next;
     expand_all(l, next);

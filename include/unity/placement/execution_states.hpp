@@ -28,8 +28,8 @@ struct state_step {
 // Regular.
 struct execution_state {
   operator_set done{};
-  std::vector<tensor_id> live{};     // ascending
-  std::vector<state_step> last{};    // one for each operator that can have run last
+  std::vector<tensor_id> live{};   // ascending
+  std::vector<state_step> last{};  // one for each operator that can have run last
 
   friend bool operator==(const execution_state&, const execution_state&) = default;
 };

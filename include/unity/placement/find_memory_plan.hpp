@@ -18,15 +18,16 @@ struct memory_planning {
 struct found_memory_plan {
   memory_plan plan{};
   memory_traffic traffic{};
-  bytes bound{};                  // no plan loads less
-  bool is_of_program = false;     // of the dynamic program; else of the bounded search
+  bytes bound{};               // no plan loads less
+  bool is_of_program = false;  // of the dynamic program; else of the bounded search
 
   [[nodiscard]] bool is_best() const { return traffic.loaded == bound; }
 };
 
 // Complexity: as optimal_memory_plan within its limits, else as bounded_memory_search.
 // Throws: unity::error that tells the least capacity, where the given one is below it.
-[[nodiscard]] found_memory_plan find_memory_plan(const memory_graph& g, bytes capacity, const memory_planning& how = {});
+[[nodiscard]] found_memory_plan find_memory_plan(const memory_graph& g, bytes capacity,
+                                                 const memory_planning& how = {});
 
 }  // namespace unity::placement
 

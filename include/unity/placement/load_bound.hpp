@@ -116,9 +116,8 @@ UNITY_INLINE void load_bound::add_intervals(tensor_id t, const std::vector<range
   if (graph_->writer(t).valid()) {
     touches.insert(touches.begin(), graph_->writer(t));
   }
-  std::stable_sort(touches.begin(), touches.end(), [&](operator_id a, operator_id b) {
-    return ranges[a.index()].high < ranges[b.index()].high;
-  });
+  std::stable_sort(touches.begin(), touches.end(),
+                   [&](operator_id a, operator_id b) { return ranges[a.index()].high < ranges[b.index()].high; });
   for (std::size_t from = 0, to = 1; to < touches.size(); ++to) {
     const auto& a = ranges[touches[from].index()];
     const auto& b = ranges[touches[to].index()];
@@ -128,8 +127,8 @@ UNITY_INLINE void load_bound::add_intervals(tensor_id t, const std::vector<range
     const auto begin = a.high + (a.low == a.high ? 1 : 0);
     const auto end = b.low + (b.low == b.high ? 0 : 1);
     if (begin < end) {
-      intervals_.push_back({t, touches[from], touches[to], static_cast<std::uint32_t>(begin),
-                            static_cast<std::uint32_t>(end)});
+      intervals_.push_back(
+          {t, touches[from], touches[to], static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end)});
     }
     from = to;
   }

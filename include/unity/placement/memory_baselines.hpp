@@ -13,8 +13,8 @@ namespace unity::placement {
 // Nothing stays: each operator loads all that it reads. Source: Ma et al., NeuGraph, USENIX ATC 2019.
 [[nodiscard]] memory_plan streaming_plan(const memory_graph& g, bytes capacity);
 
-// What was used least recently leaves when room is needed. It knows nothing of what comes, so what no operator reads any
-// more stays until then, too. An operator uses what it reads in the order of numbers, then what it writes.
+// What was used least recently leaves when room is needed. It knows nothing of what comes, so what no operator reads
+// any more stays until then, too. An operator uses what it reads in the order of numbers, then what it writes.
 // Complexity: operators times tensors.
 [[nodiscard]] memory_plan lru_plan(const memory_graph& g, bytes capacity);
 
@@ -107,9 +107,8 @@ UNITY_INLINE memory_plan lru_plan(const memory_graph& g, bytes capacity) {
 
 UNITY_INLINE memory_plan largest_first_plan(const memory_graph& g, bytes capacity) {
   return detail::plan_by_eviction(g, capacity, [&](const std::vector<tensor_id>& candidates, operator_id) {
-    return *std::max_element(candidates.begin(), candidates.end(), [&](tensor_id a, tensor_id b) {
-      return g.tensor(a).size < g.tensor(b).size;
-    });
+    return *std::max_element(candidates.begin(), candidates.end(),
+                             [&](tensor_id a, tensor_id b) { return g.tensor(a).size < g.tensor(b).size; });
   });
 }
 

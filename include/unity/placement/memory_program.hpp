@@ -66,13 +66,13 @@ class memory_program {
  private:
   // Of an operator that ran last. Sets of tensors: bits of the live ones after it, or before it.
   struct transition {
-    std::int64_t needs = 0;               // bytes: IN and OUT
-    std::int64_t reads = 0;               // bytes: IN
-    std::uint64_t touched_after = 0;      // IN and OUT among those live after it
-    std::uint64_t written_after = 0;      // OUT
-    std::uint64_t read_before = 0;        // IN among those live before it
-    std::vector<std::uint8_t> before{};   // by live tensor after it: which it is before it; touched ones: no_tensor
-    std::vector<std::uint8_t> after{};    // by live tensor before it: which it is after it
+    std::int64_t needs = 0;              // bytes: IN and OUT
+    std::int64_t reads = 0;              // bytes: IN
+    std::uint64_t touched_after = 0;     // IN and OUT among those live after it
+    std::uint64_t written_after = 0;     // OUT
+    std::uint64_t read_before = 0;       // IN among those live before it
+    std::vector<std::uint8_t> before{};  // by live tensor after it: which it is before it; touched ones: no_tensor
+    std::vector<std::uint8_t> after{};   // by live tensor before it: which it is after it
   };
   static constexpr std::uint8_t no_tensor = 255;
 
@@ -117,7 +117,8 @@ namespace detail {
 
 inline constexpr std::size_t most_live = 40;  // beyond what limits allow
 
-[[nodiscard]] UNITY_INLINE std::uint64_t bits_of(const std::vector<tensor_id>& live, const std::vector<tensor_id>& some) {
+[[nodiscard]] UNITY_INLINE std::uint64_t bits_of(const std::vector<tensor_id>& live,
+                                                 const std::vector<tensor_id>& some) {
   std::uint64_t bits = 0;
   for (std::size_t i = 0; i < live.size(); ++i) {
     bits |= std::binary_search(some.begin(), some.end(), live[i]) ? std::uint64_t{1} << i : 0U;
@@ -265,14 +266,13 @@ UNITY_INLINE memory_program::value_type memory_program::combine(const goal_type&
   }
   value_type best{none, none};
   std::size_t i = 0;
-  for_each_alternative(
-      goal, [&](std::uint32_t step, std::uint64_t cached, std::int64_t loaded, std::int64_t left) {
-        const auto& below = *values[i++];
-        if (below.loaded != none && value_type{below.loaded + loaded, below.left + left} < best) {
-          best = {below.loaded + loaded, below.left + left};
-          decision = {step, cached};
-        }
-      });
+  for_each_alternative(goal, [&](std::uint32_t step, std::uint64_t cached, std::int64_t loaded, std::int64_t left) {
+    const auto& below = *values[i++];
+    if (below.loaded != none && value_type{below.loaded + loaded, below.left + left} < best) {
+      best = {below.loaded + loaded, below.left + left};
+      decision = {step, cached};
+    }
+  });
   return best;
 }
 

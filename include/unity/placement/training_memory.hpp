@@ -52,7 +52,11 @@ namespace detail {
 class training_memory_builder {
  public:
   training_memory_builder(const tensor::algebra& a, const tensor::tensor_graph& g)
-      : algebra_{a}, graph_{g}, training_{a, g}, tensors_(g.value_count()), gradients_(g.value_count()),
+      : algebra_{a},
+        graph_{g},
+        training_{a, g},
+        tensors_(g.value_count()),
+        gradients_(g.value_count()),
         named_(g.value_count()) {}
 
   [[nodiscard]] memory_graph build() &&;
@@ -240,8 +244,8 @@ UNITY_INLINE memory_graph training_memory_builder::build() && {
         add_backward(node_id{n});
       }
     } catch (const error& e) {
-      throw error{fmt::format("node {} ({}): {}", n, algebra_.signature(graph_.operation(node_id{n}).kind).name,
-                              e.what())};
+      throw error{
+          fmt::format("node {} ({}): {}", n, algebra_.signature(graph_.operation(node_id{n}).kind).name, e.what())};
     }
   }
   for (const auto& w : training_.weights()) {
