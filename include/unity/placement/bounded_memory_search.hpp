@@ -48,6 +48,7 @@ struct memory_search_result {
 #include <vector>
 
 #include <unity/core/hash.hpp>
+#include <unity/core/stable_sort.hpp>
 #include <unity/placement/execution_states.hpp>
 #include <unity/placement/load_bound.hpp>
 #include <unity/placement/memory_baselines.hpp>
@@ -169,8 +170,7 @@ UNITY_INLINE void memory_beam::run_operator(const entry& e, std::uint32_t number
   for (auto t = beside.find_first(); t != tensor_set::npos; t = beside.find_next(t)) {
     candidates.emplace_back(t);
   }
-  std::stable_sort(candidates.begin(), candidates.end(),
-                   [&](tensor_id a, tensor_id b) { return next_use(a, e.done) > next_use(b, e.done); });
+  unity::stable_sort(candidates, [&](tensor_id a, tensor_id b) { return next_use(a, e.done) > next_use(b, e.done); });
   std::vector<std::vector<tensor_id>> choices;
   if (!find_choices(candidates, excess, choices)) {
     dropped_ = std::min(dropped_, e.expected);
@@ -226,15 +226,14 @@ UNITY_INLINE void memory_beam::expand_all(std::size_t done, level& next) {
 }
 
 UNITY_INLINE void memory_beam::keep_best(level& entries, std::size_t most) {
-  std::stable_sort(entries.begin(), entries.end(),
-                   [](const entry& a, const entry& b) { return a.expected < b.expected; });
-  std::unordered_map<tensor_set, std::vector<std::size_t>> seen;  // by what is cached
+  unity::stable_sort(entries, [](const entry& a, const entry& b) { return a.expected < b.expected; });
+  std::unordered_map<fingerprint, std::vector<std::size_t>> seen;  // by what is cached
   level kept;
   for (auto& e : entries) {
     if (e.expected >= incumbent_) {
       break;
     }
-    auto& alike = seen[e.cached];
+    auto& alike = seen[fingerprint_of(e.cached)];
     const bool is_known = std::any_of(alike.begin(), alike.end(), [&](std::size_t i) {
       return kept[i].done == e.done && kept[i].loaded <= e.loaded;
     });

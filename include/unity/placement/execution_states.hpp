@@ -48,6 +48,8 @@ struct execution_state {
 #include <unordered_map>
 #include <utility>
 
+#include <unity/core/hash.hpp>
+
 namespace unity::placement {
 
 UNITY_INLINE tensor_set live_tensors(const memory_graph& g, const operator_set& done) {
@@ -67,12 +69,12 @@ UNITY_INLINE tensor_set live_tensors(const memory_graph& g, const operator_set& 
 
 UNITY_INLINE std::optional<std::vector<execution_state>> execution_states(const memory_graph& g, std::size_t most) {
   std::vector<execution_state> states;
-  std::unordered_map<operator_set, std::uint32_t> numbers;
+  std::unordered_map<fingerprint, std::uint32_t> numbers;
   const auto number_of = [&](operator_set done) {
-    const auto [place, is_new] = numbers.emplace(std::move(done), static_cast<std::uint32_t>(states.size()));
+    const auto [place, is_new] = numbers.emplace(fingerprint_of(done), static_cast<std::uint32_t>(states.size()));
     if (is_new) {
       auto& s = states.emplace_back();
-      s.done = place->first;
+      s.done = std::move(done);
       const auto live = live_tensors(g, s.done);
       for (auto t = live.find_first(); t != tensor_set::npos; t = live.find_next(t)) {
         s.live.emplace_back(t);

@@ -71,6 +71,8 @@ class load_bound {
 
 #include <algorithm>
 
+#include <unity/core/stable_sort.hpp>
+
 namespace unity::placement {
 
 UNITY_INLINE load_bound::load_bound(const memory_graph& g, bytes capacity, std::span<const operator_id> chain)
@@ -82,8 +84,7 @@ UNITY_INLINE load_bound::load_bound(const memory_graph& g, bytes capacity, std::
   for (std::size_t t = 0; t < g.tensor_count(); ++t) {
     add_intervals(tensor_id{t}, ranges);
   }
-  std::stable_sort(intervals_.begin(), intervals_.end(),
-                   [](const interval& a, const interval& b) { return a.begin < b.begin; });
+  unity::stable_sort(intervals_, [](const interval& a, const interval& b) { return a.begin < b.begin; });
 }
 
 UNITY_INLINE std::vector<load_bound::range> load_bound::ranges_of(std::span<const operator_id> chain) const {
@@ -116,8 +117,8 @@ UNITY_INLINE void load_bound::add_intervals(tensor_id t, const std::vector<range
   if (graph_->writer(t).valid()) {
     touches.insert(touches.begin(), graph_->writer(t));
   }
-  std::stable_sort(touches.begin(), touches.end(),
-                   [&](operator_id a, operator_id b) { return ranges[a.index()].high < ranges[b.index()].high; });
+  unity::stable_sort(touches,
+                     [&](operator_id a, operator_id b) { return ranges[a.index()].high < ranges[b.index()].high; });
   for (std::size_t from = 0, to = 1; to < touches.size(); ++to) {
     const auto& a = ranges[touches[from].index()];
     const auto& b = ranges[touches[to].index()];

@@ -10,6 +10,7 @@
 #include <boost/dynamic_bitset.hpp>
 
 #include <unity/core/config.hpp>
+#include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
 
@@ -21,6 +22,9 @@ using operator_id = id<struct memory_operator_tag>;
 // By index; as large as the graph has tensors, or operators.
 using tensor_set = boost::dynamic_bitset<std::uint64_t>;
 using operator_set = boost::dynamic_bitset<std::uint64_t>;
+
+// Stable: by size and members.
+[[nodiscard]] fingerprint fingerprint_of(const boost::dynamic_bitset<std::uint64_t>& set);
 
 struct memory_tensor {
   std::string name{};
@@ -101,6 +105,7 @@ void require_capacity(const memory_graph& g, bytes capacity);
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PLACEMENT_MEMORY_GRAPH)
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include <fmt/core.h>
@@ -108,6 +113,16 @@ void require_capacity(const memory_graph& g, bytes capacity);
 #include <unity/core/error.hpp>
 
 namespace unity::placement {
+
+UNITY_INLINE fingerprint fingerprint_of(const boost::dynamic_bitset<std::uint64_t>& set) {
+  std::vector<std::uint64_t> words;
+  boost::to_block_range(set, std::back_inserter(words));
+  hasher h{set.size()};
+  for (const auto w : words) {
+    h.add(w);
+  }
+  return h.result();
+}
 
 UNITY_INLINE tensor_id memory_graph::add_tensor(std::string name, bytes size, bool is_result) {
   constexpr auto most = bytes{std::int64_t{1} << 52};
