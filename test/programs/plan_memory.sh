@@ -24,7 +24,7 @@ check "too little memory" complain \
   '^plan_memory: memory plan: a capacity of 2000000 bytes; expected 3612672 bytes at least, which operator' \
   zoo:lenet --limit 2MB
 check "no size" complain "^plan_memory: --limit: 'much'; expected a number" zoo:lenet --limit much
-check "no such model" complain 'zoo:none' zoo:none --limit 2MB
+check "no such model" complain 'zoo: model "none"' zoo:none --limit 2MB
 check "nowhere to write" complain 'nowhere' zoo:lenet --limit 4MB --json nowhere/result.json
 check "no limit" complains 2 'limit is required' "$program" zoo:lenet
 check "no width" complains 2 'width: .*expected a whole number from 1' "$program" zoo:lenet --limit 4MB --width 0
