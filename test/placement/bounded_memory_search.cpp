@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include <unity/core/error.hpp>
 #include <unity/core/random.hpp>
@@ -42,10 +43,37 @@ TEST_CASE("a beam that drops nothing finds what the program finds; its bound and
       CHECK(replay(g, narrow.plan, capacity).loaded == narrow.loaded);
       CHECK(narrow.loaded >= best);
       CHECK(narrow.bound <= best);
+      const auto hasty = bounded_memory_search(g, capacity, {width, 1, 10 + random.below(400)});
+      CHECK(hasty.loaded >= best);
+      CHECK(hasty.bound <= best);
       proved += narrow.loaded == narrow.bound ? 1U : 0U;
     }
   }
   CHECK(proved > test::cases(300));
+}
+
+TEST_CASE("choices that are not tried are in the bound") {
+  const std::uint64_t seed = 57;
+  INFO("seed " << seed);
+  random_engine random{seed};
+  for (std::size_t i = 0; i < test::cases(100); ++i) {
+    memory_graph g;  // a chain that reads twelve tensors of any sizes, twice
+    std::vector<tensor_id> all;
+    for (std::size_t t = 0; t < 12; ++t) {
+      all.push_back(g.add_tensor("w", bytes{random.between(5, 20)}));
+    }
+    auto last = g.add_tensor("x", bytes{1});
+    for (std::size_t o = 0; o < 12; ++o) {
+      const auto next = g.add_tensor("y", bytes{1});
+      g.add_operator("o", {last, all[2 * o % 12], all[(2 * o + 1) % 12]}, {next});
+      last = next;
+    }
+    const bytes capacity{random.between(70, 110)};
+    const auto best = replay(g, *optimal_memory_plan(g, capacity), capacity).loaded;
+    const auto found = bounded_memory_search(g, capacity, {100'000, 1});
+    CHECK(found.bound <= best);
+    CHECK(found.loaded >= best);
+  }
 }
 
 TEST_CASE("on graphs of a hundred operators plans run, are no worse than baselines, and the bound is below them") {

@@ -18,7 +18,7 @@ namespace unity::placement {
 
 struct memory_program_limits {
   std::size_t states = std::size_t{1} << 14;
-  std::uint64_t alternatives = std::uint64_t{1} << 23;  // a hundred bytes and 0.1 us each, at most
+  std::uint64_t alternatives = std::uint64_t{1} << 23;  // about a second and 100 MB
 };
 
 // A goal is a state and the tensors that stay on the device after it, T of its live tensors. Its alternatives: the
