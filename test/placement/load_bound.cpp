@@ -2,19 +2,17 @@
 
 #include <unity/placement/load_bound.hpp>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include <fmt/core.h>
 
-#include <unity/core/error.hpp>
 #include <unity/core/random.hpp>
 #include <unity/core/units.hpp>
 #include <unity/placement/memory_graph.hpp>
-#include <unity/placement/memory_plan.hpp>
 
 #include "../support/cases.hpp"
 #include "memory_oracles.hpp"
