@@ -1,0 +1,174 @@
+// Which tensors of a training iteration stay on a device of limited memory, so that the least is loaded from the host.
+//
+// run: zoo:lenet?batch=32 --limit 2MB --json {out}/result.json
+// run: zoo:lenet --limit 4MB
+// run: zoo:candle_uno --limit 80MB --width 8 --json {out}/result.json
+
+#include <CLI/CLI.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include <unity/core/budget.hpp>
+#include <unity/core/units.hpp>
+#include <unity/placement/find_memory_plan.hpp>
+#include <unity/placement/memory_baselines.hpp>
+#include <unity/placement/memory_graph.hpp>
+#include <unity/placement/memory_plan.hpp>
+#include <unity/placement/training_memory.hpp>
+#include <unity/tensor/algebra.hpp>
+
+#include "support/models.hpp"
+#include "support/number_range.hpp"
+#include "support/outputs.hpp"
+#include "support/program.hpp"
+#include "support/quantity.hpp"
+
+namespace {
+
+using namespace unity;
+
+struct arguments {
+  std::string model{};
+  std::string limit{};
+  std::vector<std::string> dimensions{};
+  placement::memory_planning planning{};
+  std::string json{};
+};
+
+void declare(CLI::App& app, arguments& a) {
+  app.add_option("MODEL", a.model, support::model_help)->required();
+  app.add_option("--limit", a.limit, "memory of the device: 1122MB, 16GB, 1070MiB")->required();
+  app.add_option("--dim", a.dimensions, support::dimension_help);
+  app.add_option("--width", a.planning.search.width,
+                 "of graphs beyond the dynamic program: states of execution that the search follows")
+      ->check(support::number_in(std::size_t{1}, std::size_t{1'000'000}))
+      ->capture_default_str();
+  app.add_option("--json", a.json, "file for the result as JSON");
+}
+
+struct baseline {
+  const char* name;
+  placement::memory_traffic traffic;
+};
+
+struct outcome {
+  placement::memory_graph graph{};
+  bytes limit{};
+  std::vector<baseline> baselines{};
+  placement::found_memory_plan found{};
+  double seconds = 0;
+};
+
+outcome planned(const arguments& a) {
+  const auto operators = tensor::training_algebra();
+  outcome r;
+  r.limit = bytes{static_cast<std::int64_t>(support::parse_quantity("--limit", a.limit, support::memory_sizes))};
+  r.graph = placement::training_memory(operators, support::load_model(operators, a.model, a.dimensions).graph);
+  const auto add = [&](const char* name, const placement::memory_plan& p) {
+    r.baselines.push_back({name, placement::replay(r.graph, p, r.limit)});
+  };
+  add("streaming", placement::streaming_plan(r.graph, r.limit));
+  add("lru", placement::lru_plan(r.graph, r.limit));
+  add("largest_first", placement::largest_first_plan(r.graph, r.limit));
+  const stopwatch watch;
+  r.found = placement::find_memory_plan(r.graph, r.limit, a.planning);
+  r.seconds = watch.seconds();
+  return r;
+}
+
+double megabytes(bytes b) { return static_cast<double>(b.count()) * 1e-6; }
+
+void print(const arguments& a, const outcome& r) {
+  const auto least = placement::least_capacity(r.graph);
+  fmt::print("{} in {:.3f} MB: {} operators, {} tensors", a.model, megabytes(r.limit), r.graph.operator_count(),
+             r.graph.tensor_count());
+  if (least.operation.valid()) {
+    fmt::print("; no plan runs with less than {:.3f} MB, for {}", megabytes(least.size),
+               r.graph.operation(least.operation).name);
+  }
+  fmt::print("\n{:16} {:>14} {:>14} {:>14}\n", "", "MB loaded", "MB stored", "MB held");
+  const auto row = [](const char* name, const placement::memory_traffic& t) {
+    fmt::print("{:16} {:14.3f} {:14.3f} {:14.3f}\n", name, megabytes(t.loaded), megabytes(t.stored), megabytes(t.peak));
+  };
+  for (const auto& b : r.baselines) {
+    row(b.name, b.traffic);
+  }
+  row("dp", r.found.traffic);
+  if (r.found.is_best()) {
+    fmt::print("no plan loads less; ");
+  } else if (r.found.bound == bytes{}) {
+    fmt::print("what any plan loads at least is not known; ");
+  } else {
+    const auto gap = static_cast<double>((r.found.traffic.loaded - r.found.bound).count()) /
+                     static_cast<double>(r.found.bound.count());
+    fmt::print("no plan loads less than {:.3f} MB, so it is within {:.3f}% of the best; ", megabytes(r.found.bound),
+               100 * gap);
+  }
+  fmt::print("found in {:.3f} s by {}\n", r.seconds,
+             r.found.is_of_program ? "dynamic programming" : "a bounded search, as there are too many states");
+}
+
+nlohmann::json names_of(const placement::memory_graph& g, const std::vector<placement::tensor_id>& tensors) {
+  auto names = nlohmann::json::array();
+  for (const auto t : tensors) {
+    names.push_back(g.tensor(t).name);
+  }
+  return names;
+}
+
+std::string result_text(const arguments& a, const outcome& r) {
+  nlohmann::json loaded{{"dp", r.found.traffic.loaded.count()}};
+  nlohmann::json stored{{"dp", r.found.traffic.stored.count()}};
+  for (const auto& b : r.baselines) {
+    loaded[b.name] = b.traffic.loaded.count();
+    stored[b.name] = b.traffic.stored.count();
+  }
+  auto order = nlohmann::json::array();
+  auto cached = nlohmann::json::array();
+  auto loads = nlohmann::json::array();
+  auto stores = nlohmann::json::array();
+  for (std::size_t s = 0; s < r.found.plan.size(); ++s) {
+    order.push_back(r.graph.operation(r.found.plan[s].operation).name);
+    cached.push_back(names_of(r.graph, r.found.plan[s].kept));
+    loads.push_back(names_of(r.graph, r.found.traffic.steps[s].loaded));
+    stores.push_back(names_of(r.graph, r.found.traffic.steps[s].stored));
+  }
+  const nlohmann::json all{{"model", a.model},
+                           {"limit_bytes", r.limit.count()},
+                           {"least_bytes", placement::least_capacity(r.graph).size.count()},
+                           {"input_bytes", placement::input_bytes(r.graph).count()},
+                           {"loaded_bytes", std::move(loaded)},
+                           {"stored_bytes", std::move(stored)},
+                           {"held_bytes", r.found.traffic.peak.count()},
+                           {"bound_bytes", r.found.bound.count()},
+                           {"method", r.found.is_of_program ? "dynamic_program" : "bounded_search"},
+                           {"seconds", r.seconds},
+                           {"order", std::move(order)},
+                           {"cached", std::move(cached)},
+                           {"loads", std::move(loads)},
+                           {"stores", std::move(stores)}};
+  return all.dump(1) + "\n";
+}
+
+void run(const arguments& a) {
+  support::expect_writable(a.json);
+  const auto r = planned(a);
+  print(a, r);
+  if (!a.json.empty()) {
+    support::write_all({{a.json, result_text(a, r), {}, {}}});
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return support::run_program<arguments>("plan_memory",
+                                         "Plans what a training iteration keeps on a device of limited memory (ROC).",
+                                         argc, argv, declare, run);
+}

@@ -1,0 +1,187 @@
+// In which order operators run on a device of limited memory, and which tensors stay on it between them.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/core/units.hpp>
+#include <unity/placement/memory_graph.hpp>
+
+namespace unity::placement {
+
+// Before the operator runs, what it reads is loaded where the step before did not keep it, and what it writes gets
+// memory. After it, all leaves the device but what is kept.
+struct memory_step {
+  operator_id operation{};
+  std::vector<tensor_id> kept{};  // ascending
+
+  friend bool operator==(const memory_step&, const memory_step&) = default;
+};
+
+// A step for each operator of a graph. Regular.
+using memory_plan = std::vector<memory_step>;
+
+// What one step moves.
+struct step_traffic {
+  std::vector<tensor_id> loaded{};  // to the device, before the operator runs
+  std::vector<tensor_id> stored{};  // to the host, after it
+  bytes held{};                     // on the device while it runs
+
+  friend bool operator==(const step_traffic&, const step_traffic&) = default;
+};
+
+// Regular.
+struct memory_traffic {
+  std::vector<step_traffic> steps{};
+  bytes loaded{};
+  bytes stored{};
+  bytes peak{};
+
+  friend bool operator==(const memory_traffic&, const memory_traffic&) = default;
+};
+
+// What a plan moves. Every load counts, first loads of inputs too. A tensor is stored once, when it leaves the device
+// and a later operator reads it or it is a result; an input is on the host already.
+// Complexity: linear in what operators read and write and steps keep.
+// Throws: unity::error that names the step, where the plan is none of the graph (not each operator once, an operator
+// before one that writes what it reads, a kept tensor that is not on the device) or what a step holds exceeds the
+// capacity.
+[[nodiscard]] memory_traffic replay(const memory_graph& g, const memory_plan& p, bytes capacity);
+
+}  // namespace unity::placement
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PLACEMENT_MEMORY_PLAN)
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include <unity/core/error.hpp>
+
+namespace unity::placement {
+
+namespace detail {
+
+class plan_replay {
+ public:
+  plan_replay(const memory_graph& g, bytes capacity)
+      : graph_{g},
+        capacity_{capacity},
+        has_run_(g.operator_count()),
+        on_device_(g.tensor_count()),
+        on_host_(g.tensor_count()),
+        reads_left_(g.tensor_count()) {
+    for (std::size_t t = 0; t < g.tensor_count(); ++t) {
+      on_host_[t] = !g.writer(tensor_id{t}).valid();
+      reads_left_[t] = g.readers(tensor_id{t}).size();
+    }
+  }
+
+  void run(const memory_step& s);
+  [[nodiscard]] memory_traffic finish() &&;
+
+ private:
+  void check_order(operator_id o);
+  void run_operator(operator_id o, step_traffic& traffic);
+  void keep(const std::vector<tensor_id>& kept, step_traffic& traffic);
+
+  const memory_graph& graph_;
+  bytes capacity_;
+  operator_set has_run_;
+  tensor_set on_device_;
+  tensor_set on_host_;
+  std::vector<std::size_t> reads_left_;
+  std::string where_{};
+  memory_traffic all_{};
+};
+
+UNITY_INLINE void plan_replay::check_order(operator_id o) {
+  if (!o.valid() || o.index() >= graph_.operator_count() || has_run_[o.index()]) {
+    throw error{where_, fmt::format("operator {}", o),
+                fmt::format("each of the {} operators once", graph_.operator_count())};
+  }
+  where_ += fmt::format(" ({})", graph_.operation(o).name);
+  for (const auto p : graph_.predecessors(o)) {
+    if (!has_run_[p.index()]) {
+      throw error{where_, fmt::format("before operator {} ({})", p, graph_.operation(p).name), "operators in order"};
+    }
+  }
+}
+
+UNITY_INLINE void plan_replay::run_operator(operator_id o, step_traffic& traffic) {
+  has_run_.set(o.index());
+  for (const auto t : graph_.operation(o).reads) {
+    --reads_left_[t.index()];
+    if (!on_device_[t.index()]) {
+      on_device_.set(t.index());
+      traffic.loaded.push_back(t);
+      all_.loaded += graph_.tensor(t).size;
+    }
+  }
+  for (const auto t : graph_.operation(o).writes) {
+    on_device_.set(t.index());
+  }
+  traffic.held = graph_.size_of(on_device_);
+  all_.peak = std::max(all_.peak, traffic.held);
+  if (traffic.held > capacity_) {
+    throw error{where_, fmt::format("{} bytes on the device", traffic.held.count()),
+                fmt::format("{} at most", capacity_.count())};
+  }
+}
+
+UNITY_INLINE void plan_replay::keep(const std::vector<tensor_id>& kept, step_traffic& traffic) {
+  tensor_set after(graph_.tensor_count());
+  for (const auto t : kept) {
+    if (!t.valid() || t.index() >= graph_.tensor_count() || !on_device_[t.index()]) {
+      throw error{where_, fmt::format("keeps tensor {}", t), "tensors that are on the device"};
+    }
+    after.set(t.index());
+  }
+  const auto leaving = on_device_ - after;
+  for (auto t = leaving.find_first(); t != tensor_set::npos; t = leaving.find_next(t)) {
+    const auto& tensor = graph_.tensor(tensor_id{t});
+    if (!on_host_[t] && (reads_left_[t] > 0 || tensor.is_result)) {
+      on_host_.set(t);
+      traffic.stored.emplace_back(t);
+      all_.stored += tensor.size;
+    }
+  }
+  on_device_ = std::move(after);
+}
+
+UNITY_INLINE void plan_replay::run(const memory_step& s) {
+  where_ = fmt::format("memory plan, step {}", all_.steps.size());
+  auto& traffic = all_.steps.emplace_back();
+  check_order(s.operation);
+  run_operator(s.operation, traffic);
+  keep(s.kept, traffic);
+}
+
+UNITY_INLINE memory_traffic plan_replay::finish() && {
+  if (all_.steps.size() != graph_.operator_count()) {
+    throw error{"memory plan", fmt::format("{} steps", all_.steps.size()),
+                fmt::format("one for each of the {} operators", graph_.operator_count())};
+  }
+  if (!all_.steps.empty()) {
+    keep({}, all_.steps.back());
+  }
+  return std::move(all_);
+}
+
+}  // namespace detail
+
+UNITY_INLINE memory_traffic replay(const memory_graph& g, const memory_plan& p, bytes capacity) {
+  detail::plan_replay all{g, capacity};
+  for (const auto& s : p) {
+    all.run(s);
+  }
+  return std::move(all).finish();
+}
+
+}  // namespace unity::placement
+
+#endif

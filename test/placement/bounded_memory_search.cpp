@@ -1,0 +1,113 @@
+// The beam against the dynamic program, and beyond it.
+
+#include <unity/placement/bounded_memory_search.hpp>
+
+#include <catch2/catch.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <unity/core/error.hpp>
+#include <unity/core/random.hpp>
+#include <unity/core/units.hpp>
+#include <unity/placement/memory_baselines.hpp>
+#include <unity/placement/memory_graph.hpp>
+#include <unity/placement/memory_plan.hpp>
+#include <unity/placement/memory_program.hpp>
+
+#include "../support/cases.hpp"
+#include "gnn_graphs.hpp"
+#include "memory_oracles.hpp"
+
+namespace tests_of_bounded_memory_search {
+
+using namespace unity;
+using namespace unity::placement;
+
+TEST_CASE("a beam that drops nothing finds what the program finds; its bound and plan enclose it always") {
+  const std::uint64_t seed = 51;
+  INFO("seed " << seed);
+  random_engine random{seed};
+  std::size_t proved = 0;
+  for (std::size_t i = 0; i < test::cases(300); ++i) {
+    const auto g = test::random_memory_graph(random, 1 + random.below(9), random.below(4), random.below(2) == 0);
+    const auto least = least_capacity(g).size;
+    const auto capacity = least + bytes{random.between(0, least.count() / 3 + 1)};
+    INFO("graph " << i);
+    const auto best = replay(g, *optimal_memory_plan(g, capacity), capacity).loaded;
+    const auto wide = bounded_memory_search(g, capacity, {100'000, 10'000});
+    CHECK(wide.loaded == best);
+    CHECK(wide.bound == best);
+    for (const auto width : {1UL, 3UL}) {
+      const auto narrow = bounded_memory_search(g, capacity, {width, 2});
+      CHECK(replay(g, narrow.plan, capacity).loaded == narrow.loaded);
+      CHECK(narrow.loaded >= best);
+      CHECK(narrow.bound <= best);
+      const auto hasty = bounded_memory_search(g, capacity, {width, 1, 10 + random.below(400)});
+      CHECK(hasty.loaded >= best);
+      CHECK(hasty.bound <= best);
+      proved += narrow.loaded == narrow.bound ? 1U : 0U;
+    }
+  }
+  CHECK(proved > test::cases(300));
+}
+
+TEST_CASE("choices that are not tried are in the bound") {
+  const std::uint64_t seed = 57;
+  INFO("seed " << seed);
+  random_engine random{seed};
+  for (std::size_t i = 0; i < test::cases(100); ++i) {
+    memory_graph g;  // a chain that reads twelve tensors of any sizes, twice
+    std::vector<tensor_id> all;
+    for (std::size_t t = 0; t < 12; ++t) {
+      all.push_back(g.add_tensor("w", bytes{random.between(5, 20)}));
+    }
+    auto last = g.add_tensor("x", bytes{1});
+    for (std::size_t o = 0; o < 12; ++o) {
+      const auto next = g.add_tensor("y", bytes{1});
+      g.add_operator("o", {last, all[2 * o % 12], all[(2 * o + 1) % 12]}, {next});
+      last = next;
+    }
+    const bytes capacity{random.between(70, 110)};
+    const auto best = replay(g, *optimal_memory_plan(g, capacity), capacity).loaded;
+    const auto found = bounded_memory_search(g, capacity, {100'000, 1});
+    CHECK(found.bound <= best);
+    CHECK(found.loaded >= best);
+  }
+}
+
+TEST_CASE("on graphs of a hundred operators plans run, are no worse than baselines, and the bound is below them") {
+  const std::uint64_t seed = 53;
+  INFO("seed " << seed);
+  random_engine random{seed};
+  for (std::size_t i = 0; i < test::cases(6); ++i) {
+    const auto g = test::random_memory_graph(random, 100, 20, i % 2 == 0);
+    const auto least = least_capacity(g).size.count();
+    for (const auto share : {4, 5, 8}) {
+      const bytes capacity{least * share / 4};
+      const auto found = bounded_memory_search(g, capacity, {16, 8});
+      CHECK(replay(g, found.plan, capacity).loaded == found.loaded);
+      CHECK(found.bound <= found.loaded);
+      CHECK(found.bound >= input_bytes(g));
+      for (auto* const baseline : {streaming_plan, lru_plan, largest_first_plan, farthest_first_plan}) {
+        CHECK(found.loaded <= replay(g, baseline(g, capacity), capacity).loaded);
+      }
+    }
+  }
+}
+
+TEST_CASE("on Reddit it finds and proves what the program finds") {
+  const auto g = test::gcn(test::reddit, {602, 256, 256, 41});
+  const bytes capacity{std::int64_t{1796} << 20U};
+  const auto found = bounded_memory_search(g, capacity);
+  CHECK(found.loaded == replay(g, *optimal_memory_plan(g, capacity), capacity).loaded);
+  CHECK(found.bound == found.loaded);
+  CHECK_THROWS_AS(bounded_memory_search(g, bytes{1}), error);
+}
+
+TEST_CASE("a search of a graph without operators finds a plan without steps") {
+  CHECK(bounded_memory_search(memory_graph{}, bytes{}).plan.empty());
+  CHECK(bounded_memory_search(memory_graph{}, bytes{}).loaded == bytes{});
+}
+
+}  // namespace tests_of_bounded_memory_search

@@ -1,0 +1,139 @@
+// The bound on loads against trying everything.
+
+#include <unity/placement/load_bound.hpp>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include <unity/core/random.hpp>
+#include <unity/core/units.hpp>
+#include <unity/placement/memory_graph.hpp>
+
+#include "../support/cases.hpp"
+#include "memory_oracles.hpp"
+
+namespace tests_of_load_bound {
+
+using namespace unity;
+using namespace unity::placement;
+
+TEST_CASE("no plan loads less than the bound") {
+  const std::uint64_t seed = 31;
+  INFO("seed " << seed);
+  random_engine random{seed};
+  std::size_t above_inputs = 0;
+  for (std::size_t i = 0; i < test::cases(400); ++i) {
+    const auto g = test::random_memory_graph(random, 1 + random.below(9), random.below(4), random.below(3) == 0);
+    const auto least = least_capacity(g).size.count();
+    const auto capacity = least + random.between(0, least / 4 + 1);
+    const auto bound = least_loads(g, bytes{capacity});
+    INFO("graph " << i);
+    CHECK(bound.count() <= test::least_of_all_plans(g, capacity));
+    CHECK(bound >= input_bytes(g));
+    above_inputs += bound > input_bytes(g) ? 1U : 0U;
+  }
+  CHECK(above_inputs > test::cases(400) / 20);
+}
+
+TEST_CASE("where operators are a chain and tensors are bytes the bound is what the best plan loads") {
+  const std::uint64_t seed = 37;
+  INFO("seed " << seed);
+  random_engine random{seed};
+  for (std::size_t i = 0; i < test::cases(200); ++i) {
+    memory_graph g;
+    std::vector<tensor_id> all;
+    for (std::size_t t = 0; t < 3; ++t) {
+      all.push_back(g.add_tensor(fmt::format("t{}", t), bytes{1}));
+    }
+    std::vector<operator_id> chain;
+    for (std::size_t o = 0; o < 8; ++o) {
+      const auto next = g.add_tensor(fmt::format("t{}", all.size()), bytes{1});
+      chain.push_back(g.add_operator(fmt::format("o{}", o), {all[random.below(all.size())], all.back()}, {next}));
+      all.push_back(next);
+    }
+    const auto least = least_capacity(g).size.count();
+    for (auto capacity = least; capacity < least + 3; ++capacity) {
+      const load_bound bound{g, bytes{capacity}, chain};
+      const auto loads = bound.loads_after(operator_set(g.operator_count()), tensor_set(g.tensor_count()));
+      CHECK(loads.count() == test::least_of_all_plans(g, capacity));
+      CHECK(loads == least_loads(g, bytes{capacity}));
+    }
+  }
+}
+
+TEST_CASE("from any step of any plan on, what it still loads is no less than the bound") {
+  const std::uint64_t seed = 41;
+  INFO("seed " << seed);
+  random_engine random{seed};
+  for (std::size_t i = 0; i < test::cases(300); ++i) {
+    const auto g = test::random_memory_graph(random, 2 + random.below(20), random.below(5), random.below(2) == 0);
+    const auto least = least_capacity(g).size;
+    const auto capacity = least + bytes{random.between(0, least.count())};
+    const load_bound bound{g, capacity, longest_chain(g)};
+    operator_set done(g.operator_count());
+    tensor_set cached(g.tensor_count());
+    std::vector<bytes> expected{bound.loads_after(done, cached)};
+    std::vector<bytes> loaded;
+    while (!done.all()) {  // a random operator that can run, and of the rest at random what still fits
+      std::vector<operator_id> ready;
+      for (std::size_t o = 0; o < g.operator_count(); ++o) {
+        bool is_ready = !done[o];
+        for (const auto p : g.predecessors(operator_id{o})) {
+          is_ready = is_ready && done[p.index()];
+        }
+        if (is_ready) {
+          ready.emplace_back(o);
+        }
+      }
+      const auto o = ready[random.below(ready.size())];
+      const auto touched = g.touched(o);
+      bytes now;
+      for (const auto t : g.operation(o).reads) {
+        now += cached[t.index()] ? bytes{} : g.tensor(t).size;
+      }
+      auto held = touched;
+      for (std::size_t t = 0; t < g.tensor_count(); ++t) {
+        if (cached[t] && random.below(5) > 0 && g.size_of(tensor_set{held}.set(t)) <= capacity) {
+          held.set(t);
+        }
+      }
+      loaded.push_back(now);
+      done.set(o.index());
+      cached = held;
+      expected.push_back(bound.loads_after(done, cached));
+    }
+    bytes left;
+    for (auto s = loaded.size(); s-- > 0;) {
+      left += loaded[s];
+      CHECK(expected[s] <= left);
+    }
+    CHECK(expected.back() == bytes{});
+  }
+}
+
+TEST_CASE("the longest chain through an operator has it and follows dependencies") {
+  random_engine random{43};
+  for (std::size_t i = 0; i < test::cases(100); ++i) {
+    const auto g = test::random_memory_graph(random, 1 + random.below(20), 2);
+    const auto longest = longest_chain(g);
+    for (std::size_t o = 0; o < g.operator_count(); ++o) {
+      const auto chain = longest_chain(g, operator_id{o});
+      CHECK(chain.size() <= longest.size());
+      bool has_it = false;
+      for (std::size_t k = 0; k < chain.size(); ++k) {
+        has_it = has_it || chain[k] == operator_id{o};
+        const auto before = g.predecessors(chain[k]);
+        CHECK((k == 0 || std::find(before.begin(), before.end(), chain[k - 1]) != before.end()));
+      }
+      CHECK(has_it);
+    }
+  }
+  CHECK(longest_chain(memory_graph{}).empty());
+}
+
+}  // namespace tests_of_load_bound

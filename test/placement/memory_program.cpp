@@ -1,0 +1,232 @@
+// The dynamic program of the memory manager against trying everything, and what ROC's chapter says of it.
+
+#include <unity/placement/memory_program.hpp>
+
+#include <algorithm>
+#include <array>
+#include <catch2/catch.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include <unity/core/budget.hpp>
+#include <unity/core/random.hpp>
+#include <unity/core/units.hpp>
+#include <unity/placement/memory_baselines.hpp>
+#include <unity/placement/memory_graph.hpp>
+#include <unity/placement/memory_plan.hpp>
+#include <unity/search/decomposition.hpp>
+
+#include "../support/cases.hpp"
+#include "gnn_graphs.hpp"
+#include "memory_oracles.hpp"
+
+namespace tests_of_memory_program {
+
+using namespace unity;
+using namespace unity::placement;
+
+static_assert(decomposition<memory_program>);
+static_assert(has_decided_combination<memory_program>);
+static_assert(numbered_goals<memory_program>);
+
+namespace {
+
+bytes loaded_by_program(const memory_graph& g, bytes capacity) {
+  const auto plan = optimal_memory_plan(g, capacity);
+  REQUIRE(plan);
+  return replay(g, *plan, capacity).loaded;
+}
+
+// 2^20 bytes, rounded: ROC's numbers on Reddit, which the issue calls MB.
+std::int64_t megabytes(bytes b) { return (b.count() + (std::int64_t{1} << 19U)) >> 20U; }
+
+std::vector<std::int64_t> megabytes_on(const memory_graph& g, bytes capacity) {
+  return {megabytes(replay(g, streaming_plan(g, capacity), capacity).loaded),
+          megabytes(replay(g, lru_plan(g, capacity), capacity).loaded), megabytes(loaded_by_program(g, capacity))};
+}
+
+}  // namespace
+
+TEST_CASE("the program loads what no plan of up to 9 operators falls short of") {
+  const std::uint64_t seed = 2026;
+  INFO("seed " << seed);
+  random_engine random{seed};
+  for (std::size_t i = 0; i < test::cases(300); ++i) {
+    const auto g = test::random_memory_graph(random, 1 + random.below(9), random.below(3));
+    const auto least = least_capacity(g).size.count();
+    const bytes capacity{least + random.between(0, least / 2 + 1)};
+    INFO("graph " << i << " of " << g.operator_count() << " operators, " << capacity.count() << " bytes");
+    CHECK(loaded_by_program(g, capacity).count() == test::least_of_all_plans(g, capacity.count()));
+  }
+}
+
+TEST_CASE("small graphs: every order, and every subset that can stay, one by one") {
+  const std::uint64_t seed = 7;
+  INFO("seed " << seed);
+  random_engine random{seed};
+  for (std::size_t i = 0; i < test::cases(200); ++i) {
+    const auto g = test::random_memory_graph(random, 1 + random.below(4), random.below(3));
+    const auto least = least_capacity(g).size.count();
+    const auto capacity = least + random.between(0, least / 2 + 1);
+    INFO("graph " << i);
+    const test::every_plan all{g, capacity};
+    CHECK(all.least() == test::least_of_all_plans(g, capacity));
+    CHECK(all.least() == loaded_by_program(g, bytes{capacity}).count());
+  }
+}
+
+TEST_CASE("algorithm 3 as printed caches nothing, and with T' chosen it is the program") {
+  const std::uint64_t seed = 11;
+  INFO("seed " << seed);
+  random_engine random{seed};
+  std::size_t better = 0;
+  for (std::size_t i = 0; i < test::cases(100); ++i) {
+    const auto g = test::random_memory_graph(random, 2 + random.below(6), 1 + random.below(2));
+    const auto least = least_capacity(g).size;
+    const auto capacity = least + bytes{random.between(0, least.count())};
+    INFO("graph " << i);
+    test::algorithm_3 printed{g, capacity.count(), false};
+    test::algorithm_3 right{g, capacity.count(), true};
+    const auto best = loaded_by_program(g, capacity).count();
+    CHECK(printed.cost() == replay(g, streaming_plan(g, capacity), capacity).loaded.count());
+    CHECK(right.cost() == best);
+    better += best < printed.cost() ? 1U : 0U;
+  }
+  CHECK(better > test::cases(100) / 2);
+}
+
+TEST_CASE("more memory loads no more, with all of it every input is loaded once, and no baseline loads less") {
+  const std::uint64_t seed = 5;
+  INFO("seed " << seed);
+  random_engine random{seed};
+  for (std::size_t i = 0; i < test::cases(60); ++i) {
+    const auto g = test::random_memory_graph(random, 3 + random.below(8), 1 + random.below(3));
+    const auto least = least_capacity(g).size.count();
+    auto before = test::impossible;
+    for (auto capacity = least; capacity <= 2 * least + 40; capacity += 1 + least / 6) {
+      const auto loaded = loaded_by_program(g, bytes{capacity}).count();
+      CHECK(loaded <= before);
+      CHECK(loaded >= input_bytes(g).count());
+      before = loaded;
+      for (auto* const baseline : {streaming_plan, lru_plan, largest_first_plan, farthest_first_plan}) {
+        CHECK(replay(g, baseline(g, bytes{capacity}), bytes{capacity}).loaded.count() >= loaded);
+      }
+    }
+    CHECK(loaded_by_program(g, bytes{1'000'000}) == input_bytes(g));
+  }
+}
+
+TEST_CASE("of plans that load the same the one that stores less is taken") {
+  // While `large` runs there is room for one of an input and a computed tensor, of one size.
+  const auto stored = [](bool is_input_first, bool is_read_before) {
+    memory_graph g;
+    const auto first = g.add_tensor("first", bytes{10});
+    const auto second = g.add_tensor("second", bytes{10});
+    const auto x = is_input_first ? first : second;
+    const auto y = is_input_first ? second : first;
+    const auto large = g.add_tensor("large", bytes{20});
+    const auto done = g.add_tensor("done", bytes{});
+    const auto ready = g.add_tensor("ready", bytes{});
+    g.add_operator("first", {x}, {y, ready});
+    const auto again = g.add_tensor("again", bytes{});
+    g.add_operator("again", is_read_before ? std::vector{x, y} : std::vector{ready}, {again});
+    g.add_operator("large", {large, again}, {done});
+    g.add_operator("last", {x, y, done}, {});
+    const auto plan = optimal_memory_plan(g, bytes{30});
+    REQUIRE(plan);
+    const auto t = replay(g, *plan, bytes{30});
+    CHECK(t.loaded == bytes{40});
+    return t.stored;
+  };
+  CHECK(stored(false, false) == bytes{});
+  CHECK(stored(true, false) == bytes{});
+  CHECK(stored(false, true) == bytes{});
+  CHECK(stored(true, true) == bytes{});
+}
+
+TEST_CASE("a capacity below the least is refused in one line that tells the least") {
+  const auto g = test::gin_of_figure({100, 1000}, 16, 8, 4);
+  const auto least = least_capacity(g).size;
+  CHECK_NOTHROW(optimal_memory_plan(g, least));
+  CHECK_THROWS_WITH(optimal_memory_plan(g, least - bytes{1}),
+                    fmt::format("memory plan: a capacity of {} bytes; expected {} bytes at least, which operator {}",
+                                least.count() - 1, least.count(), "5 (linear+relu backward) reads and writes"));
+}
+
+TEST_CASE("bytes loaded on Reddit are those of ROC's reproduction: streaming, LRU and the program") {
+  const auto gin = test::gin_of_figure(test::reddit, 602, 256, 41);
+  const auto two = test::gcn(test::reddit, {602, 256, 41});
+  const auto three = test::gcn(test::reddit, {602, 256, 256, 41});
+  const auto unit = [](std::int64_t count) { return bytes{count << 20U}; };
+  CHECK(megabytes_on(gin, unit(2000)) == std::vector<std::int64_t>{4539, 1415, 976});
+  // 1,122 is the least capacity, rounded down: 1,176,927,636 bytes.
+  CHECK(megabytes(least_capacity(two).size) == 1122);
+  CHECK(megabytes_on(two, least_capacity(two).size) == std::vector<std::int64_t>{4342, 1511, 1511});
+  CHECK(megabytes_on(two, unit(1796)) == std::vector<std::int64_t>{4342, 1511, 976});
+  CHECK(megabytes_on(three, unit(1796)) == std::vector<std::int64_t>{6587, 1511, 1203});
+}
+
+TEST_CASE("16 states with up to 4,096 sets of tensors each take less than a second") {
+  memory_graph g;  // 15 operators after each other; 12 tensors are live in the middle
+  std::vector<tensor_id> shared;
+  random_engine random{3};
+  for (std::size_t i = 0; i < 11; ++i) {
+    shared.push_back(g.add_tensor(fmt::format("w{}", i), bytes{random.between(10, 99)}));
+  }
+  auto last = g.add_tensor("x", bytes{50});
+  for (std::size_t o = 0; o < 15; ++o) {
+    std::vector<tensor_id> reads{last};
+    for (std::size_t i = 0; i < shared.size(); ++i) {
+      if (o == 14 || (i < 8 ? i / 2 : i - 4) == o) {
+        reads.push_back(shared[i]);
+      }
+    }
+    last = g.add_tensor(fmt::format("y{}", o), bytes{random.between(10, 99)});
+    g.add_operator(fmt::format("o{}", o), reads, {last});
+  }
+  const auto program = memory_program::make(g, least_capacity(g).size);
+  REQUIRE(program);
+  CHECK(program->states().size() == 16);
+  const auto most = std::max_element(program->states().begin(), program->states().end(),
+                                     [](const auto& a, const auto& b) { return a.live.size() < b.live.size(); });
+  CHECK(most->live.size() == 12);
+  for (const auto share : {4, 6, 8, 16}) {
+    const stopwatch watch;
+    CHECK(optimal_memory_plan(g, bytes{least_capacity(g).size.count() * share / 4}));
+    CHECK(watch.seconds() < 1);
+  }
+}
+
+TEST_CASE("beyond the limits on states or alternatives there is no program") {
+  random_engine random{1};
+  const auto g = test::random_memory_graph(random, 9, 2);
+  const auto capacity = least_capacity(g).size;
+  CHECK(memory_program::make(g, capacity));
+  CHECK_FALSE(memory_program::make(g, capacity, {9, 1U << 20U}));
+  CHECK_FALSE(memory_program::make(g, capacity, {1U << 10U, 50}));
+  memory_graph wide;  // 40 live tensors: more than a word has bits for, with the rest
+  std::vector<tensor_id> all;
+  for (std::size_t i = 0; i < 70; ++i) {
+    all.push_back(wide.add_tensor("t", bytes{1}));
+  }
+  const auto x = wide.add_tensor("x", bytes{1});
+  wide.add_operator("one", all, {x});
+  all.push_back(x);
+  wide.add_operator("two", all, {});
+  CHECK_FALSE(memory_program::make(wide, least_capacity(wide).size));
+}
+
+TEST_CASE("a graph without operators has a plan without steps") {
+  memory_graph g;
+  g.add_tensor("unused", bytes{8});
+  const auto plan = optimal_memory_plan(g, bytes{});
+  REQUIRE(plan);
+  CHECK(plan->empty());
+  CHECK(replay(g, *plan, bytes{}).loaded == bytes{});
+}
+
+}  // namespace tests_of_memory_program
