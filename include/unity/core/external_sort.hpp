@@ -26,7 +26,7 @@ namespace unity {
 
 // Collects elements, then gives them in order. Beyond `memory` bytes, sorted runs go to unnamed files in `folder`, or,
 // where that is empty, the system's for temporary files; they vanish with the sorter, however the program ends.
-// Precondition: no two elements are equivalent, so that there is one order.
+// Precondition: elements that are equivalent are equal in every byte, so that there is one order.
 template <class T, class Less>
   requires std::is_trivially_copyable_v<T>
 class external_sorter {
@@ -55,6 +55,7 @@ class external_sorter {
       }
     } else {
       spill();
+      held_ = {};  // the readers hold as much
       merge(f);
     }
     held_ = {};
