@@ -143,7 +143,7 @@ function(unity_component_metis)
   mark_as_advanced(UNITY_METIS_INCLUDE_DIR UNITY_METIS_LIBRARY)
   if(UNITY_METIS_INCLUDE_DIR AND UNITY_METIS_LIBRARY)
     unity_part(metis INCLUDES "${UNITY_METIS_INCLUDE_DIR}" LIBRARIES "${UNITY_METIS_LIBRARY}"
-               SOURCE "#include <metis.h>\nint main() { idx_t o[METIS_NOPTIONS]; return METIS_SetDefaultOptions(o) - 1; }")
+               SOURCE "#include <metis.h>\nint main() { idx_t o[40]; return METIS_SetDefaultOptions(o) - 1; }")
   endif()
 endfunction()
 

@@ -66,9 +66,8 @@ TEST_CASE("a graph is the same for any number of threads, and for as little memo
 
 TEST_CASE("a folder where nothing can be written is named") {
   const auto missing = folder / "missing";
-  const auto message = test::message_of([&] {
-    static_cast<void>(gnn::generate(gnn::rmat{12, 40000, 9}, {}, {.memory = 0, .folder = missing}));
-  });
+  const auto message = test::message_of(
+      [&] { static_cast<void>(gnn::generate(gnn::rmat{12, 40000, 9}, {}, {.memory = 0, .folder = missing})); });
   CHECK(message.starts_with(missing.string() + ": "));
 }
 

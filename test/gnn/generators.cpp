@@ -135,8 +135,8 @@ TEST_CASE("vertices of a Barabasi-Albert graph are attached to earlier ones, and
   const auto degrees = degrees_of(g);
   CHECK(degrees.back() == each);
   for (const auto d : {16UL, 64UL, 128UL}) {
-    const auto above = static_cast<double>(
-        std::count_if(degrees.begin(), degrees.end(), [&](edge_id own) { return own >= d; }));
+    const auto above =
+        static_cast<double>(std::count_if(degrees.begin(), degrees.end(), [&](edge_id own) { return own >= d; }));
     const auto expected = n * std::pow(static_cast<double>(each) / static_cast<double>(d), 2);
     CHECK(above > 0.7 * expected);
     CHECK(above < 1.6 * expected);

@@ -113,10 +113,8 @@ TEST_CASE("edges and numbers that go nowhere are refused") {
     return test::message_of([&] { static_cast<void>(gnn::renumbered(g, numbers)); });
   };
   CHECK(complaint_of({0, 1}) == "new numbers of vertices: 2 of them; expected 3");
-  CHECK(complaint_of({0, 1, 1}) ==
-        "new number of vertex 2: 1; expected a number below 3 that no other vertex has");
-  CHECK(complaint_of({0, 3, 1}) ==
-        "new number of vertex 1: 3; expected a number below 3 that no other vertex has");
+  CHECK(complaint_of({0, 1, 1}) == "new number of vertex 2: 1; expected a number below 3 that no other vertex has");
+  CHECK(complaint_of({0, 3, 1}) == "new number of vertex 1: 3; expected a number below 3 that no other vertex has");
 }
 
 }  // namespace tests_of_graph_transforms

@@ -58,7 +58,8 @@ TEST_CASE("sums over ranges are those of their vertices, for lists in any order 
     for (vertex_id v = 0; v < sorted.vertices(); ++v) {  // the same lists, in another order
       const auto first = sources.begin() + static_cast<std::ptrdiff_t>(sorted.view().offsets()[v]);
       for (auto i = sorted.view().in_degree(v); i > 1; --i) {
-        std::iter_swap(first + static_cast<std::ptrdiff_t>(i - 1), first + static_cast<std::ptrdiff_t>(random.below(i)));
+        std::iter_swap(first + static_cast<std::ptrdiff_t>(i - 1),
+                       first + static_cast<std::ptrdiff_t>(random.below(i)));
       }
     }
     const gnn::csr_graph mixed{{sorted.view().offsets().begin(), sorted.view().offsets().end()}, sources};

@@ -107,8 +107,7 @@ TEST_CASE("a file that is no graph is refused in one line, read or mapped") {
         "a.lux: 48 bytes; expected 12 and 8 for each of 2130706435 vertices and 4 for each of 3 edges");
   CHECK(complaint_of(with_byte(20, '\1')) ==
         "a.lux: vertex 1 ends at edge 1; expected edge 2, at which it begins, or one behind it");
-  CHECK(complaint_of(with_byte(28, '\2')) ==
-        "a.lux: the last vertex ends at edge 2; expected the number of edges, 3");
+  CHECK(complaint_of(with_byte(28, '\2')) == "a.lux: the last vertex ends at edge 2; expected the number of edges, 3");
   CHECK(complaint_of(with_byte(40, '\3')) == "a.lux: edge 1 comes from vertex 3; expected a vertex below 3");
 }
 

@@ -20,9 +20,11 @@ using namespace unity;
 io::coordinate_matrix parsed(std::string_view text) { return io::parse_matrix_market(text, "a.mtx"); }
 
 TEST_CASE("entries of a matrix are edges from columns to rows") {
-  const auto m = parsed("%%matrixmarket MATRIX coordinate Real general\n% a comment\n\n3 3 3\n 1 2 0.5\n1 3 -1e3\n3 3 2\n");
-  CHECK(m == io::coordinate_matrix{io::matrix_field::real, io::matrix_symmetry::general, 3, 3,
-                                   {{0, 1}, {0, 2}, {2, 2}}, {0.5, -1000, 2}});
+  const auto m =
+      parsed("%%matrixmarket MATRIX coordinate Real general\n% a comment\n\n3 3 3\n 1 2 0.5\n1 3 -1e3\n3 3 2\n");
+  CHECK(m ==
+        io::coordinate_matrix{
+            io::matrix_field::real, io::matrix_symmetry::general, 3, 3, {{0, 1}, {0, 2}, {2, 2}}, {0.5, -1000, 2}});
   CHECK(io::graph_of(m, "a.mtx") == gnn::csr_graph{{0, 2, 2, 3}, {1, 2, 2}});
   const auto both = parsed("%%MatrixMarket matrix coordinate pattern symmetric\n3 3 3\n2 1\n3 1\n3 3\n");
   CHECK(io::graph_of(both, "a.mtx") == gnn::csr_graph{{0, 2, 3, 5}, {1, 2, 0, 0, 2}});
@@ -66,8 +68,7 @@ TEST_CASE("what is no matrix is refused with its line") {
   CHECK(complaint_of(head + "2 2 1\n1 0\n") == "a.mtx:3: 0; expected a column, 1 to 2");
   CHECK(complaint_of(head + "2 2 1\n1 1 1\n") == "a.mtx:3: 1; expected the end of the line");
   CHECK(complaint_of(head + "2 2 1\n") == "a.mtx: 0 entries; expected 1 as its head says");
-  CHECK(complaint_of(head + "2 2 1\n1 1\n1 2\n") ==
-        "a.mtx:4: 1 2; expected the end of the file behind 1 entries");
+  CHECK(complaint_of(head + "2 2 1\n1 1\n1 2\n") == "a.mtx:4: 1 2; expected the end of the file behind 1 entries");
   CHECK(complaint_of(head + "2 3 0\n") == "a.mtx: 2 rows, 3 columns; expected as many of both, one for each vertex");
   CHECK(complaint_of("%%MatrixMarket matrix coordinate real symmetric\n2 2 1\n1 2 5\n") ==
         "a.mtx:3: row 1, column 2; expected the lower triangle of a symmetric matrix");

@@ -13,8 +13,7 @@ namespace tests_of_svmlight {
 using namespace unity;
 
 TEST_CASE("rows have a label and features") {
-  const auto rows = io::parse_svmlight(
-      "# no row\n3 1:0.5 7:-2e3 # of a comment\n \n+1\t2:1\n-2 \n", "a.svmlight");
+  const auto rows = io::parse_svmlight("# no row\n3 1:0.5 7:-2e3 # of a comment\n \n+1\t2:1\n-2 \n", "a.svmlight");
   CHECK(rows.labels == std::vector<std::int32_t>{3, gnn::no_label, 1, -2});
   CHECK(rows.offsets == std::vector<std::size_t>{0, 2, 2, 3, 3});
   CHECK(rows.indices == std::vector<std::uint32_t>{1, 7, 2});

@@ -61,7 +61,8 @@ TEST_CASE("files that do not fit together are refused") {
   const scratch_folder folder;
   const auto prefix = folder.path / "set";
   const auto complaint = [&] { return test::message_of([&] { static_cast<void>(io::read_vertex_dataset(prefix)); }); };
-  CHECK(complaint() == prefix.string() + ".graph: cannot be read (No such file or directory); expected a readable file");
+  CHECK(complaint() ==
+        prefix.string() + ".graph: cannot be read (No such file or directory); expected a readable file");
   io::write_vertex_dataset(prefix, small());
   atomic_write(folder.path / "set.label", "1\n");
   CHECK(complaint() == prefix.string() + ": 1 labels; expected one for each of the 2 vertices");

@@ -189,8 +189,8 @@ class atomic_file {
     }
   }
 
-  // Effects: the bytes from `offset` on are these; what write() writes next still follows what it wrote last. Bytes that
-  // nobody writes in between are 0. Throws: unity::error likewise, and where the file is a pipe.
+  // Effects: the bytes from `offset` on are these; what write() writes next still follows what it wrote last. Bytes
+  // that nobody writes in between are 0. Throws: unity::error likewise, and where the file is a pipe.
   void write_at(std::uint64_t offset, std::string_view content) {
     while (!content.empty()) {
       const auto most = std::min(content.size(), std::size_t{1} << 30U);

@@ -12,8 +12,8 @@
 namespace unity {
 
 // Holds a mapping for reading; movable. The bytes stay where they are when it is moved, and are valid until it is
-// destroyed. Whoever makes the file shorter meanwhile ends the program with a bus error when the bytes are read: replace
-// files (atomic_file), do not change them.
+// destroyed. Whoever makes the file shorter meanwhile ends the program with a bus error when the bytes are read:
+// replace files (atomic_file), do not change them.
 class mapped_file {
  public:
   mapped_file() = default;

@@ -11,8 +11,8 @@
 namespace unity::gnn {
 
 // The edges in the order of targets, and of sources for each target; an edge that is there twice stays twice.
-// Complexity: n log n in the largest in-degree. Throws: unity::error that begins with `where` and names the edge, by its
-// place, of which an end is no vertex.
+// Complexity: n log n in the largest in-degree. Throws: unity::error that begins with `where` and names the edge, by
+// its place, of which an end is no vertex.
 [[nodiscard]] csr_graph from_edges(vertex_id vertices, std::span<const edge> edges, std::string_view where = "edges");
 
 // Each edge the other way round; sources ascend. Complexity: linear.

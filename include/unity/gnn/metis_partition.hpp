@@ -11,11 +11,11 @@
 
 namespace unity::gnn {
 
-// The part of each vertex; edges count in both directions, as one. The sums of `weights` over the vertices of a part are
-// about equal (within 3%, where METIS finds such parts); none: the numbers of vertices. vertex_order.hpp makes ranges of
-// the parts. The same arguments give the same parts.
-// Throws: unity::error where there are no parts, or as many weights as vertices are not given, or METIS cannot count the
-// edges or weights (32 bits in Debian's package) or lacks memory.
+// The part of each vertex; edges count in both directions, as one. The sums of `weights` over the vertices of a part
+// are about equal (within 3%, where METIS finds such parts); none: the numbers of vertices. vertex_order.hpp makes
+// ranges of the parts. The same arguments give the same parts.
+// Throws: unity::error where there are no parts, or as many weights as vertices are not given, or METIS cannot count
+// the edges or weights (32 bits in Debian's package) or lacks memory.
 // Source: Karypis and Kumar, Multilevel k-way partitioning scheme for irregular graphs, Journal of Parallel and
 // Distributed Computing 48(1), 1998.
 [[nodiscard]] std::vector<std::uint32_t> metis_parts(csr_view g, std::size_t parts,

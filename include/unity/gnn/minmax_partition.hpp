@@ -52,8 +52,8 @@ template <range_cost C>
   return low;
 }
 
-// Cuts such that no part costs more than `bound`, or nothing where there are none. Each part takes as much as it can, or,
-// with `leaves`, as leaves a vertex for each part behind it where there are so many. Complexity: O(P log V).
+// Cuts such that no part costs more than `bound`, or nothing where there are none. Each part takes as much as it can,
+// or, with `leaves`, as leaves a vertex for each part behind it where there are so many. Complexity: O(P log V).
 template <range_cost C>
 [[nodiscard]] std::optional<std::vector<vertex_id>> cuts_within(std::size_t parts, vertex_id vertices, const C& cost,
                                                                 std::uint64_t bound, bool leaves) {
@@ -70,9 +70,10 @@ template <range_cost C>
 
 }  // namespace detail
 
-// Part k goes to device k; of all divisions into so many ranges, none has a cheaper dearest part. Each part has a vertex
-// where there are so many, unless devices differ and one can take none for what the dearest part costs.
-// Complexity: O(P log V) for each of the at most 65 bounds that are probed (a bisection over what the dearest part costs).
+// Part k goes to device k; of all divisions into so many ranges, none has a cheaper dearest part. Each part has a
+// vertex where there are so many, unless devices differ and one can take none for what the dearest part costs.
+// Complexity: O(P log V) for each of the at most 65 bounds that are probed (a bisection over what the dearest part
+// costs).
 // Throws: unity::error without parts.
 // Source: section 4.4.2 of ROC; the probe: Pinar and Aykanat, Fast optimal load balancing algorithms for 1D
 // partitioning, Journal of Parallel and Distributed Computing 64(8), 2004.

@@ -14,7 +14,7 @@ namespace unity::gnn {
 // Of a part. Regular.
 struct part_report {
   vertex_id vertices = 0;
-  edge_id edges = 0;             // into these vertices
+  edge_id edges = 0;              // into these vertices
   edge_id edges_from_others = 0;  // of these, from vertices of other parts
   vertex_id remote_sources = 0;   // vertices of other parts that they come from, each once
 

@@ -28,8 +28,8 @@ struct layer_on_device {
 class range_costs {
  public:
   // The layers of each device, one device after the other. The sums are referred to.
-  // Throws: unity::error without devices, for a layer of another width than the sums have, and for a weight that is below
-  // 0 or not finite, or where what the whole graph takes is not finite.
+  // Throws: unity::error without devices, for a layer of another width than the sums have, and for a weight that is
+  // below 0 or not finite, or where what the whole graph takes is not finite.
   range_costs(const vertex_feature_sums& sums, std::span<const std::vector<layer_on_device>> devices);
 
   [[nodiscard]] std::size_t parts() const noexcept { return weights_.size(); }
@@ -111,9 +111,8 @@ UNITY_INLINE range_costs::range_costs(const vertex_feature_sums& sums,
   for (const auto& layers : devices) {
     exact.push_back(detail::weights_of(layers, sums.widths().size()));
     double all = 0;
-    detail::for_each_feature(sums, {0, sums.vertices()}, [&](std::size_t i, std::uint64_t x) {
-      all += exact.back()[i] * static_cast<double>(x);
-    });
+    detail::for_each_feature(sums, {0, sums.vertices()},
+                             [&](std::size_t i, std::uint64_t x) { all += exact.back()[i] * static_cast<double>(x); });
     longest = std::max(longest, all);
   }
   if (!std::isfinite(longest)) {

@@ -37,8 +37,7 @@ class vertex_feature_sums {
   // result does not depend on the threads.
   // Throws: unity::error without a width, for a width or a warp of 0, and where sums may not fit in 58 bits, of all
   // widths together.
-  vertex_feature_sums(csr_view g, std::vector<std::uint32_t> widths, thread_pool& pool,
-                      std::uint32_t warp = warp_size);
+  vertex_feature_sums(csr_view g, std::vector<std::uint32_t> widths, thread_pool& pool, std::uint32_t warp = warp_size);
   // The same, in the thread that asks.
   vertex_feature_sums(csr_view g, std::vector<std::uint32_t> widths, std::uint32_t warp = warp_size);
 
@@ -100,7 +99,9 @@ UNITY_INLINE void check_widths(csr_view g, const std::vector<std::uint32_t>& wid
 
 UNITY_INLINE vertex_feature_sums::vertex_feature_sums(csr_view g, std::vector<std::uint32_t> widths, thread_pool& pool,
                                                       std::uint32_t warp)
-    : widths_{std::move(widths)}, edges_(g.offsets().begin(), g.offsets().end()), runs_(edges_.size()),
+    : widths_{std::move(widths)},
+      edges_(g.offsets().begin(), g.offsets().end()),
+      runs_(edges_.size()),
       reads_(edges_.size()) {
   detail::check_widths(g, widths_, warp);
   row_reads_.assign(widths_.size(), std::vector<std::uint64_t>(edges_.size()));

@@ -23,8 +23,8 @@ namespace unity::io {
 [[nodiscard]] std::string neighbours_text(gnn::csr_view g);
 
 // The edges in order of targets, then of sources; equal ones stay. As many vertices as said, or, where nothing is said,
-// the largest and one more. Throws: unity::error with the line, where it is no edge of such a graph; and where there are
-// more than a million vertices and a thousand for each edge, which a graph in memory would not be worth.
+// the largest and one more. Throws: unity::error with the line, where it is no edge of such a graph; and where there
+// are more than a million vertices and a thousand for each edge, which a graph in memory would not be worth.
 [[nodiscard]] gnn::csr_graph parse_edges(std::string_view text, std::string_view name,
                                          std::optional<gnn::vertex_id> vertices = {});
 // In order of targets.

@@ -2,9 +2,9 @@
 //
 //   u32 vertices, u64 edges, u64 end[vertices], u32 source[edges]
 //
-// Little-endian, nothing in between (so the numbers of 64 bits begin at byte 12). The in-edges of vertex v are those from
-// end[v - 1], of vertex 0 from 0, up to end[v] - 1. ROC reads PREFIX.add_self_edge.lux, in which each vertex has an edge
-// from itself.
+// Little-endian, nothing in between (so the numbers of 64 bits begin at byte 12). The in-edges of vertex v are those
+// from end[v - 1], of vertex 0 from 0, up to end[v] - 1. ROC reads PREFIX.add_self_edge.lux, in which each vertex has
+// an edge from itself.
 // Source: https://github.com/jiazhihao/ROC (load_task.cu, gnn.cc), 2020.
 #pragma once
 

@@ -3,8 +3,8 @@
 //   3 19:0.1111111119389534 81:0.1111111119389534   # a comment
 //
 // A line for each row: an integer, then index:value with ascending indices, all parted by spaces. What follows a # is
-// not read, and a line of it is no row. A line without a label and features is a row of which nothing is known (Citeseer
-// has 15 of these).
+// not read, and a line of it is no row. A line without a label and features is a row of which nothing is known
+// (Citeseer has 15 of these).
 // Source: Joachims, Making large-scale SVM learning practical, 1999, and https://svmlight.joachims.org.
 #pragma once
 

@@ -16,8 +16,8 @@ namespace unity::io {
 [[nodiscard]] gnn::vertex_dataset read_vertex_dataset(const std::filesystem::path& prefix);
 
 // Effects: writes the files of ROC, with the graph as it is: ROC wants an edge from each vertex to itself.
-// Throws: unity::error where the data set is none (gnn::check), a vertex has no class, which the format cannot say, or a
-// file cannot be written.
+// Throws: unity::error where the data set is none (gnn::check), a vertex has no class, which the format cannot say, or
+// a file cannot be written.
 void write_vertex_dataset(const std::filesystem::path& prefix, const gnn::vertex_dataset& data);
 
 }  // namespace unity::io
