@@ -172,6 +172,8 @@ TEST_CASE("graphs that cannot be are refused") {
         "Erdos-Renyi graph: 1 edges; expected 0 at most among 0 vertices");
   CHECK(test::message_of([] { gnn::barabasi_albert(0, 1, 0); }) ==
         "Barabasi-Albert graph: no vertex; expected one at least");
+  CHECK(test::message_of([] { gnn::barabasi_albert(4000000001, 4000000000, 0); }) ==
+        "Barabasi-Albert graph: 16000000000000000000 edges; expected 2^62 at most");
   CHECK(gnn::erdos_renyi(0, 0, 0).edges() == 0);
   CHECK(gnn::barabasi_albert(1, 3, 0).edges() == 0);
 }

@@ -75,7 +75,7 @@ class erdos_renyi {
 // order, by Sanders and Schulz, Scalable generation of scale-free graphs, Information Processing Letters 116(7), 2016.
 class barabasi_albert {
  public:
-  // Throws: unity::error without vertices.
+  // Throws: unity::error without vertices, and for more than 2^62 edges.
   barabasi_albert(vertex_id vertices, vertex_id edges_each, std::uint64_t seed);
 
   [[nodiscard]] vertex_id vertices() const noexcept { return vertices_; }
@@ -159,6 +159,9 @@ UNITY_INLINE barabasi_albert::barabasi_albert(vertex_id vertices, vertex_id edge
     : vertices_{vertices}, each_{edges_each}, seed_{seed} {
   if (vertices == 0) {
     throw error{"Barabasi-Albert graph", "no vertex", "one at least"};
+  }
+  if (edges() > edge_id{1} << 62U) {
+    throw error{"Barabasi-Albert graph", fmt::format("{} edges", edges()), "2^62 at most"};
   }
 }
 
