@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -155,8 +154,8 @@ class weight_cells {
   [[nodiscard]] value_id summed(std::uint32_t rank, const node_sums& sums);
   // The sum of what came to the server.
   [[nodiscard]] value_id summed_on(std::uint32_t server, cell_id of, std::span<const awaited_value> all);
-  // Another rank, not the server, that sends to the server, and is sent by it, in the rank's place.
-  [[nodiscard]] std::optional<std::uint32_t> station_of(cell_id of, std::uint32_t rank) const;
+  // Who sends to the server, and is sent by it, in the rank's place: itself, or another, which is not the server.
+  [[nodiscard]] std::uint32_t station_of(cell_id of, std::uint32_t rank) const;
   // The new version goes from the server to all who keep the cell.
   void hand_out(cell_id of, std::uint32_t server);
 
@@ -251,8 +250,9 @@ UNITY_INLINE value_id weight_cells::fetched(cell_id of, std::uint32_t rank) {
   if (is_new) {
     const auto server = static_cast<std::uint32_t>(state.how[of.cell].destination.index());
     const auto station = station_of(of, rank);
-    const auto there = station ? streams_.sent(node_of(of), fetched(of, *station), *station, rank)
-                               : streams_.sent_first(node_of(of), part_of(of, server).weight.value, server, rank);
+    const auto there = station != rank
+                           ? streams_.sent(node_of(of), fetched(of, station), station, rank)
+                           : streams_.sent_first(node_of(of), part_of(of, server).weight.value, server, rank);
     streams_.wait(rank, there.wait);
     at->second = there.value;
   }
@@ -517,10 +517,10 @@ UNITY_INLINE void weight_cells::scatter(cell_id of, node_id reader) {
   streams_.gather_next(node_of(of), holders, next);
 }
 
-UNITY_INLINE std::optional<std::uint32_t> weight_cells::station_of(cell_id of, std::uint32_t rank) const {
+UNITY_INLINE std::uint32_t weight_cells::station_of(cell_id of, std::uint32_t rank) const {
   const auto& all = states_[of.weight].stations[of.cell];
   const auto found = all.find(rank);
-  return found == all.end() ? std::nullopt : std::optional{found->second};
+  return found == all.end() ? rank : found->second;
 }
 
 UNITY_INLINE void weight_cells::serve(cell_id of, std::uint32_t server, node_id reader) {
@@ -538,9 +538,8 @@ UNITY_INLINE void weight_cells::serve(cell_id of, std::uint32_t server, node_id 
   for (const auto r : givers(of)) {  // ascending: sums do not depend on who comes first
     const auto own = states_[of.weight].gradients.at({r, of.cell});
     const auto station = station_of(of, r);
-    sums.terms[station.value_or(r)].push_back(station ? streams_.sent(node_of(of), own, r, *station)
-                                                      : awaited_value{own, {}});
-    is_under_way = is_under_way || station;
+    sums.terms[station].push_back(station != r ? streams_.sent(node_of(of), own, r, station) : awaited_value{own, {}});
+    is_under_way = is_under_way || station != r;
   }
   if (is_under_way) {
     due_.push_back(std::move(sums));
@@ -611,10 +610,13 @@ UNITY_INLINE void weight_cells::hand_out(cell_id of, std::uint32_t server) {
       continue;
     }
     part_of(of, r).updated.end = part_of(of, r).updated.begin;
-    const auto station = how.staleness == 0 ? station_of(of, r) : std::nullopt;
+    const auto station = how.staleness == 0 ? station_of(of, r) : r;
     const auto next = there[r] = version(r);
-    streams_.send_next(node_of(of), station ? there.at(*station) : made, station.value_or(server), next, r,
-                       station.has_value());
+    if (station == r) {
+      streams_.send_next(node_of(of), made, server, next, r);
+    } else {
+      streams_.send_next(node_of(of), there.at(station), station, next, r, true);
+    }
   }
 }
 
