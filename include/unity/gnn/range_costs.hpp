@@ -31,6 +31,7 @@ class range_costs {
   // Throws: unity::error without devices, for a layer of another width than the sums have, and for a weight that is
   // below 0 or not finite, or where what the whole graph takes is not finite.
   range_costs(const vertex_feature_sums& sums, std::span<const std::vector<layer_on_device>> devices);
+  range_costs(vertex_feature_sums&& sums, std::span<const std::vector<layer_on_device>> devices) = delete;
 
   [[nodiscard]] std::size_t parts() const noexcept { return weights_.size(); }
   [[nodiscard]] vertex_id vertices() const noexcept { return sums_->vertices(); }
