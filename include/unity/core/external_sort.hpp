@@ -36,6 +36,9 @@ class external_sorter {
 
   // Throws: unity::error naming the folder where a run cannot be written.
   void push(const T& value) {
+    if (held_.size() == held_.capacity()) {
+      held_.reserve(std::min(most_, std::max<std::size_t>(1024, 2 * held_.size())));
+    }
     held_.push_back(value);
     if (held_.size() >= most_) {
       spill();
@@ -55,10 +58,10 @@ class external_sorter {
       }
     } else {
       spill();
-      held_ = {};  // the readers hold as much
+      std::vector<T>{}.swap(held_);  // the readers hold as much
       merge(f);
     }
-    held_ = {};
+    std::vector<T>{}.swap(held_);
     runs_.clear();
     spilled_ = 0;
   }
