@@ -88,6 +88,7 @@ measurements=(
   "estimator           $bin/bench_estimator"
   "dpro_search         $bin/bench_dpro_search 40"
   "executor_overhead   $bin/bench_executor_overhead"
+  "vertex_partition    $bin/bench_vertex_partition"
 )
 
 names=$(printf '%s\n' "${measurements[@]}" | cut -d ' ' -f 1 | xargs)

@@ -9,6 +9,7 @@
 #   z3     rewrite/z3_prover.hpp and tensor/z3_reals.hpp   libz3
 #   clp    trace/clp_alignment.hpp   Clp and CoinUtils
 #   eigen  cost/eigen_least_squares.hpp  Eigen 3.4
+#   metis  gnn/metis_partition.hpp   METIS 5
 #   onednn backend/cpu.hpp               oneDNN 2, on the OpenMP runtime of g++
 #   cuda   backend/cuda.cuh, in .cu files, if the project at hand has enabled the CUDA language: cudart, cuBLASLt, and
 #          cuDNN where it is found
@@ -132,6 +133,17 @@ function(unity_component_eigen)
   if(TARGET Eigen3::Eigen)
     unity_part(eigen LIBRARIES Eigen3::Eigen
                SOURCE "#include <Eigen/Core>\nint main() { return static_cast<int>(Eigen::VectorXd::Zero(2).sum()); }")
+  endif()
+endfunction()
+
+# Debian's package has no package file.
+function(unity_component_metis)
+  find_path(UNITY_METIS_INCLUDE_DIR metis.h)
+  find_library(UNITY_METIS_LIBRARY metis)
+  mark_as_advanced(UNITY_METIS_INCLUDE_DIR UNITY_METIS_LIBRARY)
+  if(UNITY_METIS_INCLUDE_DIR AND UNITY_METIS_LIBRARY)
+    unity_part(metis INCLUDES "${UNITY_METIS_INCLUDE_DIR}" LIBRARIES "${UNITY_METIS_LIBRARY}"
+               SOURCE "#include <metis.h>\nint main() { idx_t o[40]; return METIS_SetDefaultOptions(o) - 1; }")
   endif()
 endfunction()
 

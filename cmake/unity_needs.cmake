@@ -12,6 +12,7 @@ set(unity_third_party
   "z3" unity::z3
   "coin/" unity::clp
   "Eigen/" unity::eigen
+  "metis.h" unity::metis
   "dnnl" unity::onednn
   "cuda_device.hpp" unity::cuda_device
   "mpi.h" unity::mpi

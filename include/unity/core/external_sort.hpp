@@ -26,7 +26,7 @@ namespace unity {
 
 // Collects elements, then gives them in order. Beyond `memory` bytes, sorted runs go to unnamed files in `folder`, or,
 // where that is empty, the system's for temporary files; they vanish with the sorter, however the program ends.
-// Precondition: no two elements are equivalent, so that there is one order.
+// Precondition: elements that are equivalent are equal in every byte, so that there is one order.
 template <class T, class Less>
   requires std::is_trivially_copyable_v<T>
 class external_sorter {
@@ -36,6 +36,9 @@ class external_sorter {
 
   // Throws: unity::error naming the folder where a run cannot be written.
   void push(const T& value) {
+    if (held_.size() == held_.capacity()) {
+      held_.reserve(std::min(most_, std::max<std::size_t>(1024, 2 * held_.size())));
+    }
     held_.push_back(value);
     if (held_.size() >= most_) {
       spill();
@@ -55,9 +58,10 @@ class external_sorter {
       }
     } else {
       spill();
+      std::vector<T>{}.swap(held_);  // the readers hold as much
       merge(f);
     }
-    held_ = {};
+    std::vector<T>{}.swap(held_);
     runs_.clear();
     spilled_ = 0;
   }

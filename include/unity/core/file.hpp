@@ -189,6 +189,23 @@ class atomic_file {
     }
   }
 
+  // Effects: the bytes from `offset` on are these; what write() writes next still follows what it wrote last. Bytes
+  // that nobody writes in between are 0. Throws: unity::error likewise, and where the file is a pipe.
+  void write_at(std::uint64_t offset, std::string_view content) {
+    while (!content.empty()) {
+      const auto most = std::min(content.size(), std::size_t{1} << 30U);
+      const auto put = ::pwrite(file_.get(), content.data(), most, static_cast<off_t>(offset));
+      if (put < 0 && errno == EINTR) {
+        continue;
+      }
+      if (put < 0) {
+        fail("cannot be written", errno);
+      }
+      content.remove_prefix(static_cast<std::size_t>(put));
+      offset += static_cast<std::uint64_t>(put);
+    }
+  }
+
   // Throws: unity::error where the content written so far cannot be made to last under the final name.
   void commit() {
     if (!in_place_ && ::fsync(file_.get()) != 0 && errno != EINVAL && errno != EROFS) {

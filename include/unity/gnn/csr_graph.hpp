@@ -1,0 +1,170 @@
+// Directed graphs of many vertices, as one array of in-edges: compressed sparse rows.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include <unity/core/config.hpp>
+
+namespace unity::gnn {
+
+// Plain numbers, not unity::id: they fill arrays that are mapped from files and handed to devices.
+using vertex_id = std::uint32_t;
+using edge_id = std::uint64_t;
+
+// Regular.
+struct edge {
+  vertex_id source = 0;
+  vertex_id target = 0;
+
+  friend auto operator<=>(const edge&, const edge&) = default;
+};
+
+// The vertices begin .. end - 1. Regular.
+struct vertex_range {
+  vertex_id begin = 0;
+  vertex_id end = 0;
+
+  [[nodiscard]] vertex_id size() const noexcept { return end - begin; }
+  [[nodiscard]] bool contains(vertex_id v) const noexcept { return begin <= v && v < end; }
+
+  friend bool operator==(const vertex_range&, const vertex_range&) = default;
+};
+
+// A graph in memory that somebody else keeps: the in-edges of vertex v come from sources[offsets[v]] up to
+// sources[offsets[v + 1] - 1]. Copied in constant time.
+class csr_view {
+ public:
+  // Precondition: check_csr accepts them.
+  csr_view(std::span<const edge_id> offsets, std::span<const vertex_id> sources) noexcept
+      : offsets_{offsets}, sources_{sources} {}
+
+  [[nodiscard]] vertex_id vertices() const noexcept { return static_cast<vertex_id>(offsets_.size() - 1); }
+  [[nodiscard]] edge_id edges() const noexcept { return sources_.size(); }
+  [[nodiscard]] edge_id in_degree(vertex_id v) const noexcept { return offsets_[v + 1UL] - offsets_[v]; }
+  // In the order of the array, which need not be ascending.
+  [[nodiscard]] std::span<const vertex_id> sources_of(vertex_id v) const noexcept {
+    return sources_.subspan(static_cast<std::size_t>(offsets_[v]), static_cast<std::size_t>(in_degree(v)));
+  }
+  // One more than there are vertices; from 0 to the number of edges.
+  [[nodiscard]] std::span<const edge_id> offsets() const noexcept { return offsets_; }
+  [[nodiscard]] std::span<const vertex_id> sources() const noexcept { return sources_; }
+
+ private:
+  std::span<const edge_id> offsets_;
+  std::span<const vertex_id> sources_;
+};
+
+// Whether arrays are a graph: one offset more than vertices, which begin at 0, never fall, and end at the number of
+// sources, all of which are vertices. Complexity: linear.
+// Throws: unity::error that begins with `where` and names the first vertex or edge that is wrong.
+void check_csr(std::span<const edge_id> offsets, std::span<const vertex_id> sources, std::string_view where);
+
+// A graph that owns its arrays. Regular; converts to a view of itself.
+class csr_graph {
+ public:
+  // Without vertices.
+  csr_graph() = default;
+  // Throws: as check_csr.
+  csr_graph(std::vector<edge_id> offsets, std::vector<vertex_id> sources, std::string_view where = "graph");
+  explicit csr_graph(csr_view copied);
+
+  [[nodiscard]] csr_view view() const noexcept { return {offsets_, sources_}; }
+  operator csr_view() const noexcept { return view(); }  // NOLINT: as std::string is a std::string_view
+
+  [[nodiscard]] vertex_id vertices() const noexcept { return view().vertices(); }
+  [[nodiscard]] edge_id edges() const noexcept { return sources_.size(); }
+
+  friend bool operator==(const csr_graph&, const csr_graph&) = default;
+
+ private:
+  std::vector<edge_id> offsets_ = std::vector<edge_id>(1);
+  std::vector<vertex_id> sources_{};
+};
+
+// Whether both have the same edges in the same order. Complexity: linear.
+[[nodiscard]] bool equal(csr_view a, csr_view b);
+
+// Edges into each vertex. Complexity: linear in vertices.
+[[nodiscard]] std::vector<edge_id> in_degrees(csr_view g);
+// Edges out of each vertex. Complexity: linear.
+[[nodiscard]] std::vector<edge_id> out_degrees(csr_view g);
+
+}  // namespace unity::gnn
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_GNN_CSR_GRAPH)
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include <unity/core/error.hpp>
+
+namespace unity::gnn {
+
+UNITY_INLINE void check_csr(std::span<const edge_id> offsets, std::span<const vertex_id> sources,
+                            std::string_view where) {
+  constexpr auto most = std::numeric_limits<vertex_id>::max();
+  if (offsets.empty() || offsets.size() - 1 > most) {
+    throw error{where, fmt::format("{} offsets", offsets.size()), fmt::format("1 to {}", most + 1UL)};
+  }
+  if (offsets.front() != 0) {
+    throw error{where, fmt::format("vertex 0 begins at edge {}", offsets.front()), "edge 0"};
+  }
+  const auto vertices = offsets.size() - 1;
+  for (std::size_t v = 0; v < vertices; ++v) {
+    if (offsets[v + 1] < offsets[v]) {
+      throw error{where, fmt::format("vertex {} ends at edge {}", v, offsets[v + 1]),
+                  fmt::format("edge {}, at which it begins, or one behind it", offsets[v])};
+    }
+  }
+  if (offsets.back() != sources.size()) {
+    throw error{where, fmt::format("the last vertex ends at edge {}", offsets.back()),
+                fmt::format("the number of edges, {}", sources.size())};
+  }
+  const auto wrong = std::find_if(sources.begin(), sources.end(), [&](vertex_id s) { return s >= vertices; });
+  if (wrong != sources.end()) {
+    throw error{where, fmt::format("edge {} comes from vertex {}", wrong - sources.begin(), *wrong),
+                fmt::format("a vertex below {}", vertices)};
+  }
+}
+
+UNITY_INLINE csr_graph::csr_graph(std::vector<edge_id> offsets, std::vector<vertex_id> sources, std::string_view where)
+    : offsets_{std::move(offsets)}, sources_{std::move(sources)} {
+  check_csr(offsets_, sources_, where);
+}
+
+UNITY_INLINE csr_graph::csr_graph(csr_view copied)
+    : offsets_(copied.offsets().begin(), copied.offsets().end()),
+      sources_(copied.sources().begin(), copied.sources().end()) {}
+
+UNITY_INLINE bool equal(csr_view a, csr_view b) {
+  return std::equal(a.offsets().begin(), a.offsets().end(), b.offsets().begin(), b.offsets().end()) &&
+         std::equal(a.sources().begin(), a.sources().end(), b.sources().begin(), b.sources().end());
+}
+
+UNITY_INLINE std::vector<edge_id> in_degrees(csr_view g) {
+  std::vector<edge_id> degrees(g.vertices());
+  for (vertex_id v = 0; v < g.vertices(); ++v) {
+    degrees[v] = g.in_degree(v);
+  }
+  return degrees;
+}
+
+UNITY_INLINE std::vector<edge_id> out_degrees(csr_view g) {
+  std::vector<edge_id> degrees(g.vertices());
+  for (const auto s : g.sources()) {
+    ++degrees[s];
+  }
+  return degrees;
+}
+
+}  // namespace unity::gnn
+
+#endif

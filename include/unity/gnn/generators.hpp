@@ -1,0 +1,188 @@
+// Random graphs as functions from the number of an edge to the edge.
+#pragma once
+
+#include <array>
+#include <concepts>
+#include <cstdint>
+
+#include <unity/core/config.hpp>
+#include <unity/core/hash.hpp>
+#include <unity/core/index_permutation.hpp>
+#include <unity/core/random.hpp>
+#include <unity/gnn/csr_graph.hpp>
+
+namespace unity::gnn {
+
+// A graph whose edges can be made in any order, by any number of threads, and need not be kept.
+//   g.vertices()   how many there are
+//   g.edges()      how many there are, some of them possibly equal
+//   g(k)           edge k, 0 <= k < g.edges()
+// Laws: g(k) is a pure function of k and of what the generator was made with; both its ends are below g.vertices().
+template <class G>
+concept edge_generator = std::copyable<G> && requires(const G& g, edge_id k) {
+  { g.vertices() } -> std::same_as<vertex_id>;
+  { g.edges() } -> std::same_as<edge_id>;
+  { g(k) } -> std::same_as<edge>;
+};
+
+// Recursive matrix: each edge falls into a quarter of the adjacency matrix (rows are sources, columns targets), of that
+// into a quarter, and so on. Degrees follow a power law; edges may be equal. Models edge_generator.
+// Source: Chakrabarti, Zhan and Faloutsos, R-MAT: a recursive model for graph mining, SDM 2004.
+class rmat {
+ public:
+  // The shares of the quarters top left, top right, bottom left and bottom right; the default is that of Graph500.
+  using shares = std::array<double, 4>;
+  static constexpr shares graph500{0.57, 0.19, 0.19, 0.05};
+
+  // 2^scale vertices. Throws: unity::error for a scale above 31, and for shares below 0 or whose sum is not 1.
+  rmat(unsigned scale, edge_id edges, std::uint64_t seed, const shares& quarters = graph500);
+
+  [[nodiscard]] vertex_id vertices() const noexcept { return vertex_id{1} << scale_; }
+  [[nodiscard]] edge_id edges() const noexcept { return edges_; }
+  // Complexity: linear in the scale.
+  [[nodiscard]] edge operator()(edge_id k) const noexcept;
+
+ private:
+  unsigned scale_;
+  edge_id edges_;
+  std::uint64_t seed_;
+  std::array<std::uint64_t, 3> limits_{};  // running sums of the shares, in units of 2^-64
+};
+
+// G(n, m): m different edges out of all ordered pairs of two different vertices, each set about as likely as any other
+// (the m first numbers of a pseudo-random permutation of all pairs). Models edge_generator.
+// Source: Erdos and Renyi, On random graphs, Publicationes Mathematicae 6, 1959.
+class erdos_renyi {
+ public:
+  // Throws: unity::error where there are fewer than so many pairs.
+  erdos_renyi(vertex_id vertices, edge_id edges, std::uint64_t seed);
+
+  [[nodiscard]] vertex_id vertices() const noexcept { return vertices_; }
+  [[nodiscard]] edge_id edges() const noexcept { return edges_; }
+  // Complexity: expected constant.
+  [[nodiscard]] edge operator()(edge_id k) const noexcept;
+
+ private:
+  vertex_id vertices_;
+  edge_id edges_;
+  index_permutation pairs_;
+};
+
+// Preferential attachment: vertices 1, 2, ... come one after the other, each with so many edges from earlier vertices,
+// which are drawn with probabilities in proportion to their degrees in both directions; edges of one vertex may be
+// equal. Models edge_generator.
+// Source: Barabasi and Albert, Emergence of scaling in random networks, Science 286, 1999; one edge at a time, in any
+// order, by Sanders and Schulz, Scalable generation of scale-free graphs, Information Processing Letters 116(7), 2016.
+class barabasi_albert {
+ public:
+  // Throws: unity::error without vertices, and for more than 2^62 edges.
+  barabasi_albert(vertex_id vertices, vertex_id edges_each, std::uint64_t seed);
+
+  [[nodiscard]] vertex_id vertices() const noexcept { return vertices_; }
+  [[nodiscard]] edge_id edges() const noexcept { return (vertices_ - edge_id{1}) * each_; }
+  // Complexity: expected constant.
+  [[nodiscard]] edge operator()(edge_id k) const noexcept;
+
+ private:
+  vertex_id vertices_;
+  vertex_id each_;
+  std::uint64_t seed_;
+};
+
+}  // namespace unity::gnn
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_GNN_GENERATORS)
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+#include <fmt/core.h>
+
+#include <unity/core/error.hpp>
+
+namespace unity::gnn {
+
+UNITY_INLINE rmat::rmat(unsigned scale, edge_id edges, std::uint64_t seed, const shares& quarters)
+    : scale_{scale}, edges_{edges}, seed_{seed} {
+  if (scale > 31) {
+    throw error{"R-MAT graph", fmt::format("a scale of {}", scale), "31 at most"};
+  }
+  double sum = 0;
+  for (std::size_t i = 0; i < quarters.size(); ++i) {
+    if (!(quarters[i] >= 0)) {
+      throw error{"R-MAT graph", fmt::format("a share of {}", quarters[i]), "a number that is not below 0"};
+    }
+    sum += quarters[i];
+    if (i < limits_.size()) {
+      limits_[i] = sum >= 1 ? ~std::uint64_t{0} : static_cast<std::uint64_t>(std::ldexp(sum, 64));
+    }
+  }
+  if (!(std::abs(sum - 1) < 1e-9)) {
+    throw error{"R-MAT graph", fmt::format("shares whose sum is {}", sum), "a sum of 1"};
+  }
+}
+
+UNITY_INLINE edge rmat::operator()(edge_id k) const noexcept {
+  random_engine random{hash_combine(seed_, k)};
+  edge e;
+  for (unsigned level = 0; level < scale_; ++level) {
+    const auto drawn = random();
+    const bool is_bottom = drawn >= limits_[1];
+    const bool is_right = drawn >= (is_bottom ? limits_[2] : limits_[0]);
+    e.source = e.source << 1U | static_cast<vertex_id>(is_bottom);
+    e.target = e.target << 1U | static_cast<vertex_id>(is_right);
+  }
+  return e;
+}
+
+UNITY_INLINE erdos_renyi::erdos_renyi(vertex_id vertices, edge_id edges, std::uint64_t seed)
+    : vertices_{vertices},
+      edges_{edges},
+      pairs_{std::max<std::uint64_t>(1, vertices * (std::max<std::uint64_t>(vertices, 1) - 1)), seed} {
+  const auto most = vertices * (std::max<edge_id>(vertices, 1) - 1);
+  if (edges > most) {
+    throw error{"Erdos-Renyi graph", fmt::format("{} edges", edges),
+                fmt::format("{} at most among {} vertices", most, vertices)};
+  }
+}
+
+UNITY_INLINE edge erdos_renyi::operator()(edge_id k) const noexcept {
+  const auto pair = pairs_(k);
+  const auto others = vertices_ - edge_id{1};
+  const auto target = static_cast<vertex_id>(pair / others);
+  const auto other = static_cast<vertex_id>(pair % others);
+  return {other + static_cast<vertex_id>(other >= target), target};
+}
+
+UNITY_INLINE barabasi_albert::barabasi_albert(vertex_id vertices, vertex_id edges_each, std::uint64_t seed)
+    : vertices_{vertices}, each_{edges_each}, seed_{seed} {
+  if (vertices == 0) {
+    throw error{"Barabasi-Albert graph", "no vertex", "one at least"};
+  }
+  if (edges() > edge_id{1} << 62U) {
+    throw error{"Barabasi-Albert graph", fmt::format("{} edges", edges()), "2^62 at most"};
+  }
+}
+
+// The ends of all edges before those of vertex v, written one after the other, hold each vertex as often as its degree
+// says: one of them, drawn uniformly, is the source. Each even place is the target of its edge; each odd one is the
+// source of an earlier edge, which is drawn again, the same way as then.
+UNITY_INLINE edge barabasi_albert::operator()(edge_id k) const noexcept {
+  const auto target_of = [&](edge_id e) { return static_cast<vertex_id>(e / each_ + 1); };
+  const auto target = target_of(k);
+  auto e = k;
+  while (target_of(e) > 1) {
+    random_engine random{hash_combine(seed_, e)};
+    const auto place = random.below(2 * (target_of(e) - edge_id{1}) * each_);
+    e = place / 2;
+    if (place % 2 == 0) {
+      return {target_of(e), target};
+    }
+  }
+  return {0, target};
+}
+
+}  // namespace unity::gnn
+
+#endif

@@ -1,0 +1,146 @@
+// What the layers of a network take on ranges of vertices, on each device, as integers that add up exactly.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/gnn/layer_cost.hpp>
+#include <unity/gnn/minmax_partition.hpp>
+#include <unity/gnn/vertex_features.hpp>
+#include <unity/gnn/vertex_partition.hpp>
+
+namespace unity::gnn {
+
+// A layer on a device: its cost, and which of the widths of the feature sums its input has. Regular.
+struct layer_on_device {
+  layer_cost cost{};
+  std::size_t width = 0;
+
+  friend bool operator==(const layer_on_device&, const layer_on_device&) = default;
+};
+
+// Models range_cost: the layers of a device one after the other. Weights are rounded to integers of one unit, in which
+// no range costs 2^62 and the whole graph, where it takes longest, more than 2^60, so that a range's seconds are off by
+// half a unit for each of its features.
+class range_costs {
+ public:
+  // The layers of each device, one device after the other. The sums are referred to.
+  // Throws: unity::error without devices, for a layer of another width than the sums have, and for a weight that is
+  // below 0 or not finite, or where what the whole graph takes is not finite.
+  range_costs(const vertex_feature_sums& sums, std::span<const std::vector<layer_on_device>> devices);
+  range_costs(vertex_feature_sums&& sums, std::span<const std::vector<layer_on_device>> devices) = delete;
+
+  [[nodiscard]] std::size_t parts() const noexcept { return weights_.size(); }
+  [[nodiscard]] vertex_id vertices() const noexcept { return sums_->vertices(); }
+  // Complexity: linear in the widths.
+  [[nodiscard]] std::uint64_t operator()(std::size_t part, vertex_range r) const;
+  [[nodiscard]] double seconds(std::uint64_t cost) const noexcept { return static_cast<double>(cost) * unit_; }
+  // How long the slowest device takes.
+  [[nodiscard]] double seconds(const vertex_partition& p) const { return seconds(bottleneck(p, *this)); }
+
+ private:
+  const vertex_feature_sums* sums_;
+  double unit_ = 1;  // seconds
+  // Of each device: for one of each feature but row_reads, then for one row_read of each width.
+  std::vector<std::vector<std::uint64_t>> weights_{};
+};
+
+// The partition whose slowest device takes least. Complexity: as of minmax_partition.
+[[nodiscard]] vertex_partition balanced_partition(const range_costs& costs);
+
+}  // namespace unity::gnn
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_GNN_RANGE_COSTS)
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <fmt/core.h>
+
+#include <unity/core/error.hpp>
+
+namespace unity::gnn {
+
+namespace detail {
+
+inline constexpr std::size_t narrow_features = vertex_feature_count - 1;  // those that do not depend on a width
+
+// Seconds for one of each feature, all layers together. Throws: unity::error where a layer cannot be.
+[[nodiscard]] UNITY_INLINE std::vector<double> weights_of(const std::vector<layer_on_device>& layers,
+                                                          std::size_t widths) {
+  std::vector<double> all(narrow_features + widths);
+  for (std::size_t l = 0; l < layers.size(); ++l) {
+    const auto where = fmt::format("cost of layer {}", l);
+    if (layers[l].width >= widths) {
+      throw error{where, fmt::format("width {}", layers[l].width), fmt::format("one of the {} widths", widths)};
+    }
+    for (std::size_t i = 0; i < vertex_feature_count; ++i) {
+      const auto w = layers[l].cost.weights[i];
+      if (!(w >= 0 && std::isfinite(w))) {
+        throw error{where, fmt::format("{} s for one of {}", w, vertex_feature_names[i]),
+                    "a finite number that is not below 0"};
+      }
+      all[i < narrow_features ? i : narrow_features + layers[l].width] += w;
+    }
+  }
+  return all;
+}
+
+// The features of a range without those of a width, then of all widths.
+template <class F>
+void for_each_feature(const vertex_feature_sums& sums, vertex_range r, F&& f) {
+  for (std::size_t w = 0; w < sums.widths().size(); ++w) {
+    const auto x = sums.of(r, w);
+    for (std::size_t i = w == 0 ? 0 : narrow_features; i < x.size(); ++i) {
+      f(i < narrow_features ? i : narrow_features + w, x[i]);
+    }
+  }
+}
+
+}  // namespace detail
+
+UNITY_INLINE range_costs::range_costs(const vertex_feature_sums& sums,
+                                      std::span<const std::vector<layer_on_device>> devices)
+    : sums_{&sums} {
+  expect_parts(devices.size());
+  std::vector<std::vector<double>> exact;
+  double longest = 0;
+  for (const auto& layers : devices) {
+    exact.push_back(detail::weights_of(layers, sums.widths().size()));
+    double all = 0;
+    detail::for_each_feature(sums, {0, sums.vertices()},
+                             [&](std::size_t i, std::uint64_t x) { all += exact.back()[i] * static_cast<double>(x); });
+    longest = std::max(longest, all);
+  }
+  if (!std::isfinite(longest)) {
+    throw error{"costs of layers", "a sum that is no number", "finite seconds of the whole graph"};
+  }
+  if (longest > 0) {
+    unit_ = std::max(std::ldexp(1.0, std::ilogb(longest) - 60), std::numeric_limits<double>::min());
+  }
+  for (const auto& of_device : exact) {
+    weights_.emplace_back(of_device.size());
+    detail::for_each_feature(sums, {0, sums.vertices()}, [&](std::size_t i, std::uint64_t x) {
+      // What no vertex has may have a weight that no integer can say.
+      weights_.back()[i] = x == 0 ? 0 : static_cast<std::uint64_t>(std::llround(of_device[i] / unit_));
+    });
+  }
+}
+
+UNITY_INLINE std::uint64_t range_costs::operator()(std::size_t part, vertex_range r) const {
+  std::uint64_t sum = 0;
+  detail::for_each_feature(*sums_, r, [&](std::size_t i, std::uint64_t x) { sum += weights_[part][i] * x; });
+  return sum;
+}
+
+UNITY_INLINE vertex_partition balanced_partition(const range_costs& costs) {
+  return minmax_partition(costs.parts(), costs.vertices(), costs);
+}
+
+}  // namespace unity::gnn
+
+#endif

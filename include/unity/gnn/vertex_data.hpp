@@ -1,0 +1,94 @@
+// What is known of the vertices of a graph: features, classes, and which of them a model is trained on.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/gnn/csr_graph.hpp>
+
+namespace unity::gnn {
+
+// What a vertex is for: it counts in the loss, or is predicted to choose or to judge a model, or neither.
+enum class vertex_role : std::uint8_t { none, train, validation, test };
+inline constexpr std::array<std::string_view, 4> vertex_role_names{"none", "train", "validation", "test"};
+
+// Row-major, a row for each vertex. Regular.
+struct feature_matrix {
+  std::size_t columns = 0;
+  std::vector<float> values{};
+
+  [[nodiscard]] std::size_t rows() const noexcept { return columns == 0 ? 0 : values.size() / columns; }
+  [[nodiscard]] std::span<const float> row(std::size_t r) const { return {values.data() + r * columns, columns}; }
+
+  friend bool operator==(const feature_matrix&, const feature_matrix&) = default;
+};
+
+// The class of a vertex that has none.
+inline constexpr std::int32_t no_label = -1;
+
+// A graph with what is known of its vertices. Regular.
+struct vertex_dataset {
+  csr_graph graph{};
+  feature_matrix features{};
+  std::vector<std::int32_t> labels{};  // 0 .. classes - 1, or no_label
+  std::int32_t classes = 0;
+  std::vector<vertex_role> roles{};
+
+  friend bool operator==(const vertex_dataset&, const vertex_dataset&) = default;
+};
+
+// Throws: unity::error that begins with `where` where there is not one row of features, one label and one role for each
+// vertex, or a vertex of a role that needs a label has none or one that is no class.
+void check(const vertex_dataset& data, std::string_view where);
+
+// The largest label and 1; 0 where there is none.
+[[nodiscard]] std::int32_t class_count(std::span<const std::int32_t> labels);
+
+}  // namespace unity::gnn
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_GNN_VERTEX_DATA)
+
+#include <algorithm>
+
+#include <fmt/core.h>
+
+#include <unity/core/error.hpp>
+
+namespace unity::gnn {
+
+UNITY_INLINE void check(const vertex_dataset& data, std::string_view where) {
+  const auto expect_each = [&](std::size_t found, std::string_view what) {
+    if (found != data.graph.vertices()) {
+      throw error{where, fmt::format("{} {}", found, what),
+                  fmt::format("one for each of the {} vertices", data.graph.vertices())};
+    }
+  };
+  expect_each(data.features.rows(), "rows of features");
+  expect_each(data.labels.size(), "labels");
+  expect_each(data.roles.size(), "roles");
+  if (data.features.values.size() != data.features.rows() * data.features.columns) {
+    throw error{where, fmt::format("{} features", data.features.values.size()),
+                fmt::format("rows of {}", data.features.columns)};
+  }
+  for (std::size_t v = 0; v < data.labels.size(); ++v) {
+    const bool may_lack_one = data.roles[v] == vertex_role::none && data.labels[v] == no_label;
+    if ((data.labels[v] < 0 || data.labels[v] >= data.classes) && !may_lack_one) {
+      throw error{where, fmt::format("vertex {} has label {}", v, data.labels[v]),
+                  fmt::format("one of the {} classes", data.classes)};
+    }
+  }
+}
+
+UNITY_INLINE std::int32_t class_count(std::span<const std::int32_t> labels) {
+  const auto largest = std::max_element(labels.begin(), labels.end());
+  return largest == labels.end() || *largest < 0 ? 0 : *largest + 1;
+}
+
+}  // namespace unity::gnn
+
+#endif

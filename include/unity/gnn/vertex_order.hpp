@@ -1,0 +1,61 @@
+// New numbers for vertices, such that parts of any vertices become ranges.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/gnn/csr_graph.hpp>
+#include <unity/gnn/vertex_partition.hpp>
+
+namespace unity::gnn {
+
+// Regular.
+struct vertex_order {
+  std::vector<vertex_id> numbers{};  // the new one of each vertex, for gnn::renumbered
+  vertex_partition partition{};      // of the new numbers
+
+  friend bool operator==(const vertex_order&, const vertex_order&) = default;
+};
+
+// Part by part; vertices of a part stay in their order. Complexity: linear.
+// Throws: unity::error naming the first vertex whose part is none of so many, and without parts.
+[[nodiscard]] vertex_order order_by_part(std::span<const std::uint32_t> part_of_vertex, std::size_t parts);
+
+}  // namespace unity::gnn
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_GNN_VERTEX_ORDER)
+
+#include <numeric>
+
+#include <fmt/core.h>
+
+#include <unity/core/error.hpp>
+
+namespace unity::gnn {
+
+UNITY_INLINE vertex_order order_by_part(std::span<const std::uint32_t> part_of_vertex, std::size_t parts) {
+  expect_parts(parts);
+  std::vector<vertex_id> cuts(parts + 1);
+  for (std::size_t v = 0; v < part_of_vertex.size(); ++v) {
+    if (part_of_vertex[v] >= parts) {
+      throw error{fmt::format("part of vertex {}", v), fmt::format("{}", part_of_vertex[v]),
+                  fmt::format("one of {} parts", parts)};
+    }
+    ++cuts[part_of_vertex[v] + std::size_t{1}];
+  }
+  std::partial_sum(cuts.begin(), cuts.end(), cuts.begin());
+  vertex_order order;
+  order.partition = vertex_partition{cuts};
+  order.numbers.reserve(part_of_vertex.size());
+  for (const auto part : part_of_vertex) {
+    order.numbers.push_back(cuts[part]++);
+  }
+  return order;
+}
+
+}  // namespace unity::gnn
+
+#endif

@@ -1,0 +1,119 @@
+// Data sets of one graph whose vertices have features and classes, from files and to files.
+#pragma once
+
+#include <filesystem>
+
+#include <unity/core/config.hpp>
+#include <unity/gnn/csr_graph.hpp>
+#include <unity/gnn/vertex_data.hpp>
+
+namespace unity::io {
+
+// The data set of the files whose names begin with `prefix`: those of ROC where there is one that ends in
+// .add_self_edge.lux (io/lux.hpp, io/vertex_files.hpp), else .graph, .svmlight and .split, each possibly compressed
+// (.gz). Neighbours of .graph are made distinct. The classes are those that occur.
+// Throws: unity::error naming the file and the place where one is missing or wrong, or they do not fit together.
+[[nodiscard]] gnn::vertex_dataset read_vertex_dataset(const std::filesystem::path& prefix);
+
+// Effects: writes the files of ROC, with the graph as it is: ROC wants an edge from each vertex to itself.
+// Throws: unity::error where the data set is none (gnn::check), a vertex has no class, which the format cannot say, or
+// a file cannot be written.
+void write_vertex_dataset(const std::filesystem::path& prefix, const gnn::vertex_dataset& data);
+
+}  // namespace unity::io
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_VERTEX_DATASET)
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include <unity/core/error.hpp>
+#include <unity/core/file.hpp>
+#include <unity/gnn/graph_transforms.hpp>
+#include <unity/io/graph_text.hpp>
+#include <unity/io/lux.hpp>
+#include <unity/io/packed_text.hpp>
+#include <unity/io/svmlight.hpp>
+#include <unity/io/vertex_files.hpp>
+
+namespace unity::io {
+
+namespace detail {
+
+[[nodiscard]] UNITY_INLINE std::filesystem::path with_ending(const std::filesystem::path& prefix,
+                                                             std::string_view ending) {
+  auto path = prefix;
+  return path += ending;
+}
+
+// The text of the file of that ending, or of the compressed one.
+[[nodiscard]] UNITY_INLINE named_text text_of(const std::filesystem::path& prefix, std::string_view ending) {
+  auto path = with_ending(prefix, ending);
+  if (const auto packed = with_ending(path, ".gz"); !std::filesystem::exists(path) && std::filesystem::exists(packed)) {
+    path = packed;
+  }
+  auto all = read_packed(path);
+  if (all.size() != 1) {
+    throw error{path.string(), fmt::format("an archive of {} files", all.size()), "one text"};
+  }
+  return std::move(all.front());
+}
+
+[[nodiscard]] UNITY_INLINE gnn::vertex_dataset read_roc_files(const std::filesystem::path& prefix) {
+  gnn::vertex_dataset data;
+  data.graph = read_lux(with_ending(prefix, ".add_self_edge.lux"));
+  if (const auto features = with_ending(prefix, ".feats.bin"); std::filesystem::exists(features)) {
+    data.features = parse_features_bin(read_file(features), data.graph.vertices(), features.string());
+  } else {
+    const auto text = with_ending(prefix, ".feats.csv");
+    data.features = parse_features_csv(read_file(text), text.string());
+  }
+  const auto labels = with_ending(prefix, ".label");
+  data.labels = parse_labels(read_file(labels), labels.string());
+  const auto mask = with_ending(prefix, ".mask");
+  data.roles = parse_mask(read_file(mask), mask.string());
+  return data;
+}
+
+[[nodiscard]] UNITY_INLINE gnn::vertex_dataset read_text_files(const std::filesystem::path& prefix) {
+  gnn::vertex_dataset data;
+  const auto graph = text_of(prefix, ".graph");
+  data.graph = gnn::distinct(parse_neighbours(graph.text, graph.name));
+  const auto features = text_of(prefix, ".svmlight");
+  auto rows = parse_svmlight(features.text, features.name);
+  data.features = dense(rows);
+  data.labels = std::move(rows.labels);
+  const auto split = text_of(prefix, ".split");
+  data.roles = parse_split(split.text, split.name);
+  return data;
+}
+
+}  // namespace detail
+
+UNITY_INLINE gnn::vertex_dataset read_vertex_dataset(const std::filesystem::path& prefix) {
+  const bool is_roc = std::filesystem::exists(detail::with_ending(prefix, ".add_self_edge.lux"));
+  auto data = is_roc ? detail::read_roc_files(prefix) : detail::read_text_files(prefix);
+  data.classes = gnn::class_count(data.labels);
+  gnn::check(data, prefix.string());
+  return data;
+}
+
+UNITY_INLINE void write_vertex_dataset(const std::filesystem::path& prefix, const gnn::vertex_dataset& data) {
+  gnn::check(data, prefix.string());
+  const auto unknown = std::find(data.labels.begin(), data.labels.end(), gnn::no_label);
+  if (unknown != data.labels.end()) {
+    throw error{prefix.string(), fmt::format("vertex {} without a class", unknown - data.labels.begin()), "one"};
+  }
+  write_lux(detail::with_ending(prefix, ".add_self_edge.lux"), data.graph);
+  atomic_write(detail::with_ending(prefix, ".feats.bin"), features_bin(data.features));
+  atomic_write(detail::with_ending(prefix, ".label"), labels_text(data.labels));
+  atomic_write(detail::with_ending(prefix, ".mask"), mask_text(data.roles));
+}
+
+}  // namespace unity::io
+
+#endif

@@ -1,0 +1,187 @@
+// What ROC reads of vertices beside their graph, a row or a line for each, and the split of published data sets.
+//
+//   PREFIX.feats.bin   features: float32, little-endian, row-major, nothing else; how many columns is said elsewhere
+//   PREFIX.feats.csv   the same as text: a line for each vertex, numbers with commas between them
+//   PREFIX.label       classes: integers from 0 on, one on each line
+//   PREFIX.mask        Train, Val, Test or None on each line
+//   NAME.split         0 (none), 1 (training), 2 (validation) or 3 (test) on each line
+//
+// ROC reads .feats.csv where there is no .feats.bin, and writes that. Source: https://github.com/jiazhihao/ROC
+// (load_task.cu), 2020; the split: Xtra-Computing/G3.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/gnn/vertex_data.hpp>
+
+namespace unity::io {
+
+// Each parse_... throws unity::error with the file's name, the line and what was expected there; texts that the
+// functions beside them make come back from what is read of them, byte by byte.
+
+// As many columns as fit: bytes / 4 / rows. Throws: also where the bytes are no rows of so many float32.
+[[nodiscard]] gnn::feature_matrix parse_features_bin(std::string_view bytes, std::size_t rows, std::string_view name);
+[[nodiscard]] std::string features_bin(const gnn::feature_matrix& features);
+
+// As many columns as the first line has. Numbers are written with as few digits as come back to the same float.
+[[nodiscard]] gnn::feature_matrix parse_features_csv(std::string_view text, std::string_view name);
+[[nodiscard]] std::string features_csv(const gnn::feature_matrix& features);
+
+[[nodiscard]] std::vector<std::int32_t> parse_labels(std::string_view text, std::string_view name);
+[[nodiscard]] std::string labels_text(std::span<const std::int32_t> labels);
+
+[[nodiscard]] std::vector<gnn::vertex_role> parse_mask(std::string_view text, std::string_view name);
+[[nodiscard]] std::string mask_text(std::span<const gnn::vertex_role> roles);
+
+[[nodiscard]] std::vector<gnn::vertex_role> parse_split(std::string_view text, std::string_view name);
+[[nodiscard]] std::string split_text(std::span<const gnn::vertex_role> roles);
+
+}  // namespace unity::io
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_VERTEX_FILES)
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <iterator>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include <unity/core/error.hpp>
+#include <unity/core/printable.hpp>
+#include <unity/core/to_number.hpp>
+#include <unity/io/text_lines.hpp>
+
+namespace unity::io {
+
+static_assert(std::endian::native == std::endian::little, "files hold little-endian numbers");
+
+namespace detail {
+
+// In the order of vertex_role.
+inline constexpr std::array<std::string_view, 4> mask_words{"None", "Train", "Val", "Test"};
+inline constexpr std::array<std::string_view, 4> split_words{"0", "1", "2", "3"};
+
+[[nodiscard]] UNITY_INLINE std::vector<gnn::vertex_role> parse_roles(std::string_view text, std::string_view name,
+                                                                     const std::array<std::string_view, 4>& words,
+                                                                     std::string_view expected) {
+  std::vector<gnn::vertex_role> roles;
+  for (text_lines lines{text, name}; lines.next();) {
+    const auto word = std::find(words.begin(), words.end(), lines.line());
+    if (word == words.end()) {
+      lines.refuse(lines.line(), expected);
+    }
+    roles.push_back(static_cast<gnn::vertex_role>(word - words.begin()));
+  }
+  return roles;
+}
+
+[[nodiscard]] UNITY_INLINE std::string roles_text(std::span<const gnn::vertex_role> roles,
+                                                  const std::array<std::string_view, 4>& words) {
+  std::string text;
+  for (const auto role : roles) {
+    text += words[static_cast<std::size_t>(role)];
+    text += '\n';
+  }
+  return text;
+}
+
+}  // namespace detail
+
+UNITY_INLINE gnn::feature_matrix parse_features_bin(std::string_view bytes, std::size_t rows, std::string_view name) {
+  if (rows == 0 ? !bytes.empty() : bytes.empty() || bytes.size() / 4 % rows != 0 || bytes.size() % 4 != 0) {
+    throw error{name, fmt::format("{} bytes", bytes.size()), fmt::format("float32 numbers in {} rows", rows)};
+  }
+  gnn::feature_matrix features;
+  features.values.resize(bytes.size() / 4);
+  features.columns = rows == 0 ? 0 : features.values.size() / rows;
+  if (!bytes.empty()) {
+    std::memcpy(features.values.data(), bytes.data(), bytes.size());
+  }
+  return features;
+}
+
+UNITY_INLINE std::string features_bin(const gnn::feature_matrix& features) {
+  return {reinterpret_cast<const char*>(features.values.data()), features.values.size() * 4};
+}
+
+UNITY_INLINE gnn::feature_matrix parse_features_csv(std::string_view text, std::string_view name) {
+  gnn::feature_matrix features;
+  for (text_lines lines{text, name}; lines.next();) {
+    auto rest = lines.line();
+    std::size_t count = 0;
+    for (bool is_last = false; !is_last; ++count) {
+      const auto end = std::min(rest.find(','), rest.size());
+      is_last = end == rest.size();
+      const auto number = to_number<float>(rest.substr(0, end));
+      if (!number || !std::isfinite(*number)) {
+        lines.refuse(rest.substr(0, end), "a finite number");
+      }
+      features.values.push_back(*number);
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+    features.columns = lines.number() == 1 ? count : features.columns;
+    if (count != features.columns) {
+      throw error{lines.where(), fmt::format("{} numbers", count),
+                  fmt::format("{} as in the first line", features.columns)};
+    }
+  }
+  return features;
+}
+
+UNITY_INLINE std::string features_csv(const gnn::feature_matrix& features) {
+  fmt::memory_buffer text;
+  for (std::size_t r = 0; r < features.rows(); ++r) {
+    const auto row = features.row(r);
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      fmt::format_to(std::back_inserter(text), "{}{}", row[c], c + 1 < row.size() ? ',' : '\n');
+    }
+  }
+  return fmt::to_string(text);
+}
+
+UNITY_INLINE std::vector<std::int32_t> parse_labels(std::string_view text, std::string_view name) {
+  std::vector<std::int32_t> labels;
+  for (text_lines lines{text, name}; lines.next();) {
+    const auto label = to_number<std::int32_t>(lines.line());
+    if (!label || *label < 0 || *label == std::numeric_limits<std::int32_t>::max()) {
+      lines.refuse(lines.line(), "a class, 0 to 2147483646");
+    }
+    labels.push_back(*label);
+  }
+  return labels;
+}
+
+UNITY_INLINE std::string labels_text(std::span<const std::int32_t> labels) {
+  std::string text;
+  for (const auto label : labels) {
+    text += fmt::format("{}\n", label);
+  }
+  return text;
+}
+
+UNITY_INLINE std::vector<gnn::vertex_role> parse_mask(std::string_view text, std::string_view name) {
+  return detail::parse_roles(text, name, detail::mask_words, "Train, Val, Test or None");
+}
+UNITY_INLINE std::string mask_text(std::span<const gnn::vertex_role> roles) {
+  return detail::roles_text(roles, detail::mask_words);
+}
+UNITY_INLINE std::vector<gnn::vertex_role> parse_split(std::string_view text, std::string_view name) {
+  return detail::parse_roles(text, name, detail::split_words, "0, 1, 2 or 3");
+}
+UNITY_INLINE std::string split_text(std::span<const gnn::vertex_role> roles) {
+  return detail::roles_text(roles, detail::split_words);
+}
+
+}  // namespace unity::io
+
+#endif

@@ -1,0 +1,123 @@
+#include <unity/gnn/layer_cost.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/core/random.hpp>
+#include <unity/gnn/generate.hpp>
+#include <unity/gnn/generators.hpp>
+#include <unity/gnn/vertex_features.hpp>
+
+#include "../support/cases.hpp"
+#include "../support/message_of.hpp"
+
+namespace tests_of_layer_cost {
+
+using namespace unity;
+using gnn::vertex_features;
+using gnn::vertex_id;
+
+namespace {
+
+const gnn::csr_graph& graph() {
+  static const auto g = gnn::generate(gnn::rmat{12, 60000, 3}, {.both_directions = true, .self_edges = true});
+  return g;
+}
+
+gnn::vertex_range drawn_range(random_engine& random, vertex_id vertices) {
+  const auto a = static_cast<vertex_id>(random.below(vertices));
+  const auto b = static_cast<vertex_id>(random.below(vertices));
+  return {std::min(a, b), std::max(a, b) + 1};
+}
+
+}  // namespace
+
+TEST_CASE("weights that made the times are found, as far as times tell") {
+  const gnn::vertex_feature_sums sums{graph(), {64}};
+  const gnn::layer_cost truth{{3e-9, 1e-9, 2e-9, 0, 5e-10}};
+  random_engine random{5};
+  gnn::layer_cost_learner learner;
+  for (int i = 0; i < 200; ++i) {
+    const auto x = sums.of(drawn_range(random, sums.vertices()));
+    learner.observe(x, truth.seconds(x) * (1 + 0.02 * (random.unit() - 0.5)));
+  }
+  const auto learned = learner.snapshot();
+  for (int i = 0; i < 200; ++i) {
+    const auto x = sums.of(drawn_range(random, sums.vertices()));
+    CHECK(std::abs(learned.seconds(x) - truth.seconds(x)) < 0.02 * truth.seconds(x) + 1e-7);
+  }
+  CHECK(learner.observations() == 200);
+  CHECK(learned == learner.snapshot());
+}
+
+TEST_CASE("no weight is below 0, and none that are not fit better") {
+  for (std::uint64_t seed = 0; seed < test::cases(50); ++seed) {
+    CAPTURE(seed);
+    random_engine random{seed};
+    std::vector<vertex_features> rows;
+    std::vector<double> times;
+    gnn::layer_cost_learner learner{1e-6};
+    for (int i = 0; i < 8; ++i) {
+      vertex_features x{};
+      for (auto& f : x) {
+        f = random.below(1000);
+      }
+      rows.push_back(x);
+      times.push_back(random.unit() * 1e-3);
+      learner.observe(rows.back(), times.back());
+    }
+    const auto found = learner.snapshot();
+    // What is minimized, in the unit of the longest time.
+    const auto longest = *std::max_element(times.begin(), times.end());
+    const auto loss = [&](const gnn::layer_cost& c) {
+      double sum = 0;
+      for (std::size_t r = 0; r < rows.size(); ++r) {
+        sum += std::pow((c.seconds(rows[r]) - times[r]) / longest, 2);
+      }
+      for (std::size_t i = 0; i < c.weights.size(); ++i) {
+        std::uint64_t largest = 0;
+        for (const auto& r : rows) {
+          largest = std::max(largest, r[i]);
+        }
+        sum += 1e-6 * std::pow(c.weights[i] * static_cast<double>(largest) / longest, 2);
+      }
+      return sum;
+    };
+    const auto least = loss(found);
+    for (std::size_t i = 0; i < found.weights.size(); ++i) {
+      REQUIRE(found.weights[i] >= 0);
+      for (const auto step : {-1e-8, 1e-8, -1e-10, 1e-10}) {
+        auto other = found;
+        other.weights[i] = std::max(0.0, other.weights[i] + step);
+        REQUIRE(loss(other) >= least * (1 - 1e-9));
+      }
+    }
+  }
+}
+
+TEST_CASE("a model for each layer and device, and one for none") {
+  gnn::layer_cost_models models;
+  CHECK(models.snapshot(0, 0) == gnn::unmeasured_layer);
+  models.observe(1, 2, {10, 20, 5, 5, 10}, 1e-3);
+  CHECK(models.snapshot(1, 0) == gnn::unmeasured_layer);
+  CHECK(models.snapshot(1, 2).seconds({10, 20, 5, 5, 10}) == Approx(1e-3));
+  models.observe(0, 0, {10, 20, 5, 5, 10}, 0);
+  CHECK(models.snapshot(0, 0) == gnn::unmeasured_layer);
+  CHECK(gnn::unmeasured_layer.seconds({10, 20, 5, 5, 10}) == Approx(30e-9));
+}
+
+TEST_CASE("times and ridges that are none are refused") {
+  gnn::layer_cost_learner learner;
+  CHECK(test::message_of([&] { learner.observe({}, -1); }) ==
+        "time of a layer: -1 s; expected a finite number that is not below 0");
+  CHECK(test::message_of([&] { learner.observe({}, std::nan("")); }) ==
+        "time of a layer: nan s; expected a finite number that is not below 0");
+  CHECK(test::message_of([] { gnn::layer_cost_learner{-1}; }) ==
+        "costs of layers: a ridge of -1; expected a finite number that is not below 0");
+}
+
+}  // namespace tests_of_layer_cost

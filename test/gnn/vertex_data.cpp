@@ -1,0 +1,41 @@
+#include <unity/gnn/vertex_data.hpp>
+
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "../support/message_of.hpp"
+
+namespace tests_of_vertex_data {
+
+using namespace unity;
+using gnn::vertex_role;
+
+TEST_CASE("a data set has features, a label and a role for each vertex") {
+  const gnn::vertex_dataset data{gnn::csr_graph{{0, 0, 0}, {}},
+                                 {3, {1, 2, 3, 4, 5, 6}},
+                                 {1, gnn::no_label},
+                                 2,
+                                 {vertex_role::train, vertex_role::none}};
+  const auto complaint_of = [](const gnn::vertex_dataset& d) {
+    return test::message_of([&] { gnn::check(d, "set"); });
+  };
+  CHECK(complaint_of(data).empty());
+  CHECK(data.features.row(1)[0] == 4);
+  CHECK(gnn::class_count(data.labels) == 2);
+  CHECK(gnn::class_count({}) == 0);
+  auto other = data;
+  other.features.values.resize(3);
+  CHECK(complaint_of(other) == "set: 1 rows of features; expected one for each of the 2 vertices");
+  other = data;
+  other.features.values.push_back(0);
+  CHECK(complaint_of(other) == "set: 7 features; expected rows of 3");
+  other = data;
+  other.labels[0] = 2;
+  CHECK(complaint_of(other) == "set: vertex 0 has label 2; expected one of the 2 classes");
+  other = data;
+  other.roles[1] = vertex_role::test;
+  CHECK(complaint_of(other) == "set: vertex 1 has label -1; expected one of the 2 classes");
+}
+
+}  // namespace tests_of_vertex_data

@@ -1,0 +1,114 @@
+#include <unity/io/lux.hpp>
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/core/file.hpp>
+#include <unity/core/random.hpp>
+#include <unity/gnn/csr_graph.hpp>
+#include <unity/gnn/generate.hpp>
+#include <unity/gnn/generators.hpp>
+
+#include "../gnn/random_graphs.hpp"
+#include "../support/cases.hpp"
+#include "../support/message_of.hpp"
+
+namespace tests_of_lux {
+
+using namespace unity;
+using namespace std::string_view_literals;
+
+namespace {
+
+const std::filesystem::path path = std::filesystem::path{UNITY_TEST_SCRATCH_DIR} / "graph.lux";
+
+// Three vertices; 0 has in-edges from 2 and 1, 2 from 0.
+constexpr auto small =
+    "\3\0\0\0"
+    "\3\0\0\0\0\0\0\0"
+    "\2\0\0\0\0\0\0\0"
+    "\2\0\0\0\0\0\0\0"
+    "\3\0\0\0\0\0\0\0"
+    "\2\0\0\0\1\0\0\0\0\0\0\0"sv;
+
+std::string complaint_of(std::string_view bytes) {
+  auto message = test::message_of([&] { static_cast<void>(io::parse_lux(bytes, "a.lux")); });
+  atomic_write(path, bytes);
+  const auto mapped = test::message_of([&] { const io::mapped_lux file{path}; });
+  CHECK(mapped == (message.empty() ? message : path.string() + message.substr(5)));
+  std::filesystem::remove(path);
+  return message;
+}
+
+std::string with_byte(std::size_t place, char byte) {
+  std::string all{small};
+  all[place] = byte;
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a .lux file has counts, ends of vertices and sources, byte by byte") {
+  const gnn::csr_graph g{{0, 2, 2, 3}, {2, 1, 0}};
+  CHECK(io::parse_lux(small, "a.lux") == g);
+  io::write_lux(path, g);
+  CHECK(read_file(path) == small);
+  CHECK(io::read_lux(path) == g);
+  std::filesystem::remove(path);
+}
+
+TEST_CASE("a mapped graph is the one that is read, also when it is moved") {
+  random_engine random{1};
+  for (std::uint64_t seed = 0; seed < test::cases(40); ++seed) {
+    CAPTURE(seed);
+    const auto g = test::random_graph(random, 40, 200);
+    io::write_lux(path, g);
+    REQUIRE(io::read_lux(path) == g);
+    io::mapped_lux mapped{path};
+    const auto moved = std::move(mapped);
+    REQUIRE(gnn::equal(moved.view(), g));
+    const auto bytes = read_file(path);
+    io::write_lux(path, moved.view());  // another file of this name
+    REQUIRE(read_file(path) == bytes);
+  }
+  io::write_lux(path, gnn::csr_graph{});
+  CHECK(io::mapped_lux{path}.view().vertices() == 0);
+  std::filesystem::remove(path);
+}
+
+TEST_CASE("a generated file is the generated graph, with as little memory as there can be, on any number of threads") {
+  const gnn::rmat g{13, 60000, 4};
+  const gnn::edge_rules rules{true, true, true};
+  io::write_lux(path, gnn::generate(g, rules));
+  const auto expected = read_file(path);
+  CHECK(expected.size() > (std::size_t{1} << 20U) / 4);  // more than a buffer of the writer
+  const std::filesystem::path folder{UNITY_TEST_SCRATCH_DIR};
+  for (const auto threads : {1UL, 3UL}) {
+    io::write_lux(path, g, rules, {.memory = 0, .folder = folder, .threads = threads});
+    CHECK(read_file(path) == expected);
+  }
+  std::filesystem::remove(path);
+}
+
+TEST_CASE("a file that is no graph is refused in one line, read or mapped") {
+  CHECK(complaint_of(small).empty());
+  CHECK(complaint_of("\3\0\0\0\3"sv) == "a.lux: 5 bytes; expected numbers of vertices and of edges in the first 12");
+  CHECK(complaint_of(small.substr(0, 47)) ==
+        "a.lux: 47 bytes; expected 12 and 8 for each of 3 vertices and 4 for each of 3 edges");
+  CHECK(complaint_of(with_byte(11, '\x7f')) ==
+        "a.lux: 48 bytes; expected 12 and 8 for each of 3 vertices and 4 for each of 9151314442816847875 edges");
+  CHECK(complaint_of(with_byte(3, '\x7f')) ==
+        "a.lux: 48 bytes; expected 12 and 8 for each of 2130706435 vertices and 4 for each of 3 edges");
+  CHECK(complaint_of(with_byte(20, '\1')) ==
+        "a.lux: vertex 1 ends at edge 1; expected edge 2, at which it begins, or one behind it");
+  CHECK(complaint_of(with_byte(28, '\2')) == "a.lux: the last vertex ends at edge 2; expected the number of edges, 3");
+  CHECK(complaint_of(with_byte(40, '\3')) == "a.lux: edge 1 comes from vertex 3; expected a vertex below 3");
+}
+
+}  // namespace tests_of_lux

@@ -1,0 +1,51 @@
+#include <unity/io/svmlight.hpp>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "../support/message_of.hpp"
+
+namespace tests_of_svmlight {
+
+using namespace unity;
+
+TEST_CASE("rows have a label and features") {
+  const auto rows = io::parse_svmlight("# no row\n3 1:0.5 7:-2e3 # of a comment\n \n+1\t2:1\n-2 \n", "a.svmlight");
+  CHECK(rows.labels == std::vector<std::int32_t>{3, gnn::no_label, 1, -2});
+  CHECK(rows.offsets == std::vector<std::size_t>{0, 2, 2, 3, 3});
+  CHECK(rows.indices == std::vector<std::uint32_t>{1, 7, 2});
+  CHECK(rows.values == std::vector<double>{0.5, -2000, 1});
+  const std::string text = "3 1:0.5 7:-2000\n \n1 2:1\n-2 \n";
+  CHECK(io::svmlight_text(rows) == text);
+  CHECK(io::parse_svmlight(text, "a.svmlight") == rows);
+  CHECK(io::parse_svmlight("", "a.svmlight") == io::svmlight_rows{});
+}
+
+TEST_CASE("features are filled up with zeros, counted from 0 or from 1 on") {
+  const auto rows = io::parse_svmlight("0 1:1 3:2\n1 2:3\n", "a.svmlight");
+  CHECK(io::column_count(rows) == 4);
+  CHECK(io::dense(rows) == gnn::feature_matrix{4, {0, 1, 0, 2, 0, 0, 3, 0}});
+  CHECK(io::dense(rows, 1) == gnn::feature_matrix{3, {1, 0, 2, 0, 3, 0}});
+  CHECK(test::message_of([&] { static_cast<void>(io::dense(rows, 2)); }) ==
+        "features of row 0: index 1; expected indices from 2 on");
+  CHECK(test::message_of([&] { static_cast<void>(io::dense(rows, 0, 7)); }) ==
+        "features: 2 rows of 4; expected 7 numbers at most");
+}
+
+TEST_CASE("what is no row is refused with its line") {
+  const auto complaint_of = [](std::string_view text) {
+    return test::message_of([&] { static_cast<void>(io::parse_svmlight(text, "a.svmlight")); });
+  };
+  const std::string feature = "index:value, an integer of 32 bits and a finite number";
+  CHECK(complaint_of("1 2:1\nx 2:1\n") == "a.svmlight:2: x; expected an integer as a label");
+  CHECK(complaint_of(" 2:1\n") == "a.svmlight:1: 2:1; expected an integer as a label");
+  CHECK(complaint_of("1 2\n") == "a.svmlight:1: 2; expected " + feature);
+  CHECK(complaint_of("1 2:inf\n") == "a.svmlight:1: 2:inf; expected " + feature);
+  CHECK(complaint_of("1 -2:1\n") == "a.svmlight:1: -2:1; expected " + feature);
+  CHECK(complaint_of("1 2:1 2:1\n") == "a.svmlight:1: 2:1; expected an index above 2");
+}
+
+}  // namespace tests_of_svmlight
