@@ -57,7 +57,7 @@ UNITY_INLINE mapped_file::mapped_file(const std::filesystem::path& path) {
   const auto refuse = [&] {
     throw error{path.string(), fmt::format("cannot be read ({})", std::strerror(errno)), "a readable file"};
   };
-  struct stat status {};
+  struct stat status{};
   if (file.get() < 0 || ::fstat(file.get(), &status) != 0) {
     refuse();
   }
