@@ -4,8 +4,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <span>
-
-#include <boost/interprocess/mapped_region.hpp>
+#include <utility>
 
 #include <unity/core/config.hpp>
 
@@ -19,46 +18,65 @@ class mapped_file {
   mapped_file() = default;
   // Throws: unity::error naming the file where it cannot be read, or is no regular file.
   explicit mapped_file(const std::filesystem::path& path);
+  mapped_file(const mapped_file&) = delete;
+  mapped_file(mapped_file&& o) noexcept : bytes_{std::exchange(o.bytes_, {})} {}
+  mapped_file& operator=(const mapped_file&) = delete;
+  mapped_file& operator=(mapped_file&& o) noexcept {
+    std::swap(bytes_, o.bytes_);
+    return *this;
+  }
+  ~mapped_file();
 
   // Aligned to a page. Empty for an empty file.
-  [[nodiscard]] std::span<const std::byte> bytes() const noexcept {
-    return {static_cast<const std::byte*>(region_.get_address()), region_.get_size()};
-  }
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_; }
 
  private:
-  boost::interprocess::mapped_region region_{};
+  std::span<const std::byte> bytes_{};
 };
 
 }  // namespace unity
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_CORE_MAPPED_FILE)
 
-#include <system_error>
+#include <fcntl.h>
+#include <sys/mman.h>  // here alone: its macro MAP_TYPE is a name elsewhere
+#include <sys/stat.h>
 
-#include <boost/interprocess/exceptions.hpp>
-#include <boost/interprocess/file_mapping.hpp>
+#include <cerrno>
+#include <cstring>
 
 #include <fmt/core.h>
 
 #include <unity/core/error.hpp>
+#include <unity/core/file.hpp>
 
 namespace unity {
 
 UNITY_INLINE mapped_file::mapped_file(const std::filesystem::path& path) {
-  std::error_code problem;
-  const auto status = std::filesystem::status(path, problem);
-  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+  const detail::descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  const auto refuse = [&] {
+    throw error{path.string(), fmt::format("cannot be read ({})", std::strerror(errno)), "a readable file"};
+  };
+  struct stat status{};
+  if (file.get() < 0 || ::fstat(file.get(), &status) != 0) {
+    refuse();
+  }
+  if (!S_ISREG(status.st_mode)) {
     throw error{path.string(), "is no regular file", "one"};
   }
-  try {
-    const boost::interprocess::file_mapping file{path.c_str(), boost::interprocess::read_only};
-    if (std::filesystem::file_size(path) > 0) {  // of nothing there is no mapping
-      region_ = boost::interprocess::mapped_region{file, boost::interprocess::read_only};
+  const auto size = static_cast<std::size_t>(status.st_size);
+  if (size > 0) {  // of nothing there is no mapping
+    auto* const first = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
+    if (first == MAP_FAILED) {
+      refuse();
     }
-  } catch (const boost::interprocess::interprocess_exception& e) {
-    throw error{path.string(), fmt::format("cannot be read ({})", e.what()), "a readable file"};
-  } catch (const std::filesystem::filesystem_error& e) {
-    throw error{path.string(), fmt::format("cannot be read ({})", e.code().message()), "a readable file"};
+    bytes_ = {static_cast<const std::byte*>(first), size};
+  }
+}
+
+UNITY_INLINE mapped_file::~mapped_file() {
+  if (!bytes_.empty()) {
+    ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
   }
 }
 
