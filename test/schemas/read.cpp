@@ -129,7 +129,7 @@ parallel::synchronization every_message(const parallel::plan& p) {
   parallel::synchronizer sparse;
   sparse.is_sparse = true;
   const std::vector<std::vector<parallel::synchronizer>> ways{
-      {ring()}, {served(false, 0)}, {served(true, 3)}, {ring(), served(false, 0, true), served(true, 1, true)}};
+      {ring()}, {served(false, 0)}, {served(true, 3, true)}, {ring(), served(false, 0, true), served(true, 1, true)}};
   const parallel::training_graph training{operators(), p.graph};
   parallel::synchronization all;
   std::size_t next = 0;

@@ -68,7 +68,8 @@ void run_ranks(std::vector<local_communicator>& ranks, const F& f);
 }  // namespace detail
 
 // Models host_communicator and splitting_communicator. Belongs to one thread at a time; requests may outlive it.
-// Effects: a rank whose communicator is destroyed has left; who waits for it then gets an error.
+// Effects: a rank whose communicator is destroyed has left; who waits for it then gets an error. On the way of an
+// exception it has not: others learn at the end of the rank, run_local's, what was thrown.
 class local_communicator {
  public:
   using request = local_request;
@@ -130,6 +131,7 @@ class local_communicator {
   std::shared_ptr<detail::local_world> world_;
   std::shared_ptr<detail::local_group> group_;
   int rank_;
+  detail::unwinding unwinding_{};
 };
 
 // One for each rank, in order, to be handed to as many threads.
@@ -254,7 +256,7 @@ UNITY_INLINE local_communicator& local_communicator::operator=(local_communicato
 }
 
 UNITY_INLINE local_communicator::~local_communicator() {
-  if (group_) {
+  if (group_ && !unwinding_.under_way()) {
     world_->leave(*group_, rank_);
   }
 }
