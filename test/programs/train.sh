@@ -227,7 +227,7 @@ refuses 'a data set that is not there' 'none.set: cannot be read' "$scratch/data
 refuses 'a data set that is none' 'data.w: another kind of file; expected one that begins with "unity dataset 1"' \
   "$scratch/data.json" --data "$scratch/data.w"
 refuses 'a loss that is no number' 'step [0-9]+: a loss of .*, first from [a-z_0-9]+ [0-9]+' \
-  "$scratch/data.json" --rate 1e36 --steps 50 --checkpoint "$scratch/kept.w" --every 1 "${results[@]}"
+  "$scratch/data.json" --rate 1e38 --steps 50 --checkpoint "$scratch/kept.w" --every 1 "${results[@]}"
 check 'the checkpoint from before it is whole' test "$(steps_of "$scratch/kept.w")" -ge 1
 for flags in '--steps 0' '--steps x' '--rate nan' '--rate -1' '--beta2 1' '--every 3' '--shift 1' '--loss hinge' \
   '--comm smoke' '--trace-steps 2' '--trace-steps 0 --trace none' '--trace-steps x --trace none'; do
