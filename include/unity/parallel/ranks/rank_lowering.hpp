@@ -24,7 +24,7 @@ namespace unity::parallel {
 // rows, others are not followed; elsewhere all are lowered. Complexity: linear in tasks, micro-batches and flows,
 // besides send_waits; of one of ranks that are alike, in its own, and in who sends to whom. Throws: unity::error where
 // the plan is not valid, or an operator does not run on its parts; where updates are delayed and there are fewer
-// micro-batches than stages: two versions of weights would not do; or weights are synchronized in ways of their own.
+// micro-batches than stages, so that two versions of weights would not do, or weights have ways of their own.
 // Likewise where replicas would drift apart (sync_kind::none): ranks hold one model.
 [[nodiscard]] rank_programs programs_of_ranks(const tensor::algebra& a, const plan& p,
                                               std::optional<std::uint32_t> only = {});
