@@ -1,0 +1,191 @@
+// What a device with a range of vertices needs of a graph: the edges into the range, both ways round, and which rows it
+// exchanges with others.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/gnn/csr_graph.hpp>
+#include <unity/gnn/vertex_partition.hpp>
+
+namespace unity::gnn {
+
+// Edges from the rows of one table to the rows of another, by target and by source. The in-edges of row t are
+// sources[offsets[t]] up to sources[offsets[t + 1] - 1]; the edges out of row s are targets[out_offsets[s]] up to
+// targets[out_offsets[s + 1] - 1], in the order of targets, and out_edges says where each is among the in-edges.
+// Regular.
+struct edge_lists {
+  std::vector<std::int32_t> offsets{};
+  std::vector<std::int32_t> sources{};
+  std::vector<std::int32_t> out_offsets{};
+  std::vector<std::int32_t> targets{};
+  std::vector<std::int32_t> out_edges{};
+
+  [[nodiscard]] std::size_t edges() const noexcept { return sources.size(); }
+  // Both ways round are the same lists, as of a graph whose edges all have their reverse.
+  [[nodiscard]] bool is_symmetric() const { return offsets == out_offsets && sources == targets; }
+
+  friend bool operator==(const edge_lists&, const edge_lists&) = default;
+};
+
+// Rows begin .. end - 1 of a list go to a part, or come from it. Regular.
+struct row_exchange_part {
+  std::size_t part = 0;
+  std::size_t begin = 0;
+  std::size_t end = 0;
+
+  friend bool operator==(const row_exchange_part&, const row_exchange_part&) = default;
+};
+
+// apart   edges from vertices of the range, and edges from others: the former need not wait for rows to arrive
+// joint   all edges in one list, in which the others' rows stand behind the range's own
+enum class edge_split : std::uint8_t { apart, joint };
+
+// Rows are numbered from the first vertex of the range, the others' in the order of `halo`. Regular.
+struct range_graph {
+  vertex_range range{};
+  edge_lists own{};                           // of joint edges: all
+  edge_lists remote{};                        // of joint edges: none
+  std::vector<vertex_id> halo{};              // the others' vertices that edges come from, each once, ascending
+  std::vector<row_exchange_part> received{};  // rows of `halo`, by the part that has them, ascending
+  std::vector<std::int32_t> rows{};           // the range's own rows that others read, for each part that does
+  std::vector<row_exchange_part> sent{};      // rows of `rows`, by the part that reads them, ascending
+
+  friend bool operator==(const range_graph&, const range_graph&) = default;
+};
+
+// Part k's. What one part sends to another is what that one receives from it, row by row.
+// Complexity: linear in the graph's edges, as what others read is sought in them; memory linear in the part's.
+// Throws: unity::error where the partition is of another number of vertices, or the range has no vertex or more than
+// 2^31 - 1 edges.
+[[nodiscard]] range_graph range_graph_of(csr_view g, const vertex_partition& p, std::size_t part, edge_split split);
+
+}  // namespace unity::gnn
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_GNN_RANGE_GRAPH)
+
+#include <algorithm>
+#include <limits>
+#include <span>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include <unity/core/error.hpp>
+#include <unity/gnn/partition_report.hpp>
+
+namespace unity::gnn {
+
+namespace detail {
+
+// Fills in the lists by source. rows: of the table that edges come from.
+UNITY_INLINE void add_out_edges(edge_lists& e, std::size_t rows) {
+  e.out_offsets.assign(rows + 1, 0);
+  for (const auto s : e.sources) {
+    ++e.out_offsets[static_cast<std::size_t>(s) + 1];
+  }
+  for (std::size_t s = 0; s < rows; ++s) {
+    e.out_offsets[s + 1] += e.out_offsets[s];
+  }
+  auto next = e.out_offsets;
+  e.targets.resize(e.edges());
+  e.out_edges.resize(e.edges());
+  for (std::size_t t = 0; t + 1 < e.offsets.size(); ++t) {
+    for (auto k = e.offsets[t]; k < e.offsets[t + 1]; ++k) {
+      const auto at =
+          static_cast<std::size_t>(next[static_cast<std::size_t>(e.sources[static_cast<std::size_t>(k)])]++);
+      e.targets[at] = static_cast<std::int32_t>(t);
+      e.out_edges[at] = k;
+    }
+  }
+}
+
+// The parts that hold ascending vertices; rows are places in the list.
+[[nodiscard]] UNITY_INLINE std::vector<row_exchange_part> parts_holding(std::span<const vertex_id> vertices,
+                                                                        const vertex_partition& p) {
+  std::vector<row_exchange_part> all;
+  for (std::size_t i = 0; i < vertices.size();) {
+    const auto k = p.part_of(vertices[i]);
+    const auto end =
+        static_cast<std::size_t>(std::lower_bound(vertices.begin(), vertices.end(), p.range(k).end) - vertices.begin());
+    all.push_back({k, i, end});
+    i = end;
+  }
+  return all;
+}
+
+// Effects: appends the rows of `own` that edges into `readers` come from, ascending.
+UNITY_INLINE void add_rows_read(csr_view g, vertex_range own, vertex_range readers, std::vector<bool>& is_read,
+                                std::vector<std::int32_t>& rows) {
+  is_read.assign(own.size(), false);
+  for (const auto s : sources_into(g, readers)) {
+    if (own.contains(s)) {
+      is_read[s - own.begin] = true;
+    }
+  }
+  for (std::size_t r = 0; r < is_read.size(); ++r) {
+    if (is_read[r]) {
+      rows.push_back(static_cast<std::int32_t>(r));
+    }
+  }
+}
+
+}  // namespace detail
+
+UNITY_INLINE range_graph range_graph_of(csr_view g, const vertex_partition& p, std::size_t part, edge_split split) {
+  if (p.vertices() != g.vertices()) {
+    throw error{"partition", fmt::format("of {} vertices", p.vertices()), fmt::format("of {}", g.vertices())};
+  }
+  UNITY_EXPECTS(part < p.parts(), "a part of the partition");
+  range_graph all{.range = p.range(part), .halo = {}};
+  const auto range = all.range;
+  const auto sources = detail::sources_into(g, range);
+  if (range.size() == 0 || sources.size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max())) {
+    throw error{fmt::format("part {}", part), fmt::format("{} vertices, {} edges", range.size(), sources.size()),
+                fmt::format("at least one vertex and at most {} edges", std::numeric_limits<std::int32_t>::max())};
+  }
+  all.halo = remote_sources(g, range);
+  all.received = detail::parts_holding(all.halo, p);
+  const auto number = [&](vertex_id s) {
+    const auto at = std::lower_bound(all.halo.begin(), all.halo.end(), s) - all.halo.begin();
+    return static_cast<std::int32_t>(at + (split == edge_split::joint ? range.size() : 0));
+  };
+  auto& remote = split == edge_split::joint ? all.own : all.remote;
+  all.own.offsets.push_back(0);
+  all.remote.offsets.resize(split == edge_split::joint ? 0 : 1);
+  for (auto v = range.begin; v < range.end; ++v) {
+    for (const auto s : g.sources_of(v)) {
+      if (range.contains(s)) {
+        all.own.sources.push_back(static_cast<std::int32_t>(s - range.begin));
+      } else {
+        remote.sources.push_back(number(s));
+      }
+    }
+    all.own.offsets.push_back(static_cast<std::int32_t>(all.own.edges()));
+    if (split == edge_split::apart) {
+      all.remote.offsets.push_back(static_cast<std::int32_t>(all.remote.edges()));
+    }
+  }
+  const auto joined = split == edge_split::joint ? all.halo.size() : std::size_t{0};
+  detail::add_out_edges(all.own, range.size() + joined);
+  if (split == edge_split::apart) {
+    detail::add_out_edges(all.remote, all.halo.size());
+  }
+  std::vector<bool> is_read;
+  for (std::size_t k = 0; k < p.parts(); ++k) {
+    const auto begin = all.rows.size();
+    if (k != part) {
+      detail::add_rows_read(g, range, p.range(k), is_read, all.rows);
+    }
+    if (all.rows.size() > begin) {
+      all.sent.push_back({k, begin, all.rows.size()});
+    }
+  }
+  return all;
+}
+
+}  // namespace unity::gnn
+
+#endif
