@@ -8,31 +8,22 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <fmt/core.h>
 
-#include <unity/core/error.hpp>
 #include <unity/core/random.hpp>
-#include <unity/core/to_number.hpp>
 #include <unity/gnn/csr_graph.hpp>
-#include <unity/gnn/generate.hpp>
-#include <unity/gnn/generators.hpp>
 #include <unity/gnn/layer_cost.hpp>
 #include <unity/gnn/minmax_partition.hpp>
 #include <unity/gnn/partition_report.hpp>
 #include <unity/gnn/range_costs.hpp>
 #include <unity/gnn/vertex_features.hpp>
 #include <unity/gnn/vertex_partition.hpp>
-#include <unity/io/graph_text.hpp>
 #include <unity/io/lux.hpp>
-#include <unity/io/matrix_market.hpp>
-#include <unity/io/packed_text.hpp>
-#include <unity/io/vertex_dataset.hpp>
 
+#include "support/graphs.hpp"
 #include "support/number_range.hpp"
 #include "support/program.hpp"
 
@@ -50,11 +41,7 @@ struct arguments {
 };
 
 void declare(CLI::App& app, arguments& a) {
-  app.add_option(
-         "GRAPH", a.graph,
-         "a file (.lux; .mtx, .graph or .txt, also .gz), the prefix of a data set's files, or rmat:SCALE:EDGES, "
-         "random:VERTICES:EDGES, attached:VERTICES:EDGES_EACH")
-      ->required();
+  app.add_option("GRAPH", a.graph, support::graph_names)->required();
   app.add_option("--parts", a.parts, "devices")->check(support::number_in(std::size_t{1}, std::size_t{65536}));
   app.add_option("--width", a.width, "columns of the layer's input")
       ->check(support::number_in(std::uint32_t{1}, std::uint32_t{65536}));
@@ -62,45 +49,6 @@ void declare(CLI::App& app, arguments& a) {
       ->check(support::number_in(std::size_t{1}, std::size_t{100'000}));
   app.add_option("--seed", a.seed, "of what is drawn")->check(support::number_from(std::uint64_t{0}));
   app.add_option("--out", a.out, "file for the graph, as .lux");
-}
-
-// A graph of one of the generators, or nothing. Throws: unity::error where the numbers are none.
-std::optional<gnn::csr_graph> generated(std::string_view name, std::uint64_t seed) {
-  const auto first = std::min(name.find(':'), name.size());
-  const auto second = std::min(name.find(':', first + 1), name.size());
-  const auto kind = name.substr(0, first);
-  if (second == name.size() || (kind != "rmat" && kind != "random" && kind != "attached")) {
-    return std::nullopt;
-  }
-  const auto a = to_number<gnn::vertex_id>(name.substr(first + 1, second - first - 1));
-  const auto b = to_number<gnn::edge_id>(name.substr(second + 1));
-  if (!a || !b || *b > std::uint64_t{1} << 31U) {
-    throw error{name, "no two numbers behind the generator", "as in rmat:14:200000, 2^31 edges at most"};
-  }
-  const gnn::edge_rules rules{.both_directions = true, .self_edges = true, .distinct = true};
-  if (kind == "rmat") {
-    return gnn::generate(gnn::rmat{*a, *b, seed}, rules);
-  }
-  return kind == "random" ? gnn::generate(gnn::erdos_renyi{*a, *b, seed}, rules)
-                          : gnn::generate(gnn::barabasi_albert{*a, static_cast<gnn::vertex_id>(*b), seed}, rules);
-}
-
-gnn::csr_graph graph_named(const arguments& a) {
-  if (auto drawn = generated(a.graph, a.seed)) {
-    return *drawn;
-  }
-  const std::string_view name{a.graph};
-  const auto bare = name.ends_with(".gz") ? name.substr(0, name.size() - 3) : name;
-  if (bare.ends_with(".lux")) {
-    return io::read_lux(a.graph);
-  }
-  if (!bare.ends_with(".mtx") && !bare.ends_with(".graph") && !bare.ends_with(".txt")) {
-    return io::read_vertex_dataset(a.graph).graph;
-  }
-  const auto text = io::read_packed(a.graph).front();
-  return bare.ends_with(".mtx")     ? io::graph_of(io::parse_matrix_market(text.text, text.name), text.name)
-         : bare.ends_with(".graph") ? io::parse_neighbours(text.text, text.name)
-                                    : io::parse_edges(text.text, text.name);
 }
 
 // The layer: each vertex has the sum of the rows of those that its in-edges come from.
@@ -166,7 +114,7 @@ void print(const char* name, const gnn::vertex_partition& p, gnn::csr_view g, co
 }
 
 int run(const arguments& a) {
-  const auto g = graph_named(a);
+  const auto g = support::graph_named(a.graph, a.seed);
   if (!a.out.empty()) {
     io::write_lux(a.out, g);
   }

@@ -46,6 +46,10 @@ struct vertex_dataset {
 // vertex, or a vertex of a role that needs a label has none or one that is no class.
 void check(const vertex_dataset& data, std::string_view where);
 
+// Vertex v of `data` is vertex numbers[v] of the result. Complexity: as renumbered of the graph, and linear in
+// features. Throws: unity::error where the numbers are no permutation of the vertices.
+[[nodiscard]] vertex_dataset renumbered(const vertex_dataset& data, std::span<const vertex_id> numbers);
+
 // The largest label and 1; 0 where there is none.
 [[nodiscard]] std::int32_t class_count(std::span<const std::int32_t> labels);
 
@@ -58,6 +62,7 @@ void check(const vertex_dataset& data, std::string_view where);
 #include <fmt/core.h>
 
 #include <unity/core/error.hpp>
+#include <unity/gnn/graph_transforms.hpp>
 
 namespace unity::gnn {
 
@@ -82,6 +87,19 @@ UNITY_INLINE void check(const vertex_dataset& data, std::string_view where) {
                   fmt::format("one of the {} classes", data.classes)};
     }
   }
+}
+
+UNITY_INLINE vertex_dataset renumbered(const vertex_dataset& data, std::span<const vertex_id> numbers) {
+  vertex_dataset other = data;
+  other.graph = renumbered(data.graph, numbers);
+  for (std::size_t v = 0; v < numbers.size(); ++v) {
+    const auto row = data.features.row(v);
+    std::copy(row.begin(), row.end(),
+              other.features.values.begin() + static_cast<std::ptrdiff_t>(numbers[v] * data.features.columns));
+    other.labels[numbers[v]] = data.labels[v];
+    other.roles[numbers[v]] = data.roles[v];
+  }
+  return other;
 }
 
 UNITY_INLINE std::int32_t class_count(std::span<const std::int32_t> labels) {

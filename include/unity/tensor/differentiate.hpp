@@ -34,6 +34,8 @@ struct differentiated_graph {
   std::vector<value_id> sources{};    // with respect to what
   std::vector<value_id> gradients{};  // per source
   std::size_t forward_nodes = 0;      // nodes below that number are the given graph's
+  // Per node behind those: whose adjoint it belongs to; the null id where it is what the sweep begins with.
+  std::vector<node_id> origins{};
 };
 
 // The weights that training changes, in order.
@@ -152,7 +154,11 @@ UNITY_INLINE differentiated_graph differentiate(const algebra& a, const tensor_g
   detail::body_graph b{a, g};
   detail::reverse_sweep sweep{
       b, g, [](value_id v) { return v; },
-      [&](node_id n, const adjoint_problem& p) { return detail::append_node_adjoint(b, a, g, n, p); }};
+      [&](node_id n, const adjoint_problem& p) {
+        auto cotangents = detail::append_node_adjoint(b, a, g, n, p);
+        result.origins.resize(b.graph().node_count() - result.forward_nodes, n);
+        return cotangents;
+      }};
   for (const auto v : result.sources) {
     detail::require_real(a, g, v);
     sweep.want(v);
@@ -162,11 +168,13 @@ UNITY_INLINE differentiated_graph differentiate(const algebra& a, const tensor_g
   } else {
     detail::seed_outputs(sweep, b, a, g);
   }
+  result.origins.resize(b.graph().node_count() - result.forward_nodes);
   sweep.run();
   std::vector<value_id> outputs{g.outputs().begin(), g.outputs().end()};
   for (const auto v : result.sources) {
     result.gradients.push_back(or_zeros(b, sweep.gradient(v), g.type(v)));
   }
+  result.origins.resize(b.graph().node_count() - result.forward_nodes);
   outputs.insert(outputs.end(), result.gradients.begin(), result.gradients.end());
   result.graph = std::move(b).finish(outputs);
   return result;

@@ -95,6 +95,9 @@ UNITY_INLINE value_places::value_places(const tensor::algebra& a, const parallel
   for (const auto& c : p.cotangents) {
     lives_[c.value.index()] = {0, p.steps.size(), true};
   }
+  for (const auto& c : p.constants) {
+    lives_[c.value.index()] = {0, p.steps.size(), true};
+  }
   for (std::size_t s = 0; s < p.steps.size(); ++s) {
     use(s);
   }

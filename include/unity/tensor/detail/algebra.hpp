@@ -45,6 +45,8 @@ class body_graph final : public body_builder {
   [[nodiscard]] const tensor_type& type(value_id v) const override { return graph_.type(v); }
   [[nodiscard]] const algebra& operators() const override { return algebra_; }
   [[nodiscard]] std::span<const value_id> operands() const noexcept { return operands_; }
+  // What has been built so far.
+  [[nodiscard]] const tensor_graph& graph() const noexcept { return graph_; }
   [[nodiscard]] tensor_graph finish(std::span<const value_id> outputs) && {
     graph_.set_outputs(outputs);
     return std::move(graph_);

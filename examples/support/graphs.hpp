@@ -1,0 +1,117 @@
+// Graphs of many vertices that programs are given: files, or generators.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <unity/core/error.hpp>
+#include <unity/core/random.hpp>
+#include <unity/core/to_number.hpp>
+#include <unity/gnn/csr_graph.hpp>
+#include <unity/gnn/generate.hpp>
+#include <unity/gnn/generators.hpp>
+#include <unity/gnn/vertex_data.hpp>
+#include <unity/io/graph_text.hpp>
+#include <unity/io/lux.hpp>
+#include <unity/io/matrix_market.hpp>
+#include <unity/io/packed_text.hpp>
+#include <unity/io/vertex_dataset.hpp>
+
+namespace support {
+
+inline constexpr const char* graph_names =
+    "a file (.lux; .mtx, .graph or .txt, also .gz), the prefix of a data set's files, or rmat:SCALE:EDGES, "
+    "random:VERTICES:EDGES, attached:VERTICES:EDGES_EACH";
+
+// A graph of one of the generators, or nothing. Throws: unity::error where the numbers are none.
+inline std::optional<unity::gnn::csr_graph> generated_graph(std::string_view name, std::uint64_t seed) {
+  namespace gnn = unity::gnn;
+  const auto first = std::min(name.find(':'), name.size());
+  const auto second = std::min(name.find(':', first + 1), name.size());
+  const auto kind = name.substr(0, first);
+  if (second == name.size() || (kind != "rmat" && kind != "random" && kind != "attached")) {
+    return std::nullopt;
+  }
+  const auto a = unity::to_number<gnn::vertex_id>(name.substr(first + 1, second - first - 1));
+  const auto b = unity::to_number<gnn::edge_id>(name.substr(second + 1));
+  if (!a || !b || *b > std::uint64_t{1} << 31U) {
+    throw unity::error{name, "no two numbers behind the generator", "as in rmat:14:200000, 2^31 edges at most"};
+  }
+  const gnn::edge_rules rules{.both_directions = true, .self_edges = true, .distinct = true};
+  if (kind == "rmat") {
+    return gnn::generate(gnn::rmat{*a, *b, seed}, rules);
+  }
+  return kind == "random" ? gnn::generate(gnn::erdos_renyi{*a, *b, seed}, rules)
+                          : gnn::generate(gnn::barabasi_albert{*a, static_cast<gnn::vertex_id>(*b), seed}, rules);
+}
+
+// A graph in a file of its own; nothing where the name is none of these.
+inline std::optional<unity::gnn::csr_graph> graph_in_file(const std::string& path) {
+  const std::string_view name{path};
+  const auto bare = name.ends_with(".gz") ? name.substr(0, name.size() - 3) : name;
+  if (bare.ends_with(".lux")) {
+    return unity::io::read_lux(path);
+  }
+  if (!bare.ends_with(".mtx") && !bare.ends_with(".graph") && !bare.ends_with(".txt")) {
+    return std::nullopt;
+  }
+  const auto text = unity::io::read_packed(path).front();
+  return bare.ends_with(".mtx") ? unity::io::graph_of(unity::io::parse_matrix_market(text.text, text.name), text.name)
+         : bare.ends_with(".graph") ? unity::io::parse_neighbours(text.text, text.name)
+                                    : unity::io::parse_edges(text.text, text.name);
+}
+
+// Throws: unity::error naming the file and the place where it is wrong.
+inline unity::gnn::csr_graph graph_named(const std::string& name, std::uint64_t seed) {
+  if (auto drawn = generated_graph(name, seed)) {
+    return *std::move(drawn);
+  }
+  if (auto read = graph_in_file(name)) {
+    return *std::move(read);
+  }
+  return unity::io::read_vertex_dataset(name).graph;
+}
+
+// What is drawn for the vertices of a graph without data. Regular.
+struct drawn_vertices {
+  std::size_t features = 64;
+  std::int32_t classes = 8;
+  std::uint64_t seed = 1;
+};
+
+// A data set; where the name is that of a graph alone, with features in [-1, 1), labels and roles (six of ten to train
+// on, two to choose, two to test) that are drawn.
+inline unity::gnn::vertex_dataset vertex_data_named(const std::string& name, const drawn_vertices& drawn) {
+  namespace gnn = unity::gnn;
+  auto graph = generated_graph(name, drawn.seed);
+  if (!graph) {
+    graph = graph_in_file(name);
+  }
+  if (!graph) {
+    return unity::io::read_vertex_dataset(name);
+  }
+  gnn::vertex_dataset data;
+  data.graph = *std::move(graph);
+  data.features.columns = drawn.features;
+  data.classes = drawn.classes;
+  unity::random_engine random{drawn.seed};
+  data.features.values.resize(data.graph.vertices() * drawn.features);
+  for (auto& x : data.features.values) {
+    x = static_cast<float>(2 * random.unit() - 1);
+  }
+  for (gnn::vertex_id v = 0; v < data.graph.vertices(); ++v) {
+    data.labels.push_back(static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(drawn.classes))));
+    const auto turn = random.below(10);
+    data.roles.push_back(turn < 6   ? gnn::vertex_role::train
+                         : turn < 8 ? gnn::vertex_role::validation
+                                    : gnn::vertex_role::test);
+  }
+  return data;
+}
+
+}  // namespace support

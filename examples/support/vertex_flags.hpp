@@ -1,0 +1,123 @@
+// The flags of `train_graph`.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <unity/systems/roc/vertex_model.hpp>
+#include <unity/train/update.hpp>
+
+#include "graphs.hpp"
+#include "number_range.hpp"
+
+namespace support {
+
+struct vertex_flags {
+  std::string graph{};
+  std::string folder{};
+  std::string model = "gcn";
+  unity::systems::vertex_model shape{};
+  std::string element = "float32";
+  std::uint64_t epochs = 200;
+  int ranks = 0;
+  std::string backend = "reference";
+  std::string partition = "learned";
+  std::uint64_t repartition = 10;
+  std::uint64_t evaluate = 0;
+  double rate = 0.01;
+  double decay = 0;
+  std::uint64_t seed = 1;
+  drawn_vertices drawn{};
+  bool raw_features = false;
+  std::string unseen{};
+  std::string checkpoint{};
+  std::uint64_t every = 0;
+  std::string resume{};
+  bool check = false;
+  std::string json{};
+  std::string trace{};
+};
+
+inline void declare(CLI::App& app, vertex_flags& a) {
+  app.add_option("GRAPH", a.graph, graph_names)->required();
+  app.add_option("--data", a.folder, "folder that GRAPH lies in");
+  app.add_option("--model", a.model, "layers of the network")
+      ->check(CLI::IsMember(std::vector<std::string>(unity::systems::vertex_layer_names.begin(),
+                                                     unity::systems::vertex_layer_names.end())))
+      ->capture_default_str();
+  app.add_option("--layers", a.shape.layers, "how many")->check(number_in(1, 1000))->capture_default_str();
+  app.add_option("--hidden", a.shape.hidden, "columns behind each layer but the last; of gat, of each head")
+      ->check(number_in(1, 1 << 20))
+      ->capture_default_str();
+  app.add_option("--heads", a.shape.heads, "of gat, in each layer but the last")
+      ->check(number_in(1, 1024))
+      ->capture_default_str();
+  app.add_option("--dropout", a.shape.dropout, "of what a layer reads")
+      ->check(number_in(0.0, 1 - 0x1.0p-24))
+      ->capture_default_str();
+  app.add_option("--drawn", a.shape.drawn, "of fastgcn: vertices that a layer draws, on average")
+      ->check(number_in(1.0, 1e18))
+      ->capture_default_str();
+  app.add_option("--element", a.element, "numbers of features and weights")
+      ->check(CLI::IsMember({"float32", "float64"}))
+      ->capture_default_str();
+  app.add_option("--epochs", a.epochs, "iterations over all vertices, with those of the run that is resumed")
+      ->check(number_in(1, 100'000'000))
+      ->capture_default_str();
+  app.add_option("--ranks", a.ranks, "how many, each with a range of the vertices; under mpirun as many as it started")
+      ->check(number_in(1, 4096));
+  std::vector<std::string> backends{"reference"};
+#ifdef UNITY_HAS_ONEDNN
+  backends.insert(backends.begin(), "cpu");
+#endif
+#if defined(UNITY_HAS_CUDA_DEVICE) && defined(UNITY_HAS_NCCL)
+  backends.emplace_back("cuda");
+#endif
+  a.backend = backends.front();
+  app.add_option("--backend", a.backend, "what operators run on")->check(CLI::IsMember(backends));
+  std::vector<std::string> partitions{"learned", "equal_vertices", "equal_edges"};
+#ifdef UNITY_HAS_METIS
+  partitions.emplace_back("metis");
+#endif
+  app.add_option("--partition", a.partition,
+                 "ranges of vertices: of equal cost, as it is learned from measured times, beginning with equal_edges; "
+                 "or as named")
+      ->check(CLI::IsMember(partitions))
+      ->capture_default_str();
+  app.add_option("--repartition-every", a.repartition, "after how many epochs learned ranges may change")
+      ->check(number_in(1, 100'000'000))
+      ->capture_default_str();
+  app.add_option("--evaluate-every", a.evaluate, "after how many epochs accuracies are told, besides at the end")
+      ->check(number_in(1, 100'000'000));
+  app.add_option("--rate", a.rate, "learning rate, of Adam")->check(number_in(0.0, 1e308))->capture_default_str();
+  app.add_option("--decay", a.decay, "share of the first layer's weights that is added to their gradients")
+      ->check(number_in(0.0, 1e308))
+      ->capture_default_str();
+  app.add_option("--seed", a.seed, "of first weights, dropout and what is drawn")
+      ->check(number_from(std::uint64_t{0}))
+      ->capture_default_str();
+  app.add_option("--features", a.drawn.features, "columns that are drawn for a graph without data")
+      ->check(number_in(std::size_t{1}, std::size_t{1} << 20U))
+      ->capture_default_str();
+  app.add_option("--classes", a.drawn.classes, "classes that are drawn for a graph without data")
+      ->check(number_in(2, 1 << 20))
+      ->capture_default_str();
+  app.add_flag("--raw-features", a.raw_features, "features as they are; otherwise those of a vertex add up to 1");
+  app.add_option("--unseen", a.unseen, "another graph, whose vertices are classified in the end");
+  auto* const checkpoint =
+      app.add_option("--checkpoint", a.checkpoint, "file for weights and what the optimizer keeps, at the end");
+  app.add_option("--every", a.every, "after how many epochs there is a checkpoint, too")
+      ->check(number_in(1, 100'000'000))
+      ->needs(checkpoint);
+  app.add_option("--resume", a.resume, "a checkpoint to go on from, of any number of ranks");
+  app.add_flag("--check", a.check, "trains on one rank, too, and compares losses");
+  app.add_option("--json", a.json, "file for the result as JSON");
+  app.add_option("--trace", a.trace, "file for what each rank did in the last epoch; Perfetto shows it");
+}
+
+}  // namespace support

@@ -1,0 +1,147 @@
+// The run that the flags of `train_graph` ask for.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include <unity/core/error.hpp>
+#include <unity/gnn/graph_transforms.hpp>
+#include <unity/gnn/minmax_partition.hpp>
+#include <unity/gnn/vertex_data.hpp>
+#include <unity/gnn/vertex_order.hpp>
+#include <unity/gnn/vertex_partition.hpp>
+#include <unity/io/weights_file.hpp>
+#include <unity/systems/roc/vertex_trainer.hpp>
+#include <unity/train/run_settings.hpp>
+#ifdef UNITY_HAS_METIS
+#include <unity/gnn/metis_partition.hpp>  // if found
+#endif
+
+#include "graphs.hpp"
+#include "outputs.hpp"
+#include "vertex_flags.hpp"
+
+namespace support {
+
+// The same on all ranks. Stays where it is: the training refers to the data.
+struct vertex_job {
+  unity::gnn::vertex_dataset data{};
+  unity::systems::vertex_model model{};
+  std::optional<unity::gnn::vertex_dataset> unseen{};
+  unity::gnn::vertex_partition partition{};
+  unity::train::run_settings run{};
+  std::optional<unity::io::weights_reader> before{};  // what is resumed
+  std::uint64_t first = 0;                            // epoch
+};
+
+// Refers to the job's data.
+inline unity::systems::vertex_training training_of(const vertex_flags& a, const vertex_job& j,
+                                                   const unity::gnn::vertex_dataset& data) {
+  unity::systems::vertex_training t{data.graph, {data.features, data.labels, data.roles, data.classes}};
+  t.model = j.model;
+  t.rule = {.how = unity::parallel::optimizer::adam, .learning_rate = a.rate};
+  t.program.decay = a.decay;
+  t.seed = a.seed;
+  return t;
+}
+
+// The features of each vertex add up to 1 in size, or are all 0.
+inline void normalize(unity::gnn::feature_matrix& m) {
+  for (std::size_t r = 0; r < m.rows(); ++r) {
+    double sum = 0;
+    for (const auto x : m.row(r)) {
+      sum += std::abs(static_cast<double>(x));
+    }
+    for (std::size_t c = 0; c < m.columns && sum > 0; ++c) {
+      m.values[r * m.columns + c] = static_cast<float>(m.values[r * m.columns + c] / sum);
+    }
+  }
+}
+
+inline unity::gnn::vertex_dataset data_of(const vertex_flags& a, const std::string& name,
+                                          const unity::systems::vertex_model& model) {
+  auto data = vertex_data_named((std::filesystem::path{a.folder} / name).string(), a.drawn);
+  unity::gnn::check(data, name);
+  if (unity::systems::wants_self_edges(model.layer)) {
+    data.graph = unity::gnn::with_self_edges(data.graph);
+  }
+  if (!a.raw_features) {
+    normalize(data.features);
+  }
+  return data;
+}
+
+// Effects: of METIS, vertices get other numbers.
+inline unity::gnn::vertex_partition first_partition(const vertex_flags& a, unity::gnn::vertex_dataset& data,
+                                                    std::size_t ranks) {
+  if (ranks > data.graph.vertices()) {
+    throw unity::error{"--ranks", fmt::format("{}", ranks),
+                       fmt::format("at most as many as the {} vertices", data.graph.vertices())};
+  }
+#ifdef UNITY_HAS_METIS
+  if (a.partition == "metis") {
+    const auto order = unity::gnn::order_by_part(unity::gnn::metis_parts(data.graph, ranks), ranks);
+    data = unity::gnn::renumbered(data, order.numbers);
+    return order.partition;
+  }
+#endif
+  auto p = a.partition == "equal_vertices" ? unity::gnn::equal_vertices(data.graph.vertices(), ranks)
+                                           : unity::gnn::equal_edges(data.graph, ranks);
+  for (std::size_t k = 0; k < p.parts(); ++k) {
+    if (p.range(k).size() == 0) {
+      return unity::gnn::equal_vertices(data.graph.vertices(), ranks);  // each rank needs a vertex
+    }
+  }
+  return p;
+}
+
+// Throws: unity::error where flags and files do not fit each other.
+inline void prepare(const vertex_flags& a, std::size_t ranks, vertex_job& j) {
+  j.model = a.shape;
+  const auto& names = unity::systems::vertex_layer_names;
+  j.model.layer =
+      static_cast<unity::systems::vertex_layer>(std::find(names.begin(), names.end(), a.model) - names.begin());
+  j.model.element = a.element == "float64" ? unity::tensor::dtype::float64 : unity::tensor::dtype::float32;
+  unity::systems::check(j.model);
+  j.data = data_of(a, a.graph, j.model);
+  if (!a.unseen.empty()) {
+    j.unseen = data_of(a, a.unseen, j.model);
+    if (j.unseen->features.columns != j.data.features.columns || j.unseen->classes > j.data.classes) {
+      throw unity::error{a.unseen,
+                         fmt::format("{} features, {} classes", j.unseen->features.columns, j.unseen->classes),
+                         fmt::format("{} features and {} classes at most, as what is trained on",
+                                     j.data.features.columns, j.data.classes)};
+    }
+    j.unseen->classes = j.data.classes;
+  }
+  j.partition = first_partition(a, j.data, ranks);
+  j.run = unity::systems::settings_of(training_of(a, j, j.data), std::filesystem::path{a.graph}.filename().string());
+  if (!a.resume.empty()) {
+    j.before.emplace(a.resume);
+    unity::train::expect_same(unity::train::settings_in(j.before->header(), a.resume), j.run, a.resume);
+    j.first = static_cast<std::uint64_t>(j.before->header().step);
+    if (j.first >= a.epochs) {
+      throw unity::error{a.resume, fmt::format("has {} epochs", j.first),
+                         fmt::format("less than --epochs {}, which counts them", a.epochs)};
+    }
+  }
+}
+
+// Throws: unity::error where a result could not be written in the end.
+inline void expect_writable(const vertex_flags& a) {
+  if (!a.checkpoint.empty()) {
+    const unity::io::replaced_file probe{a.checkpoint};
+  }
+  expect_writable(a.json);
+  expect_writable(a.trace);
+}
+
+}  // namespace support

@@ -1,0 +1,414 @@
+// Trains a graph neural network that classifies the vertices of one graph, on ranks (threads of this process, or
+// processes under mpirun) that each have a range of the vertices, divided by what layers are measured to take.
+//
+// run: rmat:9:4000 --model gcn --epochs 12 --ranks 2 --repartition-every 4 --check --json {out}/result.json --trace
+// {out}/trace.json run: attached:300:3 --model gat --hidden 4 --heads 2 --epochs 4 --ranks 2 --partition equal_vertices
+// --unseen attached:200:3 --checkpoint {out}/gat.weights
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include <unity/backend/local_communicator.hpp>
+#include <unity/backend/reference.hpp>
+#include <unity/core/error.hpp>
+#include <unity/gnn/repartition.hpp>
+#include <unity/gnn/vertex_partition.hpp>
+#include <unity/systems/roc/range_balancer.hpp>
+#include <unity/systems/roc/vertex_trainer.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/standard_operators.hpp>
+#include <unity/train/checkpoint.hpp>
+#include <unity/train/gather_timelines.hpp>
+#include <unity/train/host_exchange.hpp>
+#include <unity/train/timeline.hpp>
+#include <unity/train/timeline_trace.hpp>
+#ifdef UNITY_HAS_ONEDNN
+#include <unity/backend/cpu.hpp>  // if found
+#endif
+#ifdef UNITY_HAS_MPI
+#include <unity/backend/mpi_communicator.hpp>  // if found
+#endif
+#ifdef UNITY_HAS_NCCL
+#include <unity/backend/nccl_communicator.hpp>  // if found
+#endif
+
+#ifdef UNITY_HAS_CUDA_DEVICE
+#include "support/cuda_device.hpp"  // if found
+#endif
+#include "support/outputs.hpp"
+#include "support/program.hpp"
+#include "support/vertex_flags.hpp"
+#include "support/vertex_job.hpp"
+
+namespace {
+
+using namespace unity;
+using support::vertex_flags;
+using support::vertex_job;
+
+// How long ranks wait for each other. One that computes for long is not lost; those that are lost are noticed sooner.
+constexpr std::chrono::minutes patience{10};
+
+struct epoch {
+  double loss = 0;
+  double seconds = 0;  // of the slowest rank
+  std::optional<systems::vertex_accuracy> accuracy{};
+};
+
+struct part_outcome {
+  gnn::vertex_range range{};
+  systems::part_seconds seconds{};
+};
+
+// The same on all ranks.
+struct outcome {
+  std::vector<epoch> epochs{};
+  systems::vertex_accuracy accuracy{};
+  std::vector<part_outcome> parts{};
+  std::int64_t halo_bytes = 0;
+  std::int64_t bytes = 0;  // that the rank with most holds
+  std::size_t repartitions = 0;
+  train::merged_timeline timeline{};
+  std::optional<systems::vertex_accuracy> unseen{};
+  double unseen_seconds = 0;
+};
+
+// f(backend) with the one of that name; each rank has its own.
+template <class Communicator, class F>
+auto with_backend([[maybe_unused]] const vertex_flags& a, const tensor::algebra& operators,
+                  [[maybe_unused]] const Communicator& world, const F& f) {
+  if constexpr (backend::host_communicator<Communicator>) {
+#ifdef UNITY_HAS_ONEDNN
+    if (a.backend == "cpu") {
+      backend::cpu_options o;
+      o.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / std::max(world.size(), 1));
+      backend::cpu_backend b{operators, o};
+      return f(b);
+    }
+#endif
+    backend::reference_backend b{operators};
+    return f(b);
+  } else {
+#ifdef UNITY_HAS_CUDA_DEVICE
+    support::cuda_device b{operators, world.device()};
+    return f(b);
+#endif
+  }
+}
+
+#if defined(UNITY_HAS_CUDA_DEVICE) && defined(UNITY_HAS_NCCL)
+// That of the rank's number on its machine.
+template <class Host>
+int gpu_for(const Host& host) {
+  if constexpr (!std::is_same_v<Host, backend::local_communicator>) {
+    if (const char* const own = std::getenv("OMPI_COMM_WORLD_LOCAL_RANK"); own != nullptr) {
+      return std::atoi(own);
+    }
+  }
+  return host.rank();
+}
+#endif
+
+// f(communicator) with the host's, or with one of GPUs.
+template <class Host, class F>
+auto with_communicator(const vertex_flags& a, Host& host, const F& f) {
+#if defined(UNITY_HAS_CUDA_DEVICE) && defined(UNITY_HAS_NCCL)
+  if (a.backend == "cuda") {
+    backend::nccl_communicator world{host, gpu_for(host), {patience}};
+    return f(world);
+  }
+#endif
+  static_cast<void>(a);
+  return f(host);
+}
+
+template <class Communicator>
+double most_of(Communicator& world, double own) {
+  std::vector<double> all(static_cast<std::size_t>(world.size()));
+  train::gather_bytes(world, std::as_bytes(std::span{&own, 1}), std::as_writable_bytes(std::span{all}));
+  return *std::max_element(all.begin(), all.end());
+}
+
+double seconds_since(train::timeline::clock::time_point start) {
+  return std::chrono::duration<double>(train::timeline::clock::now() - start).count();
+}
+
+// The rank's weights are those of the model on another graph; its vertices are classified in ranges of equal cost.
+template <class Trainer, class Backend, class Communicator>
+void classify_unseen(const vertex_flags& a, const tensor::algebra& operators, const vertex_job& j, Trainer& rank,
+                     const systems::range_balancer& balancer, Backend& b, Communicator& world, outcome& r) {
+  auto t = support::training_of(a, j, *j.unseen);
+  t.program.is_forward = true;
+  auto p = balancer.partition_of(t.graph);
+  for (std::size_t k = 0; k < p.parts(); ++k) {
+    p = p.range(k).size() == 0 ? gnn::equal_vertices(t.graph.vertices(), p.parts()) : p;
+  }
+  systems::vertex_trainer other{b, operators, t, systems::scales_of(t.model, t.graph), world, std::move(p)};
+  std::vector<std::byte> bytes;
+  for (std::size_t w = 0; w < rank.program().weights.size(); ++w) {
+    bytes.resize(rank.executor().size_of(rank.program().weights[w].weight.value));
+    rank.executor().read(rank.program().weights[w].weight.value, bytes);
+    other.executor().write(other.program().weights[w].weight.value, bytes);
+  }
+  static_cast<void>(other.accuracy());  // touches what it needs
+  const auto start = train::common_origin(world);
+  r.unseen = other.accuracy();
+  r.unseen_seconds = most_of(world, seconds_since(start));
+}
+
+// What one rank does.
+template <class Communicator>
+outcome trained(const vertex_flags& a, const tensor::algebra& operators, const vertex_job& j,
+                const gnn::vertex_partition& p, Communicator& world, bool writes) {
+  return with_backend(a, operators, world, [&](auto& b) {
+    const auto t = support::training_of(a, j, j.data);
+    outcome r;
+    auto start = train::timeline::clock::now();
+    systems::vertex_trainer rank{b, operators, t, systems::scales_of(t.model, t.graph), world, p};
+    gnn::repartition_rule rule;
+    rule.moving.seconds_each = most_of(world, seconds_since(start));
+    systems::range_balancer balancer{t.graph, rank.model().widths, std::vector<std::size_t>(p.parts())};
+    if (j.before) {
+      static_cast<void>(train::read_checkpoint(*j.before, a.resume, operators, rank, world, j.run));
+    }
+    train::timeline record{2 * (rank.program().steps.size() + 1)};
+    for (auto s = j.first; s < a.epochs; ++s) {
+      start = train::common_origin(world);
+      record.restart(start);
+      epoch e;
+      e.loss = rank.step(s, &record);
+      e.seconds = most_of(world, seconds_since(start));
+      balancer.observe(rank.partition(), rank.measured(record));
+      const auto done = s + 1;
+      if (a.evaluate > 0 && done % a.evaluate == 0) {
+        e.accuracy = rank.accuracy();
+      }
+      r.epochs.push_back(e);
+      if (writes && !a.checkpoint.empty() && (done == a.epochs || (a.every > 0 && done % a.every == 0))) {
+        train::write_checkpoint(a.checkpoint, operators, rank, world, j.run, static_cast<std::int64_t>(done));
+      }
+      if (a.partition == "learned" && p.parts() > 1 && done % a.repartition == 0 && done < a.epochs) {
+        rule.iterations = static_cast<double>(a.epochs - done);
+        if (auto next = balancer.better(rank.partition(), rule)) {
+          rank.divide(*std::move(next));
+          record = train::timeline{2 * (rank.program().steps.size() + 1)};
+          ++r.repartitions;
+        }
+      }
+    }
+    r.accuracy = rank.accuracy();
+    for (std::size_t k = 0; k < rank.partition().parts(); ++k) {
+      r.parts.push_back({rank.partition().range(k), balancer.last()[k]});
+    }
+    r.halo_bytes = std::llround(train::sum_over_ranks(world, static_cast<double>(rank.halo_bytes())));
+    const auto memory = rank.executor().memory();
+    r.bytes = std::llround(most_of(world, static_cast<double>(memory.kept + memory.arena)));
+    std::vector<std::string> labels;
+    for (std::size_t l = 0; l < rank.model().widths.size(); ++l) {
+      labels.push_back(fmt::format("layer {}", l));
+    }
+    if (j.unseen && writes) {
+      classify_unseen(a, operators, j, rank, balancer, b, world, r);
+    }
+    r.timeline = train::gather_timelines(world, record, std::move(labels), memory);
+    return r;
+  });
+}
+
+// The largest relative difference of losses from those of one rank, which begins where this run began.
+double checked(const vertex_flags& a, const tensor::algebra& operators, const vertex_job& j, const outcome& r) {
+  double most = 0;
+  backend::run_local(1, [&](backend::local_communicator& host) {
+    const auto one = with_communicator(a, host, [&](auto& world) {
+      return trained(a, operators, j, gnn::equal_vertices(j.data.graph.vertices(), 1), world, false);
+    });
+    for (std::size_t s = 0; s < one.epochs.size(); ++s) {
+      const auto wanted = one.epochs[s].loss;
+      most = std::max(most, std::abs(r.epochs[s].loss - wanted) / std::max(std::abs(wanted), 1e-30));
+    }
+  });
+  return most;
+}
+
+double median_seconds(const outcome& r) {
+  std::vector<double> all;
+  for (std::size_t s = r.epochs.size() > 1 ? 1 : 0; s < r.epochs.size(); ++s) {
+    all.push_back(r.epochs[s].seconds);
+  }
+  std::nth_element(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2), all.end());
+  return all[all.size() / 2];
+}
+
+void print(const vertex_flags& a, const vertex_job& j, const outcome& r, std::optional<double> error_of_losses) {
+  fmt::print("{}: {} vertices, {} edges, {} features, {} classes\n", a.graph, j.data.graph.vertices(),
+             j.data.graph.edges(), j.data.features.columns, j.data.classes);
+  if (j.before) {
+    fmt::print("goes on after {} epochs\n", j.first);
+  }
+  const auto line = [&](std::size_t s) {
+    const auto& e = r.epochs[s];
+    fmt::print("epoch {}: loss {:.9g}", j.first + s, e.loss);
+    if (e.accuracy) {
+      fmt::print(", accuracy {:.4f} of training, {:.4f} of validation, {:.4f} of test vertices", e.accuracy->train,
+                 e.accuracy->validation, e.accuracy->test);
+    }
+    fmt::print("\n");
+  };
+  for (std::size_t s = 0; s < r.epochs.size(); ++s) {
+    if (s == 0 || s + 1 == r.epochs.size() || r.epochs[s].accuracy) {
+      line(s);
+    }
+  }
+  fmt::print("accuracy: {:.4f} of training, {:.4f} of validation, {:.4f} of test vertices\n", r.accuracy.train,
+             r.accuracy.validation, r.accuracy.test);
+  fmt::print("an epoch takes {:.3f} ms; ranks send {:.3f} MB for neighbours; the largest holds {:.3f} MB\n",
+             median_seconds(r) * 1e3, static_cast<double>(r.halo_bytes) * 1e-6, static_cast<double>(r.bytes) * 1e-6);
+  fmt::print("{:<6}{:>12}{:>12}{:>16}{:>16}\n", "rank", "from", "to", "predicted, ms", "measured, ms");
+  for (std::size_t k = 0; k < r.parts.size(); ++k) {
+    fmt::print("{:<6}{:>12}{:>12}{:>16.3f}{:>16.3f}\n", k, r.parts[k].range.begin, r.parts[k].range.end,
+               r.parts[k].seconds.predicted * 1e3, r.parts[k].seconds.measured * 1e3);
+  }
+  if (r.repartitions > 0) {
+    fmt::print("ranges changed {} times\n", r.repartitions);
+  }
+  if (r.unseen) {
+    fmt::print("{}: accuracy {:.4f} of training, {:.4f} of validation, {:.4f} of test vertices, in {:.3f} ms\n",
+               a.unseen, r.unseen->train, r.unseen->validation, r.unseen->test, r.unseen_seconds * 1e3);
+  }
+  if (error_of_losses) {
+    fmt::print("checked: losses differ from those of one rank by {:.3g} at most, relative\n", *error_of_losses);
+  }
+}
+
+nlohmann::json accuracy_json(const systems::vertex_accuracy& x) {
+  return {{"train", x.train}, {"validation", x.validation}, {"test", x.test}};
+}
+
+nlohmann::json result_json(const vertex_flags& a, const vertex_job& j, int ranks, const char* comm, const outcome& r,
+                           std::optional<double> error_of_losses) {
+  const auto or_null = [](const auto& x, const auto& f) { return x ? nlohmann::json(f(*x)) : nlohmann::json(nullptr); };
+  nlohmann::json result{{"ranks", ranks},
+                        {"backend", a.backend},
+                        {"comm", comm},
+                        {"model", a.model},
+                        {"vertices", j.data.graph.vertices()},
+                        {"edges", j.data.graph.edges()},
+                        {"first_epoch", j.first},
+                        {"epochs", nlohmann::json::array()},
+                        {"epoch_s", median_seconds(r)},
+                        {"accuracy", accuracy_json(r.accuracy)},
+                        {"partition", nlohmann::json::array()},
+                        {"repartitions", r.repartitions},
+                        {"halo_bytes", r.halo_bytes},
+                        {"bytes", r.bytes},
+                        {"max_rel_error_vs_single", or_null(error_of_losses, [](double x) { return x; })},
+                        {"unseen", or_null(r.unseen, [&](const systems::vertex_accuracy& x) {
+                           auto of_unseen = accuracy_json(x);
+                           of_unseen["seconds"] = r.unseen_seconds;
+                           return of_unseen;
+                         })}};
+  for (const auto& e : r.epochs) {
+    result["epochs"].push_back(
+        {{"loss", e.loss}, {"seconds", e.seconds}, {"accuracy", or_null(e.accuracy, accuracy_json)}});
+  }
+  for (const auto& p : r.parts) {
+    result["partition"].push_back({{"begin", p.range.begin},
+                                   {"end", p.range.end},
+                                   {"predicted_s", p.seconds.predicted},
+                                   {"measured_s", p.seconds.measured}});
+  }
+  return result;
+}
+
+// After a run, on rank 0.
+void report(const vertex_flags& a, const tensor::algebra& operators, const vertex_job& j, int ranks, const char* comm,
+            const outcome& r) {
+  const auto error = a.check ? std::optional{checked(a, operators, j, r)} : std::nullopt;
+  print(a, j, r, error);
+  std::vector<support::output> files;
+  if (!a.trace.empty()) {
+    files.push_back(
+        {a.trace, {}, [&](const std::filesystem::path& path) { train::write_chrome_trace(r.timeline, path); }, {}});
+  }
+  if (!a.json.empty()) {
+    files.push_back({a.json, fmt::format("{}\n", result_json(a, j, ranks, comm, r, error).dump(2)), {}, {}});
+  }
+  support::write_all(files);
+}
+
+#ifdef UNITY_HAS_MPI
+// All ranks train; then, MPI having ended so that none waits for it, rank 0 checks and reports.
+int run_as_rank(const vertex_flags& a, const tensor::algebra& operators) {
+  int rank = 0;
+  int ranks = 0;
+  vertex_job j;
+  outcome own;
+  backend::mpi_options options;
+  options.limit = patience;
+  const int code = backend::run_mpi(
+      [&](backend::mpi_communicator& world) {
+        rank = world.rank();
+        ranks = world.size();
+        if (a.ranks > 0 && a.ranks != ranks) {
+          throw error{"--ranks", fmt::format("{}", a.ranks), fmt::format("the {} of mpirun", ranks)};
+        }
+        support::prepare(a, static_cast<std::size_t>(ranks), j);
+        if (rank == 0) {
+          support::expect_writable(a);
+        }
+        own = with_communicator(a, world, [&](auto& c) { return trained(a, operators, j, j.partition, c, true); });
+      },
+      options);
+  if (code == 0 && rank == 0) {
+    report(a, operators, j, ranks, a.backend == "cuda" ? "nccl" : "mpi", own);
+  }
+  return code;
+}
+#endif
+
+int run(const vertex_flags& a) {
+  const auto operators = tensor::training_algebra();
+#ifdef UNITY_HAS_MPI
+  if (backend::started_as_rank()) {
+    return run_as_rank(a, operators);
+  }
+#endif
+  const auto ranks = std::max(a.ranks, 1);
+  vertex_job j;
+  support::prepare(a, static_cast<std::size_t>(ranks), j);
+  support::expect_writable(a);
+  outcome first;
+  backend::run_local(ranks,
+                     [&](backend::local_communicator& world) {
+                       auto r = with_communicator(
+                           a, world, [&](auto& c) { return trained(a, operators, j, j.partition, c, true); });
+                       if (world.rank() == 0) {
+                         first = std::move(r);
+                       }
+                     },
+                     {patience});
+  report(a, operators, j, ranks, a.backend == "cuda" ? "nccl" : "local", first);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return support::run_program<vertex_flags>(
+      "train_graph", "Trains a graph neural network on ranks.", argc, argv,
+      [](CLI::App& app, vertex_flags& a) { support::declare(app, a); }, run);
+}
