@@ -154,6 +154,7 @@ class cpu_backend {
 #include <unity/backend/cpu/pooling_gradient.hpp>
 #include <unity/backend/cpu/reduction.hpp>
 #include <unity/backend/cpu/region.hpp>
+#include <unity/backend/cpu/segment_gradient.hpp>
 #include <unity/backend/cpu/selection.hpp>
 #include <unity/backend/detail/joined_transposes.hpp>
 #include <unity/backend/detail/kernel_check.hpp>
@@ -242,10 +243,13 @@ UNITY_INLINE auto cpu_backend::make_composite(const tensor::operation& op, cpu::
       cpu::pool_adjoint_of(name)) {
     return convert(op, inputs, outputs, true, true);
   }
-  // Intermediate results are not rounded to 16 bits.
   const bool narrow = std::any_of(inputs.begin(), inputs.end(), [](const auto& t) {
     return t.element == tensor::dtype::float16 || t.element == tensor::dtype::bfloat16;
   });
+  if (name.starts_with("segment_")) {
+    return convert(op, inputs, outputs, narrow && name != "segment_sum" && name != "segment_mean", true);
+  }
+  // Intermediate results are not rounded to 16 bits.
   return narrow ? convert(op, inputs, outputs, true, false) : make_body(op, inputs, outputs);
 }
 
@@ -323,6 +327,9 @@ UNITY_INLINE auto cpu_backend::make_plain(const tensor::operation& op, cpu::type
   }
   if (name == "embedding_bag") {
     return std::make_unique<cpu::embedding_bag_routine>(inputs);
+  }
+  if (auto r = cpu::segment_kernel(name, inputs)) {
+    return r;
   }
   if (auto r = make_adjoint(op, inputs, outputs)) {
     return r;

@@ -47,6 +47,15 @@ struct pool_options {
   bool ceil_mode = false;
 };
 
+// The edges of a graph, as operators over them take them (tensor/operators/segment.hpp).
+struct edge_values {
+  value_id offsets{};
+  value_id sources{};
+  value_id out_offsets{};
+  value_id targets{};
+  value_id out_edges{};
+};
+
 // A graph under construction: one method per operator, each appends a node and returns its value.
 //
 //   builder b{standard};
@@ -150,6 +159,19 @@ class builder {
   value_id reshape(value_id x, const shape& dims) { return one("reshape", {x}, {{"dims", dims}}); }
   value_id embedding(value_id table, value_id ids) { return one("embedding", {table, ids}); }
   value_id embedding_bag(value_id table, value_id ids) { return one("embedding_bag", {table, ids}); }
+
+  // Over the edges of a graph.
+  value_id segment_sum(value_id x, const edge_values& e) {
+    return one("segment_sum", {x, e.offsets, e.sources, e.out_offsets, e.targets});
+  }
+  value_id segment_mean(value_id x, const edge_values& e) {
+    return one("segment_mean", {x, e.offsets, e.sources, e.out_offsets, e.targets});
+  }
+  value_id segment_max(value_id x, const edge_values& e) { return one("segment_max", {x, e.offsets, e.sources}); }
+  value_id segment_softmax(value_id z, const edge_values& e) { return one("segment_softmax", {z, e.offsets}); }
+  value_id segment_weighted_sum(value_id x, value_id weights, const edge_values& e) {
+    return one("segment_weighted_sum", {x, weights, e.offsets, e.sources, e.out_offsets, e.targets, e.out_edges});
+  }
 
   // Any operator of the algebra, by name. Results: one value per result of the operator.
   std::vector<value_id> apply(std::string_view name, std::initializer_list<value_id> operands,

@@ -38,6 +38,7 @@ namespace unity::tensor {
 #include <unity/tensor/operators/pooling_gradient.hpp>
 #include <unity/tensor/operators/recurrent.hpp>
 #include <unity/tensor/operators/reduction.hpp>
+#include <unity/tensor/operators/segment.hpp>
 #include <unity/tensor/operators/sources.hpp>
 
 namespace unity::tensor {
@@ -47,7 +48,7 @@ UNITY_INLINE std::vector<definition> standard_operators() {
   for (auto family : {operators::sources, operators::matrix_products, operators::convolutions, operators::pools,
                       operators::elementwise, operators::reductions, operators::movements, operators::lookups,
                       operators::normalizations, operators::attentions, operators::recurrent_cells, operators::unknowns,
-                      operators::bag_lookups}) {
+                      operators::bag_lookups, operators::segments}) {
     for (auto& d : family()) {
       all.push_back(std::move(d));
     }
@@ -59,7 +60,7 @@ UNITY_INLINE std::vector<definition> gradient_operators() {
   std::vector<definition> all;
   for (auto family : {operators::elementwise_gradients, operators::convolution_gradients, operators::pool_gradients,
                       operators::lookup_gradients, operators::normalization_gradients, operators::attention_gradients,
-                      operators::recurrent_gradients, operators::bag_lookup_gradients}) {
+                      operators::recurrent_gradients, operators::bag_lookup_gradients, operators::segment_gradients}) {
     for (auto& d : family()) {
       all.push_back(std::move(d));
     }
