@@ -183,7 +183,7 @@ TEST_CASE("what ranks train does not depend on how vertices are divided, nor on 
     m.layers = 3;
     m.drawn = 8;
     auto t = training_on(data, m);
-    t.rule = {parallel::optimizer::adam, 0.05};
+    t.rule = {parallel::optimizer::momentum, 0.05};  // Adam makes steps of rounding errors
     t.program.decay = 0.01;
     t.seed = 5;
     const auto one = trained(t, gnn::equal_vertices(23, 1), 4);

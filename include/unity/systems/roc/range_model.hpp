@@ -588,7 +588,7 @@ UNITY_INLINE value_id range_model_writer::attended(value_id z, std::int64_t head
   const auto of_source = b_.embedding(scores(all, "source"), own_->sources);
   const auto of_target = b_.embedding(scores(by_head(z), "target"), edge_targets_);
   const auto sum = b_.add(of_source, of_target);
-  const auto leaky = b_.sub(b_.relu(sum), scaled(b_.relu(b_.apply("negate", {sum})[0]), 0.2));
+  const auto leaky = b_.apply("maximum", {sum, scaled(sum, 0.2)})[0];
   const auto share = b_.apply("segment_softmax", {leaky, own_->offsets})[0];
   const auto first = static_cast<std::int64_t>(edges_before_);
   const auto edges = static_cast<std::int64_t>(range_.own.edges());
@@ -603,9 +603,11 @@ UNITY_INLINE value_id range_model_writer::scores(value_id x, std::string_view of
   return b_.apply("reduce_sum", {b_.mul(x, weight_of(of))}, {{"axes", tensor::shape{2}}, {"keep_dims", 0}})[0];
 }
 
+// At 0 each half passes on half of the cotangent.
 UNITY_INLINE value_id range_model_writer::elu(value_id x) {
-  const auto below = b_.apply("exp", {b_.apply("negate", {b_.relu(b_.apply("negate", {x})[0])})[0]})[0];
-  return b_.add(b_.relu(x), b_.sub(below, b_.fill(1, {}, spec_.element)));
+  const auto zero = b_.fill(0, {}, spec_.element);
+  const auto below = b_.apply("exp", {b_.apply("minimum", {x, zero})[0]})[0];
+  return b_.add(b_.apply("maximum", {x, zero})[0], b_.sub(below, b_.fill(1, {}, spec_.element)));
 }
 
 UNITY_INLINE value_id range_model_writer::scaled(value_id x, double factor) {
