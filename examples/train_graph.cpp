@@ -3,7 +3,7 @@
 //
 // run: rmat:9:4000 --model gcn --epochs 12 --ranks 2 --repartition-every 4 --check --json {out}/result.json --trace
 // {out}/trace.json run: attached:300:3 --model gat --hidden 4 --heads 2 --epochs 4 --ranks 2 --partition equal_vertices
-// --unseen attached:200:3 --checkpoint {out}/gat.weights
+// --unseen attached:200:3 --checkpoint {out}/gat.weights --machine p100:1x2
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -53,6 +53,7 @@
 #include "support/program.hpp"
 #include "support/vertex_flags.hpp"
 #include "support/vertex_job.hpp"
+#include "support/vertex_simulation.hpp"
 
 namespace {
 
@@ -85,6 +86,12 @@ struct outcome {
   train::merged_timeline timeline{};
   std::optional<systems::vertex_accuracy> unseen{};
   double unseen_seconds = 0;
+};
+
+// What else is told of the run, by rank 0.
+struct further_results {
+  std::optional<double> error_of_losses{};
+  std::optional<support::vertex_simulation> simulated{};
 };
 
 // f(backend) with the one of that name; each rank has its own.
@@ -253,7 +260,7 @@ double median_seconds(const outcome& r) {
   return all[all.size() / 2];
 }
 
-void print(const vertex_flags& a, const vertex_job& j, const outcome& r, std::optional<double> error_of_losses) {
+void print_trained(const vertex_flags& a, const vertex_job& j, const outcome& r) {
   fmt::print("{}: {} vertices, {} edges, {} features, {} classes\n", a.graph, j.data.graph.vertices(),
              j.data.graph.edges(), j.data.features.columns, j.data.classes);
   if (j.before) {
@@ -289,17 +296,22 @@ void print(const vertex_flags& a, const vertex_job& j, const outcome& r, std::op
     fmt::print("{}: accuracy {:.4f} of training, {:.4f} of validation, {:.4f} of test vertices, in {:.3f} ms\n",
                a.unseen, r.unseen->train, r.unseen->validation, r.unseen->test, r.unseen_seconds * 1e3);
   }
-  if (error_of_losses) {
-    fmt::print("checked: losses differ from those of one rank by {:.3g} at most, relative\n", *error_of_losses);
-  }
 }
 
 nlohmann::json accuracy_json(const systems::vertex_accuracy& x) {
   return {{"train", x.train}, {"validation", x.validation}, {"test", x.test}};
 }
 
+nlohmann::json simulation_json(const support::vertex_simulation& s) {
+  nlohmann::json all{{"machine", s.machine}, {"devices", s.devices}};
+  for (const auto& d : s.divisions) {
+    all[d.name] = {{"epoch_s", d.epoch}, {"slowest_part_s", d.slowest}, {"halo_bytes", d.exchanged}};
+  }
+  return all;
+}
+
 nlohmann::json result_json(const vertex_flags& a, const vertex_job& j, int ranks, const char* comm, const outcome& r,
-                           std::optional<double> error_of_losses) {
+                           const further_results& more) {
   const auto or_null = [](const auto& x, const auto& f) { return x ? nlohmann::json(f(*x)) : nlohmann::json(nullptr); };
   nlohmann::json result{{"ranks", ranks},
                         {"backend", a.backend},
@@ -309,13 +321,14 @@ nlohmann::json result_json(const vertex_flags& a, const vertex_job& j, int ranks
                         {"edges", j.data.graph.edges()},
                         {"first_epoch", j.first},
                         {"epochs", nlohmann::json::array()},
-                        {"epoch_s", median_seconds(r)},
+                        {"epoch_s", r.epochs.empty() ? nlohmann::json(nullptr) : nlohmann::json(median_seconds(r))},
                         {"accuracy", accuracy_json(r.accuracy)},
                         {"partition", nlohmann::json::array()},
                         {"repartitions", r.repartitions},
                         {"halo_bytes", r.halo_bytes},
                         {"bytes", r.bytes},
-                        {"max_rel_error_vs_single", or_null(error_of_losses, [](double x) { return x; })},
+                        {"max_rel_error_vs_single", or_null(more.error_of_losses, [](double x) { return x; })},
+                        {"simulated", or_null(more.simulated, simulation_json)},
                         {"unseen", or_null(r.unseen, [&](const systems::vertex_accuracy& x) {
                            auto of_unseen = accuracy_json(x);
                            of_unseen["seconds"] = r.unseen_seconds;
@@ -337,15 +350,25 @@ nlohmann::json result_json(const vertex_flags& a, const vertex_job& j, int ranks
 // After a run, on rank 0.
 void report(const vertex_flags& a, const tensor::algebra& operators, const vertex_job& j, int ranks, const char* comm,
             const outcome& r) {
-  const auto error = a.check ? std::optional{checked(a, operators, j, r)} : std::nullopt;
-  print(a, j, r, error);
+  further_results more;
+  if (a.epochs > 0) {
+    print_trained(a, j, r);
+  }
+  if (a.check) {
+    more.error_of_losses = checked(a, operators, j, r);
+    fmt::print("checked: losses differ from those of one rank by {:.3g} at most, relative\n", *more.error_of_losses);
+  }
+  if (!a.machine.empty()) {
+    more.simulated = support::simulated(a, operators, j);
+    print(*more.simulated);
+  }
   std::vector<support::output> files;
   if (!a.trace.empty()) {
     files.push_back(
         {a.trace, {}, [&](const std::filesystem::path& path) { train::write_chrome_trace(r.timeline, path); }, {}});
   }
   if (!a.json.empty()) {
-    files.push_back({a.json, fmt::format("{}\n", result_json(a, j, ranks, comm, r, error).dump(2)), {}, {}});
+    files.push_back({a.json, fmt::format("{}\n", result_json(a, j, ranks, comm, r, more).dump(2)), {}, {}});
   }
   support::write_all(files);
 }
@@ -381,6 +404,9 @@ int run_as_rank(const vertex_flags& a, const tensor::algebra& operators) {
 #endif
 
 int run(const vertex_flags& a) {
+  if (a.epochs == 0 && (a.machine.empty() || a.check)) {
+    throw error{"--epochs", "0", a.check ? "an epoch at least, to --check" : "an epoch at least, or --machine"};
+  }
   const auto operators = tensor::training_algebra();
 #ifdef UNITY_HAS_MPI
   if (backend::started_as_rank()) {

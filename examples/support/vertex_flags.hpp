@@ -13,6 +13,7 @@
 #include <unity/train/update.hpp>
 
 #include "graphs.hpp"
+#include "machines.hpp"
 #include "number_range.hpp"
 
 namespace support {
@@ -35,6 +36,7 @@ struct vertex_flags {
   drawn_vertices drawn{};
   bool raw_features = false;
   std::string unseen{};
+  std::string machine{};
   std::string checkpoint{};
   std::uint64_t every = 0;
   std::string resume{};
@@ -66,8 +68,9 @@ inline void declare(CLI::App& app, vertex_flags& a) {
   app.add_option("--element", a.element, "numbers of features and weights")
       ->check(CLI::IsMember({"float32", "float64"}))
       ->capture_default_str();
-  app.add_option("--epochs", a.epochs, "iterations over all vertices, with those of the run that is resumed")
-      ->check(number_in(1, 100'000'000))
+  app.add_option("--epochs", a.epochs,
+                 "iterations over all vertices, with those of the run that is resumed; 0: --machine alone")
+      ->check(number_in(0, 100'000'000))
       ->capture_default_str();
   app.add_option("--ranks", a.ranks, "how many, each with a range of the vertices; under mpirun as many as it started")
       ->check(number_in(1, 4096));
@@ -109,6 +112,9 @@ inline void declare(CLI::App& app, vertex_flags& a) {
       ->capture_default_str();
   app.add_flag("--raw-features", a.raw_features, "features as they are; otherwise those of a vertex add up to 1");
   app.add_option("--unseen", a.unseen, "another graph, whose vertices are classified in the end");
+  app.add_option(
+      "--machine", a.machine,
+      "simulates an epoch, too, on a machine whose devices have a range of the vertices each: " + machine_help());
   auto* const checkpoint =
       app.add_option("--checkpoint", a.checkpoint, "file for weights and what the optimizer keeps, at the end");
   app.add_option("--every", a.every, "after how many epochs there is a checkpoint, too")

@@ -79,28 +79,37 @@ inline unity::gnn::vertex_dataset data_of(const vertex_flags& a, const std::stri
   return data;
 }
 
+// Throws: unity::error where there are more parts than vertices.
+inline void expect_vertices(std::size_t parts, const std::string& where, const unity::gnn::vertex_dataset& data) {
+  if (parts > data.graph.vertices()) {
+    throw unity::error{where, fmt::format("{} parts", parts),
+                       fmt::format("at most as many as the {} vertices", data.graph.vertices())};
+  }
+}
+
+// Each rank needs a vertex: where a range has none, all have as many.
+inline unity::gnn::vertex_partition without_empty_parts(unity::gnn::vertex_partition p) {
+  for (std::size_t k = 0; k < p.parts(); ++k) {
+    if (p.range(k).size() == 0) {
+      return unity::gnn::equal_vertices(p.vertices(), p.parts());
+    }
+  }
+  return p;
+}
+
 // Effects: of METIS, vertices get other numbers.
 inline unity::gnn::vertex_partition first_partition(const vertex_flags& a, unity::gnn::vertex_dataset& data,
                                                     std::size_t ranks) {
-  if (ranks > data.graph.vertices()) {
-    throw unity::error{"--ranks", fmt::format("{}", ranks),
-                       fmt::format("at most as many as the {} vertices", data.graph.vertices())};
-  }
+  expect_vertices(ranks, "--ranks", data);
 #ifdef UNITY_HAS_METIS
   if (a.partition == "metis") {
     const auto order = unity::gnn::order_by_part(unity::gnn::metis_parts(data.graph, ranks), ranks);
     data = unity::gnn::renumbered(data, order.numbers);
-    return order.partition;
+    return without_empty_parts(order.partition);
   }
 #endif
-  auto p = a.partition == "equal_vertices" ? unity::gnn::equal_vertices(data.graph.vertices(), ranks)
-                                           : unity::gnn::equal_edges(data.graph, ranks);
-  for (std::size_t k = 0; k < p.parts(); ++k) {
-    if (p.range(k).size() == 0) {
-      return unity::gnn::equal_vertices(data.graph.vertices(), ranks);  // each rank needs a vertex
-    }
-  }
-  return p;
+  return a.partition == "equal_vertices" ? unity::gnn::equal_vertices(data.graph.vertices(), ranks)
+                                         : without_empty_parts(unity::gnn::equal_edges(data.graph, ranks));
 }
 
 // Throws: unity::error where flags and files do not fit each other.

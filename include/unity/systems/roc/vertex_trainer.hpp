@@ -29,7 +29,7 @@
 #include <unity/systems/roc/range_balancer.hpp>
 #include <unity/systems/roc/range_model.hpp>
 #include <unity/systems/roc/range_program.hpp>
-#include <unity/systems/roc/vertex_model.hpp>
+#include <unity/systems/roc/vertex_training.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/train/host_exchange.hpp>
 #include <unity/train/non_numbers.hpp>
@@ -39,16 +39,6 @@
 #include <unity/train/update.hpp>
 
 namespace unity::systems {
-
-// What is trained, how, and on what. Refers to the data.
-struct vertex_training {
-  gnn::csr_view graph;
-  vertex_rows rows;
-  vertex_model model{};
-  train::update_rule rule{};
-  range_program_options program{};
-  std::uint64_t seed = 0;
-};
 
 // Shares of the vertices of each role whose largest logit is that of their class; 0 where there are none. Regular.
 struct vertex_accuracy {
@@ -63,9 +53,6 @@ struct vertex_accuracy {
 // Source: Glorot and Bengio, Understanding the difficulty of training deep feedforward neural networks, AISTATS 2010.
 void fill_first_weight(const tensor::tensor_type& type, std::uint64_t seed, std::size_t number,
                        std::span<std::byte> out);
-
-// What a checkpoint says of the run: model and data are named by their sizes.
-[[nodiscard]] train::run_settings settings_of(const vertex_training& t, std::string data);
 
 namespace detail {
 
@@ -264,8 +251,6 @@ class vertex_trainer {
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_ROC_VERTEX_TRAINER)
 
-#include <bit>
-
 #include <unity/parallel/box.hpp>
 #include <unity/train/detail/fill_box.hpp>
 
@@ -279,24 +264,6 @@ UNITY_INLINE void fill_first_weight(const tensor::tensor_type& type, std::uint64
   train::detail::fill_box(type, parallel::whole(type.dims), out, [&](std::uint64_t i) {
     return static_cast<double>(static_cast<float>(most * (2 * train::detail::unit_of(hash_combine(stream, i)) - 1)));
   });
-}
-
-UNITY_INLINE train::run_settings settings_of(const vertex_training& t, std::string data) {
-  hasher h{static_cast<std::uint64_t>(t.model.layer)};
-  for (const auto x : {t.model.layers, t.model.hidden, t.model.heads}) {
-    h.add(static_cast<std::uint64_t>(x));
-  }
-  for (const auto x : {t.model.dropout, t.model.drawn, t.program.decay}) {
-    h.add(std::bit_cast<std::uint64_t>(x));
-  }
-  h.add(static_cast<std::uint64_t>(t.model.element));
-  h.add(t.graph.edges()).add(t.rows.features.columns).add(static_cast<std::uint64_t>(t.rows.classes));
-  return {fmt::format("{:016x}", h.result().low),
-          static_cast<std::int64_t>(t.graph.vertices()),
-          "cross_entropy",
-          std::move(data),
-          t.rule,
-          t.seed};
 }
 
 }  // namespace unity::systems

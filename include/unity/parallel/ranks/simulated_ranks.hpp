@@ -1,0 +1,209 @@
+// What the programs of ranks take on a machine, as a program of tasks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <tuple>
+#include <vector>
+
+#include <unity/core/units.hpp>
+#include <unity/machine/machine.hpp>
+#include <unity/machine/topology.hpp>
+#include <unity/parallel/lowering/network.hpp>
+#include <unity/parallel/optimizer.hpp>
+#include <unity/parallel/ranks/rank_program.hpp>
+#include <unity/parallel/tasks/task_times.hpp>
+#include <unity/program/fragment.hpp>
+#include <unity/program/program.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/cost.hpp>
+
+namespace unity::parallel {
+
+// Takes the programs of ranks one after the other, rank r on device r, so that none but the last has to be kept. A rank
+// does its steps in their order; messages and sums over ranks go on meanwhile, and a wait ends with them. Loads take no
+// time. Nothing is late, aside (rank_step::lag), fused, scattered or gathered.
+class simulated_ranks {
+ public:
+  // The algebra and the machine must outlive it. Throws: unity::error as network.
+  simulated_ranks(const tensor::algebra& a, const machine::machine& m, const tensor::durations& times, optimizer how);
+
+  // Returns what each step takes on the rank's device: operators and updates.
+  // Throws: unity::error where there are more ranks than devices, or for a step that it does not know.
+  std::vector<picoseconds> add(const rank_program& p);
+
+  // groups: as in rank_programs. Throws: unity::error where a message that a rank waits for is sent by none.
+  [[nodiscard]] program::program finish(const std::vector<std::vector<std::uint32_t>>& groups) &&;
+
+ private:
+  // Sender, receiver, tag.
+  using message_key = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;
+  struct sent_message {
+    program::task_ref behind{};  // what the rank did before
+    bytes size{};
+  };
+  struct reduction {
+    bytes size{};
+    std::vector<program::task_ref> behind{};  // by rank that takes part
+    std::vector<program::task_ref> waits{};
+  };
+
+  [[nodiscard]] program::task_ref add_after(program::task_ref before, const program::task& t);
+  [[nodiscard]] picoseconds time_of(const rank_program& p, const rank_step& s);
+
+  const tensor::algebra& algebra_;
+  tensor::durations durations_;
+  task_times times_;
+  network network_;
+  program::fragment code_{};
+  std::uint32_t rank_ = 0;
+  std::map<message_key, sent_message> sent_{};
+  std::map<message_key, std::vector<program::task_ref>> received_{};           // waits
+  std::map<std::pair<std::uint32_t, std::uint32_t>, reduction> reductions_{};  // by group and number in it
+};
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_RANKS_SIMULATED_RANKS)
+
+#include <utility>
+
+#include <fmt/core.h>
+
+#include <unity/core/error.hpp>
+#include <unity/machine/collective.hpp>
+#include <unity/parallel/lowering/collectives.hpp>
+#include <unity/tensor/shape.hpp>
+#include <unity/tensor/shared_memory.hpp>
+#include <unity/tensor/work.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE simulated_ranks::simulated_ranks(const tensor::algebra& a, const machine::machine& m,
+                                              const tensor::durations& times, optimizer how)
+    : algebra_{a}, durations_{times}, times_{a, times, how}, network_{m} {}
+
+UNITY_INLINE program::task_ref simulated_ranks::add_after(program::task_ref before, const program::task& t) {
+  const program::task_ref added{{}, code_.add(t)};
+  code_.dependencies.push_back({before, added, false});
+  return added;
+}
+
+UNITY_INLINE picoseconds simulated_ranks::time_of(const rank_program& p, const rank_step& s) {
+  const auto model = network_.model(machine::device_id{rank_});
+  if (s.kind == step_kind::update) {
+    const auto& w = p.weights[s.peer];
+    return times_.update(w.updated.volume(), p.graph.type(w.weight.value).element, model);
+  }
+  std::vector<tensor::tensor_type> inputs;
+  std::vector<tensor::tensor_type> outputs;
+  for (const auto v : p.graph.operands(s.node)) {
+    inputs.push_back(p.graph.type(v));
+  }
+  for (const auto v : p.graph.results(s.node)) {
+    outputs.push_back(p.graph.type(v));
+  }
+  const auto map = algebra_.index_map(p.graph.operation(s.node), inputs);
+  if (map && tensor::shared_parts(*map, inputs, outputs)) {
+    return {};  // its results are there already
+  }
+  return durations_.duration_of(model, p.graph.operation(s.node), inputs, outputs).expected;
+}
+
+UNITY_INLINE std::vector<picoseconds> simulated_ranks::add(const rank_program& p) {
+  if (rank_ == network_.device_count()) {
+    throw error{"machine", fmt::format("{} devices", rank_), "one for each rank"};
+  }
+  const auto device = machine::device_id{rank_};
+  const auto met = [&](program::task_ref before) {
+    return add_after(before, {{}, {}, {}, {}, program::task_kind::other, rank_});
+  };
+  program::task_ref now{{}, code_.add({{}, {}, {}, {}, program::task_kind::other, rank_})};
+  std::vector<picoseconds> takes(p.steps.size());
+  std::vector<std::uint32_t> numbers(p.steps.size());  // of reductions, within their groups
+  std::map<std::uint32_t, std::uint32_t> counts;
+  for (std::size_t i = 0; i < p.steps.size(); ++i) {
+    const auto& s = p.steps[i];
+    switch (s.kind) {
+      case step_kind::load: break;
+      case step_kind::run:
+      case step_kind::update: {
+        takes[i] = time_of(p, s);
+        const auto kind = s.kind == step_kind::update ? program::task_kind::update
+                          : s.is_backward             ? program::task_kind::backward
+                                                      : program::task_kind::forward;
+        if (takes[i] > picoseconds{}) {
+          now = add_after(now, {network::stream(device), takes[i], {}, {}, kind, rank_});
+        }
+        break;
+      }
+      case step_kind::send:
+        sent_[{rank_, s.peer, s.tag}] = {now, tensor::total_bytes({&p.graph.type(s.value), 1})};
+        break;
+      case step_kind::receive: break;
+      case step_kind::reduce: {
+        numbers[i] = counts[s.peer]++;
+        auto& r = reductions_[{s.peer, numbers[i]}];
+        r.size = tensor::total_bytes({&p.graph.type(s.value), 1});
+        r.behind.push_back(now);
+        break;
+      }
+      case step_kind::wait: {
+        const auto& begun = p.steps[s.peer];
+        if (begun.kind == step_kind::receive) {
+          now = met(now);
+          received_[{begun.peer, rank_, begun.tag}].push_back(now);
+        } else if (begun.kind == step_kind::reduce) {
+          now = met(now);
+          reductions_[{begun.peer, numbers[s.peer]}].waits.push_back(now);
+        }
+        break;
+      }
+      default:
+        throw error{fmt::format("rank {}, step {}", rank_, i), "a step that is not simulated",
+                    "operators, messages, sums over ranks and updates"};
+    }
+  }
+  ++rank_;
+  return takes;
+}
+
+UNITY_INLINE program::program simulated_ranks::finish(const std::vector<std::vector<std::uint32_t>>& groups) && {
+  for (const auto& [key, m] : sent_) {
+    const auto [from, to, tag] = key;
+    const auto route = network_.hops(machine::device_id{from}, machine::device_id{to}, m.size);
+    const auto arrived = program::add_transfer(code_, route, m.size, from, {&m.behind, 1});
+    for (const auto& w : received_[key]) {
+      code_.dependencies.push_back({arrived, w, false});
+    }
+    received_.erase(key);
+  }
+  if (!received_.empty()) {
+    const auto [from, to, tag] = received_.begin()->first;
+    throw error{fmt::format("rank {}", to), fmt::format("waits for message {} of rank {}", tag, from),
+                "a message that is sent"};
+  }
+  for (const auto& [key, r] : reductions_) {
+    std::vector<machine::device_id> devices;
+    for (const auto rank : groups[key.first]) {
+      devices.push_back(machine::device_id{rank});
+    }
+    const auto done = add_collective(network_, code_, machine::exchange::all_reduce, devices, r.size, r.behind);
+    for (const auto& w : r.waits) {
+      code_.dependencies.push_back({done, w, false});
+    }
+  }
+  program::program all;
+  network_.declare(all);
+  const auto f = all.add_fragment();
+  const program::replacement whole{f, &code_};
+  all.replace({&whole, 1});
+  all.commit();
+  return all;
+}
+
+}  // namespace unity::parallel
+
+#endif

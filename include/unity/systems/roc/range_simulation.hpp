@@ -1,0 +1,118 @@
+// An epoch of a graph neural network, simulated on a machine whose devices have a range of the vertices each.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include <unity/core/units.hpp>
+#include <unity/gnn/vertex_partition.hpp>
+#include <unity/machine/machine.hpp>
+#include <unity/systems/roc/range_balancer.hpp>
+#include <unity/systems/roc/range_model.hpp>
+#include <unity/systems/roc/range_program.hpp>
+#include <unity/systems/roc/vertex_training.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/cost.hpp>
+
+namespace unity::systems {
+
+// Regular.
+struct simulated_epoch {
+  picoseconds takes{};
+  std::vector<layer_seconds> parts{};   // of each part, the seconds of each layer's operators
+  std::vector<std::uint32_t> widths{};  // by layer, as range_model::widths
+  bytes exchanged{};                    // rows and their cotangents, between all parts
+
+  friend bool operator==(const simulated_epoch&, const simulated_epoch&) = default;
+};
+
+// Part k is on device k. times: of the machine's kinds of devices, such as parallel::analytic_durations.
+// Complexity: as many times range_graph_of as there are parts; memory of one part at a time.
+// Throws: unity::error where the machine has fewer devices than there are parts; as range_graph_of and range_model_of.
+[[nodiscard]] simulated_epoch simulate_epoch(const tensor::algebra& a, const machine::machine& m,
+                                             const tensor::durations& times, const vertex_training& t,
+                                             const vertex_scales& scales, const gnn::vertex_partition& p);
+
+// A partition by costs that are learned of simulated epochs: from that of equal edges on, as long as one is predicted
+// to be faster, `rounds` at most. Returns the one that was simulated to be fastest.
+[[nodiscard]] gnn::vertex_partition learn_simulated_partition(const tensor::algebra& a, const machine::machine& m,
+                                                              const tensor::durations& times, const vertex_training& t,
+                                                              const vertex_scales& scales, std::size_t parts,
+                                                              std::size_t rounds = 5);
+
+}  // namespace unity::systems
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_ROC_RANGE_SIMULATION)
+
+#include <numeric>
+#include <utility>
+
+#include <unity/gnn/minmax_partition.hpp>
+#include <unity/gnn/range_graph.hpp>
+#include <unity/parallel/ranks/simulated_ranks.hpp>
+#include <unity/simulate/full.hpp>
+#include <unity/simulate/timeline.hpp>
+#include <unity/tensor/work.hpp>
+
+namespace unity::systems {
+
+UNITY_INLINE simulated_epoch simulate_epoch(const tensor::algebra& a, const machine::machine& m,
+                                            const tensor::durations& times, const vertex_training& t,
+                                            const vertex_scales& scales, const gnn::vertex_partition& p) {
+  parallel::simulated_ranks ranks{a, m, times, t.rule.how};
+  simulated_epoch result;
+  std::vector<std::vector<std::uint32_t>> groups;
+  for (std::size_t k = 0; k < p.parts(); ++k) {
+    const auto split = joins_edges(t.model.layer) ? gnn::edge_split::joint : gnn::edge_split::apart;
+    const auto range = gnn::range_graph_of(t.graph, p, k, split);
+    const auto model = range_model_of(a, t.model, range, t.rows, scales, t.graph.offsets()[range.range.begin]);
+    const auto programs = range_program(a, model, range, k, p.parts(), t.program);
+    const auto& program = programs.ranks[k];
+    const auto takes = ranks.add(program);
+    auto& layers = result.parts.emplace_back(model.widths.size());
+    for (std::size_t s = 0; s < takes.size(); ++s) {
+      if (program.steps[s].kind == parallel::step_kind::run) {
+        layers[program.steps[s].origin.index()] += to_seconds(takes[s]);
+      } else if (program.steps[s].kind == parallel::step_kind::send) {
+        result.exchanged += tensor::total_bytes({&program.graph.type(program.steps[s].value), 1});
+      }
+    }
+    groups = programs.groups;
+    result.widths = model.widths;
+  }
+  const auto program = std::move(ranks).finish(groups);
+  simulate::full_simulation s;
+  s.run(program);
+  result.takes = simulate::summarize(program, s.times()).iteration;
+  return result;
+}
+
+UNITY_INLINE gnn::vertex_partition learn_simulated_partition(const tensor::algebra& a, const machine::machine& m,
+                                                             const tensor::durations& times, const vertex_training& t,
+                                                             const vertex_scales& scales, std::size_t parts,
+                                                             std::size_t rounds) {
+  auto now = gnn::equal_edges(t.graph, parts);
+  auto epoch = simulate_epoch(a, m, times, t, scales, now);
+  range_balancer balancer{t.graph, epoch.widths, std::vector<std::size_t>(parts)};
+  auto best = now;
+  auto least = epoch.takes;
+  const gnn::repartition_rule rule{.least_gain = 0, .iterations = 1, .moving = {}};
+  for (std::size_t r = 0; r < rounds; ++r) {
+    balancer.observe(now, epoch.parts);
+    auto next = balancer.better(now, rule);
+    if (!next) {
+      break;
+    }
+    now = *std::move(next);
+    epoch = simulate_epoch(a, m, times, t, scales, now);
+    if (epoch.takes < least) {
+      least = epoch.takes;
+      best = now;
+    }
+  }
+  return best;
+}
+
+}  // namespace unity::systems
+
+#endif
