@@ -190,7 +190,9 @@ TEST_CASE("the adjoint of every operator agrees with central differences", "[adj
 TEST_CASE("the adjoint of what is linear is exact: <A x, y> = <x, A* y>", "[adjoint]") {
   std::set<std::string> checked;
   for_real_cases(2, [&](const std::string& name, const random_case& c, const types& results, auto& random) {
-    for (const auto& group : linear_groups(training(), c.op, c.inputs)) {
+    for (auto group : linear_groups(training(), c.op, c.inputs)) {
+      // What a result does not depend on, numbers too, it is additive in along with the rest.
+      std::erase_if(group, [&](std::size_t i) { return !is_real(c.inputs[i]); });
       std::vector<bool> wanted(c.inputs.size());
       std::vector<dense<modular61>> x;
       for (const auto& t : c.inputs) {
