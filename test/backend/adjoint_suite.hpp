@@ -25,6 +25,7 @@
 #include <unity/tensor/evaluate.hpp>
 
 #include "../tensor/random_case.hpp"
+#include "../tensor/random_edges.hpp"
 #include "kernel_run.hpp"
 #include "operator_suite.hpp"
 
@@ -170,16 +171,19 @@ inline tensor::test::random_case draw_loss(const std::string& kind, random_engin
 inline std::vector<dense<double>> adjoint_operands(const tensor::test::random_case& c, random_engine& random) {
   const std::string_view kind = training().signature(c.op.kind).name;
   const bool ties = kind.ends_with("max_pool") || kind.ends_with("imum") || kind == "reduce_max" || kind == "relu" ||
-                    kind == "top_k" || kind == "magnitude_place";
+                    kind == "top_k" || kind == "magnitude_place" || kind == "segment_max";
   const bool coarse = ties && random.below(2) == 0;
-  suite_operands operands;
+  std::vector<dense<double>> drawn;
   for (std::size_t i = 0; i < c.inputs.size(); ++i) {
-    dense<double> values{c.inputs[i].dims};
-    for (auto& x : values.data) {
+    for (auto& x : drawn.emplace_back(c.inputs[i].dims).data) {
       x = random_value(kind, i, c.inputs[i], random);
       x = coarse ? std::round(2 * x) / 2 : x;
     }
-    operands.add(std::move(values), c.inputs[i]);
+  }
+  tensor::test::draw_lists(kind, drawn, random);
+  suite_operands operands;
+  for (std::size_t i = 0; i < c.inputs.size(); ++i) {
+    operands.add(std::move(drawn[i]), c.inputs[i]);
   }
   return std::move(operands.numbers);
 }

@@ -26,6 +26,7 @@
 
 #include "../support/cases.hpp"
 #include "../tensor/random_case.hpp"
+#include "../tensor/random_edges.hpp"
 #include "chain_suite.hpp"
 #include "kernel_run.hpp"
 #include "large_cases.hpp"
@@ -67,8 +68,8 @@ inline double random_value(std::string_view kind, std::size_t operand, const ten
   if (tensor::is_integral(t.element)) {
     return static_cast<double>(random.between(t.element == tensor::dtype::uint8 ? 0 : -2, 6));
   }
-  const bool positive = kind == "sqrt" || kind == "log" || (kind == "pow" && operand == 0) ||
-                        (kind == "batch_norm" && operand == 4);
+  const bool positive =
+      kind == "sqrt" || kind == "log" || (kind == "pow" && operand == 0) || (kind == "batch_norm" && operand == 4);
   if (positive) {
     return 0.125 + random.unit();
   }
@@ -138,15 +139,19 @@ bool check_case(Backend& backend, tensor::test::random_case drawn, const suite_o
       !std::all_of(c->outputs.begin(), c->outputs.end(), taken)) {
     return false;
   }
-  suite_operands operands;
   const auto& kind = standard().signature(c->op.kind).name;
+  std::vector<dense<double>> drawn_operands;
   for (std::size_t i = 0; i < c->inputs.size(); ++i) {
-    dense<double> values{c->inputs[i].dims};
+    auto& values = drawn_operands.emplace_back(c->inputs[i].dims);
     for (auto& x : values.data) {
       x = random_value(kind, i, c->inputs[i], random);
       x = c->outputs[0].element == tensor::dtype::uint8 ? std::abs(x) : x;
     }
-    operands.add(std::move(values), c->inputs[i]);
+  }
+  tensor::test::draw_lists(kind, drawn_operands, random);
+  suite_operands operands;
+  for (std::size_t i = 0; i < c->inputs.size(); ++i) {
+    operands.add(std::move(drawn_operands[i]), c->inputs[i]);
   }
   const auto expected = tensor::evaluate<double>(standard(), c->op, operands.numbers, c->inputs);
   if (!all_finite(expected) || is_ill_conditioned(*c, operands, expected, options.tolerance)) {

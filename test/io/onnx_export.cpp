@@ -63,13 +63,11 @@ std::vector<sample> samples() {
   add("pow", [](tensor::builder& b) { return b.apply("pow", {b.weight("w", {2, 3}), b.fill(3)}); });
   on_input("scalar_multiply", {2, 3}, [](auto& b, auto x) { return b.scalar_multiply(x, b.fill(0.5)); });
   on_input("cast", {2, 3}, [](auto& b, auto x) { return b.apply("cast", {x}, {{"element", "int32"}})[0]; });
-  on_input("dropout", {2, 3}, [](auto& b, auto x) {
-    return b.apply("dropout", {x}, {{"rate", 0.25}, {"seed", 3}})[0];
-  });
+  on_input("dropout", {2, 3},
+           [](auto& b, auto x) { return b.apply("dropout", {x}, {{"rate", 0.25}, {"seed", 3}})[0]; });
   for (const std::string activation : {"none", "relu", "sigmoid", "tanh", "gelu"}) {
-    on_input("matmul " + activation, {2, 3, 4}, [activation](auto& b, auto x) {
-      return b.matmul(x, b.weight("w", {4, 5}), activation);
-    });
+    on_input("matmul " + activation, {2, 3, 4},
+             [activation](auto& b, auto x) { return b.matmul(x, b.weight("w", {4, 5}), activation); });
     on_input("linear " + activation, {3, 4}, [activation](auto& b, auto x) {
       return b.linear(x, b.weight("w", {4, 5}), b.weight("b", {5}), activation);
     });
@@ -79,9 +77,8 @@ std::vector<sample> samples() {
       return b.conv2d(x, b.weight("w", {2, 4, 3, 3}), b.weight("b", {2}), how);
     });
   }
-  on_input("linear of rank 3", {2, 3, 4}, [](auto& b, auto x) {
-    return b.linear(x, b.weight("w", {4, 5}), b.weight("b", {5}));
-  });
+  on_input("linear of rank 3", {2, 3, 4},
+           [](auto& b, auto x) { return b.linear(x, b.weight("w", {4, 5}), b.weight("b", {5})); });
   on_input("linear without bias", {2, 3, 4}, [](auto& b, auto x) { return b.linear(x, b.weight("w", {4, 5})); });
   for (const std::string padding : {"explicit", "same", "same_lower", "valid"}) {
     on_input("conv2d " + padding, {1, 4, 6, 7}, [padding](auto& b, auto x) {
@@ -109,9 +106,8 @@ std::vector<sample> samples() {
   on_input("global_average_pool", {1, 2, 3, 3}, [](auto& b, auto x) { return b.global_average_pool(x); });
   on_input("global_max_pool", {1, 2, 3, 3}, [](auto& b, auto x) { return b.global_max_pool(x); });
   on_input("softmax", {2, 3, 4}, [](auto& b, auto x) { return b.softmax(x, 1); });
-  on_input("layer_norm", {2, 3, 4}, [](auto& b, auto x) {
-    return b.layer_norm(x, b.weight("g", {3, 4}), b.weight("b", {3, 4}), 1, 1e-3);
-  });
+  on_input("layer_norm", {2, 3, 4},
+           [](auto& b, auto x) { return b.layer_norm(x, b.weight("g", {3, 4}), b.weight("b", {3, 4}), 1, 1e-3); });
   on_input("batch_norm", {2, 3, 4, 4}, [](auto& b, auto x) {
     return b.batch_norm(x, b.weight("s", {3}), b.weight("b", {3}), b.weight("m", {3}), b.weight("v", {3}), 1e-3);
   });
@@ -131,9 +127,8 @@ std::vector<sample> samples() {
     return b.apply("slice", {x}, {{"axes", {0, 1}}, {"starts", {1, 0}}, {"ends", {5, 6}}, {"steps", {2, 3}}})[0];
   });
   on_input("pad", {2, 3}, [](auto& b, auto x) { return b.pad(x, {1, 0, 0, 2}, -1.5); });
-  add("enlarge", [](tensor::builder& b) {
-    return b.apply("enlarge", {b.weight("w", {2, 2, 1, 3})}, {{"kernel", {3, 5}}});
-  });
+  add("enlarge",
+      [](tensor::builder& b) { return b.apply("enlarge", {b.weight("w", {2, 2, 1, 3})}, {{"kernel", {3, 5}}}); });
   on_input("transpose", {2, 3, 4}, [](auto& b, auto x) { return b.transpose(x, {2, 0, 1}); });
   on_input("reshape", {2, 3, 4}, [](auto& b, auto x) { return b.reshape(x, {4, 6}); });
   on_input("squeeze", {2, 1, 4, 1}, [](auto& b, auto x) { return b.apply("squeeze", {x}, {{"axes", {1, 3}}})[0]; });
@@ -145,6 +140,21 @@ std::vector<sample> samples() {
   add("embedding_bag", [](tensor::builder& b) {
     return values{b.embedding_bag(b.weight("table", {5, 3}), b.input("ids", {2, 4}, dtype::int64))};
   });
+  for (const auto list : {dtype::int32, dtype::int64}) {
+    add(list == dtype::int32 ? "edges in int32" : "edges", [list](tensor::builder& b) {
+      const auto lists = [&](const char* name, std::int64_t n) { return b.input(name, {n}, list); };
+      const tensor::edge_values e{lists("offsets", 4), lists("sources", 5), lists("out_offsets", 3),
+                                  lists("targets", 5), lists("out_edges", 5)};
+      const auto x = b.weight("x", {2, 3, 4});
+      const auto z = b.weight("z", {5, 3});
+      return values{b.apply("incidence", {e.sources, e.targets}, {{"edges", 4}, {"element", "float32"}})[0],
+                    b.segment_sum(x, e),
+                    b.segment_mean(x, e),
+                    b.segment_max(x, e),
+                    b.segment_softmax(z, e),
+                    b.segment_weighted_sum(x, z, e)};
+    });
+  }
   on_input("fill", {2, 3}, [](auto& b, auto x) { return b.mul(b.add(x, b.fill(2, {2, 3})), b.fill(0.1, {40, 2, 1})); });
   on_input("constant", {2, 3}, [](auto& b, auto x) { return b.embedding(x, b.constant("ids", {2}, dtype::int64)); });
   on_input("pool_kernel", {1, 2, 4, 4}, [](auto& b, auto x) {

@@ -336,6 +336,34 @@ inline void add_reductions(case_table& table) {
   };
 }
 
+// Graphs of n vertices whose edges come from m.
+inline void add_segments(case_table& table) {
+  table["incidence"] = [](case_maker& m) {
+    const auto offsets = type({m.size()}, dtype::int64);
+    return m.make("incidence", {{"edges", m.size(6)}, {"element", "float32"}}, {offsets, offsets});
+  };
+  const auto list = [](std::int64_t n) { return type({n}, n % 2 == 0 ? dtype::int32 : dtype::int64); };
+  for (const std::string name : {"segment_sum", "segment_mean", "segment_max"}) {
+    table[name] = [name, list](case_maker& m) {
+      const auto x = m.dims(1, 3);
+      const auto e = m.size(6);
+      types all{type(x), list(m.size() + 1), list(e), list(x[0] + 1), list(e)};
+      all.resize(name == "segment_max" ? 3 : 5);
+      return m.make(name, {}, all);
+    };
+  }
+  table["segment_softmax"] = [list](case_maker& m) {
+    return m.make("segment_softmax", {}, {type(m.dims(1, 3)), list(m.size() + 1)});
+  };
+  table["segment_weighted_sum"] = [list](case_maker& m) {
+    const auto x = m.dims(3, 3);
+    const auto e = m.size(6);
+    const shape weights{e, x[1]};
+    return m.make("segment_weighted_sum", {},
+                  {type(x), type(weights), list(m.size() + 1), list(e), list(x[0] + 1), list(e), list(e)});
+  };
+}
+
 // One entry per kind of operator.
 inline const case_table& cases() {
   static const case_table table = [] {
@@ -359,6 +387,7 @@ inline const case_table& cases() {
       auto table_dims = m.dims(1, 3);
       return m.make("embedding_bag", {}, {type(table_dims), type(m.dims(1, 3), dtype::int64)});
     };
+    add_segments(t);
     t["opaque"] = [](case_maker& m) {
       const shape elements{0, 4};
       return m.make(

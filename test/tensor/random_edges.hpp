@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <string_view>
 #include <vector>
 
 #include <unity/core/random.hpp>
@@ -69,6 +70,46 @@ inline random_edges draw_edges(std::int64_t sources, std::int64_t vertices, std:
     g.offsets.push_back(std::lower_bound(targets.begin(), targets.end(), v) - targets.begin());
   }
   return turned(std::move(g));
+}
+
+// Which operands of an operator over edges are lists; 0: it has no such list.
+struct list_operands {
+  std::size_t offsets = 0;
+  std::size_t sources = 0;
+  std::size_t out_offsets = 0;
+  std::size_t targets = 0;
+  std::size_t out_edges = 0;
+};
+inline list_operands lists_of(std::string_view kind) {
+  if (kind == "segment_sum" || kind == "segment_mean") {
+    return {1, 2, 3, 4};
+  }
+  if (kind == "segment_weighted_sum") {
+    return {2, 3, 4, 5, 6};
+  }
+  return kind == "segment_max" ? list_operands{1, 2} : kind == "segment_softmax" ? list_operands{1} : list_operands{};
+}
+
+// Replaces the lists among the operands of an operator over edges by those of one random graph.
+template <class Scalar>
+void draw_lists(std::string_view kind, std::vector<dense<Scalar>>& operands, random_engine& random) {
+  const auto lists = lists_of(kind);
+  if (lists.offsets == 0) {
+    return;
+  }
+  const auto& of_edges = operands[lists.sources != 0 ? lists.sources : 0];
+  const auto g = draw_edges(operands[0].dims[0], operands[lists.offsets].dims[0] - 1, of_edges.dims[0], random);
+  const auto put = [&](std::size_t operand, const std::vector<std::int64_t>& list) {
+    if (operand != 0) {
+      std::transform(list.begin(), list.end(), operands[operand].data.begin(),
+                     [](std::int64_t x) { return static_cast<Scalar>(x); });
+    }
+  };
+  put(lists.offsets, g.offsets);
+  put(lists.sources, g.sources);
+  put(lists.out_offsets, g.out_offsets);
+  put(lists.targets, g.targets);
+  put(lists.out_edges, g.out_edges);
 }
 
 inline dense<double> numbers(const std::vector<std::int64_t>& x) { return {{std::ssize(x)}, {x.begin(), x.end()}}; }

@@ -153,7 +153,13 @@ TEST_CASE("every standard operator that a rule can name has a function", "[terms
                                  unsqueeze(),
                                  expand(),
                                  embedding(),
-                                 embedding_bag()};
+                                 embedding_bag(),
+                                 incidence(),
+                                 segment_sum(),
+                                 segment_mean(),
+                                 segment_max(),
+                                 segment_softmax(),
+                                 segment_weighted_sum()};
   std::set<std::string> names;
   for (const auto& t : called) {
     CHECK(operators().find_kind(t.tree.name).has_value());
@@ -168,19 +174,33 @@ TEST_CASE("every standard operator that a rule can name has a function", "[terms
 
 TEST_CASE("every attribute of a standard operator has a name to bind it by", "[terms]") {
   std::set<std::string> names{"signature", "elements"};  // of opaque
-  for (const auto& key : {activation,  axes,
-                          axis,        ceil_mode,
-                          channels,    count_include_pad,
-                          dilation,    dims,
-                          element,     ends,
-                          epsilon,     groups,
-                          heads,       keep_dims,
-                          kernel,      name,
-                          padding,     pads,
-                          permutation, rate,
-                          seed,        static_cast<const attribute_name&>(size),
-                          sizes,       starts,
-                          steps,       stride,
+  for (const auto& key : {activation,
+                          axes,
+                          axis,
+                          ceil_mode,
+                          channels,
+                          count_include_pad,
+                          dilation,
+                          dims,
+                          edges,
+                          element,
+                          ends,
+                          epsilon,
+                          groups,
+                          heads,
+                          keep_dims,
+                          kernel,
+                          name,
+                          padding,
+                          pads,
+                          permutation,
+                          rate,
+                          seed,
+                          static_cast<const attribute_name&>(size),
+                          sizes,
+                          starts,
+                          steps,
+                          stride,
                           value}) {
     names.insert(key.name);
   }

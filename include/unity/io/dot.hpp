@@ -117,10 +117,11 @@ UNITY_INLINE std::string_view dot_colour(std::string_view kind) {
     std::string_view kinds;
   };
   static constexpr family families[] = {
-      {"#f4a582", " matmul linear conv2d attention lstm_cell "},
+      {"#f4a582",
+       " matmul linear conv2d attention lstm_cell segment_sum segment_mean segment_max segment_weighted_sum "},
       {"#fddbc7",
        " softmax layer_norm batch_norm reduce_sum reduce_mean reduce_max max_pool average_pool "
-       "global_average_pool global_max_pool "},
+       "global_average_pool global_max_pool segment_softmax "},
       {"#d1e5f0",
        " concat split slice pad enlarge transpose reshape squeeze unsqueeze expand embedding embedding_bag cast "
        "identity "},

@@ -247,6 +247,30 @@ template <argument... A>
 [[nodiscard]] term embedding_bag(const A&... a) {
   return apply("embedding_bag", a...);
 }
+template <argument... A>
+[[nodiscard]] term incidence(const A&... a) {
+  return apply("incidence", a...);
+}
+template <argument... A>
+[[nodiscard]] term segment_sum(const A&... a) {
+  return apply("segment_sum", a...);
+}
+template <argument... A>
+[[nodiscard]] term segment_mean(const A&... a) {
+  return apply("segment_mean", a...);
+}
+template <argument... A>
+[[nodiscard]] term segment_max(const A&... a) {
+  return apply("segment_max", a...);
+}
+template <argument... A>
+[[nodiscard]] term segment_softmax(const A&... a) {
+  return apply("segment_softmax", a...);
+}
+template <argument... A>
+[[nodiscard]] term segment_weighted_sum(const A&... a) {
+  return apply("segment_weighted_sum", a...);
+}
 
 inline constexpr attribute_name activation{"activation"};
 inline constexpr attribute_name axes{"axes"};
@@ -256,6 +280,7 @@ inline constexpr attribute_name channels{"channels"};
 inline constexpr attribute_name count_include_pad{"count_include_pad"};
 inline constexpr attribute_name dilation{"dilation"};
 inline constexpr attribute_name dims{"dims"};
+inline constexpr attribute_name edges{"edges"};
 inline constexpr attribute_name element{"element"};
 inline constexpr attribute_name ends{"ends"};
 inline constexpr attribute_name epsilon{"epsilon"};

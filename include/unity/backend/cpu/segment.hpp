@@ -107,8 +107,9 @@ struct row_job {
   static constexpr std::size_t most = 8;
   static constexpr auto wide = static_cast<std::int64_t>(64 / sizeof(Real));
   static constexpr auto narrow = static_cast<std::int64_t>(16 / sizeof(Real));
-  // Edges by which the rows to come are asked for before they are needed.
-  static constexpr std::int64_t ahead = 8;
+  // So many edges before it is needed a row is asked for.
+  template <std::size_t Count>
+  static constexpr std::int64_t ahead = Count > 4 ? 8 : 16;
 
   edge_ranges edges{};
   number_list sources{};
@@ -177,7 +178,7 @@ struct row_job {
       ((made[I] = begin < end ? lanes<Real, Lanes>{} + least : lanes<Real, Lanes>{}), ...);
     }
     for (auto k = begin; k < end; ++k) {
-      const auto* const next = row_of(std::min(k + ahead, edges.edges - 1));
+      const auto* const next = row_of(std::min(k + ahead<sizeof...(I)>, edges.edges - 1));
       (__builtin_prefetch(next + I * Lanes), ...);
       const auto* const from = row_of(k);
       if constexpr (How == row_reduction::weighted) {

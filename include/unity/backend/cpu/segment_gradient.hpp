@@ -44,6 +44,23 @@ template <class Real, class F>
   }
 }
 
+// x where the mask of a comparison is set, else 0. A choice of vectors wider than the baseline's becomes scalar code.
+template <class Lanes, class Mask>
+[[gnu::always_inline]] inline void keep_where(const Mask& mask, Lanes& x) {
+  x = (Lanes)((Mask)x & mask);
+}
+
+// Asks for a row, where there is one.
+template <class Real>
+[[gnu::always_inline]] inline void prefetch_row(const Real* x, std::int64_t row, std::int64_t rows,
+                                                std::int64_t width) {
+  if (row >= 0 && row < rows) {
+    for (std::int64_t i = 0; i < width; i += static_cast<std::int64_t>(64 / sizeof(Real))) {
+      __builtin_prefetch(x + row * width + i);
+    }
+  }
+}
+
 }  // namespace detail
 
 // Each product is made by one thread in one order, so how many threads there are changes no byte.
@@ -70,6 +87,7 @@ class segment_dot_routine final : public routine {
           for (auto k = edges.begin(v); k < edges.end(v); ++k) {
             const auto row = sources[k];
             const bool exists = row >= 0 && row < rows_;
+            detail::prefetch_row(x, sources[std::min(k + 8, edges_ - 1)], rows_, pitch);
             for (std::int64_t h = 0; h < heads_; ++h) {
               to[k * heads_ + h] = exists ? product(a + v * pitch + h * width_, x + row * pitch + h * width_) : Real{0};
             }
@@ -81,25 +99,30 @@ class segment_dot_routine final : public routine {
 
   template <class Real>
   [[gnu::always_inline]] Real product(const Real* a, const Real* x) const {
-    constexpr auto size = static_cast<std::int64_t>(64 / sizeof(Real));
+    constexpr std::size_t narrow = 16 / sizeof(Real);
     detail::lanes<Real, 64 / sizeof(Real)> sums{};
+    detail::lanes<Real, narrow> few{};
     Real sum = 0;
     detail::in_lanes<Real>(width_, [&](auto type, std::int64_t i) {
       typename decltype(type)::type p;
       typename decltype(type)::type q;
       std::memcpy(&p, a + i, sizeof p);
       std::memcpy(&q, x + i, sizeof q);
-      p *= q;
       if constexpr (sizeof p == sizeof sums) {
-        sums += p;
+        sums += p * q;
+      } else if constexpr (sizeof p == sizeof few) {
+        few += p * q;
       } else {
-        for (std::size_t j = 0; j < sizeof p / sizeof(Real); ++j) {
-          sum += p[j];
-        }
+        sum += p[0] * q[0];
       }
     });
-    for (std::int64_t j = 0; width_ >= size && j < size; ++j) {
-      sum += sums[j];
+    if (width_ >= static_cast<std::int64_t>(64 / sizeof(Real))) {
+      detail::lanes<Real, narrow> more[4];
+      std::memcpy(&more, &sums, sizeof more);
+      few += (more[0] + more[1]) + (more[2] + more[3]);
+    }
+    for (std::size_t j = 0; j < narrow; ++j) {
+      sum += few[j];
     }
     return sum;
   }
@@ -195,14 +218,21 @@ class segment_max_gradient_routine final : public routine {
       lanes ties{};
       for (auto k = j.edges.begin(v); k < j.edges.end(v); ++k) {
         lanes x{};
+        if (const auto* const next = row_of(j, std::min(k + 16, edges_ - 1))) {
+          __builtin_prefetch(next + i);
+        }
         if (const auto* const row = row_of(j, k)) {
           std::memcpy(&x, row + i, sizeof x);
         }
-        ties += x == most ? lanes{} + Real{1} : lanes{};
+        lanes tie = lanes{} + Real{1};
+        detail::keep_where(x == most, tie);
+        ties += tie;
       }
       lanes share;
       std::memcpy(&share, j.cotangent + at + i, sizeof share);
-      share /= ties > Real{1} ? ties : lanes{} + Real{1};
+      lanes none = lanes{} + Real{1};
+      detail::keep_where(ties == lanes{}, none);
+      share /= ties + none;
       std::memcpy(j.shares + at + i, &share, sizeof share);
     });
   }
@@ -214,9 +244,12 @@ class segment_max_gradient_routine final : public routine {
     for (std::int64_t v = 0; v < vertices_; ++v) {
       for (auto k = j.edges.begin(v); k < j.edges.end(v); ++k) {
         const auto source = j.sources[k];
-        if (source < 0 || source >= rows_ || source / block % owners != owner) {
+        if (source < 0 || source >= rows_ || (owners > 1 && source / block % owners != owner)) {
           continue;
         }
+        const auto next = j.sources[std::min(k + 8, edges_ - 1)];
+        detail::prefetch_row(j.x, next, rows_, width_);
+        detail::prefetch_row(j.to, next, rows_, width_);
         detail::in_lanes<Real>(width_, [&](auto type, std::int64_t i) {
           using lanes = typename decltype(type)::type;
           lanes x;
@@ -227,7 +260,8 @@ class segment_max_gradient_routine final : public routine {
           std::memcpy(&most, j.largest + v * width_ + i, sizeof most);
           std::memcpy(&share, j.shares + v * width_ + i, sizeof share);
           std::memcpy(&sum, j.to + source * width_ + i, sizeof sum);
-          sum += x == most ? share : lanes{};
+          detail::keep_where(x == most, share);
+          sum += share;
           std::memcpy(j.to + source * width_ + i, &sum, sizeof sum);
         });
       }
@@ -298,10 +332,12 @@ class segment_softmax_routine final : public routine {
     // Joins what a line has of one column, by f, and gives it to all of them.
     template <class Real, class F>
     [[gnu::always_inline]] void join(line<Real>& a, const F& f) const {
-      const auto size = static_cast<std::size_t>(per_line() * width);
+      const auto size = static_cast<std::size_t>(std::min(per_line(), edges) * width);
       const auto step = static_cast<std::size_t>(width);
-      for (auto i = step; i < size; ++i) {
-        a[i - i / step * step] = f(a[i - i / step * step], a[i]);
+      for (auto i = step; i < size; i += step) {
+        for (std::size_t c = 0; c < step; ++c) {
+          a[c] = f(a[c], a[i + c]);
+        }
       }
       for (auto i = step; i < size; ++i) {
         a[i] = a[i - step];

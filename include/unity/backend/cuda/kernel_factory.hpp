@@ -21,6 +21,7 @@
 #include <unity/backend/cuda/reduction.hpp>
 #include <unity/backend/cuda/routine.hpp>
 #include <unity/backend/cuda/rows.hpp>
+#include <unity/backend/cuda/segment.hpp>
 #include <unity/backend/cuda/selection.hpp>
 #include <unity/backend/detail/joined_transposes.hpp>
 #include <unity/backend/detail/kernel_check.hpp>
@@ -166,6 +167,10 @@ class kernel_factory {
     const std::string_view name = algebra_->signature(op.kind).name;
     const auto a = algebra_->read(op);
     const bool wide = tensor::exceeds_float32(inputs);
+    if (name.starts_with("segment_")) {
+      const auto inner = [&](types in, types out) { return std::make_unique<edge_routine<Queue>>(name, in, out); };
+      return between_conversions(inputs, outputs, false, true, inner);
+    }
     if (name == "softmax" && !wide) {
       return std::make_unique<softmax_routine<Queue>>(a, inputs, outputs);
     }
@@ -181,8 +186,8 @@ class kernel_factory {
     }
     // Intermediate results are not rounded to 16 bits, but where all of the work is in products that are fast on those.
     const bool narrow = name != "attention" && std::any_of(inputs.begin(), inputs.end(), [](const auto& t) {
-      return tensor::is_floating(t.element) && tensor::size_of(t.element) == 2;
-    });
+                          return tensor::is_floating(t.element) && tensor::size_of(t.element) == 2;
+                        });
     if (!narrow) {
       return make_body(op, inputs, outputs);
     }

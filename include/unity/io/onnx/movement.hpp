@@ -70,6 +70,8 @@ inline void export_with_axes(export_node& n) {
 inline void export_embedding(export_node& n) { n.emit("Gather", n.inputs(), n.result(), {{"axis", std::int64_t{0}}}); }
 // ONNX has no sum over bags of its own.
 void export_embedding_bag(export_node& n);
+// Which edges are whose: by clamping how far behind a limit they are to 0 and 1.
+void export_incidence(export_node& n);
 
 [[nodiscard]] onnx_family movement_family();
 
@@ -158,7 +160,7 @@ UNITY_INLINE import_result import_slice(import_node& n) {
     }
   }
   std::sort(cuts.begin(), cuts.end(), [](const cut& a, const cut& b) { return a.axis < b.axis; });
-  const auto column = [&](std::int64_t cut::*member) {
+  const auto column = [&](std::int64_t cut::* member) {
     tensor::shape all;
     for (const auto& c : cuts) {
       all.push_back(c.*member);
@@ -323,6 +325,34 @@ UNITY_INLINE void export_embedding_bag(export_node& n) {
   n.emit("ReduceSum", {rows, n.out.integers(axes)}, n.result(), {{"keepdims", std::int64_t{0}}});
 }
 
+UNITY_INLINE void export_incidence(export_node& n) {
+  std::vector<std::int64_t> behind(static_cast<std::size_t>(n.attributes.integer("edges")));
+  std::iota(behind.begin(), behind.end(), std::int64_t{1});
+  const std::int64_t last[] = {1};
+  const auto zero = n.scalar(0, tensor::dtype::int64);
+  const auto one = n.scalar(1, tensor::dtype::int64);
+  const auto has_come = [&](std::size_t operand) {
+    auto limit = n.input(operand);
+    if (n.type(operand).element != tensor::dtype::int64) {
+      limit = n.step();
+      n.emit("Cast", {n.input(operand)}, limit,
+             {{"to", static_cast<std::int64_t>(to_onnx_type(tensor::dtype::int64))}});
+    }
+    const std::string steps[] = {n.step(), n.step(), n.step(), n.step()};
+    n.emit("Unsqueeze", {limit, n.out.integers(last)}, steps[0]);
+    n.emit("Sub", {n.out.integers(behind), steps[0]}, steps[1]);
+    n.emit("Max", {steps[1], zero}, steps[2]);
+    n.emit("Min", {steps[2], one}, steps[3]);
+    return steps[3];
+  };
+  const auto begun = has_come(0);
+  const auto ended = has_come(1);
+  const std::string steps[] = {n.step(), n.step()};
+  n.emit("Mul", {begun, ended}, steps[0]);
+  n.emit("Sub", {begun, steps[0]}, steps[1]);
+  n.emit("Cast", {steps[1]}, n.result(), {{"to", static_cast<std::int64_t>(to_onnx_type(n.result_type().element))}});
+}
+
 UNITY_INLINE onnx_family movement_family() {
   return {{{"Concat", import_concat},
            {"Split", import_split},
@@ -347,7 +377,8 @@ UNITY_INLINE onnx_family movement_family() {
            {"squeeze", export_with_axes},
            {"unsqueeze", export_with_axes},
            {"embedding", export_embedding},
-           {"embedding_bag", export_embedding_bag}}};
+           {"embedding_bag", export_embedding_bag},
+           {"incidence", export_incidence}}};
 }
 
 }  // namespace unity::io::detail
