@@ -14,12 +14,12 @@
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/lowering/divisions.hpp>
-#include <unity/parallel/node_stations.hpp>
 #include <unity/parallel/ranks/divided_training.hpp>
 #include <unity/parallel/ranks/gradient_sums.hpp>
 #include <unity/parallel/ranks/rank_streams.hpp>
 #include <unity/parallel/ranks/region_writer.hpp>
 #include <unity/parallel/ranks/row_exchange.hpp>
+#include <unity/parallel/ranks/station_group.hpp>
 #include <unity/parallel/synchronization.hpp>
 #include <unity/parallel/training_graph.hpp>
 #include <unity/tensor/dtype.hpp>
@@ -98,7 +98,6 @@ class weight_cells {
     std::map<std::pair<std::uint32_t, std::size_t>, std::size_t> at{};  // by rank and cell: in the rank's weights
     std::map<std::pair<std::uint32_t, std::size_t>, value_id> gradients{};
     std::map<std::pair<std::uint32_t, std::size_t>, awaited_value> fetched{};  // what servers sent for this iteration
-    std::vector<std::map<std::uint32_t, std::uint32_t>> stations{};            // by cell: of holders, where it differs
   };
 
   // f(use, task, rank, box) for all tasks for which the operand is not zero.
@@ -122,7 +121,6 @@ class weight_cells {
   };
 
   void place(std::size_t w);
-  void place_stations(std::size_t w, std::size_t c);
   void add_part(std::size_t w, std::size_t c, std::uint32_t rank);
   [[nodiscard]] synchronizer how_to(std::size_t w, const box& cell) const;
   // The cell, from its server, where the rank keeps none.
@@ -150,10 +148,11 @@ class weight_cells {
   void reduce_bucket(const bucket_state& bucket, node_id reader);
   void reduce_together(std::span<const cell_id> cells, node_id reader);
   void scatter(cell_id of, node_id reader);
-  // The gradients of a cell, by rank that adds them up and sends the sum to the server.
+  // The gradients of a cell, by rank that adds them up and sends the sum to the server: of those that are written.
   struct node_sums {
     cell_id of{};
     node_id reader{};
+    const station_group* givers = nullptr;
     std::map<std::uint32_t, std::vector<awaited_value>> terms{};
   };
 
@@ -162,8 +161,8 @@ class weight_cells {
   [[nodiscard]] value_id summed(std::uint32_t rank, const node_sums& sums);
   // The sum of what came to the server.
   [[nodiscard]] value_id summed_on(std::uint32_t server, cell_id of, std::span<const awaited_value> all);
-  // Who sends to the server, and is sent by it, in the rank's place: itself, or another, which is not the server.
-  [[nodiscard]] std::uint32_t station_of(cell_id of, std::uint32_t rank) const;
+  // Ranks that exchange a cell with its server; made once for all cells of the same ranks.
+  [[nodiscard]] const station_group& group_of(cell_id of, const std::vector<std::uint32_t>& ranks);
   // The new version goes from the server to all who keep the cell.
   void hand_out(cell_id of, std::uint32_t server);
 
@@ -176,6 +175,8 @@ class weight_cells {
   std::vector<bucket_state> buckets_;
   std::size_t next_bucket_ = 0;  // to be reduced
   std::vector<node_sums> due_{};
+  std::map<std::vector<std::uint32_t>, station_group> groups_{};  // of ranks, each for itself
+  std::map<std::vector<std::uint32_t>, station_group> by_node_{};
 };
 
 }  // namespace unity::parallel::detail
@@ -276,11 +277,15 @@ UNITY_INLINE void weight_cells::send_fetched(cell_id of) {
   }
   const auto kept = written().has(server) ? part_of(of, server).weight.value : value_id{};
   const auto type = training_.type_of(training_.training().weights()[of.weight].value, state.cells[of.cell]);
-  for (const auto r : state.holders[of.cell]) {  // a station comes before those that it sends to
+  const auto& group = group_of(of, state.holders[of.cell]);
+  const auto first = streams_.tag();
+  for (const auto i : group.with(server)) {  // a station comes before those that it sends to
+    const auto r = group.rank(i);
     if (r == server) {
       continue;
     }
-    const auto station = station_of(of, r);
+    streams_.tag(first + group.others_before(i, server));
+    const auto station = group.station(i, server);
     const auto there = station == r
                            ? streams_.sent_first(node_of(of), kept, type, server, r)
                            : streams_.passed_on(node_of(of), state.fetched[{station, of.cell}], type, station, r);
@@ -288,6 +293,7 @@ UNITY_INLINE void weight_cells::send_fetched(cell_id of) {
       state.fetched[{r, of.cell}] = there;
     }
   }
+  streams_.tag(first + group.others_before(group.size(), server));
 }
 
 UNITY_INLINE synchronizer weight_cells::how_to(std::size_t w, const box& cell) const {
@@ -325,10 +331,6 @@ UNITY_INLINE void weight_cells::place(std::size_t w) {
     state.holders.push_back(written().all_like(holders));
     const auto how = how_to(w, state.cells[c]);
     state.how.push_back(how);
-    state.stations.emplace_back();
-    if (how.is_per_node) {
-      place_stations(w, c);
-    }
     for (const auto r : written().of(state.holders.back())) {
       if (how.is_proxied || r == how.destination.index()) {
         add_part(w, c, r);
@@ -351,18 +353,6 @@ UNITY_INLINE void weight_cells::place(std::size_t w) {
   }
 }
 
-UNITY_INLINE void weight_cells::place_stations(std::size_t w, std::size_t c) {
-  auto& state = states_[w];
-  const auto server = state.how[c].destination;
-  const std::vector<machine::device_id> devices(state.holders[c].begin(), state.holders[c].end());
-  const auto stations = stations_of(devices, server, training_.topology());
-  for (std::size_t i = 0; i < devices.size(); ++i) {
-    if (stations[i] != devices[i] && stations[i] != server) {
-      state.stations[c][state.holders[c][i]] = static_cast<std::uint32_t>(stations[i].index());
-    }
-  }
-}
-
 UNITY_INLINE void weight_cells::add_part(std::size_t w, std::size_t c, std::uint32_t rank) {
   auto& state = states_[w];
   const auto value = training_.training().weights()[w].value;
@@ -375,9 +365,14 @@ UNITY_INLINE void weight_cells::add_part(std::size_t w, std::size_t c, std::uint
 
 UNITY_INLINE std::vector<std::uint32_t> weight_cells::givers(cell_id of) const {
   const auto& state = states_[of.weight];
+  const auto& holders = state.holders[of.cell];
+  if (written().is_one()) {  // holders are alike
+    return state.gradients.contains({written().like(holders.front()), of.cell}) ? holders
+                                                                                : std::vector<std::uint32_t>{};
+  }
   std::vector<std::uint32_t> all;
-  std::copy_if(state.holders[of.cell].begin(), state.holders[of.cell].end(), std::back_inserter(all),
-               [&](std::uint32_t r) { return state.gradients.contains({written().like(r), of.cell}); });
+  std::copy_if(holders.begin(), holders.end(), std::back_inserter(all),
+               [&](std::uint32_t r) { return state.gradients.contains({r, of.cell}); });
   return all;
 }
 
@@ -557,10 +552,13 @@ UNITY_INLINE void weight_cells::scatter(cell_id of, node_id reader) {
   streams_.gather_next(node_of(of), holders, next);
 }
 
-UNITY_INLINE std::uint32_t weight_cells::station_of(cell_id of, std::uint32_t rank) const {
-  const auto& all = states_[of.weight].stations[of.cell];
-  const auto found = all.find(rank);
-  return found == all.end() ? rank : found->second;
+UNITY_INLINE const station_group& weight_cells::group_of(cell_id of, const std::vector<std::uint32_t>& ranks) {
+  const bool is_per_node = states_[of.weight].how[of.cell].is_per_node;
+  auto& known = is_per_node ? by_node_ : groups_;
+  const auto found = known.find(ranks);
+  return found != known.end()
+             ? found->second
+             : known.try_emplace(ranks, ranks, is_per_node, training_.topology(), written()).first->second;
 }
 
 UNITY_INLINE void weight_cells::serve(cell_id of, std::uint32_t server, node_id reader) {
@@ -575,15 +573,21 @@ UNITY_INLINE void weight_cells::serve(cell_id of, std::uint32_t server, node_id 
     streams_.lag(0);
     return;
   }
-  node_sums sums{of, reader, {}};
-  bool is_under_way = false;
-  for (const auto r : givers(of)) {  // ascending: sums do not depend on who comes first
+  const auto& group = group_of(of, givers(of));
+  node_sums sums{of, reader, &group, {}};
+  const auto first = streams_.tag();
+  for (const auto i : group.near()) {  // ascending: sums do not depend on who comes first
+    const auto r = group.rank(i);
     const auto own = states_[of.weight].gradients.at({written().like(r), of.cell});
-    const auto station = station_of(of, r);
-    sums.terms[station].push_back(station != r ? streams_.sent(node_of(of), own, r, station) : awaited_value{own, {}});
-    is_under_way = is_under_way || station != r;
+    const auto station = group.station(i, server);
+    streams_.tag(first + group.relayed_before(i, server));
+    const auto there = station != r ? streams_.sent(node_of(of), own, r, station) : awaited_value{own, {}};
+    if (written().has(station)) {
+      sums.terms[station].push_back(there);
+    }
   }
-  if (is_under_way) {
+  streams_.tag(first + group.relayed_before(group.size(), server));
+  if (streams_.tag() != first) {
     due_.push_back(std::move(sums));
   } else {
     send(sums);
@@ -599,10 +603,20 @@ UNITY_INLINE void weight_cells::send_node_sums() {
 UNITY_INLINE void weight_cells::send(const node_sums& sums) {
   const auto& how = states_[sums.of.weight].how[sums.of.cell];
   const auto server = static_cast<std::uint32_t>(how.destination.index());
+  const auto& group = *sums.givers;
+  const auto number_of = [&](std::size_t i) {  // of the message of a position
+    return (how.staleness == 0 ? group.others_before(i, server) : i) - group.relayed_before(i, server);
+  };
+  const auto first = streams_.tag();
   std::vector<awaited_value> all;
-  for (const auto& [rank, terms] : sums.terms) {
+  for (const auto i : group.with(server)) {
+    const auto rank = group.rank(i);
+    if (group.station(i, server) != rank) {
+      continue;
+    }
     const auto sum = summed(rank, sums);
     streams_.lag(how.staleness);
+    streams_.tag(first + number_of(i));
     const bool is_there = rank == server && how.staleness == 0;
     const auto there = is_there ? awaited_value{sum, {}} : streams_.sent(node_of(sums.of), sum, rank, server);
     if (written().has(server)) {
@@ -610,6 +624,7 @@ UNITY_INLINE void weight_cells::send(const node_sums& sums) {
     }
     streams_.lag(0);
   }
+  streams_.tag(first + number_of(group.size()));
   streams_.lag(how.staleness);
   if (written().has(server)) {
     change(sums.of, server, summed_on(server, sums.of, all));
@@ -658,21 +673,26 @@ UNITY_INLINE void weight_cells::hand_out(cell_id of, std::uint32_t server) {
   };
   const auto made = version(server);
   std::map<std::uint32_t, value_id> there;
-  for (const auto r : states_[of.weight].holders[of.cell]) {  // a station comes before those that it sends to
+  const auto& group = group_of(of, states_[of.weight].holders[of.cell]);
+  const auto first = streams_.tag();
+  for (const auto i : group.with(server)) {  // a station comes before those that it sends to
+    const auto r = group.rank(i);
     if (r == server) {
       continue;
     }
     if (written().has(r)) {
       part_of(of, r).updated.end = part_of(of, r).updated.begin;
     }
-    const auto station = how.staleness == 0 ? station_of(of, r) : r;
+    const auto station = how.staleness == 0 ? group.station(i, server) : r;
     const auto next = there[r] = version(r);
+    streams_.tag(first + group.others_before(i, server));
     if (station == r) {
       streams_.send_next(node_of(of), made, server, next, r);
     } else {
       streams_.send_next(node_of(of), there.at(station), station, next, r, true);
     }
   }
+  streams_.tag(first + group.others_before(group.size(), server));
 }
 
 }  // namespace unity::parallel::detail
