@@ -3,9 +3,10 @@
 // or as a search finds.
 //
 // run: zoo:lenet --resources {source}/examples/data/two_nodes.yml --json {out}/result.json --out {out}
-// run: zoo:lenet --resources {source}/examples/data/two_nodes.yml,v100 --strategy partitioned_ps --proxies --optimizer adam --out {out}
-// run: zoo:bert?layers=1&hidden=32&heads=4&seq=16&vocab=50&batch=8 --resources {source}/examples/data/two_nodes.yml --chunk 8 --compressor float16 --feedback
-// run: zoo:lenet --resources {source}/examples/data/two_nodes.yml --strategy search --trials 30 --json {out}/found.json
+// run: zoo:lenet --resources {source}/examples/data/two_nodes.yml,v100 --strategy partitioned_ps --proxies --optimizer
+// adam --out {out} run: zoo:bert?layers=1&hidden=32&heads=4&seq=16&vocab=50&batch=8 --resources
+// {source}/examples/data/two_nodes.yml --chunk 8 --compressor float16 --feedback run: zoo:lenet --resources
+// {source}/examples/data/two_nodes.yml --strategy search --trials 30 --json {out}/found.json
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -36,6 +37,7 @@
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/parallel/synchronization.hpp>
 #include <unity/systems/autodist/builders.hpp>
+#include <unity/systems/autodist/reruns.hpp>
 #include <unity/systems/autodist/simulation.hpp>
 #include <unity/systems/autodist/trials.hpp>
 #include <unity/tensor/cost.hpp>
@@ -68,6 +70,7 @@ struct arguments {
   std::vector<std::string> dimensions{};
   systems::builder_options options{};
   std::size_t trials = 200;
+  std::size_t reruns = systems::rerun_options{}.rounds;
   bool is_per_device = false;
   parallel::optimizer optimizer = parallel::optimizer::sgd;
   support::timing_flags timing{};
@@ -108,6 +111,11 @@ void declare(CLI::App& app, arguments& a) {
                  "COMMAND of the shell that runs a plan, in which {plan} is its file, and prints as its last line the "
                  "seconds of an iteration: trials of rules, auto and random are made so, not simulated")
       ->type_name("COMMAND");
+  app.add_option("--reruns", a.reruns,
+                 "of the fastest three rules and the fastest three that searches ran, in turns, whose median decides; "
+                 "0: the first runs decide")
+      ->check(support::number_in(0, 1000))
+      ->capture_default_str();
   app.add_option("--budget", a.budget, "time for each search")->capture_default_str();
   app.add_option("--chunk", a.options.chunk, "neighbouring weights that are all-reduced together")
       ->check(support::number_in(1, 1'000'000))
@@ -226,6 +234,7 @@ std::string result_text(const arguments& a, const io::resources& r, support::syn
                           {"load_max_over_mean", o.load ? nlohmann::json(*o.load) : nlohmann::json(nullptr)}});
     if (o.measured) {
       strategies.back()["measured_s"] = to_seconds(*o.measured);
+      strategies.back()["runs"] = o.runs;
     }
   }
   nlohmann::json all{{"model", a.model},
@@ -246,11 +255,11 @@ void print(const arguments& a, const io::resources& r, support::sync_comparison&
   fmt::print("{} on {}: {} replicas, {} servers; simulated{}\n", a.model, a.resources.empty() ? a.machine : a.resources,
              r.replicas.size(), r.servers.size(), a.trial.empty() ? "" : ", and measured");
   fmt::print("{:24} {:>12} {:>12} {:>10}{}\n", "", "ms", "MB moved", "load",
-             fmt::format("{:>{}}", a.trial.empty() ? "" : "measured", a.trial.empty() ? 0 : 14));
+             a.trial.empty() ? std::string{} : fmt::format("{:>14} {:>6}", "measured", "runs"));
   for (const auto& o : c.all()) {
     fmt::print("{:24} {:12.3f} {:12.3f} {:>10}{}{}\n", o.name, 1e3 * to_seconds(o.iteration),
                static_cast<double>(o.moved.count()) / 1e6, o.load ? fmt::format("{:.3f}", *o.load) : "-",
-               o.measured ? fmt::format("{:14.3f}", 1e3 * to_seconds(*o.measured)) : std::string{},
+               o.measured ? fmt::format("{:14.3f} {:6}", 1e3 * to_seconds(*o.measured), o.runs) : std::string{},
                c.all().size() > 1 && &o == &c.best() ? "  best" : "");
   }
   fmt::print("computing alone, without any synchronization: {:.3f} ms\n", 1e3 * to_seconds(c.computing()));
@@ -312,6 +321,9 @@ void run(arguments& a) {
       c.add(a.strategy, file->how);
     } else {
       compare(a, seconds, c);
+    }
+    if (command) {
+      c.run_again(a.reruns);
     }
     print(a, r, c);
     std::vector<support::output> files;

@@ -3,20 +3,24 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/core.h>
+
 #include <unity/search/beam.hpp>
 #include <unity/search/evaluator_mcmc.hpp>
 #include <unity/search/evaluator_space.hpp>
 #include <unity/systems/autodist/evaluator.hpp>
 #include <unity/systems/autodist/features.hpp>
 #include <unity/systems/autodist/moves.hpp>
+#include <unity/systems/autodist/reruns.hpp>
 
 namespace support {
 
 using namespace unity;
 
 const sync_outcome& sync_comparison::best() const {
-  return *std::min_element(all_.begin(), all_.end(),
-                           [](const sync_outcome& x, const sync_outcome& y) { return x.time() < y.time(); });
+  return best_ ? all_[*best_]
+               : *std::min_element(all_.begin(), all_.end(),
+                                   [](const sync_outcome& x, const sync_outcome& y) { return x.time() < y.time(); });
 }
 
 picoseconds sync_comparison::computing() {
@@ -29,8 +33,14 @@ picoseconds sync_comparison::computing() {
 }
 
 void sync_comparison::add(std::string name, parallel::synchronization how) {
+  const auto measured = run_ ? std::optional{run_(how)} : std::nullopt;
+  add(std::move(name), std::move(how), measured);
+}
+
+void sync_comparison::add(std::string name, parallel::synchronization how, std::optional<picoseconds> measured) {
   const auto simulated = simulation_(how);
-  sync_outcome o{std::move(name), std::move(how), simulated.iteration, simulated.moved, {}, {}};
+  sync_outcome o{std::move(name), std::move(how), simulated.iteration, simulated.moved,
+                 std::nullopt,    measured,       measured ? 1U : 0U,  rules_.empty()};
   const auto loads = systems::served_bytes(problem_, o.how);
   bytes sum{};
   for (const auto b : loads) {
@@ -39,9 +49,6 @@ void sync_comparison::add(std::string name, parallel::synchronization how) {
   if (sum > bytes{}) {
     o.load = static_cast<double>(std::max_element(loads.begin(), loads.end())->count()) *
              static_cast<double>(loads.size()) / static_cast<double>(sum.count());
-  }
-  if (run_) {
-    o.measured = run_(o.how);
   }
   all_.push_back(std::move(o));
 }
@@ -57,6 +64,23 @@ void sync_comparison::search(std::string_view name, std::size_t trials, double s
   }
 }
 
+void sync_comparison::run_again(std::size_t rounds) {
+  std::vector<picoseconds> first;
+  for (const auto& o : all_) {
+    first.push_back(o.time());
+  }
+  const auto rules = std::count_if(all_.begin(), all_.end(), [](const sync_outcome& o) { return o.is_rule; });
+  const auto found = systems::run_again(first, static_cast<std::size_t>(rules),
+                                        [&](std::size_t i) { return run_(all_[i].how); }, {.rounds = rounds});
+  for (std::size_t i = 0; i < all_.size(); ++i) {
+    if (const auto& again = found.again[i]) {
+      all_[i].measured = again->median;
+      all_[i].runs += static_cast<std::size_t>(again->repetitions);
+    }
+  }
+  best_ = found.best;
+}
+
 void sync_comparison::sample(bool is_ranked, std::size_t trials, double seconds, std::uint64_t seed) {
   systems::trial_options o;
   o.trials = trials;
@@ -67,7 +91,16 @@ void sync_comparison::sample(bool is_ranked, std::size_t trials, double seconds,
   auto found = systems::find_by_trials(
       operators_, problem_, features, baseline(),
       [&](const parallel::synchronization& s) { return run_ ? run_(s) : simulation_(s).iteration; }, o);
-  add(is_ranked ? "auto" : "random", found.trials[found.best].how);
+  std::vector<picoseconds> times;
+  for (const auto& t : found.trials) {
+    times.push_back(t.time);
+  }
+  const auto fastest = systems::fastest_of(times, run_ ? systems::rerun_options{}.finalists : 1);
+  for (std::size_t i = 0; i < fastest.size(); ++i) {
+    const auto& t = found.trials[fastest[i]];
+    const std::string name = is_ranked ? "auto" : "random";
+    add(i == 0 ? name : fmt::format("{}_{}", name, i + 1), t.how, run_ ? std::optional{t.time} : std::nullopt);
+  }
   if (is_ranked) {
     trials_ = std::move(found);
   }

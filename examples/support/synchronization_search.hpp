@@ -32,8 +32,11 @@ struct sync_outcome {
   unity::parallel::synchronization how{};
   unity::picoseconds iteration{};  // simulated
   unity::bytes moved{};
-  std::optional<double> load{};                  // bytes of the fullest server over their mean; nothing without servers
-  std::optional<unity::picoseconds> measured{};  // where trials are run
+  std::optional<double> load{};  // bytes of the fullest server over their mean; nothing without servers
+  std::optional<unity::picoseconds>
+      measured{};  // where trials are run: its run, or the median of those after the first
+  std::size_t runs = 0;
+  bool is_rule = true;  // or the strategy of a file
 
   [[nodiscard]] unity::picoseconds time() const { return measured.value_or(iteration); }
 };
@@ -54,6 +57,7 @@ class sync_comparison {
 
   [[nodiscard]] const unity::systems::sync_problem& problem() const noexcept { return problem_; }
   [[nodiscard]] const std::vector<sync_outcome>& all() const noexcept { return all_; }
+  // The fastest: of those that were run again where any was.
   [[nodiscard]] const sync_outcome& best() const;
   // What AutoDist's search did, where it was made.
   [[nodiscard]] const std::optional<unity::systems::trial_result>& trials() const noexcept { return trials_; }
@@ -65,10 +69,14 @@ class sync_comparison {
 
   void add(std::string name, unity::parallel::synchronization how);
   // So many trials, and seconds; each search begins with what rules alone gave.
-  // Precondition: a way was added before.
+  // Of trials that are run, the three fastest are added. Precondition: a way was added before.
   void search(std::string_view name, std::size_t trials, double seconds, std::uint64_t seed);
+  // When all are there, and were run: runs the fastest again so often (systems/autodist/reruns.hpp), which decide.
+  void run_again(std::size_t rounds);
 
  private:
+  // measured: by its first run, where it had one.
+  void add(std::string name, unity::parallel::synchronization how, std::optional<unity::picoseconds> measured);
   void sample(bool is_ranked, std::size_t trials, double seconds, std::uint64_t seed);
   void walk(bool is_beam, std::size_t trials, double seconds, std::uint64_t seed);
 
@@ -79,6 +87,7 @@ class sync_comparison {
   run_function run_;
   std::vector<sync_outcome> all_{};
   std::vector<sync_outcome> rules_{};  // the fastest of them, once there was a search
+  std::optional<std::size_t> best_{};  // by runs after the first
   std::optional<unity::systems::trial_result> trials_{};
 };
 

@@ -7,6 +7,7 @@
 
 #include <unity/io/stored_tensor.hpp>
 #include <unity/parallel/plan.hpp>
+#include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/train/held_values.hpp>
 
@@ -18,6 +19,9 @@ namespace unity::train {
 [[nodiscard]] std::vector<std::vector<io::stored_tensor>> kept_value_tensors(const tensor::algebra& a,
                                                                              const parallel::plan& p,
                                                                              const std::vector<held_values>& held);
+
+// A kept value before the first iteration.
+[[nodiscard]] std::vector<std::byte> first_kept(const parallel::rank_program& p, const parallel::kept_value& k);
 
 // What an executor's ranks keep, and back. Executor: rank_executor.
 template <class Executor>
@@ -39,13 +43,18 @@ void set_kept_values(Executor& rank, const std::vector<std::vector<std::byte>>& 
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TRAIN_KEPT_VALUES)
 
+#include <algorithm>
+
 #include <fmt/core.h>
 
+#include <unity/backend/host_values.hpp>
 #include <unity/core/config.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
+#include <unity/core/random.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/synchronization.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::train::detail {
 
@@ -94,6 +103,18 @@ UNITY_INLINE std::vector<std::vector<io::stored_tensor>> kept_value_tensors(cons
     }
   }
   return all;
+}
+
+UNITY_INLINE std::vector<std::byte> first_kept(const parallel::rank_program& p, const parallel::kept_value& k) {
+  const auto& t = p.graph.type(k.before);
+  std::vector<double> numbers(static_cast<std::size_t>(tensor::element_count(t.dims)));
+  if (k.seed != 0) {
+    random_engine random{k.seed};
+    std::generate(numbers.begin(), numbers.end(), [&] { return 2 * random.unit() - 1; });
+  }
+  std::vector<std::byte> bytes(backend::byte_count(t));
+  backend::encode<double>(numbers, t, bytes);
+  return bytes;
 }
 
 }  // namespace unity::train

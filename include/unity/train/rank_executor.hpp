@@ -23,6 +23,7 @@
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
+#include <unity/train/kept_values.hpp>
 #include <unity/train/kept_weights.hpp>
 #include <unity/train/messages_aside.hpp>
 #include <unity/train/step_activity.hpp>

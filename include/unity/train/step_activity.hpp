@@ -1,8 +1,7 @@
-// What steps of a rank's program move, and what its first iteration finds kept.
+// What steps of a rank's program move.
 #pragma once
 
 #include <cstddef>
-#include <vector>
 
 #include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/train/timeline.hpp>
@@ -12,20 +11,14 @@ namespace unity::train {
 // What step s of the program is, and what it moves, or waits for; without times and the iteration.
 [[nodiscard]] activity_span activity_of(const parallel::rank_program& p, std::size_t s);
 
-// A kept value before the first iteration.
-[[nodiscard]] std::vector<std::byte> first_kept(const parallel::rank_program& p, const parallel::kept_value& k);
-
 }  // namespace unity::train
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TRAIN_STEP_ACTIVITY)
 
-#include <algorithm>
 #include <cstdint>
 
 #include <unity/backend/host_values.hpp>
 #include <unity/core/config.hpp>
-#include <unity/core/random.hpp>
-#include <unity/tensor/shape.hpp>
 
 namespace unity::train {
 
@@ -67,18 +60,6 @@ UNITY_INLINE activity_span activity_of(const parallel::rank_program& p, std::siz
   span.label = static_cast<std::uint32_t>(step.origin.index());
   span.number = static_cast<std::uint32_t>(s);
   return span;
-}
-
-UNITY_INLINE std::vector<std::byte> first_kept(const parallel::rank_program& p, const parallel::kept_value& k) {
-  const auto& t = p.graph.type(k.before);
-  std::vector<double> numbers(static_cast<std::size_t>(tensor::element_count(t.dims)));
-  if (k.seed != 0) {
-    random_engine random{k.seed};
-    std::generate(numbers.begin(), numbers.end(), [&] { return 2 * random.unit() - 1; });
-  }
-  std::vector<std::byte> bytes(backend::byte_count(t));
-  backend::encode<double>(numbers, t, bytes);
-  return bytes;
 }
 
 }  // namespace unity::train

@@ -39,6 +39,10 @@ class rank_streams {
   // before the passes, and so does what is sent to it. 0: behind the passes.
   void lag(std::uint32_t iterations) noexcept { lag_ = iterations; }
   [[nodiscard]] std::uint32_t lag() const noexcept { return lag_; }
+  // The tag of the next message. Where messages between ranks that are not written are left out, that of the next which
+  // is not.
+  [[nodiscard]] std::uint32_t tag() const noexcept { return next_; }
+  void tag(std::size_t next) noexcept { next_ = static_cast<std::uint32_t>(next); }
   [[nodiscard]] rank_programs& programs() noexcept { return programs_; }
   [[nodiscard]] rank_program& program(std::uint32_t rank) { return programs_.ranks[rank]; }
 

@@ -1,5 +1,4 @@
 // Weights in the parts that ranks hold, and their gradients.
-// Over 500 lines because every way to synchronize a part fills in the same state of it.
 #pragma once
 
 #include <cstddef>
@@ -14,15 +13,15 @@
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/lowering/divisions.hpp>
-#include <unity/parallel/node_stations.hpp>
 #include <unity/parallel/ranks/divided_training.hpp>
 #include <unity/parallel/ranks/gradient_sums.hpp>
 #include <unity/parallel/ranks/rank_streams.hpp>
 #include <unity/parallel/ranks/region_writer.hpp>
 #include <unity/parallel/ranks/row_exchange.hpp>
+#include <unity/parallel/ranks/server_exchange.hpp>
+#include <unity/parallel/ranks/weight_states.hpp>
 #include <unity/parallel/synchronization.hpp>
 #include <unity/parallel/training_graph.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::parallel::detail {
@@ -33,6 +32,8 @@ namespace unity::parallel::detail {
 class weight_cells {
  public:
   weight_cells(const divided_training& d, rank_streams& streams);
+  weight_cells(const weight_cells&) = delete;
+  weight_cells& operator=(const weight_cells&) = delete;
 
   [[nodiscard]] bool is_weight(value_id v) const { return number_[v.index()] != none; }
   // Has servers send what a node reads of weights to who keeps none, once. To be called before its tasks.
@@ -84,22 +85,11 @@ class weight_cells {
   // buckets before are there. One sum for all who hold a cell. Those who gave nothing add zeros; where one alone gave
   // to an all-reduce outside of buckets, it hands out.
   void reduce_behind(node_id reader);
-  // Sends the sums of nodes that are due: one weight later than gradients went to where they are added up, so that
-  // nobody waits for what has just left; and at the end of the backward pass.
-  void send_node_sums();
+  // Sends what servers are to be sent still: at the end of the backward pass.
+  void send_node_sums() { servers_.send_node_sums(); }
 
  private:
   static constexpr std::size_t none = static_cast<std::size_t>(-1);
-
-  struct weight_state {
-    std::vector<box> cells{};
-    std::vector<synchronizer> how{};                                    // by cell
-    std::vector<std::vector<std::uint32_t>> holders{};                  // by cell: ranks that read it, ascending
-    std::map<std::pair<std::uint32_t, std::size_t>, std::size_t> at{};  // by rank and cell: in the rank's weights
-    std::map<std::pair<std::uint32_t, std::size_t>, value_id> gradients{};
-    std::map<std::pair<std::uint32_t, std::size_t>, awaited_value> fetched{};  // what servers sent for this iteration
-    std::vector<std::map<std::uint32_t, std::uint32_t>> stations{};            // by cell: of holders, where it differs
-  };
 
   // f(use, task, rank, box) for all tasks for which the operand is not zero.
   template <class F>
@@ -111,71 +101,31 @@ class weight_cells {
       }
     }
   }
-  // A cell of a weight.
-  struct cell_id {
-    std::size_t weight = 0;
-    std::size_t cell = 0;
-  };
   struct bucket_state {
     std::size_t missing = 0;  // cells whose gradients are not there
     std::vector<cell_id> cells{};
   };
 
   void place(std::size_t w);
-  void place_stations(std::size_t w, std::size_t c);
   void add_part(std::size_t w, std::size_t c, std::uint32_t rank);
   [[nodiscard]] synchronizer how_to(std::size_t w, const box& cell) const;
-  // The cell, from its server, where the rank keeps none.
-  [[nodiscard]] value_id fetched(cell_id of, std::uint32_t rank);
-  void send_fetched(cell_id of);
 
   [[nodiscard]] const written_ranks& written() const { return training_.written(); }
-  // Holders whose gradient is there, or that of who is like them.
-  [[nodiscard]] std::vector<std::uint32_t> givers(cell_id of) const;
-  [[nodiscard]] node_id node_of(cell_id of) const {
-    return training_.graph().producer(training_.training().weights()[of.weight].value);
-  }
-  [[nodiscard]] tensor::dtype element_of(cell_id of) const {
-    return training_.graph().type(training_.training().weights()[of.weight].value).element;
-  }
-  [[nodiscard]] weight_part& part_of(cell_id of, std::uint32_t rank) {
-    return streams_.program(rank).weights[states_[of.weight].at.at({rank, of.cell})];
-  }
-  // What a holder gives: its gradient, or zeros.
-  [[nodiscard]] value_id given(cell_id of, std::uint32_t rank, node_id reader);
-  // The gradient is there when the wait is over, if there is one: the rank updates.
-  void change(cell_id of, std::uint32_t rank, value_id gradient, const rank_step& wait = {});
   void reduce(cell_id of, node_id reader);
   void reduce_alone(cell_id of, node_id reader);
   void reduce_bucket(const bucket_state& bucket, node_id reader);
   void reduce_together(std::span<const cell_id> cells, node_id reader);
   void scatter(cell_id of, node_id reader);
-  // The gradients of a cell, by rank that adds them up and sends the sum to the server.
-  struct node_sums {
-    cell_id of{};
-    node_id reader{};
-    std::map<std::uint32_t, std::vector<awaited_value>> terms{};
-  };
-
-  void serve(cell_id of, std::uint32_t server, node_id reader);
-  void send(const node_sums& sums);
-  [[nodiscard]] value_id summed(std::uint32_t rank, const node_sums& sums);
-  // The sum of what came to the server.
-  [[nodiscard]] value_id summed_on(std::uint32_t server, cell_id of, std::span<const awaited_value> all);
-  // Who sends to the server, and is sent by it, in the rank's place: itself, or another, which is not the server.
-  [[nodiscard]] std::uint32_t station_of(cell_id of, std::uint32_t rank) const;
-  // The new version goes from the server to all who keep the cell.
-  void hand_out(cell_id of, std::uint32_t server);
 
   const divided_training& training_;
   rank_streams& streams_;
+  weight_states states_;
   gradient_sums sums_;
   row_exchange rows_;
+  server_exchange servers_;
   std::vector<std::size_t> number_;  // by value
-  std::vector<weight_state> states_{};
   std::vector<bucket_state> buckets_;
   std::size_t next_bucket_ = 0;  // to be reduced
-  std::vector<node_sums> due_{};
 };
 
 }  // namespace unity::parallel::detail
@@ -183,7 +133,6 @@ class weight_cells {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_RANKS_WEIGHT_CELLS)
 
 #include <algorithm>
-#include <iterator>
 #include <set>
 
 #include <fmt/core.h>
@@ -197,12 +146,13 @@ namespace unity::parallel::detail {
 UNITY_INLINE weight_cells::weight_cells(const divided_training& d, rank_streams& streams)
     : training_{d},
       streams_{streams},
+      states_{d, streams},
       sums_{d, streams},
       rows_{d, streams},
+      servers_{d, streams, states_, rows_},
       number_(d.graph().value_count(), none),
       buckets_(d.bucket_count()) {
   const auto& weights = d.training().weights();
-  states_.resize(weights.size());
   for (std::size_t w = 0; w < weights.size(); ++w) {
     number_[weights[w].value.index()] = w;
     place(w);
@@ -213,7 +163,7 @@ UNITY_INLINE void weight_cells::fetch(node_id reader) {
   for (const auto w : training_.training().weights_of(reader)) {
     for (std::size_t c = 0; c < states_[w].cells.size() && !training_.fetches_rows(w); ++c) {
       if (!states_[w].how[c].is_proxied) {
-        send_fetched({w, c});
+        servers_.fetch({w, c});
       }
     }
   }
@@ -226,7 +176,7 @@ UNITY_INLINE std::vector<held_part> weight_cells::parts(value_id weight, std::ui
     if (const auto found = state.at.find({rank, c}); found != state.at.end()) {
       all.push_back({state.cells[c], streams_.program(rank).weights[found->second].weight.value});
     } else if (std::binary_search(state.holders[c].begin(), state.holders[c].end(), rank)) {
-      all.push_back({state.cells[c], fetched({number_[weight.index()], c}, rank)});
+      all.push_back({state.cells[c], servers_.fetched({number_[weight.index()], c}, rank)});
     }
   }
   return all;
@@ -240,13 +190,13 @@ UNITY_INLINE std::vector<weight_cells::served_part> weight_cells::served_parts(v
   std::vector<served_part> all;
   for (std::size_t c = 0; c < states_[w].cells.size(); ++c) {
     const auto server = static_cast<std::uint32_t>(states_[w].how[c].destination.index());
-    all.push_back({{states_[w].cells[c], part_of({w, c}, server).weight.value}, server});
+    all.push_back({{states_[w].cells[c], states_.part_of({w, c}, server).weight.value}, server});
   }
   return all;
 }
 
 UNITY_INLINE void weight_cells::reduce_behind(node_id reader) {
-  send_node_sums();
+  servers_.send_node_sums();
   for (const auto w : training_.training().weights_of(reader)) {
     const auto& uses = training_.training().weights()[w].uses;
     if (std::none_of(uses.begin(), uses.end(), [&](const weight_use& u) {
@@ -259,34 +209,6 @@ UNITY_INLINE void weight_cells::reduce_behind(node_id reader) {
   }
   for (; next_bucket_ < buckets_.size() && buckets_[next_bucket_].missing == 0; ++next_bucket_) {
     reduce_bucket(buckets_[next_bucket_], reader);
-  }
-}
-
-UNITY_INLINE value_id weight_cells::fetched(cell_id of, std::uint32_t rank) {
-  const auto& there = states_[of.weight].fetched.at({rank, of.cell});
-  streams_.wait(rank, there.wait);
-  return there.value;
-}
-
-UNITY_INLINE void weight_cells::send_fetched(cell_id of) {
-  auto& state = states_[of.weight];
-  const auto server = static_cast<std::uint32_t>(state.how[of.cell].destination.index());
-  if (!state.fetched.try_emplace({server, of.cell}).second) {
-    return;
-  }
-  const auto kept = written().has(server) ? part_of(of, server).weight.value : value_id{};
-  const auto type = training_.type_of(training_.training().weights()[of.weight].value, state.cells[of.cell]);
-  for (const auto r : state.holders[of.cell]) {  // a station comes before those that it sends to
-    if (r == server) {
-      continue;
-    }
-    const auto station = station_of(of, r);
-    const auto there = station == r
-                           ? streams_.sent_first(node_of(of), kept, type, server, r)
-                           : streams_.passed_on(node_of(of), state.fetched[{station, of.cell}], type, station, r);
-    if (written().has(r)) {
-      state.fetched[{r, of.cell}] = there;
-    }
   }
 }
 
@@ -325,10 +247,6 @@ UNITY_INLINE void weight_cells::place(std::size_t w) {
     state.holders.push_back(written().all_like(holders));
     const auto how = how_to(w, state.cells[c]);
     state.how.push_back(how);
-    state.stations.emplace_back();
-    if (how.is_per_node) {
-      place_stations(w, c);
-    }
     for (const auto r : written().of(state.holders.back())) {
       if (how.is_proxied || r == how.destination.index()) {
         add_part(w, c, r);
@@ -351,18 +269,6 @@ UNITY_INLINE void weight_cells::place(std::size_t w) {
   }
 }
 
-UNITY_INLINE void weight_cells::place_stations(std::size_t w, std::size_t c) {
-  auto& state = states_[w];
-  const auto server = state.how[c].destination;
-  const std::vector<machine::device_id> devices(state.holders[c].begin(), state.holders[c].end());
-  const auto stations = stations_of(devices, server, training_.topology());
-  for (std::size_t i = 0; i < devices.size(); ++i) {
-    if (stations[i] != devices[i] && stations[i] != server) {
-      state.stations[c][state.holders[c][i]] = static_cast<std::uint32_t>(stations[i].index());
-    }
-  }
-}
-
 UNITY_INLINE void weight_cells::add_part(std::size_t w, std::size_t c, std::uint32_t rank) {
   auto& state = states_[w];
   const auto value = training_.training().weights()[w].value;
@@ -373,30 +279,6 @@ UNITY_INLINE void weight_cells::add_part(std::size_t w, std::size_t c, std::uint
   all.push_back({{value, state.cells[c], own, 0}, state.cells[c], {}, {}});
 }
 
-UNITY_INLINE std::vector<std::uint32_t> weight_cells::givers(cell_id of) const {
-  const auto& state = states_[of.weight];
-  std::vector<std::uint32_t> all;
-  std::copy_if(state.holders[of.cell].begin(), state.holders[of.cell].end(), std::back_inserter(all),
-               [&](std::uint32_t r) { return state.gradients.contains({written().like(r), of.cell}); });
-  return all;
-}
-
-UNITY_INLINE value_id weight_cells::given(cell_id of, std::uint32_t rank, node_id reader) {
-  const auto& state = states_[of.weight];
-  const auto found = state.gradients.find({rank, of.cell});
-  return found != state.gradients.end()
-             ? found->second
-             : streams_.on(rank, reader).filled(state.cells[of.cell].sizes(), element_of(of), 0);
-}
-
-UNITY_INLINE void weight_cells::change(cell_id of, std::uint32_t rank, value_id gradient, const rank_step& wait) {
-  part_of(of, rank).gradient = gradient;
-  if (wait.kind == step_kind::wait) {
-    streams_.wait_last(rank, wait);
-  }
-  streams_.update(rank, node_of(of), states_[of.weight].at.at({rank, of.cell}));
-}
-
 UNITY_INLINE void weight_cells::reduce(cell_id of, node_id reader) {
   const auto& state = states_[of.weight];
   const auto& how = state.how[of.cell];
@@ -404,15 +286,15 @@ UNITY_INLINE void weight_cells::reduce(cell_id of, node_id reader) {
   if (how.bucket != synchronizer::no_bucket) {
     --buckets_[how.bucket].missing;
     buckets_[how.bucket].cells.push_back(of);
-  } else if (givers(of).empty()) {
+  } else if (states_.givers(of).empty()) {
     return;
   } else if (how.kind == sync_kind::parameter_server) {
-    serve(of, how.destination.index(), reader);
+    servers_.serve(of, reader);
   } else if (how.is_sparse) {
     const auto& holders = state.holders[of.cell];
     rows_.gather(of.weight, holders, reader);
     for (const auto r : written().of(holders)) {
-      change(of, r, rows_.part_on(of.weight, r, state.cells[of.cell]));
+      states_.change(of, r, rows_.part_on(of.weight, r, state.cells[of.cell]));
     }
   } else if (how.kind == sync_kind::sharded && is_shared && !state.cells[of.cell].begin.empty()) {
     scatter(of, reader);
@@ -424,16 +306,16 @@ UNITY_INLINE void weight_cells::reduce(cell_id of, node_id reader) {
 UNITY_INLINE void weight_cells::reduce_alone(cell_id of, node_id reader) {
   const auto& holders = states_[of.weight].holders[of.cell];
   const auto& how = states_[of.weight].how[of.cell];
-  const auto give = givers(of);
+  const auto give = states_.givers(of);
   // One that is compressed is a sum: all have what its messages say.
   if (give.size() == 1 && (holders.size() == 1 || how.compressor.kind == compression::none)) {
     const auto own = states_[of.weight].gradients.at({give[0], of.cell});
     for (const auto r : holders) {
       if (r == give[0]) {
-        change(of, r, own);
+        states_.change(of, r, own);
       } else {
-        const auto there = streams_.sent(node_of(of), own, give[0], r);
-        change(of, r, there.value, there.wait);
+        const auto there = streams_.sent(states_.node_of(of), own, give[0], r);
+        states_.change(of, r, there.value, there.wait);
       }
     }
     return;
@@ -441,11 +323,11 @@ UNITY_INLINE void weight_cells::reduce_alone(cell_id of, node_id reader) {
   const auto ranks = written().of(holders);
   std::vector<value_id> values;
   for (const auto r : ranks) {
-    values.push_back(given(of, r, reader));
+    values.push_back(states_.given(of, r, reader));
   }
-  const auto sums = sums_.of({node_of(of), reader, holders, values}, how.compressor);
+  const auto sums = sums_.of({states_.node_of(of), reader, holders, values}, how.compressor);
   for (std::size_t i = 0; i < sums.size(); ++i) {
-    change(of, ranks[i], sums[i].value, sums[i].wait);
+    states_.change(of, ranks[i], sums[i].value, sums[i].wait);
   }
 }
 
@@ -454,7 +336,7 @@ UNITY_INLINE void weight_cells::reduce_bucket(const bucket_state& bucket, node_i
   std::map<std::vector<std::uint32_t>, std::vector<cell_id>> by_holders;
   for (const auto& of : bucket.cells) {
     const auto& holders = states_[of.weight].holders[of.cell];
-    if (givers(of).empty()) {
+    if (states_.givers(of).empty()) {
       continue;
     }
     if (holders.size() > 1) {
@@ -476,7 +358,7 @@ UNITY_INLINE void weight_cells::reduce_together(std::span<const cell_id> cells, 
   for (const auto r : ranks) {
     std::vector<value_id> rows;
     for (const auto& of : cells) {
-      const std::vector<value_id> one{given(of, r, reader)};
+      const std::vector<value_id> one{states_.given(of, r, reader)};
       const auto count = states_[of.weight].cells[of.cell].volume();
       rows.push_back(streams_.on(r, reader).run(a.make_operation("reshape", {{"dims", {count}}}), one));
     }
@@ -494,12 +376,12 @@ UNITY_INLINE void weight_cells::reduce_together(std::span<const cell_id> cells, 
     values.push_back(rows.front());
   }
   const auto& how = states_[cells.front().weight].how[cells.front().cell];  // alike in a bucket
-  const auto sums = sums_.of({node_of(cells.front()), reader, holders, values}, how.compressor);
+  const auto sums = sums_.of({states_.node_of(cells.front()), reader, holders, values}, how.compressor);
   for (std::size_t i = 0; i < sums.size(); ++i) {
     if (sums[i].wait.kind == step_kind::wait) {
       streams_.wait_last(ranks[i], sums[i].wait);
     }
-    auto& writer = streams_.on_last(ranks[i], node_of(cells.front()));
+    auto& writer = streams_.on_last(ranks[i], states_.node_of(cells.front()));
     const held_part all{whole(writer.graph().type(sums[i].value).dims), sums[i].value};
     std::int64_t first = 0;
     for (const auto& of : cells) {
@@ -510,7 +392,7 @@ UNITY_INLINE void weight_cells::reduce_together(std::span<const cell_id> cells, 
       own.end[0] = end;
       const std::vector<value_id> row{writer.cut(all, own)};
       const auto gradient = writer.run(a.make_operation("reshape", {{"dims", {sizes.begin(), sizes.end()}}}), row);
-      change(of, ranks[i], gradient);
+      states_.change(of, ranks[i], gradient);
       first = end;
     }
   }
@@ -528,20 +410,20 @@ UNITY_INLINE void weight_cells::scatter(cell_id of, node_id reader) {
   const auto ranks = written().of(holders);
   std::vector<value_id> values;
   for (const auto r : ranks) {
-    values.push_back(given(of, r, reader));
+    values.push_back(states_.given(of, r, reader));
     if (share * count > rows) {
       auto rest = cell.sizes();
       rest[0] = share * count - rows;
       auto& writer = streams_.on(r, reader);
-      const std::vector<value_id> two{values.back(), writer.filled(rest, element_of(of), 0)};
+      const std::vector<value_id> two{values.back(), writer.filled(rest, states_.element_of(of), 0)};
       values.back() = writer.run(training_.algebra().make_operation("concat", {{"axis", 0}}), two);
     }
   }
-  const auto shares = streams_.scattered(node_of(of), holders, values);
+  const auto shares = streams_.scattered(states_.node_of(of), holders, values);
   std::vector<value_id> next;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     const auto k = std::lower_bound(holders.begin(), holders.end(), ranks[i]) - holders.begin();
-    auto& part = part_of(of, ranks[i]);
+    auto& part = states_.part_of(of, ranks[i]);
     auto type = streams_.program(ranks[i]).graph.type(part.weight.value);
     type.dims = padded;
     part.next = streams_.on(ranks[i], reader).outside(type);
@@ -551,128 +433,10 @@ UNITY_INLINE void weight_cells::scatter(cell_id of, node_id reader) {
     if (part.updated.empty()) {
       streams_.wait_last(ranks[i], shares[i].wait);
     } else {
-      change(of, ranks[i], shares[i].value, shares[i].wait);
+      states_.change(of, ranks[i], shares[i].value, shares[i].wait);
     }
   }
-  streams_.gather_next(node_of(of), holders, next);
-}
-
-UNITY_INLINE std::uint32_t weight_cells::station_of(cell_id of, std::uint32_t rank) const {
-  const auto& all = states_[of.weight].stations[of.cell];
-  const auto found = all.find(rank);
-  return found == all.end() ? rank : found->second;
-}
-
-UNITY_INLINE void weight_cells::serve(cell_id of, std::uint32_t server, node_id reader) {
-  const auto& how = states_[of.weight].how[of.cell];
-  if (how.is_sparse) {
-    streams_.lag(how.staleness);
-    rows_.send(of.weight, givers(of), server, reader);
-    if (written().has(server)) {
-      change(of, server, rows_.part_on(of.weight, server, states_[of.weight].cells[of.cell]));
-    }
-    hand_out(of, server);
-    streams_.lag(0);
-    return;
-  }
-  node_sums sums{of, reader, {}};
-  bool is_under_way = false;
-  for (const auto r : givers(of)) {  // ascending: sums do not depend on who comes first
-    const auto own = states_[of.weight].gradients.at({written().like(r), of.cell});
-    const auto station = station_of(of, r);
-    sums.terms[station].push_back(station != r ? streams_.sent(node_of(of), own, r, station) : awaited_value{own, {}});
-    is_under_way = is_under_way || station != r;
-  }
-  if (is_under_way) {
-    due_.push_back(std::move(sums));
-  } else {
-    send(sums);
-  }
-}
-
-UNITY_INLINE void weight_cells::send_node_sums() {
-  for (const auto& sums : std::exchange(due_, {})) {
-    send(sums);
-  }
-}
-
-UNITY_INLINE void weight_cells::send(const node_sums& sums) {
-  const auto& how = states_[sums.of.weight].how[sums.of.cell];
-  const auto server = static_cast<std::uint32_t>(how.destination.index());
-  std::vector<awaited_value> all;
-  for (const auto& [rank, terms] : sums.terms) {
-    const auto sum = summed(rank, sums);
-    streams_.lag(how.staleness);
-    const bool is_there = rank == server && how.staleness == 0;
-    const auto there = is_there ? awaited_value{sum, {}} : streams_.sent(node_of(sums.of), sum, rank, server);
-    if (written().has(server)) {
-      all.push_back(there);
-    }
-    streams_.lag(0);
-  }
-  streams_.lag(how.staleness);
-  if (written().has(server)) {
-    change(sums.of, server, summed_on(server, sums.of, all));
-  }
-  hand_out(sums.of, server);
-  streams_.lag(0);
-}
-
-UNITY_INLINE value_id weight_cells::summed(std::uint32_t rank, const node_sums& sums) {
-  if (!written().has(rank)) {
-    return states_[sums.of.weight].gradients.at({written().like(rank), sums.of.cell});  // of the sum's type
-  }
-  value_id sum{};
-  for (const auto& term : sums.terms.at(rank)) {
-    if (term.wait.kind == step_kind::wait) {
-      streams_.wait(rank, term.wait);
-    }
-    sum = sum.valid() ? streams_.on(rank, sums.reader).sum(sum, term.value) : term.value;
-  }
-  return sum;
-}
-
-UNITY_INLINE value_id weight_cells::summed_on(std::uint32_t server, cell_id of, std::span<const awaited_value> all) {
-  value_id sum{};
-  for (const auto& g : all) {
-    if (g.wait.kind == step_kind::wait) {
-      streams_.wait_last(server, g.wait);
-    }
-    sum = sum.valid() ? streams_.on_last(server, node_of(of)).sum(sum, g.value) : g.value;
-  }
-  return sum;
-}
-
-UNITY_INLINE void weight_cells::hand_out(cell_id of, std::uint32_t server) {
-  const auto& how = states_[of.weight].how[of.cell];
-  if (!how.is_proxied) {
-    return;
-  }
-  const auto version = [&](std::uint32_t r) {
-    if (!written().has(r)) {
-      return value_id{};
-    }
-    auto& part = part_of(of, r);
-    part.next = streams_.on(r, node_of(of)).outside(streams_.program(r).graph.type(part.weight.value));
-    return part.next;
-  };
-  const auto made = version(server);
-  std::map<std::uint32_t, value_id> there;
-  for (const auto r : states_[of.weight].holders[of.cell]) {  // a station comes before those that it sends to
-    if (r == server) {
-      continue;
-    }
-    if (written().has(r)) {
-      part_of(of, r).updated.end = part_of(of, r).updated.begin;
-    }
-    const auto station = how.staleness == 0 ? station_of(of, r) : r;
-    const auto next = there[r] = version(r);
-    if (station == r) {
-      streams_.send_next(node_of(of), made, server, next, r);
-    } else {
-      streams_.send_next(node_of(of), there.at(station), station, next, r, true);
-    }
-  }
+  streams_.gather_next(states_.node_of(of), holders, next);
 }
 
 }  // namespace unity::parallel::detail
