@@ -212,7 +212,7 @@ UNITY_INLINE void program_memory::add_moves(const parallel::rank_step& step, std
   if (begun.kind != kinds::send) {
     const auto result = program_.graph.results(begun.node)[0];
     all.push_back(places_.root(result));
-    (is_wait || all.back() == all.front() ? reads : writes).push_back(all.back());
+    (is_wait || (all.size() > 1 && all.back() == all.front()) ? reads : writes).push_back(all.back());
   }
   for (const auto v : all) {
     if (is_wait) {
