@@ -87,8 +87,7 @@ class rank_executor {
     all.stored = moved().stored.count();
     return all;
   }
-  // What the last iteration copied between host and arena: inputs that were loaded, values that were fetched and
-  // stored.
+  // What the last iteration copied between host and arena: inputs that were loaded, values fetched and stored.
   [[nodiscard]] const moved_bytes& moved() const noexcept { return moved_.moved(); }
 
   // A value that comes from outside, or an output or gradient after a run; a part of what the graph has, row-major.
@@ -286,7 +285,7 @@ class rank_executor {
       }
     }
     for (auto& r : requests_) {
-      wait(r);
+      wait_for(r);
     }
     under_way_.clear();
     backend_.wait();
@@ -315,7 +314,7 @@ class rank_executor {
           break;
         }
         hand_over();
-        wait(requests_[step.peer]);
+        wait_for(requests_[step.peer]);
         break;
       case kinds::update:
         if (most_lag_ > 0) {
@@ -450,12 +449,6 @@ class rank_executor {
         static_cast<void>(requests_[last_message_]->done());
       }
       last_message_ = none;
-    }
-  }
-  static void wait(std::optional<typename Communicator::request>& r) {
-    if (r) {
-      r->wait();
-      r.reset();
     }
   }
   // Messages of equal ends and tag arrive in order.
