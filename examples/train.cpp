@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <type_traits>
@@ -23,6 +24,7 @@
 #include <unity/backend/reference.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
+#include <unity/core/units.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/machine/presets.hpp>
 #include <unity/machine/topology.hpp>
@@ -33,6 +35,9 @@
 #include <unity/train/checkpoint.hpp>
 #include <unity/train/evaluation.hpp>
 #include <unity/train/gather_timelines.hpp>
+#include <unity/train/host_exchange.hpp>
+#include <unity/train/memory_moves.hpp>
+#include <unity/train/planned_memory.hpp>
 #include <unity/train/timeline.hpp>
 #include <unity/train/trainer.hpp>
 #ifdef UNITY_HAS_ONEDNN
@@ -49,6 +54,7 @@
 #include "support/cuda_device.hpp"  // if found
 #endif
 #include "support/program.hpp"
+#include "support/quantity.hpp"
 #include "support/training_flags.hpp"
 #include "support/training_job.hpp"
 #include "support/training_report.hpp"
@@ -177,10 +183,28 @@ outcome take_steps(const training_flags& a, const tensor::algebra& operators, co
   return r;
 }
 
+// What changes a rank's program before it runs: kernels, and moves between device and host, which are then told.
+template <class Backend>
+train::program_change change_for(const training_flags& a, const tensor::algebra& operators, const job& j, Backend& b,
+                                 train::moved_bytes& predicted) {
+  auto kernels = support::kernels_of(operators, j);
+  if (a.arena.empty()) {
+    return kernels;
+  }
+  const auto limit = static_cast<std::int64_t>(support::parse_quantity("--memory", a.arena, support::memory_sizes));
+  return [&, kernels, limit](const parallel::rank_program& p) {
+    const auto program = kernels ? kernels(p) : p;
+    auto moves = train::with_moves(operators, program, train::workspaces_of(b, operators, program), bytes{limit});
+    predicted = moves.moved;
+    return std::move(moves.program);
+  };
+}
+
 // What one rank does.
 template <class Communicator>
 outcome trained(const training_flags& a, const tensor::algebra& operators, const job& j, Communicator& world) {
   return with_backend(a, operators, world, [&](auto& b) {
+    train::moved_bytes predicted;
     train::trainer rank{b,
                         operators,
                         j.trained,
@@ -188,7 +212,7 @@ outcome trained(const training_flags& a, const tensor::algebra& operators, const
                         j.run.rule,
                         j.run.seed,
                         support::data_for(operators, j, j.trained, a.shift),
-                        support::kernels_of(operators, j)};
+                        change_for(a, operators, j, b, predicted)};
     const auto traced = static_cast<std::size_t>(std::min(a.traced, a.steps - j.first));
     train::timeline record{traced * 2 * (rank.executor().program().steps.size() + 1)};
     auto r = take_steps(a, operators, j, rank, world, record, true);
@@ -197,6 +221,11 @@ outcome trained(const training_flags& a, const tensor::algebra& operators, const
       labels.push_back(fmt::format("{} {}", operators.signature(j.trained.graph.operation(n).kind).name, n.index()));
     }
     r.timeline = train::gather_timelines(world, record, std::move(labels), rank.executor().memory());
+    if (!a.arena.empty()) {
+      r.predicted.resize(static_cast<std::size_t>(world.size()));
+      train::gather_bytes(world, std::as_bytes(std::span{&predicted, 1}),
+                          std::as_writable_bytes(std::span{r.predicted}));
+    }
     if (j.set) {
       train::evaluation test{b, operators, j.given, world, rank.executor(), j.trained.graph, rank.data()};
       r.test = test.run();
@@ -245,16 +274,18 @@ int run_as_rank(const training_flags& a, const tensor::algebra& operators) {
   outcome own;
   backend::mpi_options options;
   options.limit = patience;
-  const int code = backend::run_mpi([&](backend::mpi_communicator& world) {
-    rank = world.rank();
-    ranks = world.size();
-    support::expect_ranks(a, ranks);
-    j = support::job_of(a, operators);
-    if (rank == 0) {
-      support::expect_writable(a);
-    }
-    own = with_communicator(a, world, [&](auto& c) { return trained(a, operators, j, c); });
-  }, options);
+  const int code = backend::run_mpi(
+      [&](backend::mpi_communicator& world) {
+        rank = world.rank();
+        ranks = world.size();
+        support::expect_ranks(a, ranks);
+        j = support::job_of(a, operators);
+        if (rank == 0) {
+          support::expect_writable(a);
+        }
+        own = with_communicator(a, world, [&](auto& c) { return trained(a, operators, j, c); });
+      },
+      options);
   if (code == 0 && rank == 0) {
     report(a, operators, j, ranks, a.backend == "cuda" ? "nccl" : "mpi", own);
   }
@@ -279,12 +310,14 @@ int run(const training_flags& a) {
   }
   support::expect_writable(a);
   outcome first;
-  backend::run_local(ranks, [&](backend::local_communicator& world) {
-    auto r = with_communicator(a, world, [&](auto& c) { return trained(a, operators, j, c); });
-    if (world.rank() == 0) {
-      first = std::move(r);
-    }
-  }, {patience});
+  backend::run_local(ranks,
+                     [&](backend::local_communicator& world) {
+                       auto r = with_communicator(a, world, [&](auto& c) { return trained(a, operators, j, c); });
+                       if (world.rank() == 0) {
+                         first = std::move(r);
+                       }
+                     },
+                     {patience});
   report(a, operators, j, ranks, a.backend == "cuda" ? "nccl" : "local", first);
   return 0;
 }
@@ -295,6 +328,6 @@ void declare(CLI::App& app, training_flags& a) { support::declare(app, a); }
 
 int main(int argc, char** argv) {
   return support::run_program<training_flags>(
-      "train", "Trains a plan on ranks, and compares it with one device and with the simulator", argc, argv,
-      declare, run);
+      "train", "Trains a plan on ranks, and compares it with one device and with the simulator", argc, argv, declare,
+      run);
 }

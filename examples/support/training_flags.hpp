@@ -51,6 +51,7 @@ struct training_flags {
   std::string sync{};
   std::string fusion{};
   memory_flags memory{};
+  std::string arena{};  // of each rank: a size
   timing_flags timing{};
 };
 
@@ -118,7 +119,12 @@ inline void declare(CLI::App& app, training_flags& a) {
   declare(app, a.memory);
   app.add_flag("--check", a.check, "trains the undivided graph, too, and compares losses");
   app.add_option("--json", a.json, "file for the result as JSON");
-  app.add_option("--program", a.program, "file for what each rank does in an iteration, step by step, as text");
+  auto* const program =
+      app.add_option("--program", a.program, "file for what each rank does in an iteration, step by step, as text");
+  app.add_option("--memory", a.arena,
+                 "of each rank's device, for all but weights and what the optimizer keeps: 100MB, 2GiB. Values that do "
+                 "not fit lie on the host meanwhile")
+      ->excludes(program);
   declare(app, a.timing);
   auto* const trace = app.add_option("--trace", a.trace,
                                      "file for what each rank did and when; Perfetto and chrome://tracing show it, and "

@@ -27,6 +27,7 @@
 #include <unity/train/training_plan.hpp>
 
 #include "outputs.hpp"
+#include "quantity.hpp"
 #include "recomputation_flag.hpp"
 #include "training_flags.hpp"
 
@@ -76,6 +77,9 @@ inline void resume(const training_flags& a, training_job& j) {
 inline training_job job_of(const training_flags& a, const unity::tensor::algebra& operators) {
   training_job j;
   static_cast<void>(measured_backend(a.timing));
+  if (!a.arena.empty()) {
+    static_cast<void>(parse_quantity("--memory", a.arena, memory_sizes));
+  }
   j.given = unity::io::read_plan(operators, a.plan);
   j.given.pipeline.is_delayed = j.given.pipeline.is_delayed || a.delayed;
   if (!a.fusion.empty()) {

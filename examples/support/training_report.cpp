@@ -135,6 +135,14 @@ void print(const training_job& j, const training_outcome& r, const simulated_ite
   fmt::print("a rank holds {:.3f} MB at most: {:.3f} of values, {:.3f} of weights and what the optimizer keeps\n",
              static_cast<double>(held(most)) * 1e-6, static_cast<double>(most.memory.arena) * 1e-6,
              static_cast<double>(most.memory.kept) * 1e-6);
+  for (std::size_t rank = 0; rank < r.predicted.size(); ++rank) {
+    const auto& m = r.timeline.ranks[rank].memory;
+    const auto& p = r.predicted[rank];
+    fmt::print(
+        "rank {}, with its host: {:.3f} MB loaded and {:.3f} MB stored in a step, {:.3f} and {:.3f} as planned\n", rank,
+        static_cast<double>(m.loaded) * 1e-6, static_cast<double>(m.stored) * 1e-6,
+        static_cast<double>(p.loaded.count()) * 1e-6, static_cast<double>(p.stored.count()) * 1e-6);
+  }
   if (error_of_losses) {
     fmt::print("checked: losses differ from those of the undivided graph by {:.3g} at most, relative\n",
                *error_of_losses);
@@ -188,7 +196,15 @@ void report(const training_flags& a, const unity::tensor::algebra& operators, co
     }
     for (const auto& rank : r.timeline.ranks) {
       const auto& m = rank.memory;
-      result["memory"].push_back({{"bytes", m.kept + m.arena}, {"kept_bytes", m.kept}, {"arena_bytes", m.arena}});
+      result["memory"].push_back({{"bytes", m.kept + m.arena},
+                                  {"kept_bytes", m.kept},
+                                  {"arena_bytes", m.arena},
+                                  {"loaded_bytes", m.loaded},
+                                  {"stored_bytes", m.stored}});
+    }
+    for (std::size_t rank = 0; rank < r.predicted.size(); ++rank) {
+      result["memory"][rank]["predicted_loaded_bytes"] = r.predicted[rank].loaded.count();
+      result["memory"][rank]["predicted_stored_bytes"] = r.predicted[rank].stored.count();
     }
     files.push_back({a.json, fmt::format("{}\n", result.dump(2)), {}, {}});
   }

@@ -6,6 +6,7 @@
 
 #include <unity/tensor/algebra.hpp>
 #include <unity/train/evaluation.hpp>
+#include <unity/train/moved_values.hpp>
 #include <unity/train/timeline.hpp>
 
 #include "training_flags.hpp"
@@ -17,7 +18,8 @@ struct training_outcome {
   std::vector<double> losses{};
   double seconds = 0;  // of an iteration, the median of those after the first
   unity::train::merged_timeline timeline{};
-  std::optional<unity::train::test_result> test{};  // with a data set; of rank 0
+  std::optional<unity::train::test_result> test{};     // with a data set; of rank 0
+  std::vector<unity::train::moved_bytes> predicted{};  // with a limit of memory; by rank, in an iteration
 };
 
 // Prints, and writes the files that the flags ask for: all or none. error_of_losses: of --check.

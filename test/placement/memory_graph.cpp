@@ -7,6 +7,7 @@
 
 #include <unity/core/error.hpp>
 #include <unity/core/units.hpp>
+#include <unity/placement/memory_plan.hpp>
 
 namespace tests_of_memory_graph {
 
@@ -39,6 +40,19 @@ TEST_CASE("a memory graph knows who writes and reads each tensor, and what an op
   CHECK_THROWS_WITH(require_capacity(g, bytes{34}),
                     "memory plan: a capacity of 34 bytes; expected 35 bytes at least, which operator 1 (second) reads "
                     "and writes");
+}
+
+TEST_CASE("operators may have an order that no tensor gives them") {
+  memory_graph g;
+  const auto x = g.add_tensor("x", bytes{10});
+  const auto first = g.add_operator("first", {x}, {});
+  const auto second = g.add_operator("second", {x}, {});
+  CHECK_NOTHROW(replay(g, {{second, {}}, {first, {}}}, bytes{10}));
+  g.add_order(first, second);
+  g.add_order(first, second);
+  CHECK(std::vector(g.predecessors(second).begin(), g.predecessors(second).end()) == std::vector{first});
+  CHECK_NOTHROW(replay(g, {{first, {}}, {second, {}}}, bytes{10}));
+  CHECK_THROWS_WITH(replay(g, {{second, {}}, {first, {}}}, bytes{10}), Contains("operators in order"));
 }
 
 TEST_CASE("a memory graph refuses sizes and operators that make no sense, and stays as it was") {

@@ -51,7 +51,8 @@ check 'the JSON has what is documented' json "$scratch/whole.result" '
   and len(x["breakdown"]) == len(x["simulated_peak_bytes"]) == 4
   and all(set(b) == {"compute_s", "update_s", "communication_s", "waiting_s", "other_s"} for b in x["breakdown"])
   and len(x["memory"]) == 4
-  and all(m["bytes"] == m["kept_bytes"] + m["arena_bytes"] and min(m.values()) > 0 for m in x["memory"])'
+  and all(m["bytes"] == m["kept_bytes"] + m["arena_bytes"] and m["stored_bytes"] == 0
+          and min(m[k] for k in ("kept_bytes", "arena_bytes", "loaded_bytes")) > 0 for m in x["memory"])'
 check 'the trace is JSON' json "$scratch/trace" 'len(x["traceEvents"]) > 0'
 check 'the trace is of the last step, and says what is summed' json "$scratch/trace" '
   (lambda them: {a["step"] for a in them} == {7} and all(a["clock_us"] > 0 for a in them)
@@ -131,6 +132,28 @@ check 'changes weights one step later' json "$scratch/delayed.result" \
   "x['max_rel_error_vs_single'] < 1e-4
    and [abs(a - b) <= 1e-6 for a, b in zip(x['loss'], json.load(open('$scratch/whole.result'))['loss'])][:3]
    == [True, False, False]"
+
+# A limit of memory: values lie on the host meanwhile, and all else is the same.
+for how in data two; do
+  check "$how: all fits" run "$scratch/$how.json" --steps 4 --json "$scratch/kept.result"
+  arena=$("$python" -c 'import json, sys
+print(max(m["arena_bytes"] for m in json.load(open(sys.argv[1]))["memory"]) * 97 // 100)' "$scratch/kept.result")
+  check "$how: a little less is there" run "$scratch/$how.json" --steps 4 --memory "$arena" \
+    --json "$scratch/less.result" --trace "$scratch/less.trace"
+  check 'and gives equal losses, bit for bit' same "$scratch/kept.result" 0 "$scratch/less.result"
+  check 'within the limit, moving what was said' json "$scratch/less.result" "
+    all(m['arena_bytes'] <= $arena and m['loaded_bytes'] == m['predicted_loaded_bytes']
+        and m['stored_bytes'] == m['predicted_stored_bytes'] for m in x['memory'])
+    and sum(m['loaded_bytes'] for m in x['memory'])
+        > sum(m['loaded_bytes'] for m in json.load(open('$scratch/kept.result'))['memory'])"
+  check 'as the trace shows' json "$scratch/less.trace" '
+    any(e["args"].get("direction") == "fetch" and e["args"]["bytes"] > 0 for e in x["traceEvents"] if e["ph"] == "X")'
+done
+check 'memory for no plan' complains 1 'memory plan: an arena of 1000 bytes; expected [0-9]+ bytes or more; step' \
+  "$train" "$scratch/data.json" --memory 1KB
+check 'no size' complains 1 "memory: 'little'; expected a number" "$train" "$scratch/data.json" --memory little
+check 'delayed updates in little memory' complains 1 'a plan without delayed updates and stale servers' \
+  "$train" "$scratch/data.json" --delayed --memory 1MB
 
 # Checkpoints.
 for how in data momentum adam; do

@@ -37,11 +37,11 @@ check "... for each division" json sim.json 'x["simulated"]["devices"] == 4 and 
 complain() { complains 1 "$1" "$program" "${@:2}"; }
 check "more ranks than vertices" complain '^train_graph: --ranks: 121 parts; expected at most as many as the 120' \
   $small --ranks 121
-check "another run's checkpoint" complain '^train_graph: whole.weights: ' $small --hidden 5 --resume whole.weights
+check "another run's checkpoint" complain '^train_graph: whole.weights: ' $small --layers 3 --resume whole.weights
 check "no epoch left" complain 'has 9 epochs; expected less than --epochs 9' $small --epochs 9 --resume whole.weights
 check "nothing to do" complain '^train_graph: --epochs: 0; expected an epoch at least, or --machine' $small --epochs 0
 check "no such graph" complain '^train_graph: none' none
-check "no learning" complain 'is the learning rate too large' $small --rate 1e300 --epochs 9
+check "no learning" complain 'is the learning rate too large' attached:120:3 --rate 1e300 --epochs 9
 check "nowhere to write" complain 'nowhere' $small --json nowhere/result.json
 check "no such model" complains 2 'model' "$program" $small --model mlp
 check "no dropout of all" complains 2 'dropout' "$program" $small --dropout 1

@@ -219,6 +219,9 @@ UNITY_INLINE void rank_trace_reader::read(const json_event& e, std::size_t numbe
                  : text_of(e, "phase") == "backward" ? trace::phase::backward
                                                      : trace::phase::forward;
     r.trace.events.push_back(event);
+  } else if (way == "store" || way == "fetch") {  // between the rank and its host: no other rank takes part
+    event.lane = lane(r, e, trace::lane_kind::host);
+    r.trace.events.push_back(event);
   } else if (kind != "communication" && kind != "waiting") {
     ++r.trace.unknown[fmt::format("kind {}", printable(kind))];
   } else if (way == "send" || way == "receive") {

@@ -56,6 +56,8 @@ class memory_graph {
   // Throws: unity::error that names the operator, where a tensor is none of the graph, is both read and written, has
   // been written before, or is written after an operator has read it.
   operator_id add_operator(std::string name, std::vector<tensor_id> reads, std::vector<tensor_id> writes);
+  // The operator runs after an earlier one even where it reads nothing of it. Precondition: first < second.
+  void add_order(operator_id first, operator_id second);
 
   [[nodiscard]] std::size_t tensor_count() const noexcept { return tensors_.size(); }
   [[nodiscard]] std::size_t operator_count() const noexcept { return operators_.size(); }
@@ -65,7 +67,7 @@ class memory_graph {
   [[nodiscard]] operator_id writer(tensor_id t) const { return writers_[t.index()]; }
   // Ascending.
   [[nodiscard]] std::span<const operator_id> readers(tensor_id t) const { return readers_[t.index()]; }
-  // Those that write what the operator reads, each once, ascending.
+  // Those that write what the operator reads, or must come before it, each once, ascending.
   [[nodiscard]] std::span<const operator_id> predecessors(operator_id o) const { return predecessors_[o.index()]; }
 
   [[nodiscard]] bytes size_of(const tensor_set& tensors) const;
@@ -175,6 +177,15 @@ UNITY_INLINE operator_id memory_graph::add_operator(std::string name, std::vecto
   }
   operators_.push_back({std::move(name), std::move(reads), std::move(writes)});
   return o;
+}
+
+UNITY_INLINE void memory_graph::add_order(operator_id first, operator_id second) {
+  UNITY_EXPECTS(first < second && second.index() < operators_.size(), "an operator, and one that comes before it");
+  auto& before = predecessors_[second.index()];
+  const auto place = std::lower_bound(before.begin(), before.end(), first);
+  if (place == before.end() || *place != first) {
+    before.insert(place, first);
+  }
 }
 
 UNITY_INLINE bytes memory_graph::size_of(const tensor_set& tensors) const {

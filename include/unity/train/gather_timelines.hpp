@@ -49,11 +49,13 @@ template <host_reaching_communicator C>
     std::int64_t origin;
     std::int64_t kept;
     std::int64_t arena;
+    std::int64_t loaded;
+    std::int64_t stored;
   };
   const auto ranks = static_cast<std::size_t>(c.size());
   const auto origin = std::chrono::duration_cast<std::chrono::nanoseconds>(own.origin().time_since_epoch());
-  const size of_own{own.spans().size(), memory.values.size(), memory.readers.size(), own.dropped(),
-                    origin.count(),     memory.kept,          memory.arena};
+  const size of_own{own.spans().size(), memory.values.size(), memory.readers.size(), own.dropped(), origin.count(),
+                    memory.kept,        memory.arena,         memory.loaded,         memory.stored};
   std::vector<size> sizes(ranks);
   gather_bytes(c, std::as_bytes(std::span{&of_own, 1}), std::as_writable_bytes(std::span{sizes}));
   std::vector<std::uint64_t> spans;
@@ -70,10 +72,11 @@ template <host_reaching_communicator C>
   merged_timeline merged{{}, std::move(labels)};
   for (std::size_t r = 0; r < ranks; ++r) {
     const auto& s = sizes[r];
-    merged.ranks.push_back({std::move(all_spans[r]),
-                            s.dropped,
-                            s.origin,
-                            {s.kept, s.arena, std::move(all_values[r]), std::move(all_readers[r])}});
+    merged.ranks.push_back(
+        {std::move(all_spans[r]),
+         s.dropped,
+         s.origin,
+         {s.kept, s.arena, std::move(all_values[r]), std::move(all_readers[r]), s.loaded, s.stored}});
   }
   return merged;
 }

@@ -12,6 +12,15 @@
 
 namespace unity::train {
 
+// Until what was begun has ended, if anything was.
+template <class Request>
+void wait_for(std::optional<Request>& r) {
+  if (r) {
+    r->wait();
+    r.reset();
+  }
+}
+
 // What is sent, or came, in an iteration and is waited for in a later one lies here, by the step that begins it. A step
 // has one place more than it lags iterations: what had a place before has gone, or was read.
 template <class Backend, class Communicator>
@@ -36,20 +45,20 @@ class messages_aside {
   void begin(std::size_t step, std::uint64_t iteration, const F& send_or_receive) {
     auto& own = steps_.at(step);
     auto& request = own.requests[iteration % own.places.size()];
-    wait(request);
+    wait_for(request);
     request.emplace(send_or_receive(place(own, iteration)));
   }
   // Waits for that of an iteration. Returns where it lies.
   [[nodiscard]] std::span<const std::byte> end(std::size_t step, std::uint64_t iteration) {
     auto& own = steps_.at(step);
-    wait(own.requests[iteration % own.places.size()]);
+    wait_for(own.requests[iteration % own.places.size()]);
     return place(own, iteration);
   }
   // Waits for all.
   void settle() {
     for (auto& [step, own] : steps_) {
       for (auto& r : own.requests) {
-        wait(r);
+        wait_for(r);
       }
     }
   }
@@ -64,13 +73,6 @@ class messages_aside {
   [[nodiscard]] std::span<std::byte> place(const kept_step& own, std::uint64_t iteration) {
     return {memory_.at(own.places[iteration % own.places.size()]), own.size};
   }
-  static void wait(std::optional<typename Communicator::request>& r) {
-    if (r) {
-      r->wait();
-      r.reset();
-    }
-  }
-
   std::map<std::size_t, kept_step> steps_{};
   backend::detail::memory_pool<Backend> memory_{};
 };

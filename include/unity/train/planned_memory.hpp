@@ -12,6 +12,7 @@
 #include <unity/fusion/rank_region.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
+#include <unity/program/storage.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/train/value_places.hpp>
 
@@ -29,8 +30,12 @@ struct planned_memory {
   friend bool operator==(const planned_memory&, const planned_memory&) = default;
 };
 
+// What lies in the arena, and when: values in their order, then workspaces. Unit of workspaces, which are of the kernel
+// of each step: bytes; 0 where there is none. Complexity: linear in the program.
+[[nodiscard]] std::vector<program::stored_value> arena_values(const tensor::algebra& a, const parallel::rank_program& p,
+                                                              std::span<const std::size_t> workspaces);
+
 // What rank_executor allocates for the program, but for a few numbers of the optimizer. Nothing is allocated.
-// workspaces: of the kernel of each step; 0 where there is none. Unit: bytes.
 // Complexity: as the plan of an arena (program/storage.hpp).
 [[nodiscard]] planned_memory memory_of_rank(const tensor::algebra& a, const parallel::rank_program& p,
                                             parallel::optimizer how, std::span<const std::size_t> workspaces);
@@ -69,25 +74,30 @@ template <backend::fusing_backend Backend>
 #include <unity/core/config.hpp>
 #include <unity/core/id.hpp>
 #include <unity/graph/concepts.hpp>
-#include <unity/program/storage.hpp>
 #include <unity/tensor/dtype.hpp>
 #include <unity/train/update.hpp>
 
 namespace unity::train {
 
-UNITY_INLINE planned_memory memory_of_rank(const tensor::algebra& a, const parallel::rank_program& p,
-                                           parallel::optimizer how, std::span<const std::size_t> workspaces) {
-  const auto size_of = [&](value_id v) { return static_cast<std::int64_t>(backend::byte_count(p.graph.type(v))); };
+UNITY_INLINE std::vector<program::stored_value> arena_values(const tensor::algebra& a, const parallel::rank_program& p,
+                                                             std::span<const std::size_t> workspaces) {
   const value_places places{a, p};
   std::vector<program::stored_value> values;
   for (const auto v : value_ids(p.graph)) {
-    if (places[v].is_live) {
-      values.push_back({bytes{size_of(v)}, places[v].first, places[v].last});
+    const bytes size{static_cast<std::int64_t>(backend::byte_count(p.graph.type(v)))};
+    for (const auto& s : places[v]) {
+      values.push_back({size, s.first, s.last});
     }
   }
   for (std::size_t s = 0; s < workspaces.size(); ++s) {
     values.push_back({bytes{static_cast<std::int64_t>(workspaces[s])}, s, s});
   }
+  return values;
+}
+
+UNITY_INLINE planned_memory memory_of_rank(const tensor::algebra& a, const parallel::rank_program& p,
+                                           parallel::optimizer how, std::span<const std::size_t> workspaces) {
+  const auto size_of = [&](value_id v) { return static_cast<std::int64_t>(backend::byte_count(p.graph.type(v))); };
   planned_memory all;
   for (const auto& s : p.steps) {
     if (s.lag > 0 && s.kind != parallel::step_kind::wait) {
@@ -96,7 +106,7 @@ UNITY_INLINE planned_memory memory_of_rank(const tensor::algebra& a, const paral
     }
   }
   constexpr bytes alignment{static_cast<std::int64_t>(backend::memory_alignment)};
-  all.arena = program::plan_storage(values, alignment).peak;
+  all.arena = program::plan_storage(arena_values(a, p, workspaces), alignment).peak;
   for (const auto& w : p.weights) {
     const bool is_made = w.gradient.valid() || w.next.valid();
     all.weights += bytes{size_of(w.next.valid() ? w.next : w.weight.value) * (is_made ? 2 : 1)};

@@ -7,6 +7,7 @@
 #include <deque>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <unity/backend/communicator.hpp>
@@ -26,6 +27,7 @@
 #include <unity/train/kept_values.hpp>
 #include <unity/train/kept_weights.hpp>
 #include <unity/train/messages_aside.hpp>
+#include <unity/train/moved_values.hpp>
 #include <unity/train/step_activity.hpp>
 #include <unity/train/timeline.hpp>
 #include <unity/train/update.hpp>
@@ -72,38 +74,28 @@ class rank_executor {
   [[nodiscard]] const parallel::rank_program& program() const noexcept { return program_; }
   // Of all values but weights and what the optimizer keeps of them. Results do not show it: tests ask.
   [[nodiscard]] bytes arena_size() const noexcept { return bytes{static_cast<std::int64_t>(arena_.size())}; }
-  // What it holds, and by the numbers of which recorded spans each value of the arena is needed. What nobody records
-  // (a receive that begins, a load) counts for the next span. Complexity: linear in steps and values.
+  // What it holds, and by the numbers of which recorded spans each value of the arena is needed.
+  // Complexity: linear in steps and values.
   [[nodiscard]] rank_memory memory() const {
-    const auto steps = program_.steps.size();
-    std::vector<std::size_t> next(steps + 1, none);  // that is recorded, from there on
-    std::vector<std::size_t> last(steps + 1, none);  // until there
-    for (auto s = steps; s-- > 0;) {
-      next[s] = is_recorded(s) ? s : next[s + 1];
+    std::vector<bool> recorded;
+    for (std::size_t s = 0; s < program_.steps.size(); ++s) {
+      recorded.push_back(is_recorded(s));
     }
-    for (std::size_t s = 0; s <= steps; ++s) {
-      last[s] = s < steps && is_recorded(s) ? s : s > 0 ? last[s - 1] : none;
-    }
-    rank_memory all{static_cast<std::int64_t>(weights_.size() + aside_.size()), arena_size().count(), {}, {}};
-    for (std::size_t place = 0; place < arena_.values().size(); ++place) {
-      const auto& v = arena_.values()[place];
-      const auto first = next[std::min(v.first, steps)];
-      if (v.size.count() > 0 && first != none) {
-        const auto until = last[std::min(v.last, steps)];
-        for (const auto s : place < readers_.size() ? readers_[place] : std::vector<std::uint32_t>{}) {
-          if (s < steps && is_recorded(s)) {
-            all.readers.push_back({static_cast<std::uint32_t>(all.values.size()), s});
-          }
-        }
-        all.values.push_back({v.size.count(), static_cast<std::uint32_t>(first),
-                              static_cast<std::uint32_t>(until == none ? first : std::max(first, until))});
-      }
-    }
+    auto all = recorded_memory(arena_.values(), readers_, recorded);
+    all.kept = static_cast<std::int64_t>(weights_.size() + aside_.size());
+    all.arena = arena_size().count();
+    all.loaded = moved().loaded.count();
+    all.stored = moved().stored.count();
     return all;
   }
+  // What the last iteration copied between host and arena: inputs that were loaded, values fetched and stored.
+  [[nodiscard]] const moved_bytes& moved() const noexcept { return moved_.moved(); }
 
   // A value that comes from outside, or an output or gradient after a run; a part of what the graph has, row-major.
-  void write(value_id v, std::span<const std::byte> from) { backend_.write(addresses_[v.index()], from); }
+  void write(value_id v, std::span<const std::byte> from) {
+    backend_.write(addresses_[v.index()], from);
+    moved_.keep(v, from);
+  }
   void read(value_id v, std::span<std::byte> to) const { backend_.read(to, addresses_[v.index()]); }
   [[nodiscard]] std::size_t size_of(value_id v) const { return backend::byte_count(program_.graph.type(v)); }
   // What the optimizer keeps of the weight of that number in the program.
@@ -126,6 +118,7 @@ class rank_executor {
     const auto start = record != nullptr ? timeline::clock::now() : timeline::clock::time_point{};
     weights_.begin(is_started_ ? step - 1 : step);  // without late steps, there are no late updates
     iteration_ = step;
+    moved_.begin(arena_, addresses_);
     for (std::size_t s = 0; s < program_.steps.size(); ++s) {
       if ((is_started_ || !program_.steps[s].is_late) && program_.steps[s].since <= before_) {
         take(s, load, record);
@@ -210,10 +203,15 @@ class rank_executor {
     const value_places values{a, program_};
     std::vector<std::size_t> places(program_.graph.value_count(), none);
     for (std::size_t v = 0; v < places.size(); ++v) {
-      if (values[value_id{v}].is_live) {
-        places[v] = arena_.add(size_of(value_id{v}), values[value_id{v}].first);
-        arena_.extend(places[v], values[value_id{v}].last);
-        readers_.push_back(values.readers(value_id{v}));
+      std::vector<std::size_t> own;
+      for (const auto& stay : values[value_id{v}]) {
+        own.push_back(arena_.add(size_of(value_id{v}), stay.first));
+        arena_.extend(own.back(), stay.last);
+        readers_.push_back(stay.readers);
+      }
+      places[v] = own.empty() ? none : own.front();
+      if (own.size() > 1) {
+        moved_.add(value_id{v}, size_of(value_id{v}), std::move(own));
       }
     }
     for (std::size_t s = 0; s < program_.steps.size(); ++s) {
@@ -254,6 +252,9 @@ class rank_executor {
       } else if (places[root] != none) {
         addresses_[v] = arena_.at(places[root]) + values.offset(value_id{v});
       }
+      if (moved_.has(value_id{root})) {
+        moved_.add_part(value_id{root}, value_id{v}, values.offset(value_id{v}));
+      }
     }
     late_addresses_ = addresses_;
     bind_weights();
@@ -285,7 +286,7 @@ class rank_executor {
       }
     }
     for (auto& r : requests_) {
-      wait(r);
+      wait_for(r);
     }
     under_way_.clear();
     backend_.wait();
@@ -300,7 +301,12 @@ class rank_executor {
     }
     const auto start = record != nullptr ? timeline::clock::now() : timeline::clock::time_point{};
     switch (step.kind) {
-      case kinds::load: load(step.peer); break;
+      case kinds::load:
+        load(step.peer);
+        moved_.count_load(size_of(program_.graph.results(step.node)[0]));
+        break;
+      case kinds::store: moved_.store(step.value, backend_, addresses_); break;
+      case kinds::fetch: moved_.fetch(step.value, backend_, arena_, addresses_); break;
       case kinds::run:
       case kinds::fused: launch_kernel(s); break;
       case kinds::wait:
@@ -309,7 +315,7 @@ class rank_executor {
           break;
         }
         hand_over();
-        wait(requests_[step.peer]);
+        wait_for(requests_[step.peer]);
         break;
       case kinds::update:
         if (most_lag_ > 0) {
@@ -446,12 +452,6 @@ class rank_executor {
       last_message_ = none;
     }
   }
-  static void wait(std::optional<typename Communicator::request>& r) {
-    if (r) {
-      r->wait();
-      r.reset();
-    }
-  }
   // Messages of equal ends and tag arrive in order.
   [[nodiscard]] static int tag_of(const parallel::rank_step& s) {
     return is_on_host ? static_cast<int>(s.tag % most_tags) : 0;
@@ -477,6 +477,7 @@ class rank_executor {
   backend::detail::kernel_store<Backend> kernels_;
   kept_weights<Backend> weights_;
   backend::detail::memory_pool<Backend> arena_{};
+  moved_values<Backend> moved_{};
   std::vector<std::vector<std::uint32_t>> readers_;  // steps, of the first values of the arena
   std::vector<std::byte*> addresses_;                // per value
   std::vector<std::byte*> late_addresses_{};         // with weights as they were before the last commit

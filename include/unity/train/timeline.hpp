@@ -28,10 +28,14 @@ inline constexpr std::array<std::string_view, 5> activity_names{"compute", "upda
 inline constexpr std::int32_t no_peer = -1;
 inline constexpr std::uint32_t no_number = std::numeric_limits<std::uint32_t>::max();
 
-// Where the data of a span go: to the peer, from it, or through a sum over a group.
-enum class direction : std::uint8_t { none, send, receive, all_reduce, reduce_scatter, all_gather };
-inline constexpr std::array<std::string_view, 6> direction_names{"none",       "send",           "receive",
-                                                                 "all_reduce", "reduce_scatter", "all_gather"};
+// Where the data of a span go: to the peer, from it, through a sum over a group, or to this rank's host and back.
+enum class direction : std::uint8_t { none, send, receive, all_reduce, reduce_scatter, all_gather, store, fetch };
+inline constexpr std::array<std::string_view, 8> direction_names{
+    "none", "send", "receive", "all_reduce", "reduce_scatter", "all_gather", "store", "fetch"};
+// Whether the device waits for it; it needs no other rank.
+[[nodiscard]] constexpr bool is_with_host(direction d) noexcept {
+  return d == direction::store || d == direction::fetch;
+}
 
 // Units: nanoseconds since the origin of its timeline. Travels between ranks as it is.
 struct activity_span {
@@ -129,6 +133,8 @@ struct rank_memory {
   std::int64_t arena = 0;  // for all other values: places are shared by those that are not needed at the same time
   std::vector<needed_memory> values{};  // that lie there
   std::vector<value_reader> readers{};
+  std::int64_t loaded = 0;  // in the last iteration, from the host; inputs, too
+  std::int64_t stored = 0;  // likewise, to it
 
   friend bool operator==(const rank_memory&, const rank_memory&) = default;
 };

@@ -47,14 +47,14 @@ class timeline_tracer {
 
 }  // namespace detail
 
-// A process for each rank: what it computed, and for what it waited, is one thread of it, communication others, whole
-// steps another. Times are from the first span of all on. `args` of an event: `kind`, `step` of training, `clock_us`,
-// when it began on the rank's own clock, and `phase`: backward, of what computes there; of what moves data, or waits
-// for it, `direction`, `bytes`, and `peer` and `tag`, or `group`, too; `number` in the rank's program, and `memory`: a
-// list of [bytes, number, readers...], memory that is needed from the start of this event to the end of the next one of
-// that number, and the numbers of others that read it. What a rank holds is told by the metadata `process_memory`:
-// `kept_bytes` all the time, and `arena_bytes` for the rest. Complexity: n log n in spans and values, times how many
-// overlap.
+// A process for each rank: what it computed, copied to its host and back, and for what it waited, is one thread of it,
+// communication others, whole steps another. Times are from the first span of all on. `args` of an event: `kind`,
+// `step` of training, `clock_us`, when it began on the rank's own clock, and `phase`: backward, of what computes there;
+// of what moves data, or waits for it, `direction`, `bytes`, and `peer` and `tag`, or `group`, too; `number` in the
+// rank's program, and `memory`: a list of [bytes, number, readers...], memory that is needed from the start of this
+// event to the end of the next one of that number, and the numbers of others that read it. What a rank holds is told by
+// the metadata `process_memory`: `kept_bytes` all the time, and `arena_bytes` for the rest. Complexity: n log n in
+// spans and values, times how many overlap.
 [[nodiscard]] inline std::string to_chrome_trace(const merged_timeline& t) { return detail::timeline_tracer{t}.run(); }
 
 // Throws: unity::error where the file cannot be written.
@@ -112,7 +112,8 @@ UNITY_INLINE void timeline_tracer::add_rank(std::size_t r) {
   std::vector<lane> lanes;
   std::array<std::size_t, group_names.size()> counts{};
   for (const auto& s : spans) {
-    const std::size_t group = s.kind == activity::communication ? 1 : s.kind == activity::step ? 2 : 0;
+    const bool is_beside = s.kind == activity::communication && !is_with_host(s.way);
+    const std::size_t group = is_beside ? 1 : s.kind == activity::step ? 2 : 0;
     auto free =
         std::find_if(lanes.begin(), lanes.end(), [&](const lane& l) { return l.group == group && l.end <= s.start; });
     if (free == lanes.end()) {
@@ -136,7 +137,9 @@ UNITY_INLINE void timeline_tracer::add_span(std::size_t r, std::size_t thread, c
   if (s.kind == activity::compute && s.is_backward) {
     about += R"(,"phase":"backward")";
   }
-  if (s.way != direction::none) {
+  if (is_with_host(s.way)) {
+    about += fmt::format(R"(,"direction":"{}","bytes":{})", direction_names[static_cast<std::size_t>(s.way)], s.size);
+  } else if (s.way != direction::none) {
     about += fmt::format(R"(,"direction":"{}","{}":{},"bytes":{})", direction_names[static_cast<std::size_t>(s.way)],
                          s.way == direction::send || s.way == direction::receive ? "tag" : "group", s.tag, s.size);
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include <unity/core/id.hpp>
@@ -11,18 +12,18 @@
 
 namespace unity::train {
 
-// Of an iteration's steps. Regular.
-struct lifetime {
+// Of an iteration's steps: from when to when a value lies in one place. Regular.
+struct stay {
   std::size_t first = 0;
   std::size_t last = 0;
-  bool is_live = false;
+  std::vector<std::uint32_t> readers{};  // steps, in their order
 
-  friend bool operator==(const lifetime&, const lifetime&) = default;
+  friend bool operator==(const stay&, const stay&) = default;
 };
 
 // A value that a late step reads, of what the iteration before made, stays through the whole of
 // each iteration, and so does what iterations keep: what is left to the next one takes the place of what came from the
-// one before. Weights have no lifetimes.
+// one before. Weights have no stays.
 class value_places {
  public:
   // The algebra and the program must outlive it. Complexity: linear in the program.
@@ -31,10 +32,8 @@ class value_places {
   // The value in whose memory one lies, and how far behind its beginning. Unit: bytes.
   [[nodiscard]] value_id root(value_id v) const { return roots_[v.index()]; }
   [[nodiscard]] std::size_t offset(value_id v) const { return offsets_[v.index()]; }
-  // Of the memory of a root.
-  [[nodiscard]] const lifetime& operator[](value_id v) const { return lives_[v.index()]; }
-  // Steps that read it, in their order.
-  [[nodiscard]] const std::vector<std::uint32_t>& readers(value_id v) const { return readers_[v.index()]; }
+  // Of the memory of a root: one, and one more for each time that it is fetched from the host.
+  [[nodiscard]] const std::vector<stay>& operator[](value_id v) const { return stays_[v.index()]; }
   // False: the step's operator has nothing to do, as its results lie in its operands.
   [[nodiscard]] bool runs(std::size_t step) const { return runs_[step]; }
 
@@ -49,8 +48,7 @@ class value_places {
   void use(value_id v, std::size_t s);
 
   const parallel::rank_program& program_;
-  std::vector<lifetime> lives_;  // per value; of roots
-  std::vector<std::vector<std::uint32_t>> readers_;
+  std::vector<std::vector<stay>> stays_;  // per value; of roots
   std::vector<value_id> roots_{};
   std::vector<std::size_t> offsets_;
   std::vector<bool> runs_;     // per step
@@ -62,6 +60,7 @@ class value_places {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TRAIN_VALUE_PLACES)
 
 #include <algorithm>
+#include <iterator>
 
 #include <unity/backend/detail/run_list.hpp>
 #include <unity/backend/elementwise_chains.hpp>
@@ -70,8 +69,7 @@ namespace unity::train {
 
 UNITY_INLINE value_places::value_places(const tensor::algebra& a, const parallel::rank_program& p)
     : program_{p},
-      lives_(p.graph.value_count()),
-      readers_(p.graph.value_count()),
+      stays_(p.graph.value_count()),
       offsets_(p.graph.value_count()),
       runs_(p.steps.size(), true),
       is_next_(p.graph.value_count()) {
@@ -93,10 +91,10 @@ UNITY_INLINE value_places::value_places(const tensor::algebra& a, const parallel
     make(s);
   }
   for (const auto& c : p.cotangents) {
-    lives_[c.value.index()] = {0, p.steps.size(), true};
+    stays_[c.value.index()] = {{0, p.steps.size(), {}}};
   }
   for (const auto& c : p.constants) {
-    lives_[c.value.index()] = {0, p.steps.size(), true};
+    stays_[c.value.index()] = {{0, p.steps.size(), {}}};
   }
   for (std::size_t s = 0; s < p.steps.size(); ++s) {
     use(s);
@@ -127,22 +125,27 @@ UNITY_INLINE void value_places::find_shared(const tensor::algebra& a, std::size_
 UNITY_INLINE void value_places::make(std::size_t s) {
   const auto& step = program_.steps[s];
   using kinds = parallel::step_kind;
+  const stay own{s, s, {}};
+  if (step.kind == kinds::fetch) {
+    stays_[step.value.index()].push_back(own);
+    return;
+  }
   if (step.kind == kinds::fused) {
     for (const auto v : program_.kernels[step.peer].outputs) {
-      lives_[v.index()] = {s, s, !is_next(v)};
+      stays_[v.index()].assign(is_next(v) ? 0 : 1, own);
     }
     return;
   }
   if (step.lag > 0 && step.kind == kinds::wait) {  // brings what came
     const auto& begun = program_.steps[step.peer];
-    lives_[program_.graph.results(begun.node)[0].index()] = {s, s, true};
+    stays_[program_.graph.results(begun.node)[0].index()] = {own};
     return;
   }
   const bool is_aside = step.lag > 0 && step.kind == kinds::receive;
   if (step.kind == kinds::run || step.kind == kinds::load || is_collective(step.kind) ||
       (step.kind == kinds::receive && !is_aside)) {
     for (const auto v : program_.graph.results(step.node)) {
-      lives_[v.index()] = {s, s, runs_[s] && !is_next(v)};
+      stays_[v.index()].assign(runs_[s] && !is_next(v) ? 1 : 0, own);
     }
   }
 }
@@ -161,7 +164,8 @@ UNITY_INLINE void value_places::use(std::size_t s) {
         use(v, s);
       }
       break;
-    case kinds::send: use(step.value, s); break;
+    case kinds::send:
+    case kinds::store:
     case kinds::reduce:
     case kinds::scatter:
     case kinds::gather: use(step.value, s); break;
@@ -185,18 +189,19 @@ UNITY_INLINE void value_places::use_begun(const parallel::rank_step& begun, std:
 }
 
 UNITY_INLINE void value_places::use(value_id v, std::size_t s) {
-  auto& l = lives_[root(v).index()];
-  if (!l.is_live) {
+  auto& all = stays_[root(v).index()];
+  if (all.empty()) {
     return;  // a weight
   }
-  if (s < l.first) {
-    l.first = 0;
-    l.last = program_.steps.size();
+  if (s < all.front().first) {
+    all.front().first = 0;
+    all.front().last = program_.steps.size();
   }
-  l.last = std::max(l.last, s);
-  auto& readers = readers_[root(v).index()];
-  if (readers.empty() || readers.back() != s) {
-    readers.push_back(static_cast<std::uint32_t>(s));
+  const auto next = std::find_if(all.begin(), all.end(), [&](const stay& x) { return x.first > s; });
+  auto& own = *std::prev(next);
+  own.last = std::max(own.last, s);
+  if (own.readers.empty() || own.readers.back() != s) {
+    own.readers.push_back(static_cast<std::uint32_t>(s));
   }
 }
 

@@ -25,7 +25,22 @@ namespace unity::parallel {
 //          already: the value is the result
 // wait     until what a step began has ended
 // update   makes a weight's next version of its gradient; what reads the weight goes on with the version from before
-enum class step_kind : std::uint8_t { load, run, fused, send, receive, reduce, scatter, gather, wait, update };
+// store    copies the value to the host; its memory may be used for others until it is fetched
+// fetch    copies the value from the host, where it was stored or, as an input, came from
+enum class step_kind : std::uint8_t {
+  load,
+  run,
+  fused,
+  send,
+  receive,
+  reduce,
+  scatter,
+  gather,
+  wait,
+  update,
+  store,
+  fetch
+};
 
 // Whether ranks of a group do it together.
 [[nodiscard]] constexpr bool is_collective(step_kind k) noexcept {
@@ -36,7 +51,7 @@ enum class step_kind : std::uint8_t { load, run, fused, send, receive, reduce, s
 struct rank_step {
   step_kind kind = step_kind::run;
   node_id node{};          // load, run, receive, reduce
-  value_id value{};        // send, reduce, scatter, gather
+  value_id value{};        // send, reduce, scatter, gather; store, fetch
   std::uint32_t peer = 0;  // load: an input; send, receive: a rank; reduce, scatter, gather: a group;
                            // wait: the step that began; update: a weight; fused: a kernel
   std::uint32_t tag = 0;   // send, receive: the same at both ends, and at no other message of the iteration

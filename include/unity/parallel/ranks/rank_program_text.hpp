@@ -155,6 +155,8 @@ UNITY_INLINE std::string rank_program_writer::text_of(const rank_step& s) const 
       return fmt::format("wait for step {}{}", s.peer,
                          s.lag > 0 ? fmt::format(", of {} iterations ago", s.lag) : std::string{});
     case step_kind::update: return fmt::format("update weight {}", s.peer);
+    case step_kind::store: return fmt::format("store {} on the host", name(s.value));
+    case step_kind::fetch: return fmt::format("fetch {} from the host", typed(s.value));
   }
   return {};
 }

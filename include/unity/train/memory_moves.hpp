@@ -1,0 +1,387 @@
+// A rank's program with values that leave the device for the host and come back, so that its arena stays within a
+// limit.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include <unity/core/config.hpp>
+#include <unity/core/units.hpp>
+#include <unity/parallel/ranks/rank_program.hpp>
+#include <unity/placement/find_memory_plan.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/train/moved_values.hpp>
+
+namespace unity::train {
+
+// Regular.
+struct memory_moves {
+  parallel::rank_program program{};
+  bytes arena{};        // that rank_executor allocates for it
+  moved_bytes moved{};  // in each iteration; first loads of inputs are among them
+  bytes bound{};        // no plan for as much memory loads less, places aside; sizes rounded up as in the arena
+
+  friend bool operator==(const memory_moves&, const memory_moves&) = default;
+};
+
+// A program that computes the same, bit for bit, with an arena of `limit` at most: operators in the order of a plan of
+// placement/ (where ranks communicate, or values are kept from one iteration to the next, in the program's own), loads
+// of inputs where they are first read, `store` steps behind an operator and `fetch` steps before one. Values lie in
+// places that first fit over time, which may take more than they do together; then more of them leave than the plan
+// says. Where the arena is within the limit anyway, the program as it is.
+// What is sent or received stays from when that begins to when it has ended. Outputs, cotangents that the backward
+// passes begin with, and what iterations keep stay all the time. Weights and what the optimizer keeps of them are not
+// in the arena (kept_weights.hpp).
+// workspaces: of the kernel of each step (workspaces_of in planned_memory.hpp). Unit: bytes.
+// Complexity: as find_memory_plan, and a plan of the arena for each value that leaves beyond that.
+// Throws: unity::error where the limit is below what any plan needs: it tells what is enough. And for programs that
+// have messages or late steps of several iterations under way.
+[[nodiscard]] memory_moves with_moves(const tensor::algebra& a, const parallel::rank_program& p,
+                                      std::span<const std::size_t> workspaces, bytes limit,
+                                      const placement::memory_planning& how = {});
+
+}  // namespace unity::train
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TRAIN_MEMORY_MOVES)
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include <unity/backend/host_values.hpp>
+#include <unity/core/error.hpp>
+#include <unity/core/id.hpp>
+#include <unity/core/stable_sort.hpp>
+#include <unity/graph/concepts.hpp>
+#include <unity/placement/memory_baselines.hpp>
+#include <unity/placement/memory_plan.hpp>
+#include <unity/program/storage.hpp>
+#include <unity/train/detail/program_memory.hpp>
+#include <unity/train/planned_memory.hpp>
+#include <unity/train/value_places.hpp>
+
+namespace unity::train::detail {
+
+// Writes a program by a plan.
+class moves_writer {
+ public:
+  // All must outlive it.
+  moves_writer(const tensor::algebra& a, const parallel::rank_program& p, const program_memory& m,
+               std::span<const std::size_t> workspaces);
+
+  // The program as it is.
+  [[nodiscard]] memory_moves unmoved() const;
+  // A program for the plan as it is, of whatever arena. Precondition: the plan keeps what is under way.
+  [[nodiscard]] memory_moves write(const placement::memory_plan& plan);
+  // Effects: has more values leave, of those that are there while one of what was written last lies beyond the limit.
+  // False: there are none.
+  [[nodiscard]] bool drop_some(placement::memory_plan& plan, bytes limit) const;
+
+ private:
+  void add(parallel::rank_step step, std::size_t workspace, std::size_t at);
+  void add_original(std::size_t s, std::size_t at);
+  void add_copy(parallel::step_kind kind, tensor_id t, std::size_t at);
+  void add_views(value_id made, std::size_t at);
+  // Between two uses in a row: from which step of the plan to which a value stays.
+  struct idle_stay {
+    tensor_id tensor{};
+    std::size_t from = 0;
+    std::size_t until = 0;
+    bytes size{};
+
+    friend auto operator<=>(const idle_stay&, const idle_stay&) = default;
+  };
+  // Of a value's stay that may end, within so many steps, each once.
+  void add_idle(value_id v, const stay& s, const placement::memory_plan& plan, const stay& within,
+                std::set<idle_stay>& all) const;
+  [[nodiscard]] std::set<idle_stay> idle_beyond(const placement::memory_plan& plan, bytes limit) const;
+
+  static constexpr std::size_t none = static_cast<std::size_t>(-1);
+  const tensor::algebra& algebra_;
+  const parallel::rank_program& program_;
+  const program_memory& memory_;
+  std::span<const std::size_t> given_;
+  std::vector<std::size_t> makers_;                // per value: the step that makes it
+  std::vector<std::vector<std::size_t>> views_{};  // per value: steps that have nothing to do but read it
+  std::vector<std::size_t> missing_{};             // per step: operands that a view waits for
+  std::vector<std::size_t> missing_now_{};
+  memory_moves written_{};
+  std::vector<std::size_t> workspaces_{};  // of the steps that were written
+  std::vector<std::size_t> places_{};      // likewise: which step of the plan they are for
+  program::storage_plan storage_{};
+  std::vector<std::size_t> numbers_{};  // by step of the given program: in what was written
+};
+
+UNITY_INLINE moves_writer::moves_writer(const tensor::algebra& a, const parallel::rank_program& p,
+                                        const program_memory& m, std::span<const std::size_t> workspaces)
+    : algebra_{a},
+      program_{p},
+      memory_{m},
+      given_{workspaces},
+      makers_(p.graph.value_count(), none),
+      views_(p.graph.value_count()),
+      missing_(p.steps.size()) {
+  const value_places places{a, p};
+  for (std::size_t s = 0; s < p.steps.size(); ++s) {
+    if (p.steps[s].node.valid()) {
+      for (const auto v : p.graph.results(p.steps[s].node)) {
+        makers_[v.index()] = s;
+      }
+    }
+    if (p.steps[s].kind == parallel::step_kind::fused) {
+      for (const auto v : p.kernels[p.steps[s].peer].outputs) {
+        makers_[v.index()] = s;
+      }
+    }
+    if (!places.runs(s)) {
+      for (const auto v : p.graph.operands(p.steps[s].node)) {
+        views_[v.index()].push_back(s);
+        ++missing_[s];
+      }
+    }
+  }
+}
+
+UNITY_INLINE void moves_writer::add(parallel::rank_step step, std::size_t workspace, std::size_t at) {
+  written_.program.steps.push_back(std::move(step));
+  workspaces_.push_back(workspace);
+  places_.push_back(at);
+}
+
+UNITY_INLINE void moves_writer::add_views(value_id made, std::size_t at) {
+  for (const auto s : views_[made.index()]) {
+    if (--missing_now_[s] == 0) {
+      add_original(s, at);
+    }
+  }
+}
+
+UNITY_INLINE void moves_writer::add_original(std::size_t s, std::size_t at) {
+  using kinds = parallel::step_kind;
+  auto step = program_.steps[s];
+  numbers_[s] = written_.program.steps.size();
+  if (step.kind == kinds::wait) {
+    step.peer = static_cast<std::uint32_t>(numbers_[step.peer]);
+  }
+  add(step, given_[s], at);
+  if (step.kind == kinds::load) {
+    const auto size = backend::byte_count(program_.graph.type(program_.graph.results(step.node)[0]));
+    written_.moved.loaded += bytes{static_cast<std::int64_t>(size)};
+  }
+  if (step.kind == kinds::fused) {
+    for (const auto v : program_.kernels[step.peer].outputs) {
+      add_views(v, at);
+    }
+  } else if (step.node.valid()) {
+    for (const auto v : program_.graph.results(step.node)) {
+      add_views(v, at);
+    }
+  }
+}
+
+UNITY_INLINE void moves_writer::add_copy(parallel::step_kind kind, tensor_id t, std::size_t at) {
+  const auto v = memory_.value_of(t);
+  const auto& maker = program_.steps[makers_[v.index()]];
+  parallel::rank_step step;
+  step.kind = kind;
+  step.value = v;
+  step.origin = maker.origin;
+  step.is_backward = maker.is_backward;
+  step.microbatch = maker.microbatch;
+  add(step, 0, at);
+  const bytes size{static_cast<std::int64_t>(backend::byte_count(program_.graph.type(v)))};
+  (kind == parallel::step_kind::store ? written_.moved.stored : written_.moved.loaded) += size;
+}
+
+UNITY_INLINE memory_moves moves_writer::write(const placement::memory_plan& plan) {
+  const auto unlimited = bytes{std::int64_t{1} << 60};
+  const auto traffic = placement::replay(memory_.graph(), plan, unlimited);
+  using kinds = parallel::step_kind;
+  written_ = {};
+  written_.program = program_;
+  written_.program.steps.clear();
+  workspaces_.clear();
+  places_.clear();
+  numbers_.assign(program_.steps.size(), none);
+  missing_now_ = missing_;
+  for (const auto v : value_ids(program_.graph)) {
+    const auto maker = makers_[v.index()];
+    if (maker == none) {
+      add_views(v, 0);  // of weights, say
+    } else if (program_.steps[maker].kind == kinds::load) {
+      const auto t = memory_.tensor_of(v);
+      if (!t.valid() || memory_.graph().readers(t).empty()) {
+        add_original(maker, 0);
+      }
+    }
+  }
+  for (std::size_t i = 0; i < plan.size(); ++i) {
+    for (const auto t : traffic.steps[i].loaded) {
+      const auto maker = makers_[memory_.value_of(t).index()];
+      if (numbers_[maker] == none) {
+        add_original(maker, i);
+      } else {
+        add_copy(kinds::fetch, t, i);
+      }
+    }
+    add_original(memory_.step_of(plan[i].operation), i);
+    for (const auto t : traffic.steps[i].stored) {
+      add_copy(kinds::store, t, i);
+    }
+  }
+  const auto values = arena_values(algebra_, written_.program, workspaces_);
+  storage_ = program::plan_storage(values, arena_alignment);
+  written_.arena = storage_.peak;
+  return written_;
+}
+
+UNITY_INLINE memory_moves moves_writer::unmoved() const {
+  memory_moves all;
+  all.program = program_;
+  all.arena = program::plan_storage(arena_values(algebra_, program_, given_), arena_alignment).peak;
+  for (const auto& s : program_.steps) {
+    if (s.kind == parallel::step_kind::load) {
+      const auto size = backend::byte_count(program_.graph.type(program_.graph.results(s.node)[0]));
+      all.moved.loaded += bytes{static_cast<std::int64_t>(size)};
+    }
+  }
+  all.bound = all.moved.loaded;
+  return all;
+}
+
+UNITY_INLINE void moves_writer::add_idle(value_id v, const stay& s, const placement::memory_plan& plan,
+                                         const stay& within, std::set<idle_stay>& all) const {
+  const auto t = memory_.tensor_of(v);
+  auto before = s.first;
+  for (const std::size_t next : s.readers) {
+    const idle_stay idle{t, places_[before], places_[next], memory_.graph().tensor(t).size};
+    bool may_leave = written_.program.steps[next].kind != parallel::step_kind::store && before <= within.last &&
+                     within.first <= next && idle.from < idle.until;
+    for (auto i = idle.from; i < idle.until && may_leave; ++i) {
+      const auto& staying = memory_.under_way(plan[i].operation);
+      may_leave = std::find(staying.begin(), staying.end(), t) == staying.end();
+    }
+    if (may_leave) {
+      all.insert(idle);
+    }
+    before = next;
+  }
+}
+
+UNITY_INLINE auto moves_writer::idle_beyond(const placement::memory_plan& plan, bytes limit) const
+    -> std::set<idle_stay> {
+  const value_places places{algebra_, written_.program};
+  std::vector<std::pair<value_id, const stay*>> stays;  // as in the arena
+  for (const auto v : value_ids(program_.graph)) {
+    for (const auto& s : places[v]) {
+      stays.emplace_back(v, &s);
+    }
+  }
+  std::set<idle_stay> all;
+  for (std::size_t i = 0; i < storage_.offsets.size(); ++i) {
+    const auto step = i - std::min(i, stays.size());
+    const bool is_value = i < stays.size();
+    const auto size = is_value ? backend::byte_count(program_.graph.type(stays[i].first)) : workspaces_[step];
+    if (storage_.offsets[i] + in_arena(size) <= limit) {
+      continue;
+    }
+    const stay within = is_value ? *stays[i].second : stay{step, step, {}};
+    for (const auto& [v, s] : stays) {
+      if (memory_.tensor_of(v).valid()) {
+        add_idle(v, *s, plan, within, all);
+      }
+    }
+  }
+  return all;
+}
+
+// Those first that are not used for long, and are not much larger than what is too much.
+UNITY_INLINE bool moves_writer::drop_some(placement::memory_plan& plan, bytes limit) const {
+  const auto excess = written_.arena - limit;
+  const auto worth = [&](const idle_stay& s) {
+    const auto used = static_cast<double>(std::min(s.size, excess).count()) / static_cast<double>(s.size.count());
+    return used * static_cast<double>(s.until - s.from);
+  };
+  const auto all = idle_beyond(plan, limit);
+  std::vector<idle_stay> order{all.begin(), all.end()};
+  unity::stable_sort(order, [&](const idle_stay& x, const idle_stay& y) { return worth(x) > worth(y); });
+  bytes dropped;
+  for (const auto& s : order) {
+    if (dropped >= excess) {
+      break;
+    }
+    dropped += s.size;
+    for (auto i = s.from; i < s.until; ++i) {
+      std::erase(plan[i].kept, s.tensor);
+    }
+  }
+  return !order.empty();
+}
+
+// Likewise with what is under way.
+UNITY_INLINE placement::memory_plan keeping_under_way(placement::memory_plan plan, const program_memory& m) {
+  for (auto& s : plan) {
+    const auto& staying = m.under_way(s.operation);
+    s.kept.insert(s.kept.end(), staying.begin(), staying.end());
+    std::sort(s.kept.begin(), s.kept.end());
+    s.kept.erase(std::unique(s.kept.begin(), s.kept.end()), s.kept.end());
+  }
+  return plan;
+}
+
+}  // namespace unity::train::detail
+
+namespace unity::train {
+
+UNITY_INLINE memory_moves with_moves(const tensor::algebra& a, const parallel::rank_program& p,
+                                     std::span<const std::size_t> workspaces, bytes limit,
+                                     const placement::memory_planning& how) {
+  const detail::program_memory memory{a, p, workspaces};
+  const auto& g = memory.graph();
+  detail::moves_writer writer{a, p, memory, workspaces};
+  if (auto all = writer.unmoved(); all.arena <= limit) {
+    return all;
+  }
+  constexpr int attempts = 3;
+  const auto least = placement::least_capacity(g);
+  auto capacity = limit - memory.resident();
+  std::optional<memory_moves> best;
+  bytes bound;
+  for (int i = 0; i < attempts && capacity >= least.size; ++i) {
+    const auto found = placement::find_memory_plan(g, capacity, how);
+    bound = i == 0 ? found.bound : bound;
+    auto plan = detail::keeping_under_way(found.plan, memory);
+    auto moves = writer.write(plan);
+    const auto excess = moves.arena - limit;
+    while (moves.arena > limit && writer.drop_some(plan, limit)) {
+      moves = writer.write(plan);
+    }
+    if (moves.arena <= limit && (!best || moves.moved.loaded < best->moved.loaded)) {
+      best = std::move(moves);
+    }
+    if (excess <= bytes{}) {
+      break;
+    }
+    capacity -= excess;  // what lies apart takes about as much more of it
+  }
+  if (!best) {
+    best = writer.write(detail::keeping_under_way(placement::streaming_plan(g, least.size), memory));
+    bound = placement::input_bytes(g);
+  }
+  if (best->arena > limit) {
+    throw error{"memory plan", fmt::format("an arena of {} bytes", limit.count()),
+                fmt::format("{} bytes or more; {} reads and writes {} of them", best->arena.count(),
+                            g.operation(least.operation).name, least.size.count())};
+  }
+  best->bound = bound;
+  return std::move(*best);
+}
+
+}  // namespace unity::train
+
+#endif

@@ -1,0 +1,89 @@
+// Values that leave a rank's arena for the host and come back to another place.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <unity/backend/detail/memory_pool.hpp>
+#include <unity/backend/device_backend.hpp>
+#include <unity/core/id.hpp>
+#include <unity/core/units.hpp>
+
+namespace unity::train {
+
+// What an iteration copied between host and device. Regular.
+struct moved_bytes {
+  bytes loaded{};  // to the device
+  bytes stored{};  // to the host
+
+  friend bool operator==(const moved_bytes&, const moved_bytes&) = default;
+};
+
+// Each has a copy on the host, and an address for each of its stays (value_places.hpp) that changes as it is fetched.
+template <backend::device_backend Backend>
+class moved_values {
+ public:
+  using arena = backend::detail::memory_pool<Backend>;
+
+  // A root of so many bytes; places: in the arena, of its stays.
+  void add(value_id root, std::size_t size, std::vector<std::size_t> places) {
+    values_[root] = {std::vector<std::byte>(size), std::move(places), {}, 0};
+  }
+  [[nodiscard]] bool has(value_id root) const { return values_.contains(root); }
+  // A value that lies in a root, the root itself among them, and how far behind its beginning. Unit: bytes.
+  void add_part(value_id root, value_id part, std::size_t offset) { values_.at(root).parts.emplace_back(part, offset); }
+
+  // An iteration begins: all have the addresses of their first stays.
+  void begin(arena& a, std::vector<std::byte*>& addresses) {
+    moved_ = {};
+    for (auto& [root, v] : values_) {
+      v.current = 0;
+      bind(v, a, addresses);
+    }
+  }
+  // What was written to a value from outside, where it is fetched later.
+  void keep(value_id v, std::span<const std::byte> from) {
+    if (const auto own = values_.find(v); own != values_.end()) {
+      std::copy(from.begin(), from.end(), own->second.copy.begin());
+    }
+  }
+  void store(value_id root, Backend& b, const std::vector<std::byte*>& addresses) {
+    auto& copy = values_.at(root).copy;
+    b.read(copy, addresses[root.index()]);
+    moved_.stored += bytes{static_cast<std::int64_t>(copy.size())};
+  }
+  void fetch(value_id root, Backend& b, arena& a, std::vector<std::byte*>& addresses) {
+    auto& v = values_.at(root);
+    ++v.current;
+    bind(v, a, addresses);
+    b.write(addresses[root.index()], v.copy);
+    count_load(v.copy.size());
+  }
+  void count_load(std::size_t size) { moved_.loaded += bytes{static_cast<std::int64_t>(size)}; }
+  // Since the iteration began.
+  [[nodiscard]] const moved_bytes& moved() const noexcept { return moved_; }
+
+ private:
+  struct moved_value {
+    std::vector<std::byte> copy{};
+    std::vector<std::size_t> places{};
+    std::vector<std::pair<value_id, std::size_t>> parts{};
+    std::size_t current = 0;
+  };
+
+  void bind(const moved_value& v, arena& a, std::vector<std::byte*>& addresses) {
+    for (const auto& [part, offset] : v.parts) {
+      addresses[part.index()] = a.at(v.places[v.current]) + offset;
+    }
+  }
+
+  std::map<value_id, moved_value> values_{};
+  moved_bytes moved_{};
+};
+
+}  // namespace unity::train
