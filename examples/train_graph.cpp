@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <type_traits>
@@ -34,6 +35,7 @@
 #include <unity/train/checkpoint.hpp>
 #include <unity/train/gather_timelines.hpp>
 #include <unity/train/host_exchange.hpp>
+#include <unity/train/moved_values.hpp>
 #include <unity/train/timeline.hpp>
 #include <unity/train/timeline_trace.hpp>
 #ifdef UNITY_HAS_ONEDNN
@@ -81,7 +83,7 @@ struct outcome {
   systems::vertex_accuracy accuracy{};
   std::vector<part_outcome> parts{};
   std::int64_t halo_bytes = 0;
-  std::int64_t bytes = 0;  // that the rank with most holds
+  std::vector<train::moved_bytes> planned{};  // by rank, with --memory
   std::size_t repartitions = 0;
   train::merged_timeline timeline{};
   std::optional<systems::vertex_accuracy> unseen{};
@@ -226,7 +228,11 @@ outcome trained(const vertex_flags& a, const tensor::algebra& operators, const v
     }
     r.halo_bytes = std::llround(train::sum_over_ranks(world, static_cast<double>(rank.halo_bytes())));
     const auto memory = rank.executor().memory();
-    r.bytes = std::llround(most_of(world, static_cast<double>(memory.kept + memory.arena)));
+    r.planned.resize(a.memory.empty() ? 0 : p.parts());
+    if (!r.planned.empty()) {
+      train::gather_bytes(world, std::as_bytes(std::span{&rank.planned_moves(), 1}),
+                          std::as_writable_bytes(std::span{r.planned}));
+    }
     std::vector<std::string> labels;
     for (std::size_t l = 0; l < rank.model().widths.size(); ++l) {
       labels.push_back(fmt::format("layer {}", l));
@@ -285,8 +291,16 @@ void print_trained(const vertex_flags& a, const vertex_job& j, const outcome& r)
   }
   fmt::print("accuracy: {:.4f} of training, {:.4f} of validation, {:.4f} of test vertices\n", r.accuracy.train,
              r.accuracy.validation, r.accuracy.test);
+  const auto held = [](const train::rank_timeline& t) { return t.memory.kept + t.memory.arena; };
+  const auto& most = *std::max_element(r.timeline.ranks.begin(), r.timeline.ranks.end(),
+                                       [&](const auto& x, const auto& y) { return held(x) < held(y); });
   fmt::print("an epoch takes {:.3f} ms; ranks send {:.3f} MB for neighbours; the largest holds {:.3f} MB\n",
-             median_seconds(r) * 1e3, static_cast<double>(r.halo_bytes) * 1e-6, static_cast<double>(r.bytes) * 1e-6);
+             median_seconds(r) * 1e3, static_cast<double>(r.halo_bytes) * 1e-6, static_cast<double>(held(most)) * 1e-6);
+  if (!a.memory.empty()) {
+    fmt::print("of which {:.3f} MB are within --memory; an epoch loads {:.3f} MB and stores {:.3f} MB\n",
+               static_cast<double>(most.memory.arena) * 1e-6, static_cast<double>(most.memory.loaded) * 1e-6,
+               static_cast<double>(most.memory.stored) * 1e-6);
+  }
   fmt::print("{:<6}{:>12}{:>12}{:>16}{:>16}\n", "rank", "from", "to", "predicted, ms", "measured, ms");
   for (std::size_t k = 0; k < r.parts.size(); ++k) {
     fmt::print("{:<6}{:>12}{:>12}{:>16.3f}{:>16.3f}\n", k, r.parts[k].range.begin, r.parts[k].range.end,
@@ -329,7 +343,7 @@ nlohmann::json result_json(const vertex_flags& a, const vertex_job& j, int ranks
                         {"partition", nlohmann::json::array()},
                         {"repartitions", r.repartitions},
                         {"halo_bytes", r.halo_bytes},
-                        {"bytes", r.bytes},
+                        {"memory", nlohmann::json::array()},
                         {"max_rel_error_vs_single", or_null(more.error_of_losses, [](double x) { return x; })},
                         {"simulated", or_null(more.simulated, simulation_json)},
                         {"unseen", or_null(r.unseen, [&](const systems::vertex_accuracy& x) {
@@ -340,6 +354,18 @@ nlohmann::json result_json(const vertex_flags& a, const vertex_job& j, int ranks
   for (const auto& e : r.epochs) {
     result["epochs"].push_back(
         {{"loss", e.loss}, {"seconds", e.seconds}, {"accuracy", or_null(e.accuracy, accuracy_json)}});
+  }
+  for (std::size_t k = 0; k < r.timeline.ranks.size(); ++k) {
+    const auto& m = r.timeline.ranks[k].memory;
+    result["memory"].push_back({{"bytes", m.kept + m.arena},
+                                {"kept_bytes", m.kept},
+                                {"arena_bytes", m.arena},
+                                {"loaded_bytes", m.loaded},
+                                {"stored_bytes", m.stored}});
+    if (!r.planned.empty()) {
+      result["memory"][k]["predicted_loaded_bytes"] = r.planned[k].loaded.count();
+      result["memory"][k]["predicted_stored_bytes"] = r.planned[k].stored.count();
+    }
   }
   for (const auto& p : r.parts) {
     result["partition"].push_back({{"begin", p.range.begin},

@@ -37,6 +37,7 @@ struct vertex_flags {
   bool raw_features = false;
   std::string unseen{};
   std::string machine{};
+  std::string memory{};  // a size
   std::string checkpoint{};
   std::uint64_t every = 0;
   std::string resume{};
@@ -115,6 +116,9 @@ inline void declare(CLI::App& app, vertex_flags& a) {
   app.add_option(
       "--machine", a.machine,
       "simulates an epoch, too, on a machine whose devices have a range of the vertices each: " + machine_help());
+  app.add_option("--memory", a.memory,
+                 "of each rank's device, for all but weights and what the optimizer keeps: 100MB, 2GiB. Values that do "
+                 "not fit lie on the host meanwhile");
   auto* const checkpoint =
       app.add_option("--checkpoint", a.checkpoint, "file for weights and what the optimizer keeps, at the end");
   app.add_option("--every", a.every, "after how many epochs there is a checkpoint, too")

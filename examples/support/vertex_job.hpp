@@ -27,6 +27,7 @@
 
 #include "graphs.hpp"
 #include "outputs.hpp"
+#include "quantity.hpp"
 #include "vertex_flags.hpp"
 
 namespace support {
@@ -50,6 +51,9 @@ inline unity::systems::vertex_training training_of(const vertex_flags& a, const 
   t.rule = {.how = unity::parallel::optimizer::adam, .learning_rate = a.rate};
   t.program.decay = a.decay;
   t.seed = a.seed;
+  if (!a.memory.empty()) {
+    t.memory = unity::bytes{static_cast<std::int64_t>(parse_quantity("--memory", a.memory, memory_sizes))};
+  }
   return t;
 }
 

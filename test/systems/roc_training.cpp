@@ -212,6 +212,43 @@ TEST_CASE("rows that others read are sent once, and their cotangents back") {
   CHECK(trained(t, p, 1).sent == rows * 3 * 2 * 2 * 8);
 }
 
+TEST_CASE("under a limit of memory losses are the same, bit for bit, and bytes move as planned") {
+  for (const auto layer : all_layers) {
+    CAPTURE(static_cast<int>(layer));
+    random_engine random{7};
+    const auto data = random_data(random, 40, 200, 12, 3);
+    auto t = training_on(data, small_model(layer, 0.3));
+    const auto p = gnn::equal_vertices(40, 1);
+    bytes all{};
+    std::vector<double> losses;
+    backend::run_local(1, [&](backend::local_communicator& world) {
+      backend::reference_backend b{operators()};
+      systems::vertex_trainer rank{b, operators(), t, systems::scales_of(t.model, t.graph), world, p};
+      all = rank.executor().arena_size();
+      losses = {rank.step(0), rank.step(1)};
+    });
+    // The least of so many that suffice.
+    bool fits = false;
+    for (std::int64_t percent = 50; percent < 100 && !fits; percent += 5) {
+      t.memory = bytes{all.count() * percent / 100};
+      try {
+        backend::run_local(1, [&](backend::local_communicator& world) {
+          backend::reference_backend b{operators()};
+          systems::vertex_trainer rank{b, operators(), t, systems::scales_of(t.model, t.graph), world, p};
+          fits = true;
+          REQUIRE(std::vector<double>{rank.step(0), rank.step(1)} == losses);
+          REQUIRE(rank.executor().arena_size() <= t.memory);
+          REQUIRE(rank.planned_moves().loaded > bytes{});
+          REQUIRE(rank.executor().moved() == rank.planned_moves());
+        });
+      } catch (const error& e) {
+        REQUIRE(std::string{e.what()}.find("bytes or more") != std::string::npos);
+      }
+    }
+    REQUIRE(fits);
+  }
+}
+
 TEST_CASE("a loss that is no number stops the run and changes nothing") {
   random_engine random{3};
   const auto data = random_data(random, 10, 30, 4, 3);

@@ -121,8 +121,8 @@ class range_model_writer {
   [[nodiscard]] value_id column(const std::string& name, const std::function<double(gnn::vertex_id)>& number);
   [[nodiscard]] edge_values edges(const std::string& name, const gnn::edge_lists& lists, bool with_places);
 
-  // x without what is dropped out; rows: of the whole tensor; first: row of it with which x begins.
-  [[nodiscard]] value_id dropped(value_id x, std::int64_t rows, std::int64_t first);
+  // x without what is dropped out, two in each layer; rows: of the whole tensor; first: row of it with which x begins.
+  [[nodiscard]] value_id dropped(value_id x, std::size_t of_layer, std::int64_t rows, std::int64_t first);
   [[nodiscard]] value_id sampled(value_id x);
   // The sum over in-edges.
   [[nodiscard]] value_id neighbour_sum(value_id x);
@@ -165,7 +165,6 @@ class range_model_writer {
   std::vector<std::string> names_{};  // of weights
   std::vector<std::size_t> weight_layers_{};
   std::size_t layer_ = 0;
-  std::size_t masks_ = 0;
   std::optional<edge_values> own_{};
   std::optional<edge_values> remote_{};
   value_id sent_rows_{};
@@ -253,7 +252,7 @@ UNITY_INLINE range_model range_model_writer::write() && {
                   }
                 });
   for (layer_ = 0; layer_ < static_cast<std::size_t>(spec_.layers); ++layer_) {
-    h = layer(dropped(h, static_cast<std::int64_t>(rows_.labels.size()), range_.range.begin),
+    h = layer(dropped(h, 0, static_cast<std::int64_t>(rows_.labels.size()), range_.range.begin),
               layer_ + 1 == static_cast<std::size_t>(spec_.layers));
     end_layer();
   }
@@ -373,7 +372,8 @@ UNITY_INLINE auto range_model_writer::edges(const std::string& name, const gnn::
 }
 
 // The elements are functions of the seed, the step, the number of the mask and their place in the whole tensor.
-UNITY_INLINE value_id range_model_writer::dropped(value_id x, std::int64_t rows, std::int64_t first) {
+UNITY_INLINE value_id range_model_writer::dropped(value_id x, std::size_t of_layer, std::int64_t rows,
+                                                  std::int64_t first) {
   if (spec_.dropout == 0) {
     return x;
   }
@@ -382,7 +382,8 @@ UNITY_INLINE value_id range_model_writer::dropped(value_id x, std::int64_t rows,
   whole.dims[0] = rows;
   part.begin[0] += first;
   part.end[0] += first;
-  const auto number = masks_++;
+  // Not a running number: a range without edges has fewer masks.
+  const auto number = 2 * layer_ + of_layer;
   const auto mask = b_.input(fmt::format("mask {}", number), b_.dims(x), spec_.element);
   model_.values.push_back(
       {mask, true, [whole, part, number, rate = spec_.dropout](const drawing& d, std::span<std::byte> to) {
@@ -593,7 +594,7 @@ UNITY_INLINE value_id range_model_writer::attended(value_id z, std::int64_t head
   const auto first = static_cast<std::int64_t>(edges_before_);
   const auto edges = static_cast<std::int64_t>(range_.own.edges());
   // Elements of a mask do not depend on how many rows come behind.
-  const auto kept = dropped(share, first + edges, first);
+  const auto kept = dropped(share, 1, first + edges, first);
   const auto out = b_.apply("segment_weighted_sum", {all, kept, own_->offsets, own_->sources, own_->out_offsets,
                                                      own_->targets, own_->out_edges})[0];
   return b_.reshape(out, {size(), heads * width});

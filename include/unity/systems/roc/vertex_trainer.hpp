@@ -20,6 +20,7 @@
 #include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
+#include <unity/core/units.hpp>
 #include <unity/gnn/csr_graph.hpp>
 #include <unity/gnn/range_graph.hpp>
 #include <unity/gnn/vertex_data.hpp>
@@ -32,7 +33,10 @@
 #include <unity/systems/roc/vertex_training.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/train/host_exchange.hpp>
+#include <unity/train/memory_moves.hpp>
+#include <unity/train/moved_values.hpp>
 #include <unity/train/non_numbers.hpp>
+#include <unity/train/planned_memory.hpp>
 #include <unity/train/rank_executor.hpp>
 #include <unity/train/run_settings.hpp>
 #include <unity/train/timeline.hpp>
@@ -168,6 +172,9 @@ class vertex_trainer {
     return all;
   }
 
+  // Between host and device in an iteration, as planned, where there is a limit (vertex_training::memory).
+  [[nodiscard]] const train::moved_bytes& planned_moves() const noexcept { return planned_; }
+
   // For checkpoints (train/checkpoint.hpp).
   void expect_finite(std::uint64_t steps) {
     bool all = true;
@@ -196,7 +203,15 @@ class vertex_trainer {
     const auto split = joins_edges(t.model.layer) ? gnn::edge_split::joint : gnn::edge_split::apart;
     range_ = gnn::range_graph_of(t.graph, partition_, part(), split);
     model_ = range_model_of(algebra_, t.model, range_, t.rows, scales_, t.graph.offsets()[range_.range.begin]);
-    programs_ = range_program(algebra_, model_, range_, part(), partition_.parts(), t.program);
+    auto how = t.program;
+    how.loads_all = how.loads_all || t.memory > bytes{};
+    programs_ = range_program(algebra_, model_, range_, part(), partition_.parts(), how);
+    if (t.memory > bytes{}) {
+      auto& own = programs_.ranks[part()];
+      auto moves = train::with_moves(algebra_, own, train::workspaces_of(backend_, algebra_, own), t.memory);
+      own = std::move(moves.program);
+      planned_ = moves.moved;
+    }
     plan_.graph = model_.graph;
     ranks_ =
         std::make_unique<train::rank_executor<Backend, Communicator>>(backend_, algebra_, programs_, world_, t.rule);
@@ -242,6 +257,7 @@ class vertex_trainer {
   gnn::range_graph range_{};
   range_model model_{};
   parallel::rank_programs programs_{};
+  train::moved_bytes planned_{};
   parallel::plan plan_{};
   std::unique_ptr<train::rank_executor<Backend, Communicator>> ranks_{};
   std::vector<std::byte> buffer_{};

@@ -5,6 +5,7 @@
 #include <string>
 
 #include <unity/core/config.hpp>
+#include <unity/core/units.hpp>
 #include <unity/gnn/csr_graph.hpp>
 #include <unity/systems/roc/range_model.hpp>
 #include <unity/systems/roc/range_program.hpp>
@@ -22,6 +23,9 @@ struct vertex_training {
   train::update_rule rule{};
   range_program_options program{};
   std::uint64_t seed = 0;
+  // Of a device, for all but weights and what the optimizer keeps of them; features and edges count. What does not fit
+  // lies on the host meanwhile (train/memory_moves.hpp). 0: no limit.
+  bytes memory{};
 };
 
 // What a checkpoint says of the run: model and data are named by their sizes.
