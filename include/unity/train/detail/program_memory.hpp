@@ -54,6 +54,7 @@ class program_memory {
   std::vector<std::size_t> steps_{};  // by operator
   std::vector<value_id> values_{};    // by tensor
   std::vector<tensor_id> tensors_;    // by value
+  std::vector<operator_id> makers_;   // by root that stays all the time
   std::vector<std::vector<tensor_id>> under_way_{};
   std::vector<value_id> begun_{};  // roots that are sent or received
   bool is_ordered_ = false;
@@ -79,7 +80,7 @@ namespace unity::train::detail {
 
 UNITY_INLINE program_memory::program_memory(const tensor::algebra& a, const parallel::rank_program& p,
                                             std::span<const std::size_t> workspaces)
-    : program_{p}, places_{a, p}, tensors_(p.graph.value_count()) {
+    : program_{p}, places_{a, p}, tensors_(p.graph.value_count()), makers_(p.graph.value_count()) {
   is_ordered_ = !p.kept.empty();
   for (std::size_t s = 0; s < p.steps.size(); ++s) {
     const auto& step = p.steps[s];
@@ -179,6 +180,14 @@ UNITY_INLINE void program_memory::add_step(const tensor::algebra& a, std::size_t
   const auto o = graph_.add_operator(std::move(name), tensors_of(reads), std::move(written));
   if (is_ordered_ && o.index() > 0) {
     graph_.add_order(operator_id{o.index() - 1}, o);
+  }
+  for (const auto v : reads) {  // of what is no tensor, as it stays
+    if (const auto maker = makers_[v.index()]; maker.valid() && maker != o) {
+      graph_.add_order(maker, o);
+    }
+  }
+  for (const auto v : writes) {
+    makers_[v.index()] = tensor_of(v).valid() ? operator_id{} : o;
   }
   steps_.push_back(s);
   under_way_.push_back(tensors_of(begun_));
