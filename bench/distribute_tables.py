@@ -6,8 +6,9 @@ usage: distribute_tables.py DISTRIBUTE [--models NAME,...] [--clusters NAME,...]
 --searches: a table of searches in place of those of rules. Rules are tried with and without proxies and with chunks of
 all sizes of the table of chunks; the fastest of all of them is what searches are compared with.
 
-Clusters are those of AutoDist's table 1: A1 and A2 (Titan X there, 1080 Ti here), B1 to B3 (M60), B4 to B8 (T4), and of
-unlike nodes B9 (1 and 4 M60), B10 and B11 (M60 and T4), B12 (1 and 4 T4). Batches are those of a device, times devices. Every node has one CPU for servers."""
+Clusters are those of AutoDist's table 1: A1 and A2 (Titan X there, 1080 Ti here), B1 to B3 (M60), B4 to B8 (T4), and
+of unlike nodes B9 (1 and 4 M60), B10 and B11 (M60 and T4), B12 (1 and 4 T4). Batches are those of a device,
+times devices. Every node has one CPU for servers."""
 import argparse
 import json
 import pathlib
@@ -41,8 +42,9 @@ def distribute(program, folder, model, cluster, *more):
     name, batch = MODELS[model]
     mark = "&" if "?" in name else "?"
     out = pathlib.Path(folder) / "result.json"
-    subprocess.run([program, f"{name}{mark}batch={batch * sum(gpus for gpus, _, _ in nodes)}", "--resources", f"{spec},{kinds}", "--json",
-                    str(out), *more], check=True, stdout=subprocess.DEVNULL)
+    whole = f"{name}{mark}batch={batch * sum(gpus for gpus, _, _ in nodes)}"
+    subprocess.run([program, whole, "--resources", f"{spec},{kinds}", "--json", str(out), *more], check=True,
+                   stdout=subprocess.DEVNULL)
     return json.loads(out.read_text())
 
 
