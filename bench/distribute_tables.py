@@ -1,22 +1,27 @@
 #!/usr/bin/env python3
 """What AutoDist's builders take on its clusters, simulated: by builder, and all-reduce by chunk.
 
-usage: distribute_tables.py DISTRIBUTE [--models NAME,...] [--searches [--seed N] [--trials N]]
+usage: distribute_tables.py DISTRIBUTE [--models NAME,...] [--clusters NAME,...] [--searches [--seed N] [--trials N]]
 
 --searches: a table of searches in place of those of rules. Rules are tried with and without proxies and with chunks of
 all sizes of the table of chunks; the fastest of all of them is what searches are compared with.
 
-Clusters are those of AutoDist's table 1 whose nodes are alike: A1 and A2 (Titan X there, 1080 Ti here), B1 to B3 (M60),
-B4 to B8 (T4). Batches are those of a device, times devices. Every node has one CPU for servers."""
+Clusters are those of AutoDist's table 1: A1 and A2 (Titan X there, 1080 Ti here), B1 to B3 (M60), B4 to B8 (T4), and
+of unlike nodes B9 (1 and 4 M60), B10 and B11 (M60 and T4), B12 (1 and 4 T4). Batches are those of a device,
+times devices. Every node has one CPU for servers."""
 import argparse
 import json
 import pathlib
 import subprocess
 import tempfile
 
-CLUSTERS = {"A1": (16, 1, 40, "1080ti"), "A2": (11, 1, 40, "1080ti"), "B1": (2, 4, 25, "m60"),
-            "B2": (3, 4, 25, "m60"), "B3": (4, 4, 25, "m60"), "B4": (1, 4, 50, "t4"), "B5": (2, 4, 50, "t4"),
-            "B6": (3, 4, 50, "t4"), "B7": (4, 4, 50, "t4"), "B8": (8, 4, 50, "t4")}  # nodes, GPUs of each, Gb/s, kind
+# nodes, GPUs of each, Gb/s, kind
+CLUSTERS = {"A1": [(16, 1, 40, "1080ti")], "A2": [(11, 1, 40, "1080ti")],
+            "B1": [(2, 4, 25, "m60")], "B2": [(3, 4, 25, "m60")], "B3": [(4, 4, 25, "m60")],
+            "B4": [(1, 4, 50, "t4")], "B5": [(2, 4, 50, "t4")], "B6": [(3, 4, 50, "t4")], "B7": [(4, 4, 50, "t4")],
+            "B8": [(8, 4, 50, "t4")], "B9": [(1, 1, 10, "m60"), (1, 4, 25, "m60")],
+            "B10": [(1, 4, 25, "m60"), (1, 4, 50, "t4")], "B11": [(2, 4, 25, "m60"), (2, 4, 50, "t4")],
+            "B12": [(1, 1, 25, "t4"), (1, 4, 50, "t4")]}
 MODELS = {"VGG-16": ("zoo:vgg16", 32), "ResNet-101": ("zoo:resnet101", 32), "DenseNet-121": ("zoo:densenet121", 32),
           "Inception-v3": ("zoo:inception_v3", 32),
           "BERT-large": ("zoo:bert?layers=24&hidden=1024&heads=16&seq=128", 8),
@@ -28,16 +33,18 @@ CHUNKS = [1, 16, 64, 128, 512]
 
 
 def distribute(program, folder, model, cluster, *more):
-    nodes, gpus, speed, kind = CLUSTERS[cluster]
+    nodes = [node for count, *node in CLUSTERS[cluster] for _ in range(count)]
     spec = pathlib.Path(folder) / f"{cluster}.yml"
     spec.write_text("nodes:\n" + "".join(
         f"  - address: 10.0.0.{i + 1}\n    gpus: {list(range(gpus))}\n    network_bandwidth: {speed}\n"
-        + ("    chief: true\n" if i == 0 else "") for i in range(nodes)))
+        + ("    chief: true\n" if i == 0 else "") for i, (gpus, speed, _) in enumerate(nodes)))
+    kinds = "+".join(kind for _, _, kind in nodes)
     name, batch = MODELS[model]
     mark = "&" if "?" in name else "?"
     out = pathlib.Path(folder) / "result.json"
-    subprocess.run([program, f"{name}{mark}batch={batch * nodes * gpus}", "--resources", f"{spec},{kind}", "--json",
-                    str(out), *more], check=True, stdout=subprocess.DEVNULL)
+    whole = f"{name}{mark}batch={batch * sum(gpus for gpus, _, _ in nodes)}"
+    subprocess.run([program, whole, "--resources", f"{spec},{kinds}", "--json", str(out), *more], check=True,
+                   stdout=subprocess.DEVNULL)
     return json.loads(out.read_text())
 
 
@@ -78,6 +85,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("distribute")
     parser.add_argument("--models", default="")
+    parser.add_argument("--clusters", default="")
     parser.add_argument("--searches", action="store_true")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--trials", type=int, default=200)
@@ -85,11 +93,12 @@ def main():
     if a.searches:
         searches(a)
         return
+    clusters = a.clusters.split(",") if a.clusters else CLUSTERS
     models = [m for m in MODELS if not a.models or m in a.models.split(",")]
     with tempfile.TemporaryDirectory() as folder:
         names = []  # of the first model; a rule that does not go with another is not in its list
         for model in models:
-            for cluster in CLUSTERS:
+            for cluster in clusters:
                 all_of = distribute(a.distribute, folder, model, cluster)["strategies"]
                 if not names:
                     names = [s["name"] for s in all_of]
@@ -99,6 +108,8 @@ def main():
                 best = min(times.values())
                 row([model, cluster] + [("**{:.1f}**" if times[n] == best else "{:.1f}").format(1e3 * times[n])
                                         if n in times else "-" for n in names])
+        if a.clusters:
+            return
         print()
         row(["model", "cluster"] + [f"chunk {c}" for c in CHUNKS])
         row(["---"] * (2 + len(CHUNKS)))

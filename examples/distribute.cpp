@@ -92,7 +92,9 @@ std::string builder_names() {
 void declare(CLI::App& app, arguments& a) {
   app.add_option("model", a.model, support::model_help)->type_name("MODEL")->required();
   app.add_option("--dim", a.dimensions, support::dimension_help);
-  app.add_option("--resources", a.resources, "resource_spec.yml, after a comma the kind of its GPUs (FILE.yml,v100)")
+  app.add_option(
+         "--resources", a.resources,
+         "resource_spec.yml, after a comma the kind of its GPUs (FILE.yml,v100), or of each node (FILE.yml,m60+t4)")
       ->type_name("FILE");
   app.add_option("--machine", a.machine,
                  "in its place, all of whose devices compute and serve: " + support::machine_help())

@@ -20,7 +20,7 @@ namespace support {
 inline std::string machine_help() {
   return fmt::format(
       "NAME:NODESxDEVICES ({}), a machine's .json file, or a resource_spec .yml, after a comma the kind of its GPUs "
-      "(FILE.yml,a100)",
+      "(FILE.yml,a100), or of each node (FILE.yml,m60+t4)",
       unity::machine::preset_names());
 }
 

@@ -44,6 +44,20 @@ std::string complaint(const std::string& text, const char* gpu = "t4") {
   return unity::test::message_of([&] { static_cast<void>(io::parse_resource_spec(text, "r.yml", gpu)); });
 }
 
+TEST_CASE("each node has GPUs of its kind") {
+  const auto m = io::parse_resource_spec(three_nodes, "r.yml", "m60+t4+v100");
+  CHECK(machine::model_of(m, d(0)) == machine::find_model("m60"));
+  CHECK(machine::model_of(m, d(1)) == machine::find_model("m60"));
+  CHECK(machine::model_of(m, d(2)) == machine::find_model("t4"));
+  CHECK(machine::model_of(m, d(3)).kind == machine::device_kind::cpu);
+  CHECK(m.devices.size() == 3);
+  const auto whole = io::parse_resources(three_nodes, "r.yml", "t4+m60+t4").machine;
+  CHECK(machine::model_of(whole, d(0)) == machine::find_model("t4"));
+  CHECK(machine::model_of(whole, d(3)) == machine::find_model("m60"));
+  CHECK(complaint(three_nodes, "m60+t4") == "r.yml: 2 kinds of GPUs; expected one, or one for each of 3 nodes");
+  CHECK(complaint(three_nodes, "m60+t4+").starts_with("r.yml: no GPU ''"));
+}
+
 TEST_CASE("nodes, their devices and what the network gives each are read") {
   const auto m = io::parse_resource_spec(three_nodes, "r.yml", "a100");
   REQUIRE(m.network.device_count() == 4);

@@ -90,11 +90,14 @@ struct resource_node {
 [[nodiscard]] std::vector<resource_node> resource_nodes_from_yaml(const yaml_place& in);
 
 // Devices behind one switch per node, nodes behind one switch. with_hosts: CPUs of nodes with GPUs, too.
-[[nodiscard]] machine::machine machine_from_nodes(const std::vector<resource_node>& nodes, const machine::device& gpu,
-                                                  const machine::device& cpu, std::string_view where, bool with_hosts);
+// gpus: by node.
+[[nodiscard]] machine::machine machine_from_nodes(const std::vector<resource_node>& nodes,
+                                                  const std::vector<machine::device>& gpus, const machine::device& cpu,
+                                                  std::string_view where, bool with_hosts);
 
-// Throws: unity::error for a kind that is unknown.
-[[nodiscard]] machine::device gpu_named(std::string_view gpu, std::string_view file);
+// By node, where the text is a kind of GPU, or one for each node: m60+t4.
+// Throws: unity::error for a kind that is unknown, and for another number of them.
+[[nodiscard]] std::vector<machine::device> gpus_named(std::string_view gpu, std::size_t nodes, std::string_view file);
 
 }  // namespace detail
 
@@ -118,8 +121,9 @@ struct resources {
   return parse_resources(read_file(path), path.string(), gpu);
 }
 
-// `file`: for messages, and the name of the machine. `gpu`: the kind of its GPUs, as in machine/device_models.hpp.
-// Throws: unity::error that names the line; for a kind that is unknown; for two nodes of one address.
+// `file`: for messages, and the name of the machine. `gpu`: the kind of its GPUs, as in machine/device_models.hpp, or
+// one for each node: m60+t4. Throws: unity::error that names the line; for a kind that is unknown; for two nodes of one
+// address.
 [[nodiscard]] machine::machine parse_resource_spec(std::string_view text, std::string_view file,
                                                    std::string_view gpu = "t4");
 
@@ -239,29 +243,44 @@ UNITY_INLINE std::vector<resource_node> resource_nodes_from_yaml(const yaml_plac
   return nodes;
 }
 
-UNITY_INLINE machine::device gpu_named(std::string_view gpu, std::string_view file) {
-  const auto model = machine::find_model(gpu);
-  if (!model || model->kind != machine::device_kind::gpu) {
-    throw error{file, fmt::format("no GPU '{}'", printable(gpu)), machine::gpu_names()};
+UNITY_INLINE std::vector<machine::device> gpus_named(std::string_view gpu, std::size_t nodes, std::string_view file) {
+  std::vector<machine::device> all;
+  for (std::size_t begin = 0; begin <= gpu.size();) {
+    const auto end = std::min(gpu.find('+', begin), gpu.size());
+    const auto name = gpu.substr(begin, end - begin);
+    const auto model = machine::find_model(name);
+    if (!model || model->kind != machine::device_kind::gpu) {
+      throw error{file, fmt::format("no GPU '{}'", printable(name)), machine::gpu_names()};
+    }
+    all.push_back(*model);
+    begin = end + 1;
   }
-  return *model;
+  if (all.size() == 1) {
+    all.resize(nodes, all.front());
+  }
+  if (all.size() != nodes) {
+    throw error{file, fmt::format("{} kinds of GPUs", all.size()),
+                fmt::format("one, or one for each of {} nodes", nodes)};
+  }
+  return all;
 }
 
-UNITY_INLINE machine::machine machine_from_nodes(const std::vector<resource_node>& nodes, const machine::device& gpu,
-                                                 const machine::device& cpu, std::string_view where, bool with_hosts) {
+UNITY_INLINE machine::machine machine_from_nodes(const std::vector<resource_node>& nodes,
+                                                 const std::vector<machine::device>& gpus, const machine::device& cpu,
+                                                 std::string_view where, bool with_hosts) {
   using machine::vertex_id;
   machine::machine m;
   std::vector<machine::placed_device> devices;
   const auto place = [&](const machine::device& d, std::string name, std::size_t node) {
-    const auto known = m.devices.empty() || m.devices.front() == d ? 0U : 1U;
-    if (known >= m.devices.size()) {
+    const auto known = static_cast<std::size_t>(std::find(m.devices.begin(), m.devices.end(), d) - m.devices.begin());
+    if (known == m.devices.size()) {
       m.devices.push_back(d);
     }
-    devices.push_back({std::move(name), known, static_cast<std::uint32_t>(node)});
+    devices.push_back({std::move(name), static_cast<std::uint32_t>(known), static_cast<std::uint32_t>(node)});
   };
   for (std::size_t n = 0; n < nodes.size(); ++n) {
     for (const auto i : nodes[n].gpus) {
-      place(gpu, fmt::format("{}:GPU:{}", nodes[n].address, i), n);
+      place(gpus[n], fmt::format("{}:GPU:{}", nodes[n].address, i), n);
     }
     const std::set<int> hosts = nodes[n].cpus.empty() ? std::set<int>{0} : nodes[n].cpus;
     for (const auto i : nodes[n].gpus.empty() || with_hosts ? hosts : std::set<int>{}) {
@@ -290,9 +309,9 @@ UNITY_INLINE machine::machine machine_from_nodes(const std::vector<resource_node
 namespace unity::io {
 
 UNITY_INLINE machine::machine parse_resource_spec(std::string_view text, std::string_view file, std::string_view gpu) {
-  const auto model = detail::gpu_named(gpu, file);
   const detail::yaml_place in{detail::parse_yaml(text, file), std::string{file}, "resources"};
-  auto m = detail::machine_from_nodes(detail::resource_nodes_from_yaml(in), model,
+  const auto nodes = detail::resource_nodes_from_yaml(in);
+  auto m = detail::machine_from_nodes(nodes, detail::gpus_named(gpu, nodes.size(), file),
                                       machine::preset("host:1x1").devices.front(), file, false);
   m.name = printable(file, file.size());  // plans have it on a line
   machine::check(m, file);
@@ -300,12 +319,12 @@ UNITY_INLINE machine::machine parse_resource_spec(std::string_view text, std::st
 }
 
 UNITY_INLINE resources parse_resources(std::string_view text, std::string_view file, std::string_view gpu) {
-  const auto model = detail::gpu_named(gpu, file);
   const auto yaml = detail::parse_yaml(text, file);
   const detail::yaml_place in{yaml, std::string{file}, "resources"};
   const auto nodes = detail::resource_nodes_from_yaml(in);
   resources all;
-  all.machine = detail::machine_from_nodes(nodes, model, machine::preset("host:1x1").devices.front(), file, true);
+  all.machine = detail::machine_from_nodes(nodes, detail::gpus_named(gpu, nodes.size(), file),
+                                           machine::preset("host:1x1").devices.front(), file, true);
   all.machine.name = printable(file, file.size());
   machine::check(all.machine, file);
   for (std::size_t d = 0; d < all.machine.network.device_count(); ++d) {
