@@ -16,8 +16,8 @@ check "... its loss falls, and is that of one rank" json whole.json 'x["max_rel_
 check "... by ranges of all vertices" json whole.json 'x["partition"][0]["begin"] == 0 and
   x["partition"][0]["end"] == x["partition"][1]["begin"] and x["partition"][1]["end"] == x["vertices"] == 120 and
   all(p["measured_s"] > 0 for p in x["partition"]) and x["halo_bytes"] > 0'
-check "... and accuracies are shares, every third epoch" json whole.json 'all((e["accuracy"] is not None) == (i % 3 == 2)
-  for i, e in enumerate(x["epochs"])) and 0 <= x["accuracy"]["test"] <= 1'
+check "... and accuracies are shares, every third epoch" json whole.json 'all(
+  (e["accuracy"] is not None) == (i % 3 == 2) for i, e in enumerate(x["epochs"])) and 0 <= x["accuracy"]["test"] <= 1'
 check "... the trace names layers" json trace.json 'any(e["name"] == "layer 1" for e in x["traceEvents"])'
 check "half of it is trained" silent "$program" $small --epochs 4 --ranks 1 --checkpoint half.weights
 check "... and the rest, on other ranks" silent "$program" $small --epochs 9 --ranks 3 --resume half.weights \
@@ -28,7 +28,8 @@ for model in gin sage_mean sage_max commnet fastgcn gat; do
   check "$model" silent "$program" $small --model $model --heads 2 --epochs 2 --ranks 2 --check --json $model.json
   check "... is that of one rank" json $model.json 'x["max_rel_error_vs_single"] < 1e-5'
 done
-check "another graph is classified" silent "$program" $small --epochs 2 --ranks 2 --unseen attached:90:4 --json unseen.json
+check "another graph is classified" silent "$program" $small --epochs 2 --ranks 2 --unseen attached:90:4 \
+  --json unseen.json
 check "... all of it" json unseen.json 'x["unseen"]["seconds"] > 0 and 0 <= x["unseen"]["train"] <= 1'
 check "what does not fit lies on the host" silent "$program" $small --epochs 3 --ranks 2 --memory 20kB --check \
   --json memory.json

@@ -237,7 +237,7 @@ class rank_executor {
     }
     arena_.allocate(backend_, "memory for parts of values");
     aside_.allocate(backend_);
-    std::vector<std::size_t> weights(places.size(), none);
+    std::vector weights(places.size(), none);
     next_of_.assign(places.size(), none);
     for (std::size_t w = 0; w < program_.weights.size(); ++w) {
       weights[program_.weights[w].weight.value.index()] = w;

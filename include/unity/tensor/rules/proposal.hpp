@@ -19,7 +19,8 @@ namespace unity::tensor::detail {
 // What the elements of an operand are.
 [[nodiscard]] inline dtype element_of_operand(std::string_view kind, std::size_t operand) noexcept {
   const bool numbers = operand == 1 && (kind == "embedding" || kind == "embedding_bag");
-  return numbers ? dtype::int64 : dtype::float32;
+  const bool lists = kind.starts_with("segment_") && operand >= (kind == "segment_weighted_sum" ? 2U : 1U);
+  return numbers || lists || kind == "incidence" ? dtype::int64 : dtype::float32;
 }
 
 // What is known already stays; the rest is to be filled in.

@@ -67,6 +67,7 @@ class proposer {
   void squeeze(proposal& p);
   void unsqueeze(proposal& p);
   void embedding(proposal& p);
+  void segment(proposal& p);
   void source(proposal& p);
 
   guesses draw_;
@@ -476,6 +477,32 @@ UNITY_INLINE void proposer::embedding(proposal& p) {
   }
 }
 
+UNITY_INLINE void proposer::segment(proposal& p) {
+  const bool is_softmax = p.kind == "segment_softmax";
+  const bool is_weighted = p.kind == "segment_weighted_sum";
+  if (!p.operands[0]) {
+    p.operands[0] = draw_.shape_of_rank(is_weighted ? 3 : 1 + draw_.below(3));
+  }
+  const auto& x = *p.operands[0];
+  const auto fill = [&](std::size_t operand, const shape& dims) {
+    if (operand < p.operands.size() && !p.operands[operand]) {
+      p.operands[operand] = dims;
+    }
+  };
+  const std::size_t offsets = is_weighted ? 2 : 1;
+  const auto edges = draw_.shared("edges");
+  if (is_weighted && x.size() == 3) {
+    fill(1, {edges, x[1]});
+  }
+  fill(offsets, {draw_.shared("vertices") + 1});
+  if (!is_softmax && !x.empty()) {
+    fill(offsets + 1, {edges});
+    fill(offsets + 2, {x[0] + 1});
+    fill(offsets + 3, {edges});
+    fill(offsets + 4, {edges});
+  }
+}
+
 UNITY_INLINE void proposer::source(proposal& p) {
   for (std::size_t i = 0; i < p.fields.size(); ++i) {
     const auto& name = p.fields[i].signature.name;
@@ -524,6 +551,11 @@ UNITY_INLINE auto proposer::find(std::string_view kind) -> const proposer::famil
       {"unsqueeze", &proposer::unsqueeze},
       {"embedding", &proposer::embedding},
       {"embedding_bag", &proposer::embedding},
+      {"segment_sum", &proposer::segment},
+      {"segment_mean", &proposer::segment},
+      {"segment_max", &proposer::segment},
+      {"segment_softmax", &proposer::segment},
+      {"segment_weighted_sum", &proposer::segment},
       {"fill", &proposer::source},
       {"pool_kernel", &proposer::source},
       {"identity_kernel", &proposer::source},
