@@ -174,10 +174,9 @@ inline std::vector<dense<double>> adjoint_operands(const tensor::test::random_ca
   const bool coarse = ties && random.below(2) == 0;
   suite_operands operands;
   for (std::size_t i = 0; i < c.inputs.size(); ++i) {
-    dense<double> values{c.inputs[i].dims};
-    for (auto& x : values.data) {
-      x = random_value(kind, i, c.inputs[i], random);
-      x = coarse ? std::round(2 * x) / 2 : x;
+    auto values = random_values(kind, i, c.inputs[i], random);
+    if (coarse) {
+      std::ranges::transform(values.data, values.data.begin(), [](double x) { return std::round(2 * x) / 2; });
     }
     operands.add(std::move(values), c.inputs[i]);
   }
