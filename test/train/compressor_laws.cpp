@@ -315,10 +315,14 @@ TEST_CASE("what two narrow matrices leave is no more than there was", "[law]") {
 }
 
 TEST_CASE("with feedback, what was applied and what is kept is all that was given", "[law]") {
-  const auto check = [](auto backend, dtype element, double rounding) {
+  unity::test::one_of_some is_tried;
+  const auto check = [&](auto backend, dtype element, double rounding) {
     using used = typename decltype(backend)::type;
     for (const auto& how : with_feedback) {
       for (const std::size_t ranks : {2U, 3U}) {
+        if (!is_tried()) {
+          continue;
+        }
         const auto seed = 5 + 10 * ranks;
         CAPTURE(seed, how.kind, how.amount, ranks, element);
         random_engine random{seed};
