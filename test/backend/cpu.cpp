@@ -63,11 +63,7 @@ suite_operands operands_of(const large_case& c) {
   random_engine random{unity::hash_bytes(c.name)};
   suite_operands operands;
   for (std::size_t i = 0; i < c.inputs.size(); ++i) {
-    dense<double> values{c.inputs[i].dims};
-    for (auto& x : values.data) {
-      x = random_value(c.name, i, c.inputs[i], random);
-    }
-    operands.add(std::move(values), c.inputs[i]);
+    operands.add(random_values(c.name, i, c.inputs[i], random), c.inputs[i]);
   }
   return operands;
 }
@@ -78,11 +74,11 @@ operation make(const large_case& c) {
   return op;
 }
 
-contents run(const large_case& c, int threads) {
+contents run(const large_case& c, const suite_operands& operands, int threads) {
   cpu_backend b{standard(), {.threads = threads}};
   const auto op = make(c);
   const auto outputs = *standard().infer(op, c.inputs);
-  return run_kernel(b, b.prepare(op, c.inputs, outputs), c.inputs, outputs, operands_of(c).bytes);
+  return run_kernel(b, b.prepare(op, c.inputs, outputs), c.inputs, outputs, operands.bytes);
 }
 
 // Against the double reference, on one thread and on several. Returns whether these gave the same bytes.
@@ -90,12 +86,13 @@ bool check(const large_case& c) {
   const auto op = make(c);
   CAPTURE(describe(op, c.inputs));
   const auto outputs = *standard().infer(op, c.inputs);
-  const auto expected = unity::tensor::evaluate<double>(standard(), op, operands_of(c).numbers, c.inputs);
-  const auto one = run(c, 1);
+  const auto operands = operands_of(c);
+  const auto expected = unity::tensor::evaluate<double>(standard(), op, operands.numbers, c.inputs);
+  const auto one = run(c, operands, 1);
   check_results(one, outputs, expected, 1e-5);
   bool same = true;
   for (const int threads : {2, 5}) {
-    const auto several = run(c, threads);
+    const auto several = run(c, operands, threads);
     check_results(several, outputs, expected, 1e-5);
     same = same && several == one;
   }
@@ -104,7 +101,7 @@ bool check(const large_case& c) {
 
 // The largest relative error of f in [from, to].
 double error_of(float (*f)(float), double (*exact)(double), double from, double to) {
-  constexpr int points = 400000;
+  constexpr auto points = static_cast<int>(unity::test::cases(400000));
   double most = 0;
   for (int i = 0; i <= points; ++i) {
     const auto x = static_cast<float>(from + (to - from) * i / points);

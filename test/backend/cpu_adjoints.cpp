@@ -52,6 +52,8 @@ std::vector<tensor::tensor_type> types_of(const tensor::tensor_graph& g, std::sp
   return all;
 }
 
+constexpr auto few = static_cast<int>(unity::test::cases(10));
+
 // Operators on types, each once.
 class distinct_operators {
  public:
@@ -144,13 +146,13 @@ void prepare_adjoints(const tensor::tensor_graph& g, distinct_operators& seen, p
 
 TEST_CASE("the cpu backend computes every operator of adjoints", "[cpu]") {
   check_adjoint_operators(one_thread, {.cases = static_cast<int>(unity::test::cases(60))});
-  check_adjoint_operators(three_threads, {.cases = 10, .seed = 2});
+  check_adjoint_operators(three_threads, {.cases = few, .seed = 2});
 }
 
 TEST_CASE("the cpu backend computes every operator of adjoints in other types", "[cpu]") {
-  check_adjoint_operators(one_thread, {.tolerance = 1e-2, .cases = 20, .element = dtype::bfloat16});
-  check_adjoint_operators(one_thread, {.tolerance = 3e-3, .cases = 10, .element = dtype::float16});
-  check_adjoint_operators(one_thread, {.cases = 10, .element = dtype::float64});
+  check_adjoint_operators(one_thread, {.tolerance = 1e-2, .cases = 2 * few, .element = dtype::bfloat16});
+  check_adjoint_operators(one_thread, {.tolerance = 3e-3, .cases = few, .element = dtype::float16});
+  check_adjoint_operators(one_thread, {.cases = few, .element = dtype::float64});
 }
 
 TEST_CASE("large adjoints are right, and the same on any number of threads", "[cpu]") {

@@ -59,25 +59,27 @@ inline std::string describe(const operation& op, std::span<const tensor_type> in
   return text + " )";
 }
 
-// A value that the operator is defined on and does not make much larger errors of than the operand has.
-inline double random_value(std::string_view kind, std::size_t operand, const tensor_type& t, random_engine& random) {
-  const auto unit = 2 * random.unit() - 1;
-  if (t.element == tensor::dtype::boolean) {
-    return static_cast<double>(random.below(2));
-  }
-  if (tensor::is_integral(t.element)) {
-    return static_cast<double>(random.between(t.element == tensor::dtype::uint8 ? 0 : -2, 6));
-  }
+// Values that the operator is defined on and does not make much larger errors of than the operand has.
+inline dense<double> random_values(std::string_view kind, std::size_t operand, const tensor_type& t,
+                                   random_engine& random) {
+  const bool is_boolean = t.element == tensor::dtype::boolean;
+  const bool is_integral = tensor::is_integral(t.element);
+  const auto least = t.element == tensor::dtype::uint8 ? 0 : -2;
   const bool positive =
       kind == "sqrt" || kind == "log" || (kind == "pow" && operand == 0) || (kind == "batch_norm" && operand == 4);
-  if (positive) {
-    return 0.125 + random.unit();
-  }
-  if (kind == "reciprocal" || (kind == "div" && operand == 1)) {
-    return std::copysign(0.125 + std::abs(unit), unit);
-  }
+  const bool divides = kind == "reciprocal" || (kind == "div" && operand == 1);
   const bool saturates = kind == "tanh" || kind == "sigmoid" || kind == "gelu" || kind == "erf" || kind == "softmax";
-  return saturates || kind == "cast" ? 6 * unit : unit;
+  const double most = saturates || kind == "cast" ? 6 : 1;
+  dense<double> values{t.dims};
+  for (auto& x : values.data) {
+    const auto unit = 2 * random.unit() - 1;
+    x = is_boolean    ? static_cast<double>(random.below(2))
+        : is_integral ? static_cast<double>(random.between(least, 6))
+        : positive    ? 0.125 + random.unit()
+        : divides     ? std::copysign(0.125 + std::abs(unit), unit)
+                      : most * unit;
+  }
+  return values;
 }
 
 // A case, its operands' types varied as graphs vary them: layouts, and what is constant.
@@ -142,10 +144,9 @@ bool check_case(Backend& backend, tensor::test::random_case drawn, const suite_o
   const auto& kind = standard().signature(c->op.kind).name;
   std::vector<dense<double>> drawn_operands;
   for (std::size_t i = 0; i < c->inputs.size(); ++i) {
-    auto& values = drawn_operands.emplace_back(c->inputs[i].dims);
-    for (auto& x : values.data) {
-      x = random_value(kind, i, c->inputs[i], random);
-      x = c->outputs[0].element == tensor::dtype::uint8 ? std::abs(x) : x;
+    auto& values = drawn_operands.emplace_back(random_values(kind, i, c->inputs[i], random));
+    if (c->outputs[0].element == tensor::dtype::uint8) {
+      std::ranges::transform(values.data, values.data.begin(), [](double x) { return std::abs(x); });
     }
   }
   tensor::test::draw_lists(kind, drawn_operands, random);

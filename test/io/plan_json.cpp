@@ -52,7 +52,10 @@ TEST_CASE("plans of the zoo with random strategies come back as they were") {
       GENERATE("zoo:lenet", "zoo:alexnet?batch=16", "zoo:rnnlm?seq=3", "zoo:nmt?seq=2", "zoo:dlrm", "zoo:candle_uno",
                "zoo:inception_v3", "zoo:bert?layers=1", "zoo:mlp?batch=32");
   const auto* const on = GENERATE("p100:1x4", "k80:4x4", "summit:2x6");
-  const auto seed = GENERATE(take(unity::test::cases(2), values({1U, 2U})));
+  const auto seed = GENERATE(1U, 2U);
+  if (static unity::test::one_of_some is_tried; !is_tried()) {
+    return;
+  }
   CAPTURE(model, on, seed);
   const auto p = test::random_plan(model, on, seed);
   const auto text = io::to_plan_text(operators(), p);

@@ -85,28 +85,30 @@ struct no_cost {
   [[nodiscard]] cost_value objective(cost_type total) const { return static_cast<cost_value>(total); }
 };
 
-// The graphs that one application of the direction of that name leads to.
-inline std::vector<pcg> rewritten(const pcg_algebra& a, const pcg& g, const syntax::rule& rule,
-                                  const std::string& name) {
-  rule_set rules;
-  for (auto& s : compile_rule(a, rule)) {
-    if (s.name == name) {
-      rules.push_back(std::move(s));
-    }
-  }
+// The graphs that one application of one of the rules leads to, each with its rule's name.
+inline std::vector<std::pair<std::string, pcg>> rewritten(const pcg_algebra& a, const pcg& g, rule_set rules) {
   rewrite_space space{a, no_cost{}, std::move(rules), g};
   const auto start = space.initial();
-  std::vector<pcg> all;
+  std::vector<std::pair<std::string, pcg>> all;
   for (const auto m : start.matches) {
-    if (space.rule_of(m).name != name) {
-      continue;
-    }
     decltype(space)::scratch_type from;
     decltype(space)::scratch_type to;
     space.prepare(start, from);
     if (space.price(start, m, from)) {
-      all.push_back(space.graph(space.apply(start, m, from, to)));
+      all.emplace_back(space.rule_of(m).name, space.graph(space.apply(start, m, from, to)));
     }
+  }
+  return all;
+}
+
+// Those that one application of the direction of that name leads to.
+inline std::vector<pcg> rewritten(const pcg_algebra& a, const pcg& g, const syntax::rule& rule,
+                                  const std::string& name) {
+  auto rules = compile_rule(a, rule);
+  std::erase_if(rules, [&](const auto& s) { return s.name != name; });
+  std::vector<pcg> all;
+  for (auto& [of, made] : rewritten(a, g, std::move(rules))) {
+    all.push_back(std::move(made));
   }
   return all;
 }

@@ -11,6 +11,7 @@
 #include <unity/simulate/delta.hpp>
 #include <unity/simulate/full.hpp>
 
+#include "../support/cases.hpp"
 #include "as_full.hpp"
 #include "random_program.hpp"
 #include "slow_simulator.hpp"
@@ -26,7 +27,7 @@ namespace {
 // UNITY_REPLACEMENTS=1000000 makes the random test longer.
 std::uint64_t replacements() {
   const char* text = std::getenv("UNITY_REPLACEMENTS");
-  return text == nullptr ? 20000 : std::strtoull(text, nullptr, 10);
+  return text == nullptr ? test::cases(20000) : std::strtoull(text, nullptr, 10);
 }
 
 void require_as_slow(const delta_simulation& delta) {
@@ -58,8 +59,8 @@ TEST_CASE("delta simulation equals full simulation, task by task", "[law]") {
       const auto edit = next.propose(random);
       const auto before = delta.iteration_time();
       const auto choice = random.below(8);
-      const auto bound = choice < 2 ? picoseconds{before.count() * (90 + random.between(0, 15)) / 100}
-                                    : delta_simulation::no_bound;
+      const auto bound =
+          choice < 2 ? picoseconds{before.count() * (90 + random.between(0, 15)) / 100} : delta_simulation::no_bound;
       const auto time = delta.try_replace(random_plan::replacements(edit), bound);
       if (!time) {
         ++stopped;

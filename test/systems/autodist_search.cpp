@@ -309,7 +309,7 @@ TEST_CASE("trials are found again by their seed, and counted") {
   }
 }
 
-TEST_CASE("a ranker learns from trials which ways are fast") {
+TEST_CASE("a ranker learns from trials which ways are fast", "[exhaustive]") {
   // All devices compute and serve over slow links: how is what matters. Held-out pairs, of a ranker that has seen
   // seven of ten trials.
   const setting at{"zoo:alexnet?batch=64", "p100:4x1"};

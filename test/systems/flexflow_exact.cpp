@@ -108,10 +108,10 @@ enumeration enumerate(const subject& x) {
 
 TEST_CASE("exact finds the cheapest of all strategies, tried one by one") {
   const std::vector<std::pair<tensor::tensor_graph, std::string_view>> small{
-      {perceptron(16), "p100:1x4"},     {perceptron(4096), "p100:1x4"}, {perceptron(65536), "k80:1x4"},
-      {perceptron(4096), "p100:2x2"},   {diamond(64, 64), "p100:1x2"},  {diamond(4096, 512), "k80:1x2"},
+      {perceptron(16), "p100:1x4"},     {diamond(64, 64), "p100:1x2"},  {perceptron(65536), "k80:1x4"},
+      {perceptron(4096), "p100:2x2"},   {perceptron(4096), "p100:1x4"}, {diamond(4096, 512), "k80:1x2"},
       {diamond(2048, 2048), "p100:2x1"}};
-  for (const auto& [graph, on] : small) {
+  for (const auto& [graph, on] : std::span{small}.first(1 + unity::test::cases(6))) {
     const subject x{graph, on};
     const auto all = enumerate(x);
     const auto r = x.exact();

@@ -27,7 +27,8 @@ using verdict = rule_report::verdict;
 namespace {
 
 rule_set compiled(const std::string& text) { return compile_rules(standard(), parse_rules("rule r\n  " + text)); }
-rule_report tested(const std::string& text, const rule_test_options& options = {}) {
+rule_report tested(const std::string& text,
+                   const rule_test_options& options = {.attempts = unity::test::cases(200000)}) {
   return test_rule(standard(), compiled(text).at(0), options);
 }
 // Wrong: the report must name shapes and two values.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,6 +20,7 @@
 #include <unity/simulate/timeline.hpp>
 #include <unity/tensor/zoo.hpp>
 
+#include "../../support/cases.hpp"
 #include "../operators.hpp"
 #include "../transformer.hpp"
 
@@ -28,6 +30,8 @@ using namespace unity;
 using machine::device_id;
 
 namespace {
+
+constexpr const char* presets[] = {"p100:4x4", "dgx_a100:4x8", "k80:4x4", "p100:8x1"};
 
 struct subject {
   tensor::tensor_graph graph;
@@ -112,8 +116,12 @@ parallel::strategy disturbed(parallel::strategy s, random_engine& random) {
 TEST_CASE(
     "a folded program takes as long as the whole one under data parallelism, and all devices and links do the same in "
     "it") {
+  unity::test::one_of_some is_tried;
   for (const auto* on : {"p100:4x4", "k80:4x4", "dgx_a100:4x8", "summit:4x6"}) {
     for (const auto* model : {"zoo:resnet50?batch=96", "zoo:rnnlm?batch=96&hidden=64&vocab=96&seq=4"}) {
+      if (!is_tried()) {
+        continue;
+      }
       INFO(model << " on " << on);
       subject x{model, on};
       // 2 where some collective is a ring: every other node has its part of that backwards.
@@ -125,7 +133,7 @@ TEST_CASE(
 }
 
 TEST_CASE("sharded weights take as long folded, where shares are equal") {
-  for (const auto* on : {"p100:4x4", "dgx_a100:4x8", "k80:4x4", "p100:8x1"}) {
+  for (const auto* on : std::span{presets}.first(unity::test::cases(4))) {
     INFO(on);
     subject x{"zoo:rnnlm?batch=64&hidden=64&vocab=128&seq=2", on};
     CHECK(require_equal(x, x.data(), parallel::sharded_sync(x.lower)) > 1);
@@ -137,7 +145,7 @@ TEST_CASE("sharded weights take as long folded, where shares are equal") {
 }
 
 TEST_CASE("buckets take as long folded, beside weights that are reduced alone") {
-  for (const auto* on : {"p100:4x4", "dgx_a100:4x8", "k80:4x4", "p100:8x1"}) {
+  for (const auto* on : std::span{presets}.first(unity::test::cases(4))) {
     subject x{"zoo:rnnlm?batch=64&hidden=64&vocab=128&seq=2", on};
     subject y{parallel::test::transformer{parallel::test::operators(), {32, 2, 64, 8, 16, 64}}.build(), on};
     const auto nodes = y.on.network.devices().back().node + std::size_t{1};
@@ -173,7 +181,8 @@ TEST_CASE("weights that devices do not share alike are not folded, and say why")
 }
 
 TEST_CASE("a transformer under data and tensor parallelism takes as long folded to two nodes") {
-  for (const auto* on : {"dgx_a100:4x8", "dgx_h100:6x8", "p100:4x4", "t4:4x8", "k80:4x4"}) {
+  constexpr const char* machines[] = {"p100:4x4", "dgx_a100:4x8", "dgx_h100:6x8", "t4:4x8", "k80:4x4"};
+  for (const auto* on : std::span{machines}.first(unity::test::cases(5))) {
     INFO(on);
     subject x{parallel::test::transformer{parallel::test::operators(), {24, 2, 64, 8, 16, 64}}.build(), on};
     const auto nodes = x.on.network.devices().back().node + std::size_t{1};
@@ -199,7 +208,7 @@ TEST_CASE(
   for (const auto* on : {"p100:4x2", "k80:4x4", "dgx_a100:4x4"}) {
     for (const auto* model : {"zoo:lenet?batch=64", "zoo:rnnlm?batch=64&hidden=16&vocab=32&seq=2"}) {
       subject x{model, on};
-      for (int i = 0; i < 10; ++i) {
+      for (std::uint64_t i = 0; i < unity::test::cases(10); ++i) {
         const auto s = alike_in_nodes(x, 4, random);
         INFO(on << " " << model << " " << x.fold(s).why_not_more);
         CHECK(require_equal(x, s) > 1);

@@ -9,6 +9,7 @@
 #include <unity/core/random.hpp>
 #include <unity/parallel/plan.hpp>
 
+#include "../../support/cases.hpp"
 #include "../operators.hpp"
 #include "../random_plan.hpp"
 #include "../random_sync.hpp"
@@ -22,7 +23,7 @@ using parallel::test::operators;
 
 TEST_CASE("ranks compute what one device computes, on graphs and under strategies at random") {
   std::size_t compared = 0;
-  for (std::uint64_t seed = 0; compared < 500; ++seed) {
+  for (std::uint64_t seed = 0; compared < unity::test::cases(500); ++seed) {
     const auto p = parallel::test::plan_at_random(seed);
     if (!p) {
       continue;

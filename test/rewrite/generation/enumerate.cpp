@@ -21,6 +21,7 @@
 #include <unity/rewrite/generation/written.hpp>
 
 #include "../../support/boolean_terms.hpp"
+#include "../../support/cases.hpp"
 #include "../../support/equality_closure.hpp"
 #include "../../support/message_of.hpp"
 #include "../../support/polynomial_terms.hpp"
@@ -405,7 +406,7 @@ TEST_CASE("threads, memory and interruptions change nothing") {
     CHECK(std::filesystem::is_empty(folder.path));
   }
   SECTION("interruptions") {
-    const auto stop = GENERATE(std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{3}, std::size_t{4});
+    const auto stop = GENERATE(take(unity::test::cases(5), values<std::size_t>({3, 0, 1, 2, 4})));
     const auto file = (folder.path / "level").string();
     enumeration<boolean_terms> first{language, options};
     advance_to(first, stop);

@@ -77,7 +77,7 @@ TEST_CASE("what operands must share stays a condition") {
          sliding + ", groups=?g}(add(?x, ?z), ?y) if shape(?x) == shape(?z)"});
 }
 
-TEST_CASE("a permutation is free, or swaps the last two axes of any rank") {
+TEST_CASE("a permutation is free, or swaps the last two axes of any rank", "[exhaustive]") {
   check("relu(transpose{permutation=[1, 0]}(?a)) == transpose{permutation=[1, 0]}(relu(?a)) if rank(?a) == 2",
         {"relu(transpose{permutation=?o}(?x)) == transpose{permutation=?o}(relu(?x))"});
   check("transpose{permutation=[1, 0]}(transpose{permutation=[1, 0]}(?a)) => ?a if rank(?a) == 2",
@@ -99,7 +99,8 @@ TEST_CASE("a sum with a transpose needs a permutation that is its own inverse, t
        "?o == concat(iota(rank(?x) - 2), [rank(?x) - 1, rank(?x) - 2])"});
 }
 
-TEST_CASE("an axis is moved by a permutation; where each direction computes its own there are two rules") {
+TEST_CASE("an axis is moved by a permutation; where each direction computes its own there are two rules",
+          "[exhaustive]") {
   check(
       "concat{axis=1}(transpose{permutation=[1, 0]}(?a), transpose{permutation=[1, 0]}(?b)) == "
       "transpose{permutation=[1, 0]}(concat{axis=0}(?a, ?b)) if rank(?a) == 2, rank(?b) == 2",
@@ -109,7 +110,7 @@ TEST_CASE("an axis is moved by a permutation; where each direction computes its 
        "concat{axis=at(?o, ?c)}(transpose{permutation=?o}(?x), transpose{permutation=?o}(?y))"});
 }
 
-TEST_CASE("two axes that must differ stay different") {
+TEST_CASE("two axes that must differ stay different", "[exhaustive]") {
   check(
       "concat{axis=1}(concat{axis=0}(?a, ?b), concat{axis=0}(?c, ?d)) == concat{axis=0}(concat{axis=1}(?a, ?c), "
       "concat{axis=1}(?b, ?d))" +
@@ -133,7 +134,7 @@ TEST_CASE("an axis of images is any where the operator does not look along it", 
        ", activation=?a}(?x, ?z)) == conv2d{" + sliding + ", activation=?a}(?x, concat{axis=0}(?y, ?z))"});
 }
 
-TEST_CASE("an activation that an operator applies stays what it is, all else about it is free") {
+TEST_CASE("an activation that an operator applies stays what it is, all else about it is free", "[exhaustive]") {
   check(
       "relu(conv2d{padding=same}(?a, ?b)) == conv2d{padding=same, activation=relu}(?a, ?b) if rank(?a) == 4, "
       "rank(?b) == 4, suffix(shape(?b), 2) == [3, 3]",
@@ -141,7 +142,7 @@ TEST_CASE("an activation that an operator applies stays what it is, all else abo
        ", groups=?g, activation=relu}(?x, ?y)"});
 }
 
-TEST_CASE("sizes of parts follow the axis, counted from the back where it is") {
+TEST_CASE("sizes of parts follow the axis, counted from the back where it is", "[exhaustive]") {
   check(
       "(matmul(?a, ?b), matmul(?a, ?c)) => split{axis=1, sizes=[size(?b, 1), size(?c, 1)]}(matmul(?a, concat{axis=1}("
       "?b, ?c)))" +
@@ -178,7 +179,7 @@ TEST_CASE("an axis of images and of matrices that no operator looks along is one
   CHECK(general(siblings + "rank(?a) == 2, rank(?b) == 2") == general(siblings + "rank(?a) == 4, rank(?b) == 4"));
 }
 
-TEST_CASE("kernels known by their sizes become kernels of one shape") {
+TEST_CASE("kernels known by their sizes become kernels of one shape", "[exhaustive]") {
   const std::string conv = sliding + ", groups=?g";
   check("conv2d{padding=same}(?a, add(?b, ?c)) == add(conv2d{padding=same}(?a, ?b), conv2d{padding=same}(?a, ?c))" +
             images + ", suffix(shape(?b), 2) == [3, 3], suffix(shape(?c), 2) == [3, 3], shape(?b) == shape(?c)",
@@ -186,7 +187,7 @@ TEST_CASE("kernels known by their sizes become kernels of one shape") {
          "}(?x, add(?y, ?z)) if shape(?y) == shape(?z)"});
 }
 
-TEST_CASE("a number that the rule is about stays: 5 is 3 and 3, less 1") {
+TEST_CASE("a number that the rule is about stays: 5 is 3 and 3, less 1", "[exhaustive]") {
   const auto texts = general(
       "max_pool{kernel=[3, 3], padding=same}(max_pool{kernel=[3, 3], padding=same}(?a)) == max_pool{kernel=[5, 5], "
       "padding=same}(?a) if rank(?a) == 4");
@@ -209,7 +210,7 @@ TEST_CASE("constants have the sizes that their users ask for", "[exhaustive]") {
        "average_pool{kernel=?k, stride=?s, padding=?p, pads=?q, count_include_pad=1}(?x)"});
 }
 
-TEST_CASE("specific rules of two sorts that say the same generalize to one text") {
+TEST_CASE("specific rules of two sorts that say the same generalize to one text", "[exhaustive]") {
   const std::string equal = "relu(concat{axis=1}(?a, ?b)) == concat{axis=1}(relu(?a), relu(?b)) if ";
   CHECK(general(equal + "rank(?a) == 2, rank(?b) == 2") == general(equal + "rank(?a) == 4, rank(?b) == 4"));
   CHECK(general("add(?a, add(?b, ?c)) => add(?b, add(?a, ?c)) if rank(?a) == 2, rank(?b) == 2, rank(?c) == 2") ==

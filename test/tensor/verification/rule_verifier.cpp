@@ -88,7 +88,7 @@ TEST_CASE_METHOD(fixture, "what holds for chance sizes is not taken for a proof"
   CHECK(p.missing == "relu(pad{pads=?p}(?x)) => pad{pads=?p}(relu(?x))");
 }
 
-TEST_CASE("a rule that is false at very few shapes is refuted by an instance that has no proof") {
+TEST_CASE("a rule that is false at very few shapes is refuted by an instance that has no proof", "[exhaustive]") {
   // Where a stride of 3 hides that the kernels have different sizes.
   const auto rule = unity::parse_rules(R"(
     rule r
@@ -97,7 +97,8 @@ TEST_CASE("a rule that is false at very few shapes is refuted by an instance tha
         => conv2d{stride=?s, padding=?p, dilation=?d, groups=?g, activation=?a}(
              conv2d{padding=?p, pads=?q, dilation=?d, groups=?h, activation=?b}(?x, ?y), enlarge{kernel=?k}(?z))
       if (?p == valid) || (?p == explicit), size(?x, 1) == size(?y, 0)
-  )").at(0);
+  )")
+                        .at(0);
   const auto operators = tensor::standard_algebra();
   const unity::theory axioms{operators, unity::parse_rules(tensor::standard_axioms)};
   tensor::rule_verifier<unity::congruence_prover> v{operators, axioms, {}};
