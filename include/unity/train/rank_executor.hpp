@@ -37,8 +37,8 @@ namespace unity::train {
 
 // A rank's program that is ready to run: kernels prepared, all values in one arena that lifetimes are planned for. What
 // is sent stays where it is until it has gone, and what is received has a place from when it may come. Running takes no
-// memory. Backend and communicator must outlive it, and reach the same memory. All construct theirs together. Where that
-// is not the host's (NCCL), messages between two ranks are told apart by their order alone, which is the same at both
+// memory. Backend and communicator must outlive it, and reach the same memory. All ranks make theirs together. Where
+// that is not the host's (NCCL), messages between two ranks are told apart by their order, which is the same at both
 // ends, and what was begun goes when its rank waits (test/parallel/ranks/message_order.cpp). Delayed updates have
 // messages under way that nobody waits for, and stale servers messages of several iterations, so they need the host's.
 template <backend::fusing_backend Backend, backend::collective_communicator Communicator>
