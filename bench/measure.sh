@@ -89,6 +89,7 @@ measurements=(
   "dpro_search         $bin/bench_dpro_search 40"
   "executor_overhead   $bin/bench_executor_overhead"
   "vertex_partition    $bin/bench_vertex_partition"
+  "segment             $bin/bench_segment"
 )
 
 names=$(printf '%s\n' "${measurements[@]}" | cut -d ' ' -f 1 | xargs)
