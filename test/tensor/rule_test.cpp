@@ -61,9 +61,9 @@ TEST_CASE("true rules pass on at least 50 instances") {
   check_passes("sqrt(mul(?x, ?x)) => abs(?x)\n  real");
   check_passes("relu(split{axis=?a, sizes=?s}(?x).*)... => split{axis=?a, sizes=?s}(relu(?x))");
   check_passes("embedding(?t, ?i) => identity(embedding(?t, ?i))");
-  for (const char* term : {"segment_sum(?x, ?o, ?s, ?p, ?t)", "segment_mean(?x, ?o, ?s, ?p, ?t)",
-                           "segment_max(?x, ?o, ?s)", "segment_softmax(?x, ?o)",
-                           "segment_weighted_sum(?x, ?w, ?o, ?s, ?p, ?t, ?k)"}) {
+  for (const char* term :
+       {"segment_sum(?x, ?o, ?s, ?p, ?t)", "segment_mean(?x, ?o, ?s, ?p, ?t)", "segment_max(?x, ?o, ?s)",
+        "segment_softmax(?x, ?o)", "segment_weighted_sum(?x, ?w, ?o, ?s, ?p, ?t, ?k)"}) {
     check_passes(std::string{term} + " => identity(" + term + ")");
   }
 }
