@@ -152,13 +152,12 @@ UNITY_INLINE differentiated_graph differentiate(const algebra& a, const tensor_g
   result.forward_nodes = g.node_count();
   result.sources = what.sources.empty() ? trained_weights(a, g) : what.sources;
   detail::body_graph b{a, g};
-  detail::reverse_sweep sweep{
-      b, g, [](value_id v) { return v; },
-      [&](node_id n, const adjoint_problem& p) {
-        auto cotangents = detail::append_node_adjoint(b, a, g, n, p);
-        result.origins.resize(b.graph().node_count() - result.forward_nodes, n);
-        return cotangents;
-      }};
+  detail::reverse_sweep sweep{b, g, [](value_id v) { return v; },
+                              [&](node_id n, const adjoint_problem& p) {
+                                auto cotangents = detail::append_node_adjoint(b, a, g, n, p);
+                                result.origins.resize(b.graph().node_count() - result.forward_nodes, n);
+                                return cotangents;
+                              }};
   for (const auto v : result.sources) {
     detail::require_real(a, g, v);
     sweep.want(v);

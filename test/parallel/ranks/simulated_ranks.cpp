@@ -30,9 +30,7 @@ struct writer {
   parallel::rank_program p{};
   parallel::region_writer regions{operators(), p.graph, p.steps};
 
-  value_id input() {
-    return regions.outside({tensor::dtype::float32, tensor::layout::row_major, false, {512, 512}});
-  }
+  value_id input() { return regions.outside({tensor::dtype::float32, tensor::layout::row_major, false, {512, 512}}); }
   value_id product(value_id x) {
     regions.begin(p.steps, node_id{std::size_t{0}}, false, 0);
     const std::vector<value_id> operands{x, x};
@@ -57,8 +55,7 @@ struct writer {
 
 picoseconds iteration(const machine::machine& m, const std::vector<parallel::rank_program>& ranks,
                       const std::vector<std::vector<std::uint32_t>>& groups = {}) {
-  parallel::simulated_ranks all{operators(), m, parallel::analytic_durations(operators(), m),
-                                parallel::optimizer::sgd};
+  parallel::simulated_ranks all{operators(), m, parallel::analytic_durations(operators(), m), parallel::optimizer::sgd};
   for (const auto& p : ranks) {
     all.add(p);
   }

@@ -131,7 +131,7 @@ struct rank_program {
   tensor::tensor_graph graph{};
   std::vector<rank_step> steps{};  // in the order in which the rank does them
   std::vector<given_part> inputs{};
-  std::vector<given_part> constants{};  // the same in all iterations: written before the first, and never loaded
+  std::vector<given_part> constants{};    // the same in all iterations: written before the first, and never loaded
   std::vector<output_part> cotangents{};  // that the backward passes begin with
   std::vector<weight_part> weights{};
   std::vector<output_part> outputs{};
