@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -164,7 +165,8 @@ TEST_CASE("operators that wait for each other by way of others do not run as one
 }
 
 TEST_CASE("the optimizer is never slower than the job, and close to the best of all tensor strategies", "[systems]") {
-  for (const std::uint32_t servers : {0U, 2U}) {
+  constexpr std::uint32_t counts[] = {0, 2};
+  for (const auto servers : std::span{counts}.first(test::cases(2))) {
     const auto job = job_of(servers);
     systems::dpro_options o;
     o.techniques = {false, true, true};

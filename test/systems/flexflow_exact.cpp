@@ -172,7 +172,7 @@ TEST_CASE("an initial strategy that is an optimum is kept, and a search that is 
   REQUIRE(stopped.lower_bound > optimum.cost / 2);
 }
 
-TEST_CASE("renumbering like devices keeps the time of the optimum, but not of every strategy") {
+TEST_CASE("renumbering like devices keeps the time of the optimum, but not of every strategy", "[exhaustive]") {
   // Rings go in order of numbers, and ties are broken by them; so `exact` takes no two strategies for the same.
   const subject x{tensor::zoo::build(operators(), "zoo:rnnlm?seq=2&batch=256"), "p100:1x4"};
   auto lower = x.lower();
