@@ -31,10 +31,10 @@ done
 check "another graph is classified" silent "$program" $small --epochs 2 --ranks 2 --unseen attached:90:4 \
   --json unseen.json
 check "... all of it" json unseen.json 'x["unseen"]["seconds"] > 0 and 0 <= x["unseen"]["train"] <= 1'
-check "what does not fit lies on the host" silent "$program" $small --epochs 3 --ranks 2 --memory 20kB --check \
+check "what does not fit lies on the host" silent "$program" $small --epochs 3 --ranks 2 --memory 33KB --check \
   --json memory.json
 check "... and moves as planned" json memory.json 'x["max_rel_error_vs_single"] < 1e-5 and
-  all(m["arena_bytes"] <= 20000 and m["loaded_bytes"] == m["predicted_loaded_bytes"] > 0 and
+  all(m["arena_bytes"] <= 33000 and m["loaded_bytes"] == m["predicted_loaded_bytes"] > 0 and
   m["stored_bytes"] == m["predicted_stored_bytes"] for m in x["memory"])'
 check "an epoch is simulated, and none trained" silent "$program" $small --epochs 0 --machine p100:1x4 --json sim.json
 check "... for each division" json sim.json 'x["simulated"]["devices"] == 4 and x["epochs"] == [] and
@@ -45,7 +45,7 @@ check "more ranks than vertices" complain '^train_graph: --ranks: 121 parts; exp
   $small --ranks 121
 check "another run's checkpoint" complain '^train_graph: whole.weights: ' $small --layers 3 --resume whole.weights
 check "no epoch left" complain 'has 9 epochs; expected less than --epochs 9' $small --epochs 9 --resume whole.weights
-check "too little memory" complain 'expected [0-9]+ bytes' $small --memory 1kB
+check "too little memory" complain 'expected [0-9]+ bytes' $small --memory 1KB
 check "nothing to do" complain '^train_graph: --epochs: 0; expected an epoch at least, or --machine' $small --epochs 0
 check "no such graph" complain '^train_graph: none' none
 check "no learning" complain 'is the learning rate too large' attached:120:3 --rate 1e300 --epochs 9
