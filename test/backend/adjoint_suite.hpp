@@ -175,15 +175,9 @@ inline std::vector<dense<double>> adjoint_operands(const tensor::test::random_ca
   const bool coarse = ties && random.below(2) == 0;
   std::vector<dense<double>> drawn;
   for (std::size_t i = 0; i < c.inputs.size(); ++i) {
-<<<<<<< HEAD
-    for (auto& x : drawn.emplace_back(c.inputs[i].dims).data) {
-      x = random_value(kind, i, c.inputs[i], random);
-      x = coarse ? std::round(2 * x) / 2 : x;
-=======
-    auto values = random_values(kind, i, c.inputs[i], random);
+    auto& values = drawn.emplace_back(random_values(kind, i, c.inputs[i], random));
     if (coarse) {
       std::ranges::transform(values.data, values.data.begin(), [](double x) { return std::round(2 * x) / 2; });
->>>>>>> wci
     }
   }
   tensor::test::draw_lists(kind, drawn, random);

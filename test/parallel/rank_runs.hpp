@@ -106,6 +106,8 @@ class rank_run {
         return true;
       }
       case step_kind::wait: return wait(rank, programs_.ranks[rank].steps[s.peer]);
+      case step_kind::store:
+      case step_kind::fetch: return true;  // a value is where it was
     }
     return false;
   }
