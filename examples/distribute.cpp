@@ -3,10 +3,9 @@
 // or as a search finds.
 //
 // run: zoo:lenet --resources {source}/examples/data/two_nodes.yml --json {out}/result.json --out {out}
-// run: zoo:lenet --resources {source}/examples/data/two_nodes.yml,v100 --strategy partitioned_ps --proxies --optimizer
-// adam --out {out} run: zoo:bert?layers=1&hidden=32&heads=4&seq=16&vocab=50&batch=8 --resources
-// {source}/examples/data/two_nodes.yml --chunk 8 --compressor float16 --feedback run: zoo:lenet --resources
-// {source}/examples/data/two_nodes.yml --strategy search --trials 30 --json {out}/found.json
+// run: zoo:lenet --resources {source}/examples/data/two_nodes.yml,v100 --strategy partitioned_ps --proxies --optimizer adam --out {out}
+// run: zoo:bert?layers=1&hidden=32&heads=4&seq=16&vocab=50&batch=8 --resources {source}/examples/data/two_nodes.yml --chunk 8 --compressor float16 --feedback
+// run: zoo:lenet --resources {source}/examples/data/two_nodes.yml --strategy search --trials 30 --json {out}/found.json
 
 #include <CLI/CLI.hpp>
 #include <algorithm>

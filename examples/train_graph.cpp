@@ -1,9 +1,8 @@
 // Trains a graph neural network that classifies the vertices of one graph, on ranks (threads of this process, or
 // processes under mpirun) that each have a range of the vertices, divided by what layers are measured to take.
 //
-// run: rmat:9:4000 --model gcn --epochs 12 --ranks 2 --repartition-every 4 --check --json {out}/result.json --trace
-// {out}/trace.json run: attached:300:3 --model gat --hidden 4 --heads 2 --epochs 4 --ranks 2 --partition equal_vertices
-// --unseen attached:200:3 --checkpoint {out}/gat.weights --machine p100:1x2
+// run: rmat:9:4000 --model gcn --epochs 12 --ranks 2 --repartition-every 4 --check --json {out}/result.json --trace {out}/trace.json
+// run: attached:300:3 --model gat --hidden 4 --heads 2 --epochs 4 --ranks 2 --partition equal_vertices --unseen attached:200:3 --checkpoint {out}/gat.weights --machine p100:1x2
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
