@@ -8,12 +8,9 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <optional>
 #include <span>
 #include <string>
-#include <thread>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -21,7 +18,6 @@
 #include <range/v3/view/zip.hpp>
 
 #include <unity/backend/local_communicator.hpp>
-#include <unity/backend/reference.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
@@ -40,21 +36,13 @@
 #include <unity/train/planned_memory.hpp>
 #include <unity/train/timeline.hpp>
 #include <unity/train/trainer.hpp>
-#ifdef UNITY_HAS_ONEDNN
-#include <unity/backend/cpu.hpp>  // if found
-#endif
 #ifdef UNITY_HAS_MPI
 #include <unity/backend/mpi_communicator.hpp>  // if found
 #endif
-#ifdef UNITY_HAS_NCCL
-#include <unity/backend/nccl_communicator.hpp>  // if found
-#endif
 
-#ifdef UNITY_HAS_CUDA_DEVICE
-#include "support/cuda_device.hpp"  // if found
-#endif
 #include "support/program.hpp"
 #include "support/quantity.hpp"
+#include "support/rank_devices.hpp"
 #include "support/training_flags.hpp"
 #include "support/training_job.hpp"
 #include "support/training_report.hpp"
@@ -66,9 +54,6 @@ using namespace unity;
 using job = support::training_job;
 using outcome = support::training_outcome;
 using support::training_flags;
-
-// How long ranks wait for each other. One that computes for long is not lost; those that are lost are noticed sooner.
-constexpr std::chrono::minutes patience{10};
 
 // Every operator whole, on one device.
 parallel::plan undivided(const tensor::algebra& a, const parallel::plan& p) {
@@ -94,55 +79,6 @@ parallel::plan undivided(const tensor::algebra& a, const parallel::plan& p) {
   one.synchronization.buckets.clear();
   one.recomputed = {};
   return one;
-}
-
-// f(backend) with the one of that name; each rank has its own.
-template <class Communicator, class F>
-auto with_backend([[maybe_unused]] const training_flags& a, const tensor::algebra& operators,
-                  [[maybe_unused]] const Communicator& world, const F& f) {
-  if constexpr (backend::host_communicator<Communicator>) {
-#ifdef UNITY_HAS_ONEDNN
-    if (a.backend == "cpu") {
-      backend::cpu_options o;
-      o.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / std::max(world.size(), 1));
-      backend::cpu_backend b{operators, o};
-      return f(b);
-    }
-#endif
-    backend::reference_backend b{operators};
-    return f(b);
-  } else {
-#ifdef UNITY_HAS_CUDA_DEVICE
-    support::cuda_device b{operators, world.device()};
-    return f(b);
-#endif
-  }
-}
-
-#if defined(UNITY_HAS_CUDA_DEVICE) && defined(UNITY_HAS_NCCL)
-// That of the rank's number on its machine.
-template <class Host>
-int gpu_for(const Host& host) {
-  if constexpr (!std::is_same_v<Host, backend::local_communicator>) {
-    if (const char* const own = std::getenv("OMPI_COMM_WORLD_LOCAL_RANK"); own != nullptr) {
-      return std::atoi(own);
-    }
-  }
-  return host.rank();
-}
-#endif
-
-// f(communicator) with the host's, or with one of GPUs.
-template <class Host, class F>
-auto with_communicator(const training_flags& a, Host& host, const F& f) {
-#if defined(UNITY_HAS_CUDA_DEVICE) && defined(UNITY_HAS_NCCL)
-  if (a.backend == "cuda") {
-    backend::nccl_communicator world{host, gpu_for(host), {patience}};
-    return f(world);
-  }
-#endif
-  static_cast<void>(a);
-  return f(host);
 }
 
 // Effects: steps up to the last one, on top of what is resumed, with checkpoints if it `writes` them: without, it
@@ -203,7 +139,7 @@ train::program_change change_for(const training_flags& a, const tensor::algebra&
 // What one rank does.
 template <class Communicator>
 outcome trained(const training_flags& a, const tensor::algebra& operators, const job& j, Communicator& world) {
-  return with_backend(a, operators, world, [&](auto& b) {
+  return support::with_backend(a.backend, operators, world, [&](auto& b) {
     train::moved_bytes predicted;
     train::trainer rank{b,
                         operators,
@@ -238,7 +174,7 @@ outcome trained(const training_flags& a, const tensor::algebra& operators, const
 template <class Communicator>
 std::vector<double> losses_of(const training_flags& a, const tensor::algebra& operators, const job& j,
                               const parallel::plan& p, Communicator& world) {
-  return with_backend(a, operators, world, [&](auto& b) {
+  return support::with_backend(a.backend, operators, world, [&](auto& b) {
     train::trainer rank{b, operators, p, world, j.run.rule, j.run.seed, support::data_for(operators, j, p, a.shift)};
     train::timeline record{0};
     return take_steps(a, operators, j, rank, world, record, false).losses;
@@ -250,7 +186,8 @@ double checked(const training_flags& a, const tensor::algebra& operators, const 
   const auto one = undivided(operators, j.trained);
   double most = 0;
   backend::run_local(1, [&](backend::local_communicator& world) {
-    const auto expected = with_communicator(a, world, [&](auto& c) { return losses_of(a, operators, j, one, c); });
+    const auto expected =
+        support::with_communicator(a.backend, world, [&](auto& c) { return losses_of(a, operators, j, one, c); });
     for (const auto& [wanted, loss] : ranges::views::zip(expected, r.losses)) {
       most = std::max(most, std::abs(loss - wanted) / std::max(std::abs(wanted), 1e-30));
     }
@@ -273,7 +210,7 @@ int run_as_rank(const training_flags& a, const tensor::algebra& operators) {
   job j;
   outcome own;
   backend::mpi_options options;
-  options.limit = patience;
+  options.limit = support::patience;
   const int code = backend::run_mpi(
       [&](backend::mpi_communicator& world) {
         rank = world.rank();
@@ -283,7 +220,7 @@ int run_as_rank(const training_flags& a, const tensor::algebra& operators) {
         if (rank == 0) {
           support::expect_writable(a);
         }
-        own = with_communicator(a, world, [&](auto& c) { return trained(a, operators, j, c); });
+        own = support::with_communicator(a.backend, world, [&](auto& c) { return trained(a, operators, j, c); });
       },
       options);
   if (code == 0 && rank == 0) {
@@ -312,12 +249,13 @@ int run(const training_flags& a) {
   outcome first;
   backend::run_local(ranks,
                      [&](backend::local_communicator& world) {
-                       auto r = with_communicator(a, world, [&](auto& c) { return trained(a, operators, j, c); });
+                       auto r = support::with_communicator(a.backend, world,
+                                                           [&](auto& c) { return trained(a, operators, j, c); });
                        if (world.rank() == 0) {
                          first = std::move(r);
                        }
                      },
-                     {patience});
+                     {support::patience});
   report(a, operators, j, ranks, a.backend == "cuda" ? "nccl" : "local", first);
   return 0;
 }

@@ -10,20 +10,16 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string>
-#include <thread>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <fmt/core.h>
 
 #include <unity/backend/local_communicator.hpp>
-#include <unity/backend/reference.hpp>
 #include <unity/core/error.hpp>
 #include <unity/gnn/repartition.hpp>
 #include <unity/gnn/vertex_partition.hpp>
@@ -37,21 +33,13 @@
 #include <unity/train/moved_values.hpp>
 #include <unity/train/timeline.hpp>
 #include <unity/train/timeline_trace.hpp>
-#ifdef UNITY_HAS_ONEDNN
-#include <unity/backend/cpu.hpp>  // if found
-#endif
 #ifdef UNITY_HAS_MPI
 #include <unity/backend/mpi_communicator.hpp>  // if found
 #endif
-#ifdef UNITY_HAS_NCCL
-#include <unity/backend/nccl_communicator.hpp>  // if found
-#endif
 
-#ifdef UNITY_HAS_CUDA_DEVICE
-#include "support/cuda_device.hpp"  // if found
-#endif
 #include "support/outputs.hpp"
 #include "support/program.hpp"
+#include "support/rank_devices.hpp"
 #include "support/vertex_flags.hpp"
 #include "support/vertex_job.hpp"
 #include "support/vertex_simulation.hpp"
@@ -61,9 +49,6 @@ namespace {
 using namespace unity;
 using support::vertex_flags;
 using support::vertex_job;
-
-// How long ranks wait for each other. One that computes for long is not lost; those that are lost are noticed sooner.
-constexpr std::chrono::minutes patience{10};
 
 struct epoch {
   double loss = 0;
@@ -94,55 +79,6 @@ struct further_results {
   std::optional<double> error_of_losses{};
   std::optional<support::vertex_simulation> simulated{};
 };
-
-// f(backend) with the one of that name; each rank has its own.
-template <class Communicator, class F>
-auto with_backend([[maybe_unused]] const vertex_flags& a, const tensor::algebra& operators,
-                  [[maybe_unused]] const Communicator& world, const F& f) {
-  if constexpr (backend::host_communicator<Communicator>) {
-#ifdef UNITY_HAS_ONEDNN
-    if (a.backend == "cpu") {
-      backend::cpu_options o;
-      o.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / std::max(world.size(), 1));
-      backend::cpu_backend b{operators, o};
-      return f(b);
-    }
-#endif
-    backend::reference_backend b{operators};
-    return f(b);
-  } else {
-#ifdef UNITY_HAS_CUDA_DEVICE
-    support::cuda_device b{operators, world.device()};
-    return f(b);
-#endif
-  }
-}
-
-#if defined(UNITY_HAS_CUDA_DEVICE) && defined(UNITY_HAS_NCCL)
-// That of the rank's number on its machine.
-template <class Host>
-int gpu_for(const Host& host) {
-  if constexpr (!std::is_same_v<Host, backend::local_communicator>) {
-    if (const char* const own = std::getenv("OMPI_COMM_WORLD_LOCAL_RANK"); own != nullptr) {
-      return std::atoi(own);
-    }
-  }
-  return host.rank();
-}
-#endif
-
-// f(communicator) with the host's, or with one of GPUs.
-template <class Host, class F>
-auto with_communicator(const vertex_flags& a, Host& host, const F& f) {
-#if defined(UNITY_HAS_CUDA_DEVICE) && defined(UNITY_HAS_NCCL)
-  if (a.backend == "cuda") {
-    backend::nccl_communicator world{host, gpu_for(host), {patience}};
-    return f(world);
-  }
-#endif
-  static_cast<void>(a);
-  return f(host);
-}
 
 template <class Communicator>
 double most_of(Communicator& world, double own) {
@@ -185,7 +121,7 @@ outcome trained(const vertex_flags& a, const tensor::algebra& operators, const v
   if (a.epochs == 0) {
     return {};
   }
-  return with_backend(a, operators, world, [&](auto& b) {
+  return support::with_backend(a.backend, operators, world, [&](auto& b) {
     const auto t = support::training_of(a, j, j.data);
     outcome r;
     auto start = train::timeline::clock::now();
@@ -250,7 +186,7 @@ double checked(const vertex_flags& a, const tensor::algebra& operators, const ve
   auto unbounded = a;
   unbounded.memory.clear();  // all vertices on one rank need more
   backend::run_local(1, [&](backend::local_communicator& host) {
-    const auto one = with_communicator(unbounded, host, [&](auto& world) {
+    const auto one = support::with_communicator(unbounded.backend, host, [&](auto& world) {
       return trained(unbounded, operators, j, gnn::equal_vertices(j.data.graph.vertices(), 1), world, false);
     });
     for (std::size_t s = 0; s < one.epochs.size(); ++s) {
@@ -411,7 +347,7 @@ int run_as_rank(const vertex_flags& a, const tensor::algebra& operators) {
   vertex_job j;
   outcome own;
   backend::mpi_options options;
-  options.limit = patience;
+  options.limit = support::patience;
   const int code = backend::run_mpi(
       [&](backend::mpi_communicator& world) {
         rank = world.rank();
@@ -423,7 +359,8 @@ int run_as_rank(const vertex_flags& a, const tensor::algebra& operators) {
         if (rank == 0) {
           support::expect_writable(a);
         }
-        own = with_communicator(a, world, [&](auto& c) { return trained(a, operators, j, j.partition, c, true); });
+        own = support::with_communicator(a.backend, world,
+                                         [&](auto& c) { return trained(a, operators, j, j.partition, c, true); });
       },
       options);
   if (code == 0 && rank == 0) {
@@ -450,13 +387,13 @@ int run(const vertex_flags& a) {
   outcome first;
   backend::run_local(ranks,
                      [&](backend::local_communicator& world) {
-                       auto r = with_communicator(
-                           a, world, [&](auto& c) { return trained(a, operators, j, j.partition, c, true); });
+                       auto r = support::with_communicator(
+                           a.backend, world, [&](auto& c) { return trained(a, operators, j, j.partition, c, true); });
                        if (world.rank() == 0) {
                          first = std::move(r);
                        }
                      },
-                     {patience});
+                     {support::patience});
   report(a, operators, j, ranks, a.backend == "cuda" ? "nccl" : "local", first);
   return 0;
 }

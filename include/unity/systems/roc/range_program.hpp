@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <queue>
 #include <set>
 #include <utility>
 #include <vector>
