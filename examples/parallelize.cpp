@@ -75,6 +75,7 @@ struct arguments {
   parallel::optimizer optimizer = parallel::optimizer::sgd;
   tensor::dtype element = tensor::dtype::float32;
   std::string sync{};
+  std::string offload{};  // a rate
   support::memory_flags memory{};
 };
 
@@ -107,6 +108,10 @@ void declare(CLI::App& app, arguments& a) {
       ->check(CLI::IsMember({"float32", "float16", "bfloat16"}));
   support::declare_sync(app, a.sync);
   support::declare(app, a.memory);
+  app.add_option(
+      "--offload", a.offload,
+      "bytes a second between a device and its host, 12GB/s: strategies that do not fit in memory have values "
+      "leave for the host meanwhile, and are compared as that takes");
   support::declare(app, a.flags, a.flexflow);
   support::declare(app, a.flags, a.unity);
   support::declare(app, a.timing);
@@ -135,7 +140,7 @@ tensor::tensor_graph load_graph(const tensor::algebra& operators, const argument
 std::vector<support::named_strategy> given_strategies(const support::strategy_comparison& c, const arguments& a) {
   std::vector<support::named_strategy> given;
   for (const auto& file : a.strategies) {
-    given.push_back({file, 0, io::read_strategy(c.operators(), c.graph(), c.machine(), file), {}, {}, {}});
+    given.push_back({file, 0, io::read_strategy(c.operators(), c.graph(), c.machine(), file), {}, {}, {}, {}, {}});
   }
   return given;
 }
@@ -194,6 +199,15 @@ std::vector<support::output> files_of(const arguments& a, const support::strateg
   return files;
 }
 
+// Throws: unity::error where the flag is no rate above 0.
+double host_rate(const arguments& a) {
+  const auto rate = support::parse_quantity("--offload", a.offload, support::rates);
+  if (rate <= 0) {
+    throw error{"--offload", fmt::format("'{}'", a.offload), "a rate above 0"};
+  }
+  return rate;
+}
+
 // Searches price each weight's all-reduce alone, and whole batches whose results are kept; this is what is reported and
 // written.
 void apply_flags(const arguments& a, support::strategy_comparison& c) {
@@ -202,6 +216,9 @@ void apply_flags(const arguments& a, support::strategy_comparison& c) {
   }
   if (!a.sync.empty()) {
     c.synchronize(a.sync);
+  }
+  if (!a.offload.empty()) {
+    c.offload(host_rate(a));
   }
 }
 
@@ -246,6 +263,7 @@ void run(arguments& a) {
   support::check(a.unity);
   static_cast<void>(support::check_sync(a.sync));
   static_cast<void>(support::check_recompute(a.memory.recompute));
+  static_cast<void>(a.offload.empty() ? 0.0 : host_rate(a));
   static_cast<void>(support::parse_quantity("--budget", a.budget, support::durations));
   static_cast<void>(io::detail::utf8_word("MODEL", a.model));  // now, not when results are written
   static_cast<void>(io::detail::utf8_word("--machine", a.machine));

@@ -25,6 +25,19 @@ inline std::vector<std::string_view> backend_names() {
   return names;
 }
 
+// Those that ranks train on, first the one to take where none is named. Ranks with GPUs reach each other by NCCL alone.
+inline std::vector<std::string> rank_backends() {
+  std::vector<std::string> names;
+#ifdef UNITY_HAS_ONEDNN
+  names.emplace_back("cpu");
+#endif
+  names.emplace_back("reference");
+#if defined(UNITY_HAS_CUDA_DEVICE) && defined(UNITY_HAS_NCCL)
+  names.emplace_back("cuda");
+#endif
+  return names;
+}
+
 // For messages and help: "cpu or reference".
 inline std::string backend_list() {
   std::string all;

@@ -43,9 +43,9 @@ struct vocabulary_counts {
   std::size_t terms = 0;  // that have types
   std::size_t classes = 0;
   std::size_t candidates = 0;
-  std::size_t parallel = 0;       // of these, with parallelization operators
-  std::size_t kept = 0;           // of these, that do not follow from those kept before
-  std::size_t not_followed = 0;   // of these, that do not follow from the shipped rules and properties of operators
+  std::size_t parallel = 0;      // of these, with parallelization operators
+  std::size_t kept = 0;          // of these, that do not follow from those kept before
+  std::size_t not_followed = 0;  // of these, that do not follow from the shipped rules and properties of operators
 };
 
 struct parallel_generation {
@@ -172,12 +172,12 @@ inline parallel_generation generate_parallel(const unity::parallel::pcg_algebra&
       return detail::is_parallel(c.rule.source[0]) || detail::is_parallel(c.rule.target[0]);
     };
     vocabulary_counts n{l.name,
-                      e.terms(),
-                      e.kept().size(),
-                      e.pairs().size(),
-                      static_cast<std::size_t>(std::count_if(all.begin(), all.end(), is_parallel)),
-                      0,
-                      0};
+                        e.terms(),
+                        e.kept().size(),
+                        e.pairs().size(),
+                        static_cast<std::size_t>(std::count_if(all.begin(), all.end(), is_parallel)),
+                        0,
+                        0};
     for (const auto i : detail::pruned(a, all).kept) {
       if (is_parallel(all[i])) {
         ++n.kept;
@@ -219,12 +219,12 @@ inline nlohmann::json to_json(const parallel_generation& g) {
   auto vocabularies = nlohmann::json::array();
   for (const auto& n : g.vocabularies) {
     vocabularies.push_back({{"name", n.name},
-                         {"terms", n.terms},
-                         {"classes", n.classes},
-                         {"candidates", n.candidates},
-                         {"parallel_candidates", n.parallel},
-                         {"kept", n.kept},
-                         {"not_followed", n.not_followed}});
+                            {"terms", n.terms},
+                            {"classes", n.classes},
+                            {"candidates", n.candidates},
+                            {"parallel_candidates", n.parallel},
+                            {"kept", n.kept},
+                            {"not_followed", n.not_followed}});
   }
   auto least = nlohmann::json::array();
   for (const auto& r : g.least) {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +26,7 @@
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
+#include <unity/train/offloading.hpp>
 
 #include "recomputation_flag.hpp"
 #include "synchronization_flag.hpp"
@@ -39,6 +41,8 @@ struct named_strategy {
   unity::parallel::pipeline pipeline{};  // the graph is of one of its micro-batches
   unity::parallel::synchronization synchronization{};
   unity::parallel::recomputation recomputed{};
+  std::optional<unity::train::offloading> offloaded{};
+  std::string not_offloaded{};  // why, where it was tried
 };
 
 // What does not fit in memory is worse than what does, by byte; then time decides.
@@ -81,11 +85,11 @@ class strategy_comparison {
   }
   void add(std::string name, std::size_t graph, unity::parallel::strategy s, unity::parallel::strategy_report report,
            unity::parallel::pipeline p = {}) {
-    strategies_.push_back({std::move(name), graph, std::move(s), std::move(report), std::move(p), {}, {}});
+    strategies_.push_back({std::move(name), graph, std::move(s), std::move(report), std::move(p), {}, {}, {}, {}});
   }
   // The best of several, which are of one graph.
   void add_best(std::string name, std::size_t graph, const std::vector<unity::parallel::strategy>& several) {
-    named_strategy best{std::move(name), graph, {}, {}, {}, {}, {}};
+    named_strategy best{std::move(name), graph, {}, {}, {}, {}, {}, {}, {}};
     for (std::size_t i = 0; i < several.size(); ++i) {
       auto report = report_on(graph, several[i]);
       if (i == 0 || is_better(report, best.report)) {
@@ -103,10 +107,7 @@ class strategy_comparison {
   // Throws: as check_sync; unity::error where a strategy was not simulated whole.
   void synchronize(const std::string& flag) {
     for (auto& s : strategies_) {
-      if (s.report.is_of_representatives) {
-        throw unity::error{"--sync", fmt::format("{}, of which one device of each stage was simulated", s.name),
-                           "a machine with fewer devices"};
-      }
+      expect_whole(s, "--sync");
       auto& g = *graphs_[s.graph];
       s.synchronization = sync_of(flag, g.lowering, s.strategy);
       s.report = unity::parallel::report_on(g.lowering, g.graph, machine_, s.strategy, s.pipeline, s.synchronization,
@@ -120,11 +121,7 @@ class strategy_comparison {
   // none of a micro-batch.
   void economize(const memory_flags& flags) {
     for (auto& s : strategies_) {
-      if (s.report.is_of_representatives) {
-        throw unity::error{"--recompute and --microbatches",
-                           fmt::format("{}, of which one device of each stage was simulated", s.name),
-                           "a machine with fewer devices"};
-      }
+      expect_whole(s, "--recompute and --microbatches");
       if (flags.microbatches > 1 && s.pipeline.microbatches == 1) {
         s.graph = add_graph(graph_of_microbatch(operators_, graphs_[s.graph]->graph, flags.microbatches));
         s.pipeline.microbatches = flags.microbatches;
@@ -138,6 +135,29 @@ class strategy_comparison {
       }
       s.report = unity::parallel::report_on(g.lowering, g.graph, machine_, s.strategy, s.pipeline, s.synchronization,
                                             s.recomputed);
+    }
+  }
+
+  // Effects: strategies that do not fit have values leave for the host, and are reported on as that takes; where even
+  // that does not fit, they say why. Comes last.
+  // Throws: unity::error where a strategy was not simulated whole.
+  void offload(double host_rate) {
+    for (auto& s : strategies_) {
+      expect_whole(s, "--offload");
+      if (s.report.excess.empty()) {
+        continue;
+      }
+      try {
+        s.offloaded = unity::train::offload(operators_, plan_of(s), durations_, host_rate);
+        s.report.iteration = s.offloaded->iteration;
+        const auto limits = unity::parallel::memory_limits(machine_);
+        for (const auto& e : s.report.excess) {
+          s.report.memory_peaks[e.device] = limits[e.device];
+        }
+        s.report.excess.clear();
+      } catch (const unity::error& e) {
+        s.not_offloaded = e.what();
+      }
     }
   }
 
@@ -157,6 +177,12 @@ class strategy_comparison {
   }
 
  private:
+  static void expect_whole(const named_strategy& s, const char* flag) {
+    if (s.report.is_of_representatives) {
+      throw unity::error{flag, fmt::format("{}, of which one device of each stage was simulated", s.name),
+                         "a machine with fewer devices"};
+    }
+  }
   struct lowered_graph {
     unity::tensor::tensor_graph graph;
     unity::parallel::lowering lowering;
@@ -174,6 +200,13 @@ class strategy_comparison {
   std::vector<named_strategy> strategies_{};
 };
 
+inline nlohmann::json to_json(const std::optional<unity::train::offloading>& o) {
+  return o ? nlohmann::json{{"loaded_bytes", o->moved.loaded.count()},
+                            {"stored_bytes", o->moved.stored.count()},
+                            {"limit_bytes", o->limit.count()}}
+           : nlohmann::json{};
+}
+
 inline nlohmann::json to_json(const unity::machine::machine& m, const named_strategy& s) {
   const auto& p = s.report;
   auto over = nlohmann::json::array();
@@ -190,7 +223,8 @@ inline nlohmann::json to_json(const unity::machine::machine& m, const named_stra
       {"stages", s.pipeline.stage_count()},
       {"microbatches", s.pipeline.microbatches},
       {"memory_peak_bytes", p.memory_peak().count()},
-      {"out_of_memory", over}};
+      {"out_of_memory", over},
+      {"offloaded", to_json(s.offloaded)}};
 }
 
 inline nlohmann::json to_json(const strategy_comparison& c) {
@@ -224,6 +258,16 @@ inline void print(const strategy_comparison& c) {
   for (const auto& s : c.strategies()) {
     if (!s.report.excess.empty()) {
       fmt::print("{} does not fit: {}\n", s.name, unity::parallel::describe(c.machine(), s.report.excess));
+    }
+    if (!s.not_offloaded.empty()) {
+      fmt::print("{} does not fit with moves to the host: {}\n", s.name, s.not_offloaded);
+    }
+    if (s.offloaded) {
+      fmt::print(
+          "{} fits with {:.3f} MB loaded from the host and {:.3f} MB stored there an iteration: train --memory "
+          "{}B\n",
+          s.name, static_cast<double>(s.offloaded->moved.loaded.count()) * 1e-6,
+          static_cast<double>(s.offloaded->moved.stored.count()) * 1e-6, s.offloaded->limit.count());
     }
   }
 }

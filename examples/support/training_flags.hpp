@@ -20,6 +20,7 @@
 #include <unity/train/run_settings.hpp>
 #include <unity/train/update.hpp>
 
+#include "backend_names.hpp"
 #include "number_range.hpp"
 #include "operation_times.hpp"
 #include "recomputation_flag.hpp"
@@ -72,18 +73,14 @@ inline constexpr std::array<rule_flag, 5> rule_flags{{
 
 inline void declare(CLI::App& app, training_flags& a) {
   app.add_option("PLAN", a.plan, "a plan's .json file: graph, machine, strategy and optimizer")->required();
-  std::vector<std::string> backends{"reference"};
+  const auto backends = rank_backends();
   std::vector<std::string> comms{"local"};
   std::string about_comms = "what connects ranks: local (threads)";
-#ifdef UNITY_HAS_ONEDNN
-  backends.insert(backends.begin(), "cpu");
-#endif
 #ifdef UNITY_HAS_MPI
   comms.emplace_back("mpi");
   about_comms += ", mpi (processes, started by mpirun)";
 #endif
 #if defined(UNITY_HAS_CUDA_DEVICE) && defined(UNITY_HAS_NCCL)
-  backends.emplace_back("cuda");
   comms.emplace_back("nccl");
   about_comms += ", nccl (either, with a GPU each, for the backend cuda)";
 #endif

@@ -12,6 +12,7 @@
 #include <unity/systems/roc/vertex_model.hpp>
 #include <unity/train/update.hpp>
 
+#include "backend_names.hpp"
 #include "graphs.hpp"
 #include "machines.hpp"
 #include "number_range.hpp"
@@ -75,13 +76,7 @@ inline void declare(CLI::App& app, vertex_flags& a) {
       ->capture_default_str();
   app.add_option("--ranks", a.ranks, "how many, each with a range of the vertices; under mpirun as many as it started")
       ->check(number_in(1, 4096));
-  std::vector<std::string> backends{"reference"};
-#ifdef UNITY_HAS_ONEDNN
-  backends.insert(backends.begin(), "cpu");
-#endif
-#if defined(UNITY_HAS_CUDA_DEVICE) && defined(UNITY_HAS_NCCL)
-  backends.emplace_back("cuda");
-#endif
+  const auto backends = rank_backends();
   a.backend = backends.front();
   app.add_option("--backend", a.backend, "what operators run on")->check(CLI::IsMember(backends));
   std::vector<std::string> partitions{"learned", "equal_vertices", "equal_edges"};

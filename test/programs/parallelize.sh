@@ -22,7 +22,8 @@ check 'the JSON has what is documented' json "$scratch/a.json" '
   and x["model"] == "zoo:lenet" and x["machine"] == "p100:1x4" and x["devices"] == 4 and x["plan"] == "plan.json"
   and [s["name"] for s in x["strategies"]] == ["data", "model", "expert", "flexflow"]
   and all(set(s) == {"name", "iteration_s", "compute_s", "communication_s", "communication_bytes",
-                     "communication_elements", "memory_peak_bytes", "out_of_memory", "stages", "microbatches"}
+                     "communication_elements", "memory_peak_bytes", "out_of_memory", "offloaded", "stages",
+                     "microbatches"}
           for s in x["strategies"])
   and set(x["search"]) == {"proposals", "accepted", "seconds", "stop_reason"}'
 check 'its numbers agree' json "$scratch/a.json" '

@@ -40,7 +40,8 @@ check 'the JSON has what is documented' json "$scratch/a.json" '
   and x["plan"] == "plan.json"
   and [s["name"] for s in x["strategies"]] == ["data", "model", "expert", "flexflow", "sequential", "unity"]
   and all(set(s) == {"name", "iteration_s", "compute_s", "communication_s", "communication_bytes",
-                     "communication_elements", "memory_peak_bytes", "out_of_memory", "stages", "microbatches"}
+                     "communication_elements", "memory_peak_bytes", "out_of_memory", "offloaded", "stages",
+                     "microbatches"}
           for s in x["strategies"])
   and set(x["joint"]) == {"algebraic_rules_used", "parallel_rules_used"}
   and set(x["search"]) == {"seconds", "stop_reason", "expanded", "goals"}

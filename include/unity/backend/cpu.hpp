@@ -15,9 +15,9 @@
 #include <unity/backend/cpu/onednn.hpp>
 #include <unity/backend/cpu/routine.hpp>
 #include <unity/backend/cpu/threads.hpp>
-#include <unity/backend/cpu/turned_operands.hpp>
 #include <unity/backend/device_backend.hpp>
 #include <unity/backend/host_memory.hpp>
+#include <unity/backend/turned_operands.hpp>
 #include <unity/core/config.hpp>
 #include <unity/fusion/kernel_region.hpp>
 #include <unity/graph/compact_graph.hpp>
@@ -264,7 +264,7 @@ UNITY_INLINE auto cpu_backend::make_body(const tensor::operation& op, cpu::types
     return nullptr;
   }
   const auto prepare = [this](const tensor::operation& o, cpu::types in, cpu::types out) { return make(o, in, out); };
-  const auto turned = cpu::with_turned_operands(*algebra_, with_joined_transposes(*algebra_, *body));
+  const auto turned = with_turned_operands(*algebra_, with_joined_transposes(*algebra_, *body));
   return std::make_unique<cpu::composite_routine>(*algebra_, turned, inputs, outputs, threads_, prepare);
 }
 

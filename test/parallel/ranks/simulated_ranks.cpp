@@ -54,8 +54,9 @@ struct writer {
 };
 
 picoseconds iteration(const machine::machine& m, const std::vector<parallel::rank_program>& ranks,
-                      const std::vector<std::vector<std::uint32_t>>& groups = {}) {
-  parallel::simulated_ranks all{operators(), m, parallel::analytic_durations(operators(), m), parallel::optimizer::sgd};
+                      const std::vector<std::vector<std::uint32_t>>& groups = {}, double host_rate = 0) {
+  parallel::simulated_ranks all{operators(), m, parallel::analytic_durations(operators(), m), parallel::optimizer::sgd,
+                                host_rate};
   for (const auto& p : ranks) {
     all.add(p);
   }
@@ -126,11 +127,49 @@ TEST_CASE("what cannot be simulated is refused") {
         "rank 0: waits for message 3 of rank 0; expected a message that is sent");
   CHECK(test::message_of([&] { static_cast<void>(iteration(m, {{}, {}})); }) ==
         "machine: 1 devices; expected one for each rank");
-  writer scatters;
-  parallel::rank_step s{.kind = step_kind::scatter};
-  scatters.p.steps.push_back(s);
-  CHECK(test::message_of([&] { static_cast<void>(iteration(m, {scatters.p})); }) ==
-        "rank 0, step 0: a step that is not simulated; expected operators, messages, sums over ranks and updates");
+  const auto refused = [&](parallel::rank_step s) {
+    writer one;
+    s.value = one.input();
+    one.p.steps.push_back(s);
+    CHECK(test::message_of([&] { static_cast<void>(iteration(m, {one.p})); }) ==
+          "rank 0, step 0: a step that is not simulated; expected operators, messages, collectives and updates of one "
+          "iteration, and moves where there is a host");
+  };
+  refused({.kind = step_kind::fused});
+  refused({.kind = step_kind::store});
+  refused({.kind = step_kind::fetch});
+  refused({.kind = step_kind::send, .is_late = true});
+  refused({.kind = step_kind::send, .lag = 1});
+}
+
+TEST_CASE("a sum whose shares are collected takes what reduce-scatter and all-gather take") {
+  const auto m = test::machine_without_starts("p100:1x4");
+  const auto rank = [](std::vector<step_kind> kinds) {
+    writer w;
+    const auto x = w.input();
+    for (const auto k : kinds) {
+      const auto begun = w.step(k, x, 0, 0);
+      w.step(step_kind::wait, {}, begun, 0);
+    }
+    return std::vector<parallel::rank_program>(4, w.p);
+  };
+  const std::vector<std::vector<std::uint32_t>> all{{0, 1, 2, 3}};
+  const auto scattered = iteration(m, rank({step_kind::scatter}), all);
+  const auto gathered = iteration(m, rank({step_kind::gather}), all);
+  CHECK(scattered > picoseconds{});
+  CHECK(gathered > picoseconds{});
+  CHECK(iteration(m, rank({step_kind::scatter, step_kind::gather}), all) == scattered + gathered);
+}
+
+TEST_CASE("moves take their bytes over the host's rate") {
+  const auto m = test::machine_without_starts("p100:1x1");
+  writer w;
+  const auto x = w.product(w.input());
+  const auto alone = iteration(m, {w.p});
+  w.step(step_kind::store, x, 0, 0);
+  w.step(step_kind::fetch, x, 0, 0);
+  constexpr double rate = 1e9;
+  CHECK(iteration(m, {w.p}, {}, rate) == alone + picoseconds{2 * 512 * 512 * 4 * std::int64_t{1000}});
 }
 
 }  // namespace tests_of_simulated_ranks

@@ -23,14 +23,16 @@
 namespace unity::parallel {
 
 // Takes the programs of ranks one after the other, rank r on device r, so that none but the last has to be kept. A rank
-// does its steps in their order; messages and sums over ranks go on meanwhile, and a wait ends with them. Loads take no
-// time. Nothing is late, aside (rank_step::lag), fused, scattered or gathered.
+// does its steps in their order; messages and collectives go on meanwhile, and a wait ends with them. Loads take no
+// time. Nothing is late, aside (rank_step::lag) or fused.
 class simulated_ranks {
  public:
+  // host_rate: bytes a second between a device and its host, which stores and fetches take; 0: there are none of these.
   // The algebra and the machine must outlive it. Throws: unity::error as network.
-  simulated_ranks(const tensor::algebra& a, const machine::machine& m, const tensor::durations& times, optimizer how);
+  simulated_ranks(const tensor::algebra& a, const machine::machine& m, const tensor::durations& times, optimizer how,
+                  double host_rate = 0);
 
-  // Returns what each step takes on the rank's device: operators and updates.
+  // Returns what each step takes on the rank's device: operators, updates, stores and fetches.
   // Throws: unity::error where there are more ranks than devices, or for a step that it does not know.
   std::vector<picoseconds> add(const rank_program& p);
 
@@ -44,7 +46,8 @@ class simulated_ranks {
     program::task_ref behind{};  // what the rank did before
     bytes size{};
   };
-  struct reduction {
+  struct collective {
+    machine::exchange kind{};
     bytes size{};
     std::vector<program::task_ref> behind{};  // by rank that takes part
     std::vector<program::task_ref> waits{};
@@ -52,16 +55,18 @@ class simulated_ranks {
 
   [[nodiscard]] program::task_ref add_after(program::task_ref before, const program::task& t);
   [[nodiscard]] picoseconds time_of(const rank_program& p, const rank_step& s);
+  [[noreturn]] void refuse(std::size_t step) const;
 
   const tensor::algebra& algebra_;
   tensor::durations durations_;
   task_times times_;
+  double host_rate_;
   network network_;
   program::fragment code_{};
   std::uint32_t rank_ = 0;
   std::map<message_key, sent_message> sent_{};
-  std::map<message_key, std::vector<program::task_ref>> received_{};           // waits
-  std::map<std::pair<std::uint32_t, std::uint32_t>, reduction> reductions_{};  // by group and number in it
+  std::map<message_key, std::vector<program::task_ref>> received_{};             // waits
+  std::map<std::pair<std::uint32_t, std::uint32_t>, collective> collectives_{};  // by group and number in it
 };
 
 }  // namespace unity::parallel
@@ -82,8 +87,8 @@ class simulated_ranks {
 namespace unity::parallel {
 
 UNITY_INLINE simulated_ranks::simulated_ranks(const tensor::algebra& a, const machine::machine& m,
-                                              const tensor::durations& times, optimizer how)
-    : algebra_{a}, durations_{times}, times_{a, times, how}, network_{m} {}
+                                              const tensor::durations& times, optimizer how, double host_rate)
+    : algebra_{a}, durations_{times}, times_{a, times, how}, host_rate_{host_rate}, network_{m} {}
 
 UNITY_INLINE program::task_ref simulated_ranks::add_after(program::task_ref before, const program::task& t) {
   const program::task_ref added{{}, code_.add(t)};
@@ -93,6 +98,10 @@ UNITY_INLINE program::task_ref simulated_ranks::add_after(program::task_ref befo
 
 UNITY_INLINE picoseconds simulated_ranks::time_of(const rank_program& p, const rank_step& s) {
   const auto model = network_.model(machine::device_id{rank_});
+  if (s.kind == step_kind::store || s.kind == step_kind::fetch) {
+    const auto size = tensor::total_bytes({&p.graph.type(s.value), 1});
+    return from_seconds(static_cast<double>(size.count()) / host_rate_);
+  }
   if (s.kind == step_kind::update) {
     const auto& w = p.weights[s.peer];
     return times_.update(w.updated.volume(), p.graph.type(w.weight.value).element, model);
@@ -112,6 +121,11 @@ UNITY_INLINE picoseconds simulated_ranks::time_of(const rank_program& p, const r
   return durations_.duration_of(model, p.graph.operation(s.node), inputs, outputs).expected;
 }
 
+UNITY_INLINE void simulated_ranks::refuse(std::size_t step) const {
+  throw error{fmt::format("rank {}, step {}", rank_, step), "a step that is not simulated",
+              "operators, messages, collectives and updates of one iteration, and moves where there is a host"};
+}
+
 UNITY_INLINE std::vector<picoseconds> simulated_ranks::add(const rank_program& p) {
   if (rank_ == network_.device_count()) {
     throw error{"machine", fmt::format("{} devices", rank_), "one for each rank"};
@@ -122,18 +136,29 @@ UNITY_INLINE std::vector<picoseconds> simulated_ranks::add(const rank_program& p
   };
   program::task_ref now{{}, code_.add({{}, {}, {}, {}, program::task_kind::other, rank_})};
   std::vector<picoseconds> takes(p.steps.size());
-  std::vector<std::uint32_t> numbers(p.steps.size());  // of reductions, within their groups
+  std::vector<std::uint32_t> numbers(p.steps.size());  // of collectives, within their groups
   std::map<std::uint32_t, std::uint32_t> counts;
   for (std::size_t i = 0; i < p.steps.size(); ++i) {
     const auto& s = p.steps[i];
+    if (s.is_late || s.lag > 0) {
+      refuse(i);
+    }
     switch (s.kind) {
       case step_kind::load: break;
+      case step_kind::store:
+      case step_kind::fetch:
+        if (host_rate_ <= 0) {
+          refuse(i);
+        }
+        [[fallthrough]];
       case step_kind::run:
       case step_kind::update: {
         takes[i] = time_of(p, s);
-        const auto kind = s.kind == step_kind::update ? program::task_kind::update
-                          : s.is_backward             ? program::task_kind::backward
-                                                      : program::task_kind::forward;
+        const bool is_move = s.kind == step_kind::store || s.kind == step_kind::fetch;
+        const auto kind = is_move                       ? program::task_kind::other
+                          : s.kind == step_kind::update ? program::task_kind::update
+                          : s.is_backward               ? program::task_kind::backward
+                                                        : program::task_kind::forward;
         if (takes[i] > picoseconds{}) {
           now = add_after(now, {network::stream(device), takes[i], {}, {}, kind, rank_});
         }
@@ -143,11 +168,17 @@ UNITY_INLINE std::vector<picoseconds> simulated_ranks::add(const rank_program& p
         sent_[{rank_, s.peer, s.tag}] = {now, tensor::total_bytes({&p.graph.type(s.value), 1})};
         break;
       case step_kind::receive: break;
-      case step_kind::reduce: {
+      case step_kind::reduce:
+      case step_kind::scatter:
+      case step_kind::gather: {
         numbers[i] = counts[s.peer]++;
-        auto& r = reductions_[{s.peer, numbers[i]}];
-        r.size = tensor::total_bytes({&p.graph.type(s.value), 1});
-        r.behind.push_back(now);
+        auto& c = collectives_[{s.peer, numbers[i]}];
+        c.kind = s.kind == step_kind::reduce    ? machine::exchange::all_reduce
+                 : s.kind == step_kind::scatter ? machine::exchange::reduce_scatter
+                                                : machine::exchange::all_gather;
+        const auto whole = s.kind == step_kind::gather && s.node.valid() ? p.graph.results(s.node)[0] : s.value;
+        c.size = tensor::total_bytes({&p.graph.type(whole), 1});
+        c.behind.push_back(now);
         break;
       }
       case step_kind::wait: {
@@ -155,15 +186,13 @@ UNITY_INLINE std::vector<picoseconds> simulated_ranks::add(const rank_program& p
         if (begun.kind == step_kind::receive) {
           now = met(now);
           received_[{begun.peer, rank_, begun.tag}].push_back(now);
-        } else if (begun.kind == step_kind::reduce) {
+        } else if (is_collective(begun.kind)) {
           now = met(now);
-          reductions_[{begun.peer, numbers[s.peer]}].waits.push_back(now);
+          collectives_[{begun.peer, numbers[s.peer]}].waits.push_back(now);
         }
         break;
       }
-      default:
-        throw error{fmt::format("rank {}, step {}", rank_, i), "a step that is not simulated",
-                    "operators, messages, sums over ranks and updates"};
+      case step_kind::fused: refuse(i);
     }
   }
   ++rank_;
@@ -185,13 +214,13 @@ UNITY_INLINE program::program simulated_ranks::finish(const std::vector<std::vec
     throw error{fmt::format("rank {}", to), fmt::format("waits for message {} of rank {}", tag, from),
                 "a message that is sent"};
   }
-  for (const auto& [key, r] : reductions_) {
+  for (const auto& [key, c] : collectives_) {
     std::vector<machine::device_id> devices;
     for (const auto rank : groups[key.first]) {
       devices.push_back(machine::device_id{rank});
     }
-    const auto done = add_collective(network_, code_, machine::exchange::all_reduce, devices, r.size, r.behind);
-    for (const auto& w : r.waits) {
+    const auto done = add_collective(network_, code_, c.kind, devices, c.size, c.behind);
+    for (const auto& w : c.waits) {
       code_.dependencies.push_back({done, w, false});
     }
   }

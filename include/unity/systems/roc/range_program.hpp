@@ -122,7 +122,7 @@ class range_scheduler {
 #include <numeric>
 #include <utility>
 
-#include <unity/backend/cpu/turned_operands.hpp>
+#include <unity/backend/turned_operands.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/ranks/unread_steps.hpp>
@@ -175,7 +175,7 @@ UNITY_INLINE parallel::rank_programs range_scheduler::schedule() && {
     out_.groups.emplace_back(parts_);
     std::iota(out_.groups[0].begin(), out_.groups[0].end(), 0U);
   }
-  all_.graph = backend::cpu::with_turned_operands(algebra_, all_.graph);  // nodes and values keep their numbers
+  all_.graph = backend::with_turned_operands(algebra_, all_.graph);  // nodes and values keep their numbers
   find_exchanges();
   find_urgency();
   for (const auto n : node_ids(from())) {

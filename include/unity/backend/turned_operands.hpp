@@ -10,7 +10,7 @@
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
 
-namespace unity::backend::cpu {
+namespace unity::backend {
 
 // Do products alone read the results of the node.
 [[nodiscard]] bool feeds_products(const tensor::algebra& a, const tensor::tensor_graph& g, const users& uses,
@@ -20,9 +20,9 @@ namespace unity::backend::cpu {
 // if there is one.
 [[nodiscard]] tensor::tensor_graph with_turned_operands(const tensor::algebra& a, const tensor::tensor_graph& body);
 
-}  // namespace unity::backend::cpu
+}  // namespace unity::backend
 
-#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_CPU_TURNED_OPERANDS)
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_TURNED_OPERANDS)
 
 #include <algorithm>
 #include <string_view>
@@ -31,7 +31,7 @@ namespace unity::backend::cpu {
 #include <unity/backend/detail/run_list.hpp>
 #include <unity/backend/elementwise_chains.hpp>
 
-namespace unity::backend::cpu {
+namespace unity::backend {
 
 UNITY_INLINE bool feeds_products(const tensor::algebra& a, const tensor::tensor_graph& g, const users& uses,
                                  node_id n) {
@@ -52,11 +52,11 @@ UNITY_INLINE tensor::tensor_graph with_turned_operands(const tensor::algebra& a,
   tensor::tensor_graph turned;
   for (const auto n : node_ids(body)) {
     auto op = body.operation(n);
-    auto results = backend::detail::types_of(body, body.results(n));
-    const auto inputs = backend::detail::types_of(turned, body.operands(n));
+    auto results = detail::types_of(body, body.results(n));
+    const auto inputs = detail::types_of(turned, body.operands(n));
     for (auto& other : a.variants(op, inputs)) {
       auto found = *a.infer(other, inputs);
-      if (feeds_products(a, body, uses, n) && backend::detail::shared_results(a, other, inputs, found)) {
+      if (feeds_products(a, body, uses, n) && detail::shared_results(a, other, inputs, found)) {
         op = std::move(other);
         results = std::move(found);
       }
@@ -67,6 +67,6 @@ UNITY_INLINE tensor::tensor_graph with_turned_operands(const tensor::algebra& a,
   return turned;
 }
 
-}  // namespace unity::backend::cpu
+}  // namespace unity::backend
 
 #endif

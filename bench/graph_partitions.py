@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""How long the slowest range of vertices takes, by the way that vertices are divided.
+
+usage: graph_partitions.py PROGRAM [--graphs NAME,...] [--models NAME,...] [--ranks N] [--epochs N] [--rounds N]
+                           [--machine NAME]...
+
+PROGRAM is train_graph. Each division trains on ranks of this process, a core each, in turns; the slowest part is what
+its operators take in the last epoch, the median of the rounds. Learned ranges change after the third and the sixth
+epoch. The error is that of what was predicted for the last epoch, of all parts, from the epochs before.
+--machine: simulated there as well, by the roofline of its devices."""
+import argparse
+import json
+import pathlib
+import statistics
+import subprocess
+import tempfile
+
+DIVISIONS = ["equal_vertices", "equal_edges", "metis", "learned"]
+
+
+def run(program, graph, model, out, *flags):
+    subprocess.run([program, graph, "--model", model, "--json", str(out), *flags], check=True,
+                   stdout=subprocess.DEVNULL)
+    return json.loads(out.read_text())
+
+
+def row(cells):
+    print("| " + " | ".join(cells) + " |", flush=True)
+
+
+def measured(a, graph, model, out):
+    slowest, errors, epochs = {}, [], {}
+    for _ in range(a.rounds):
+        for d in DIVISIONS:
+            r = run(a.program, graph, model, out, "--ranks", str(a.ranks), "--partition", d, "--repartition-every", "3",
+                    "--epochs", str(a.epochs), "--dropout", "0")
+            slowest.setdefault(d, []).append(max(p["measured_s"] for p in r["partition"]))
+            epochs.setdefault(d, []).append(statistics.median(e["seconds"] for e in r["epochs"][-2:]))
+            if d == "learned":
+                errors += [abs(p["predicted_s"] / p["measured_s"] - 1) for p in r["partition"]]
+    times = {d: statistics.median(slowest[d]) for d in DIVISIONS}
+    row([graph, model] + [f"{times[d] * 1e3:.0f} ({times[d] / times['learned']:.2f})" for d in DIVISIONS]
+        + [f"{statistics.median(epochs['learned']) * 1e3:.0f}",
+           f"{100 * statistics.median(errors):.1f}%, {100 * max(errors):.1f}%"])
+
+
+def simulated(a, graph, model, machine, out):
+    s = run(a.program, graph, model, out, "--epochs", "0", "--machine", machine, "--dropout", "0")["simulated"]
+    names = ["equal_vertices", "equal_edges", "learned"]
+    row([graph, model, machine]
+        + [f"{s[d]['slowest_part_s'] * 1e3:.2f} ({s[d]['slowest_part_s'] / s['learned']['slowest_part_s']:.2f})"
+           for d in names] + [f"{s[d]['epoch_s'] * 1e3:.2f}" for d in names])
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("program")
+    p.add_argument("--graphs", default="rmat:20:8000000,attached:1000000:8")
+    p.add_argument("--models", default="gcn,sage_mean,gin")
+    p.add_argument("--ranks", type=int, default=2)
+    p.add_argument("--epochs", type=int, default=8)
+    p.add_argument("--rounds", type=int, default=3)
+    p.add_argument("--machine", action="append", default=[])
+    a = p.parse_args()
+    cases = [(g, m) for g in a.graphs.split(",") for m in a.models.split(",")]
+    with tempfile.TemporaryDirectory() as folder:
+        out = pathlib.Path(folder) / "result.json"
+        if not a.machine:
+            row(["graph", "model"] + [f"{d}, ms" for d in DIVISIONS] + ["learned: epoch, ms", "error, median, most"])
+            row(["---"] * 8)
+            for graph, model in cases:
+                measured(a, graph, model, out)
+            return
+        row(["graph", "model", "machine", "equal vertices, ms", "equal edges, ms", "learned, ms",
+             "epoch: equal vertices, ms", "equal edges, ms", "learned, ms"])
+        row(["---"] * 9)
+        for graph, model in cases:
+            for machine in a.machine:
+                simulated(a, graph, model, machine, out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+// A plan that does not fit its devices, with values that leave them for the host: simulated.
+#pragma once
+
+#include <unity/core/units.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/cost.hpp>
+#include <unity/train/moved_values.hpp>
+
+namespace unity::train {
+
+// Regular.
+struct offloading {
+  picoseconds iteration{};
+  moved_bytes moved{};  // in an iteration, by the rank that moves most
+  bytes limit{};        // of the smallest arena, as `train --memory` takes it
+
+  friend bool operator==(const offloading&, const offloading&) = default;
+};
+
+// Each rank's program as with_moves writes it, for an arena of what its device has beside weights and what the
+// optimizer keeps; then all of them, simulated as simulated_ranks does. Moves are not overlapped, as train's are not.
+// Kernels have no workspaces here. Where a device's memory is not known nothing leaves it.
+// host_rate: bytes a second between a device and its host. Precondition: above 0.
+// Complexity: as programs_of_ranks, and with_moves for each rank.
+// Throws: unity::error that names the device where its memory is below what any plan needs; as programs_of_ranks, and
+// as with_moves and simulated_ranks.
+[[nodiscard]] offloading offload(const tensor::algebra& a, const parallel::plan& p, const tensor::durations& times,
+                                 double host_rate);
+
+}  // namespace unity::train
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TRAIN_OFFLOADING)
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+#include <unity/machine/machine.hpp>
+#include <unity/parallel/ranks/rank_lowering.hpp>
+#include <unity/parallel/ranks/simulated_ranks.hpp>
+#include <unity/parallel/strategies/memory_limits.hpp>
+#include <unity/simulate/full.hpp>
+#include <unity/train/memory_moves.hpp>
+#include <unity/train/planned_memory.hpp>
+
+namespace unity::train {
+
+UNITY_INLINE offloading offload(const tensor::algebra& a, const parallel::plan& p, const tensor::durations& times,
+                                double host_rate) {
+  const auto programs = parallel::programs_of_ranks(a, p);
+  const auto memories = parallel::memory_limits(p.machine);
+  parallel::simulated_ranks ranks{a, p.machine, times, p.updates, host_rate};
+  offloading all{{}, {}, bytes{std::numeric_limits<std::int64_t>::max()}};
+  for (std::size_t r = 0; r < programs.ranks.size(); ++r) {
+    const auto& program = programs.ranks[r];
+    if (memories[r] == bytes{}) {
+      ranks.add(program);
+      continue;
+    }
+    const std::vector<std::size_t> workspaces(program.steps.size());
+    const auto held = memory_of_rank(a, program, p.updates, workspaces);
+    const auto limit = memories[r] - (held.sum() - held.arena);
+    const auto& device = p.machine.network[machine::device_id{r}].name;
+    if (limit <= bytes{}) {
+      throw error{
+          device, fmt::format("{} bytes", memories[r].count()),
+          fmt::format("more than the {} of weights and what the optimizer keeps", (held.sum() - held.arena).count())};
+    }
+    all.limit = std::min(all.limit, limit);
+    try {
+      const auto moves = with_moves(a, program, workspaces, limit);
+      ranks.add(moves.program);
+      if (moves.moved.loaded + moves.moved.stored > all.moved.loaded + all.moved.stored) {
+        all.moved = moves.moved;
+      }
+    } catch (const error& e) {
+      throw error{fmt::format("{}, {}", device, e.what())};
+    }
+  }
+  const auto whole = std::move(ranks).finish(programs.groups);
+  all.iteration = simulate::full_simulation{}.run(whole);
+  return all;
+}
+
+}  // namespace unity::train
+
+#endif

@@ -1,0 +1,108 @@
+// Plans that fit their devices with moves to the host alone.
+#include <unity/train/offloading.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/core/units.hpp>
+#include <unity/parallel/ranks/rank_lowering.hpp>
+#include <unity/parallel/ranks/simulated_ranks.hpp>
+#include <unity/parallel/tasks/task_times.hpp>
+#include <unity/simulate/full.hpp>
+#include <unity/tensor/work.hpp>
+#include <unity/train/memory_moves.hpp>
+#include <unity/train/planned_memory.hpp>
+
+#include "../support/machine_without_starts.hpp"
+#include "../support/message_of.hpp"
+#include "runs.hpp"
+
+namespace tests_of_offloading {
+
+using namespace unity;
+using train::test::operators;
+
+namespace {
+
+constexpr double rate = 1e9;
+
+train::planned_memory held(const parallel::plan& p, std::size_t rank = 0) {
+  const auto program = parallel::programs_of_ranks(operators(), p).ranks[rank];
+  return train::memory_of_rank(operators(), program, p.updates, std::vector<std::size_t>(program.steps.size()));
+}
+
+// Whose devices have so much memory.
+parallel::plan limited(parallel::plan p, bytes memory) {
+  for (auto& d : p.machine.devices) {
+    d.memory = memory;
+  }
+  return p;
+}
+
+train::offloading offloaded(const parallel::plan& p, double host_rate = rate) {
+  return train::offload(operators(), p, parallel::analytic_durations(operators(), p.machine), host_rate);
+}
+
+// Weights, and this share of what an arena takes without moves.
+parallel::plan scant(const parallel::plan& p, double share) {
+  const auto m = held(p);
+  const auto arena = static_cast<std::int64_t>(share * static_cast<double>(m.arena.count()));
+  return limited(p, m.sum() - m.arena + bytes{arena});
+}
+
+}  // namespace
+
+TEST_CASE("one device takes as long as its operators and its moves", "[law]") {
+  auto p = train::test::plan_for("zoo:lenet?batch=16", 1, "data");
+  p.machine = test::machine_without_starts("p100:1x1");
+  const auto whole = offloaded(limited(p, held(p).sum()));
+  for (const double share : {0.9, 0.75}) {
+    CAPTURE(share);
+    const auto q = scant(p, share);
+    const auto found = offloaded(q);
+    const auto program = parallel::programs_of_ranks(operators(), q).ranks[0];
+    const auto moves =
+        train::with_moves(operators(), program, std::vector<std::size_t>(program.steps.size()), found.limit);
+    CHECK(moves.arena <= found.limit);
+    std::int64_t moved = 0;
+    for (const auto& s : moves.program.steps) {
+      if (s.kind == parallel::step_kind::store || s.kind == parallel::step_kind::fetch) {
+        moved += tensor::total_bytes({&moves.program.graph.type(s.value), 1}).count();
+      }
+    }
+    CHECK(found.moved == moves.moved);
+    const auto added = to_seconds(found.iteration) - to_seconds(whole.iteration);
+    CHECK(added == Approx(static_cast<double>(moved) / rate).margin(1e-9));
+    CHECK(to_seconds(offloaded(q, 2 * rate).iteration) - to_seconds(whole.iteration) == Approx(added / 2).margin(1e-9));
+  }
+}
+
+TEST_CASE("less memory takes longer, on several devices") {
+  for (const auto* how : {"data", "mixed"}) {
+    CAPTURE(how);
+    const auto p = train::test::plan_for("zoo:lenet?batch=16", 2, how);
+    picoseconds before{};
+    for (const double share : {1.2, 0.98, 0.97}) {
+      const auto found = offloaded(scant(p, share));
+      CHECK(found.iteration >= before);
+      before = found.iteration;
+    }
+    CHECK(before > offloaded(limited(p, bytes{})).iteration);  // of memory that is not known
+  }
+}
+
+TEST_CASE("memory that no moves suffice for is told with the device") {
+  const auto p = train::test::plan_for("zoo:lenet?batch=16", 2, "data");
+  const auto m = held(p);
+  CHECK(test::message_of([&] { static_cast<void>(offloaded(limited(p, bytes{1000}))); }) ==
+        "n0/gpu0: 1000 bytes; expected more than the " + std::to_string((m.sum() - m.arena).count()) +
+            " of weights and what the optimizer keeps");
+  const auto message = test::message_of([&] { static_cast<void>(offloaded(scant(p, 0.01))); });
+  CHECK(message.find("n0/gpu0, memory plan: an arena of ") == 0);
+}
+
+}  // namespace tests_of_offloading
