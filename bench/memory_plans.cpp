@@ -22,10 +22,9 @@
 #include <unity/placement/memory_graph.hpp>
 #include <unity/placement/memory_plan.hpp>
 #include <unity/placement/training_memory.hpp>
+#include <unity/systems/roc/vertex_memory.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/zoo.hpp>
-
-#include "../test/placement/gnn_graphs.hpp"
 
 namespace {
 
@@ -49,9 +48,10 @@ void count(benchmark::State& state, const memory_graph& g, bytes capacity, const
 }
 
 void reddit_loads_less(benchmark::State& state) {
-  const auto g = state.range(0) == 0   ? test::gin_of_figure(test::reddit, 602, 256, 41)
-                 : state.range(0) == 1 ? test::gcn(test::reddit, {602, 256, 41})
-                                       : test::gcn(test::reddit, {602, 256, 256, 41});
+  const auto g = state.range(0) == 0 ? systems::gin_memory(systems::reddit, 602, 256, 41)
+                 : state.range(0) == 1
+                     ? systems::gcn_memory(systems::reddit, std::vector<std::int64_t>{602, 256, 41})
+                     : systems::gcn_memory(systems::reddit, std::vector<std::int64_t>{602, 256, 256, 41});
   const bytes capacity{state.range(1) == 0 ? std::int64_t{2000} << 20U
                                            : least_capacity(g).size.count() * state.range(1) / 100};
   for (auto _ : state) {

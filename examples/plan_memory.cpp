@@ -2,25 +2,33 @@
 //
 // run: zoo:lenet?batch=32 --limit 2MB --json {out}/result.json
 // run: zoo:lenet --limit 4MB
+// run: gcn:232965:114848857:602:256:41 --limit 1796MiB --json {out}/result.json
 // run: zoo:candle_uno --limit 80MB --width 8 --json {out}/result.json
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include <fmt/core.h>
 
 #include <unity/core/budget.hpp>
+#include <unity/core/error.hpp>
+#include <unity/core/to_number.hpp>
 #include <unity/core/units.hpp>
 #include <unity/placement/find_memory_plan.hpp>
 #include <unity/placement/memory_baselines.hpp>
 #include <unity/placement/memory_graph.hpp>
 #include <unity/placement/memory_plan.hpp>
 #include <unity/placement/training_memory.hpp>
+#include <unity/systems/roc/vertex_memory.hpp>
 #include <unity/tensor/algebra.hpp>
 
 #include "support/models.hpp"
@@ -42,7 +50,11 @@ struct arguments {
 };
 
 void declare(CLI::App& app, arguments& a) {
-  app.add_option("MODEL", a.model, support::model_help)->required();
+  app.add_option("MODEL", a.model,
+                 std::string{support::model_help} +
+                     ", or a network on a graph by its sizes, gcn:VERTICES:EDGES:WIDTH:WIDTH[:WIDTH...] or "
+                     "gin:VERTICES:EDGES:WIDTH:WIDTH:WIDTH; widths begin with that of the features")
+      ->required();
   app.add_option("--limit", a.limit, "memory of the device: 1122MB, 16GB, 1070MiB")->required();
   app.add_option("--dim", a.dimensions, support::dimension_help);
   app.add_option("--width", a.planning.search.width,
@@ -50,6 +62,46 @@ void declare(CLI::App& app, arguments& a) {
       ->check(support::number_in(std::size_t{1}, std::size_t{1'000'000}))
       ->capture_default_str();
   app.add_option("--json", a.json, "file for the result as JSON");
+}
+
+// A network on a graph, or nothing where the name is that of another model.
+// Throws: unity::error where numbers are missing, or too large.
+std::optional<placement::memory_graph> graph_network(std::string_view name) {
+  const auto kind = name.substr(0, std::min(name.find(':'), name.size()));
+  if (kind != "gcn" && kind != "gin") {
+    return std::nullopt;
+  }
+  constexpr std::int64_t most = std::int64_t{1} << 32U;
+  constexpr std::int64_t widest = 1 << 20;
+  std::vector<std::int64_t> numbers;
+  for (auto rest = name.substr(kind.size()); !rest.empty();) {
+    const auto end = std::min(rest.find(':', 1), rest.size());
+    const auto number = to_number<std::int64_t>(rest.substr(1, end - 1));
+    if (!number || *number < 1 || *number > (numbers.size() < 2 ? most : widest)) {
+      throw error{std::string{name}, fmt::format("'{}'", rest.substr(1, end - 1)),
+                  fmt::format("a number from 1 to {}", numbers.size() < 2 ? most : widest)};
+    }
+    numbers.push_back(*number);
+    rest.remove_prefix(end);
+  }
+  if (kind == "gin" ? numbers.size() != 5 : numbers.size() < 4) {
+    throw error{std::string{name}, fmt::format("{} numbers", numbers.size()),
+                kind == "gin" ? "5: vertices, edges and 3 widths" : "vertices, edges and 2 widths or more"};
+  }
+  const systems::graph_size size{numbers[0], numbers[1]};
+  return kind == "gin" ? systems::gin_memory(size, numbers[2], numbers[3], numbers[4])
+                       : systems::gcn_memory(size, std::span{numbers}.subspan(2));
+}
+
+placement::memory_graph graph_of(const arguments& a) {
+  if (auto network = graph_network(a.model)) {
+    if (!a.dimensions.empty()) {
+      throw error{"--dim", a.model, "an .onnx file"};
+    }
+    return *std::move(network);
+  }
+  const auto operators = tensor::training_algebra();
+  return placement::training_memory(operators, support::load_model(operators, a.model, a.dimensions).graph);
 }
 
 struct baseline {
@@ -66,10 +118,9 @@ struct outcome {
 };
 
 outcome planned(const arguments& a) {
-  const auto operators = tensor::training_algebra();
   outcome r;
   r.limit = bytes{static_cast<std::int64_t>(support::parse_quantity("--limit", a.limit, support::memory_sizes))};
-  r.graph = placement::training_memory(operators, support::load_model(operators, a.model, a.dimensions).graph);
+  r.graph = graph_of(a);
   const auto add = [&](const char* name, const placement::memory_plan& p) {
     r.baselines.push_back({name, placement::replay(r.graph, p, r.limit)});
   };

@@ -14,9 +14,9 @@
 #include <unity/placement/memory_graph.hpp>
 #include <unity/placement/memory_plan.hpp>
 #include <unity/placement/memory_program.hpp>
+#include <unity/systems/roc/vertex_memory.hpp>
 
 #include "../support/cases.hpp"
-#include "gnn_graphs.hpp"
 #include "memory_oracles.hpp"
 
 namespace tests_of_bounded_memory_search {
@@ -97,7 +97,7 @@ TEST_CASE("on graphs of a hundred operators plans run, are no worse than baselin
 }
 
 TEST_CASE("on Reddit it finds and proves what the program finds") {
-  const auto g = test::gcn(test::reddit, {602, 256, 256, 41});
+  const auto g = systems::gcn_memory(systems::reddit, std::vector<std::int64_t>{602, 256, 256, 41});
   const bytes capacity{std::int64_t{1796} << 20U};
   const auto found = bounded_memory_search(g, capacity);
   CHECK(found.loaded == replay(g, *optimal_memory_plan(g, capacity), capacity).loaded);

@@ -14,9 +14,9 @@
 #include <unity/core/random.hpp>
 #include <unity/core/units.hpp>
 #include <unity/placement/memory_graph.hpp>
+#include <unity/systems/roc/vertex_memory.hpp>
 
 #include "../support/cases.hpp"
-#include "gnn_graphs.hpp"
 #include "memory_oracles.hpp"
 
 namespace tests_of_execution_states {
@@ -37,7 +37,7 @@ std::set<std::string> names_of(const memory_graph& g, const std::vector<tensor_i
 }  // namespace
 
 TEST_CASE("the states of the graph isomorphism network, and their live tensors, are those of table 4.3") {
-  const auto g = test::gin_of_figure({100, 1000}, 16, 8, 4);
+  const auto g = systems::gin_memory({100, 1000}, 16, 8, 4);
   const auto states = execution_states(g, 100);
   REQUIRE(states);
   REQUIRE(states->size() == 8);

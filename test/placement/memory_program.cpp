@@ -19,9 +19,9 @@
 #include <unity/placement/memory_graph.hpp>
 #include <unity/placement/memory_plan.hpp>
 #include <unity/search/decomposition.hpp>
+#include <unity/systems/roc/vertex_memory.hpp>
 
 #include "../support/cases.hpp"
-#include "gnn_graphs.hpp"
 #include "memory_oracles.hpp"
 
 namespace tests_of_memory_program {
@@ -149,7 +149,7 @@ TEST_CASE("of plans that load the same the one that stores less is taken") {
 }
 
 TEST_CASE("a capacity below the least is refused in one line that tells the least") {
-  const auto g = test::gin_of_figure({100, 1000}, 16, 8, 4);
+  const auto g = systems::gin_memory({100, 1000}, 16, 8, 4);
   const auto least = least_capacity(g).size;
   CHECK_NOTHROW(optimal_memory_plan(g, least));
   CHECK_THROWS_WITH(optimal_memory_plan(g, least - bytes{1}),
@@ -158,9 +158,9 @@ TEST_CASE("a capacity below the least is refused in one line that tells the leas
 }
 
 TEST_CASE("bytes loaded on Reddit are those of ROC's reproduction: streaming, LRU and the program") {
-  const auto gin = test::gin_of_figure(test::reddit, 602, 256, 41);
-  const auto two = test::gcn(test::reddit, {602, 256, 41});
-  const auto three = test::gcn(test::reddit, {602, 256, 256, 41});
+  const auto gin = systems::gin_memory(systems::reddit, 602, 256, 41);
+  const auto two = systems::gcn_memory(systems::reddit, std::vector<std::int64_t>{602, 256, 41});
+  const auto three = systems::gcn_memory(systems::reddit, std::vector<std::int64_t>{602, 256, 256, 41});
   const auto unit = [](std::int64_t count) { return bytes{count << 20U}; };
   CHECK(megabytes_on(gin, unit(2000)) == std::vector<std::int64_t>{4539, 1415, 976});
   // 1,122 is the least capacity, rounded down: 1,176,927,636 bytes.
