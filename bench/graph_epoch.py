@@ -53,8 +53,8 @@ def make_graph(prefix, a):
     random.random((a.vertices, a.features), numpy.float32).tofile(f"{prefix}.feats.bin")
     pathlib.Path(f"{prefix}.label").write_text(
         "".join(f"{x}\n" for x in random.integers(0, a.classes, a.vertices)))
-    pathlib.Path(f"{prefix}.mask").write_text(
-        "".join(("Train\n", "Val\n", "Test\n")[min(x // 6 + x // 8, 2)] for x in random.integers(0, 10, a.vertices)))
+    roles = ["Train\n"] * 6 + ["Val\n"] * 2 + ["Test\n"] * 2
+    pathlib.Path(f"{prefix}.mask").write_text("".join(roles[x] for x in random.integers(0, 10, a.vertices)))
     degrees = numpy.diff(numpy.concatenate([[0], ends]))
     print(f"{a.vertices} vertices, {len(keys)} edges, degrees {degrees.min()} to {degrees.max()}", flush=True)
 
@@ -155,12 +155,13 @@ def ours(program, prefix, a):
 
 
 def theirs(name, python, prefix, a):
-    command = [python, __file__, "peer", "--peer", name, "--prefix", prefix]
+    command = [python, "-W", "ignore", __file__, "peer", "--peer", name, "--prefix", prefix]
     for flag in ("hidden", "classes", "epochs", "threads", "dropout"):
         command += [f"--{flag}", str(getattr(a, flag))]
     # Large pages, which our own memory asks for, help them too.
     environment = {**os.environ, "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", "OMP_NUM_THREADS": str(a.threads)}
-    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment).stdout.split(b"\n")[-2])
+    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment).stdout
+    return json.loads(output.splitlines()[-1])
 
 
 def main():
@@ -192,7 +193,8 @@ def main():
                 runs.setdefault(name, []).append(theirs(name, python, prefix, a))
         gathered = 4 * 2 * (a.hidden + a.classes) * (a.edges + a.vertices)
         base = statistics.median(s for r in runs["unity"] for s in r["seconds"][1:])
-        print("| library | seconds an epoch | over unity's | rows read, GB/s | memory, GB | loss, last |\n|" + "---|" * 6)
+        print("| library | seconds an epoch | over unity's | rows read, GB/s | memory, GB | loss, last |")
+        print("|" + "---|" * 6)
         for name, all in runs.items():
             epoch = statistics.median(s for r in all for s in r["seconds"][1:])
             print(f"| {name} | {epoch:.2f} | {epoch / base:.2f} | {gathered / epoch * 1e-9:.1f} | "

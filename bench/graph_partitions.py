@@ -2,12 +2,13 @@
 """How long the slowest range of vertices takes, by the way that vertices are divided.
 
 usage: graph_partitions.py PROGRAM [--graphs NAME,...] [--models NAME,...] [--ranks N] [--epochs N] [--rounds N]
-                           [--machine NAME]...
+                           [--machine NAME]... [--datasets]
 
 PROGRAM is train_graph. Each division trains on ranks of this process, a core each, in turns; the slowest part is what
 its operators take in the last epoch, the median of the rounds. Learned ranges change after the third and the sixth
 epoch. The error is that of what was predicted for the last epoch, of all parts, from the epochs before.
---machine: simulated there as well, by the roofline of its devices."""
+--machine: simulated there instead, by the roofline of its devices; --datasets: graphs of the sizes of table 4.4 of Jia's
+dissertation, with drawn edges, features and classes, and 256 columns behind the first layer."""
 import argparse
 import json
 import pathlib
@@ -16,6 +17,9 @@ import subprocess
 import tempfile
 
 DIVISIONS = ["equal_vertices", "equal_edges", "metis", "learned"]
+# name, vertices, edges from each vertex to earlier ones (half of those of the table), features, classes
+DATASETS = [("Pubmed", 19717, 3, 500, 3), ("PPI", 56944, 14, 700, 121), ("Reddit", 232965, 247, 602, 41),
+            ("Amazon", 9430088, 12, 300, 24)]
 
 
 def run(program, graph, model, out, *flags):
@@ -44,12 +48,14 @@ def measured(a, graph, model, out):
            f"{100 * statistics.median(errors):.1f}%, {100 * max(errors):.1f}%"])
 
 
-def simulated(a, graph, model, machine, out):
-    s = run(a.program, graph, model, out, "--epochs", "0", "--machine", machine, "--dropout", "0")["simulated"]
+def simulated(a, name, graph, model, machine, out, *flags):
+    s = run(a.program, graph, model, out, "--epochs", "0", "--machine", machine, "--dropout", "0", *flags)["simulated"]
     names = ["equal_vertices", "equal_edges", "learned"]
-    row([graph, model, machine]
+    held = s["learned"]["held_bytes"] * 1e-9
+    row([name, model, machine]
         + [f"{s[d]['slowest_part_s'] * 1e3:.2f} ({s[d]['slowest_part_s'] / s['learned']['slowest_part_s']:.2f})"
-           for d in names] + [f"{s[d]['epoch_s'] * 1e3:.2f}" for d in names])
+           for d in names] + [f"{s[d]['epoch_s'] * 1e3:.2f}" for d in names]
+        + [f"{held:.2f}" if s["learned"]["fits"] else f"{held:.2f}: does not fit"])
 
 
 def main():
@@ -61,6 +67,7 @@ def main():
     p.add_argument("--epochs", type=int, default=8)
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--machine", action="append", default=[])
+    p.add_argument("--datasets", action="store_true")
     a = p.parse_args()
     cases = [(g, m) for g in a.graphs.split(",") for m in a.models.split(",")]
     with tempfile.TemporaryDirectory() as folder:
@@ -72,11 +79,15 @@ def main():
                 measured(a, graph, model, out)
             return
         row(["graph", "model", "machine", "equal vertices, ms", "equal edges, ms", "learned, ms",
-             "epoch: equal vertices, ms", "equal edges, ms", "learned, ms"])
-        row(["---"] * 9)
-        for graph, model in cases:
-            for machine in a.machine:
-                simulated(a, graph, model, machine, out)
+             "epoch: equal vertices, ms", "equal edges, ms", "learned, ms", "held, GB"])
+        row(["---"] * 10)
+        for machine in a.machine:
+            for graph, model in [] if a.datasets else cases:
+                simulated(a, graph, graph, model, machine, out)
+            for name, vertices, each, features, classes in DATASETS if a.datasets else []:
+                for model in a.models.split(","):
+                    simulated(a, name, f"attached:{vertices}:{each}", model, machine, out, "--features", str(features),
+                              "--classes", str(classes), "--hidden", "256", "--raw-features")
 
 
 if __name__ == "__main__":

@@ -199,15 +199,6 @@ std::vector<support::output> files_of(const arguments& a, const support::strateg
   return files;
 }
 
-// Throws: unity::error where the flag is no rate above 0.
-double host_rate(const arguments& a) {
-  const auto rate = support::parse_quantity("--offload", a.offload, support::rates);
-  if (rate <= 0) {
-    throw error{"--offload", fmt::format("'{}'", a.offload), "a rate above 0"};
-  }
-  return rate;
-}
-
 // Searches price each weight's all-reduce alone, and whole batches whose results are kept; this is what is reported and
 // written.
 void apply_flags(const arguments& a, support::strategy_comparison& c) {
@@ -218,7 +209,7 @@ void apply_flags(const arguments& a, support::strategy_comparison& c) {
     c.synchronize(a.sync);
   }
   if (!a.offload.empty()) {
-    c.offload(host_rate(a));
+    c.offload(support::parse_host_rate(a.offload));
   }
 }
 
@@ -263,7 +254,7 @@ void run(arguments& a) {
   support::check(a.unity);
   static_cast<void>(support::check_sync(a.sync));
   static_cast<void>(support::check_recompute(a.memory.recompute));
-  static_cast<void>(a.offload.empty() ? 0.0 : host_rate(a));
+  static_cast<void>(a.offload.empty() ? 0.0 : support::parse_host_rate(a.offload));
   static_cast<void>(support::parse_quantity("--budget", a.budget, support::durations));
   static_cast<void>(io::detail::utf8_word("MODEL", a.model));  // now, not when results are written
   static_cast<void>(io::detail::utf8_word("--machine", a.machine));

@@ -259,7 +259,13 @@ nlohmann::json accuracy_json(const systems::vertex_accuracy& x) {
 nlohmann::json simulation_json(const support::vertex_simulation& s) {
   nlohmann::json all{{"machine", s.machine}, {"devices", s.devices}};
   for (const auto& d : s.divisions) {
-    all[d.name] = {{"epoch_s", d.epoch}, {"slowest_part_s", d.slowest}, {"halo_bytes", d.exchanged}};
+    all[d.name] = {{"epoch_s", d.epoch},
+                   {"slowest_part_s", d.slowest},
+                   {"halo_bytes", d.exchanged},
+                   {"held_bytes", d.held},
+                   {"fits", d.excess.empty()},
+                   {"loaded_bytes", d.moved.loaded.count()},
+                   {"stored_bytes", d.moved.stored.count()}};
   }
   return all;
 }
@@ -373,6 +379,10 @@ int run_as_rank(const vertex_flags& a, const tensor::algebra& operators) {
 int run(const vertex_flags& a) {
   if (a.epochs == 0 && (a.machine.empty() || a.check)) {
     throw error{"--epochs", "0", a.check ? "an epoch at least, to --check" : "an epoch at least, or --machine"};
+  }
+  static_cast<void>(support::host_rate_of(a));
+  if (!a.machine.empty()) {
+    static_cast<void>(support::load_machine(a.machine));  // now, not when all epochs are over
   }
   const auto operators = tensor::training_algebra();
 #ifdef UNITY_HAS_MPI

@@ -53,4 +53,14 @@ inline std::int64_t parse_size(const std::string& flag, const std::string& text)
   return static_cast<std::int64_t>(size);
 }
 
+// --offload: bytes a second between a device and its host.
+// Throws: as above, and where it is none.
+inline double parse_host_rate(const std::string& text) {
+  const auto rate = parse_quantity("--offload", text, rates);
+  if (rate <= 0) {
+    throw unity::error{"--offload", fmt::format("'{}'", text), "a rate above 0"};
+  }
+  return rate;
+}
+
 }  // namespace support

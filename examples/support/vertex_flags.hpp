@@ -38,7 +38,8 @@ struct vertex_flags {
   bool raw_features = false;
   std::string unseen{};
   std::string machine{};
-  std::string memory{};  // a size
+  std::string memory{};   // a size
+  std::string offload{};  // a rate
   std::string checkpoint{};
   std::uint64_t every = 0;
   std::string resume{};
@@ -114,6 +115,8 @@ inline void declare(CLI::App& app, vertex_flags& a) {
   app.add_option("--memory", a.memory,
                  "of each rank's device, for all but weights and what the optimizer keeps: 100MB, 2GiB. Values that do "
                  "not fit lie on the host meanwhile");
+  app.add_option("--offload", a.offload,
+                 "bytes a second between a device of --machine and its host, 12GB/s, for what --memory has move");
   auto* const checkpoint =
       app.add_option("--checkpoint", a.checkpoint, "file for weights and what the optimizer keeps, at the end");
   app.add_option("--every", a.every, "after how many epochs there is a checkpoint, too")

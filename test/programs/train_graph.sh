@@ -38,7 +38,11 @@ check "... and moves as planned" json memory.json 'x["max_rel_error_vs_single"] 
   m["stored_bytes"] == m["predicted_stored_bytes"] for m in x["memory"])'
 check "an epoch is simulated, and none trained" silent "$program" $small --epochs 0 --machine p100:1x4 --json sim.json
 check "... for each division" json sim.json 'x["simulated"]["devices"] == 4 and x["epochs"] == [] and
-  x["simulated"]["learned"]["epoch_s"] <= x["simulated"]["equal_edges"]["epoch_s"]'
+  all(d["fits"] and d["held_bytes"] > 0 == d["loaded_bytes"] for d in x["simulated"].values() if isinstance(d, dict))'
+check "an epoch with moves is simulated" silent "$program" $small --epochs 0 --machine p100:1x2 --memory 33KB \
+  --offload 1MB/s --json moves.json
+check "... which take their time" json moves.json 'all(d["loaded_bytes"] > 0 and d["stored_bytes"] > 0 and
+  d["epoch_s"] >= (d["loaded_bytes"] + d["stored_bytes"]) / 1e6 for d in x["simulated"].values() if isinstance(d, dict))'
 
 complain() { complains 1 "$1" "$program" "${@:2}"; }
 check "more ranks than vertices" complain '^train_graph: --ranks: 121 parts; expected at most as many as the 120' \
@@ -46,6 +50,10 @@ check "more ranks than vertices" complain '^train_graph: --ranks: 121 parts; exp
 check "another run's checkpoint" complain '^train_graph: whole.weights: ' $small --layers 3 --resume whole.weights
 check "no epoch left" complain 'has 9 epochs; expected less than --epochs 9' $small --epochs 9 --resume whole.weights
 check "too little memory" complain 'expected [0-9]+ bytes' $small --memory 1KB
+check "no rate of moves" complain '^train_graph: --memory: no rate at which values move on --machine; expected --offload' \
+  $small --machine p100:1x2 --memory 33KB
+check "a rate of nothing" complain '^train_graph: --offload: nothing that is simulated to move' $small --offload 1GB/s
+check "no such machine" complain '^train_graph: .*none' $small --machine none
 check "nothing to do" complain '^train_graph: --epochs: 0; expected an epoch at least, or --machine' $small --epochs 0
 check "no such graph" complain '^train_graph: none' none
 check "no learning" complain 'is the learning rate too large' attached:120:3 --rate 1e300 --epochs 9

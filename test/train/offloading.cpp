@@ -77,7 +77,8 @@ TEST_CASE("one device takes as long as its operators and its moves", "[law]") {
     CHECK(found.moved == moves.moved);
     const auto added = to_seconds(found.iteration) - to_seconds(whole.iteration);
     CHECK(added == Approx(static_cast<double>(moved) / rate).margin(1e-9));
-    CHECK(to_seconds(offloaded(q, 2 * rate).iteration) - to_seconds(whole.iteration) == Approx(added / 2).margin(1e-9));
+    const auto sooner = to_seconds(offloaded(limited(p, held(p).sum()), 2 * rate).iteration);
+    CHECK(to_seconds(offloaded(q, 2 * rate).iteration) - sooner == Approx(added / 2).margin(1e-9));
   }
 }
 
@@ -91,7 +92,7 @@ TEST_CASE("less memory takes longer, on several devices") {
       CHECK(found.iteration >= before);
       before = found.iteration;
     }
-    CHECK(before > offloaded(limited(p, bytes{})).iteration);  // of memory that is not known
+    CHECK(before >= offloaded(limited(p, bytes{})).iteration);  // of memory that is not known
   }
 }
 

@@ -13,14 +13,15 @@ namespace unity::train {
 struct offloading {
   picoseconds iteration{};
   moved_bytes moved{};  // in an iteration, by the rank that moves most
-  bytes limit{};        // of the smallest arena, as `train --memory` takes it
+  bytes limit{};        // of the smallest arena
 
   friend bool operator==(const offloading&, const offloading&) = default;
 };
 
 // Each rank's program as with_moves writes it, for an arena of what its device has beside weights and what the
-// optimizer keeps; then all of them, simulated as simulated_ranks does. Moves are not overlapped, as train's are not.
-// Kernels have no workspaces here. Where a device's memory is not known nothing leaves it.
+// optimizer keeps; then all of them, simulated as simulated_ranks does. Moves, first loads of inputs
+// among them, are not overlapped, as train's are not. Kernels have no workspaces here: with those of real ones more may
+// have to move. Where a device's memory is not known nothing leaves it.
 // host_rate: bytes a second between a device and its host. Precondition: above 0.
 // Complexity: as programs_of_ranks, and with_moves for each rank.
 // Throws: unity::error that names the device where its memory is below what any plan needs; as programs_of_ranks, and

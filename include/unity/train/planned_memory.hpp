@@ -20,12 +20,13 @@ namespace unity::train {
 
 // Regular.
 struct planned_memory {
-  bytes arena{};    // parts of values, while an iteration needs them, and workspaces of kernels
-  bytes weights{};  // two versions of each, the one that is read and the one that is made
-  bytes states{};   // likewise, what the optimizer keeps
-  bytes aside{};    // messages that stale servers wait for in later iterations
+  bytes arena{};      // parts of values, while an iteration needs them, and workspaces of kernels
+  bytes weights{};    // two versions of each, the one that is read and the one that is made
+  bytes states{};     // likewise, what the optimizer keeps
+  bytes aside{};      // messages that stale servers wait for in later iterations
+  bytes constants{};  // what is the same in all iterations
 
-  [[nodiscard]] bytes sum() const { return arena + weights + states + aside; }
+  [[nodiscard]] bytes sum() const { return arena + weights + states + aside + constants; }
 
   friend bool operator==(const planned_memory&, const planned_memory&) = default;
 };
@@ -107,6 +108,9 @@ UNITY_INLINE planned_memory memory_of_rank(const tensor::algebra& a, const paral
   }
   constexpr bytes alignment{static_cast<std::int64_t>(backend::memory_alignment)};
   all.arena = program::plan_storage(arena_values(a, p, workspaces), alignment).peak;
+  for (const auto& c : p.constants) {
+    all.constants += bytes{size_of(c.value)};
+  }
   for (const auto& w : p.weights) {
     const bool is_made = w.gradient.valid() || w.next.valid();
     all.weights += bytes{size_of(w.next.valid() ? w.next : w.weight.value) * (is_made ? 2 : 1)};

@@ -23,16 +23,17 @@
 namespace unity::parallel {
 
 // Takes the programs of ranks one after the other, rank r on device r, so that none but the last has to be kept. A rank
-// does its steps in their order; messages and collectives go on meanwhile, and a wait ends with them. Loads take no
-// time. Nothing is late, aside (rank_step::lag) or fused.
+// does its steps in their order; messages and collectives go on meanwhile, and a wait ends with them. Nothing is late,
+// aside (rank_step::lag) or fused.
 class simulated_ranks {
  public:
-  // host_rate: bytes a second between a device and its host, which stores and fetches take; 0: there are none of these.
+  // host_rate: bytes a second between a device and its host, which loads, stores and fetches take; 0: loads take no
+  // time, and there are no stores and fetches.
   // The algebra and the machine must outlive it. Throws: unity::error as network.
   simulated_ranks(const tensor::algebra& a, const machine::machine& m, const tensor::durations& times, optimizer how,
                   double host_rate = 0);
 
-  // Returns what each step takes on the rank's device: operators, updates, stores and fetches.
+  // Returns what each step takes on the rank's device: operators, updates, and what moves.
   // Throws: unity::error where there are more ranks than devices, or for a step that it does not know.
   std::vector<picoseconds> add(const rank_program& p);
 
@@ -55,6 +56,9 @@ class simulated_ranks {
 
   [[nodiscard]] program::task_ref add_after(program::task_ref before, const program::task& t);
   [[nodiscard]] picoseconds time_of(const rank_program& p, const rank_step& s);
+  [[nodiscard]] static bool is_move(const rank_step& s) {
+    return s.kind == step_kind::load || s.kind == step_kind::store || s.kind == step_kind::fetch;
+  }
   [[noreturn]] void refuse(std::size_t step) const;
 
   const tensor::algebra& algebra_;
@@ -98,9 +102,10 @@ UNITY_INLINE program::task_ref simulated_ranks::add_after(program::task_ref befo
 
 UNITY_INLINE picoseconds simulated_ranks::time_of(const rank_program& p, const rank_step& s) {
   const auto model = network_.model(machine::device_id{rank_});
-  if (s.kind == step_kind::store || s.kind == step_kind::fetch) {
-    const auto size = tensor::total_bytes({&p.graph.type(s.value), 1});
-    return from_seconds(static_cast<double>(size.count()) / host_rate_);
+  if (is_move(s)) {
+    const auto v = s.kind == step_kind::load ? p.graph.results(s.node)[0] : s.value;
+    const auto size = tensor::total_bytes({&p.graph.type(v), 1});
+    return host_rate_ > 0 ? from_seconds(static_cast<double>(size.count()) / host_rate_) : picoseconds{};
   }
   if (s.kind == step_kind::update) {
     const auto& w = p.weights[s.peer];
@@ -144,18 +149,17 @@ UNITY_INLINE std::vector<picoseconds> simulated_ranks::add(const rank_program& p
       refuse(i);
     }
     switch (s.kind) {
-      case step_kind::load: break;
       case step_kind::store:
       case step_kind::fetch:
         if (host_rate_ <= 0) {
           refuse(i);
         }
         [[fallthrough]];
+      case step_kind::load:
       case step_kind::run:
       case step_kind::update: {
         takes[i] = time_of(p, s);
-        const bool is_move = s.kind == step_kind::store || s.kind == step_kind::fetch;
-        const auto kind = is_move                       ? program::task_kind::other
+        const auto kind = is_move(s)                    ? program::task_kind::other
                           : s.kind == step_kind::update ? program::task_kind::update
                           : s.is_backward               ? program::task_kind::backward
                                                         : program::task_kind::forward;

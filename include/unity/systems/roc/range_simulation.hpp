@@ -13,6 +13,7 @@
 #include <unity/systems/roc/vertex_training.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/cost.hpp>
+#include <unity/train/moved_values.hpp>
 
 namespace unity::systems {
 
@@ -22,29 +23,34 @@ struct simulated_epoch {
   std::vector<layer_seconds> parts{};   // of each part, the seconds of each layer's operators
   std::vector<std::uint32_t> widths{};  // by layer, as range_model::widths
   bytes exchanged{};                    // rows and their cotangents, between all parts
+  std::vector<bytes> held{};            // by part, of its device's memory; kernels have no workspaces here
+  train::moved_bytes moved{};           // between host and device, by the part that moves most
 
   friend bool operator==(const simulated_epoch&, const simulated_epoch&) = default;
 };
 
 // Part k is on device k. times: of the machine's kinds of devices, such as parallel::analytic_durations.
+// host_rate: bytes a second between a device and its host. What t.memory bounds moves at that rate, as train_graph has
+// it move; without a rate there is no bound.
 // Complexity: as many times range_graph_of as there are parts; memory of one part at a time.
 // Throws: unity::error where the machine has fewer devices than there are parts; as range_graph_of and range_model_of.
 [[nodiscard]] simulated_epoch simulate_epoch(const tensor::algebra& a, const machine::machine& m,
                                              const tensor::durations& times, const vertex_training& t,
-                                             const vertex_scales& scales, const gnn::vertex_partition& p);
+                                             const vertex_scales& scales, const gnn::vertex_partition& p,
+                                             double host_rate = 0);
 
 // A partition by costs that are learned of simulated epochs: from that of equal edges on, as long as one is predicted
 // to be faster, `rounds` at most. Returns the one that was simulated to be fastest.
 [[nodiscard]] gnn::vertex_partition learn_simulated_partition(const tensor::algebra& a, const machine::machine& m,
                                                               const tensor::durations& times, const vertex_training& t,
                                                               const vertex_scales& scales, std::size_t parts,
-                                                              std::size_t rounds = 5);
+                                                              double host_rate = 0, std::size_t rounds = 5);
 
 }  // namespace unity::systems
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_ROC_RANGE_SIMULATION)
 
-#include <numeric>
+#include <algorithm>
 #include <utility>
 
 #include <unity/gnn/minmax_partition.hpp>
@@ -53,21 +59,35 @@ struct simulated_epoch {
 #include <unity/simulate/full.hpp>
 #include <unity/simulate/timeline.hpp>
 #include <unity/tensor/work.hpp>
+#include <unity/train/memory_moves.hpp>
+#include <unity/train/planned_memory.hpp>
 
 namespace unity::systems {
 
 UNITY_INLINE simulated_epoch simulate_epoch(const tensor::algebra& a, const machine::machine& m,
                                             const tensor::durations& times, const vertex_training& t,
-                                            const vertex_scales& scales, const gnn::vertex_partition& p) {
-  parallel::simulated_ranks ranks{a, m, times, t.rule.how};
+                                            const vertex_scales& scales, const gnn::vertex_partition& p,
+                                            double host_rate) {
+  parallel::simulated_ranks ranks{a, m, times, t.rule.how, host_rate};
+  const bool is_bounded = host_rate > 0 && t.memory > bytes{};
+  auto how = t.program;
+  how.loads_all = how.loads_all || is_bounded;
   simulated_epoch result;
   std::vector<std::vector<std::uint32_t>> groups;
   for (std::size_t k = 0; k < p.parts(); ++k) {
     const auto split = joins_edges(t.model.layer) ? gnn::edge_split::joint : gnn::edge_split::apart;
     const auto range = gnn::range_graph_of(t.graph, p, k, split);
     const auto model = range_model_of(a, t.model, range, t.rows, scales, t.graph.offsets()[range.range.begin]);
-    const auto programs = range_program(a, model, range, k, p.parts(), t.program);
-    const auto& program = programs.ranks[k];
+    const auto programs = range_program(a, model, range, k, p.parts(), how);
+    auto program = programs.ranks[k];
+    if (is_bounded) {
+      auto moves = train::with_moves(a, program, std::vector<std::size_t>(program.steps.size()), t.memory);
+      program = std::move(moves.program);
+      result.moved = std::max(result.moved, moves.moved,
+                              [](const auto& x, const auto& y) { return x.loaded + x.stored < y.loaded + y.stored; });
+    }
+    const std::vector<std::size_t> workspaces(program.steps.size());
+    result.held.push_back(train::memory_of_rank(a, program, t.rule.how, workspaces).sum());
     const auto takes = ranks.add(program);
     auto& layers = result.parts.emplace_back(model.widths.size());
     for (std::size_t s = 0; s < takes.size(); ++s) {
@@ -90,10 +110,14 @@ UNITY_INLINE simulated_epoch simulate_epoch(const tensor::algebra& a, const mach
 UNITY_INLINE gnn::vertex_partition learn_simulated_partition(const tensor::algebra& a, const machine::machine& m,
                                                              const tensor::durations& times, const vertex_training& t,
                                                              const vertex_scales& scales, std::size_t parts,
-                                                             std::size_t rounds) {
+                                                             double host_rate, std::size_t rounds) {
   auto now = gnn::equal_edges(t.graph, parts);
-  auto epoch = simulate_epoch(a, m, times, t, scales, now);
-  range_balancer balancer{t.graph, epoch.widths, std::vector<std::size_t>(parts)};
+  auto epoch = simulate_epoch(a, m, times, t, scales, now, host_rate);
+  std::vector<std::size_t> kinds;
+  for (std::size_t k = 0; k < parts; ++k) {
+    kinds.push_back(m.network[machine::device_id{k}].model);
+  }
+  range_balancer balancer{t.graph, epoch.widths, std::move(kinds)};
   auto best = now;
   auto least = epoch.takes;
   const gnn::repartition_rule rule{.least_gain = 0, .iterations = 1, .moving = {}};
@@ -104,7 +128,7 @@ UNITY_INLINE gnn::vertex_partition learn_simulated_partition(const tensor::algeb
       break;
     }
     now = *std::move(next);
-    epoch = simulate_epoch(a, m, times, t, scales, now);
+    epoch = simulate_epoch(a, m, times, t, scales, now, host_rate);
     if (epoch.takes < least) {
       least = epoch.takes;
       best = now;
