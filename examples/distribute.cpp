@@ -68,6 +68,7 @@ struct arguments {
   std::string out;
   std::vector<std::string> dimensions{};
   systems::builder_options options{};
+  std::optional<std::uint32_t> chunk{};
   std::size_t trials = 200;
   std::size_t reruns = systems::rerun_options{}.rounds;
   bool is_per_device = false;
@@ -118,9 +119,10 @@ void declare(CLI::App& app, arguments& a) {
       ->check(support::number_in(0, 1000))
       ->capture_default_str();
   app.add_option("--budget", a.budget, "time for each search")->capture_default_str();
-  app.add_option("--chunk", a.options.chunk, "neighbouring weights that are all-reduced together")
-      ->check(support::number_in(1, 1'000'000))
-      ->capture_default_str();
+  app.add_option("--chunk", a.chunk,
+                 fmt::format("neighbouring weights that are all-reduced together ({}; 1 with top_k and power_sgd)",
+                             a.options.chunk))
+      ->check(support::number_in(1, 1'000'000));
   app.add_flag("--proxies", a.options.is_proxied, "devices keep what servers serve");
   app.add_flag("--per-device", a.is_per_device, "each device exchanges with servers, not each node");
   app.add_option("--staleness", a.options.staleness, "iterations that devices may be behind their servers")
@@ -164,6 +166,23 @@ io::resources resources_of(const arguments& a) {
   return r;
 }
 
+bool is_file(const std::string& strategy) { return strategy.ends_with(".json") || strategy.ends_with(".pb"); }
+
+// Effects: the options of rules are what the flags say. Throws: unity::error for flags that would have no effect.
+void set_options(arguments& a) {
+  auto& o = a.options;
+  o.compressor.kind = *parallel::find_compression(a.compressor);
+  const bool is_of_one = is_of_one_weight(o.compressor);
+  if (is_of_one && a.chunk.value_or(1) != 1) {
+    throw error{"--chunk", fmt::format("{} with {}", *a.chunk, a.compressor), "1: each weight is compressed alone"};
+  }
+  o.chunk = a.chunk.value_or(is_of_one ? 1 : o.chunk);
+  if ((o.compressor != parallel::compressor{} || o.staleness > 0) && (is_file(a.strategy) || is_search(a.strategy))) {
+    throw error{o.staleness > 0 ? "--staleness" : "--compressor", fmt::format("given with '{}'", a.strategy),
+                is_file(a.strategy) ? "none: the file says it" : "none: searches leave alone what is learned"};
+  }
+}
+
 // Where the strategy is a file, what it says.
 std::optional<io::synchronization_on> file_of(const tensor::algebra& operators, const tensor::tensor_graph& graph,
                                               const arguments& a, const machine::topology& network) {
@@ -177,26 +196,49 @@ std::optional<io::synchronization_on> file_of(const tensor::algebra& operators, 
   return std::nullopt;
 }
 
-void compare(const arguments& a, double seconds, support::sync_comparison& c) {
+// Why the strategy of a rule is none that was asked for; "" where it is one.
+std::string why_not(const arguments& a, const parallel::synchronization& how) {
+  if (const auto option = systems::left_out_of(how, a.options); !option.empty()) {
+    return fmt::format("no weight has the {}", option);
+  }
+  std::size_t most = 0;
+  for (const auto& w : how.weights) {
+    most = std::max(most, w.parts.size());  // of a prime number of rows each is a part
+  }
+  return most <= parallel::most_weight_parts
+             ? ""
+             : fmt::format("a weight has {} parts, {} is the most", most, parallel::most_weight_parts);
+}
+
+void add_rules(const arguments& a, support::sync_comparison& c) {
+  bool is_known = false;
   for (const auto& b : systems::sync_builders) {
     if (a.strategy != b.name && a.strategy != "all" && !is_search(a.strategy)) {
       continue;
     }
+    is_known = true;
     auto how = b.build(c.problem(), a.options);
-    const bool is_possible = std::all_of(how.weights.begin(), how.weights.end(), [](const parallel::weight_sync& w) {
-      return w.parts.size() <= parallel::most_weight_parts;
-    });
-    if (is_possible || a.strategy == b.name) {
+    const auto reason = why_not(a, how);
+    if (reason.empty()) {
       c.add(std::string{b.name}, std::move(how));
-    } else {  // a prime number of rows, each a part of its own
-      fmt::print("{} is left out: more than {} parts of a weight\n", b.name, parallel::most_weight_parts);
+    } else if (a.strategy == b.name) {
+      throw error{"--strategy", fmt::format("of {} {}", b.name, reason), "a rule, or options, that go with the model"};
+    } else {
+      fmt::print("{} is left out: {}\n", b.name, reason);
     }
   }
-  if (c.all().empty()) {
+  if (!is_known) {
     throw error{
         "--strategy", fmt::format("'{}'", a.strategy),
         fmt::format("all, search, auto, random, mcmc, beam, a file .pb or .json, or one of {}", builder_names())};
   }
+  if (c.all().empty()) {
+    throw error{"--strategy", "no rule has what --compressor and --staleness ask for", "one of them, or another model"};
+  }
+}
+
+void compare(const arguments& a, double seconds, support::sync_comparison& c) {
+  add_rules(a, c);
   for (const auto name : support::sync_searches) {
     if (a.strategy == name || a.strategy == "search") {
       c.search(name, a.trials, seconds, a.options.seed);
@@ -290,7 +332,7 @@ std::vector<support::output> files_of(const tensor::algebra& operators, const ar
 void run(arguments& a) {
   const support::output_folder folder{a.out};
   support::expect_writable(a.json);
-  a.options.compressor.kind = *parallel::find_compression(a.compressor);
+  set_options(a);
   const auto seconds = support::parse_quantity("--budget", a.budget, support::durations);
   const auto operators = tensor::training_algebra();
   auto r = resources_of(a);

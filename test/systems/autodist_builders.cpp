@@ -111,6 +111,43 @@ TEST_CASE("neighbours are reduced together, the last first") {
   CHECK(buckets == std::vector<std::uint32_t>{2, 2, 1, 1, 0});
 }
 
+TEST_CASE("compressors of one weight have each part alone") {
+  const auto p = weights({{4, 4}, {4, 4}, {6, 2}}, 2);
+  systems::builder_options o;
+  for (const auto kind : {parallel::compression::top_k, parallel::compression::power_sgd}) {
+    o.compressor = {kind, true, 2};
+    for (const auto build : {systems::all_reduce, systems::partitioned_all_reduce, systems::horovod}) {
+      const auto s = build(p, o);
+      CHECK(s.buckets.empty());
+      parallel::for_each_part(s, [&](const parallel::synchronizer& part) {
+        CHECK(part.bucket == parallel::synchronizer::no_bucket);
+        CHECK(part.compressor == o.compressor);
+      });
+    }
+  }
+}
+
+TEST_CASE("a strategy says which option none of its parts has") {
+  const auto left_out = [](systems::sync_problem p, const auto& build, const systems::builder_options& o) {
+    return systems::left_out_of(build(p, o), o);
+  };
+  const auto dense = weights({{4}, {4, 4}}, 2);
+  auto mixed = dense;
+  mixed.weights[1].is_sparse = true;
+  systems::builder_options rounded;
+  rounded.compressor.kind = parallel::compression::float16;
+  systems::builder_options stale;
+  stale.staleness = 2;
+  CHECK(left_out(dense, systems::ps, {}).empty());
+  CHECK(left_out(dense, systems::ps, rounded) == "compressor");
+  CHECK(left_out(dense, systems::ps, stale).empty());
+  CHECK(left_out(dense, systems::all_reduce, rounded).empty());
+  CHECK(left_out(dense, systems::all_reduce, stale) == "staleness");
+  CHECK(left_out(dense, systems::parallax, stale) == "staleness");
+  stale.compressor = rounded.compressor;
+  CHECK(left_out(mixed, systems::parallax, stale).empty());
+}
+
 TEST_CASE("Horovod's buffers hold 64 MB, or one weight") {
   const auto p = weights({{1 << 24}, {1 << 22}, {1 << 23}, {1 << 23}, {1 << 26}}, 1);  // 64, 16, 32, 32, 256 MB
   const auto s = systems::horovod(p);

@@ -165,7 +165,7 @@ UNITY_INLINE void check_kind(const std::string& where, const synchronizer& part,
          "indices and rows in a bucket or compressed", "one or the other");
   refuse(c.kind != compression::none && !tensor::is_floating(element),
          fmt::format("a compressor for {}", tensor::name_of(element)), "none of what is no real number");
-  const bool has_amount = c.kind == compression::top_k || c.kind == compression::power_sgd;
+  const bool has_amount = is_of_one_weight(c);
   refuse(has_amount != (c.amount > 0), fmt::format("an amount of {}", c.amount),
          "of top_k and power_sgd one of at least 1, of others none");
   refuse(has_amount && part.bucket != synchronizer::no_bucket,
