@@ -268,7 +268,7 @@ nlohmann::json trials_json(const systems::trial_result& t, picoseconds baseline)
           {"trial_s", std::move(times)}};
 }
 
-std::string result_text(const arguments& a, const io::resources& r, support::sync_comparison& c) {
+std::string result_text(const arguments& a, const io::resources& r, support::sync_comparison& c, bool has_autodist) {
   auto strategies = nlohmann::json::array();
   for (const auto& o : c.all()) {
     strategies.push_back({{"name", o.name},
@@ -287,7 +287,8 @@ std::string result_text(const arguments& a, const io::resources& r, support::syn
                      {"servers", r.servers.size()},
                      {"computing_s", to_seconds(c.computing())},
                      {"strategies", std::move(strategies)},
-                     {"best", c.best().name}};
+                     {"best", c.best().name},
+                     {"strategy_pb", has_autodist ? nlohmann::json("strategy.pb") : nlohmann::json(nullptr)}};
   if (c.trials()) {
     all["auto"] = trials_json(*c.trials(), c.baseline());
   }
@@ -315,16 +316,27 @@ void print(const arguments& a, const io::resources& r, support::sync_comparison&
   }
 }
 
-std::vector<support::output> files_of(const tensor::algebra& operators, const arguments& a, const std::string& name,
-                                      const parallel::plan& plan) {
+// What AutoDist's file holds; nothing, and a line that says why, where AutoDist has no words for the plan.
+std::optional<std::string> autodist_bytes(const tensor::algebra& operators, const std::string& name,
+                                          const parallel::plan& plan) {
+  try {
+    return io::to_bytes(io::to_autodist(operators, plan, name));
+  } catch (const error& e) {
+    fmt::print("strategy.pb is not written: {}\n", e.what());
+    return std::nullopt;
+  }
+}
+
+// No folder has files of two strategies.
+std::vector<support::output> files_of(const tensor::algebra& operators, const arguments& a, const parallel::plan& plan,
+                                      const std::optional<std::string>& autodist) {
   std::vector<support::output> files;
   const std::filesystem::path folder{a.out};
   files.push_back({folder / "plan.json", io::to_plan_text(operators, plan)});
   files.push_back({folder / "strategy.json", io::to_synchronization_text(operators, plan)});
-  try {
-    files.push_back({folder / "strategy.pb", io::to_bytes(io::to_autodist(operators, plan, name))});
-  } catch (const error& e) {
-    fmt::print("strategy.pb is not written: {}\n", e.what());
+  files.push_back({folder / "strategy.pb", autodist.value_or("")});
+  if (!autodist) {
+    files.back().write = [](const std::filesystem::path& earlier) { std::filesystem::remove(earlier); };
   }
   return files;
 }
@@ -370,11 +382,14 @@ void run(arguments& a) {
     }
     print(a, r, c);
     std::vector<support::output> files;
+    std::optional<std::string> autodist;
     if (!a.out.empty()) {
-      files = files_of(operators, a, c.best().name, simulation.plan_with(c.best().how));
+      const auto plan = simulation.plan_with(c.best().how);
+      autodist = autodist_bytes(operators, c.best().name, plan);
+      files = files_of(operators, a, plan, autodist);
     }
     if (!a.json.empty()) {
-      files.push_back({a.json, result_text(a, r, c)});
+      files.push_back({a.json, result_text(a, r, c, autodist.has_value())});
     }
     support::write_all(files);
   });

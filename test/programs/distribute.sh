@@ -62,8 +62,27 @@ for s in parallax all_reduce partitioned_all_reduce horovod; do
   check "... which are the gradients" trains largest_$s
 done
 check "products of narrow matrices are sent" silent "$distribute" "$model" --resources "$nodes" --strategy all_reduce \
-  --chunk 1 --compressor power_sgd --amount 1 --out narrow
+  --chunk 1 --compressor power_sgd --amount 1 --out narrow --json narrow.json
 check "... and are near" trains_near narrow 1e-4 0.3
+check "AutoDist has no word for that" json narrow.json 'x["strategy_pb"] is None'
+check "... so that there is no file for it" test ! -e narrow/strategy.pb
+check "a strategy with words" silent "$distribute" "$model" --resources "$nodes" --strategy ps --out words \
+  --json words.json
+check "... is written" json words.json 'x["strategy_pb"] == "strategy.pb"'
+check "... in a file" test -s words/strategy.pb
+check "... and taken away" silent "$distribute" "$model" --resources "$nodes" --strategy all_reduce \
+  --compressor bfloat16 --out words
+check "... where the next has none" test ! -e words/strategy.pb
+check "devices that exchange alone" silent "$distribute" "$model" --resources "$nodes" --strategy ps --per-device \
+  --out alone --json alone.json
+check "... are kept in our file" silent "$distribute" "$model" --resources "$nodes" --strategy alone/strategy.json \
+  --json alone_again.json
+check "... and not in AutoDist's" silent "$distribute" "$model" --resources "$nodes" --strategy alone/strategy.pb \
+  --json not_alone.json
+check "... by time" "${python:-/usr/bin/python3}" -c 'import json
+alone, again, nodes, other = (json.load(open(f + ".json"))["strategies"][0]["iteration_s"]
+                              for f in ("alone", "alone_again", "words", "not_alone"))
+assert alone == again != nodes == other'
 check "stale servers are simulated" silent "$distribute" "$model" --resources "$nodes" --strategy ps --staleness 2 \
   --out stale
 check "... steadily" silent "$simulate" stale/plan.json --steady
@@ -75,7 +94,7 @@ check "... and told" json found.json 'len(x["strategies"]) == 15
   and (x["auto"]["first_win"] is None) == (x["auto"]["hit_rate"] == 0)
   and min(x["auto"]["trial_s"]) == next(s["iteration_s"] for s in x["strategies"] if s["name"] == "auto")'
 check "... the same again" silent "$distribute" "$model" --resources "$nodes" --strategy search --trials 12 \
-  --json once.json
+  --out once --json once.json
 check "... in every number" cmp found.json once.json
 check "ranks train what is found" trains found
 check "a machine's devices compute and serve" silent "$distribute" "$model" --machine p100:2x2 --strategy auto \
