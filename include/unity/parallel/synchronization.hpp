@@ -40,8 +40,8 @@ inline constexpr std::array<std::string_view, 4> sync_kind_names{"all_reduce", "
   return std::nullopt;
 }
 
-// Who adds up the gradients of an all-reduce. Here all are rings (lowering/collectives.hpp); the words are AutoDist's,
-// and are kept for it.
+// Who adds up the gradients of an all-reduce. AutoDist's words, kept for it and without effect: simulated ones go the
+// way that the machine has for their size (lowering/collectives.hpp), and ranks leave it to their communicator.
 enum class reduction_algorithm : std::uint8_t { automatic, nccl, ring };
 inline constexpr std::array<std::string_view, 3> reduction_algorithm_names{"automatic", "nccl", "ring"};
 
