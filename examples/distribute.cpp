@@ -265,6 +265,7 @@ nlohmann::json trials_json(const systems::trial_result& t, picoseconds baseline)
           {"pairs", t.held_out.pairs},
           {"pair_accuracy", t.held_out.pairs > 0 ? nlohmann::json(t.held_out.share()) : nlohmann::json(nullptr)},
           {"phases", std::move(phases)},
+          {"score_s", t.score_seconds},
           {"trial_s", std::move(times)}};
 }
 
@@ -309,10 +310,12 @@ void print(const arguments& a, const io::resources& r, support::sync_comparison&
   fmt::print("computing alone, without any synchronization: {:.3f} ms\n", 1e3 * to_seconds(c.computing()));
   if (c.trials()) {
     const auto& t = *c.trials();
-    fmt::print("auto: {} trials, {:.0f}% faster than every rule{}; of {} held-out pairs {:.1f}% ranked right\n",
-               t.trials.size(), 100 * t.hit_rate(),
-               t.first_hit ? fmt::format(", trial {} the first", *t.first_hit + 1) : std::string{}, t.held_out.pairs,
-               100 * t.held_out.share());
+    fmt::print(
+        "auto: {} trials, {:.0f}% faster than every rule{}; of {} held-out pairs {:.1f}% ranked right; a score "
+        "takes {:.3f} ms\n",
+        t.trials.size(), 100 * t.hit_rate(),
+        t.first_hit ? fmt::format(", trial {} the first", *t.first_hit + 1) : std::string{}, t.held_out.pairs,
+        100 * t.held_out.share(), 1e3 * t.score_seconds);
   }
 }
 

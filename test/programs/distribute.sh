@@ -95,7 +95,10 @@ check "... and told" json found.json 'len(x["strategies"]) == 15
   and min(x["auto"]["trial_s"]) == next(s["iteration_s"] for s in x["strategies"] if s["name"] == "auto")'
 check "... the same again" silent "$distribute" "$model" --resources "$nodes" --strategy search --trials 12 \
   --out once --json once.json
-check "... in every number" cmp found.json once.json
+check "... in every number that is not measured" "${python:-/usr/bin/python3}" -c 'import json
+a, b = (json.load(open(f)) for f in ("found.json", "once.json"))
+assert 0 < a["auto"].pop("score_s") < 1 and 0 < b["auto"].pop("score_s") < 1
+assert a == b'
 check "ranks train what is found" trains found
 check "a machine's devices compute and serve" silent "$distribute" "$model" --machine p100:2x2 --strategy auto \
   --trials 5 --json on.json
@@ -151,7 +154,7 @@ check "... where something is served" silent "$distribute" "$model" --resources 
 check "only rules that can are compared" silent "$distribute" "$model" --resources "$nodes" --staleness 3 \
   --json can.json
 check "... by time" json can.json '[s["name"] for s in x["strategies"]] == ["ps", "ps_load_balancing", "partitioned_ps",
-  "uneven_partitioned_ps", "sharded_ps", "parallax", "tf_ps_load_balancing"]'
+  "uneven_partitioned_ps", "sharded_ps", "parallax"]'
 check "no rule can" refused 'no rule has what' zoo:lenet --resources "$nodes" --staleness 3 --compressor float16
 check "a stale search" refused "given with 'auto'; expected none: searches" "$model" --resources "$nodes" \
   --strategy auto --staleness 2

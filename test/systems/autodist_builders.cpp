@@ -148,6 +148,18 @@ TEST_CASE("a strategy says which option none of its parts has") {
   CHECK(left_out(mixed, systems::parallax, stale).empty());
 }
 
+TEST_CASE("TensorFlow's servers have no proxies, whatever is asked for") {
+  systems::builder_options o;
+  o.is_proxied = true;
+  o.staleness = 2;
+  const auto s = systems::tf_ps_load_balancing(weights({{4}, {4, 4}}, 2), o);
+  parallel::for_each_part(s, [](const parallel::synchronizer& part) {
+    CHECK_FALSE(part.is_proxied);
+    CHECK(part.staleness == 0);
+  });
+  CHECK(systems::left_out_of(s, o) == "staleness");
+}
+
 TEST_CASE("Horovod's buffers hold 64 MB, or one weight") {
   const auto p = weights({{1 << 24}, {1 << 22}, {1 << 23}, {1 << 23}, {1 << 26}}, 1);  // 64, 16, 32, 32, 256 MB
   const auto s = systems::horovod(p);

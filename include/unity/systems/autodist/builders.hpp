@@ -82,7 +82,8 @@ struct builder_options {
 // All-reduced, up to 64 MB together, from the last weight to the first; lookups' rows are gathered.
 // Source: Sergeev and Del Balso, Horovod: fast and easy distributed deep learning in TensorFlow, 2018.
 [[nodiscard]] parallel::synchronization horovod(const sync_problem& p, const builder_options& o = {});
-// TensorFlow's servers with the load balancing that AutoDist compares with: ps_load_balancing, never with proxies.
+// TensorFlow's servers with the load balancing that AutoDist compares with: ps_load_balancing, never with proxies, so
+// never stale.
 [[nodiscard]] parallel::synchronization tf_ps_load_balancing(const sync_problem& p, const builder_options& o = {});
 
 // A builder of one's own is a function of this type.
@@ -383,6 +384,7 @@ UNITY_INLINE parallel::synchronization horovod(const sync_problem& p, const buil
 UNITY_INLINE parallel::synchronization tf_ps_load_balancing(const sync_problem& p, const builder_options& o) {
   auto plain = o;
   plain.is_proxied = false;
+  plain.staleness = 0;
   return ps_load_balancing(p, plain);
 }
 
