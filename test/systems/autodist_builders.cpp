@@ -39,7 +39,7 @@ systems::sync_problem weights(std::vector<tensor::shape> dims, std::size_t count
   return p;
 }
 
-// docs/synchronization.md quotes it.
+// docs/tutorial.md quotes it.
 parallel::synchronization large_on_servers(const systems::sync_problem& p, const systems::builder_options&) {
   parallel::synchronization s;
   std::size_t next = 0;
