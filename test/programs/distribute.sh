@@ -15,17 +15,60 @@ check "... and the fastest is named" json every.json 'len(x["strategies"]) == 11
   and min(x["strategies"], key=lambda s: s["iteration_s"])["name"] == x["best"]'
 check "... again" silent "$distribute" "$model" --resources "$nodes" --out again --json again.json
 check "... the same" cmp every/strategy.pb again/strategy.pb
-if command -v protoc >protoc.txt; then
-  for s in ps partitioned_ps uneven_partitioned_ps sharded_ps all_reduce partitioned_all_reduce parallax horovod; do
-    check "$s is written" silent "$distribute" "$model" --resources "$nodes" --strategy $s --out $s --json $s.json
-    protoc -I"$source/test/io/autodist_data" --decode=autodist.proto.Strategy strategy.proto <$s/strategy.pb >$s.txt
-    protoc -I"$source/test/io/autodist_data" --encode=autodist.proto.Strategy strategy.proto <$s.txt >$s.pb
-    check "... as protoc writes it" cmp $s/strategy.pb $s.pb
-    check "... and read" silent "$distribute" "$model" --resources "$nodes" --strategy $s/strategy.pb --json read.json
-    check "... to the same time" "${python:-/usr/bin/python3}" -c 'import json, sys
-a, b = (json.load(open(f))["strategies"][0]["iteration_s"] for f in sys.argv[1:])
-assert a == b' $s.json read.json
+builders='ps ps_load_balancing partitioned_ps uneven_partitioned_ps sharded_ps all_reduce partitioned_all_reduce
+  random_axis_all_reduce parallax horovod tf_ps_load_balancing'
+# Ten clusters.
+mkdir clusters
+cp "$nodes" clusters/example.yml
+node() { # node ADDRESS GPUS CPUS MEMBER...
+  printf '  - address: %s\n' "$1"
+  [ -z "$2" ] || printf '    gpus: [%s]\n' "$2"
+  [ -z "$3" ] || printf '    cpus: [%s]\n' "$3"
+  [ $# -lt 4 ] || printf '    %s\n' "${@:4}"
+}
+cluster() { # cluster NAME, of nodes from the standard input
+  { echo 'nodes:' && cat; } >"clusters/$1.yml"
+}
+node localhost 0 '' | cluster one_gpu
+node 10.0.0.1 0,1,2,3 '' 'chief: true' | cluster one_node
+node 10.0.0.1 '' 0,1,2 'chief: true' | cluster one_of_cpus
+{ node a '' 0,1 'chief: true'; node b '' 0,1; } | cluster cpus
+{ node a '' ''; node b '' '' 'chief: true'; node c '' ''; } | cluster bare
+{ node a 0 '' 'chief: true' 'network_bandwidth: 10'; node b 0,1,2,3 '' 'network_bandwidth: 25'; } | cluster unlike
+{ node a 0,1 0,1 'chief: true'; node b 0,1 0,1,2; } | cluster both
+{ node a 0,1 '' 'chief: true'; node b '' 0,1; } | cluster servers_apart
+{ node a 0 '' 'chief: true' 'ssh_config: conf'; node b 0 '' 'ssh_config: conf'; printf 'ssh:\n  conf: {port: 22}\n'; } |
+  cluster ssh
+# as_protoc CLUSTER: every builder's strategy has the bytes that protoc makes of it.
+as_protoc() {
+  local s proto="-I$source/test/io/autodist_data"
+  for s in $builders; do
+    silent "$distribute" "$model" --resources "$1" --strategy "$s" --out own &&
+      protoc "$proto" --decode=autodist.proto.Strategy strategy.proto <own/strategy.pb >own.txt 2>"$scratch/stderr" &&
+      protoc "$proto" --encode=autodist.proto.Strategy strategy.proto <own.txt >own.pb 2>"$scratch/stderr" &&
+      cmp own/strategy.pb own.pb >"$scratch/stderr" && continue
+    echo "$s on $1" >>"$scratch/stderr"
+    return 1
   done
+}
+# is_read_back BUILDER: what it writes takes the same time when it is read.
+is_read_back() {
+  silent "$distribute" "$model" --resources "$nodes" --strategy "$1" --out own --json own.json &&
+    silent "$distribute" "$model" --resources "$nodes" --strategy own/strategy.pb --json read.json &&
+    "${python:-/usr/bin/python3}" -c 'import json
+a, b = (json.load(open(f))["strategies"][0]["iteration_s"] for f in ("own.json", "read.json"))
+assert a == b, (a, b)' 2>"$scratch/stderr"
+}
+for s in $builders; do
+  check "$s is read back" is_read_back "$s"
+done
+check "there are all builders" test "$(wc -w <<<"$builders") $(ls clusters | wc -l)" = '11 10'
+if command -v protoc >protoc.txt; then
+  for c in clusters/*.yml; do
+    check "strategies on $c are as protoc writes them" as_protoc "$c"
+  done
+else
+  echo "skipped: strategies as protoc writes them (there is no protoc)"
 fi
 prime='zoo:dlrm?form=ae&batch=8&hidden=8&vocab=7919'
 check "too many parts are left out" silent "$distribute" "$prime" --resources "$nodes" --json prime.json
