@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # `distribute`: what it says and writes, that ranks train it, and what it complains of.
-# usage: distribute.sh DISTRIBUTE TRAIN SIMULATE SOURCE_DIR SCRATCH_DIR
+# usage: distribute.sh DISTRIBUTE TRAIN SIMULATE SOURCE_DIR SCRATCH_DIR [MPIRUN]
 set -u
-distribute=$1 train=$2 simulate=$3 source=$4 scratch=$5
+distribute=$1 train=$2 simulate=$3 source=$4 scratch=$5 mpirun=${6:--}
 rm -rf "$scratch" && mkdir -p "$scratch"
 . "$(dirname "$0")/../support/checks.sh"
 cd "$scratch" || exit 1
@@ -205,6 +205,34 @@ check "a compressed search" refused "given with 'search'; expected none: searche
   --strategy search --compressor float16
 check "a file and a compressor" refused 'expected none: the file says it' "$model" --resources "$nodes" \
   --strategy every/strategy.json --compressor float16
+# on_processes FLAG...: two processes have the losses of two threads, bit for bit.
+on_processes() {
+  silent "$distribute" "$model" --resources clusters/two.yml --out pair "$@" || return
+  set -- pair/plan.json --backend reference --steps 6 --rate 0.1 --loss mean_square --json
+  silent "$train" "$@" threads.json &&
+    silent timeout --kill-after 10 120 "$mpirun" --oversubscribe --allow-run-as-root -np 2 "$train" "$@" \
+      processes.json &&
+    "${python:-/usr/bin/python3}" -c 'import json
+a, b = (json.load(open(f + ".json")) for f in ("threads", "processes"))
+assert (a["comm"], b["comm"], b["ranks"]) == ("local", "mpi", 2)
+assert len(a["loss"]) == 6 and a["loss"] == b["loss"], (a["loss"], b["loss"])' 2>"$scratch/stderr"
+}
+if [ "$mpirun" != - ]; then
+  { node a '' '' 'chief: true'; node b '' ''; } | cluster two
+  while read -r what flags; do
+    # shellcheck disable=SC2086
+    check "processes with $what train as threads do" on_processes $flags </dev/null
+  done <<'END'
+servers --strategy partitioned_ps
+proxies --strategy ps_load_balancing --proxies
+stale_servers --strategy uneven_partitioned_ps --staleness 2
+served_rows --strategy parallax
+stale_rows --strategy parallax --staleness 1 --compressor float16 --feedback
+gathered_rows --strategy all_reduce --chunk 3
+largest_elements --strategy partitioned_all_reduce --compressor top_k --amount 100
+narrow_products --strategy all_reduce --compressor power_sgd --amount 1
+END
+fi
 check "nothing is left of what failed" complains 1 'magic' "$distribute" "$model" --resources "$nodes" \
   --strategy magic --out failed
 check "... at all" test ! -e failed
