@@ -15,16 +15,22 @@
 #include <unity/backend/host_values.hpp>
 #include <unity/core/random.hpp>
 #include <unity/machine/presets.hpp>
+#include <unity/parallel/box.hpp>
 #include <unity/parallel/box_runs.hpp>
+#include <unity/parallel/compressor.hpp>
 #include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/parallel/synchronization.hpp>
+#include <unity/parallel/training_graph.hpp>
 #include <unity/systems/autodist/builders.hpp>
 #include <unity/tensor/convert.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/loss.hpp>
 #include <unity/tensor/zoo.hpp>
 #include <unity/train/data.hpp>
+#include <unity/train/training_plan.hpp>
 
 #include "../parallel/random_sync.hpp"
 #include "../support/cases.hpp"
