@@ -178,7 +178,8 @@ void set_options(arguments& a) {
   }
   o.chunk = a.chunk.value_or(is_of_one ? 1 : o.chunk);
   if ((o.compressor != parallel::compressor{} || o.staleness > 0) && (is_file(a.strategy) || is_search(a.strategy))) {
-    throw error{o.staleness > 0 ? "--staleness" : "--compressor", fmt::format("given with '{}'", a.strategy),
+    throw error{o.staleness > 0 ? "--staleness" : "--compressor or what goes with it",
+                fmt::format("given with '{}'", a.strategy),
                 is_file(a.strategy) ? "none: the file says it" : "none: searches leave alone what is learned"};
   }
 }
