@@ -7,8 +7,8 @@ usage: graph_partitions.py PROGRAM [--graphs NAME,...] [--models NAME,...] [--ra
 PROGRAM is train_graph. Each division trains on ranks of this process, a core each, in turns; the slowest part is what
 its operators take in the last epoch, the median of the rounds. Learned ranges change after the third and the sixth
 epoch. The error is that of what was predicted for the last epoch, of all parts, from the epochs before.
---machine: simulated there instead, by the roofline of its devices; --datasets: graphs of the sizes of table 4.4 of Jia's
-dissertation, with drawn edges, features and classes, and 256 columns behind the first layer."""
+--machine: simulated there instead, by the roofline of its devices; --datasets: graphs of the sizes of table 4.4 of
+Jia's dissertation, with drawn edges, features and classes, and 256 columns behind the first layer."""
 import argparse
 import json
 import pathlib

@@ -4,8 +4,9 @@
 usage: memory_moves.py BIN_DIR [--models NAME,...] [--shares X,...] [--steps N] [--rounds N]
 
 BIN_DIR has parallelize and train. Each model trains on one device of this machine without a limit, then with arenas of
-shares of what it takes without one. The time that is predicted is that without a limit, and what is moved beyond it by the
-rate at which this machine copies blocks of 64 MB that no cache has. Runs take turns; times are medians of the rounds."""
+shares of what it takes without one. The time that is predicted is that without a limit, and what is moved beyond it by
+the rate at which this machine copies blocks of 64 MB that no cache has. Runs take turns; times are medians of the
+rounds."""
 import argparse
 import json
 import pathlib
@@ -39,8 +40,8 @@ def main():
     p.add_argument("--rounds", type=int, default=3)
     a = p.parse_args()
     rate = copy_rate()
-    print(f"copies {rate * 1e-9:.1f} GB/s\n\n| model | arena, MB | moved, MB | said, MB | iteration, ms | predicted, ms | "
-          "error | losses |\n|" + "---|" * 8)
+    print(f"copies {rate * 1e-9:.1f} GB/s\n\n| model | arena, MB | moved, MB | said, MB | iteration, ms | "
+          "predicted, ms | error | losses |\n|" + "---|" * 8)
     with tempfile.TemporaryDirectory() as folder:
         for model in a.models.split(","):
             subprocess.run([a.bin / "parallelize", model, "--machine", "host:1x1", "--max-proposals", "0", "--out",

@@ -68,6 +68,7 @@ struct arguments {
   std::string out;
   std::vector<std::string> dimensions{};
   systems::builder_options options{};
+  std::optional<std::uint32_t> chunk{};
   std::size_t trials = 200;
   std::size_t reruns = systems::rerun_options{}.rounds;
   bool is_per_device = false;
@@ -118,9 +119,10 @@ void declare(CLI::App& app, arguments& a) {
       ->check(support::number_in(0, 1000))
       ->capture_default_str();
   app.add_option("--budget", a.budget, "time for each search")->capture_default_str();
-  app.add_option("--chunk", a.options.chunk, "neighbouring weights that are all-reduced together")
-      ->check(support::number_in(1, 1'000'000))
-      ->capture_default_str();
+  app.add_option("--chunk", a.chunk,
+                 fmt::format("neighbouring weights that are all-reduced together ({}; 1 with top_k and power_sgd)",
+                             a.options.chunk))
+      ->check(support::number_in(1, 1'000'000));
   app.add_flag("--proxies", a.options.is_proxied, "devices keep what servers serve");
   app.add_flag("--per-device", a.is_per_device, "each device exchanges with servers, not each node");
   app.add_option("--staleness", a.options.staleness, "iterations that devices may be behind their servers")
@@ -164,6 +166,24 @@ io::resources resources_of(const arguments& a) {
   return r;
 }
 
+bool is_file(const std::string& strategy) { return strategy.ends_with(".json") || strategy.ends_with(".pb"); }
+
+// Effects: the options of rules are what the flags say. Throws: unity::error for flags that would have no effect.
+void set_options(arguments& a) {
+  auto& o = a.options;
+  o.compressor.kind = *parallel::find_compression(a.compressor);
+  const bool is_of_one = is_of_one_weight(o.compressor);
+  if (is_of_one && a.chunk.value_or(1) != 1) {
+    throw error{"--chunk", fmt::format("{} with {}", *a.chunk, a.compressor), "1: each weight is compressed alone"};
+  }
+  o.chunk = a.chunk.value_or(is_of_one ? 1 : o.chunk);
+  if ((o.compressor != parallel::compressor{} || o.staleness > 0) && (is_file(a.strategy) || is_search(a.strategy))) {
+    throw error{o.staleness > 0 ? "--staleness" : "--compressor or what goes with it",
+                fmt::format("given with '{}'", a.strategy),
+                is_file(a.strategy) ? "none: the file says it" : "none: searches leave alone what is learned"};
+  }
+}
+
 // Where the strategy is a file, what it says.
 std::optional<io::synchronization_on> file_of(const tensor::algebra& operators, const tensor::tensor_graph& graph,
                                               const arguments& a, const machine::topology& network) {
@@ -177,26 +197,49 @@ std::optional<io::synchronization_on> file_of(const tensor::algebra& operators, 
   return std::nullopt;
 }
 
-void compare(const arguments& a, double seconds, support::sync_comparison& c) {
+// Why the strategy of a rule is none that was asked for; "" where it is one.
+std::string why_not(const arguments& a, const parallel::synchronization& how) {
+  if (const auto option = systems::left_out_of(how, a.options); !option.empty()) {
+    return fmt::format("no weight has the {}", option);
+  }
+  std::size_t most = 0;
+  for (const auto& w : how.weights) {
+    most = std::max(most, w.parts.size());  // of a prime number of rows each is a part
+  }
+  return most <= parallel::most_weight_parts
+             ? ""
+             : fmt::format("a weight has {} parts, {} is the most", most, parallel::most_weight_parts);
+}
+
+void add_rules(const arguments& a, support::sync_comparison& c) {
+  bool is_known = false;
   for (const auto& b : systems::sync_builders) {
     if (a.strategy != b.name && a.strategy != "all" && !is_search(a.strategy)) {
       continue;
     }
+    is_known = true;
     auto how = b.build(c.problem(), a.options);
-    const bool is_possible = std::all_of(how.weights.begin(), how.weights.end(), [](const parallel::weight_sync& w) {
-      return w.parts.size() <= parallel::most_weight_parts;
-    });
-    if (is_possible || a.strategy == b.name) {
+    const auto reason = why_not(a, how);
+    if (reason.empty()) {
       c.add(std::string{b.name}, std::move(how));
-    } else {  // a prime number of rows, each a part of its own
-      fmt::print("{} is left out: more than {} parts of a weight\n", b.name, parallel::most_weight_parts);
+    } else if (a.strategy == b.name) {
+      throw error{"--strategy", fmt::format("of {} {}", b.name, reason), "a rule, or options, that go with the model"};
+    } else {
+      fmt::print("{} is left out: {}\n", b.name, reason);
     }
   }
-  if (c.all().empty()) {
+  if (!is_known) {
     throw error{
         "--strategy", fmt::format("'{}'", a.strategy),
         fmt::format("all, search, auto, random, mcmc, beam, a file .pb or .json, or one of {}", builder_names())};
   }
+  if (c.all().empty()) {
+    throw error{"--strategy", "no rule has what --compressor and --staleness ask for", "one of them, or another model"};
+  }
+}
+
+void compare(const arguments& a, double seconds, support::sync_comparison& c) {
+  add_rules(a, c);
   for (const auto name : support::sync_searches) {
     if (a.strategy == name || a.strategy == "search") {
       c.search(name, a.trials, seconds, a.options.seed);
@@ -223,10 +266,11 @@ nlohmann::json trials_json(const systems::trial_result& t, picoseconds baseline)
           {"pairs", t.held_out.pairs},
           {"pair_accuracy", t.held_out.pairs > 0 ? nlohmann::json(t.held_out.share()) : nlohmann::json(nullptr)},
           {"phases", std::move(phases)},
+          {"score_s", t.score_seconds},
           {"trial_s", std::move(times)}};
 }
 
-std::string result_text(const arguments& a, const io::resources& r, support::sync_comparison& c) {
+std::string result_text(const arguments& a, const io::resources& r, support::sync_comparison& c, bool has_autodist) {
   auto strategies = nlohmann::json::array();
   for (const auto& o : c.all()) {
     strategies.push_back({{"name", o.name},
@@ -245,7 +289,8 @@ std::string result_text(const arguments& a, const io::resources& r, support::syn
                      {"servers", r.servers.size()},
                      {"computing_s", to_seconds(c.computing())},
                      {"strategies", std::move(strategies)},
-                     {"best", c.best().name}};
+                     {"best", c.best().name},
+                     {"strategy_pb", has_autodist ? nlohmann::json("strategy.pb") : nlohmann::json(nullptr)}};
   if (c.trials()) {
     all["auto"] = trials_json(*c.trials(), c.baseline());
   }
@@ -266,23 +311,36 @@ void print(const arguments& a, const io::resources& r, support::sync_comparison&
   fmt::print("computing alone, without any synchronization: {:.3f} ms\n", 1e3 * to_seconds(c.computing()));
   if (c.trials()) {
     const auto& t = *c.trials();
-    fmt::print("auto: {} trials, {:.0f}% faster than every rule{}; of {} held-out pairs {:.1f}% ranked right\n",
-               t.trials.size(), 100 * t.hit_rate(),
-               t.first_hit ? fmt::format(", trial {} the first", *t.first_hit + 1) : std::string{}, t.held_out.pairs,
-               100 * t.held_out.share());
+    fmt::print(
+        "auto: {} trials, {:.0f}% faster than every rule{}; of {} held-out pairs {:.1f}% ranked right; a score "
+        "takes {:.3f} ms\n",
+        t.trials.size(), 100 * t.hit_rate(),
+        t.first_hit ? fmt::format(", trial {} the first", *t.first_hit + 1) : std::string{}, t.held_out.pairs,
+        100 * t.held_out.share(), 1e3 * t.score_seconds);
   }
 }
 
-std::vector<support::output> files_of(const tensor::algebra& operators, const arguments& a, const std::string& name,
-                                      const parallel::plan& plan) {
+// What AutoDist's file holds; nothing, and a line that says why, where AutoDist has no words for the plan.
+std::optional<std::string> autodist_bytes(const tensor::algebra& operators, const std::string& name,
+                                          const parallel::plan& plan) {
+  try {
+    return io::to_bytes(io::to_autodist(operators, plan, name));
+  } catch (const error& e) {
+    fmt::print("strategy.pb is not written: {}\n", e.what());
+    return std::nullopt;
+  }
+}
+
+// No folder has files of two strategies.
+std::vector<support::output> files_of(const tensor::algebra& operators, const arguments& a, const parallel::plan& plan,
+                                      const std::optional<std::string>& autodist) {
   std::vector<support::output> files;
   const std::filesystem::path folder{a.out};
   files.push_back({folder / "plan.json", io::to_plan_text(operators, plan)});
   files.push_back({folder / "strategy.json", io::to_synchronization_text(operators, plan)});
-  try {
-    files.push_back({folder / "strategy.pb", io::to_bytes(io::to_autodist(operators, plan, name))});
-  } catch (const error& e) {
-    fmt::print("strategy.pb is not written: {}\n", e.what());
+  files.push_back({folder / "strategy.pb", autodist.value_or("")});
+  if (!autodist) {
+    files.back().write = [](const std::filesystem::path& earlier) { std::filesystem::remove(earlier); };
   }
   return files;
 }
@@ -290,7 +348,7 @@ std::vector<support::output> files_of(const tensor::algebra& operators, const ar
 void run(arguments& a) {
   const support::output_folder folder{a.out};
   support::expect_writable(a.json);
-  a.options.compressor.kind = *parallel::find_compression(a.compressor);
+  set_options(a);
   const auto seconds = support::parse_quantity("--budget", a.budget, support::durations);
   const auto operators = tensor::training_algebra();
   auto r = resources_of(a);
@@ -328,11 +386,14 @@ void run(arguments& a) {
     }
     print(a, r, c);
     std::vector<support::output> files;
+    std::optional<std::string> autodist;
     if (!a.out.empty()) {
-      files = files_of(operators, a, c.best().name, simulation.plan_with(c.best().how));
+      const auto plan = simulation.plan_with(c.best().how);
+      autodist = autodist_bytes(operators, c.best().name, plan);
+      files = files_of(operators, a, plan, autodist);
     }
     if (!a.json.empty()) {
-      files.push_back({a.json, result_text(a, r, c)});
+      files.push_back({a.json, result_text(a, r, c, autodist.has_value())});
     }
     support::write_all(files);
   });

@@ -1,6 +1,8 @@
-// Any text is a machine or an error; a machine comes back from the JSON that it is written as.
+// Any text is a machine or an error, and so is a whole specification; a machine comes back from the JSON that it is
+// written as.
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include <unity/core/error.hpp>
 #include <unity/io/machine_json.hpp>
@@ -8,16 +10,48 @@
 
 #include "support/expect_one_line.hpp"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  unity::machine::machine machine;
-  try {
-    machine = unity::io::parse_resource_spec({reinterpret_cast<const char*>(data), size}, "fuzz");
-  } catch (const unity::error& e) {
-    unity::test::expect_one_line(e);
-    return 0;  // no machine, and it said so
-  }
-  if (!(unity::io::parse_machine(unity::io::to_json(machine).dump(), "again") == machine)) {
+namespace {
+
+void expect(bool holds) {
+  if (!holds) {
     __builtin_trap();
   }
+}
+
+void read_machine(std::string_view text) {
+  unity::machine::machine machine;
+  try {
+    machine = unity::io::parse_resource_spec(text, "fuzz");
+  } catch (const unity::error& e) {
+    unity::test::expect_one_line(e);
+    return;  // no machine, and it said so
+  }
+  expect(unity::io::parse_machine(unity::io::to_json(machine).dump(), "again") == machine);
+}
+
+void read_resources(std::string_view text) {
+  unity::io::resources all;
+  try {
+    all = unity::io::parse_resources(text, "fuzz");
+  } catch (const unity::error& e) {
+    unity::test::expect_one_line(e);
+    return;
+  }
+  expect(unity::io::parse_resources(text, "fuzz") == all);
+  expect(unity::io::parse_machine(unity::io::to_json(all.machine).dump(), "again") == all.machine);
+  expect(!all.replicas.empty() && !all.servers.empty() && !all.chief.empty());
+  for (const auto* some : {&all.replicas, &all.servers}) {
+    for (const auto d : *some) {
+      expect(d.valid() && d.index() < all.machine.network.device_count());
+    }
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text{reinterpret_cast<const char*>(data), size};
+  read_machine(text);
+  read_resources(text);
   return 0;
 }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <unity/core/file.hpp>
@@ -16,6 +17,7 @@
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/systems/autodist/builders.hpp>
+#include <unity/tensor/builder.hpp>
 #include <unity/tensor/zoo.hpp>
 
 #include "../support/message_of.hpp"
@@ -134,6 +136,36 @@ TEST_CASE("what every builder decides is the same after AutoDist's words, and af
       }
     }
   }
+}
+
+TEST_CASE("axes of primes, of one and of two elements, and tables are written as protoc has them") {
+  // The weights of autodist_data/golden.py, which says what each rule makes of them.
+  tensor::builder b{operators()};
+  std::vector<value_id> uses{b.relu(b.weight("seven", {7, 4})), b.relu(b.weight("thirteen", {13})),
+                             b.relu(b.weight("one", {1, 9})), b.relu(b.weight("two", {2, 3}))};
+  const auto table = b.weight("table", {8, 4});
+  uses.push_back(b.embedding(table, b.input("places", {6}, tensor::dtype::int32)));
+  parallel::plan p;
+  p.graph = std::move(b).finish(uses);
+  p.machine = machine::preset("p100:1x2");
+  p.configurations =
+      parallel::replicated_data_parallel(parallel::graph_dimensions{operators(), p.graph}, p.machine.network);
+  const auto problem = systems::sync_problem_of(operators(), p.graph, {machine::device_id{0U}, machine::device_id{1U}});
+  std::size_t compared = 0;
+  for (const auto& builder : systems::sync_builders) {
+    const auto file = data / ("golden_" + std::string{builder.name} + ".pb");
+    if (std::filesystem::exists(file)) {
+      CAPTURE(builder.name);
+      systems::builder_options options;
+      options.chunk = 5;
+      p.synchronization = builder.build(problem, options);
+      const auto own = io::to_autodist(operators(), p, std::string{builder.name});
+      CHECK(own == io::read_autodist_strategy(file));
+      CHECK(io::to_bytes(own) == read_file(file));
+      ++compared;
+    }
+  }
+  CHECK(compared == 4);
 }
 
 TEST_CASE("a strategy for another model or cluster is refused in one line") {

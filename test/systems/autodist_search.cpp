@@ -215,6 +215,29 @@ TEST_CASE("moves lead to ways of the graph, and say what they lead to", "[law]")
   }
 }
 
+TEST_CASE("fingerprints tell compressors and staleness apart") {
+  const setting s{"zoo:mlp?layers=2&hidden=8&batch=8"};
+  const systems::sync_moves moves{s.problem};
+  std::set<std::pair<std::uint64_t, std::uint64_t>> seen;
+  const auto add = [&](const parallel::compressor& c, std::uint32_t staleness) {
+    parallel::synchronization how;
+    how.weights.resize(s.problem.weights.size());
+    how.weights.front().parts.front().compressor = c;
+    how.weights.front().parts.front().staleness = staleness;
+    const auto f = moves.fingerprint_of(how);
+    seen.emplace(f.low, f.high);
+  };
+  using parallel::compression;
+  add({}, 0);
+  add({}, 1);
+  add({}, 2);
+  add({compression::float16, false, 0}, 0);
+  add({compression::float16, true, 0}, 0);
+  add({compression::top_k, true, 10}, 0);
+  add({compression::top_k, true, 20}, 0);
+  CHECK(seen.size() == 7);
+}
+
 TEST_CASE("a state that has few moves has the same each time") {
   const setting at{models[0]};
   const systems::sync_moves few{at.problem, 5};

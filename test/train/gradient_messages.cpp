@@ -14,7 +14,6 @@
 #include <catch2/catch.hpp>
 
 #include <unity/backend/host_values.hpp>
-#include <unity/core/random.hpp>
 #include <unity/machine/presets.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/lowering/network.hpp>
@@ -23,14 +22,12 @@
 #include <unity/parallel/synchronization.hpp>
 #include <unity/parallel/training_graph.hpp>
 #include <unity/program/program.hpp>
-#include <unity/systems/autodist/builders.hpp>
 #include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/evaluate.hpp>
 #include <unity/tensor/work.hpp>
 #include <unity/train/data.hpp>
 #include <unity/train/initial_weights.hpp>
 
-#include "../parallel/random_sync.hpp"
 #include "../support/cases.hpp"
 #include "runs.hpp"
 
@@ -368,63 +365,6 @@ TEST_CASE("servers look rows up for those who keep no table") {
       }
     }
   }
-}
-
-TEST_CASE("every builder's strategy trains as one process does", "[law]") {
-  unity::test::one_of_some is_tried;
-  for (const auto* model : {"zoo:mlp?layers=3&hidden=7&batch=8", "zoo:dlrm?form=ae&batch=8&hidden=8&vocab=41"}) {
-    for (const auto devices : {1UL, 2UL, 4UL}) {
-      auto p = plan_of(model, devices);
-      const auto expected = losses_of(plan_of(model, 1), 3);
-      std::vector<machine::device_id> servers;
-      for (std::size_t d = 0; d < devices; ++d) {
-        servers.emplace_back(d);
-      }
-      const auto problem = systems::sync_problem_of(operators(), p.graph, servers);
-      for (const auto& b : systems::sync_builders) {
-        for (const bool is_proxied : {false, true}) {
-          if (!is_tried()) {
-            continue;
-          }
-          systems::builder_options o;
-          o.chunk = 3;
-          o.is_proxied = is_proxied;
-          CAPTURE(model, devices, b.name, is_proxied);
-          p.synchronization = b.build(problem, o);
-          CHECK(largest_difference(losses_of(p, 3), expected) < 1e-9);
-        }
-      }
-    }
-  }
-}
-
-TEST_CASE("random strategies train as one process does", "[law]") {
-  const auto cases = unity::test::cases(200);
-  std::size_t selected = 0;
-  for (std::size_t i = 0; i < cases; ++i) {
-    const auto own = seed + 1000 * i;
-    random_engine random{own};
-    const auto* model = i % 3 == 0   ? "zoo:mlp?layers=3&hidden=7&batch=8"
-                        : i % 3 == 1 ? "zoo:dlrm?form=ae&batch=8&hidden=8&vocab=41"
-                                     : "zoo:bert?layers=1&hidden=8&heads=2&seq=4&vocab=16&batch=4";
-    const auto devices = std::size_t{1} << (i % 7 % 3);
-    CAPTURE(own, model, devices);
-    auto p = plan_of(model, devices);
-    const auto expected = losses_of(p, 2);
-    p.synchronization = parallel::test::random_sync(random, operators(), p, true);
-    for (auto& w : p.synchronization.weights) {
-      for (auto& part : w.parts) {
-        const bool is_alone = part.kind == parallel::sync_kind::all_reduce && !part.is_sparse &&
-                              part.bucket == parallel::synchronizer::no_bucket && !w.is_default();
-        if (is_alone && random.below(2) == 0) {  // all elements are sent, in the order of their sizes
-          part.compressor = {parallel::compression::top_k, true, 1000};
-          ++selected;
-        }
-      }
-    }
-    REQUIRE(largest_difference(losses_of(p, 2), expected) < 1e-9);
-  }
-  CHECK(selected > cases / 10);
 }
 
 TEST_CASE("rounded gradients are near, and with feedback nothing is lost for good") {

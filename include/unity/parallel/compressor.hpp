@@ -44,6 +44,11 @@ struct compressor {
   return share > 0 ? share : 1;
 }
 
+// A message is of one weight or part of one: no bucket has it.
+[[nodiscard]] constexpr bool is_of_one_weight(const compressor& c) noexcept {
+  return c.kind == compression::top_k || c.kind == compression::power_sgd;
+}
+
 // Messages are of elements of 16 bits.
 [[nodiscard]] constexpr bool is_rounded(const compressor& c) noexcept {
   return c.kind == compression::float16 || c.kind == compression::bfloat16;

@@ -40,8 +40,8 @@ inline constexpr std::array<std::string_view, 4> sync_kind_names{"all_reduce", "
   return std::nullopt;
 }
 
-// Who adds up the gradients of an all-reduce. Here all are rings (lowering/collectives.hpp); the words are AutoDist's,
-// and are kept for it.
+// Who adds up the gradients of an all-reduce. AutoDist's words, kept for it and without effect: simulated ones go the
+// way that the machine has for their size (lowering/collectives.hpp), and ranks leave it to their communicator.
 enum class reduction_algorithm : std::uint8_t { automatic, nccl, ring };
 inline constexpr std::array<std::string_view, 3> reduction_algorithm_names{"automatic", "nccl", "ring"};
 
@@ -165,7 +165,7 @@ UNITY_INLINE void check_kind(const std::string& where, const synchronizer& part,
          "indices and rows in a bucket or compressed", "one or the other");
   refuse(c.kind != compression::none && !tensor::is_floating(element),
          fmt::format("a compressor for {}", tensor::name_of(element)), "none of what is no real number");
-  const bool has_amount = c.kind == compression::top_k || c.kind == compression::power_sgd;
+  const bool has_amount = is_of_one_weight(c);
   refuse(has_amount != (c.amount > 0), fmt::format("an amount of {}", c.amount),
          "of top_k and power_sgd one of at least 1, of others none");
   refuse(has_amount && part.bucket != synchronizer::no_bucket,

@@ -46,9 +46,11 @@ struct sync_problem {
 
 // What a builder may be told. Regular.
 struct builder_options {
-  std::uint32_t chunk = 128;  // neighbouring weights, or parts, that are all-reduced together; 1 at least
-  bool is_proxied = false;    // servers' weights are kept by all devices
-  std::uint32_t staleness = 0;
+  // Neighbouring weights, or parts, that are all-reduced together, 1 at least. Compressors of one weight have each
+  // alone.
+  std::uint32_t chunk = 128;
+  bool is_proxied = false;      // servers' weights are kept by all devices
+  std::uint32_t staleness = 0;  // of what is served
   parallel::reduction_algorithm algorithm = parallel::reduction_algorithm::automatic;
   parallel::compressor compressor{};  // of dense gradients that are all-reduced
   std::uint64_t seed = 1;             // of random axes
@@ -80,7 +82,8 @@ struct builder_options {
 // All-reduced, up to 64 MB together, from the last weight to the first; lookups' rows are gathered.
 // Source: Sergeev and Del Balso, Horovod: fast and easy distributed deep learning in TensorFlow, 2018.
 [[nodiscard]] parallel::synchronization horovod(const sync_problem& p, const builder_options& o = {});
-// TensorFlow's servers with the load balancing that AutoDist compares with: ps_load_balancing, never with proxies.
+// TensorFlow's servers with the load balancing that AutoDist compares with: ps_load_balancing, never with proxies, so
+// never stale.
 [[nodiscard]] parallel::synchronization tf_ps_load_balancing(const sync_problem& p, const builder_options& o = {});
 
 // A builder of one's own is a function of this type.
@@ -99,6 +102,9 @@ inline constexpr std::array<named_builder, 11> sync_builders{{{"ps", ps},
                                                               {"parallax", parallax},
                                                               {"horovod", horovod},
                                                               {"tf_ps_load_balancing", tf_ps_load_balancing}}};
+
+// The first of "compressor" and "staleness" that the options have and no part of the strategy does; "" where none is.
+[[nodiscard]] std::string_view left_out_of(const parallel::synchronization& s, const builder_options& o);
 
 // What each server has to serve: bytes of weights, in the order of the servers.
 [[nodiscard]] std::vector<bytes> served_bytes(const sync_problem& p, const parallel::synchronization& s);
@@ -180,13 +186,13 @@ class sync_writer {
     all_.weights[w].axis = parts > 1 ? axis : 0;
     auto& own = all_.weights[w].parts;
     own.assign(static_cast<std::size_t>(parts), reduction(w));
-    for (std::size_t k = 0; k < own.size() && !own.front().is_sparse; ++k) {
+    for (std::size_t k = 0; k < own.size() && may_share(w); ++k) {
       groups_[{(place + k) / options_.chunk, problem_.weights[w].element}].emplace_back(w, k);
     }
   }
   void reduce_in(std::size_t w, std::size_t group) {
     all_.weights[w].parts.assign(1, reduction(w));
-    if (!problem_.weights[w].is_sparse) {
+    if (may_share(w)) {
       groups_[{group, problem_.weights[w].element}].emplace_back(w, 0);
     }
   }
@@ -214,6 +220,9 @@ class sync_writer {
   }
 
  private:
+  [[nodiscard]] bool may_share(std::size_t w) const {
+    return !problem_.weights[w].is_sparse && !is_of_one_weight(options_.compressor);
+  }
   [[nodiscard]] parallel::synchronizer server(machine::device_id d, std::size_t w, bool may_proxy) const {
     parallel::synchronizer s;
     s.kind = parallel::sync_kind::parameter_server;
@@ -375,7 +384,21 @@ UNITY_INLINE parallel::synchronization horovod(const sync_problem& p, const buil
 UNITY_INLINE parallel::synchronization tf_ps_load_balancing(const sync_problem& p, const builder_options& o) {
   auto plain = o;
   plain.is_proxied = false;
+  plain.staleness = 0;
   return ps_load_balancing(p, plain);
+}
+
+UNITY_INLINE std::string_view left_out_of(const parallel::synchronization& s, const builder_options& o) {
+  bool is_compressed = false;
+  bool is_stale = false;
+  for_each_part(s, [&](const parallel::synchronizer& part) {
+    is_compressed = is_compressed || part.compressor == o.compressor;
+    is_stale = is_stale || part.staleness == o.staleness;
+  });
+  if (o.compressor != parallel::compressor{} && !is_compressed) {
+    return "compressor";
+  }
+  return o.staleness > 0 && !is_stale ? "staleness" : "";
 }
 
 UNITY_INLINE std::vector<bytes> served_bytes(const sync_problem& p, const parallel::synchronization& s) {

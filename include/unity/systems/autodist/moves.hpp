@@ -311,6 +311,10 @@ UNITY_INLINE fingerprint sync_moves::fingerprint_of(const parallel::synchronizat
       h.add(static_cast<std::uint64_t>(part.kind)).add(part.bucket);
       h.add(part.destination.valid() ? part.destination.index() + 1 : 0);
       h.add((part.is_proxied ? 1U : 0U) + (part.is_sparse ? 2U : 0U) + (part.is_per_node ? 4U : 0U));
+      if (part.staleness > 0 || part.compressor != parallel::compressor{}) {  // no move makes one
+        const auto& c = part.compressor;
+        h.add(part.staleness).add(static_cast<std::uint64_t>(c.kind)).add(c.amount).add(c.has_feedback ? 1 : 0);
+      }
     }
   }
   return h.result();

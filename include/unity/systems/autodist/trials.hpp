@@ -62,7 +62,7 @@ struct trial_result {
   // or more.
   learn::pair_accuracy held_out{};
   std::vector<trial_accuracy> phases{};  // five, of four buckets each
-  double score_seconds = 0;              // what features and score of one proposal take
+  double score_seconds = 0;              // what features and score of a proposal of the last round took, on average
 
   [[nodiscard]] double hit_rate() const {
     return trials.empty() ? 0 : static_cast<double>(hits) / static_cast<double>(trials.size());
