@@ -37,6 +37,7 @@
 #include <unity/backend/mpi_communicator.hpp>  // if found
 #endif
 
+#include "support/loss_check.hpp"
 #include "support/outputs.hpp"
 #include "support/program.hpp"
 #include "support/rank_devices.hpp"
@@ -73,6 +74,9 @@ struct outcome {
   std::optional<systems::vertex_accuracy> unseen{};
   double unseen_seconds = 0;
 };
+
+// Relative, of what ranks add up in another order.
+constexpr double most_error_of_losses = 1e-5;
 
 // What else is told of the run, by rank 0.
 struct further_results {
@@ -313,7 +317,8 @@ nlohmann::json result_json(const vertex_flags& a, const vertex_job& j, int ranks
   return result;
 }
 
-// After a run, on rank 0.
+// After a run, on rank 0. Throws: unity::error where a file cannot be written, or, in the end, where losses are not those
+// of one rank.
 void report(const vertex_flags& a, const tensor::algebra& operators, const vertex_job& j, int ranks, const char* comm,
             const outcome& r) {
   further_results more;
@@ -337,6 +342,7 @@ void report(const vertex_flags& a, const tensor::algebra& operators, const verte
     files.push_back({a.json, fmt::format("{}\n", result_json(a, j, ranks, comm, r, more).dump(2)), {}, {}});
   }
   support::write_all(files);
+  support::expect_same_losses(more.error_of_losses, most_error_of_losses, "one rank");
 }
 
 #ifdef UNITY_HAS_MPI

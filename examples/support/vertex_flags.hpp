@@ -120,7 +120,7 @@ inline void declare(CLI::App& app, vertex_flags& a) {
       ->check(number_in(1, 100'000'000))
       ->needs(checkpoint);
   app.add_option("--resume", a.resume, "a checkpoint to go on from, of any number of ranks");
-  app.add_flag("--check", a.check, "trains on one rank, too, and compares losses");
+  app.add_flag("--check", a.check, "trains on one rank, too, and fails where losses differ by more than 1e-5, relative");
   app.add_option("--json", a.json, "file for the result as JSON");
   app.add_option("--trace", a.trace, "file for what each rank did in the last epoch; Perfetto shows it");
 }

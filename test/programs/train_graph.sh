@@ -49,6 +49,11 @@ check "too little memory" complain 'expected [0-9]+ bytes' $small --memory 1KB
 check "nothing to do" complain '^train_graph: --epochs: 0; expected an epoch at least, or --machine' $small --epochs 0
 check "no such graph" complain '^train_graph: none' none
 check "no learning" complain 'is the learning rate too large' attached:120:3 --rate 1e300 --epochs 9
+# Adam at such a rate makes large steps of what rounding leaves.
+check "losses that are not those of one rank" complain '^train_graph: --check: losses that differ .* 1e-05 at most' \
+  attached:120:3 --features 12 --classes 3 --hidden 4 --heads 2 --model gat --rate 20 --epochs 200 --ranks 3 \
+  --partition equal_edges --check --json differs.json
+check "... are told all the same" json differs.json 'x["max_rel_error_vs_single"] > 1e-5 and len(x["epochs"]) == 200'
 check "nowhere to write" complain 'nowhere' $small --json nowhere/result.json
 check "no such model" complains 2 'model' "$program" $small --model mlp
 check "no dropout of all" complains 2 'dropout' "$program" $small --dropout 1
