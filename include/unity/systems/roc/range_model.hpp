@@ -74,6 +74,9 @@ struct vertex_rows {
   std::span<const std::int32_t> labels;
   std::span<const gnn::vertex_role> roles;
   std::int32_t classes = 0;
+  // What is drawn goes by these numbers of vertices and in-edges (gnn::numbers_before); empty: by their own.
+  std::span<const std::uint64_t> vertex_numbers{};
+  std::span<const std::uint64_t> edge_numbers{};
 };
 
 // The loss is the mean over the training vertices of the cross entropy. All that is referred to must outlive the
