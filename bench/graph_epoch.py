@@ -160,7 +160,8 @@ def theirs(name, python, prefix, a):
         command += [f"--{flag}", str(getattr(a, flag))]
     # Large pages, which our own memory asks for, help them too.
     environment = {**os.environ, "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", "OMP_NUM_THREADS": str(a.threads)}
-    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment).stdout.split(b"\n")[-2])
+    told = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment).stdout
+    return json.loads(told.split(b"\n")[-2])
 
 
 def main():
@@ -192,7 +193,8 @@ def main():
                 runs.setdefault(name, []).append(theirs(name, python, prefix, a))
         gathered = 4 * 2 * (a.hidden + a.classes) * (a.edges + a.vertices)
         base = statistics.median(s for r in runs["unity"] for s in r["seconds"][1:])
-        print("| library | seconds an epoch | over unity's | rows read, GB/s | memory, GB | loss, last |\n|" + "---|" * 6)
+        print("| library | seconds an epoch | over unity's | rows read, GB/s | memory, GB | loss, last |")
+        print("|" + "---|" * 6)
         for name, all in runs.items():
             epoch = statistics.median(s for r in all for s in r["seconds"][1:])
             print(f"| {name} | {epoch:.2f} | {epoch / base:.2f} | {gathered / epoch * 1e-9:.1f} | "
