@@ -1,3 +1,5 @@
+#include <unity/systems/roc/range_model_writer.hpp>  // alone, before what includes it
+
 #include <unity/systems/roc/range_model.hpp>
 
 #include <algorithm>

@@ -121,13 +121,6 @@ UNITY_INLINE vertex_scales scales_of(const vertex_model& m, gnn::csr_view g) {
   return s;
 }
 
-UNITY_INLINE range_model range_model_of(const tensor::algebra& a, const vertex_model& m, const gnn::range_graph& r,
-                                        const vertex_rows& rows, const vertex_scales& scales,
-                                        std::uint64_t edges_before) {
-  check(m);
-  return detail::range_model_writer{a, m, r, rows, scales, edges_before}.write();
-}
-
 }  // namespace unity::systems
 
 #endif

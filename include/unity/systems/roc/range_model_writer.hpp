@@ -544,4 +544,15 @@ UNITY_INLINE value_id range_model_writer::loss(value_id logits) {
 
 }  // namespace unity::systems::detail
 
+namespace unity::systems {
+
+UNITY_INLINE range_model range_model_of(const tensor::algebra& a, const vertex_model& m, const gnn::range_graph& r,
+                                        const vertex_rows& rows, const vertex_scales& scales,
+                                        std::uint64_t edges_before) {
+  check(m);
+  return detail::range_model_writer{a, m, r, rows, scales, edges_before}.write();
+}
+
+}  // namespace unity::systems
+
 #endif
