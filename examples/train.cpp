@@ -40,6 +40,7 @@
 #include <unity/backend/mpi_communicator.hpp>  // if found
 #endif
 
+#include "support/loss_check.hpp"
 #include "support/program.hpp"
 #include "support/quantity.hpp"
 #include "support/rank_devices.hpp"
@@ -195,11 +196,27 @@ double checked(const training_flags& a, const tensor::algebra& operators, const 
   return most;
 }
 
-// After a run, on rank 0.
+// Relative, of what ranks compute in another order.
+constexpr double most_error_of_losses = 1e-4;
+
+// Gradients that lose digits on their way change what is learned.
+bool is_compressed(const parallel::plan& p) {
+  const auto& weights = p.synchronization.weights;
+  return std::any_of(weights.begin(), weights.end(), [](const auto& w) {
+    return std::any_of(w.parts.begin(), w.parts.end(),
+                       [](const auto& part) { return part.compressor != parallel::compressor{}; });
+  });
+}
+
+// After a run, on rank 0. Throws: unity::error where a file cannot be written, or, in the end, where losses are not
+// those of the undivided graph.
 void report(const training_flags& a, const tensor::algebra& operators, const job& j, int ranks, const char* comm,
             const outcome& r) {
   const auto error = a.check ? std::optional{checked(a, operators, j, r)} : std::nullopt;
   support::report(a, operators, j, ranks, comm, r, error);
+  if (!is_compressed(j.trained)) {
+    support::expect_same_losses(error, most_error_of_losses, "the undivided graph");
+  }
 }
 
 #ifdef UNITY_HAS_MPI

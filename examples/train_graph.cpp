@@ -37,6 +37,7 @@
 #include <unity/backend/mpi_communicator.hpp>  // if found
 #endif
 
+#include "support/loss_check.hpp"
 #include "support/outputs.hpp"
 #include "support/program.hpp"
 #include "support/rank_devices.hpp"
@@ -73,6 +74,9 @@ struct outcome {
   std::optional<systems::vertex_accuracy> unseen{};
   double unseen_seconds = 0;
 };
+
+// Relative, of what ranks add up in another order.
+constexpr double most_error_of_losses = 1e-5;
 
 // What else is told of the run, by rank 0.
 struct further_results {
@@ -118,7 +122,7 @@ void classify_unseen(const vertex_flags& a, const tensor::algebra& operators, co
 template <class Communicator>
 outcome trained(const vertex_flags& a, const tensor::algebra& operators, const vertex_job& j,
                 const gnn::vertex_partition& p, Communicator& world, bool writes) {
-  if (a.epochs == 0) {
+  if (a.epochs == 0 && !j.before) {
     return {};
   }
   return support::with_backend(a.backend, operators, world, [&](auto& b) {
@@ -133,14 +137,18 @@ outcome trained(const vertex_flags& a, const tensor::algebra& operators, const v
       static_cast<void>(train::read_checkpoint(*j.before, a.resume, operators, rank, world, j.run));
     }
     train::timeline record{2 * (rank.program().steps.size() + 1)};
+    bool is_warm = false;  // no memory is touched for the first time, which takes longer than an epoch does later
     for (auto s = j.first; s < a.epochs; ++s) {
       start = train::common_origin(world);
       record.restart(start);
       epoch e;
       e.loss = rank.step(s, &record);
       e.seconds = most_of(world, seconds_since(start));
-      balancer.observe(rank.partition(), rank.measured(record));
       const auto done = s + 1;
+      if (is_warm || a.repartition == 1 || done == a.epochs) {
+        balancer.observe(rank.partition(), rank.measured(record));
+      }
+      is_warm = true;
       if (a.evaluate > 0 && done % a.evaluate == 0) {
         e.accuracy = rank.accuracy();
       }
@@ -154,12 +162,13 @@ outcome trained(const vertex_flags& a, const tensor::algebra& operators, const v
           rank.divide(*std::move(next));
           record = train::timeline{2 * (rank.program().steps.size() + 1)};
           ++r.repartitions;
+          is_warm = false;
         }
       }
     }
     r.accuracy = rank.accuracy();
     for (std::size_t k = 0; k < rank.partition().parts(); ++k) {
-      r.parts.push_back({rank.partition().range(k), balancer.last()[k]});
+      r.parts.push_back({rank.partition().range(k), r.epochs.empty() ? systems::part_seconds{} : balancer.last()[k]});
     }
     r.halo_bytes = std::llround(train::sum_over_ranks(world, static_cast<double>(rank.halo_bytes())));
     const auto memory = rank.executor().memory();
@@ -231,8 +240,11 @@ void print_trained(const vertex_flags& a, const vertex_job& j, const outcome& r)
   const auto held = [](const train::rank_timeline& t) { return t.memory.kept + t.memory.arena; };
   const auto& most = *std::max_element(r.timeline.ranks.begin(), r.timeline.ranks.end(),
                                        [&](const auto& x, const auto& y) { return held(x) < held(y); });
-  fmt::print("an epoch takes {:.3f} ms; ranks send {:.3f} MB for neighbours; the largest holds {:.3f} MB\n",
-             median_seconds(r) * 1e3, static_cast<double>(r.halo_bytes) * 1e-6, static_cast<double>(held(most)) * 1e-6);
+  if (!r.epochs.empty()) {
+    fmt::print("an epoch takes {:.3f} ms; ", median_seconds(r) * 1e3);
+  }
+  fmt::print("ranks send {:.3f} MB for neighbours; the largest holds {:.3f} MB\n",
+             static_cast<double>(r.halo_bytes) * 1e-6, static_cast<double>(held(most)) * 1e-6);
   if (!a.memory.empty()) {
     fmt::print("of which {:.3f} MB are within --memory; an epoch loads {:.3f} MB and stores {:.3f} MB\n",
                static_cast<double>(most.memory.arena) * 1e-6, static_cast<double>(most.memory.loaded) * 1e-6,
@@ -319,11 +331,12 @@ nlohmann::json result_json(const vertex_flags& a, const vertex_job& j, int ranks
   return result;
 }
 
-// After a run, on rank 0.
+// After a run, on rank 0. Throws: unity::error where a file cannot be written, or, in the end, where losses are not
+// those of one rank.
 void report(const vertex_flags& a, const tensor::algebra& operators, const vertex_job& j, int ranks, const char* comm,
             const outcome& r) {
   further_results more;
-  if (a.epochs > 0) {
+  if (a.epochs > 0 || j.before) {
     print_trained(a, j, r);
   }
   if (a.check) {
@@ -343,6 +356,7 @@ void report(const vertex_flags& a, const tensor::algebra& operators, const verte
     files.push_back({a.json, fmt::format("{}\n", result_json(a, j, ranks, comm, r, more).dump(2)), {}, {}});
   }
   support::write_all(files);
+  support::expect_same_losses(more.error_of_losses, most_error_of_losses, "one rank");
 }
 
 #ifdef UNITY_HAS_MPI
@@ -376,10 +390,23 @@ int run_as_rank(const vertex_flags& a, const tensor::algebra& operators) {
 }
 #endif
 
-int run(const vertex_flags& a) {
-  if (a.epochs == 0 && (a.machine.empty() || a.check)) {
-    throw error{"--epochs", "0", a.check ? "an epoch at least, to --check" : "an epoch at least, or --machine"};
+// Without epochs there is a checkpoint whose weights classify vertices, or a machine to simulate one on.
+void expect_epochs(const vertex_flags& a) {
+  if (a.epochs > 0) {
+    return;
   }
+  if (a.check || !a.checkpoint.empty()) {
+    throw error{"--epochs", "0", fmt::format("an epoch at least, for {}", a.check ? "--check" : "--checkpoint")};
+  }
+  if (a.resume.empty() && (a.machine.empty() || !a.unseen.empty())) {
+    throw error{"--epochs", "0",
+                a.unseen.empty() ? "an epoch at least, or --machine or --resume"
+                                 : "an epoch at least, or --resume, for --unseen"};
+  }
+}
+
+int run(const vertex_flags& a) {
+  expect_epochs(a);
   static_cast<void>(support::host_rate_of(a));
   if (!a.machine.empty()) {
     static_cast<void>(support::load_machine(a.machine));  // now, not when all epochs are over

@@ -25,7 +25,7 @@
 namespace support {
 
 inline constexpr const char* graph_names =
-    "a file (.lux; .mtx, .graph or .txt, also .gz), the prefix of a data set's files, or rmat:SCALE:EDGES, "
+    "a file (.lux, .mtx, .graph or .txt, also .gz), the prefix of a data set's files, or rmat:SCALE:EDGES, "
     "random:VERTICES:EDGES, attached:VERTICES:EDGES_EACH";
 
 // A graph of one of the generators, or nothing. Throws: unity::error where the numbers are none.
@@ -54,8 +54,12 @@ inline std::optional<unity::gnn::csr_graph> generated_graph(std::string_view nam
 inline std::optional<unity::gnn::csr_graph> graph_in_file(const std::string& path) {
   const std::string_view name{path};
   const auto bare = name.ends_with(".gz") ? name.substr(0, name.size() - 3) : name;
-  if (bare.ends_with(".lux")) {
+  if (name.ends_with(".lux")) {
     return unity::io::read_lux(path);
+  }
+  if (bare.ends_with(".lux")) {
+    const auto unpacked = unity::io::read_packed(path).front();
+    return unity::io::parse_lux(unpacked.text, unpacked.name);
   }
   if (!bare.ends_with(".mtx") && !bare.ends_with(".graph") && !bare.ends_with(".txt")) {
     return std::nullopt;

@@ -114,7 +114,9 @@ inline void declare(CLI::App& app, training_flags& a) {
   declare_sync(app, a.sync);
   app.add_option("--fusion", a.fusion, "fusion.json of `fuse`: which operators run as one kernel");
   declare(app, a.memory);
-  app.add_flag("--check", a.check, "trains the undivided graph, too, and compares losses");
+  app.add_flag("--check", a.check,
+               "trains the undivided graph, too, and fails where losses differ by more than 1e-4, relative, though no "
+               "gradients are compressed");
   app.add_option("--json", a.json, "file for the result as JSON");
   auto* const program =
       app.add_option("--program", a.program, "file for what each rank does in an iteration, step by step, as text");

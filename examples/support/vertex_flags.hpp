@@ -71,8 +71,10 @@ inline void declare(CLI::App& app, vertex_flags& a) {
   app.add_option("--element", a.element, "numbers of features and weights")
       ->check(CLI::IsMember({"float32", "float64"}))
       ->capture_default_str();
-  app.add_option("--epochs", a.epochs,
-                 "iterations over all vertices, with those of the run that is resumed; 0: --machine alone")
+  app.add_option(
+         "--epochs", a.epochs,
+         "iterations over all vertices, with those of the run that is resumed; 0: --machine alone, or vertices are "
+         "classified with the weights of --resume")
       ->check(number_in(0, 100'000'000))
       ->capture_default_str();
   app.add_option("--ranks", a.ranks, "how many, each with a range of the vertices; under mpirun as many as it started")
@@ -98,7 +100,7 @@ inline void declare(CLI::App& app, vertex_flags& a) {
   app.add_option("--decay", a.decay, "share of the first layer's weights that is added to their gradients")
       ->check(number_in(0.0, 1e308))
       ->capture_default_str();
-  app.add_option("--seed", a.seed, "of first weights, dropout and what is drawn")
+  app.add_option("--seed", a.seed, "of first weights, dropout and what is drawn, such as graphs")
       ->check(number_from(std::uint64_t{0}))
       ->capture_default_str();
   app.add_option("--features", a.drawn.features, "columns that are drawn for a graph without data")
@@ -122,8 +124,10 @@ inline void declare(CLI::App& app, vertex_flags& a) {
   app.add_option("--every", a.every, "after how many epochs there is a checkpoint, too")
       ->check(number_in(1, 100'000'000))
       ->needs(checkpoint);
-  app.add_option("--resume", a.resume, "a checkpoint to go on from, of any number of ranks");
-  app.add_flag("--check", a.check, "trains on one rank, too, and compares losses");
+  app.add_option("--resume", a.resume,
+                 "a checkpoint to go on from, of any number of ranks; with --epochs 0, whose weights classify");
+  app.add_flag("--check", a.check,
+               "trains on one rank, too, and fails where losses differ by more than 1e-5, relative");
   app.add_option("--json", a.json, "file for the result as JSON");
   app.add_option("--trace", a.trace, "file for what each rank did in the last epoch; Perfetto shows it");
 }

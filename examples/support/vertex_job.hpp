@@ -35,6 +35,7 @@ namespace support {
 // The same on all ranks. Stays where it is: the training refers to the data.
 struct vertex_job {
   unity::gnn::vertex_dataset data{};
+  unity::gnn::earlier_numbers before_metis{};  // of the data, where METIS gave it others
   unity::systems::vertex_model model{};
   std::optional<unity::gnn::vertex_dataset> unseen{};
   unity::gnn::vertex_partition partition{};
@@ -47,6 +48,10 @@ struct vertex_job {
 inline unity::systems::vertex_training training_of(const vertex_flags& a, const vertex_job& j,
                                                    const unity::gnn::vertex_dataset& data) {
   unity::systems::vertex_training t{data.graph, {data.features, data.labels, data.roles, data.classes}};
+  if (&data == &j.data) {
+    t.rows.vertex_numbers = j.before_metis.vertices;
+    t.rows.edge_numbers = j.before_metis.edges;
+  }
   t.model = j.model;
   t.rule = {.how = unity::parallel::optimizer::adam, .learning_rate = a.rate};
   t.program.decay = a.decay;
@@ -72,7 +77,9 @@ inline void normalize(unity::gnn::feature_matrix& m) {
 
 inline unity::gnn::vertex_dataset data_of(const vertex_flags& a, const std::string& name,
                                           const unity::systems::vertex_model& model) {
-  auto data = vertex_data_named((std::filesystem::path{a.folder} / name).string(), a.drawn);
+  auto drawn = a.drawn;
+  drawn.seed = a.seed;
+  auto data = vertex_data_named((std::filesystem::path{a.folder} / name).string(), drawn);
   unity::gnn::check(data, name);
   if (unity::systems::wants_self_edges(model.layer)) {
     data.graph = unity::gnn::with_self_edges(data.graph);
@@ -102,13 +109,14 @@ inline unity::gnn::vertex_partition without_empty_parts(unity::gnn::vertex_parti
 }
 
 // Effects: of METIS, vertices get other numbers.
-inline unity::gnn::vertex_partition first_partition(const vertex_flags& a, unity::gnn::vertex_dataset& data,
-                                                    std::size_t ranks) {
+inline unity::gnn::vertex_partition first_partition(const vertex_flags& a, vertex_job& j, std::size_t ranks) {
+  auto& data = j.data;
   expect_vertices(ranks, "--ranks", data);
 #ifdef UNITY_HAS_METIS
   if (a.partition == "metis") {
     const auto order = unity::gnn::order_by_part(unity::gnn::metis_parts(data.graph, ranks), ranks);
     data = unity::gnn::renumbered(data, order.numbers);
+    j.before_metis = unity::gnn::numbers_before(data.graph, order.numbers);
     return without_empty_parts(order.partition);
   }
 #endif
@@ -135,15 +143,15 @@ inline void prepare(const vertex_flags& a, std::size_t ranks, vertex_job& j) {
     }
     j.unseen->classes = j.data.classes;
   }
-  j.partition = first_partition(a, j.data, ranks);
+  j.partition = first_partition(a, j, ranks);
   j.run = unity::systems::settings_of(training_of(a, j, j.data), std::filesystem::path{a.graph}.filename().string());
   if (!a.resume.empty()) {
     j.before.emplace(a.resume);
     unity::train::expect_same(unity::train::settings_in(j.before->header(), a.resume), j.run, a.resume);
     j.first = static_cast<std::uint64_t>(j.before->header().step);
-    if (j.first >= a.epochs) {
+    if (a.epochs > 0 && j.first >= a.epochs) {
       throw unity::error{a.resume, fmt::format("has {} epochs", j.first),
-                         fmt::format("less than --epochs {}, which counts them", a.epochs)};
+                         fmt::format("less than --epochs {}, which counts them, or --epochs 0", a.epochs)};
     }
   }
 }

@@ -13,6 +13,9 @@
 #include <unity/core/error.hpp>
 #include <unity/core/random.hpp>
 
+#include "../support/message_of.hpp"
+#include "../support/small_files.hpp"
+
 namespace tests_of_external_sort {
 
 using namespace unity;
@@ -85,6 +88,19 @@ TEST_CASE("a folder that cannot be written to is named, and only where it is nee
   }
   CHECK_THROWS_WITH(s.push(1023), Catch::StartsWith(missing.string() + ": ") &&
                                       Catch::EndsWith("; expected a folder that files can be written to"));
+}
+
+TEST_CASE("a disk that is full is an error, and leaves nothing there") {
+  const scratch_folder folder;
+  sorter s{{}, 0, folder.path};
+  const test::small_files full{1000};
+  CHECK_THAT(test::message_of([&] {
+               for (std::uint64_t i = 0; i < 10'000; ++i) {
+                 s.push(i);
+               }
+             }),
+             Catch::Contains(folder.path.string()));
+  CHECK(std::filesystem::is_empty(folder.path));
 }
 
 }  // namespace tests_of_external_sort

@@ -1,9 +1,7 @@
 #include <unity/core/file.hpp>
 
-#include <sys/resource.h>
 #include <sys/stat.h>
 
-#include <csignal>
 #include <filesystem>
 #include <string>
 #include <thread>
@@ -13,12 +11,14 @@
 #include <unity/core/error.hpp>
 
 #include "../support/message_of.hpp"
+#include "../support/small_files.hpp"
 
 namespace tests_of_file {
 
 namespace {
 
 using unity::test::message_of;
+using unity::test::small_files;
 
 namespace fs = std::filesystem;
 
@@ -31,23 +31,6 @@ fs::path fresh_folder(const std::string& name) {
 std::size_t file_count(const fs::path& folder) {
   return static_cast<std::size_t>(std::distance(fs::directory_iterator{folder}, fs::directory_iterator{}));
 }
-// Files cannot grow beyond a size while this lives: writing fails as on a full disk.
-class small_files {
- public:
-  explicit small_files(rlim_t bytes) {
-    std::signal(SIGXFSZ, SIG_IGN);
-    getrlimit(RLIMIT_FSIZE, &before_);
-    auto now = before_;
-    now.rlim_cur = bytes;
-    setrlimit(RLIMIT_FSIZE, &now);
-  }
-  ~small_files() { setrlimit(RLIMIT_FSIZE, &before_); }
-  small_files(const small_files&) = delete;
-  small_files& operator=(const small_files&) = delete;
-
- private:
-  rlimit before_{};
-};
 
 }  // namespace
 
@@ -185,8 +168,7 @@ TEST_CASE("a file that is replaced keeps its mode bits, a new one has those of t
 
 TEST_CASE("devices and what is too large are refused in one line") {
   const auto folder = fresh_folder("large");
-  CHECK(message_of([] { (void)unity::read_file("/dev/zero"); }) ==
-        "/dev/zero: is a device; expected a readable file");
+  CHECK(message_of([] { (void)unity::read_file("/dev/zero"); }) == "/dev/zero: is a device; expected a readable file");
   CHECK(unity::read_file("/dev/null").empty());
   unity::atomic_write(folder / "a", "four");
   CHECK(unity::read_file(folder / "a", 0, unity::to_end, 4) == "four");

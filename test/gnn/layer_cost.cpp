@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
+#include <type_traits>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
 #include <unity/core/random.hpp>
+#include <unity/cost/eigen_least_squares.hpp>
 #include <unity/gnn/generate.hpp>
 #include <unity/gnn/generators.hpp>
 #include <unity/gnn/vertex_features.hpp>
@@ -94,6 +97,77 @@ TEST_CASE("no weight is below 0, and none that are not fit better") {
         auto other = found;
         other.weights[i] = std::max(0.0, other.weights[i] + step);
         REQUIRE(loss(other) >= least * (1 - 1e-9));
+      }
+    }
+  }
+}
+
+// The weights of the best of all sets of features, each fitted to all observations.
+gnn::layer_cost refit(const std::vector<vertex_features>& rows, const std::vector<double>& times, double ridge) {
+  const auto longest = *std::max_element(times.begin(), times.end());
+  gnn::layer_cost best;
+  auto least = std::numeric_limits<double>::infinity();
+  for (unsigned set = 1; set < 32; ++set) {
+    unity::least_squares fit{5, ridge};  // features out of the set are 0, and get no weight
+    vertex_features largest{};
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      std::vector<double> x(5);
+      for (std::size_t i = 0; i < 5; ++i) {
+        x[i] = (set >> i & 1U) != 0 ? static_cast<double>(rows[r][i]) : 0;
+        largest[i] = std::max(largest[i], rows[r][i]);
+      }
+      fit.observe(x, times[r] / longest);
+    }
+    gnn::layer_cost cost;
+    double loss = 0;
+    bool is_feasible = true;
+    const auto found = fit.snapshot();
+    for (std::size_t i = 0; i < 5; ++i) {
+      const auto weight = found.coefficients()[i];
+      is_feasible = is_feasible && weight >= 0;
+      cost.weights[i] = weight * longest;
+      loss += ridge * std::pow(weight * static_cast<double>(largest[i]), 2);
+    }
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      loss += std::pow((cost.seconds(rows[r]) - times[r]) / longest, 2);
+    }
+    if (is_feasible && loss < least) {
+      least = loss;
+      best = cost;
+    }
+  }
+  return best;
+}
+
+// So what is learned takes as much memory and time after any number of observations.
+static_assert(std::is_trivially_copyable_v<gnn::layer_cost_learner>);
+
+TEST_CASE("what is learned step by step is what fits all observations at once") {
+  for (std::uint64_t seed = 0; seed < test::cases(20); ++seed) {
+    CAPTURE(seed);
+    random_engine random{seed};
+    const auto is_dependent = seed % 2 == 0;  // as of widths that are multiples of 32
+    gnn::layer_cost_learner learner{1e-6};
+    std::vector<vertex_features> rows;
+    std::vector<double> times;
+    for (std::size_t n = 1; n <= 40; ++n) {
+      vertex_features x{};
+      for (auto& f : x) {
+        f = random.below(1'000'000);
+      }
+      x[4] = is_dependent ? 2 * x[1] : x[4];
+      rows.push_back(x);
+      times.push_back((1e-9 * static_cast<double>(x[0]) + 4e-9 * static_cast<double>(x[1])) *
+                      (0.8 + 0.4 * random.unit()));
+      learner.observe(x, times.back());
+      if (n % 8 != 1) {
+        continue;
+      }
+      CAPTURE(n);
+      const auto learned = learner.snapshot();
+      const auto expected = refit(rows, times, 1e-6);
+      for (std::size_t i = 0; i < 5; ++i) {
+        REQUIRE(learned.weights[i] * 1e6 == Approx(expected.weights[i] * 1e6).epsilon(1e-7).margin(1e-12));
       }
     }
   }

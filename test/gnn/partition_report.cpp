@@ -62,4 +62,31 @@ TEST_CASE("vertices are numbered part by part") {
         "part of vertex 0: 2; expected one of 2 parts");
 }
 
+TEST_CASE("numbers of vertices and edges before are found again") {
+  for (std::uint64_t seed = 0; seed < test::cases(50); ++seed) {
+    CAPTURE(seed);
+    random_engine random{seed};
+    const auto vertices = static_cast<vertex_id>(1 + random.below(12));
+    const auto g = gnn::from_edges(vertices, test::random_edges(random, vertices, random.below(40)));
+    std::vector<std::uint32_t> parts(vertices);
+    for (auto& p : parts) {
+      p = static_cast<std::uint32_t>(random.below(3));
+    }
+    const auto numbers = gnn::order_by_part(parts, 3).numbers;
+    const auto now = gnn::renumbered(g, numbers);
+    const auto before = gnn::numbers_before(now, numbers);
+    for (vertex_id v = 0; v < vertices; ++v) {
+      REQUIRE(before.vertices[numbers[v]] == v);
+      const auto sources = now.view().sources_of(numbers[v]);
+      for (std::size_t i = 0; i < sources.size(); ++i) {
+        const auto e = before.edges[now.view().offsets()[numbers[v]] + i];
+        REQUIRE((e >= g.view().offsets()[v] && e < g.view().offsets()[v + 1]));
+        REQUIRE(g.view().sources()[e] == before.vertices[sources[i]]);
+      }
+    }
+    const std::set<std::uint64_t> all(before.edges.begin(), before.edges.end());
+    REQUIRE(all.size() == before.edges.size());
+  }
+}
+
 }  // namespace tests_of_partition_report

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,6 +19,7 @@
 #include "../gnn/random_graphs.hpp"
 #include "../support/cases.hpp"
 #include "../support/message_of.hpp"
+#include "../support/small_files.hpp"
 
 namespace tests_of_lux {
 
@@ -109,6 +111,30 @@ TEST_CASE("a file that is no graph is refused in one line, read or mapped") {
         "a.lux: vertex 1 ends at edge 1; expected edge 2, at which it begins, or one behind it");
   CHECK(complaint_of(with_byte(28, '\2')) == "a.lux: the last vertex ends at edge 2; expected the number of edges, 3");
   CHECK(complaint_of(with_byte(40, '\3')) == "a.lux: edge 1 comes from vertex 3; expected a vertex below 3");
+}
+
+TEST_CASE("a disk that is full is an error, the file that was there stays, and nothing else") {
+  const auto folder = std::filesystem::path{UNITY_TEST_SCRATCH_DIR} / "full_lux";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  const auto to = folder / "graph.lux";
+  atomic_write(to, small);
+  {
+    const test::small_files full{100'000};
+    const auto complaint =
+        test::message_of([&] { io::write_lux(to, gnn::erdos_renyi{1000, 50'000, 1}, {}, {.memory = 1 << 30}); });
+    CHECK_THAT(complaint, Catch::StartsWith(to.string() + ": "));
+    CHECK(complaint.find('\n') == std::string::npos);
+  }
+  {
+    const test::small_files full{4000};  // runs that are sorted on disk do not fit either
+    const gnn::generation_limits limits{.memory = 1, .folder = folder};
+    CHECK_THAT(test::message_of([&] { io::write_lux(to, gnn::erdos_renyi{1000, 50'000, 1}, {}, limits); }),
+               Catch::StartsWith(folder.string() + ": "));
+  }
+  CHECK(read_file(to) == small);
+  CHECK(std::distance(std::filesystem::directory_iterator{folder}, {}) == 1);
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace tests_of_lux

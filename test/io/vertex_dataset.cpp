@@ -66,6 +66,8 @@ TEST_CASE("files that do not fit together are refused") {
   io::write_vertex_dataset(prefix, small());
   atomic_write(folder.path / "set.label", "1\n");
   CHECK(complaint() == prefix.string() + ": 1 labels; expected one for each of the 2 vertices");
+  atomic_write(folder.path / "set.label", "1\n2000000000\n");
+  CHECK(complaint() == prefix.string() + ": vertex 1 has label 2000000000; expected a class below the 2 vertices");
   atomic_write(folder.path / "set.label", "1\n0\n");
   atomic_write(folder.path / "set.mask", "Train\n");
   CHECK(complaint() == prefix.string() + ": 1 roles; expected one for each of the 2 vertices");

@@ -1,9 +1,11 @@
 #include <unity/io/vertex_files.hpp>
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
+#include <fmt/core.h>
 #include <catch2/catch.hpp>
 
 #include <unity/core/random.hpp>
@@ -47,6 +49,11 @@ TEST_CASE("features that are none are refused with their line") {
   CHECK(complaint_of("1\n\n") == "a.csv:2: the end of the line; expected a finite number");
   CHECK(test::message_of([] { static_cast<void>(io::parse_features_bin("12345678", 3, "a.bin")); }) ==
         "a.bin: 8 bytes; expected float32 numbers in 3 rows");
+  for (const auto odd : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    const auto bytes = io::features_bin({2, {1, 2, odd, 4}});
+    CHECK(test::message_of([&] { static_cast<void>(io::parse_features_bin(bytes, 2, "a.bin")); }) ==
+          fmt::format("a.bin: row 1, column 0: {}; expected a finite number", odd));
+  }
 }
 
 TEST_CASE("labels and roles come back byte by byte") {

@@ -251,6 +251,9 @@ refuses 'a data set that is none' 'data.w: another kind of file; expected one th
   "$scratch/data.json" --data "$scratch/data.w"
 refuses 'a loss that is no number' 'step [0-9]+: a loss of .*, first from [a-z_0-9]+ [0-9]+' \
   "$scratch/data.json" --rate 1e38 --steps 50 --checkpoint "$scratch/kept.w" --every 1 "${results[@]}"
+# At such a rate rounding grows until losses have little in common.
+refuses 'losses that are not those of one device' '--check: losses that differ from .*; expected 0.0001 at most' \
+  "$(dirname "$0")/../../examples/plans/lenet_p100.json" --ranks 4 --rate 5 --steps 60 --check
 check 'the checkpoint from before it is whole' test "$(steps_of "$scratch/kept.w")" -ge 1
 for flags in '--steps 0' '--steps x' '--rate nan' '--rate -1' '--beta2 1' '--every 3' '--shift 1' '--loss hinge' \
   '--comm smoke' '--trace-steps 2' '--trace-steps 0 --trace none' '--trace-steps x --trace none'; do

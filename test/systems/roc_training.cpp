@@ -17,6 +17,8 @@
 #include <unity/backend/reference.hpp>
 #include <unity/core/random.hpp>
 #include <unity/gnn/graph_transforms.hpp>
+#include <unity/gnn/partition_report.hpp>
+#include <unity/gnn/vertex_order.hpp>
 #include <unity/gnn/vertex_partition.hpp>
 #include <unity/tensor/standard_operators.hpp>
 
@@ -197,6 +199,58 @@ TEST_CASE("what ranks train does not depend on how vertices are divided, nor on 
     }
     REQUIRE(three.accuracy == one.accuracy);
   }
+}
+
+TEST_CASE("what is drawn goes by the numbers that vertices had before") {
+  for (const auto layer : all_layers) {
+    CAPTURE(static_cast<int>(layer));
+    random_engine random{static_cast<std::uint64_t>(layer) + 20};
+    const auto data = random_data(random, 23, 120, 6, 4);
+    std::vector<gnn::vertex_id> numbers(23);
+    for (gnn::vertex_id v = 0; v < 23; ++v) {
+      numbers[v] = v * 7 % 23;
+    }
+    const auto other = gnn::renumbered(data, numbers);
+    const auto before = gnn::numbers_before(other.graph, numbers);
+    auto m = small_model(layer, 0.4);
+    m.drawn = 8;
+    const auto train_on = [&](const gnn::vertex_dataset& d, std::size_t ranks, bool by_earlier_numbers) {
+      auto t = training_on(d, m);
+      t.rule = {parallel::optimizer::momentum, 0.05};
+      t.seed = 5;
+      if (by_earlier_numbers) {
+        t.rows.vertex_numbers = before.vertices;
+        t.rows.edge_numbers = before.edges;
+      }
+      return trained(t, gnn::equal_vertices(23, ranks), 3).losses;
+    };
+    const auto expected = train_on(data, 1, false);
+    require_close(train_on(other, 1, true), expected, 1e-10);
+    require_close(train_on(other, 3, true), expected, 1e-10);
+    REQUIRE(train_on(other, 1, false)[0] != Approx(expected[0]).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("decay adds its share of the first layer's weights to their gradients, and of no others") {
+  random_engine random{11};
+  const auto data = random_data(random, 17, 60, 4, 3);
+  auto t = training_on(data, small_model(vertex_layer::sage_mean, 0));
+  t.rule = {parallel::optimizer::sgd, 0.5};
+  const auto without = trained(t, gnn::equal_vertices(17, 2), 1);
+  t.program.decay = 0.25;
+  const auto with = trained(t, gnn::equal_vertices(17, 2), 1);
+  REQUIRE(with.first == without.first);
+  REQUIRE(with.losses == without.losses);
+  REQUIRE(with.weights.size() == 6);  // own, sum and bias, of two layers
+  for (std::size_t w = 0; w < 6; ++w) {
+    CAPTURE(w);
+    std::vector<double> expected;
+    for (std::size_t i = 0; i < with.first[w].size(); ++i) {
+      expected.push_back(without.weights[w][i] - (w < 3 ? 0.5 * 0.25 * with.first[w][i] : 0));
+    }
+    require_close(with.weights[w], expected, 1e-12);
+  }
+  REQUIRE(with.weights[0] != without.weights[0]);
 }
 
 TEST_CASE("rows that others read are sent once, and their cotangents back") {

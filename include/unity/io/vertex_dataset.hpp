@@ -11,7 +11,8 @@ namespace unity::io {
 
 // The data set of the files whose names begin with `prefix`: those of ROC where there is one that ends in
 // .add_self_edge.lux (io/lux.hpp, io/vertex_files.hpp), else .graph, .svmlight and .split, each possibly compressed
-// (.gz). Neighbours of .graph are made distinct. The classes are those that occur.
+// (.gz). Neighbours of .graph are made distinct. The classes are those that occur: 0 to the largest, which is below the
+// number of vertices.
 // Throws: unity::error naming the file and the place where one is missing or wrong, or they do not fit together.
 [[nodiscard]] gnn::vertex_dataset read_vertex_dataset(const std::filesystem::path& prefix);
 
@@ -25,6 +26,7 @@ void write_vertex_dataset(const std::filesystem::path& prefix, const gnn::vertex
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_VERTEX_DATASET)
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -63,6 +65,17 @@ namespace detail {
   return std::move(all.front());
 }
 
+// Memory for classes is in proportion to the largest. Throws: unity::error naming the vertex.
+UNITY_INLINE void expect_classes(const gnn::vertex_dataset& data, std::string_view where) {
+  const auto vertices = data.graph.vertices();
+  for (std::size_t v = 0; v < data.labels.size(); ++v) {
+    if (data.labels[v] >= 0 && static_cast<std::uint32_t>(data.labels[v]) >= vertices) {
+      throw error{where, fmt::format("vertex {} has label {}", v, data.labels[v]),
+                  fmt::format("a class below the {} vertices", vertices)};
+    }
+  }
+}
+
 [[nodiscard]] UNITY_INLINE gnn::vertex_dataset read_roc_files(const std::filesystem::path& prefix) {
   gnn::vertex_dataset data;
   data.graph = read_lux(with_ending(prefix, ".add_self_edge.lux"));
@@ -97,6 +110,7 @@ namespace detail {
 UNITY_INLINE gnn::vertex_dataset read_vertex_dataset(const std::filesystem::path& prefix) {
   const bool is_roc = std::filesystem::exists(detail::with_ending(prefix, ".add_self_edge.lux"));
   auto data = is_roc ? detail::read_roc_files(prefix) : detail::read_text_files(prefix);
+  detail::expect_classes(data, prefix.string());
   data.classes = gnn::class_count(data.labels);
   gnn::check(data, prefix.string());
   return data;

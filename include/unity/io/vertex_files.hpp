@@ -25,7 +25,7 @@ namespace unity::io {
 // Each parse_... throws unity::error with the file's name, the line and what was expected there; texts that the
 // functions beside them make come back from what is read of them, byte by byte.
 
-// As many columns as fit: bytes / 4 / rows. Throws: also where the bytes are no rows of so many float32.
+// As many columns as fit: bytes / 4 / rows. Throws: also where the bytes are no rows of so many finite float32.
 [[nodiscard]] gnn::feature_matrix parse_features_bin(std::string_view bytes, std::size_t rows, std::string_view name);
 [[nodiscard]] std::string features_bin(const gnn::feature_matrix& features);
 
@@ -106,6 +106,13 @@ UNITY_INLINE gnn::feature_matrix parse_features_bin(std::string_view bytes, std:
   features.columns = rows == 0 ? 0 : features.values.size() / rows;
   if (!bytes.empty()) {
     std::memcpy(features.values.data(), bytes.data(), bytes.size());
+  }
+  const auto odd =
+      std::find_if(features.values.begin(), features.values.end(), [](float x) { return !std::isfinite(x); });
+  if (odd != features.values.end()) {
+    const auto place = static_cast<std::size_t>(odd - features.values.begin());
+    throw error{fmt::format("{}: row {}, column {}", name, place / features.columns, place % features.columns),
+                fmt::format("{}", *odd), "a finite number"};
   }
   return features;
 }

@@ -38,7 +38,7 @@ class range_balancer {
   range_balancer(gnn::csr_view g, std::span<const std::uint32_t> widths, std::vector<std::size_t> kinds);
 
   // Of an iteration under the partition: for each part, the seconds of each layer.
-  // Complexity: linear in parts and layers, but linear in all observations with the next question.
+  // Complexity: linear in parts and layers, however many iterations were observed.
   void observe(const gnn::vertex_partition& p, std::span<const layer_seconds> parts);
   // Under the partition of the last observation.
   [[nodiscard]] const std::vector<part_seconds>& last() const noexcept { return last_; }

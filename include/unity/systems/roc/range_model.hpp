@@ -74,6 +74,9 @@ struct vertex_rows {
   std::span<const std::int32_t> labels;
   std::span<const gnn::vertex_role> roles;
   std::int32_t classes = 0;
+  // What is drawn goes by these numbers of vertices and in-edges (gnn::numbers_before); empty: by their own.
+  std::span<const std::uint64_t> vertex_numbers{};
+  std::span<const std::uint64_t> edge_numbers{};
 };
 
 // The loss is the mean over the training vertices of the cross entropy. All that is referred to must outlive the
@@ -116,13 +119,6 @@ UNITY_INLINE vertex_scales scales_of(const vertex_model& m, gnn::csr_view g) {
     p = all > 0 ? std::min(1.0, m.drawn * p / all) : 1.0;
   }
   return s;
-}
-
-UNITY_INLINE range_model range_model_of(const tensor::algebra& a, const vertex_model& m, const gnn::range_graph& r,
-                                        const vertex_rows& rows, const vertex_scales& scales,
-                                        std::uint64_t edges_before) {
-  check(m);
-  return detail::range_model_writer{a, m, r, rows, scales, edges_before}.write();
 }
 
 }  // namespace unity::systems

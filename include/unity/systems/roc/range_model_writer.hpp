@@ -56,8 +56,10 @@ class range_model_writer {
   [[nodiscard]] value_id column(const std::string& name, const std::function<double(gnn::vertex_id)>& number);
   [[nodiscard]] edge_values edges(const std::string& name, const gnn::edge_lists& lists, bool with_places);
 
-  // x without what is dropped out, two in each layer; rows: of the whole tensor; first: row of it with which x begins.
-  [[nodiscard]] value_id dropped(value_id x, std::size_t of_layer, std::int64_t rows, std::int64_t first);
+  // x without what is dropped out, two in each layer; rows: of the whole tensor; first: row of it with which x begins;
+  // numbers: of its rows, to draw by.
+  [[nodiscard]] value_id dropped(value_id x, std::size_t of_layer, std::int64_t rows, std::int64_t first,
+                                 std::span<const std::uint64_t> numbers);
   [[nodiscard]] value_id sampled(value_id x);
   // The sum over in-edges.
   [[nodiscard]] value_id neighbour_sum(value_id x);
@@ -152,7 +154,7 @@ UNITY_INLINE range_model range_model_writer::write() && {
                   }
                 });
   for (layer_ = 0; layer_ < static_cast<std::size_t>(spec_.layers); ++layer_) {
-    h = layer(dropped(h, 0, static_cast<std::int64_t>(rows_.labels.size()), range_.range.begin),
+    h = layer(dropped(h, 0, static_cast<std::int64_t>(rows_.labels.size()), range_.range.begin, rows_.vertex_numbers),
               layer_ + 1 == static_cast<std::size_t>(spec_.layers));
     end_layer();
   }
@@ -271,9 +273,10 @@ UNITY_INLINE auto range_model_writer::edges(const std::string& name, const gnn::
   return e;
 }
 
-// The elements are functions of the seed, the step, the number of the mask and their place in the whole tensor.
+// The elements are functions of the seed, the step, the number of the mask and their place in the whole tensor, whose
+// rows are in the order of their numbers.
 UNITY_INLINE value_id range_model_writer::dropped(value_id x, std::size_t of_layer, std::int64_t rows,
-                                                  std::int64_t first) {
+                                                  std::int64_t first, std::span<const std::uint64_t> numbers) {
   if (spec_.dropout == 0) {
     return x;
   }
@@ -284,12 +287,15 @@ UNITY_INLINE value_id range_model_writer::dropped(value_id x, std::size_t of_lay
   part.end[0] += first;
   // Not a running number: a range without edges has fewer masks.
   const auto number = 2 * layer_ + of_layer;
+  const auto columns = static_cast<std::uint64_t>(tensor::element_count(whole.dims) / std::max<std::int64_t>(rows, 1));
   const auto mask = b_.input(fmt::format("mask {}", number), b_.dims(x), spec_.element);
   model_.values.push_back(
-      {mask, true, [whole, part, number, rate = spec_.dropout](const drawing& d, std::span<std::byte> to) {
+      {mask, true,
+       [whole, part, number, columns, numbers, rate = spec_.dropout](const drawing& d, std::span<std::byte> to) {
          const auto stream = hash_combine(hash_combine(d.seed, number), d.step);
          train::detail::fill_box(whole, part, to, [&](std::uint64_t i) {
-           const bool is_dropped = d.is_training && train::detail::unit_of(hash_combine(stream, i)) < rate;
+           const auto place = numbers.empty() ? i : numbers[i / columns] * columns + i % columns;
+           const bool is_dropped = d.is_training && train::detail::unit_of(hash_combine(stream, place)) < rate;
            return !d.is_training ? 1 : is_dropped ? 0 : 1 / (1 - rate);
          });
        }});
@@ -303,14 +309,15 @@ UNITY_INLINE value_id range_model_writer::sampled(value_id x) {
   const tensor::tensor_type type{spec_.element, tensor::layout::row_major, false, {size(), 1}};
   const auto v = b_.input(fmt::format("layer {} vertices", layer_), type.dims, spec_.element);
   model_.values.push_back({v, true,
-                           [type, layer = layer_, range = range_.range, taken = std::span{scales_.taken}](
-                               const drawing& d, std::span<std::byte> to) {
+                           [type, layer = layer_, range = range_.range, taken = std::span{scales_.taken},
+                            numbers = rows_.vertex_numbers](const drawing& d, std::span<std::byte> to) {
                              // Apart from the streams of masks.
                              const auto stream = hash_combine(hash_combine(d.seed, ~std::uint64_t{layer}), d.step);
                              std::vector<double> all;
                              for (auto u = range.begin; u < range.end; ++u) {
                                const auto p = taken[u];
-                               const bool is_taken = train::detail::unit_of(hash_combine(stream, u)) < p;
+                               const auto number = numbers.empty() ? u : numbers[u];
+                               const bool is_taken = train::detail::unit_of(hash_combine(stream, number)) < p;
                                all.push_back(!d.is_training ? 1 : is_taken ? 1 / p : 0);
                              }
                              backend::encode<double>(all, type, to);
@@ -494,7 +501,7 @@ UNITY_INLINE value_id range_model_writer::attended(value_id z, std::int64_t head
   const auto first = static_cast<std::int64_t>(edges_before_);
   const auto edges = static_cast<std::int64_t>(range_.own.edges());
   // Elements of a mask do not depend on how many rows come behind.
-  const auto kept = dropped(share, 1, first + edges, first);
+  const auto kept = dropped(share, 1, first + edges, first, rows_.edge_numbers);
   const auto out = b_.apply("segment_weighted_sum", {all, kept, own_->offsets, own_->sources, own_->out_offsets,
                                                      own_->targets, own_->out_edges})[0];
   return b_.reshape(out, {size(), heads * width});
@@ -536,5 +543,16 @@ UNITY_INLINE value_id range_model_writer::loss(value_id logits) {
 }
 
 }  // namespace unity::systems::detail
+
+namespace unity::systems {
+
+UNITY_INLINE range_model range_model_of(const tensor::algebra& a, const vertex_model& m, const gnn::range_graph& r,
+                                        const vertex_rows& rows, const vertex_scales& scales,
+                                        std::uint64_t edges_before) {
+  check(m);
+  return detail::range_model_writer{a, m, r, rows, scales, edges_before}.write();
+}
+
+}  // namespace unity::systems
 
 #endif

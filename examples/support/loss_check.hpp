@@ -1,0 +1,22 @@
+// What `--check` of programs that train fails on.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include <fmt/core.h>
+
+#include <unity/core/error.hpp>
+
+namespace support {
+
+// Throws: unity::error where there is an error, relative, and it is more than `most`; `other`: whose losses were
+// compared with.
+inline void expect_same_losses(const std::optional<double>& error, double most, const std::string& other) {
+  if (error && !(*error <= most)) {
+    throw unity::error{"--check", fmt::format("losses that differ from those of {} by {:.3g}, relative", other, *error),
+                       fmt::format("{:.3g} at most", most)};
+  }
+}
+
+}  // namespace support
