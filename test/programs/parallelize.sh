@@ -121,6 +121,28 @@ check 'also in the JSON' json "$scratch/s.json" '
   all(s["out_of_memory"] and max(e["bytes_over"] for e in s["out_of_memory"]) == s["memory_peak_bytes"] - 2000000
       and all(e["device"].startswith("n0/gpu") for e in s["out_of_memory"]) for s in x["strategies"])'
 
+# Devices that have less memory than any strategy takes, but more than any operator.
+deep='zoo:mlp?layers=12&hidden=64&batch=512'
+"$parallelize" "$deep" --machine p100:1x2 --max-proposals 0 --out "$scratch/deep" >/dev/null
+"$python" -c 'import json, sys
+m = json.load(open(sys.argv[1]))["machine"]; m["devices"][0]["memory_bytes"] = 2000000
+json.dump(m, open(sys.argv[2], "w"))' "$scratch/deep/plan.json" "$scratch/scant.json"
+for rate in 12 0.1; do
+  check "at $rate GB/s all fits with moves to the host" silent "$parallelize" "$deep" --machine "$scratch/scant.json" \
+    --max-proposals 100 --seed 1 --offload "${rate}GB/s" --json "$scratch/offload$rate.json"
+done
+check 'and says so' grep -qE '^data fits with 0[.][0-9]+ MB loaded from the host' "$scratch/stdout"
+check 'the JSON, too' json "$scratch/offload12.json" 'all(s["out_of_memory"] == [] and s["memory_peak_bytes"] == 2000000
+  and 0 < s["offloaded"]["limit_bytes"] < 2000000 and s["offloaded"]["stored_bytes"] > 0 for s in x["strategies"])'
+check 'a slower host takes longer, by the bytes' "$python" -c '
+import json, sys
+fast, slow = (json.load(open(f))["strategies"] for f in sys.argv[1:])
+for f, s in zip(fast, slow):
+    moved = s["offloaded"]["loaded_bytes"] + s["offloaded"]["stored_bytes"]
+    more = moved / 0.1e9 - moved / 12e9
+    assert f["offloaded"] == s["offloaded"] and 0.9 * more < s["iteration_s"] - f["iteration_s"] < 2.1 * more, (f, s)' \
+  "$scratch/offload12.json" "$scratch/offload0.1.json"
+
 # refuses WHAT PATTERN ARGUMENT...
 refuses() {
   local what=$1 pattern=$2
@@ -193,6 +215,7 @@ with 'an operator without a configuration' 'without.json: .*nothing for node' "$
 with 'a strategy file that is not there' 'nowhere.json' "$scratch/nowhere.json"
 
 refuses 'a budget that is no time' 'budget.*soon' "${lenet[@]}" --budget soon
+refuses 'a rate that is no rate' 'offload.*fast' "${lenet[@]}" --offload fast
 printf '' >"$scratch/file"
 check 'a folder that cannot be made' complains 1 'file/below' \
   "$parallelize" "${lenet[@]}" --max-proposals 4 --out "$scratch/file/below"
