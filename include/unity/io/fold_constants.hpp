@@ -27,6 +27,9 @@ class constant_folder {
  private:
   // Sources with data or of fixed values, and what is computed from those alone.
   [[nodiscard]] bool is_computable(node_id n) const;
+  [[nodiscard]] bool is_folded(node_id n) const {
+    return computable_[n.index()] != 0 && !model_.graph.operands(n).empty();
+  }
   void copy(node_id n, const std::vector<char>& wanted, tensor::tensor_graph& to, std::vector<value_id>& moved);
   // Computes one value in double and keeps it under a new name.
   value_id store(value_id v, tensor::tensor_graph& to);
@@ -85,8 +88,10 @@ UNITY_INLINE onnx_model constant_folder::run() && {
   }
   tensor::tensor_graph result;
   std::vector<value_id> moved(g.value_count());
+  std::vector<node_id> origins;
   for (const auto i : node_ids(g)) {
     copy(i, wanted, result, moved);
+    origins.resize(result.node_count(), is_folded(i) ? node_id{} : i);
   }
   std::vector<value_id> outputs;
   for (const auto v : g.outputs()) {
@@ -94,6 +99,7 @@ UNITY_INLINE onnx_model constant_folder::run() && {
   }
   result.set_outputs(outputs);
   model_.graph = std::move(result);
+  model_.labels = stayed_labels(model_.labels, origins);
   prune(*algebra_, model_);
   return std::move(model_);
 }
@@ -102,7 +108,8 @@ UNITY_INLINE bool constant_folder::is_computable(node_id n) const {
   const auto& g = model_.graph;
   const auto& definition = algebra_->definition_of(g.operation(n).kind);
   if (definition.source != tensor::source_kind::none) {
-    return model_.data.contains(algebra_->read(g.operation(n)).word("name"));
+    const auto name = algebra_->read(g.operation(n)).word("name");
+    return model_.data.contains(name) && !model_.defaults.contains(name);
   }
   bool all = !std::holds_alternative<tensor::opaque>(definition.body);
   for (const auto v : g.operands(n)) {
@@ -117,8 +124,7 @@ UNITY_INLINE bool constant_folder::is_computable(node_id n) const {
 UNITY_INLINE void constant_folder::copy(node_id n, const std::vector<char>& wanted, tensor::tensor_graph& to,
                                         std::vector<value_id>& moved) {
   const auto& g = model_.graph;
-  const bool is_source = g.operands(n).empty();
-  if (computable_[n.index()] != 0 && !is_source) {
+  if (is_folded(n)) {
     for (const auto v : g.results(n)) {
       if (wanted[v.index()] != 0) {
         moved[v.index()] = store(v, to);
