@@ -31,8 +31,11 @@ class constant_folder {
     return computable_[n.index()] != 0 && !model_.graph.operands(n).empty();
   }
   void copy(node_id n, const std::vector<char>& wanted, tensor::tensor_graph& to, std::vector<value_id>& moved);
-  // Computes one value in double and keeps it under a new name.
+  // Computes one value and keeps it under a new name.
   value_id store(value_id v, tensor::tensor_graph& to);
+  // In the arithmetic of the element types: each operator's result is rounded, as engines round it. Integers that are
+  // made of real numbers, such as buckets of positions, are others in double.
+  [[nodiscard]] std::vector<double> computed(const tensor::tensor_graph& one) const;
 
   const tensor::algebra* algebra_;
   onnx_model model_;
@@ -58,6 +61,7 @@ class constant_folder {
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -140,8 +144,7 @@ UNITY_INLINE value_id constant_folder::store(value_id v, tensor::tensor_graph& t
   const value_id outputs[] = {v};
   one.set_outputs(outputs);
   const auto type = one.type(v);
-  const auto value = tensor::evaluate<double>(*algebra_, one, data_provider<double>{*algebra_, model_.data});
-  const auto& data = value.front().data;
+  const auto data = computed(one);
   auto plain = type;
   plain.order = tensor::layout::row_major;
   const auto add = [&](std::string_view kind, std::initializer_list<tensor::named_attribute> attributes) {
@@ -163,6 +166,27 @@ UNITY_INLINE value_id constant_folder::store(value_id v, tensor::tensor_graph& t
   model_.data.emplace(name, make_data(type.element, type.dims, data));
   return add(tensor::is_floating(type.element) ? "weight" : "constant",
              {{"name", name}, {"element", element}, {"dims", type.dims}});
+}
+
+UNITY_INLINE std::vector<double> constant_folder::computed(const tensor::tensor_graph& one) const {
+  const data_provider<double> provider{*algebra_, model_.data};
+  const auto results = [&](node_id n, std::span<const double* const> operands) {
+    const auto& op = one.operation(n);
+    if (auto given = provider(op, one.type(one.results(n)[0]))) {
+      return std::vector{*std::move(given)};
+    }
+    std::vector<tensor::tensor_type> types;
+    for (const auto v : one.operands(n)) {
+      types.push_back(one.type(v));
+    }
+    auto values = tensor::detail::evaluate_at<double>(*algebra_, op, operands, types, 0);
+    for (std::size_t r = 0; r < values.size(); ++r) {
+      const auto element = one.type(one.results(n)[r]).element;
+      values[r].data = elements_of<double>(make_data(element, values[r].dims, values[r].data));
+    }
+    return values;
+  };
+  return tensor::detail::evaluate_nodes<double>(*algebra_, one, results, 0).front().data;
 }
 
 }  // namespace unity::io::detail
