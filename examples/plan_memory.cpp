@@ -69,7 +69,7 @@ outcome planned(const arguments& a) {
   const auto operators = tensor::training_algebra();
   outcome r;
   r.limit = bytes{static_cast<std::int64_t>(support::parse_quantity("--limit", a.limit, support::memory_sizes))};
-  r.graph = placement::training_memory(operators, support::load_model(operators, a.model, a.dimensions).graph);
+  r.graph = placement::training_memory(operators, support::load_training_graph(operators, a.model, a.dimensions));
   const auto add = [&](const char* name, const placement::memory_plan& p) {
     r.baselines.push_back({name, placement::replay(r.graph, p, r.limit)});
   };
