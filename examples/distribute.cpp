@@ -353,7 +353,7 @@ void run(arguments& a) {
   const auto operators = tensor::training_algebra();
   auto r = resources_of(a);
   parallel::plan p;
-  p.graph = support::load_model(operators, a.model, a.dimensions).graph;
+  p.graph = support::load_training_graph(operators, a.model, a.dimensions);
   p.machine = r.machine;
   p.updates = a.optimizer;
   const auto file = file_of(operators, p.graph, a, r.machine.network);

@@ -21,6 +21,7 @@
 #include <fmt/core.h>
 
 #include <unity/io/dot.hpp>
+#include <unity/io/fold_constants.hpp>
 #include <unity/io/machine_json.hpp>
 #include <unity/io/onnx.hpp>
 #include <unity/io/svg.hpp>
@@ -236,21 +237,39 @@ support::optimization_title about(const arguments& a) {
 
 std::string title(const char* what, double seconds) { return fmt::format("{}: {:f} us", what, seconds * 1e6); }
 
+// What is written: in inference mode, what depends on weights alone is computed.
+io::onnx_model written_model(const tensor::algebra& operators, const arguments& a, const outcome& r) {
+  auto after = r.before;
+  after.graph = r.found.graph;
+  after.labels = io::stayed_labels(r.before.labels, r.found.origins);
+  const bool folds = !a.out.empty() && a.options.objective.mode == tensor::mode::inference;
+  return folds ? io::fold_constants(operators, std::move(after)) : after;
+}
+
+// Nothing for a model of the zoo, and for what has no form in a file.
+std::optional<bool> signature_kept(const tensor::algebra& operators, const io::onnx_model& after) {
+  try {
+    return after.signature.empty() ? std::nullopt : std::optional{io::keeps_signature(operators, after)};
+  } catch (const error&) {
+    return std::nullopt;
+  }
+}
+
 // The model, its graph, and both graphs side by side with what is new marked.
-void write(const tensor::algebra& operators, const arguments& a, const outcome& r) {
+void write(const tensor::algebra& operators, const arguments& a, outcome& r) {
   std::vector<support::output> files;
+  const auto written = a.out.empty() && a.json.empty() ? io::onnx_model{} : written_model(operators, a, r);
+  r.signature_kept = signature_kept(operators, written);
   if (!a.out.empty()) {
     const std::filesystem::path folder{a.out};
-    const auto write_model = [&](const std::filesystem::path& file) {
-      auto after = r.before;
-      after.graph = r.found.graph;
-      io::export_options options;
-      options.fold_constants = a.options.objective.mode == tensor::mode::inference;
-      io::export_onnx(operators, after, file, options);
-    };
+    const auto write_model = [&](const std::filesystem::path& file) { io::export_onnx(operators, written, file); };
     io::dot_options before{.title = title("before", r.found.cost_before_s)};
-    io::dot_options after{.title = title("after", r.found.cost_after_s),
-                          .highlighted = {r.found.new_nodes.begin(), r.found.new_nodes.end()}};
+    io::dot_options after{.title = title("after", r.found.cost_after_s)};
+    for (std::size_t n = 0; n < r.found.origins.size(); ++n) {
+      if (!r.found.origins[n].valid()) {
+        after.highlighted.insert(node_id{n});
+      }
+    }
     const auto both = io::to_dot(operators, r.before.graph, before, r.found.graph, after);
     const auto draw = [both](const std::filesystem::path& file) {
       if (const auto problem = io::write_svg(file, both)) {
@@ -287,7 +306,7 @@ void run(arguments& a) {
   support::expect_writable(a.json);
   const auto operators = tensor::standard_algebra();
   const auto rules = load_rules(operators, a);
-  outcome r{support::load_model(operators, a.model, a.dimensions), {}, {}, {}, {}};
+  outcome r{support::load_model(operators, a.model, a.dimensions), {}, {}, {}, {}, {}};
   a.options.watch = support::progress_line({"us", 1e6, "expanded", "candidates"});
   support::expect_kernels(a.runs, operators, r.before.graph);
   if (a.runs.measured.empty()) {

@@ -85,7 +85,8 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--machine", a.machine, support::machine_help())->required();
   app.add_option("--search", a.search, "the system whose strategies are searched: flexflow or unity")
       ->check(CLI::IsMember({"flexflow", "unity"}));
-  app.add_option("--budget", a.budget, "time to search: 500ms, 30s, 5m");
+  app.add_option("--budget", a.budget,
+                 "time to search: 500ms, 30s, 5m; of unity's --baselines each search has as long again");
   app.add_option("--max-proposals", a.proposals,
                  "proposals (prices of beams, prefixes of exact) at most, of all chains together; of unity, which "
                  "makes 300: those that "
@@ -128,7 +129,7 @@ void declare(CLI::App& app, arguments& a) {
 tensor::tensor_graph load_graph(const tensor::algebra& operators, const arguments& a, std::size_t devices) {
   support::expect_file_for(a.model, a.dimensions);
   if (!tensor::zoo::is_name(a.model)) {
-    return support::load_model(operators, a.model, a.dimensions).graph;
+    return support::load_training_graph(operators, a.model, a.dimensions);
   }
   auto r = tensor::zoo::parse(a.model);
   if (r.values.batch != tensor::zoo::sizes::absent && r.chosen->name != "fig1") {

@@ -101,7 +101,7 @@ placement::memory_graph graph_of(const arguments& a) {
     return *std::move(network);
   }
   const auto operators = tensor::training_algebra();
-  return placement::training_memory(operators, support::load_model(operators, a.model, a.dimensions).graph);
+  return placement::training_memory(operators, support::load_training_graph(operators, a.model, a.dimensions));
 }
 
 struct baseline {

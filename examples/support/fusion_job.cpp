@@ -40,7 +40,7 @@ tensor::tensor_graph graph_for(const tensor::algebra& operators, const std::stri
     }
     return r.chosen->build(operators, r.values);
   }
-  auto graph = load_model(operators, model, dimensions).graph;
+  auto graph = load_training_graph(operators, model, dimensions);
   if (devices == all) {
     return graph;
   }

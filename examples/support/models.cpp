@@ -10,9 +10,13 @@
 #include <fmt/core.h>
 
 #include <unity/core/error.hpp>
+#include <unity/core/id.hpp>
+#include <unity/core/printable.hpp>
 #include <unity/io/onnx.hpp>
+#include <unity/parallel/training_graph.hpp>
 #include <unity/tensor/balanced_values.hpp>
 #include <unity/tensor/dense.hpp>
+#include <unity/tensor/operator_name.hpp>
 
 #include "quantity.hpp"
 
@@ -26,7 +30,7 @@ void expect_file_for(const std::string& model, const std::vector<std::string>& d
 }
 
 unity::io::onnx_model load_model(const unity::tensor::algebra& operators, const std::string& model,
-                                        const std::vector<std::string>& dimensions) {
+                                 const std::vector<std::string>& dimensions) {
   using namespace unity;
   expect_file_for(model, dimensions);
   if (tensor::zoo::is_name(model)) {
@@ -43,8 +47,24 @@ unity::io::onnx_model load_model(const unity::tensor::algebra& operators, const 
   return io::import_onnx(operators, model, options);
 }
 
-unity::tensor::source_data model_values(const unity::tensor::algebra& operators,
-                                               const unity::io::onnx_model& model, std::uint64_t seed) {
+unity::tensor::tensor_graph load_training_graph(const unity::tensor::algebra& operators, const std::string& model,
+                                                const std::vector<std::string>& dimensions) {
+  using namespace unity;
+  auto m = load_model(operators, model, dimensions);
+  const auto name = [&](node_id n) {
+    const auto label = m.labels.find(n);
+    return label == m.labels.end() || label->second.name.empty()
+               ? fmt::format("{}: node {} ({})", model, n.index(),
+                             tensor::operator_name(operators, m.graph.operation(n)))
+               : fmt::format("{}: node '{}' ({})", model, printable(label->second.name, 120),
+                             tensor::operator_name(operators, m.graph.operation(n)));
+  };
+  parallel::expect_derivatives(operators, m.graph, {operators, m.graph}, name);
+  return std::move(m.graph);
+}
+
+unity::tensor::source_data model_values(const unity::tensor::algebra& operators, const unity::io::onnx_model& model,
+                                        std::uint64_t seed) {
   using namespace unity;
   return [&model, others = tensor::balanced_values(operators, model.graph, seed)](
              std::string_view name) -> std::optional<tensor::dense<double>> {

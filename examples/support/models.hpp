@@ -22,6 +22,11 @@ void expect_file_for(const std::string& model, const std::vector<std::string>& d
 unity::io::onnx_model load_model(const unity::tensor::algebra& operators, const std::string& model,
                                  const std::vector<std::string>& dimensions);
 
+// The graph of a file, to be trained. Throws: as load_model, and unity::error where a gradient has to go through an
+// operator without a derivative, named as the file names its node.
+unity::tensor::tensor_graph load_training_graph(const unity::tensor::algebra& operators, const std::string& model,
+                                                const std::vector<std::string>& dimensions);
+
 // What the model's file stores; for all else, weights of the zoo and inputs, values that do not overflow in deep
 // networks. The model must outlive the result.
 unity::tensor::source_data model_values(const unity::tensor::algebra& operators, const unity::io::onnx_model& model,

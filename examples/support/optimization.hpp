@@ -52,6 +52,7 @@ struct optimization {
   unity::tensor::equivalence_report check;
   std::optional<measuring> measured;
   std::optional<end_to_end> run;
+  std::optional<bool> signature_kept;  // of a model from a file
 };
 
 // Operators that run every time: in inference mode those that depend on weights alone do not.
@@ -147,6 +148,9 @@ inline nlohmann::json to_json(const optimization_title& a, const optimization& r
         {"stop_reason", unity::to_string(f.stopped)}}},
       {"check", {{"passed", r.check.passed}, {"max_rel_error", r.check.max_rel_error}, {"sizes", r.check.sizes}}},
       {"opaque_ops", r.before.opaque_operators}};
+  if (r.signature_kept) {
+    all["signature_kept"] = *r.signature_kept;
+  }
   if (r.measured) {
     all["measuring"] = {{"device", r.measured->device},
                         {"measured", r.measured->measured},

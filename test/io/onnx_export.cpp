@@ -2,12 +2,14 @@
 
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include <onnx/checker.h>
@@ -333,6 +335,45 @@ TEST_CASE("folding leaves no operator that depends on weights alone, and the sam
     options.most_folded_elements = 14;
     CHECK(again(m, options).graph.node_count() == m.graph.node_count());
   }
+}
+
+TEST_CASE("constants are folded in the arithmetic of their type, as a loop over floats has it") {
+  // The buckets of T5's relative positions.
+  std::string positions;
+  for (int i = 8; i < 512; ++i) {
+    positions += (positions.empty() ? "" : ", ") + std::to_string(i);
+  }
+  std::size_t others = 0;
+  for (const auto& [exact, range, buckets] :
+       {std::tuple{8.0F, 16.0F, 8.0F}, {16.0F, 8.0F, 16.0F}, {8.0F, 7.0F, 24.0F}}) {
+    auto proto = unity::test::onnx_model_of(R"(<ir_version: 8, opset_import: [ "" : 17 ]>
+      g (int64[504] x) => (int64[504] y) <int64[504] p = {)" +
+                                            positions + R"(}> {
+        f = Cast <to = 1> (p) exact = Constant <value_float = 1.0> () d = Div(f, exact) l = Log(d)
+        range = Constant <value_float = 1.0> () q = Div(l, range) buckets = Constant <value_float = 1.0> ()
+        m = Mul(q, buckets) c = Cast <to = 7> (m) y = Add(x, c) })");
+    const float numbers[] = {exact, std::log(range), buckets};
+    const int nodes[] = {1, 4, 6};
+    for (int i = 0; i < 3; ++i) {
+      proto.mutable_graph()->mutable_node(nodes[i])->mutable_attribute(0)->set_f(numbers[i]);
+    }
+    const auto m = io::parse_onnx(standard(), proto.SerializeAsString(), "t5", {});
+    io::export_options options;
+    options.fold_constants = true;
+    const auto folded = again(m, options);
+    REQUIRE(folded.data.size() == 1);
+    const auto found = io::elements_of<double>(folded.data.begin()->second);
+    REQUIRE(found.size() == 504);
+    for (int i = 0; i < 504; ++i) {
+      const auto position = static_cast<float>(i + 8);
+      const float bucket = std::log(position / exact) / numbers[1] * buckets;
+      CHECK(found[static_cast<std::size_t>(i)] == static_cast<double>(static_cast<std::int64_t>(bucket)));
+      const double in_double = std::log(static_cast<double>(position) / static_cast<double>(exact)) /
+                               static_cast<double>(numbers[1]) * static_cast<double>(buckets);
+      others += static_cast<std::int64_t>(in_double) != static_cast<std::int64_t>(bucket) ? 1 : 0;
+    }
+  }
+  CHECK(others > 0);
 }
 
 TEST_CASE("folding turns equal numbers into a fill, and refuses NaN by node") {

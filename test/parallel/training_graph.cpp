@@ -3,11 +3,16 @@
 #include <catch2/catch.hpp>
 
 #include <cstddef>
+#include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>
+#include <unity/tensor/dtype.hpp>
 
 namespace tests_of_training_graph {
 
@@ -50,6 +55,33 @@ TEST_CASE("running statistics are read, and not trained") {
   REQUIRE(t.weights().size() == 4);
   CHECK(t.weights()[1].is_trained);
   CHECK_FALSE(t.weights()[3].is_trained);
+}
+
+TEST_CASE("an operator without a derivative is refused by name where a gradient has to go through it, and only there") {
+  const auto a = tensor::training_algebra();
+  tensor::builder b{a};
+  const auto unknown = [&](value_id v, tensor::dtype element) {
+    const auto number = static_cast<std::int64_t>(element);
+    return b.apply("opaque", {v},
+                   {{"name", "Mystery"}, {"signature", "m"}, {"elements", {number}}, {"dims", {2, 4, 8}}})[0];
+  };
+  const auto x = b.input("x", {4, 8});
+  const auto h = b.mul(x, b.weight("w", {4, 8}));
+  const auto of_inputs = unknown(x, tensor::dtype::float32);
+  const auto of_integers = unknown(h, tensor::dtype::int64);
+  const auto real = b.apply("cast", {of_integers}, {{"element", "float32"}})[0];
+  const auto unread = unknown(h, tensor::dtype::float32);
+  const auto sum = b.add(b.add(h, of_inputs), real);
+  auto g = std::move(b).finish({sum});
+  CHECK_NOTHROW(parallel::expect_derivatives(a, g, {a, g}));
+  const value_id outputs[] = {sum, unread};
+  g.set_outputs(outputs);
+  CHECK_THROWS_WITH(parallel::expect_derivatives(a, g, {a, g}),
+                    fmt::format("node {} (Mystery): no derivative, and gradients of weights go through it; "
+                                "expected an operator with a known meaning",
+                                g.producer(unread).index()));
+  CHECK_THROWS_WITH(parallel::expect_derivatives(a, g, {a, g}, [](node_id) { return std::string{"the node"}; }),
+                    Catch::StartsWith("the node: no derivative"));
 }
 
 }  // namespace tests_of_training_graph

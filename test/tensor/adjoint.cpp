@@ -334,6 +334,32 @@ TEST_CASE("equal largest elements share the cotangent", "[adjoint]") {
   CHECK(half("global_max_pool", {}, {1, 1, 2, 2}, {1, 1, 1, 1}) == expected);
 }
 
+TEST_CASE("the adjoint of a selection selects among its cotangent and zeros", "[adjoint]") {
+  const auto where = standard().make_operation(
+      "opaque", {{"name", "Where"}, {"signature", "w"}, {"elements", {0}}, {"dims", {2, 4, 5}}});
+  const types inputs{{dtype::boolean, layout::row_major, false, {4, 1}}, type({4, 5}), type({5})};
+  const auto adjoint = adjoint_of(training(), where, inputs);
+  const auto& g = adjoint.graph;
+  CHECK(adjoint.operands == std::vector<std::size_t>{1, 2});
+  REQUIRE(g.outputs().size() == 2);
+  CHECK(g.type(g.outputs()[0]) == type({4, 5}));
+  CHECK(g.type(g.outputs()[1]) == type({5}));
+  const unity::value_id condition{0U};
+  const unity::value_id cotangent{4U};
+  const auto is_zero = [&](unity::value_id v) {
+    return training().signature(g.operation(g.producer(v)).kind).name == "fill" &&
+           training().read(g.operation(g.producer(v))).real("value") == 0;
+  };
+  const auto of_first = g.operands(g.producer(g.outputs()[0]));
+  REQUIRE(of_first.size() == 3);
+  CHECK((of_first[0] == condition && of_first[1] == cotangent && is_zero(of_first[2])));
+  const auto sum = g.producer(g.outputs()[1]);
+  CHECK(training().signature(g.operation(sum).kind).name == "reduce_sum");
+  const auto of_second = g.operands(g.producer(g.operands(sum)[0]));
+  REQUIRE(of_second.size() == 3);
+  CHECK((of_second[0] == condition && is_zero(of_second[1]) && of_second[2] == cotangent));
+}
+
 TEST_CASE("what has no adjoint is said in one line", "[adjoint]") {
   const auto message = [](const algebra& a, const operation& op, const types& inputs) -> std::string {
     try {
@@ -346,7 +372,7 @@ TEST_CASE("what has no adjoint is said in one line", "[adjoint]") {
   const auto opaque =
       standard().make_operation("opaque", {{"name", "x"}, {"signature", ""}, {"elements", {0}}, {"dims", {1, 5}}});
   CHECK(message(training(), opaque, {type({5})}) ==
-        "adjoint of opaque: no derivative; expected an operator with a known meaning");
+        "adjoint of x: no derivative; expected an operator with a known meaning");
   CHECK(message(standard(), standard().make_operation("relu"), {type({5})}) ==
         "operator relu_gradient: no definition; expected the name of an operator");
   CHECK(message(training(), standard().make_operation("matmul"), {type({5})}).find("expected") != std::string::npos);

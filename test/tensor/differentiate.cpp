@@ -249,7 +249,7 @@ TEST_CASE("what cannot be differentiated is said in one line", "[differentiate]"
   const auto sum = b.add(y, beside);
   auto g = std::move(b).finish({z, sum});
   CHECK(message_of(g, {}) ==
-        "node 4 (opaque): no adjoint; expected operators with adjoints between what is differentiated and what by");
+        "node 4 (m): no adjoint; expected operators with adjoints between what is differentiated and what by");
   CHECK(message_of(g, {.loss = y, .sources = {}}) == "node 3 (mul): a loss of float32[4]; expected one number");
   CHECK(message_of(g, {.loss = {}, .sources = {ids}}) ==
         "node 2 (input): a gradient of int64[4]; expected floating-point elements");

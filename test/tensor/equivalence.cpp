@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -348,6 +349,19 @@ TEST_CASE("an opaque operator is some function of its operands") {
   };
   builder c{standard()};
   check_different(other(b, 1), other(c, 1.01));
+}
+
+TEST_CASE("an opaque operator on infinities, as masks have them, gives numbers") {
+  const auto graph = [](bool first) {
+    builder b{standard()};
+    const auto x = b.input("x", {50, 60});
+    const auto low = b.fill(-std::numeric_limits<double>::infinity());
+    const auto y = b.apply("opaque", {x, low},
+                           {{"name", "Where"}, {"signature", "w"}, {"elements", {0}}, {"dims", {2, 50, 60}}})[0];
+    const auto z = b.input("z", {50, 60});
+    return finish(b, {first ? b.add(y, z) : b.add(z, y)});
+  };
+  check_equal(graph(true), graph(false));
 }
 
 TEST_CASE("roots, logarithms and powers get operands that they take") {

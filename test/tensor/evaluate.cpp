@@ -87,6 +87,10 @@ TEST_CASE("what has no known meaning is not evaluated") {
   const auto g = std::move(b).finish({y});
   CHECK_THROWS_WITH(evaluate<double>(standard(), g),
                     "evaluation of opaque: operands float32[2]; expected an operator with a known meaning");
+  // Modulo a prime it is some function: of its operands, and one for each operator.
+  const auto of = [&](std::uint64_t seed) { return evaluate<modular61>(standard(), g, seed)[0]; };
+  CHECK(of(1) == of(1));
+  CHECK(of(1) != of(2));
   CHECK_THROWS_WITH(
       evaluate<double>(standard(), standard().make_operation("relu"), std::vector<dense<double>>{}, types{}),
       "evaluation of relu: no operands; expected another number of operands");

@@ -27,9 +27,15 @@ class constant_folder {
  private:
   // Sources with data or of fixed values, and what is computed from those alone.
   [[nodiscard]] bool is_computable(node_id n) const;
+  [[nodiscard]] bool is_folded(node_id n) const {
+    return computable_[n.index()] != 0 && !model_.graph.operands(n).empty();
+  }
   void copy(node_id n, const std::vector<char>& wanted, tensor::tensor_graph& to, std::vector<value_id>& moved);
-  // Computes one value in double and keeps it under a new name.
+  // Computes one value and keeps it under a new name.
   value_id store(value_id v, tensor::tensor_graph& to);
+  // In the arithmetic of the element types: each operator's result is rounded, as engines round it. Integers that are
+  // made of real numbers, such as buckets of positions, are others in double.
+  [[nodiscard]] std::vector<double> computed(const tensor::tensor_graph& one) const;
 
   const tensor::algebra* algebra_;
   onnx_model model_;
@@ -55,6 +61,7 @@ class constant_folder {
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -85,8 +92,10 @@ UNITY_INLINE onnx_model constant_folder::run() && {
   }
   tensor::tensor_graph result;
   std::vector<value_id> moved(g.value_count());
+  std::vector<node_id> origins;
   for (const auto i : node_ids(g)) {
     copy(i, wanted, result, moved);
+    origins.resize(result.node_count(), is_folded(i) ? node_id{} : i);
   }
   std::vector<value_id> outputs;
   for (const auto v : g.outputs()) {
@@ -94,6 +103,7 @@ UNITY_INLINE onnx_model constant_folder::run() && {
   }
   result.set_outputs(outputs);
   model_.graph = std::move(result);
+  model_.labels = stayed_labels(model_.labels, origins);
   prune(*algebra_, model_);
   return std::move(model_);
 }
@@ -102,7 +112,8 @@ UNITY_INLINE bool constant_folder::is_computable(node_id n) const {
   const auto& g = model_.graph;
   const auto& definition = algebra_->definition_of(g.operation(n).kind);
   if (definition.source != tensor::source_kind::none) {
-    return model_.data.contains(algebra_->read(g.operation(n)).word("name"));
+    const auto name = algebra_->read(g.operation(n)).word("name");
+    return model_.data.contains(name) && !model_.defaults.contains(name);
   }
   bool all = !std::holds_alternative<tensor::opaque>(definition.body);
   for (const auto v : g.operands(n)) {
@@ -117,8 +128,7 @@ UNITY_INLINE bool constant_folder::is_computable(node_id n) const {
 UNITY_INLINE void constant_folder::copy(node_id n, const std::vector<char>& wanted, tensor::tensor_graph& to,
                                         std::vector<value_id>& moved) {
   const auto& g = model_.graph;
-  const bool is_source = g.operands(n).empty();
-  if (computable_[n.index()] != 0 && !is_source) {
+  if (is_folded(n)) {
     for (const auto v : g.results(n)) {
       if (wanted[v.index()] != 0) {
         moved[v.index()] = store(v, to);
@@ -134,8 +144,7 @@ UNITY_INLINE value_id constant_folder::store(value_id v, tensor::tensor_graph& t
   const value_id outputs[] = {v};
   one.set_outputs(outputs);
   const auto type = one.type(v);
-  const auto value = tensor::evaluate<double>(*algebra_, one, data_provider<double>{*algebra_, model_.data});
-  const auto& data = value.front().data;
+  const auto data = computed(one);
   auto plain = type;
   plain.order = tensor::layout::row_major;
   const auto add = [&](std::string_view kind, std::initializer_list<tensor::named_attribute> attributes) {
@@ -157,6 +166,27 @@ UNITY_INLINE value_id constant_folder::store(value_id v, tensor::tensor_graph& t
   model_.data.emplace(name, make_data(type.element, type.dims, data));
   return add(tensor::is_floating(type.element) ? "weight" : "constant",
              {{"name", name}, {"element", element}, {"dims", type.dims}});
+}
+
+UNITY_INLINE std::vector<double> constant_folder::computed(const tensor::tensor_graph& one) const {
+  const data_provider<double> provider{*algebra_, model_.data};
+  const auto results = [&](node_id n, std::span<const double* const> operands) {
+    const auto& op = one.operation(n);
+    if (auto given = provider(op, one.type(one.results(n)[0]))) {
+      return std::vector{*std::move(given)};
+    }
+    std::vector<tensor::tensor_type> types;
+    for (const auto v : one.operands(n)) {
+      types.push_back(one.type(v));
+    }
+    auto values = tensor::detail::evaluate_at<double>(*algebra_, op, operands, types, 0);
+    for (std::size_t r = 0; r < values.size(); ++r) {
+      const auto element = one.type(one.results(n)[r]).element;
+      values[r].data = elements_of<double>(make_data(element, values[r].dims, values[r].data));
+    }
+    return values;
+  };
+  return tensor::detail::evaluate_nodes<double>(*algebra_, one, results, 0).front().data;
 }
 
 }  // namespace unity::io::detail

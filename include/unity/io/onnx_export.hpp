@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +26,8 @@ class model_writer {
   model_writer(const tensor::algebra& algebra, const onnx_model& model);
 
   [[nodiscard]] std::int64_t data_bytes() const;
+  // Has the file that this becomes the inputs and outputs of the one that the model came from.
+  [[nodiscard]] bool keeps_signature(const onnx_model& model) const;
   [[nodiscard]] std::string with_data();
   // Effects: writes the tensors to `file`, which lies beside the model as `location`.
   [[nodiscard]] std::string with_external_data(atomic_file& file, const std::string& location);
@@ -38,6 +41,7 @@ class model_writer {
 
   onnx::ModelProto proto_;
   std::vector<std::pair<std::string, const tensor_data*>> data_;
+  std::vector<std::string> weights_;  // without data
 };
 
 }  // namespace detail
@@ -47,6 +51,10 @@ class model_writer {
 // Throws: unity::error where an operator has no form there, or data does not fit its node.
 [[nodiscard]] std::string serialize_onnx(const tensor::algebra& algebra, const onnx_model& model,
                                          const export_options& options = {});
+
+// Has what would be written the inputs and outputs of the file that the model came from: their names, order, types and
+// sizes, as far as dimensions were not bound, and which inputs have data. Throws: as serialize_onnx.
+[[nodiscard]] bool keeps_signature(const tensor::algebra& algebra, const onnx_model& model);
 
 // Effects: the file is written whole or not at all; large weights go to a second file, NAME.data.
 // Throws: unity::error, also where the place is full or cannot be written to.
@@ -79,7 +87,8 @@ UNITY_INLINE model_writer::model_writer(const tensor::algebra& algebra, const on
   *proto_.mutable_graph() = exporter.run();
   data_ = exporter.data();
   set_header();
-  list_weights(exporter.weights_without_data());
+  weights_ = exporter.weights_without_data();
+  list_weights(weights_);
   check(model.name);
 }
 
@@ -89,6 +98,30 @@ UNITY_INLINE std::int64_t model_writer::data_bytes() const {
     sum += static_cast<std::int64_t>(data->bytes.size());
   }
   return sum;
+}
+
+UNITY_INLINE bool model_writer::keeps_signature(const onnx_model& model) const {
+  onnx::GraphProto stated;
+  if (!stated.ParseFromString(model.signature)) {
+    return false;
+  }
+  const auto same = [](const auto& a, const auto& b) { return a.SerializeAsString() == b.SerializeAsString(); };
+  const auto& g = proto_.graph();
+  std::set<std::string> with_data;
+  for (const auto& [name, data] : data_) {
+    with_data.insert(name);
+  }
+  std::vector<onnx::ValueInfoProto> inputs;
+  for (const auto& in : g.input()) {
+    if (std::find(weights_.begin(), weights_.end(), in.name()) == weights_.end()) {
+      inputs.push_back(in);
+    }
+  }
+  return std::equal(inputs.begin(), inputs.end(), stated.input().begin(), stated.input().end(), same) &&
+         std::equal(g.output().begin(), g.output().end(), stated.output().begin(), stated.output().end(), same) &&
+         std::all_of(inputs.begin(), inputs.end(), [&](const auto& in) {
+           return model.defaults.contains(in.name()) == with_data.contains(in.name());
+         });
 }
 
 UNITY_INLINE std::string model_writer::with_data() {
@@ -154,7 +187,14 @@ UNITY_INLINE void model_writer::list_weights(const std::vector<std::string>& nam
 UNITY_INLINE void model_writer::check(const std::string& name) {
   auto& inputs = *proto_.mutable_graph()->mutable_input();
   const int own = inputs.size();
+  std::set<std::string> there;
+  for (const auto& in : inputs) {
+    there.insert(in.name());
+  }
   for (const auto& [tensor_name, data] : data_) {
+    if (!there.insert(tensor_name).second) {
+      continue;  // a default
+    }
     fill_type(*inputs.Add(), tensor_name, {data->element, tensor::layout::row_major, false, data->dims});
   }
   try {
@@ -185,6 +225,10 @@ UNITY_INLINE std::string serialize_onnx(const tensor::algebra& algebra, const on
     return detail::model_writer{algebra, folded}.with_data();
   }
   return detail::model_writer{algebra, model}.with_data();
+}
+
+UNITY_INLINE bool keeps_signature(const tensor::algebra& algebra, const onnx_model& model) {
+  return detail::model_writer{algebra, model}.keeps_signature(model);
 }
 
 UNITY_INLINE void export_onnx(const tensor::algebra& algebra, const onnx_model& model,

@@ -51,7 +51,15 @@ class model_reader {
   void check(const initializer_map&);
 
   [[nodiscard]] std::map<std::string, tensor::tensor_type> hints(const onnx::GraphProto& g) const;
-  void add_inputs(graph_importer& importer, const onnx::GraphProto& g, const initializer_map& initializers);
+  // Effects: dimensions of an output that were given sizes have these.
+  void bind_known(onnx::ValueInfoProto& info) const;
+  // Effects: takes them out of the metadata.
+  [[nodiscard]] std::set<std::string> take_weight_names();
+  // Effects: notes which initializers are defaults of inputs. Before version 4 of the format all had to be listed among
+  // the inputs, and were constants nevertheless: those are none, and would become some in a file of today's version.
+  [[nodiscard]] std::string signature(const std::set<std::string>& weights, onnx_model& model) const;
+  void add_inputs(graph_importer& importer, const onnx::GraphProto& g, const initializer_map& initializers,
+                  const std::set<std::string>& weights);
 
   const tensor::algebra* algebra_;
   std::string file_;
@@ -103,6 +111,9 @@ UNITY_INLINE onnx_model model_reader::read(std::string bytes) {
   const auto opset = find_opset();
   bind_dimensions();
   structure_check{graph(), file_}.run();
+  const auto weights = take_weight_names();
+  onnx_model stated;
+  stated.signature = signature(weights, stated);
   auto initializers = take_initializers();
   if (opset <= newest_checked_opset) {
     check(initializers);
@@ -110,12 +121,18 @@ UNITY_INLINE onnx_model model_reader::read(std::string bytes) {
   onnx::GraphProto g;
   g.Swap(proto_.mutable_graph());
   graph_importer importer{*algebra_, file_, opset, proto_, hints(g)};
-  add_inputs(importer, g, initializers);
+  add_inputs(importer, g, initializers, weights);
   for (auto& [name, data] : initializers) {
-    importer.add_initializer(name, std::move(data));
+    if (stated.defaults.contains(name)) {
+      importer.add_default(name, std::move(data));
+    } else {
+      importer.add_initializer(name, std::move(data));
+    }
   }
   importer.add_nodes(g);
   auto model = importer.finish(g);
+  model.signature = std::move(stated.signature);
+  model.defaults = std::move(stated.defaults);
   prune(*algebra_, model);
   model.name = g.name().empty() ? "model" : g.name();
   proto_.clear_graph();
@@ -259,8 +276,7 @@ UNITY_INLINE std::map<std::string, tensor::tensor_type> model_reader::hints(cons
   return all;
 }
 
-UNITY_INLINE void model_reader::add_inputs(graph_importer& importer, const onnx::GraphProto& g,
-                                           const initializer_map& initializers) {
+UNITY_INLINE std::set<std::string> model_reader::take_weight_names() {
   std::set<std::string> weights;
   auto& metadata = *proto_.mutable_metadata_props();
   for (auto entry = metadata.begin(); entry != metadata.end();) {
@@ -275,6 +291,45 @@ UNITY_INLINE void model_reader::add_inputs(graph_importer& importer, const onnx:
     }
     entry = metadata.erase(entry);
   }
+  return weights;
+}
+
+UNITY_INLINE std::string model_reader::signature(const std::set<std::string>& weights, onnx_model& model) const {
+  constexpr std::int64_t first_with_defaults = 4;
+  std::set<std::string> initialized;
+  for (const auto& t : graph().initializer()) {
+    initialized.insert(t.name());
+  }
+  onnx::GraphProto all;
+  for (const auto& in : graph().input()) {
+    const bool has_data = initialized.contains(in.name());
+    if (has_data ? proto_.ir_version() >= first_with_defaults : !weights.contains(in.name())) {
+      *all.add_input() = in;
+      if (has_data) {
+        model.defaults.insert(in.name());
+      }
+    }
+  }
+  for (const auto& out : graph().output()) {
+    bind_known(*all.add_output() = out);
+  }
+  all.set_doc_string(graph().doc_string());
+  return all.SerializeAsString();
+}
+
+UNITY_INLINE void model_reader::bind_known(onnx::ValueInfoProto& info) const {
+  if (info.type().has_tensor_type() && info.type().tensor_type().has_shape()) {
+    for (auto& d : *info.mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim()) {
+      const auto bound = d.has_dim_param() ? options_->dimensions.find(d.dim_param()) : options_->dimensions.end();
+      if (bound != options_->dimensions.end()) {
+        d.set_dim_value(bound->second);
+      }
+    }
+  }
+}
+
+UNITY_INLINE void model_reader::add_inputs(graph_importer& importer, const onnx::GraphProto& g,
+                                           const initializer_map& initializers, const std::set<std::string>& weights) {
   for (const auto& in : g.input()) {
     if (!initializers.contains(in.name())) {
       const auto type = concrete_type(in.type(), {});

@@ -1,25 +1,46 @@
 // A model as it came out of an ONNX file: a tensor graph, and beside it everything that a graph does not hold.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
 #include <unity/io/tensor_data.hpp>
 #include <unity/tensor/operation.hpp>
 
 namespace unity::io {
 
-// Regular. To export a rewritten graph, replace `graph`: nodes find their data by name.
+// What a file calls a node, and says about it.
+struct node_label {
+  std::string name{};
+  std::string doc{};
+
+  friend bool operator==(const node_label&, const node_label&) = default;
+};
+
+// Regular. To export a rewritten graph, replace `graph`: nodes find their data by name; and `labels`, see
+// stayed_labels.
 struct onnx_model {
   tensor::tensor_graph graph{};
   std::string name = "model";
-  std::vector<std::string> outputs{};  // names of graph.outputs(), in order; inputs are named by their nodes
-  data_table data{};                   // of weight and constant nodes, by name
+  std::vector<std::string> outputs{};      // names of graph.outputs(), in order; inputs are named by their nodes
+  data_table data{};                       // of weight and constant nodes, by name
+  std::map<node_id, node_label> labels{};  // of nodes of graph
+
+  // Inputs and outputs as they stood in the file, with the sizes that were bound: a serialized GraphProto of nothing
+  // else. Weights whose data nobody gave are left out of it. Empty where there was no file.
+  std::string signature{};
+  // Inputs that the file gives data to. A caller may give other data, so nothing is computed from these once and for
+  // all.
+  std::set<std::string, std::less<>> defaults{};
 
   // Operators that this library does not know, each once, sorted ("LSTM", "com.example.Fancy").
   std::vector<std::string> opaque_operators{};
@@ -47,6 +68,10 @@ struct export_options {
   std::int64_t external_data_above = std::int64_t{1900} << 20;
 };
 
+// Labels of a graph that was made of another one. origins: by node of it, that one's node, or null.
+[[nodiscard]] std::map<node_id, node_label> stayed_labels(const std::map<node_id, node_label>& labels,
+                                                          std::span<const node_id> origins);
+
 // A model around a graph that came from no file, such as one of the zoo's.
 [[nodiscard]] onnx_model make_model(tensor::tensor_graph graph, std::string name, data_table data = {});
 
@@ -59,6 +84,18 @@ struct export_options {
 #include <fmt/core.h>
 
 namespace unity::io {
+
+UNITY_INLINE std::map<node_id, node_label> stayed_labels(const std::map<node_id, node_label>& labels,
+                                                         std::span<const node_id> origins) {
+  std::map<node_id, node_label> all;
+  for (std::size_t n = 0; n < origins.size(); ++n) {
+    const auto found = origins[n].valid() ? labels.find(origins[n]) : labels.end();
+    if (found != labels.end()) {
+      all.emplace(node_id{n}, found->second);
+    }
+  }
+  return all;
+}
 
 UNITY_INLINE onnx_model make_model(tensor::tensor_graph graph, std::string name, data_table data) {
   onnx_model model;

@@ -15,6 +15,7 @@
 #include <unity/graph/concepts.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/detail/index_types.hpp>
+#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/index_structure.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
@@ -48,7 +49,7 @@ struct operator_dimensions {
   std::vector<parallel_dimension> divisible{};
   // Indices that results do not have and whose parts add up: of size 2 and more, only where nothing but sums follows.
   std::vector<parallel_dimension> reductions{};
-  // The maximal sets of operands in which the operator is jointly additive (tensor::linear_groups).
+  // The maximal sets of operands in which the operator is jointly additive (tensor::linear_groups), but for booleans.
   std::vector<std::vector<std::size_t>> groups{};
   // Per operand: is it added to the sums over `reductions`, as a bias is, and no part of them.
   std::vector<bool> additive{};
@@ -262,6 +263,9 @@ UNITY_INLINE std::optional<operator_dimensions> dimensions_of(const tensor::alge
     }
   }
   o.groups = tensor::linear_groups(a, op, inputs);
+  std::erase_if(o.groups, [&](const auto& group) {  // truth values are no sums, though what moves them is linear
+    return std::any_of(group.begin(), group.end(), [&](auto x) { return inputs[x].element == tensor::dtype::boolean; });
+  });
   o.additive = detail::additive_operands(a, op, inputs, o.groups);
   for (std::size_t i = 0; i < o.structure.indices.size(); ++i) {
     const auto& index = o.structure.indices[i];

@@ -3,7 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <unity/core/id.hpp>
@@ -67,13 +69,26 @@ class training_graph {
   std::vector<std::vector<std::uint32_t>> weights_of_{};
 };
 
+// What a message calls a node; empty: its number and operator.
+using node_namer = std::function<std::string(node_id)>;
+
+// Throws: unity::error that names the first node without a derivative that a gradient has to go through. Operators that
+// have none, but no weight before them or no real result that an output depends on, need none: they are run forward.
+void expect_derivatives(const tensor::algebra& a, const tensor::tensor_graph& g, const training_graph& t,
+                        const node_namer& name = {});
+
 }  // namespace unity::parallel
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_TRAINING_GRAPH)
 
 #include <algorithm>
 
+#include <fmt/core.h>
+
+#include <unity/core/error.hpp>
+#include <unity/tensor/detail/adjoint_selection.hpp>
 #include <unity/tensor/dtype.hpp>
+#include <unity/tensor/operator_name.hpp>
 
 namespace unity::parallel {
 
@@ -147,6 +162,18 @@ UNITY_INLINE void training_graph::add_use(std::size_t first, value_id v, node_id
   edges_of_[from.index()].push_back(static_cast<std::uint32_t>(edges_.size()));
   edges_of_[to.index()].push_back(static_cast<std::uint32_t>(edges_.size()));
   edges_.push_back({v, from, to, {operand}});
+}
+
+UNITY_INLINE void expect_derivatives(const tensor::algebra& a, const tensor::tensor_graph& g, const training_graph& t,
+                                     const node_namer& name) {
+  for (const auto n : node_ids(g)) {
+    if (t.has_backward(n) && !tensor::detail::has_derivative(a, g.operation(n))) {
+      const auto given = name ? name(n) : std::string{};
+      throw error{
+          given.empty() ? fmt::format("node {} ({})", n.index(), tensor::operator_name(a, g.operation(n))) : given,
+          "no derivative, and gradients of weights go through it", "an operator with a known meaning"};
+    }
+  }
 }
 
 }  // namespace unity::parallel

@@ -234,6 +234,7 @@ UNITY_INLINE void training_memory_builder::add_backward(node_id n) {
 }
 
 UNITY_INLINE memory_graph training_memory_builder::build() && {
+  parallel::expect_derivatives(algebra_, graph_, training_);
   for (const auto n : node_ids(graph_)) {
     add_forward(n);
   }

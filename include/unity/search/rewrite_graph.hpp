@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <fmt/core.h>
@@ -90,11 +91,12 @@ node_id intern_node(Store& store, const typename Store::op_type& operation, std:
 }  // namespace detail
 
 // The nodes of `graph` that its outputs depend on, interned under fresh values, operands before users; the last is
-// a sink, without an operator, that reads the outputs.
-// Throws: unity::error if the graph is cyclic or a node's operands or results do not fit its operator.
-// Complexity: linear in the graph.
+// a sink, without an operator, that reads the outputs. `origins` gets, by node of the store, the first node of the
+// graph that it is, and null for all others. Throws: unity::error if the graph is cyclic or a node's operands or
+// results do not fit its operator. Complexity: linear in the graph.
 template <class Store, dataflow_graph Graph>
-[[nodiscard]] std::vector<node_id> intern_graph(Store& store, const Graph& graph) {
+[[nodiscard]] std::vector<node_id> intern_graph(Store& store, const Graph& graph,
+                                                std::vector<node_id>* origins = nullptr) {
   using traits = graph_traits<Graph>;
   const auto order = topological_order(graph);
   if (!order) {
@@ -109,7 +111,7 @@ template <class Store, dataflow_graph Graph>
     }
     return all;
   };
-  std::vector<bool> listed;
+  std::vector<node_id> first;
   for (const auto n : *order) {
     std::vector<typename Store::value_type> types;
     for (const auto v : traits::results(graph, n)) {
@@ -121,9 +123,9 @@ template <class Store, dataflow_graph Graph>
     for (const auto v : traits::results(graph, n)) {
       mine[v.index()] = store.results(made)[r++];
     }
-    listed.resize(std::max<std::size_t>(listed.size(), made.index() + 1));
-    if (!listed[made.index()]) {
-      listed[made.index()] = true;
+    first.resize(std::max<std::size_t>(first.size(), made.index() + 1));
+    if (!first[made.index()].valid()) {
+      first[made.index()] = n;
       nodes.push_back(made);
     }
   }
@@ -133,6 +135,9 @@ template <class Store, dataflow_graph Graph>
   }
   nodes.push_back(store.define(operator_id{}, outputs, {}));
   detail::drop_unused(store, nodes);
+  if (origins != nullptr) {
+    *origins = std::move(first);
+  }
   return nodes;
 }
 

@@ -78,7 +78,7 @@ class rewrite_space {
     UNITY_EXPECTS(how == layouts::kept || layout_algebra<Algebra>, "an algebra with variants");
     merge_.name = "common_subexpression";
     relayout_.name = "relayout";
-    first_nodes_ = intern_graph(store_, graph);
+    first_nodes_ = intern_graph(store_, graph, &origins_);
     price_new_nodes();
   }
   rewrite_space(const rewrite_space&) = delete;
@@ -190,6 +190,14 @@ class rewrite_space {
 
   // The state as a graph of its own.
   [[nodiscard]] graph_type graph(const state_type& s) const { return extract_graph(store_, s.nodes); }
+  // By node of graph(s): the node of the graph that the search started from which stayed; null: made by rewriting.
+  [[nodiscard]] std::vector<node_id> origins(const state_type& s) const {
+    std::vector<node_id> all;
+    for (std::size_t i = 0; i + 1 < s.nodes.size(); ++i) {  // the last is the sink
+      all.push_back(s.nodes[i].index() < origins_.size() ? origins_[s.nodes[i].index()] : node_id{});
+    }
+    return all;
+  }
 
   [[nodiscard]] const store_type& store() const noexcept { return store_; }
   [[nodiscard]] const match_store<store_type>& matches() const noexcept { return matches_; }
@@ -478,6 +486,7 @@ class rewrite_space {
   matcher<store_type> matcher_;
   std::vector<cost_type> costs_;
   std::vector<node_id> first_nodes_;
+  std::vector<node_id> origins_;  // by node of the store, of the graph that the search starts from
   state_type first_{};
   std::chrono::steady_clock::time_point end_ = std::chrono::steady_clock::time_point::max();
   std::vector<std::uint32_t> listed_;

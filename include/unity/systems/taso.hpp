@@ -69,7 +69,7 @@ struct rule_use {
 
 struct taso_result {
   tensor::tensor_graph graph{};
-  std::vector<node_id> new_nodes{};  // of graph: made by rewriting
+  std::vector<node_id> origins{};  // by node of graph: the given graph's that stayed; null: made by rewriting
   double cost_before_s = 0;
   double cost_after_s = 0;
   std::vector<rule_use> rules_used{};  // most gain first
@@ -168,20 +168,6 @@ std::vector<rule_use> uses(const Space& space, const search_of<Space>& found, co
   return all;
 }
 
-// Positions in `best` of nodes that `start` does not have: ids of the graph that is extracted from it.
-template <class State>
-std::vector<node_id> made_by_rewriting(const State& start, const State& best) {
-  auto old = start.nodes;
-  std::sort(old.begin(), old.end());
-  std::vector<node_id> made;
-  for (std::size_t i = 0; i + 1 < best.nodes.size(); ++i) {
-    if (!std::binary_search(old.begin(), old.end(), best.nodes[i])) {
-      made.push_back(node_id{i});
-    }
-  }
-  return made;
-}
-
 // Sums of costs are 64 bits, and searches compare sums of graphs that are worse than this one.
 // Throws: unity::error for a graph of which that could be too much.
 template <time_model Time>
@@ -239,7 +225,7 @@ template <time_model Time>
   const auto found = detail::search(space, rest);
   taso_result r;
   r.graph = space.graph(found.best);
-  r.new_nodes = detail::made_by_rewriting(start, found.best);
+  r.origins = space.origins(found.best);
   r.cost_before_s = to_seconds(start.total.first.first);
   r.cost_after_s = to_seconds(found.best.total.first.first);
   r.rules_used = detail::uses(space, found, space.cost(start));

@@ -75,14 +75,14 @@ void seed_outputs(reverse_sweep& sweep, body_builder& b, const algebra& a, const
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_DIFFERENTIATE)
 
-#include <variant>
-
 #include <unity/core/error.hpp>
 #include <unity/tensor/adjoint.hpp>
+#include <unity/tensor/detail/adjoint_selection.hpp>
 #include <unity/tensor/detail/algebra.hpp>
 #include <unity/tensor/detail/derive_adjoint.hpp>
 #include <unity/tensor/detail/free_name.hpp>
 #include <unity/tensor/dtype.hpp>
+#include <unity/tensor/operator_name.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/statistics.hpp>
 
@@ -107,9 +107,8 @@ namespace unity::tensor::detail {
 
 UNITY_INLINE std::vector<value_id> append_node_adjoint(body_builder& b, const algebra& a, const tensor_graph& g,
                                                        node_id n, const adjoint_problem& p) {
-  const auto& d = a.definition_of(g.operation(n).kind);
-  if (std::holds_alternative<opaque>(d.body)) {
-    throw error{fmt::format("node {} ({})", n.index(), d.signature.name), "no adjoint",
+  if (!has_derivative(a, g.operation(n))) {
+    throw error{fmt::format("node {} ({})", n.index(), operator_name(a, g.operation(n))), "no adjoint",
                 "operators with adjoints between what is differentiated and what by"};
   }
   return append_adjoint(b, g.operation(n), p);

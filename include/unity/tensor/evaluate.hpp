@@ -26,8 +26,10 @@
 #include <unity/tensor/detail/algebra.hpp>
 #include <unity/tensor/detail/evaluate_primitive.hpp>
 #include <unity/tensor/detail/evaluate_view.hpp>
+#include <unity/tensor/detail/opaque_values.hpp>
 #include <unity/tensor/judgement.hpp>
 #include <unity/tensor/kernel.hpp>
+#include <unity/tensor/modular.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/sources.hpp>
@@ -65,6 +67,11 @@ template <class Scalar>
   }
   if (const auto body = a.body(op, types)) {
     return evaluate_body<Scalar>(a, *body, operands);
+  }
+  if constexpr (std::same_as<Scalar, modular61>) {
+    if (a.infer(op, types) && std::holds_alternative<opaque>(a.definition_of(op.kind).body)) {
+      return evaluate_opaque<Scalar>(a, op, operands, types);
+    }
   }
   throw cannot_evaluate(a, op, types);
 }
@@ -138,7 +145,8 @@ template <class Scalar>
 }  // namespace detail
 
 // What one operator computes. Sources get arbitrary values that depend on name and seed (tensor/sources.hpp).
-// Throws: unity::error where the operator does not take the inputs, or has no known meaning.
+// Modulo a prime, where functions that are no polynomials are arbitrary ones, so are operators without a known meaning.
+// Throws: unity::error where the operator does not take the inputs, or has no known meaning over such numbers.
 template <class Scalar>
 [[nodiscard]] std::vector<dense<Scalar>> evaluate(const algebra& a, const operation& op,
                                                   std::span<const dense<Scalar>> inputs,

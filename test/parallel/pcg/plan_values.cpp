@@ -82,6 +82,23 @@ TEST_CASE("a product that is divided in any way has its values and its weight's 
   }
 }
 
+TEST_CASE("operators without a known meaning take part, as some function of what they read") {
+  tensor::builder b{operators()};
+  const auto x = b.input("x", {64, 96});
+  const auto mask =
+      b.apply("opaque", {x}, {{"name", "Mystery"}, {"signature", "m"}, {"elements", {0}}, {"dims", {2, 64, 32}}})[0];
+  const auto g = std::move(b).finish({b.add(b.matmul(x, b.weight("w", {96, 32})), mask)});
+  std::vector<operator_grid> grids;
+  for (const auto n : node_ids(g)) {
+    const auto* o = parallel::test::dimensions_in(g, n);
+    grids.push_back(o == nullptr ? operator_grid{} : undivided_grid(*o));
+    grids.back().copies = 4;
+  }
+  const auto r = compare_values(parallel_operators(), g, grids);
+  CHECK(r.verdict == verdicts::equal);
+  CHECK(r.gradients == 1);
+}
+
 TEST_CASE("what is too large is said to be, and a grid that is none of the operator is refused") {
   divided_product p{0};
   CHECK(compare_values(parallel_operators(), p.graph, p.grids, 10).verdict == verdicts::too_large);

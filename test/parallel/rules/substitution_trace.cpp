@@ -22,6 +22,7 @@
 #include <unity/parallel/rules/substitution_trace.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/tensor/builder.hpp>
+#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/zoo.hpp>
 
 #include "../operators.hpp"
@@ -33,8 +34,8 @@ namespace tests_of_substitution_trace {
 using namespace unity;
 using namespace unity::parallel;
 using unity::parallel::test::operators;
-using unity::parallel::test::some_graph;
 using unity::parallel::test::parallel_operators;
+using unity::parallel::test::some_graph;
 
 namespace {
 
@@ -244,6 +245,27 @@ TEST_CASE("every axis along which an operator of the zoo can be divided has a ru
     UNSCOPED_INFO(m);
   }
   CHECK(missing.empty());
+}
+
+TEST_CASE("masks of truth values are divided into blocks and copies, not into terms") {
+  tensor::builder b{operators()};
+  const auto mask = b.reshape(b.input("mask", {4, 6}, tensor::dtype::boolean), {4, 1, 6});
+  const auto number = b.apply("cast", {mask}, {{"element", "float32"}})[0];
+  const auto g = std::move(b).finish({b.add(b.input("x", {4, 2, 6}), number)});
+  for (const auto v : {mask, number}) {
+    CHECK(parallel::test::dimensions_in(g, g.producer(v))->groups.empty());
+  }
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    CAPTURE(seed);
+    random_engine random{seed};
+    std::vector<operator_grid> grids;
+    for (const auto n : node_ids(g)) {
+      const auto* o = parallel::test::dimensions_in(g, n);
+      grids.push_back(o == nullptr ? operator_grid{} : parallel::test::random_grid(random, *o, 8));
+    }
+    const auto trace = trace_of(parallel_operators(), g, grids);
+    CHECK(meaning_of(trace.graph) == meaning_of(in_one_piece(g, grids)));
+  }
 }
 
 TEST_CASE("a division that no rule states is a step which says so; what is no grid is refused") {

@@ -58,19 +58,36 @@ class graph_exporter {
     return fmt::format("node {} ({})", n.index(), algebra_->signature(model_->graph.operation(n).kind).name);
   }
 
+  // Effects: inputs are written as they stood in the file, needed or not.
+  void write_signature();
+  [[nodiscard]] bool is_stated_input(const std::string& name) const { return stated_inputs_.contains(name); }
+  // An output that is an input or a constant may have that one's name.
+  [[nodiscard]] bool is_source_named(value_id v, const std::string& name) const {
+    const auto& op = model_->graph.operation(model_->graph.producer(v));
+    return is_named_source(op) && algebra_->read(op).word("name") == name;
+  }
+  void claim_outputs();
   // Equal operations are one source: a weight that two nodes name is written once.
   void name_sources(std::vector<std::string>& names);
   void add_source(node_id n, const std::string& name);
+  [[nodiscard]] std::string source_name(node_id n);
+  // Data of inputs that nothing reads any more.
+  void add_unread_defaults();
   // A value that has a name already, or is an output twice, is passed on by an Identity.
   void name_outputs(std::vector<std::string>& names);
   // Of the graph, or of the body of a composite, whose first nodes have no kind.
   void write_nodes(const tensor::tensor_graph& g, const std::vector<std::string>& names);
+  void write_node(const tensor::tensor_graph& g, node_id n, const std::vector<std::string>& names);
   // A constant tensor that its definition computes.
   void write_kernel(const tensor::tensor_graph& g, node_id n, const std::vector<std::string>& names);
   void write_composite(const tensor::tensor_graph& g, node_id n, const std::vector<std::string>& names);
   void write_identity(const std::string& from, const std::string& to);
 
   void write_outputs(const std::vector<std::string>& names);
+  // As the file stated it, where that is true of the type.
+  [[nodiscard]] onnx::ValueInfoProto stated_output(const std::string& name, const tensor::tensor_type& type) const;
+  // The ONNX node, of those from `first` on, that writes the first result of n has the name that n had.
+  void write_label(node_id n, int first, const std::vector<std::string>& names);
 
   const tensor::algebra* algebra_;
   const onnx_model* model_;
@@ -78,6 +95,8 @@ class graph_exporter {
   onnx_operators operators_;
   graph_writer out_;
   opaque_exporter opaque_nodes_;
+  onnx::GraphProto signature_;
+  std::set<std::string> stated_inputs_;
   std::vector<std::string> output_names_;
   std::set<std::string> output_set_;
   std::vector<std::pair<std::string, const tensor_data*>> data_;
@@ -101,9 +120,12 @@ namespace unity::io::detail {
 
 UNITY_INLINE onnx::GraphProto graph_exporter::run() {
   const auto& g = model_->graph;
+  write_signature();
+  claim_outputs();
   opaque_nodes_.read();
   std::vector<std::string> names(g.value_count());
   name_sources(names);
+  add_unread_defaults();
   name_outputs(names);
   opaque_nodes_.keep_names(names);
   for (std::size_t v = 0; v < names.size(); ++v) {
@@ -118,6 +140,35 @@ UNITY_INLINE onnx::GraphProto graph_exporter::run() {
   return std::move(out_.proto());
 }
 
+UNITY_INLINE void graph_exporter::write_signature() {
+  if (!signature_.ParseFromString(model_->signature)) {
+    throw error{fmt::format("model {}", in_quotes(model_->name)), "a damaged signature", "what importing left there"};
+  }
+  for (const auto& in : signature_.input()) {
+    out_.claim(in.name());
+    stated_inputs_.insert(in.name());
+    *out_.proto().add_input() = in;
+  }
+  if (!signature_.doc_string().empty()) {
+    out_.proto().set_doc_string(signature_.doc_string());
+  }
+}
+
+UNITY_INLINE void graph_exporter::claim_outputs() {
+  const auto outputs = model_->graph.outputs();
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const auto wish =
+        i < model_->outputs.size() && !model_->outputs[i].empty() ? model_->outputs[i] : fmt::format("output_{}", i);
+    if (is_source_named(outputs[i], wish)) {
+      out_.claim(wish);
+      output_names_.push_back(wish);
+    } else {
+      output_names_.push_back(out_.fresh(wish));
+    }
+    output_set_.insert(output_names_.back());
+  }
+}
+
 UNITY_INLINE void graph_exporter::name_sources(std::vector<std::string>& names) {
   std::map<std::pair<kind_id, attribute_list>, std::string> written;
   for (const auto n : node_ids(model_->graph)) {
@@ -128,10 +179,40 @@ UNITY_INLINE void graph_exporter::name_sources(std::vector<std::string>& names) 
     const auto value = model_->graph.results(n)[0];
     const auto [place, fresh] = written.try_emplace({op.kind, op.attributes});
     if (fresh) {
-      place->second = out_.fresh(algebra_->read(op).word("name"));
+      place->second = source_name(n);
       add_source(n, place->second);
     }
     names[value.index()] = place->second;
+  }
+}
+
+UNITY_INLINE std::string graph_exporter::source_name(node_id n) {
+  const auto& op = model_->graph.operation(n);
+  const auto wish = algebra_->read(op).word("name");
+  const bool is_input = algebra_->definition_of(op.kind).source == tensor::source_kind::input;
+  if (is_stated_input(wish) && (is_input || model_->defaults.contains(wish))) {
+    return wish;
+  }
+  const auto outputs = model_->graph.outputs();
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (output_names_[i] == wish && is_source_named(outputs[i], wish) &&
+        model_->graph.operation(model_->graph.producer(outputs[i])) == op) {
+      return wish;
+    }
+  }
+  return out_.fresh(wish);
+}
+
+UNITY_INLINE void graph_exporter::add_unread_defaults() {
+  std::set<std::string> written;
+  for (const auto& [name, data] : data_) {
+    written.insert(name);
+  }
+  for (const auto& name : model_->defaults) {
+    const auto found = model_->data.find(name);
+    if (!written.contains(name) && found != model_->data.end()) {
+      data_.emplace_back(name, &found->second);
+    }
   }
 }
 
@@ -141,7 +222,9 @@ UNITY_INLINE void graph_exporter::add_source(node_id n, const std::string& name)
   const auto found = model_->data.find(algebra_->read(op).word("name"));
   const bool is_input = algebra_->definition_of(op.kind).source == tensor::source_kind::input;
   if (is_input || found == model_->data.end()) {
-    fill_type(*out_.proto().add_input(), name, type);
+    if (!is_stated_input(name)) {
+      fill_type(*out_.proto().add_input(), name, type);
+    }
     if (!is_input) {
       without_data_.push_back(name);
     }
@@ -161,13 +244,9 @@ UNITY_INLINE void graph_exporter::add_source(node_id n, const std::string& name)
 UNITY_INLINE void graph_exporter::name_outputs(std::vector<std::string>& names) {
   const auto outputs = model_->graph.outputs();
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    const auto wish =
-        i < model_->outputs.size() && !model_->outputs[i].empty() ? model_->outputs[i] : fmt::format("output_{}", i);
-    output_names_.push_back(out_.fresh(wish));
-    output_set_.insert(output_names_.back());
     auto& name = names[outputs[i].index()];
     if (name.empty()) {
-      name = output_names_.back();
+      name = output_names_[i];
     }
   }
 }
@@ -178,21 +257,31 @@ UNITY_INLINE void graph_exporter::write_nodes(const tensor::tensor_graph& g, con
     if (!op.kind.valid() || is_named_source(op)) {
       continue;
     }
-    const auto& kind = algebra_->signature(op.kind).name;
-    if (const auto row = operators_.exports.find(kind); row != operators_.exports.end()) {
-      export_node node{*algebra_, g, n, names, out_};
-      row->second(node);
-    } else if (op.kind == opaque_) {
-      opaque_nodes_.write(n, names, output_set_);
-    } else if (kind == "fill") {
-      const auto a = algebra_->read(op);
-      const auto& type = g.type(g.results(n)[0]);
-      out_.write_filled(a.real("value"), type.element, type.dims, names[g.results(n)[0].index()]);
-    } else if (g.operands(n).empty()) {
-      write_kernel(g, n, names);
-    } else {
-      write_composite(g, n, names);
+    const int first = out_.proto().node_size();
+    write_node(g, n, names);
+    if (&g == &model_->graph) {
+      write_label(n, first, names);
     }
+  }
+}
+
+UNITY_INLINE void graph_exporter::write_node(const tensor::tensor_graph& g, node_id n,
+                                             const std::vector<std::string>& names) {
+  const auto& op = g.operation(n);
+  const auto& kind = algebra_->signature(op.kind).name;
+  if (const auto row = operators_.exports.find(kind); row != operators_.exports.end()) {
+    export_node node{*algebra_, g, n, names, out_};
+    row->second(node);
+  } else if (op.kind == opaque_) {
+    opaque_nodes_.write(n, names, output_set_);
+  } else if (kind == "fill") {
+    const auto a = algebra_->read(op);
+    const auto& type = g.type(g.results(n)[0]);
+    out_.write_filled(a.real("value"), type.element, type.dims, names[g.results(n)[0].index()]);
+  } else if (g.operands(n).empty()) {
+    write_kernel(g, n, names);
+  } else {
+    write_composite(g, n, names);
   }
 }
 
@@ -254,7 +343,40 @@ UNITY_INLINE void graph_exporter::write_outputs(const std::vector<std::string>& 
     if (name != output_names_[i]) {
       write_identity(name, output_names_[i]);
     }
-    fill_type(*out_.proto().add_output(), output_names_[i], model_->graph.type(outputs[i]));
+    *out_.proto().add_output() = stated_output(output_names_[i], model_->graph.type(outputs[i]));
+  }
+}
+
+UNITY_INLINE onnx::ValueInfoProto graph_exporter::stated_output(const std::string& name,
+                                                                const tensor::tensor_type& type) const {
+  onnx::ValueInfoProto info;
+  fill_type(info, name, type);
+  const auto stated = std::find_if(signature_.output().begin(), signature_.output().end(),
+                                   [&](const auto& out) { return out.name() == name; });
+  if (stated == signature_.output().end() || !stated->type().has_tensor_type() ||
+      stated->type().tensor_type().elem_type() != info.type().tensor_type().elem_type()) {
+    return info;
+  }
+  const auto& dims = stated->type().tensor_type().shape().dim();
+  bool is_true = !stated->type().tensor_type().has_shape() || dims.size() == static_cast<int>(type.rank());
+  for (int i = 0; is_true && i < dims.size(); ++i) {
+    is_true = !dims[i].has_dim_value() || dims[i].dim_value() == type.dims[static_cast<std::size_t>(i)];
+  }
+  return is_true ? *stated : info;
+}
+
+UNITY_INLINE void graph_exporter::write_label(node_id n, int first, const std::vector<std::string>& names) {
+  const auto label = model_->labels.find(n);
+  if (label == model_->labels.end()) {
+    return;
+  }
+  const auto& result = names[model_->graph.results(n)[0].index()];
+  for (int i = first; i < out_.proto().node_size(); ++i) {
+    auto& node = *out_.proto().mutable_node(i);
+    if (std::find(node.output().begin(), node.output().end(), result) != node.output().end()) {
+      node.set_name(label->second.name);
+      node.set_doc_string(label->second.doc);
+    }
   }
 }
 

@@ -57,6 +57,8 @@ class graph_maker {
   // The node that carries an ONNX value; constants get theirs now.
   // Throws: not_accepted for a tensor without elements.
   value_id materialize(onnx_value& v);
+  // A node with data of its own. Precondition: the value has no node yet.
+  value_id constant(onnx_value& v);
 
  private:
   static tensor::shape dims_of(const known_tensor& known) {
@@ -66,8 +68,6 @@ class graph_maker {
     return known.is_real() && known.size() > 0 &&
            std::all_of(known.reals.begin(), known.reals.end(), [&](double x) { return x == known.reals.front(); });
   }
-  value_id constant(onnx_value& v);
-
   const tensor::algebra* algebra_;
   tensor::tensor_graph graph_;
   data_table data_;

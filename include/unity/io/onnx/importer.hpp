@@ -41,6 +41,8 @@ class graph_importer {
   void add_input(const std::string& name, const tensor::tensor_type& type, bool is_weight);
   // Floating-point initializers are weights; integers and booleans are constants, of which shapes are made.
   void add_initializer(const std::string& name, tensor_data data) { add_data(name, std::move(data), true); }
+  // An initializer that is an input too keeps its data, whoever reads it.
+  void add_default(const std::string& name, tensor_data data);
   void add_nodes(const onnx::GraphProto& graph);
 
   // The model so far, with the graph's outputs; opaque operators are not listed yet. Throws: unity::error where an
@@ -55,6 +57,9 @@ class graph_importer {
   void add_known(const std::string& name, known_tensor known);
 
   void add_node(const onnx::NodeProto& node, std::size_t index);
+  void add_known_or_opaque(const onnx::NodeProto& node, std::size_t index);
+  // The last node that was made of one of the file has its name. `before`: nodes that there were without it.
+  void keep_label(const onnx::NodeProto& node, std::size_t before);
 
   // Operators that make no node: constants, shapes, names for what is there, branches that are decided.
   bool add_special(const onnx::NodeProto& node, std::size_t index, std::span<onnx_value* const> inputs,
@@ -86,6 +91,7 @@ class graph_importer {
   std::int64_t opset_;
   onnx_operators operators_;
   onnx_values values_;
+  std::map<node_id, node_label> labels_;
   std::size_t known_elements_ = 0;
 };
 
@@ -119,6 +125,16 @@ UNITY_INLINE void graph_importer::add_input(const std::string& name, const tenso
   values_.emplace(name, std::move(v));
 }
 
+UNITY_INLINE void graph_importer::add_default(const std::string& name, tensor_data data) {
+  add_initializer(name, std::move(data));
+  auto& v = values_.at(name);
+  if (v.data->bytes.empty()) {
+    maker_.data()[name] = *v.data;
+  } else {
+    v.value = maker_.constant(v);
+  }
+}
+
 UNITY_INLINE void graph_importer::add_nodes(const onnx::GraphProto& graph) {
   for (int i = 0; i < graph.node_size(); ++i) {
     add_node(graph.node(i), static_cast<std::size_t>(i));
@@ -139,6 +155,7 @@ UNITY_INLINE onnx_model graph_importer::finish(const onnx::GraphProto& graph) {
   maker_.graph().set_outputs(outputs);
   model.graph = std::move(maker_.graph());
   model.data = std::move(maker_.data());
+  model.labels = std::move(labels_);
   model.opaque_nodes = opaque_.take_nodes();
   model.opset = opset_;
   return model;
@@ -163,6 +180,27 @@ UNITY_INLINE void graph_importer::add_known(const std::string& name, known_tenso
 }
 
 UNITY_INLINE void graph_importer::add_node(const onnx::NodeProto& node, std::size_t index) {
+  const auto before = maker_.graph().node_count();
+  add_known_or_opaque(node, index);
+  keep_label(node, before);
+}
+
+UNITY_INLINE void graph_importer::keep_label(const onnx::NodeProto& node, std::size_t before) {
+  if ((node.name().empty() && node.doc_string().empty()) || node.op_type() == "Constant" || node.op_type() == "If") {
+    return;
+  }
+  for (const auto& out : node.output()) {
+    const auto found = out.empty() ? values_.end() : values_.find(out);
+    if (found != values_.end() && found->second.value.valid()) {
+      const auto made = maker_.graph().producer(found->second.value);
+      if (made.index() >= before && !maker_.graph().operands(made).empty()) {
+        labels_.emplace(made, node_label{node.name(), node.doc_string()});
+      }
+    }
+  }
+}
+
+UNITY_INLINE void graph_importer::add_known_or_opaque(const onnx::NodeProto& node, std::size_t index) {
   const auto where = fmt::format("{}: {}", file_, node_place(node, index));
   std::vector<onnx_value*> inputs;
   for (const auto& in : node.input()) {

@@ -14,9 +14,10 @@
 
 namespace unity::io::detail {
 
-// A copy of the graph without the nodes that no output depends on; nodes for which `keep` holds stay.
+// A copy of the graph without the nodes that no output depends on; nodes for which `keep` holds stay. `origins` gets,
+// by node of the copy, what it was.
 template <class Keep>
-[[nodiscard]] tensor::tensor_graph live_graph(const tensor::tensor_graph& g, Keep keep) {
+[[nodiscard]] tensor::tensor_graph live_graph(const tensor::tensor_graph& g, Keep keep, std::vector<node_id>& origins) {
   std::vector<char> live(g.node_count(), 0);
   for (const auto v : g.outputs()) {
     live[g.producer(v).index()] = 1;
@@ -34,6 +35,7 @@ template <class Keep>
   for (const auto n : node_ids(g)) {
     if (live[n.index()] != 0) {
       copy_node(g, n, out, moved);
+      origins.push_back(n);
     }
   }
   std::vector<value_id> outputs;
@@ -44,7 +46,8 @@ template <class Keep>
   return out;
 }
 
-// Effects: inputs stay, since callers supply them; everything else that no output needs goes, data and all.
+// Effects: inputs stay, since callers supply them, and data that is a default of one; everything else that no output
+// needs goes, data and all.
 void prune(const tensor::algebra& algebra, onnx_model& model);
 
 }  // namespace unity::io::detail
@@ -60,8 +63,10 @@ namespace unity::io::detail {
 UNITY_INLINE void prune(const tensor::algebra& algebra, onnx_model& model) {
   const auto input = algebra.kind("input");
   const auto opaque = algebra.kind("opaque");
-  model.graph = live_graph(model.graph, [&](node_id n) { return model.graph.operation(n).kind == input; });
-  std::set<std::string> names;
+  std::vector<node_id> origins;
+  model.graph = live_graph(model.graph, [&](node_id n) { return model.graph.operation(n).kind == input; }, origins);
+  model.labels = stayed_labels(model.labels, origins);
+  std::set<std::string> names(model.defaults.begin(), model.defaults.end());
   std::set<std::string> signatures;
   std::set<std::string> operators;
   for (const auto i : node_ids(model.graph)) {

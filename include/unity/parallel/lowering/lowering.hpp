@@ -210,6 +210,7 @@ UNITY_INLINE lowering::lowering(const tensor::algebra& a, const tensor::tensor_g
   }
   first_edge_ = next;
   first_weight_ = next + training_.edges().size();
+  expect_derivatives(a, g, training_);
   find_kept();
 }
 

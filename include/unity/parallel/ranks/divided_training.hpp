@@ -107,6 +107,7 @@ UNITY_INLINE divided_training::divided_training(const tensor::algebra& a, const 
   parallel::check(a, p.graph, dimensions_, p.configurations, p.machine.network.device_count());
   parallel::check(a, p.graph, p.synchronization, p.machine.network.device_count());
   parallel::check(a, p.graph, p.recomputed);
+  expect_derivatives(a, p.graph, training_);
   choose(only);
   find_flows();
 }

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <concepts>
 #include <cstddef>
-#include <cstdint>
 #include <set>
 #include <span>
 #include <string>
@@ -13,7 +12,6 @@
 
 #include <fmt/core.h>
 
-#include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/dense.hpp>
@@ -40,7 +38,9 @@ class checked_evaluation {
   }
 
   // Evaluates, and scales weights where what they are first used for would grow or vanish from node to node.
-  void calibrate(source_values& sources) requires std::floating_point<Scalar> {
+  void calibrate(source_values& sources)
+    requires std::floating_point<Scalar>
+  {
     used_.clear();
     const auto results = [&](node_id n, std::span<const Scalar* const> operands) {
       auto values = results_of(n, operands, sources);
@@ -61,34 +61,14 @@ class checked_evaluation {
     if (d.source != source_kind::none) {
       return {sources.get<Scalar>(op, graph_.type(graph_.results(n)[0]))};
     }
-    if (std::holds_alternative<opaque>(d.body)) {
-      return opaque_results(n, operands);
-    }
     std::vector<tensor_type> types;
     for (const auto v : graph_.operands(n)) {
       types.push_back(graph_.type(v));
     }
+    if (std::holds_alternative<opaque>(d.body)) {
+      return evaluate_opaque<Scalar>(algebra_, op, operands, types);
+    }
     return evaluate_at<Scalar>(algebra_, op, operands, types, 0);
-  }
-
-  // What tells opaque operators apart are all attributes but sizes.
-  [[nodiscard]] std::vector<dense<Scalar>> opaque_results(node_id n, std::span<const Scalar* const> operands) const {
-    const auto& op = graph_.operation(n);
-    const auto& fields = algebra_.definition_of(op.kind).fields;
-    std::uint64_t identity = op.kind.index();
-    for (std::size_t i = 0; i < fields.size(); ++i) {
-      identity = fields[i].signature.name == "dims" ? identity : hash_combine(identity, hash_value(op.attributes[i]));
-    }
-    opaque_function f{identity};
-    for (std::size_t i = 0; i < operands.size(); ++i) {
-      const auto count = element_count(graph_.type(graph_.operands(n)[i]).dims);
-      f.add(std::span{operands[i], static_cast<std::size_t>(count)});
-    }
-    std::vector<dense<Scalar>> results;
-    for (const auto v : graph_.results(n)) {
-      results.push_back(f.template result<Scalar>(results.size(), graph_.type(v)));
-    }
-    return results;
   }
 
   void note_nan(node_id n, const std::vector<dense<Scalar>>& values) {

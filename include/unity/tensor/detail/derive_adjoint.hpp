@@ -60,8 +60,10 @@ inline std::vector<value_id> detail::body_graph::add_body_adjoint(std::string_vi
 #include <unity/core/error.hpp>
 #include <unity/tensor/adjoint_scalar.hpp>
 #include <unity/tensor/detail/adjoint_primitive.hpp>
+#include <unity/tensor/detail/adjoint_selection.hpp>
 #include <unity/tensor/detail/adjoint_view.hpp>
 #include <unity/tensor/detail/reverse_sweep.hpp>
+#include <unity/tensor/operator_name.hpp>
 
 namespace unity::tensor::detail {
 
@@ -163,7 +165,10 @@ UNITY_INLINE std::vector<value_id> append_adjoint(body_builder& b, const operati
   if (std::holds_alternative<composite>(d.body)) {
     return detail::body_adjoint(b, op, p);
   }
-  throw error{fmt::format("adjoint of {}", d.signature.name), "no derivative", "an operator with a known meaning"};
+  if (detail::is_selection(a, op)) {
+    return detail::selection_adjoint(b, p);
+  }
+  throw error{fmt::format("adjoint of {}", operator_name(a, op)), "no derivative", "an operator with a known meaning"};
 }
 
 }  // namespace unity::tensor

@@ -8,11 +8,14 @@
 #include <type_traits>
 #include <vector>
 
+#include <unity/core/config.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/core/small_vector.hpp>
+#include <unity/tensor/algebra.hpp>
 #include <unity/tensor/dense.hpp>
 #include <unity/tensor/dtype.hpp>
 #include <unity/tensor/modular.hpp>
+#include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::tensor::detail {
@@ -29,13 +32,19 @@ struct projection {
   double at[count] = {};
 };
 
+// Infinities count as something large, such as those that masks are made of.
+[[nodiscard]] inline double finite(double x) noexcept {
+  constexpr double large = 1e30;
+  return std::isinf(x) ? std::copysign(large, x) : x;
+}
+
 template <class Scalar>
 [[nodiscard]] projection project(std::uint64_t function, std::span<const Scalar> x) {
   projection p;
   for (std::size_t m = 0; m < projection::count; ++m) {
     const auto stream = hash_combine(function, m);
     for (std::size_t i = 0; i < x.size(); ++i) {
-      p.at[m] += signed_unit(hash_combine(stream, i)) * static_cast<double>(x[i]);
+      p.at[m] += signed_unit(hash_combine(stream, i)) * finite(static_cast<double>(x[i]));
     }
     p.at[m] = std::asinh(p.at[m] / std::sqrt(static_cast<double>(x.size())));
   }
@@ -87,13 +96,35 @@ class opaque_function {
   std::vector<projection> projections_;
 };
 
+// What tells opaque operators apart are all attributes but sizes. Precondition: the operator takes the operands.
+template <class Scalar>
+[[nodiscard]] std::vector<dense<Scalar>> evaluate_opaque(const algebra& a, const operation& op,
+                                                         std::span<const Scalar* const> operands,
+                                                         std::span<const tensor_type> types) {
+  const auto& fields = a.definition_of(op.kind).fields;
+  std::uint64_t identity = op.kind.index();
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    identity = fields[i].signature.name == "dims" ? identity : hash_combine(identity, hash_value(op.attributes[i]));
+  }
+  opaque_function f{identity};
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    f.add(std::span{operands[i], static_cast<std::size_t>(element_count(types[i].dims))});
+  }
+  std::vector<dense<Scalar>> results;
+  const auto made = a.infer(op, types);
+  UNITY_EXPECTS(made.has_value(), "operands that the operator takes");
+  for (const auto& t : *made) {
+    results.push_back(f.template result<Scalar>(results.size(), t));
+  }
+  return results;
+}
+
 }  // namespace unity::tensor::detail
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_DETAIL_OPAQUE_VALUES)
 
 #include <numbers>
 
-#include <unity/tensor/operation.hpp>
 #include <unity/tensor/scalar.hpp>
 
 namespace unity::tensor::detail {
