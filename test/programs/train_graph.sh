@@ -62,7 +62,8 @@ check "... for each division" json sim.json 'x["simulated"]["devices"] == 4 and 
 check "an epoch with moves is simulated" silent "$program" $small --epochs 0 --machine p100:1x2 --memory 33KB \
   --offload 1MB/s --json moves.json
 check "... which take their time" json moves.json 'all(d["loaded_bytes"] > 0 and d["stored_bytes"] > 0 and
-  d["epoch_s"] >= (d["loaded_bytes"] + d["stored_bytes"]) / 1e6 for d in x["simulated"].values() if isinstance(d, dict))'
+  d["epoch_s"] >= (d["loaded_bytes"] + d["stored_bytes"]) / 1e6
+  for d in x["simulated"].values() if isinstance(d, dict))'
 
 # Two dense communities, which are the classes; features of a vertex alone say little of its class. ROC's files.
 "$python" - <<'END'
@@ -141,7 +142,8 @@ check "more ranks than vertices" complain '^train_graph: --ranks: 121 parts; exp
 check "another run's checkpoint" complain '^train_graph: whole.weights: ' $small --layers 3 --resume whole.weights
 check "no epoch left" complain 'has 9 epochs; expected less than --epochs 9' $small --epochs 9 --resume whole.weights
 check "too little memory" complain 'expected [0-9]+ bytes' $small --memory 1KB
-check "no rate of moves" complain '^train_graph: --memory: no rate at which values move on --machine; expected --offload' \
+check "no rate of moves" complain \
+  '^train_graph: --memory: no rate at which values move on --machine; expected --offload RATE' \
   $small --machine p100:1x2 --memory 33KB
 check "a rate of nothing" complain '^train_graph: --offload: nothing that is simulated to move' $small --offload 1GB/s
 check "no such machine" complain '^train_graph: .*none' $small --machine none
