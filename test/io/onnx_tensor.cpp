@@ -1,11 +1,12 @@
 #include <unity/core/file.hpp>
 #include <unity/io/onnx_tensor.hpp>
 
-#include <catch2/catch.hpp>
-
 #include <filesystem>
 #include <string>
 #include <vector>
+
+#include <onnx/onnx_pb.h>
+#include <catch2/catch.hpp>
 
 #include <unity/core/error.hpp>
 
