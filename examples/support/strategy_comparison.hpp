@@ -265,7 +265,7 @@ inline void print(const strategy_comparison& c) {
     if (s.offloaded) {
       fmt::print(
           "{} fits with {:.3f} MB loaded from the host and {:.3f} MB stored there an iteration: train --memory "
-          "{}B, less what kernels work in\n",
+          "{}B, of which kernels take some to work in\n",
           s.name, static_cast<double>(s.offloaded->moved.loaded.count()) * 1e-6,
           static_cast<double>(s.offloaded->moved.stored.count()) * 1e-6, s.offloaded->limit.count());
     }

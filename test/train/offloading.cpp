@@ -65,8 +65,8 @@ TEST_CASE("one device takes as long as its operators and its moves", "[law]") {
     const auto q = scant(p, share);
     const auto found = offloaded(q);
     const auto program = parallel::programs_of_ranks(operators(), q).ranks[0];
-    const auto moves =
-        train::with_moves(operators(), program, std::vector<std::size_t>(program.steps.size()), found.limit);
+    const auto moves = train::with_moves(operators(), program, std::vector<std::size_t>(program.steps.size()),
+                                         found.limit, train::quick_planning);
     CHECK(moves.arena <= found.limit);
     std::int64_t moved = 0;
     for (const auto& s : moves.program.steps) {

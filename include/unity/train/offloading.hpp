@@ -1,8 +1,11 @@
 // A plan that does not fit its devices, with values that leave them for the host: simulated.
 #pragma once
 
+#include <cstdint>
+
 #include <unity/core/units.hpp>
 #include <unity/parallel/plan.hpp>
+#include <unity/placement/find_memory_plan.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/cost.hpp>
 #include <unity/train/moved_values.hpp>
@@ -18,6 +21,11 @@ struct offloading {
   friend bool operator==(const offloading&, const offloading&) = default;
 };
 
+// Where strategies are compared, each rank of each needs a plan: with so much work one takes a second or less, where
+// `train` alone may take several for its own.
+inline constexpr placement::memory_planning quick_planning{.program = {.alternatives = std::uint64_t{1} << 18U},
+                                                           .search = {.width = 32, .work = 2'000'000}};
+
 // Each rank's program as with_moves writes it, for an arena of what its device has beside weights and what the
 // optimizer keeps; then all of them, simulated as simulated_ranks does. Moves, first loads of inputs
 // among them, are not overlapped, as train's are not. Kernels have no workspaces here: with those of real ones more may
@@ -27,7 +35,7 @@ struct offloading {
 // Throws: unity::error that names the device where its memory is below what any plan needs; as programs_of_ranks, and
 // as with_moves and simulated_ranks.
 [[nodiscard]] offloading offload(const tensor::algebra& a, const parallel::plan& p, const tensor::durations& times,
-                                 double host_rate);
+                                 double host_rate, const placement::memory_planning& how = quick_planning);
 
 }  // namespace unity::train
 
@@ -35,7 +43,6 @@ struct offloading {
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -55,7 +62,7 @@ struct offloading {
 namespace unity::train {
 
 UNITY_INLINE offloading offload(const tensor::algebra& a, const parallel::plan& p, const tensor::durations& times,
-                                double host_rate) {
+                                double host_rate, const placement::memory_planning& how) {
   const auto programs = parallel::programs_of_ranks(a, p);
   const auto memories = parallel::memory_limits(p.machine);
   parallel::simulated_ranks ranks{a, p.machine, times, p.updates, host_rate};
@@ -77,7 +84,7 @@ UNITY_INLINE offloading offload(const tensor::algebra& a, const parallel::plan& 
     }
     all.limit = std::min(all.limit, limit);
     try {
-      const auto moves = with_moves(a, program, workspaces, limit);
+      const auto moves = with_moves(a, program, workspaces, limit, how);
       ranks.add(moves.program);
       if (moves.moved.loaded + moves.moved.stored > all.moved.loaded + all.moved.stored) {
         all.moved = moves.moved;
