@@ -59,7 +59,7 @@ check "... and moves as planned" json memory.json 'x["max_rel_error_vs_single"] 
 check "an epoch is simulated, and none trained" silent "$program" $small --epochs 0 --machine p100:1x4 --json sim.json
 check "... for each division" json sim.json 'x["simulated"]["devices"] == 4 and x["epochs"] == [] and
   all(d["fits"] and d["held_bytes"] > 0 == d["loaded_bytes"] for d in x["simulated"].values() if isinstance(d, dict))'
-check "an epoch with moves is simulated" silent "$program" $small --epochs 0 --machine p100:1x2 --memory 33KB \
+check "an epoch with moves is simulated" silent "$program" $small --epochs 0 --machine p100:1x2 --memory 12KB \
   --offload 1MB/s --json moves.json
 check "... which take their time" json moves.json 'all(d["loaded_bytes"] > 0 and d["stored_bytes"] > 0 and
   d["epoch_s"] >= (d["loaded_bytes"] + d["stored_bytes"]) / 1e6

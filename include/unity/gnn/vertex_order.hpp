@@ -39,12 +39,12 @@ struct earlier_numbers {
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_GNN_VERTEX_ORDER)
 
-#include <algorithm>
 #include <numeric>
 
 #include <fmt/core.h>
 
 #include <unity/core/error.hpp>
+#include <unity/core/stable_sort.hpp>
 
 namespace unity::gnn {
 
@@ -79,9 +79,8 @@ UNITY_INLINE earlier_numbers numbers_before(csr_view g, std::span<const vertex_i
     const auto sources = g.sources_of(now);
     order.resize(sources.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-      return before.vertices[sources[a]] < before.vertices[sources[b]];
-    });
+    unity::stable_sort(
+        order, [&](std::size_t a, std::size_t b) { return before.vertices[sources[a]] < before.vertices[sources[b]]; });
     for (const auto place : order) {
       before.edges[g.offsets()[now] + place] = next++;
     }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
+#include <unity/core/stable_sort.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/lowering/divisions.hpp>
 #include <unity/parallel/lowering/messages.hpp>
@@ -99,7 +100,7 @@ class edge_reader {
         best.push_back(at);
       }
     }
-    std::stable_sort(best.begin(), best.end(), [&](std::size_t x, std::size_t y) { return local[x] > local[y]; });
+    unity::stable_sort(best, [&](std::size_t x, std::size_t y) { return local[x] > local[y]; });
     std::vector<bool> is_taken(classes);
     const auto match = [&](std::size_t u, std::size_t term) {
       if (!is_taken[u] && !class_of[term]) {
