@@ -90,7 +90,10 @@ std::string builder_names() {
 }
 
 void declare(CLI::App& app, arguments& a) {
-  app.add_option("model", a.model, support::model_help)->type_name("MODEL")->required();
+  app.add_option("model", a.model,
+                 std::string{support::model_help} + "; the batch of a zoo model is that of all devices together")
+      ->type_name("MODEL")
+      ->required();
   app.add_option("--dim", a.dimensions, support::dimension_help);
   app.add_option(
          "--resources", a.resources,
@@ -312,7 +315,7 @@ void print(const arguments& a, const io::resources& r, support::sync_comparison&
   if (c.trials()) {
     const auto& t = *c.trials();
     fmt::print(
-        "auto: {} trials, {:.0f}% faster than every rule{}; of {} held-out pairs {:.1f}% ranked right; a score "
+        "auto: {} trials, {:.0f}% of them faster than every rule{}; of {} held-out pairs {:.1f}% ranked right; a score "
         "takes {:.3f} ms\n",
         t.trials.size(), 100 * t.hit_rate(),
         t.first_hit ? fmt::format(", trial {} the first", *t.first_hit + 1) : std::string{}, t.held_out.pairs,
