@@ -7,8 +7,7 @@
 #   yaml   io/resource_spec.hpp         yaml-cpp
 #   onnx   headers that read ONNX       libonnx, protobuf
 #   z3     rewrite/z3_prover.hpp and tensor/z3_reals.hpp   libz3
-#   clp    trace/clp_alignment.hpp   Clp and CoinUtils
-#   eigen  cost/eigen_least_squares.hpp  Eigen 3.4
+#   eigen  cost/eigen_least_squares.hpp and trace/eigen_alignment.hpp  Eigen 3.4
 #   metis  gnn/metis_partition.hpp   METIS 5
 #   onednn backend/cpu.hpp               oneDNN 2, on the OpenMP runtime of g++
 #   cuda   backend/cuda.cuh, in .cu files, if the project at hand has enabled the CUDA language: cudart, cuBLASLt, and
@@ -113,18 +112,6 @@ function(unity_component_z3)
   if(UNITY_Z3_INCLUDE_DIR AND UNITY_Z3_LIBRARY)
     unity_part(z3 INCLUDES "${UNITY_Z3_INCLUDE_DIR}" LIBRARIES "${UNITY_Z3_LIBRARY}"
                SOURCE "#include <z3++.h>\nint main() { z3::context context; }")
-  endif()
-endfunction()
-
-# Its own package file tells no version, and pkg-config is not everywhere.
-function(unity_component_clp)
-  find_path(UNITY_CLP_INCLUDE_DIR coin/ClpSimplex.hpp)
-  find_library(UNITY_CLP_LIBRARY Clp)
-  find_library(UNITY_COINUTILS_LIBRARY CoinUtils)
-  mark_as_advanced(UNITY_CLP_INCLUDE_DIR UNITY_CLP_LIBRARY UNITY_COINUTILS_LIBRARY)
-  if(UNITY_CLP_INCLUDE_DIR AND UNITY_CLP_LIBRARY AND UNITY_COINUTILS_LIBRARY)
-    unity_part(clp INCLUDES "${UNITY_CLP_INCLUDE_DIR}" LIBRARIES "${UNITY_CLP_LIBRARY}" "${UNITY_COINUTILS_LIBRARY}"
-               SOURCE "#include <coin/ClpSimplex.hpp>\nint main() { return ClpSimplex{}.numberRows(); }")
   endif()
 endfunction()
 

@@ -10,7 +10,6 @@ set(unity_third_party
   "onnx/" unity::onnx
   "google/protobuf/" unity::onnx
   "z3" unity::z3
-  "coin/" unity::clp
   "Eigen/" unity::eigen
   "metis.h" unity::metis
   "dnnl" unity::onednn

@@ -17,7 +17,7 @@
 #include <unity/io/flow_timeline.hpp>
 #include <unity/io/trace_files.hpp>
 #include <unity/trace/accuracy.hpp>
-#include <unity/trace/clp_alignment.hpp>
+#include <unity/trace/eigen_alignment.hpp>
 #include <unity/trace/global_graph.hpp>
 #include <unity/trace/replay.hpp>
 #include <unity/trace/transactions.hpp>

@@ -16,7 +16,7 @@
 #include <unity/io/packed_text.hpp>
 #include <unity/io/trace_files.hpp>
 #include <unity/trace/accuracy.hpp>
-#include <unity/trace/clp_alignment.hpp>
+#include <unity/trace/eigen_alignment.hpp>
 #include <unity/trace/events.hpp>
 #include <unity/trace/global_graph.hpp>
 #include <unity/trace/replay.hpp>

@@ -9,7 +9,7 @@ math(EXPR last "${CMAKE_ARGC} - 1")
 get_filename_component(root "${CMAKE_ARGV${last}}" ABSOLUTE)
 string(REPLACE "," ";" ROOMS "${ROOMS}")
 set(leaves io backend)
-set(bridges rewrite/z3_prover.hpp tensor/z3_reals.hpp cost/eigen_least_squares.hpp trace/clp_alignment.hpp
+set(bridges rewrite/z3_prover.hpp tensor/z3_reals.hpp cost/eigen_least_squares.hpp trace/eigen_alignment.hpp
     gnn/metis_partition.hpp)
 set(base "^(fmt/|range/v3/|boost/)")  # what all of unity stands on
 set(posix "^(sys/|unistd\\.h$|fcntl\\.h$|dlfcn\\.h$|sched\\.h$|pthread\\.h$)")

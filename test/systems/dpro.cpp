@@ -15,7 +15,7 @@
 #include <unity/search/beam.hpp>
 #include <unity/search/space_laws.hpp>
 #include <unity/systems/dpro/space.hpp>
-#include <unity/trace/clp_alignment.hpp>
+#include <unity/trace/eigen_alignment.hpp>
 #include <unity/trace/global_graph.hpp>
 #include <unity/trace/replay.hpp>
 #include <unity/trace/transactions.hpp>

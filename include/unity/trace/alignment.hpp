@@ -24,7 +24,7 @@ struct difference_constraint {
   event_place last{};
 };
 
-// A quadratic function of the offsets, x'Hx / 2 + g'x; in microseconds. Rank 0 has no clock but its own.
+// A quadratic function of the offsets, x'Hx / 2 + g'x; in microseconds.
 struct quadratic_function {
   std::size_t size = 0;             // ranks
   std::vector<double> quadratic{};  // H by rows
@@ -34,6 +34,11 @@ struct quadratic_function {
   // Adds weight * (constant + sum of coefficients * offsets)^2.
   void add_square(double weight, double constant, const std::vector<std::pair<std::uint32_t, double>>& terms);
 };
+
+// Of each rank the first of those that pairs join it with, itself included.
+// Complexity: at most ranks times pairs.
+[[nodiscard]] std::vector<std::size_t> first_joined(std::size_t ranks,
+                                                    const std::vector<std::pair<std::uint32_t, std::uint32_t>>& pairs);
 
 // What the transactions of a job say about its clocks. Offsets are those that are added to the clocks that the ranks
 // state themselves (stated_offsets).
@@ -46,10 +51,11 @@ class alignment_problem {
   // rank before it has begun on all. Times are as exact as traces are: 2 us.
   [[nodiscard]] const std::vector<difference_constraint>& constraints() const noexcept { return constraints_; }
 
-  // Offsets with which all constraints hold, by Bellman and Ford.
+  // Offsets with which all constraints hold, by Bellman and Ford: `offsets`, lowered where they break some. Of ranks
+  // that constraints join, the first keeps its own.
   // Complexity: ranks times constraints.
   // Throws: unity::error that names the transactions which no clocks bring together.
-  [[nodiscard]] std::vector<std::int64_t> feasible() const;
+  [[nodiscard]] std::vector<std::int64_t> feasible(std::vector<std::int64_t> offsets) const;
 
   // What the best offsets make least, as it is around `offsets` (microseconds; nothing: at first):
   // - Receives of the same tensor over the same way take the same time in all steps, from when the later of both ends
@@ -101,6 +107,7 @@ class alignment_problem {
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <tuple>
 
 #include <fmt/core.h>
@@ -178,6 +185,20 @@ UNITY_INLINE void quadratic_function::add_square(double weight, double constant,
   }
 }
 
+UNITY_INLINE std::vector<std::size_t> first_joined(std::size_t ranks,
+                                                   const std::vector<std::pair<std::uint32_t, std::uint32_t>>& pairs) {
+  std::vector<std::size_t> first(ranks);
+  std::iota(first.begin(), first.end(), std::size_t{0});
+  for (bool is_changed = true; is_changed;) {
+    is_changed = false;
+    for (const auto& [a, b] : pairs) {
+      is_changed = is_changed || first[a] != first[b];
+      first[a] = first[b] = std::min(first[a], first[b]);
+    }
+  }
+  return first;
+}
+
 UNITY_INLINE alignment_problem::alignment_problem(const job_trace& job, const transactions& x)
     : job_{&job}, stated_{stated_offsets(job)} {
   add_constraints(job, x);
@@ -253,9 +274,9 @@ UNITY_INLINE std::string alignment_problem::pair_text(const difference_constrain
                      printable(job_->ranks[c.after].name));
 }
 
-UNITY_INLINE std::vector<std::int64_t> alignment_problem::feasible() const {
+UNITY_INLINE std::vector<std::int64_t> alignment_problem::feasible(std::vector<std::int64_t> offsets) const {
   const auto ranks = job_->ranks.size();
-  std::vector<std::int64_t> offsets(ranks, 0);
+  const auto asked = offsets;
   std::vector<const difference_constraint*> by(ranks, nullptr);
   const difference_constraint* changed = nullptr;
   for (std::size_t round = 0; round <= ranks; ++round) {
@@ -268,11 +289,16 @@ UNITY_INLINE std::vector<std::int64_t> alignment_problem::feasible() const {
       }
     }
     if (changed == nullptr) {
-      const auto first = offsets.front();
-      for (auto& o : offsets) {
-        o -= first;
+      std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs;
+      for (const auto& c : constraints_) {
+        pairs.emplace_back(c.before, c.after);
       }
-      return offsets;
+      const auto first = first_joined(ranks, pairs);
+      auto raised = offsets;
+      for (std::size_t r = 0; r < ranks; ++r) {
+        raised[r] += asked[first[r]] - offsets[first[r]];
+      }
+      return raised;
     }
   }
   auto on_cycle = changed->before;
