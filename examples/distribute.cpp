@@ -33,6 +33,7 @@
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/plan.hpp>
+#include <unity/parallel/strategies/memory_limits.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/parallel/synchronization.hpp>
 #include <unity/systems/autodist/builders.hpp>
@@ -56,6 +57,8 @@ namespace {
 
 using namespace unity;
 
+constexpr std::size_t usual_trials = 200;
+
 struct arguments {
   std::string model;
   std::string resources;
@@ -69,8 +72,8 @@ struct arguments {
   std::vector<std::string> dimensions{};
   systems::builder_options options{};
   std::optional<std::uint32_t> chunk{};
-  std::size_t trials = 200;
-  std::size_t reruns = systems::rerun_options{}.rounds;
+  std::optional<std::size_t> trials{};
+  std::optional<std::size_t> reruns{};
   bool is_per_device = false;
   parallel::optimizer optimizer = parallel::optimizer::sgd;
   support::timing_flags timing{};
@@ -109,18 +112,17 @@ void declare(CLI::App& app, arguments& a) {
                      builder_names()))
       ->type_name("NAME")
       ->capture_default_str();
-  app.add_option("--trials", a.trials, "that each search may make")
-      ->check(support::number_in(1, 1'000'000))
-      ->capture_default_str();
+  app.add_option("--trials", a.trials, fmt::format("that each search may make ({})", usual_trials))
+      ->check(support::number_in(1, 1'000'000));
   app.add_option("--trial", a.trial,
                  "COMMAND of the shell that runs a plan, in which {plan} is its file, and prints as its last line the "
                  "seconds of an iteration: trials of rules, auto and random are made so, not simulated")
       ->type_name("COMMAND");
   app.add_option("--reruns", a.reruns,
-                 "of the fastest three rules and the fastest three that searches ran, in turns, whose median decides; "
-                 "0: the first runs decide")
-      ->check(support::number_in(0, 1000))
-      ->capture_default_str();
+                 fmt::format("of the fastest three rules and the fastest three that searches ran, in turns, whose "
+                             "median decides; 0: the first runs decide ({})",
+                             systems::rerun_options{}.rounds))
+      ->check(support::number_in(0, 1000));
   app.add_option("--budget", a.budget, "time for each search")->capture_default_str();
   app.add_option("--chunk", a.chunk,
                  fmt::format("neighbouring weights that are all-reduced together ({}; 1 with top_k and power_sgd)",
@@ -146,8 +148,16 @@ void declare(CLI::App& app, arguments& a) {
           CLI::IsMember(std::vector<std::string>{parallel::optimizer_names.begin(), parallel::optimizer_names.end()}));
   app.add_option("--seed", a.options.seed, "of random_axis_all_reduce, and of searches")->capture_default_str();
   app.add_option("--json", a.json, "FILE for the result");
-  app.add_option("--out", a.out, "DIR for strategy.pb, strategy.json and plan.json of the fastest");
+  app.add_option("--out", a.out,
+                 "DIR for strategy.pb, strategy.json and plan.json of the fastest, and a copy of the resources");
   support::declare(app, a.timing);
+}
+
+// The file, and the kinds of its GPUs; "" where --resources does not say them.
+std::pair<std::string, std::string> resource_file(const arguments& a) {
+  const auto comma = a.resources.rfind(',');
+  return comma == std::string::npos ? std::pair{a.resources, std::string{}}
+                                    : std::pair{a.resources.substr(0, comma), a.resources.substr(comma + 1)};
 }
 
 io::resources resources_of(const arguments& a) {
@@ -155,9 +165,8 @@ io::resources resources_of(const arguments& a) {
     throw error{"--resources", a.machine.empty() ? "not given" : "given, and --machine, too", "one of the two"};
   }
   if (a.machine.empty()) {
-    const auto comma = a.resources.rfind(',');
-    return comma == std::string::npos ? io::read_resources(a.resources)
-                                      : io::read_resources(a.resources.substr(0, comma), a.resources.substr(comma + 1));
+    const auto [file, kinds] = resource_file(a);
+    return file == a.resources ? io::read_resources(file) : io::read_resources(file, kinds);
   }
   io::resources r;
   r.machine = support::load_machine(a.machine);
@@ -180,10 +189,29 @@ void set_options(arguments& a) {
     throw error{"--chunk", fmt::format("{} with {}", *a.chunk, a.compressor), "1: each weight is compressed alone"};
   }
   o.chunk = a.chunk.value_or(is_of_one ? 1 : o.chunk);
-  if ((o.compressor != parallel::compressor{} || o.staleness > 0) && (is_file(a.strategy) || is_search(a.strategy))) {
-    throw error{o.staleness > 0 ? "--staleness" : "--compressor or what goes with it",
-                fmt::format("given with '{}'", a.strategy),
-                is_file(a.strategy) ? "none: the file says it" : "none: searches leave alone what is learned"};
+  const auto refuse = [&](std::string_view flag, bool is_given, std::string_view expected) {
+    if (is_given) {
+      throw error{flag, fmt::format("given with '{}'", a.strategy), expected};
+    }
+  };
+  const bool is_compressed = o.compressor != parallel::compressor{};
+  if (is_file(a.strategy)) {
+    constexpr auto none = "none: the file says it";
+    refuse("--staleness", o.staleness > 0, none);
+    refuse("--compressor or what goes with it", is_compressed, none);
+    refuse("--chunk", a.chunk.has_value(), none);
+    refuse("--proxies", o.is_proxied, none);
+    refuse("--per-device", a.is_per_device, none);
+  }
+  if (is_search(a.strategy)) {
+    constexpr auto none = "none: searches leave alone what is learned";
+    refuse("--staleness", o.staleness > 0, none);
+    refuse("--compressor or what goes with it", is_compressed, none);
+  } else {
+    refuse("--trials", a.trials.has_value(), "a search");
+  }
+  if (a.reruns && a.trial.empty()) {
+    throw error{"--reruns", "given without --trial", "a command that runs plans"};
   }
 }
 
@@ -214,6 +242,25 @@ std::string why_not(const arguments& a, const parallel::synchronization& how) {
              : fmt::format("a weight has {} parts, {} is the most", most, parallel::most_weight_parts);
 }
 
+// Throws: unity::error for a flag without which the rule does the same.
+void expect_effects(const arguments& a, const systems::named_builder& b, const systems::sync_problem& p) {
+  const auto how = b.build(p, a.options);
+  const auto compare = [&](std::string_view flag, bool is_given, const systems::sync_problem& problem, const auto& o) {
+    if (is_given && b.build(problem, o) == how) {
+      throw error{flag, fmt::format("given with '{}'", a.strategy), "none: this rule does the same without"};
+    }
+  };
+  auto o = a.options;
+  o.is_proxied = false;
+  compare("--proxies", a.options.is_proxied, p, o);
+  o = a.options;
+  o.chunk = a.options.chunk == 1 ? 2 : 1;
+  compare("--chunk", a.chunk.has_value() && !is_of_one_weight(o.compressor), p, o);
+  auto per_node = p;
+  per_node.is_per_node = true;
+  compare("--per-device", a.is_per_device, per_node, a.options);
+}
+
 void add_rules(const arguments& a, support::sync_comparison& c) {
   bool is_known = false;
   for (const auto& b : systems::sync_builders) {
@@ -221,6 +268,9 @@ void add_rules(const arguments& a, support::sync_comparison& c) {
       continue;
     }
     is_known = true;
+    if (a.strategy == b.name) {
+      expect_effects(a, b, c.problem());
+    }
     auto how = b.build(c.problem(), a.options);
     const auto reason = why_not(a, how);
     if (reason.empty()) {
@@ -245,7 +295,7 @@ void compare(const arguments& a, double seconds, support::sync_comparison& c) {
   add_rules(a, c);
   for (const auto name : support::sync_searches) {
     if (a.strategy == name || a.strategy == "search") {
-      c.search(name, a.trials, seconds, a.options.seed);
+      c.search(name, a.trials.value_or(usual_trials), seconds, a.options.seed);
     }
   }
 }
@@ -276,9 +326,16 @@ nlohmann::json trials_json(const systems::trial_result& t, picoseconds baseline)
 std::string result_text(const arguments& a, const io::resources& r, support::sync_comparison& c, bool has_autodist) {
   auto strategies = nlohmann::json::array();
   for (const auto& o : c.all()) {
+    auto over = nlohmann::json::array();
+    for (const auto& e : o.excess) {
+      over.push_back(
+          {{"device", r.machine.network[machine::device_id{e.device}].name}, {"bytes_over", e.over.count()}});
+    }
     strategies.push_back({{"name", o.name},
                           {"iteration_s", to_seconds(o.iteration)},
                           {"bytes", o.moved.count()},
+                          {"memory_peak_bytes", o.memory_peak.count()},
+                          {"out_of_memory", std::move(over)},
                           {"load_max_over_mean", o.load ? nlohmann::json(*o.load) : nlohmann::json(nullptr)}});
     if (o.measured) {
       strategies.back()["measured_s"] = to_seconds(*o.measured);
@@ -303,13 +360,19 @@ std::string result_text(const arguments& a, const io::resources& r, support::syn
 void print(const arguments& a, const io::resources& r, support::sync_comparison& c) {
   fmt::print("{} on {}: {} replicas, {} servers; simulated{}\n", a.model, a.resources.empty() ? a.machine : a.resources,
              r.replicas.size(), r.servers.size(), a.trial.empty() ? "" : ", and measured");
-  fmt::print("{:24} {:>12} {:>12} {:>10}{}\n", "", "ms", "MB moved", "load",
+  fmt::print("{:24} {:>12} {:>12} {:>10} {:>10}{}\n", "", "ms", "MB moved", "MB held", "load",
              a.trial.empty() ? std::string{} : fmt::format("{:>14} {:>6}", "measured", "runs"));
   for (const auto& o : c.all()) {
-    fmt::print("{:24} {:12.3f} {:12.3f} {:>10}{}{}\n", o.name, 1e3 * to_seconds(o.iteration),
-               static_cast<double>(o.moved.count()) / 1e6, o.load ? fmt::format("{:.3f}", *o.load) : "-",
+    fmt::print("{:24} {:12.3f} {:12.3f} {:10.3f} {:>10}{}{}\n", o.name, 1e3 * to_seconds(o.iteration),
+               static_cast<double>(o.moved.count()) / 1e6, static_cast<double>(o.memory_peak.count()) / 1e6,
+               o.load ? fmt::format("{:.3f}", *o.load) : "-",
                o.measured ? fmt::format("{:14.3f} {:6}", 1e3 * to_seconds(*o.measured), o.runs) : std::string{},
                c.all().size() > 1 && &o == &c.best() ? "  best" : "");
+  }
+  for (const auto& o : c.all()) {
+    if (!o.excess.empty()) {
+      fmt::print("{} does not fit: {}\n", o.name, parallel::describe(r.machine, o.excess));
+    }
   }
   fmt::print("computing alone, without any synchronization: {:.3f} ms\n", 1e3 * to_seconds(c.computing()));
   if (c.trials()) {
@@ -344,6 +407,9 @@ std::vector<support::output> files_of(const tensor::algebra& operators, const ar
   files.push_back({folder / "strategy.pb", autodist.value_or("")});
   if (!autodist) {
     files.back().write = [](const std::filesystem::path& earlier) { std::filesystem::remove(earlier); };
+  }
+  if (!a.resources.empty()) {  // whoever starts the ranks needs its addresses, its chief and what it says of ssh
+    files.push_back({folder / "resource_spec.yml", read_file(resource_file(a).first)});
   }
   return files;
 }
@@ -385,7 +451,7 @@ void run(arguments& a) {
       compare(a, seconds, c);
     }
     if (command) {
-      c.run_again(a.reruns);
+      c.run_again(a.reruns.value_or(systems::rerun_options{}.rounds));
     }
     print(a, r, c);
     std::vector<support::output> files;

@@ -19,8 +19,9 @@ using namespace unity;
 
 const sync_outcome& sync_comparison::best() const {
   return best_ ? all_[*best_]
-               : *std::min_element(all_.begin(), all_.end(),
-                                   [](const sync_outcome& x, const sync_outcome& y) { return x.time() < y.time(); });
+               : *std::min_element(all_.begin(), all_.end(), [](const sync_outcome& x, const sync_outcome& y) {
+                   return std::pair{!x.excess.empty(), x.time()} < std::pair{!y.excess.empty(), y.time()};
+                 });
 }
 
 picoseconds sync_comparison::computing() {
@@ -39,8 +40,16 @@ void sync_comparison::add(std::string name, parallel::synchronization how) {
 
 void sync_comparison::add(std::string name, parallel::synchronization how, std::optional<picoseconds> measured) {
   const auto simulated = simulation_(how);
-  sync_outcome o{std::move(name), std::move(how), simulated.iteration, simulated.moved,
-                 std::nullopt,    measured,       measured ? 1U : 0U,  rules_.empty()};
+  auto report = simulation_.report(how);
+  sync_outcome o{.name = std::move(name),
+                 .how = std::move(how),
+                 .iteration = simulated.iteration,
+                 .moved = simulated.moved,
+                 .memory_peak = report.memory_peak(),
+                 .excess = std::move(report.excess),
+                 .measured = measured,
+                 .runs = measured ? 1U : 0U,
+                 .is_rule = rules_.empty()};
   const auto loads = systems::served_bytes(problem_, o.how);
   bytes sum{};
   for (const auto b : loads) {

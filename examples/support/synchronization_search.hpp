@@ -12,6 +12,7 @@
 
 #include <unity/core/units.hpp>
 #include <unity/io/resource_spec.hpp>
+#include <unity/parallel/strategies/memory_limits.hpp>
 #include <unity/parallel/synchronization.hpp>
 #include <unity/systems/autodist/builders.hpp>
 #include <unity/systems/autodist/simulation.hpp>
@@ -32,6 +33,8 @@ struct sync_outcome {
   unity::parallel::synchronization how{};
   unity::picoseconds iteration{};  // simulated
   unity::bytes moved{};
+  unity::bytes memory_peak{};  // of the device that holds most
+  std::vector<unity::parallel::memory_excess> excess{};
   std::optional<double> load{};  // bytes of the fullest server over their mean; nothing without servers
   std::optional<unity::picoseconds>
       measured{};  // where trials are run: its run, or the median of those after the first
@@ -57,7 +60,7 @@ class sync_comparison {
 
   [[nodiscard]] const unity::systems::sync_problem& problem() const noexcept { return problem_; }
   [[nodiscard]] const std::vector<sync_outcome>& all() const noexcept { return all_; }
-  // The fastest: of those that were run again where any was.
+  // The fastest of those that fit in memory, where any does: of those that were run again where any was.
   [[nodiscard]] const sync_outcome& best() const;
   // What AutoDist's search did, where it was made.
   [[nodiscard]] const std::optional<unity::systems::trial_result>& trials() const noexcept { return trials_; }

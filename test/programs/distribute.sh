@@ -107,6 +107,7 @@ done
 check "products of narrow matrices are sent" silent "$distribute" "$model" --resources "$nodes" --strategy all_reduce \
   --chunk 1 --compressor power_sgd --amount 1 --out narrow --json narrow.json
 check "... and are near" trains_near narrow 1e-4 0.3
+check "what says how ranks are started goes with them" cmp "$nodes" narrow/resource_spec.yml
 check "AutoDist has no word for that" json narrow.json 'x["strategy_pb"] is None'
 check "... so that there is no file for it" test ! -e narrow/strategy.pb
 check "a strategy with words" silent "$distribute" "$model" --resources "$nodes" --strategy ps --out words \
@@ -144,7 +145,7 @@ assert 0 < a["auto"].pop("score_s") < 1 and 0 < b["auto"].pop("score_s") < 1
 assert a == b'
 check "ranks train what is found" trains found
 check "a machine's devices compute and serve" silent "$distribute" "$model" --machine p100:2x2 --strategy auto \
-  --trials 5 --json on.json
+  --trials 5 --json on.json --out on
 check "... all of them" json on.json 'x["replicas"] == x["servers"] == 4'
 # The command says that a plan takes as long as it has characters.
 echo 'echo measuring; wc -m < "$1"' >length.sh
@@ -203,6 +204,35 @@ check "a stale search" refused "given with 'auto'; expected none: searches" "$mo
   --strategy auto --staleness 2
 check "a compressed search" refused "given with 'search'; expected none: searches" "$model" --resources "$nodes" \
   --strategy search --compressor float16
+check "all rules fit" json every.json 'all(s["out_of_memory"] == [] and s["memory_peak_bytes"] > 0
+  for s in x["strategies"])'
+"${python:-/usr/bin/python3}" -c 'import json
+m = json.load(open("on/plan.json"))["machine"]
+m["devices"][0]["memory_bytes"] = 1000000
+json.dump(m, open("little.json", "w"))'
+check "a device without enough memory" silent "$distribute" zoo:lenet --machine little.json --json little_memory.json
+check "... is named" grep -qE '^ps does not fit: .* needs [0-9]+ bytes more than its 1000000' "$scratch/stdout"
+check "... in the JSON, too" json little_memory.json '
+  any(s["out_of_memory"] for s in x["strategies"])
+  and not (any(not s["out_of_memory"] for s in x["strategies"])
+           and next(s["out_of_memory"] for s in x["strategies"] if s["name"] == x["best"]))
+  and all(max(o["bytes_over"] for o in s["out_of_memory"]) == s["memory_peak_bytes"] - 1000000
+          for s in x["strategies"] if s["out_of_memory"])'
+while IFS='|' read -r flag strategy; do
+  # shellcheck disable=SC2086
+  check "$flag without effect on $strategy" refused "${flag%% *}: given with" "$model" --resources "$nodes" \
+    --strategy "$strategy" $flag
+done <<'END'
+--trials 12|all
+--trials 12|ps
+--proxies|all_reduce
+--proxies|every/strategy.json
+--chunk 3|ps
+--chunk 3|every/strategy.json
+--per-device|horovod
+--per-device|every/strategy.json
+END
+check "reruns of what is not run" refused '--reruns: given without --trial' "$model" --resources "$nodes" --reruns 3
 check "a file and a compressor" refused 'expected none: the file says it' "$model" --resources "$nodes" \
   --strategy every/strategy.json --compressor float16
 # on_processes FLAG...: two processes have the losses of two threads, bit for bit.

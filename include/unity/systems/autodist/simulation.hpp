@@ -7,6 +7,7 @@
 #include <unity/core/units.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/plan.hpp>
+#include <unity/parallel/strategies/strategy_report.hpp>
 #include <unity/parallel/synchronization.hpp>
 #include <unity/tensor/algebra.hpp>
 
@@ -35,6 +36,10 @@ class sync_simulation {
   // Throws: unity::error where it is no synchronization of the plan.
   [[nodiscard]] sync_outcome operator()(const parallel::synchronization& s);
 
+  // Of one iteration alone: what each device holds, above all. Complexity: of lowering, and of simulating it.
+  // Throws: unity::error where it is no synchronization of the plan.
+  [[nodiscard]] parallel::strategy_report report(const parallel::synchronization& s);
+
  private:
   const tensor::algebra* algebra_;
   std::shared_ptr<const parallel::plan> plan_;  // the lowering refers to it
@@ -49,7 +54,6 @@ class sync_simulation {
 
 #include <unity/core/config.hpp>
 #include <unity/parallel/lowering/next_iteration.hpp>
-#include <unity/parallel/strategies/strategy_report.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/simulate/iterations.hpp>
 
@@ -76,6 +80,11 @@ UNITY_INLINE sync_outcome sync_simulation::operator()(const parallel::synchroniz
   const auto code = lowering_.run(plan_->configurations, s);
   const auto carried = parallel::carried_dependencies(*algebra_, plan_with(s), code);
   return {simulate::run_until_steady(code, carried, 8, 8).time, parallel::message_bytes(code)};
+}
+
+UNITY_INLINE parallel::strategy_report sync_simulation::report(const parallel::synchronization& s) {
+  parallel::check(*algebra_, plan_->graph, s, plan_->machine.network.device_count());
+  return parallel::report_on(lowering_, plan_->graph, plan_->machine, plan_->configurations, {}, s);
 }
 
 }  // namespace unity::systems
