@@ -130,6 +130,16 @@ inline void declare(CLI::App& app, vertex_flags& a) {
                "trains on one rank, too, and fails where losses differ by more than 1e-5, relative");
   app.add_option("--json", a.json, "file for the result as JSON");
   app.add_option("--trace", a.trace, "file for what each rank did in the last epoch; Perfetto shows it");
+  app.parse_complete_callback([&app, &a] {
+    const auto refuse = [&](const char* flag, bool has_effect, const char* where) {
+      if (app.count(flag) > 0 && !has_effect) {
+        throw CLI::ValidationError{flag, std::string{"has an effect with "} + where + " alone"};
+      }
+    };
+    refuse("--heads", a.model == "gat", "--model gat");
+    refuse("--drawn", a.model == "fastgcn", "--model fastgcn");
+    refuse("--repartition-every", a.partition == "learned", "--partition learned");
+  });
 }
 
 }  // namespace support

@@ -34,8 +34,9 @@ check "... and the rest, on other ranks" silent "$program" $small --epochs 9 --r
   --json rest.json
 check "... to the same loss" json rest.json 'x["first_epoch"] == 4 and
   abs(x["epochs"][4]["loss"] / json.load(open("whole.json"))["epochs"][8]["loss"] - 1) < 1e-5'
+heads() { [ "$1" != gat ] || echo --heads 2; }
 for model in gin sage_mean sage_max commnet fastgcn gat; do
-  check "$model" silent "$program" $small --model $model --heads 2 --epochs 2 --ranks 2 --check --json $model.json
+  check "$model" silent "$program" $small --model $model $(heads $model) --epochs 2 --ranks 2 --check --json $model.json
   check "... is that of one rank" json $model.json 'x["max_rel_error_vs_single"] < 1e-5'
 done
 check "another graph is classified" silent "$program" $small --epochs 2 --ranks 2 --unseen attached:90:4 \
@@ -108,10 +109,10 @@ check "... changes all losses but the first" json decay.json '(lambda y: [a["los
 if "$program" --help | grep -q metis; then
   for model in gcn fastgcn gat; do
     for ranks in 1 2 3; do
-      check "METIS, $model, $ranks" silent "$program" town --data . --model $model --heads 2 --hidden 8 --epochs 5 \
+      check "METIS, $model, $ranks" silent "$program" town --data . --model $model $(heads $model) --hidden 8 --epochs 5 \
         --partition metis --ranks $ranks --json metis$ranks.json
     done
-    check "... as without its numbers" silent "$program" town --data . --model $model --heads 2 --hidden 8 --epochs 5 \
+    check "... as without its numbers" silent "$program" town --data . --model $model $(heads $model) --hidden 8 --epochs 5 \
       --json plain.json
     for ranks in 1 2 3; do
       check "... on $ranks" same_losses metis$ranks.json plain.json
@@ -196,5 +197,9 @@ check "losses that are not those of one rank" complain '^train_graph: --check: l
 check "... are told all the same" json differs.json 'x["max_rel_error_vs_single"] > 1e-5 and len(x["epochs"]) == 200'
 check "nowhere to write" complain 'nowhere' $small --json nowhere/result.json
 check "no such model" complains 2 'model' "$program" $small --model mlp
+check "heads of what has none" complains 2 '--heads: has an effect with --model gat alone' "$program" $small --heads 4
+check "draws of what draws nothing" complains 2 '--drawn: has an effect' "$program" $small --drawn 40
+check "new ranges of what stays" complains 2 '--repartition-every: has an effect' "$program" $small \
+  --partition equal_edges --repartition-every 4
 check "no dropout of all" complains 2 'dropout' "$program" $small --dropout 1
 finish
