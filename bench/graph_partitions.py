@@ -37,7 +37,8 @@ def measured(a, graph, model, out):
     for _ in range(a.rounds):
         for d in DIVISIONS:
             r = run(a.program, graph, model, out, "--ranks", str(a.ranks), "--partition", d,
-                    *(["--repartition-every", "3"] if d == "learned" else []), "--epochs", str(a.epochs), "--dropout", "0")
+                    *(["--repartition-every", "3"] if d == "learned" else []), "--epochs", str(a.epochs),
+                    "--dropout", "0")
             slowest.setdefault(d, []).append(max(p["measured_s"] for p in r["partition"]))
             epochs.setdefault(d, []).append(statistics.median(e["seconds"] for e in r["epochs"][-2:]))
             if d == "learned":

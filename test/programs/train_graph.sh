@@ -120,7 +120,7 @@ if "$program" --help | grep -q metis; then
   done
 fi
 # Ranges of as many edges begin with the many vertices that have few on one rank, where products take most of the time.
-check "ranges that begin badly" silent "$program" rmat:11:20000 --features 256 --hidden 32 --epochs 60 --ranks 2 \
+check "ranges that begin badly" silent "$program" rmat:11:20000 --features 256 --hidden 32 --epochs 300 --ranks 2 \
   --repartition-every 2 --json skewed.json
 check "... change" json skewed.json 'x["repartitions"] > 0'
 "$program" $small --epochs 100000000 --every 3 --checkpoint every.weights >/dev/null 2>&1 &
