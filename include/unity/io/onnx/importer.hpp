@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -13,7 +14,6 @@
 #include <onnx/defs/schema.h>
 #include <onnx/onnx_pb.h>
 #include <onnx/shape_inference/implementation.h>
-#include <onnx/version_converter/convert.h>
 
 #include <unity/core/id.hpp>
 #include <unity/core/small_vector.hpp>
@@ -32,9 +32,14 @@ namespace unity::io::detail {
 class graph_importer {
  public:
   // `envelope`: the model without its graph, which must outlive this. `hints`: types that the file states for values.
+  // `keep_rest`: see import_options.
   graph_importer(const tensor::algebra& algebra, std::string file, std::int64_t opset, const onnx::ModelProto& envelope,
-                 std::map<std::string, tensor::tensor_type> hints)
-      : maker_{algebra}, opaque_{maker_, envelope, opset, std::move(hints)}, file_{std::move(file)}, opset_{opset} {}
+                 std::map<std::string, tensor::tensor_type> hints, bool keep_rest)
+      : maker_{algebra},
+        opaque_{maker_, envelope, opset, std::move(hints)},
+        file_{std::move(file)},
+        opset_{opset},
+        keep_rest_{keep_rest} {}
   graph_importer(const graph_importer&) = delete;
   graph_importer& operator=(const graph_importer&) = delete;
 
@@ -43,6 +48,12 @@ class graph_importer {
   void add_initializer(const std::string& name, tensor_data data) { add_data(name, std::move(data), true); }
   // An initializer that is an input too keeps its data, whoever reads it.
   void add_default(const std::string& name, tensor_data data);
+  // An input, or an initializer, that only the rest reads.
+  void add_rest(const std::string& name) { rest_values_.insert(name); }
+  void add_rest(onnx::TensorProto tensor) {
+    rest_values_.insert(tensor.name());
+    *rest_.add_initializer() = std::move(tensor);
+  }
   void add_nodes(const onnx::GraphProto& graph);
 
   // The model so far, with the graph's outputs; opaque operators are not listed yet. Throws: unity::error where an
@@ -57,6 +68,13 @@ class graph_importer {
   void add_known(const std::string& name, known_tensor known);
 
   void add_node(const onnx::NodeProto& node, std::size_t index);
+  // Does the node, or a subgraph of it, read a value of the rest.
+  [[nodiscard]] bool reads_rest(const onnx::NodeProto& node) const;
+  void add_to_rest(const onnx::NodeProto& node);
+  // A tensor without elements, which no node can carry.
+  void add_empty_to_rest(const std::string& name);
+  // Effects: what the rest reads becomes outputs, if it has a node, and is copied if it has no elements.
+  void add_reads_of_rest(onnx_model& model, std::vector<value_id>& outputs);
   void add_known_or_opaque(const onnx::NodeProto& node, std::size_t index);
   // The last node that was made of one of the file has its name. `before`: nodes that there were without it.
   void keep_label(const onnx::NodeProto& node, std::size_t before);
@@ -89,8 +107,11 @@ class graph_importer {
   opaque_importer opaque_;
   std::string file_;
   std::int64_t opset_;
+  bool keep_rest_;
   onnx_operators operators_;
   onnx_values values_;
+  std::set<std::string> rest_values_;
+  onnx::GraphProto rest_;
   std::map<node_id, node_label> labels_;
   std::size_t known_elements_ = 0;
 };
@@ -111,6 +132,7 @@ class graph_importer {
 #include <unity/io/onnx/import_node.hpp>
 #include <unity/io/onnx/proto.hpp>
 #include <unity/io/onnx/read_tensor.hpp>
+#include <unity/io/onnx/structure.hpp>
 
 namespace unity::io::detail {
 
@@ -145,13 +167,21 @@ UNITY_INLINE onnx_model graph_importer::finish(const onnx::GraphProto& graph) {
   std::vector<value_id> outputs;
   onnx_model model;
   for (const auto& out : graph.output()) {
+    if (rest_values_.contains(out.name())) {
+      continue;
+    }
     try {
       outputs.push_back(maker_.materialize(values_.at(out.name())));
     } catch (const not_accepted& e) {
+      if (keep_rest_) {
+        add_empty_to_rest(out.name());
+        continue;
+      }
       throw error{fmt::format("{}: output {}", file_, in_quotes(out.name())), e.found, e.expected};
     }
     model.outputs.push_back(out.name());
   }
+  add_reads_of_rest(model, outputs);
   maker_.graph().set_outputs(outputs);
   model.graph = std::move(maker_.graph());
   model.data = std::move(maker_.data());
@@ -181,8 +211,63 @@ UNITY_INLINE void graph_importer::add_known(const std::string& name, known_tenso
 
 UNITY_INLINE void graph_importer::add_node(const onnx::NodeProto& node, std::size_t index) {
   const auto before = maker_.graph().node_count();
-  add_known_or_opaque(node, index);
+  if (reads_rest(node)) {
+    return add_to_rest(node);
+  }
+  try {
+    add_known_or_opaque(node, index);
+  } catch (const no_counterpart&) {
+    if (!keep_rest_) {
+      throw;
+    }
+    return add_to_rest(node);
+  }
   keep_label(node, before);
+}
+
+UNITY_INLINE bool graph_importer::reads_rest(const onnx::NodeProto& node) const {
+  const auto is_rest = [&](const std::string& name) { return rest_values_.contains(name); };
+  return !rest_values_.empty() && (std::any_of(node.input().begin(), node.input().end(), is_rest) ||
+                                   std::ranges::any_of(captures{node}.names(), is_rest));
+}
+
+UNITY_INLINE void graph_importer::add_to_rest(const onnx::NodeProto& node) {
+  *rest_.add_node() = node;
+  for (const auto& out : node.output()) {
+    if (!out.empty()) {
+      rest_values_.insert(out);
+    }
+  }
+}
+
+UNITY_INLINE void graph_importer::add_empty_to_rest(const std::string& name) {
+  const auto& v = values_.at(name);
+  if (rest_values_.insert(name).second) {
+    fill_tensor(*rest_.add_initializer(), v.data != nullptr ? *v.data : data_from(*v.known), name);
+  }
+}
+
+UNITY_INLINE void graph_importer::add_reads_of_rest(onnx_model& model, std::vector<value_id>& outputs) {
+  std::set<std::string> done(model.outputs.begin(), model.outputs.end());
+  const auto read = [&](const std::string& name) {
+    const auto found = values_.find(name);
+    if (found == values_.end() || !done.insert(name).second) {
+      return;
+    }
+    try {
+      outputs.push_back(maker_.materialize(found->second));
+      model.outputs.push_back(name);
+    } catch (const not_accepted&) {
+      add_empty_to_rest(name);
+    }
+  };
+  for (const auto& node : rest_.node()) {
+    std::for_each(node.input().begin(), node.input().end(), read);
+    std::ranges::for_each(captures{node}.names(), read);
+  }
+  if (rest_.node_size() > 0 || rest_.initializer_size() > 0) {
+    model.rest = rest_.SerializeAsString();
+  }
 }
 
 UNITY_INLINE void graph_importer::keep_label(const onnx::NodeProto& node, std::size_t before) {
@@ -254,7 +339,7 @@ UNITY_INLINE bool graph_importer::add_constant(const onnx::NodeProto& node, cons
     add_known(node.output(0),
               {tensor::dtype::float32, {reals->floats_size()}, {}, {reals->floats().begin(), reals->floats().end()}});
   } else {
-    throw error{where, "holds no tensor", "a value of numbers"};
+    throw no_counterpart{where, "holds no tensor", "a value of numbers"};
   }
   return true;
 }
@@ -295,7 +380,7 @@ UNITY_INLINE bool graph_importer::add_decided_branch(const onnx::NodeProto& node
   }
   for (const auto& inner : g.node()) {
     for (const auto& in : inner.input()) {
-      if (!in.empty() && !values_.contains(in)) {
+      if (!in.empty() && !values_.contains(in) && !rest_values_.contains(in)) {
         throw error{fmt::format("{}, {}", where, node_place(inner, index)),
                     fmt::format("reads {}, which nothing defines before", in_quotes(in)),
                     "a value of the branch or around it"};
@@ -304,6 +389,14 @@ UNITY_INLINE bool graph_importer::add_decided_branch(const onnx::NodeProto& node
     add_node(inner, index);
   }
   for (int i = 0; i < g.output_size(); ++i) {
+    if (rest_values_.contains(g.output(i).name())) {
+      onnx::NodeProto renamed;
+      renamed.set_op_type("Identity");
+      renamed.add_input(g.output(i).name());
+      renamed.add_output(node.output(i));
+      add_to_rest(renamed);
+      continue;
+    }
     const auto found = values_.find(g.output(i).name());
     if (found == values_.end()) {
       throw error{where, fmt::format("branch output {} is not defined", in_quotes(g.output(i).name())),
