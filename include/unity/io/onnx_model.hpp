@@ -61,8 +61,9 @@ struct onnx_model {
 struct import_options {
   // Sizes of named dimensions (--dim NAME=SIZE). A dimension without a name is called INPUT.AXIS.
   std::map<std::string, std::int64_t, std::less<>> dimensions{};
-  // Values that are no tensors of numbers of known sizes (strings, sequences, results of operators that nothing says the
-  // type of), and all that depends on them, become `rest`. For who writes the model again; without, they are errors.
+  // Values that are no tensors of numbers of known sizes (strings, sequences, results of operators that nothing says
+  // the type of), and all that depends on them, become `rest`. For who writes the model again; without, they are
+  // errors.
   bool keep_rest = false;
 };
 

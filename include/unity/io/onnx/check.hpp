@@ -19,19 +19,54 @@ struct newer_form {
   std::string_view type;
   std::int64_t since;
 };
-inline constexpr newer_form newer_forms[] = {
-    {"AffineGrid", 20},     {"Attention", 23},       {"AveragePool", 19},         {"BitCast", 26},
-    {"BitwiseAnd", 18},     {"BitwiseNot", 18},      {"BitwiseOr", 18},           {"BitwiseXor", 18},
-    {"Cast", 19},           {"CastLike", 19},        {"CausalConvWithState", 27}, {"CenterCropPad", 18},
-    {"Col2Im", 18},         {"CumProd", 26},         {"DFT", 20},                 {"DeformConv", 19},
-    {"Gelu", 20},           {"GridSample", 20},      {"GroupNormalization", 18},  {"DequantizeLinear", 21},
-    {"ImageDecoder", 20},   {"LinearAttention", 27}, {"LpPool", 18},              {"Mish", 18},
-    {"Pad", 18},            {"QuantizeLinear", 19},  {"RMSNormalization", 23},    {"Range", 27},
-    {"ReduceL1", 18},       {"ReduceL2", 18},        {"ReduceLogSum", 18},        {"ReduceLogSumExp", 18},
-    {"ReduceMax", 18},      {"ReduceMean", 18},      {"ReduceMin", 18},           {"ReduceProd", 18},
-    {"ReduceSumSquare", 18}, {"RegexFullMatch", 20}, {"Resize", 18},              {"RotaryEmbedding", 23},
-    {"SpaceToDepth", 28},   {"Split", 18},           {"StringConcat", 20},        {"StringSplit", 20},
-    {"SwiGLU", 28},         {"Swish", 24},           {"TensorScatter", 24}};
+inline constexpr newer_form newer_forms[] = {{"AffineGrid", 20},
+                                             {"Attention", 23},
+                                             {"AveragePool", 19},
+                                             {"BitCast", 26},
+                                             {"BitwiseAnd", 18},
+                                             {"BitwiseNot", 18},
+                                             {"BitwiseOr", 18},
+                                             {"BitwiseXor", 18},
+                                             {"Cast", 19},
+                                             {"CastLike", 19},
+                                             {"CausalConvWithState", 27},
+                                             {"CenterCropPad", 18},
+                                             {"Col2Im", 18},
+                                             {"CumProd", 26},
+                                             {"DFT", 20},
+                                             {"DeformConv", 19},
+                                             {"Gelu", 20},
+                                             {"GridSample", 20},
+                                             {"GroupNormalization", 18},
+                                             {"DequantizeLinear", 21},
+                                             {"ImageDecoder", 20},
+                                             {"LinearAttention", 27},
+                                             {"LpPool", 18},
+                                             {"Mish", 18},
+                                             {"OptionalHasElement", 18},
+                                             {"Pad", 18},
+                                             {"QuantizeLinear", 19},
+                                             {"RMSNormalization", 23},
+                                             {"Range", 27},
+                                             {"ReduceL1", 18},
+                                             {"ReduceL2", 18},
+                                             {"ReduceLogSum", 18},
+                                             {"ReduceLogSumExp", 18},
+                                             {"ReduceMax", 18},
+                                             {"ReduceMean", 18},
+                                             {"ReduceMin", 18},
+                                             {"ReduceProd", 18},
+                                             {"ReduceSumSquare", 18},
+                                             {"RegexFullMatch", 20},
+                                             {"Resize", 18},
+                                             {"RotaryEmbedding", 23},
+                                             {"SpaceToDepth", 28},
+                                             {"Split", 18},
+                                             {"StringConcat", 20},
+                                             {"StringSplit", 20},
+                                             {"SwiGLU", 28},
+                                             {"Swish", 24},
+                                             {"TensorScatter", 24}};
 
 [[nodiscard]] bool has_newer_form(const onnx::NodeProto& node, std::int64_t opset);
 
@@ -39,7 +74,8 @@ inline constexpr newer_form newer_forms[] = {
 // knows, subgraphs apart.
 void check_packaged(const onnx::NodeProto& node, std::int64_t opset);
 [[nodiscard]] bool is_valid_at(const onnx::NodeProto& node, std::int64_t opset);
-void check_nodes(const onnx::GraphProto& graph, std::int64_t opset);
+// Throws: as check_model.
+void check_nodes(const onnx::GraphProto& graph, std::int64_t opset, std::string_view where, std::string_view expected);
 
 // Throws: unity::error, `where: what is wrong; expected ...`. Where the checker does not know one of the model's
 // opsets, it is asked about the nodes of the default domain that have not changed since it does.
@@ -88,14 +124,21 @@ UNITY_INLINE bool is_valid_at(const onnx::NodeProto& node, std::int64_t opset) {
   }
 }
 
-UNITY_INLINE void check_nodes(const onnx::GraphProto& graph, std::int64_t opset) {
-  for (const auto& node : graph.node()) {
-    if (is_default_domain(node.domain()) && !has_newer_form(node, opset)) {
-      check_packaged(node, std::min(opset, packaged_opset));
+UNITY_INLINE void check_nodes(const onnx::GraphProto& graph, std::int64_t opset, std::string_view where,
+                              std::string_view expected) {
+  for (int i = 0; i < graph.node_size(); ++i) {
+    const auto& node = graph.node(i);
+    try {
+      if (is_default_domain(node.domain()) && !has_newer_form(node, opset)) {
+        check_packaged(node, std::min(opset, packaged_opset));
+      }
+    } catch (const std::exception& e) {
+      throw error{fmt::format("{}: {}", where, node_place(node, static_cast<std::size_t>(i))), printable(e.what(), 300),
+                  expected};
     }
     for (const auto& a : node.attribute()) {
       if (a.has_g()) {
-        check_nodes(a.g(), opset);
+        check_nodes(a.g(), opset, where, expected);
       }
     }
   }
@@ -108,10 +151,13 @@ UNITY_INLINE void check_model(onnx::ModelProto& model, std::int64_t opset, std::
     const auto found = packaged.find(is_default_domain(import.domain()) ? "" : import.domain());
     return found == packaged.end() || import.version() <= found->second.second;
   });
+  if (!known) {
+    return check_nodes(model.graph(), opset, where, expected);
+  }
   const auto version = model.ir_version();
   model.set_ir_version(std::clamp<std::int64_t>(version, 4, packaged_ir_version));
   try {
-    known ? onnx::checker::check_model(model) : check_nodes(model.graph(), opset);
+    onnx::checker::check_model(model);
   } catch (const std::exception& e) {
     throw error{where, printable(e.what(), 300), expected};
   }

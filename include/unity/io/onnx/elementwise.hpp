@@ -64,6 +64,7 @@ void export_dropout(export_node& n);
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_ELEMENTWISE)
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -181,7 +182,19 @@ UNITY_INLINE import_result import_dropout(import_node& n) {
 }
 
 UNITY_INLINE void export_broadcast(export_node& n) {
-  const std::int64_t since = n.kind() == "maximum" || n.kind() == "minimum" ? 8 : 7;
+  const bool is_extreme = n.kind() == "maximum" || n.kind() == "minimum";
+  const std::int64_t since = is_extreme ? 8 : 7;
+  const auto& a = n.type(0).dims;
+  const auto& b = n.type(1).dims;
+  if (n.opset() < since && n.kind() == "add" && a == b) {
+    n.emit("Sum", n.inputs(), n.result());  // engines that begin with opset 7 have this of opset 6
+    return;
+  }
+  const bool ends_alike = b.size() <= a.size() && std::equal(b.begin(), b.end(), a.end() - b.size());
+  if (n.opset() < since && !is_extreme && a == n.result_type().dims && a != b && ends_alike) {
+    n.emit(onnx_name(n.kind()), n.inputs(), n.result(), {{"broadcast", std::int64_t{1}}});
+    return;
+  }
   n.emit(onnx_name(n.kind()), {aligned(n, 0, since), aligned(n, 1, since)}, n.result());
 }
 

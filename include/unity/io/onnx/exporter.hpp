@@ -115,6 +115,7 @@ class graph_exporter {
 
 #include <unity/core/error.hpp>
 #include <unity/io/onnx/export_node.hpp>
+#include <unity/io/onnx/opaque.hpp>
 #include <unity/io/onnx/proto.hpp>
 #include <unity/tensor/evaluate.hpp>
 

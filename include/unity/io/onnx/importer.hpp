@@ -68,6 +68,9 @@ class graph_importer {
   void add_known(const std::string& name, known_tensor known);
 
   void add_node(const onnx::NodeProto& node, std::size_t index);
+  // The node without the last optional outputs that are not read, such as the mask of Dropout, whose types nothing
+  // says.
+  [[nodiscard]] onnx::NodeProto needed(onnx::NodeProto node, const std::set<std::string>& read) const;
   // Does the node, or a subgraph of it, read a value of the rest.
   [[nodiscard]] bool reads_rest(const onnx::NodeProto& node) const;
   void add_to_rest(const onnx::NodeProto& node);
@@ -158,9 +161,33 @@ UNITY_INLINE void graph_importer::add_default(const std::string& name, tensor_da
 }
 
 UNITY_INLINE void graph_importer::add_nodes(const onnx::GraphProto& graph) {
-  for (int i = 0; i < graph.node_size(); ++i) {
-    add_node(graph.node(i), static_cast<std::size_t>(i));
+  std::set<std::string> read;
+  for (const auto& out : graph.output()) {
+    read.insert(out.name());
   }
+  for (const auto& node : graph.node()) {
+    read.insert(node.input().begin(), node.input().end());
+    const captures captured{node};
+    read.insert(captured.names().begin(), captured.names().end());
+  }
+  for (int i = 0; i < graph.node_size(); ++i) {
+    add_node(needed(graph.node(i), read), static_cast<std::size_t>(i));
+  }
+}
+
+UNITY_INLINE onnx::NodeProto graph_importer::needed(onnx::NodeProto node, const std::set<std::string>& read) const {
+  const auto* schema =
+      is_default_domain(node.domain())
+          ? onnx::OpSchemaRegistry::Schema(node.op_type(), static_cast<int>(std::min(opset_, packaged_opset)), "")
+          : nullptr;
+  const auto is_optional = [&](int i) {
+    return schema != nullptr && i < static_cast<int>(schema->outputs().size()) &&
+           schema->outputs()[static_cast<std::size_t>(i)].GetOption() == onnx::OpSchema::Optional;
+  };
+  for (int i = node.output_size() - 1; i > 0 && is_optional(i) && !read.contains(node.output(i)); --i) {
+    node.mutable_output()->RemoveLast();
+  }
+  return node;
 }
 
 UNITY_INLINE onnx_model graph_importer::finish(const onnx::GraphProto& graph) {

@@ -39,6 +39,9 @@ import_result import_unsqueeze(import_node& n);
 
 import_result import_expand(import_node& n);
 
+// Where it repeats dimensions of size 1 alone, it expands them.
+import_result import_tile(import_node& n);
+
 // Rows of a table; one known index along any axis is a slice.
 import_result import_gather(import_node& n);
 
@@ -68,6 +71,8 @@ inline void export_with_axes(export_node& n) {
 // An operand of an element-wise operator as it is read beside the others. Operands of different dimensions are free
 // from opset `since` on; before, they are repeated to the result's. Returns its name.
 [[nodiscard]] std::string aligned(export_node& n, std::size_t operand, std::int64_t since);
+// Repeats an operand to the dimensions of the result.
+void emit_repeated(export_node& n, std::size_t operand, const std::string& to);
 inline void export_embedding(export_node& n) { n.emit("Gather", n.inputs(), n.result(), {{"axis", std::int64_t{0}}}); }
 // ONNX has no sum over bags of its own.
 void export_embedding_bag(export_node& n);
@@ -88,6 +93,7 @@ void export_incidence(export_node& n);
 #include <fmt/core.h>
 
 #include <unity/io/onnx/known.hpp>
+#include <unity/io/onnx/read_tensor.hpp>
 
 namespace unity::io::detail {
 
@@ -117,6 +123,9 @@ UNITY_INLINE import_result import_split(import_node& n) {
     for (std::int64_t at = 0; at < size; at += part) {
       sizes.push_back(std::min(part, size - at));
     }
+  }
+  if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) {
+    throw no_counterpart{n.where(), "a part without elements", "at least one element"};
   }
   if (static_cast<int>(sizes.size()) != n.output_count()) {
     n.refuse(fmt::format("{} sizes for {} results", sizes.size(), n.output_count()), "one each");
@@ -152,7 +161,8 @@ UNITY_INLINE import_result import_slice(import_node& n) {
       return std::nullopt;
     }
     if (range->count == 0) {
-      n.refuse(fmt::format("a slice without elements along axis {}", axis), "at least one element");
+      throw no_counterpart{n.where(), fmt::format("a slice without elements along axis {}", axis),
+                           "at least one element"};
     }
     const auto end = range->from + (range->count - 1) * range->step + 1;
     if (range->count < size) {
@@ -273,6 +283,21 @@ UNITY_INLINE import_result import_expand(import_node& n) {
   return one(n.emit("expand", {n.input(0)}, {{"dims", *dims}}));
 }
 
+UNITY_INLINE import_result import_tile(import_node& n) {
+  const auto repeats = n.known_integers(1);
+  auto dims = n.type(0).dims;
+  if (!repeats || n.opset() < 6 || repeats->size() != dims.size()) {
+    return std::nullopt;
+  }
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    if ((*repeats)[d] != 1 && dims[d] != 1) {
+      return std::nullopt;
+    }
+    dims[d] *= (*repeats)[d];
+  }
+  return one(dims == n.type(0).dims ? n.input(0) : n.emit("expand", {n.input(0)}, {{"dims", dims}}));
+}
+
 UNITY_INLINE import_result import_gather(import_node& n) {
   const auto axis = n.axis(n.attributes.integer("axis", 0), n.rank(0));
   const auto index = n.known_integers(1);
@@ -338,32 +363,40 @@ UNITY_INLINE void emit_pad(export_node& n, const std::vector<std::int64_t>& pads
 
 UNITY_INLINE void export_expand(export_node& n) {
   if (n.opset() < 8) {
-    n.emit("Identity", {aligned(n, 0, 8)}, n.result());
+    emit_repeated(n, 0, n.result());
   } else {
     n.emit("Expand", {n.input(0), n.out.integers(n.integers("dims"))}, n.result());
   }
 }
 
 UNITY_INLINE std::string aligned(export_node& n, std::size_t operand, std::int64_t since) {
-  const auto& from = n.type(operand).dims;
-  const auto& to = n.result_type().dims;
-  if (n.opset() >= since || from == to) {
+  if (n.opset() >= since || n.type(operand).dims == n.result_type().dims) {
     return n.input(operand);
   }
+  auto to = n.step();
+  emit_repeated(n, operand, to);
+  return to;
+}
+
+UNITY_INLINE void emit_repeated(export_node& n, std::size_t operand, const std::string& to) {
   if (n.opset() < 6) {
     n.refuse("operands of different dimensions", "opset 6 or later");
   }
-  const auto skipped = to.size() - from.size();
-  tensor::shape whole(to.size(), 1);
+  const auto& from = n.type(operand).dims;
+  const auto& dims = n.result_type().dims;
+  const auto skipped = dims.size() - from.size();
+  tensor::shape whole(dims.size(), 1);
   std::vector<std::int64_t> repeats;
-  for (std::size_t d = 0; d < to.size(); ++d) {
+  for (std::size_t d = 0; d < dims.size(); ++d) {
     whole[d] = d < skipped ? 1 : from[d - skipped];
-    repeats.push_back(to[d] / whole[d]);
+    repeats.push_back(dims[d] / whole[d]);
   }
-  const std::string steps[] = {n.step(), n.step()};
-  emit_reshape(n, n.input(operand), steps[0], whole);
-  n.emit("Tile", {steps[0], n.out.integers(repeats)}, steps[1]);
-  return steps[1];
+  auto name = n.input(operand);
+  if (skipped > 0) {
+    name = n.step();
+    emit_reshape(n, n.input(operand), name, whole);
+  }
+  n.emit("Tile", {name, n.out.integers(repeats)}, to);
 }
 
 UNITY_INLINE void export_enlarge(export_node& n) {
@@ -382,6 +415,9 @@ UNITY_INLINE void export_embedding_bag(export_node& n) {
 }
 
 UNITY_INLINE void export_incidence(export_node& n) {
+  if (n.opset() < 12) {
+    n.refuse("Max and Min of integers", "opset 12 or later");
+  }
   std::vector<std::int64_t> behind(static_cast<std::size_t>(n.attributes.integer("edges")));
   std::iota(behind.begin(), behind.end(), std::int64_t{1});
   const auto zero = n.scalar(0, tensor::dtype::int64);
@@ -419,6 +455,7 @@ UNITY_INLINE onnx_family movement_family() {
            {"Squeeze", import_squeeze},
            {"Unsqueeze", import_unsqueeze},
            {"Expand", import_expand},
+           {"Tile", import_tile},
            {"Gather", import_gather},
            {"ConstantOfShape", import_constant_of_shape}},
           {{"concat", export_concat},

@@ -205,8 +205,12 @@ UNITY_INLINE void export_softmax(export_node& n) {
 
 UNITY_INLINE void export_batch_norm(export_node& n) {
   const onnx_attribute epsilon{"epsilon", n.attributes.real("epsilon")};
-  if (n.opset() < 7) {
-    n.emit("BatchNormalization", n.inputs(), n.result(), {epsilon, {"is_test", std::int64_t{1}}});
+  const onnx_attribute tests{"is_test", std::int64_t{1}};
+  if (n.opset() < 6) {
+    n.emit("BatchNormalization", n.inputs(), n.result(),
+           {epsilon, tests, {"consumed_inputs", std::vector<std::int64_t>{0, 0, 0, 1, 1}}});
+  } else if (n.opset() < 7) {
+    n.emit("BatchNormalization", n.inputs(), n.result(), {epsilon, tests});
   } else {
     n.emit("BatchNormalization", n.inputs(), n.result(), {epsilon});
   }

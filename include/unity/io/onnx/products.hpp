@@ -185,7 +185,11 @@ UNITY_INLINE void export_linear(export_node& n) {
   } else {
     const auto product = n.step();
     n.emit("MatMul", {n.input(0), n.input(1)}, product);
-    n.emit("Add", {product, n.input(2)}, sum);
+    if (n.opset() < 7) {
+      n.emit("Add", {product, n.input(2)}, sum, {{"broadcast", std::int64_t{1}}});
+    } else {
+      n.emit("Add", {product, n.input(2)}, sum);
+    }
   }
   n.activate(sum);
 }
