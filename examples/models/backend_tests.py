@@ -4,17 +4,18 @@
     backend_tests.py [--optimize PROGRAM] [--only TEXT] [--keep DIR] [--json F]
 
 Every test is one model with inputs. `optimize` runs on it; then the original and the result run on the inputs in
-onnxruntime, or, where that cannot run the original, in onnx's reference evaluator, and their outputs are compared: those
-of names, order, types and sizes, numbers within 1e-3 (1e-2 of 16 bits and fewer). What differs from run to run in the
-original itself is compared in type and size alone. A result is
+onnxruntime, or, where that cannot run the original, in onnx's reference evaluator. Their outputs are compared: names,
+order, types, sizes, and numbers within 1e-3 (1e-2 of 16 bits and fewer). What differs from run to run in the original
+itself is compared in type and size alone. A result is
 
     right         the outputs are those of the original
-    no engine     no engine runs the original; the result is compared as text where nothing was rewritten
+    no engine     no engine runs the original: nothing is known but whether its nodes are unchanged
     wrong         other outputs, or the engine that runs the original cannot run the result
     refused       optimize says in one line why it does not take the model
     crashed       optimize ends in another way, or takes longer than --seconds
 
-Needs Python 3.9 and `pip install onnx onnxruntime numpy`. Exit codes: 0; 1 where one is wrong or crashed; 2 for bad usage.
+Needs Python 3.9 and `pip install onnx onnxruntime numpy`. Exit codes: 0; 1 where one is wrong or crashed; 2 for bad
+usage.
 """
 
 import argparse
@@ -187,7 +188,8 @@ def judged(args, model, inputs):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--optimize", metavar="PROGRAM", default="optimize", help="path of the program; default: in PATH")
+    parser.add_argument("--optimize", metavar="PROGRAM", default="optimize",
+                        help="path of the program; default: in PATH")
     parser.add_argument("--only", metavar="TEXT", default="", help="tests whose name contains it")
     parser.add_argument("--keep", metavar="DIR", help="where results are kept; default: nowhere")
     parser.add_argument("--seconds", type=float, default=60, help="that one run of optimize may take")
@@ -204,7 +206,8 @@ def main():
     print(f"{len(results)} tests of onnx {onnx.__version__} in onnxruntime {onnxruntime.__version__}")
     for kind in ("right", "no engine", "wrong", "refused", "crashed"):
         print(f"{kind:<12} {counts[kind]:5}")
-    reasons = collections.Counter(re.sub(r"'[^']*'|\d+", "_", why) for kind, why in results.values() if kind == "refused")
+    reasons = collections.Counter(re.sub(r"'[^']*'|\d+", "_", why) for kind, why in results.values()
+                                  if kind == "refused")
     for why, count in reasons.most_common():
         print(f"  {count:4} {why[:160]}")
     if args.json:

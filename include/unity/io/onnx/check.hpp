@@ -1,8 +1,10 @@
-// Are the nodes of a model those of its opset. The packaged checker knows opsets to 17 and is asked wherever it can
-// answer; what changed later is listed here.
+// What the packaged schemas say of nodes: are those of a model those of its opset. The packaged checker knows opsets to
+// 17 and is asked wherever it can answer; what changed later is listed here.
 #pragma once
 
 #include <cstdint>
+#include <set>
+#include <string>
 #include <string_view>
 
 #include <onnx/checker.h>
@@ -80,6 +82,11 @@ void check_nodes(const onnx::GraphProto& graph, std::int64_t opset, std::string_
 // Throws: unity::error, `where: what is wrong; expected ...`. Where the checker does not know one of the model's
 // opsets, it is asked about the nodes of the default domain that have not changed since it does.
 void check_model(onnx::ModelProto& model, std::int64_t opset, std::string_view where, std::string_view expected);
+
+// The node without its last optional outputs, as far as they are not in `read`: nothing says the type of the mask of
+// Dropout in older opsets.
+[[nodiscard]] onnx::NodeProto without_unread(onnx::NodeProto node, const std::set<std::string>& read,
+                                             std::int64_t opset);
 
 }  // namespace unity::io::detail
 
@@ -162,6 +169,22 @@ UNITY_INLINE void check_model(onnx::ModelProto& model, std::int64_t opset, std::
     throw error{where, printable(e.what(), 300), expected};
   }
   model.set_ir_version(version);
+}
+
+UNITY_INLINE onnx::NodeProto without_unread(onnx::NodeProto node, const std::set<std::string>& read,
+                                            std::int64_t opset) {
+  const auto* schema =
+      is_default_domain(node.domain())
+          ? onnx::OpSchemaRegistry::Schema(node.op_type(), static_cast<int>(std::min(opset, packaged_opset)), "")
+          : nullptr;
+  const auto is_optional = [&](int i) {
+    return schema != nullptr && i < static_cast<int>(schema->outputs().size()) &&
+           schema->outputs()[static_cast<std::size_t>(i)].GetOption() == onnx::OpSchema::Optional;
+  };
+  for (int i = node.output_size() - 1; i > 0 && is_optional(i) && !read.contains(node.output(i)); --i) {
+    node.mutable_output()->RemoveLast();
+  }
+  return node;
 }
 
 }  // namespace unity::io::detail

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -21,6 +20,7 @@
 #include <unity/io/onnx/known.hpp>
 #include <unity/io/onnx/opaque_import.hpp>
 #include <unity/io/onnx/operators.hpp>
+#include <unity/io/onnx/rest.hpp>
 #include <unity/io/onnx_model.hpp>
 #include <unity/io/tensor_data.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -49,11 +49,8 @@ class graph_importer {
   // An initializer that is an input too keeps its data, whoever reads it.
   void add_default(const std::string& name, tensor_data data);
   // An input, or an initializer, that only the rest reads.
-  void add_rest(const std::string& name) { rest_values_.insert(name); }
-  void add_rest(onnx::TensorProto tensor) {
-    rest_values_.insert(tensor.name());
-    *rest_.add_initializer() = std::move(tensor);
-  }
+  void add_rest(const std::string& name) { rest_.add_input(name); }
+  void add_rest(onnx::TensorProto tensor) { rest_.add(std::move(tensor)); }
   void add_nodes(const onnx::GraphProto& graph);
 
   // The model so far, with the graph's outputs; opaque operators are not listed yet. Throws: unity::error where an
@@ -68,12 +65,6 @@ class graph_importer {
   void add_known(const std::string& name, known_tensor known);
 
   void add_node(const onnx::NodeProto& node, std::size_t index);
-  // The node without the last optional outputs that are not read, such as the mask of Dropout, whose types nothing
-  // says.
-  [[nodiscard]] onnx::NodeProto needed(onnx::NodeProto node, const std::set<std::string>& read) const;
-  // Does the node, or a subgraph of it, read a value of the rest.
-  [[nodiscard]] bool reads_rest(const onnx::NodeProto& node) const;
-  void add_to_rest(const onnx::NodeProto& node);
   // A tensor without elements, which no node can carry.
   void add_empty_to_rest(const std::string& name);
   // Effects: what the rest reads becomes outputs, if it has a node, and is copied if it has no elements.
@@ -113,8 +104,7 @@ class graph_importer {
   bool keep_rest_;
   onnx_operators operators_;
   onnx_values values_;
-  std::set<std::string> rest_values_;
-  onnx::GraphProto rest_;
+  graph_rest rest_;
   std::map<node_id, node_label> labels_;
   std::size_t known_elements_ = 0;
 };
@@ -126,11 +116,13 @@ class graph_importer {
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string_view>
 
 #include <fmt/core.h>
 
 #include <unity/core/error.hpp>
+#include <unity/io/onnx/check.hpp>
 #include <unity/io/onnx/fold.hpp>
 #include <unity/io/onnx/import_node.hpp>
 #include <unity/io/onnx/proto.hpp>
@@ -171,30 +163,15 @@ UNITY_INLINE void graph_importer::add_nodes(const onnx::GraphProto& graph) {
     read.insert(captured.names().begin(), captured.names().end());
   }
   for (int i = 0; i < graph.node_size(); ++i) {
-    add_node(needed(graph.node(i), read), static_cast<std::size_t>(i));
+    add_node(without_unread(graph.node(i), read, opset_), static_cast<std::size_t>(i));
   }
-}
-
-UNITY_INLINE onnx::NodeProto graph_importer::needed(onnx::NodeProto node, const std::set<std::string>& read) const {
-  const auto* schema =
-      is_default_domain(node.domain())
-          ? onnx::OpSchemaRegistry::Schema(node.op_type(), static_cast<int>(std::min(opset_, packaged_opset)), "")
-          : nullptr;
-  const auto is_optional = [&](int i) {
-    return schema != nullptr && i < static_cast<int>(schema->outputs().size()) &&
-           schema->outputs()[static_cast<std::size_t>(i)].GetOption() == onnx::OpSchema::Optional;
-  };
-  for (int i = node.output_size() - 1; i > 0 && is_optional(i) && !read.contains(node.output(i)); --i) {
-    node.mutable_output()->RemoveLast();
-  }
-  return node;
 }
 
 UNITY_INLINE onnx_model graph_importer::finish(const onnx::GraphProto& graph) {
   std::vector<value_id> outputs;
   onnx_model model;
   for (const auto& out : graph.output()) {
-    if (rest_values_.contains(out.name())) {
+    if (rest_.contains(out.name())) {
       continue;
     }
     try {
@@ -238,8 +215,8 @@ UNITY_INLINE void graph_importer::add_known(const std::string& name, known_tenso
 
 UNITY_INLINE void graph_importer::add_node(const onnx::NodeProto& node, std::size_t index) {
   const auto before = maker_.graph().node_count();
-  if (reads_rest(node)) {
-    return add_to_rest(node);
+  if (rest_.is_read_by(node)) {
+    return rest_.add(node);
   }
   try {
     add_known_or_opaque(node, index);
@@ -247,39 +224,23 @@ UNITY_INLINE void graph_importer::add_node(const onnx::NodeProto& node, std::siz
     if (!keep_rest_) {
       throw;
     }
-    return add_to_rest(node);
+    return rest_.add(node);
   }
   keep_label(node, before);
 }
 
-UNITY_INLINE bool graph_importer::reads_rest(const onnx::NodeProto& node) const {
-  const auto is_rest = [&](const std::string& name) { return rest_values_.contains(name); };
-  return !rest_values_.empty() && (std::any_of(node.input().begin(), node.input().end(), is_rest) ||
-                                   std::ranges::any_of(captures{node}.names(), is_rest));
-}
-
-UNITY_INLINE void graph_importer::add_to_rest(const onnx::NodeProto& node) {
-  *rest_.add_node() = node;
-  for (const auto& out : node.output()) {
-    if (!out.empty()) {
-      rest_values_.insert(out);
-    }
-  }
-}
-
 UNITY_INLINE void graph_importer::add_empty_to_rest(const std::string& name) {
   const auto& v = values_.at(name);
-  if (rest_values_.insert(name).second) {
-    fill_tensor(*rest_.add_initializer(), v.data != nullptr ? *v.data : data_from(*v.known), name);
-  }
+  onnx::TensorProto empty;
+  fill_tensor(empty, v.data != nullptr ? *v.data : data_from(*v.known), name);
+  rest_.add(std::move(empty));
 }
 
 UNITY_INLINE void graph_importer::add_reads_of_rest(onnx_model& model, std::vector<value_id>& outputs) {
-  std::set<std::string> done(model.outputs.begin(), model.outputs.end());
-  const auto read = [&](const std::string& name) {
+  for (const auto& name : rest_.reads()) {
     const auto found = values_.find(name);
-    if (found == values_.end() || !done.insert(name).second) {
-      return;
+    if (found == values_.end() || std::ranges::find(model.outputs, name) != model.outputs.end()) {
+      continue;
     }
     try {
       outputs.push_back(maker_.materialize(found->second));
@@ -287,14 +248,8 @@ UNITY_INLINE void graph_importer::add_reads_of_rest(onnx_model& model, std::vect
     } catch (const not_accepted&) {
       add_empty_to_rest(name);
     }
-  };
-  for (const auto& node : rest_.node()) {
-    std::for_each(node.input().begin(), node.input().end(), read);
-    std::ranges::for_each(captures{node}.names(), read);
   }
-  if (rest_.node_size() > 0 || rest_.initializer_size() > 0) {
-    model.rest = rest_.SerializeAsString();
-  }
+  model.rest = rest_.text();
 }
 
 UNITY_INLINE void graph_importer::keep_label(const onnx::NodeProto& node, std::size_t before) {
@@ -407,7 +362,7 @@ UNITY_INLINE bool graph_importer::add_decided_branch(const onnx::NodeProto& node
   }
   for (const auto& inner : g.node()) {
     for (const auto& in : inner.input()) {
-      if (!in.empty() && !values_.contains(in) && !rest_values_.contains(in)) {
+      if (!in.empty() && !values_.contains(in) && !rest_.contains(in)) {
         throw error{fmt::format("{}, {}", where, node_place(inner, index)),
                     fmt::format("reads {}, which nothing defines before", in_quotes(in)),
                     "a value of the branch or around it"};
@@ -416,12 +371,8 @@ UNITY_INLINE bool graph_importer::add_decided_branch(const onnx::NodeProto& node
     add_node(inner, index);
   }
   for (int i = 0; i < g.output_size(); ++i) {
-    if (rest_values_.contains(g.output(i).name())) {
-      onnx::NodeProto renamed;
-      renamed.set_op_type("Identity");
-      renamed.add_input(g.output(i).name());
-      renamed.add_output(node.output(i));
-      add_to_rest(renamed);
+    if (rest_.contains(g.output(i).name())) {
+      rest_.add_name(g.output(i).name(), node.output(i));
       continue;
     }
     const auto found = values_.find(g.output(i).name());
