@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Optimizes the backend tests of the installed onnx package and compares what the results compute.
 
-    backend_tests.py [--optimize PROGRAM] [--only TEXT] [--keep DIR] [--json F]
+    backend_tests.py [--optimize PROGRAM] [--only PATTERN] [--keep DIR] [--json F]
 
 Every test is one model with inputs. `optimize` runs on it; then the original and the result run on the inputs in
 onnxruntime, or, where that cannot run the original, in onnx's reference evaluator. Their outputs are compared: names,
@@ -28,11 +28,15 @@ import subprocess
 import sys
 import tempfile
 
-import numpy
-import onnx
-import onnx.backend.test.case.node
-import onnx.reference
-import onnxruntime
+try:
+    import numpy
+    import onnx
+    import onnx.backend.test.case.node
+    import onnx.reference
+    import onnxruntime
+except ImportError as e:
+    sys.exit(f"{e.name}: cannot be imported by {sys.executable}; expected what `pip install onnx onnxruntime numpy` "
+             "installs")
 
 DATA = os.path.join(os.path.dirname(onnx.backend.test.__file__), "data")
 FLAGS = ["--max-expansions", "30", "--budget", "2s"]
@@ -51,7 +55,7 @@ def cases(only):
         model = onnx.load(path)
         found["light/" + os.path.basename(path)[:-5]] = (model, stored_inputs(model, ""))
     for name in sorted(found):
-        if only in name:
+        if re.search(only, name):
             model, values = found[name]
             with_data = {t.name for t in model.graph.initializer} if model.ir_version < 4 else set()
             names = [i.name for i in model.graph.input if i.name not in with_data]
@@ -190,7 +194,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--optimize", metavar="PROGRAM", default="optimize",
                         help="path of the program; default: in PATH")
-    parser.add_argument("--only", metavar="TEXT", default="", help="tests whose name contains it")
+    parser.add_argument("--only", metavar="PATTERN", default="", help="tests in whose name this is found")
     parser.add_argument("--keep", metavar="DIR", help="where results are kept; default: nowhere")
     parser.add_argument("--seconds", type=float, default=60, help="that one run of optimize may take")
     parser.add_argument("--json", metavar="F", help="file for kind and reason of each test")

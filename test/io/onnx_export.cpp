@@ -596,6 +596,32 @@ TEST_CASE("what no tensor of known sizes says is kept beside the graph, and the 
   CHECK(read(io::serialize_onnx(standard(), m, folds)).rest == m.rest);
 }
 
+TEST_CASE("any damaged byte of a file with a rest gives a file again or an error") {
+  const auto bytes = unity::test::onnx_bytes_of(
+      R"(g (float[2,3] x, string[2] names) => (float[2,3] y, string[2] s, float[2,3] m)
+    <float[3] w = {1, 2, 3}> { a = Add(x, w) y = Relu(a) s = Identity(names) m = Swish(a) })",
+      24);
+  std::size_t kept = 0;
+  std::size_t errors = 0;
+  for (std::size_t at = 0; at < bytes.size(); ++at) {
+    for (const char with : {'\0', '\x7f', '\xff', static_cast<char>(bytes[at] ^ 1)}) {
+      auto damaged = bytes;
+      damaged[at] = with;
+      io::import_options options;
+      options.keep_rest = true;
+      try {
+        const auto m = io::parse_onnx(standard(), damaged, "model", {}, options);
+        const auto copy = io::parse_onnx(standard(), io::serialize_onnx(standard(), m), "model", {}, options);
+        kept += copy.rest == m.rest && !m.rest.empty() ? 1 : 0;
+      } catch (const unity::error&) {
+        ++errors;
+      }
+    }
+  }
+  CHECK(errors > bytes.size());
+  CHECK(kept > bytes.size() / 4);
+}
+
 TEST_CASE("large weights go to a file beside the model, and are read from there") {
   const auto folder = fresh_folder("external");
   tensor::builder b{standard()};
