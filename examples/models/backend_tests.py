@@ -156,6 +156,7 @@ def optimized(args, model, inputs, folder):
     except subprocess.TimeoutExpired:
         return None, "takes too long", None
     said = (done.stderr.strip().splitlines() or [""])[-1].replace(path, "MODEL")
+    args.kept.update([args.name] if "kept with all that depends on it" in done.stdout else [])
     result = onnx.load(os.path.join(out, "optimized.onnx")) if done.returncode == 0 else None
     return done.returncode, said, result
 
@@ -200,7 +201,7 @@ def main():
     parser.add_argument("--json", metavar="F", help="file for kind and reason of each test")
     args = parser.parse_args()
     onnxruntime.set_default_logger_severity(4)
-    results = {}
+    args.kept, results = set(), {}
     for name, model, inputs in cases(args.only):
         args.name = name
         results[name] = judged(args, model, inputs)
@@ -210,6 +211,7 @@ def main():
     print(f"{len(results)} tests of onnx {onnx.__version__} in onnxruntime {onnxruntime.__version__}")
     for kind in ("right", "no engine", "wrong", "refused", "crashed"):
         print(f"{kind:<12} {counts[kind]:5}")
+    print(f"{'in part kept':<12} {len(args.kept):5}, since a graph cannot say all of it")
     reasons = collections.Counter(re.sub(r"'[^']*'|\d+", "_", why) for kind, why in results.values()
                                   if kind == "refused")
     for why, count in reasons.most_common():

@@ -571,6 +571,7 @@ TEST_CASE("what no tensor of known sizes says is kept beside the graph, and the 
   CHECK(io::test::outline(m) == "relu add relu");
   CHECK(m.opaque_operators == std::vector<std::string>{"Add", "Concat", "Flatten", "Identity", "com.example.Fancy"});
   CHECK(m.outputs == std::vector<std::string>{"y", "same", "b", "w"});
+  CHECK_THAT(m.rest_reason, Catch::Contains("input 'names'"));
   CHECK(io::keeps_signature(standard(), m));
   const auto bytes = io::serialize_onnx(standard(), m);
   onnx::ModelProto written;

@@ -66,7 +66,7 @@ class model_reader {
   std::filesystem::path directory_;
   const import_options* options_;
   onnx::ModelProto proto_;
-  std::map<std::string, onnx::TensorProto> rest_;  // initializers that no node can carry
+  std::map<std::string, std::pair<onnx::TensorProto, std::string>> rest_;  // initializers that no node can be, why
 };
 
 }  // namespace detail
@@ -129,7 +129,7 @@ UNITY_INLINE onnx_model model_reader::read(std::string bytes) {
     }
   }
   for (auto& [name, tensor] : rest_) {
-    importer.add_rest(std::move(tensor));
+    importer.add_rest(std::move(tensor.first), std::move(tensor.second));
   }
   importer.add_nodes(g);
   auto model = importer.finish(g);
@@ -255,14 +255,14 @@ UNITY_INLINE auto model_reader::take_initializers() -> initializer_map {
     tensor_data data;
     try {
       data = reader.read(t, t.name());
-    } catch (const no_counterpart&) {
+    } catch (const no_counterpart& e) {
       if (!options_->keep_rest || t.data_location() == onnx::TensorProto::EXTERNAL) {
         throw;
       }
       if (!keep) {
         *small.add_initializer() = t;
       }
-      rest_.emplace(t.name(), std::move(t));
+      rest_[t.name()] = {t, e.what()};
       continue;
     }
     if (!keep && inputs.insert(t.name()).second) {

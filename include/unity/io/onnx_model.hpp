@@ -45,6 +45,7 @@ struct onnx_model {
   // What is kept as it stands in the file, beside the graph, since tensors of known sizes do not say it: a serialized
   // GraphProto of nodes and initializers. The graph's last outputs, which no signature lists, are what it reads.
   std::string rest{};
+  std::string rest_reason{};  // what the first of it is, and why no node of the graph can be it
 
   // Operators that are kept as they are, each once, sorted ("LSTM", "com.example.Fancy"): those that this library does
   // not know, and those of `rest`.

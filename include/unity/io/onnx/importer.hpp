@@ -49,8 +49,8 @@ class graph_importer {
   // An initializer that is an input too keeps its data, whoever reads it.
   void add_default(const std::string& name, tensor_data data);
   // An input, or an initializer, that only the rest reads.
-  void add_rest(const std::string& name) { rest_.add_input(name); }
-  void add_rest(onnx::TensorProto tensor) { rest_.add(std::move(tensor)); }
+  void add_rest(const std::string& name);
+  void add_rest(onnx::TensorProto tensor, std::string reason);
   void add_nodes(const onnx::GraphProto& graph);
 
   // The model so far, with the graph's outputs; opaque operators are not listed yet. Throws: unity::error where an
@@ -65,6 +65,7 @@ class graph_importer {
   void add_known(const std::string& name, known_tensor known);
 
   void add_node(const onnx::NodeProto& node, std::size_t index);
+  void give_reason(std::string reason) { rest_reason_ = rest_reason_.empty() ? std::move(reason) : rest_reason_; }
   // A tensor without elements, which no node can carry.
   void add_empty_to_rest(const std::string& name);
   // Effects: what the rest reads becomes outputs, if it has a node, and is copied if it has no elements.
@@ -105,6 +106,7 @@ class graph_importer {
   onnx_operators operators_;
   onnx_values values_;
   graph_rest rest_;
+  std::string rest_reason_;
   std::map<node_id, node_label> labels_;
   std::size_t known_elements_ = 0;
 };
@@ -150,6 +152,16 @@ UNITY_INLINE void graph_importer::add_default(const std::string& name, tensor_da
   } else {
     v.value = maker_.constant(v);
   }
+}
+
+UNITY_INLINE void graph_importer::add_rest(const std::string& name) {
+  rest_.add_input(name);
+  give_reason(fmt::format("{}: input {} is not a tensor of numbers with elements", file_, in_quotes(name)));
+}
+
+UNITY_INLINE void graph_importer::add_rest(onnx::TensorProto tensor, std::string reason) {
+  rest_.add(std::move(tensor));
+  give_reason(std::move(reason));
 }
 
 UNITY_INLINE void graph_importer::add_nodes(const onnx::GraphProto& graph) {
@@ -220,10 +232,11 @@ UNITY_INLINE void graph_importer::add_node(const onnx::NodeProto& node, std::siz
   }
   try {
     add_known_or_opaque(node, index);
-  } catch (const no_counterpart&) {
+  } catch (const no_counterpart& e) {
     if (!keep_rest_) {
       throw;
     }
+    give_reason(e.what());
     return rest_.add(node);
   }
   keep_label(node, before);
@@ -250,6 +263,7 @@ UNITY_INLINE void graph_importer::add_reads_of_rest(onnx_model& model, std::vect
     }
   }
   model.rest = rest_.text();
+  model.rest_reason = rest_reason_;
 }
 
 UNITY_INLINE void graph_importer::keep_label(const onnx::NodeProto& node, std::size_t before) {
