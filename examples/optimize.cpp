@@ -306,7 +306,7 @@ void run(arguments& a) {
   support::expect_writable(a.json);
   const auto operators = tensor::standard_algebra();
   const auto rules = load_rules(operators, a);
-  outcome r{support::load_model(operators, a.model, a.dimensions), {}, {}, {}, {}, {}};
+  outcome r{support::load_model(operators, a.model, a.dimensions, true), {}, {}, {}, {}, {}};
   a.options.watch = support::progress_line({"us", 1e6, "expanded", "candidates"});
   support::expect_kernels(a.runs, operators, r.before.graph);
   if (a.runs.measured.empty()) {

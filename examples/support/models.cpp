@@ -30,13 +30,14 @@ void expect_file_for(const std::string& model, const std::vector<std::string>& d
 }
 
 unity::io::onnx_model load_model(const unity::tensor::algebra& operators, const std::string& model,
-                                 const std::vector<std::string>& dimensions) {
+                                 const std::vector<std::string>& dimensions, bool keep_rest) {
   using namespace unity;
   expect_file_for(model, dimensions);
   if (tensor::zoo::is_name(model)) {
     return io::make_model(tensor::zoo::build(operators, model), model.substr(model.find(':') + 1));
   }
   io::import_options options;
+  options.keep_rest = keep_rest;
   for (const auto& d : dimensions) {
     const auto at = d.find('=');
     const auto size = parse_size(fmt::format("--dim {}", d), at == std::string::npos ? "" : d.substr(at + 1));

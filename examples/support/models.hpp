@@ -18,9 +18,9 @@ inline constexpr const char* dimension_help = "NAME=SIZE binds a dynamic dimensi
 // --dim is an option of files. Throws: unity::error where it is given for a model of the zoo.
 void expect_file_for(const std::string& model, const std::vector<std::string>& dimensions);
 
-// dimensions: "NAME=SIZE", each. Throws: unity::error that names file or flag.
+// dimensions: "NAME=SIZE", each. keep_rest: see io::import_options. Throws: unity::error that names file or flag.
 unity::io::onnx_model load_model(const unity::tensor::algebra& operators, const std::string& model,
-                                 const std::vector<std::string>& dimensions);
+                                 const std::vector<std::string>& dimensions, bool keep_rest = false);
 
 // The graph of a file, to be trained. Throws: as load_model, and unity::error where a gradient has to go through an
 // operator without a derivative, named as the file names its node.

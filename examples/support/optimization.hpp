@@ -85,6 +85,9 @@ inline void print(const optimization_title& a, const optimization& r) {
   for (const auto& name : r.before.opaque_operators) {
     fmt::print("opaque: {} was kept as it is\n", name);
   }
+  if (!r.before.rest_reason.empty()) {
+    fmt::print("kept with all that depends on it: {}\n", r.before.rest_reason);
+  }
   fmt::print("equal: yes, largest relative error {:.2g} on {}{}\n", r.check.max_rel_error, r.check.sizes,
              r.check.undefined > 0 ? ", but for what is NaN in both" : "");
   if (r.measured) {

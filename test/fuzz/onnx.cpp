@@ -24,12 +24,17 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static const auto silenced = google::protobuf::SetLogHandler(no_log);
   (void)silenced;
   const auto& folder = unity::test::folder_with_data();
-  try {
-    const auto model = unity::io::parse_onnx(algebra, {reinterpret_cast<const char*>(data), size}, "fuzz", folder);
-    const auto bytes = unity::io::serialize_onnx(algebra, model);
-    (void)unity::io::parse_onnx(algebra, bytes, "again", folder);
-  } catch (const unity::error& e) {
-    unity::test::expect_one_line(e);  // no model, or why it cannot be written
+  for (const bool keep_rest : {false, true}) {
+    unity::io::import_options options;
+    options.keep_rest = keep_rest;
+    try {
+      const auto model =
+          unity::io::parse_onnx(algebra, {reinterpret_cast<const char*>(data), size}, "fuzz", folder, options);
+      const auto bytes = unity::io::serialize_onnx(algebra, model);
+      (void)unity::io::parse_onnx(algebra, bytes, "again", folder, options);
+    } catch (const unity::error& e) {
+      unity::test::expect_one_line(e);  // no model, or why it cannot be written
+    }
   }
   return 0;
 }

@@ -1,4 +1,4 @@
-// Writing ONNX models, opset 17.
+// Writing ONNX models, in their own opset.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include <onnx/checker.h>
+#include <onnx/onnx_pb.h>
 
 #include <unity/core/file.hpp>
 #include <unity/io/onnx_model.hpp>
@@ -33,10 +33,10 @@ class model_writer {
   [[nodiscard]] std::string with_external_data(atomic_file& file, const std::string& location);
 
  private:
-  void set_header();
+  void set_header(std::int64_t opset);
   void list_weights(const std::vector<std::string>& names);
   // The tensors to come are inputs while the checker looks, so that it has none of their bytes to walk through.
-  void check(const std::string& name);
+  void check(const onnx_model& model);
   [[nodiscard]] std::string serialized() const;
 
   onnx::ModelProto proto_;
@@ -46,7 +46,7 @@ class model_writer {
 
 }  // namespace detail
 
-// A model as the bytes of an ONNX file of opset 17. Layouts are left out, since they change no value; fused
+// A model as the bytes of an ONNX file of its opset. Layouts are left out, since they change no value; fused
 // activations become operators of their own; weights without data become inputs, listed in the metadata.
 // Throws: unity::error where an operator has no form there, or data does not fit its node.
 [[nodiscard]] std::string serialize_onnx(const tensor::algebra& algebra, const onnx_model& model,
@@ -66,15 +66,15 @@ void export_onnx(const tensor::algebra& algebra, const onnx_model& model, const 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_EXPORT)
 
 #include <algorithm>
-#include <exception>
 #include <string_view>
 
 #include <fmt/core.h>
 
 #include <unity/core/error.hpp>
-#include <unity/core/printable.hpp>
 #include <unity/io/fold_constants.hpp>
+#include <unity/io/onnx/check.hpp>
 #include <unity/io/onnx/exporter.hpp>
+#include <unity/io/onnx/opaque.hpp>
 #include <unity/io/onnx/proto.hpp>
 
 namespace unity::io::detail {
@@ -83,13 +83,13 @@ UNITY_INLINE model_writer::model_writer(const tensor::algebra& algebra, const on
   if (!proto_.ParseFromString(model.envelope)) {
     throw error{fmt::format("model {}", in_quotes(model.name)), "a damaged envelope", "what importing left there"};
   }
-  graph_exporter exporter{algebra, model, proto_};
+  graph_exporter exporter{algebra, model};
   *proto_.mutable_graph() = exporter.run();
   data_ = exporter.data();
-  set_header();
+  set_header(model.opset);
   weights_ = exporter.weights_without_data();
   list_weights(weights_);
-  check(model.name);
+  check(model);
 }
 
 UNITY_INLINE std::int64_t model_writer::data_bytes() const {
@@ -110,6 +110,9 @@ UNITY_INLINE bool model_writer::keeps_signature(const onnx_model& model) const {
   std::set<std::string> with_data;
   for (const auto& [name, data] : data_) {
     with_data.insert(name);
+  }
+  for (const auto& t : g.initializer()) {
+    with_data.insert(t.name());
   }
   std::vector<onnx::ValueInfoProto> inputs;
   for (const auto& in : g.input()) {
@@ -154,20 +157,15 @@ UNITY_INLINE std::string model_writer::with_external_data(atomic_file& file, con
   return serialized();
 }
 
-UNITY_INLINE void model_writer::set_header() {
-  proto_.set_ir_version(export_ir_version);
+UNITY_INLINE void model_writer::set_header(std::int64_t opset) {
+  // Before version 4 of the format, initializers had to be inputs, too.
+  proto_.set_ir_version(proto_.has_ir_version() ? std::max<std::int64_t>(proto_.ir_version(), 4) : packaged_ir_version);
   if (!proto_.has_producer_name()) {
     proto_.set_producer_name("unity");
   }
-  bool found = false;
-  for (auto& import : *proto_.mutable_opset_import()) {
-    if (is_default_domain(import.domain())) {
-      import.set_version(export_opset);
-      found = true;
-    }
-  }
-  if (!found) {
-    proto_.add_opset_import()->set_version(export_opset);
+  const auto& imports = proto_.opset_import();
+  if (std::none_of(imports.begin(), imports.end(), [](const auto& i) { return is_default_domain(i.domain()); })) {
+    proto_.add_opset_import()->set_version(opset);
   }
 }
 
@@ -184,7 +182,7 @@ UNITY_INLINE void model_writer::list_weights(const std::vector<std::string>& nam
   entry.set_value(list);
 }
 
-UNITY_INLINE void model_writer::check(const std::string& name) {
+UNITY_INLINE void model_writer::check(const onnx_model& model) {
   auto& inputs = *proto_.mutable_graph()->mutable_input();
   const int own = inputs.size();
   std::set<std::string> there;
@@ -197,11 +195,7 @@ UNITY_INLINE void model_writer::check(const std::string& name) {
     }
     fill_type(*inputs.Add(), tensor_name, {data->element, tensor::layout::row_major, false, data->dims});
   }
-  try {
-    onnx::checker::check_model(proto_);
-  } catch (const std::exception& e) {
-    throw error{fmt::format("model {}", in_quotes(name)), printable(e.what(), 300), "a graph that ONNX can state"};
-  }
+  check_model(proto_, model.opset, fmt::format("model {}", in_quotes(model.name)), "a graph that ONNX can state");
   inputs.DeleteSubrange(own, inputs.size() - own);
 }
 

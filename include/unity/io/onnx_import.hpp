@@ -1,4 +1,4 @@
-// Reading ONNX models, opsets 7 to 21.
+// Reading ONNX models, opsets 1 to 28.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include <onnx/checker.h>
+#include <onnx/onnx_pb.h>
 
 #include <unity/core/file.hpp>
 #include <unity/io/onnx/importer.hpp>
@@ -47,8 +47,8 @@ class model_reader {
   // the checker has little to look at; it is told nothing wrong, since their data has been read.
   initializer_map take_initializers();
 
-  // Throws: unity::error with what the packaged checker says.
-  void check(const initializer_map&);
+  // Can its values be nodes of a graph.
+  [[nodiscard]] bool has_counterpart(const onnx::ValueInfoProto& in) const;
 
   [[nodiscard]] std::map<std::string, tensor::tensor_type> hints(const onnx::GraphProto& g) const;
   // Effects: dimensions of an output that were given sizes have these.
@@ -66,6 +66,7 @@ class model_reader {
   std::filesystem::path directory_;
   const import_options* options_;
   onnx::ModelProto proto_;
+  std::map<std::string, std::pair<onnx::TensorProto, std::string>> rest_;  // initializers that no node can be, why
 };
 
 }  // namespace detail
@@ -90,7 +91,6 @@ class model_reader {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_IMPORT)
 
 #include <algorithm>
-#include <exception>
 #include <limits>
 #include <vector>
 
@@ -98,6 +98,7 @@ class model_reader {
 
 #include <unity/core/error.hpp>
 #include <unity/core/printable.hpp>
+#include <unity/io/onnx/check.hpp>
 #include <unity/io/onnx/proto.hpp>
 #include <unity/io/onnx/prune.hpp>
 #include <unity/io/onnx/read_tensor.hpp>
@@ -115,12 +116,10 @@ UNITY_INLINE onnx_model model_reader::read(std::string bytes) {
   onnx_model stated;
   stated.signature = signature(weights, stated);
   auto initializers = take_initializers();
-  if (opset <= newest_checked_opset) {
-    check(initializers);
-  }
+  check_model(proto_, opset, file_, "a model that the ONNX checker accepts");
   onnx::GraphProto g;
   g.Swap(proto_.mutable_graph());
-  graph_importer importer{*algebra_, file_, opset, proto_, hints(g)};
+  graph_importer importer{*algebra_, file_, opset, proto_, hints(g), options_->keep_rest};
   add_inputs(importer, g, initializers, weights);
   for (auto& [name, data] : initializers) {
     if (stated.defaults.contains(name)) {
@@ -128,6 +127,9 @@ UNITY_INLINE onnx_model model_reader::read(std::string bytes) {
     } else {
       importer.add_initializer(name, std::move(data));
     }
+  }
+  for (auto& [name, tensor] : rest_) {
+    importer.add_rest(std::move(tensor.first), std::move(tensor.second));
   }
   importer.add_nodes(g);
   auto model = importer.finish(g);
@@ -161,6 +163,7 @@ UNITY_INLINE void model_reader::parse(std::string_view bytes) {
 }
 
 UNITY_INLINE std::int64_t model_reader::find_opset() const {
+  const auto& nodes = graph().node();
   for (const auto& import : proto_.opset_import()) {
     if (is_default_domain(import.domain())) {
       if (import.version() < oldest_opset || import.version() > newest_opset) {
@@ -170,8 +173,11 @@ UNITY_INLINE std::int64_t model_reader::find_opset() const {
       return import.version();
     }
   }
-  throw error{file_, "imports no opset of the default domain",
-              fmt::format("opset {} to {}", oldest_opset, newest_opset)};
+  if (std::any_of(nodes.begin(), nodes.end(), [](const auto& n) { return is_default_domain(n.domain()); })) {
+    throw error{file_, "imports no opset of the default domain",
+                fmt::format("opset {} to {}", oldest_opset, newest_opset)};
+  }
+  return packaged_opset;
 }
 
 UNITY_INLINE void model_reader::bind_dimensions() {
@@ -198,6 +204,9 @@ UNITY_INLINE void model_reader::bind_dimensions() {
 }
 
 UNITY_INLINE void model_reader::bind_input(onnx::ValueInfoProto& in, std::set<std::string>& known) {
+  if (options_->keep_rest && !has_counterpart(in)) {
+    return;
+  }
   const auto where = fmt::format("{}: input {}", file_, in_quotes(in.name()));
   if (!in.type().has_tensor_type() || !in.type().tensor_type().has_shape()) {
     throw error{where, "is not a tensor of known rank", "one"};
@@ -243,7 +252,19 @@ UNITY_INLINE auto model_reader::take_initializers() -> initializer_map {
     if (keep) {
       *small.add_initializer() = t;
     }
-    auto data = reader.read(t, t.name());
+    tensor_data data;
+    try {
+      data = reader.read(t, t.name());
+    } catch (const no_counterpart& e) {
+      if (!options_->keep_rest || t.data_location() == onnx::TensorProto::EXTERNAL) {
+        throw;
+      }
+      if (!keep) {
+        *small.add_initializer() = t;
+      }
+      rest_[t.name()] = {t, e.what()};
+      continue;
+    }
     if (!keep && inputs.insert(t.name()).second) {
       fill_type(*g.add_input(), t.name(), {data.element, tensor::layout::row_major, false, data.dims});
     }
@@ -253,15 +274,15 @@ UNITY_INLINE auto model_reader::take_initializers() -> initializer_map {
   return all;
 }
 
-UNITY_INLINE void model_reader::check(const initializer_map&) {
-  const auto version = proto_.ir_version();
-  proto_.set_ir_version(std::clamp<std::int64_t>(version, 4, export_ir_version));
-  try {
-    onnx::checker::check_model(proto_);
-  } catch (const std::exception& e) {
-    throw error{file_, printable(e.what(), 300), "a model that the ONNX checker accepts"};
-  }
-  proto_.set_ir_version(version);
+UNITY_INLINE bool model_reader::has_counterpart(const onnx::ValueInfoProto& in) const {
+  // Older exporters write 0 for an open size.
+  constexpr std::int64_t first_with_empty_sizes = 4;
+  const auto& type = in.type().tensor_type();
+  const auto& dims = type.shape().dim();
+  const auto is_empty = [](const auto& d) { return d.has_dim_value() && d.dim_value() == 0; };
+  return in.type().has_tensor_type() && type.has_shape() && from_onnx_type(type.elem_type()) &&
+         dims.size() <= static_cast<int>(tensor::max_rank) &&
+         (proto_.ir_version() < first_with_empty_sizes || std::none_of(dims.begin(), dims.end(), is_empty));
 }
 
 UNITY_INLINE std::map<std::string, tensor::tensor_type> model_reader::hints(const onnx::GraphProto& g) const {
@@ -331,7 +352,12 @@ UNITY_INLINE void model_reader::bind_known(onnx::ValueInfoProto& info) const {
 UNITY_INLINE void model_reader::add_inputs(graph_importer& importer, const onnx::GraphProto& g,
                                            const initializer_map& initializers, const std::set<std::string>& weights) {
   for (const auto& in : g.input()) {
-    if (!initializers.contains(in.name())) {
+    if (rest_.contains(in.name())) {
+      continue;
+    }
+    if (options_->keep_rest && !has_counterpart(in)) {
+      importer.add_rest(in.name());
+    } else if (!initializers.contains(in.name())) {
       const auto type = concrete_type(in.type(), {});
       if (!type) {
         throw error{fmt::format("{}: input {}", file_, in_quotes(in.name())), "has too many elements",

@@ -42,11 +42,17 @@ struct onnx_model {
   // all.
   std::set<std::string, std::less<>> defaults{};
 
-  // Operators that this library does not know, each once, sorted ("LSTM", "com.example.Fancy").
+  // What is kept as it stands in the file, beside the graph, since tensors of known sizes do not say it: a serialized
+  // GraphProto of nodes and initializers. The graph's last outputs, which no signature lists, are what it reads.
+  std::string rest{};
+  std::string rest_reason{};  // what the first of it is, and why no node of the graph can be it
+
+  // Operators that are kept as they are, each once, sorted ("LSTM", "com.example.Fancy"): those that this library does
+  // not know, and those of `rest`.
   std::vector<std::string> opaque_operators{};
   // Their nodes as they stood in the file (serialized NodeProto), by the signature of the opaque node.
   std::map<std::string, std::string, std::less<>> opaque_nodes{};
-  std::int64_t opset = 17;  // of the default domain, in which opaque nodes are written
+  std::int64_t opset = 17;  // of the default domain
   // The file's remaining parts: a serialized ModelProto without graph (other domains, functions, metadata).
   std::string envelope{};
 
@@ -56,6 +62,10 @@ struct onnx_model {
 struct import_options {
   // Sizes of named dimensions (--dim NAME=SIZE). A dimension without a name is called INPUT.AXIS.
   std::map<std::string, std::int64_t, std::less<>> dimensions{};
+  // Values that are no tensors of numbers of known sizes (strings, sequences, results of operators that nothing says
+  // the type of), and all that depends on them, become `rest`. For who writes the model again; without, they are
+  // errors.
+  bool keep_rest = false;
 };
 
 struct export_options {

@@ -35,8 +35,10 @@ inline constexpr namesake elementwise_namesakes[] = {
 [[nodiscard]] std::string_view onnx_name(std::string_view tensor);
 
 inline import_result import_unary(import_node& n) { return one(n.emit(tensor_name(n.type()), {n.input(0)})); }
+// Before opset 7 the second operand's dimensions are the first's from an axis on, where the node says so.
+value_id second_operand(import_node& n);
 inline import_result import_binary(import_node& n) {
-  return one(n.emit(tensor_name(n.type()), {n.input(0), n.input(1)}));
+  return one(n.emit(tensor_name(n.type()), {n.input(0), second_operand(n)}));
 }
 // Of any number of operands, from the left.
 import_result import_fold(import_node& n);
@@ -48,15 +50,13 @@ import_result import_cast(import_node& n);
 import_result import_dropout(import_node& n);
 
 inline void export_namesake(export_node& n) { n.emit(onnx_name(n.kind()), n.inputs(), n.result()); }
+// Operands of different dimensions are free from opset 7 on, of Max and Min from opset 8 on.
+void export_broadcast(export_node& n);
 inline void export_gelu(export_node& n) { emit_gelu(n, n.input(0), n.result(), n.type(0).element); }
-inline void export_cast(export_node& n) {
-  n.emit("Cast", n.inputs(), n.result(), {{"to", static_cast<std::int64_t>(to_onnx_type(n.result_type().element))}});
-}
+// The type was stated by its name before opset 6.
+void export_cast(export_node& n);
 // In inference mode, which is what files are for; the rate survives for who trains further.
-inline void export_dropout(export_node& n) {
-  const auto rate = n.scalar(n.attributes.real("rate"), n.type(0).element);
-  n.emit("Dropout", {n.input(0), rate}, n.result(), {{"seed", n.attributes.integer("seed")}});
-}
+void export_dropout(export_node& n);
 
 [[nodiscard]] onnx_family elementwise_family();
 
@@ -64,9 +64,12 @@ inline void export_dropout(export_node& n) {
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_ELEMENTWISE)
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
+
+#include <unity/io/onnx/movement.hpp>
 
 namespace unity::io::detail {
 
@@ -88,6 +91,21 @@ UNITY_INLINE std::string_view onnx_name(std::string_view tensor) {
   return tensor == "scalar_multiply" ? "Mul" : tensor == "pow" ? "Pow" : "";
 }
 
+UNITY_INLINE value_id second_operand(import_node& n) {
+  const auto v = n.input(1);
+  const auto rank = static_cast<std::int64_t>(n.rank(0));
+  const auto own = static_cast<std::int64_t>(n.rank(1));
+  const auto after = rank - own - n.attributes.integer("axis", rank - own);
+  if (n.opset() >= 7 || after <= 0) {
+    return v;
+  }
+  auto dims = n.type(1).dims;
+  for (std::int64_t i = 0; i < after; ++i) {
+    dims.push_back(1);
+  }
+  return n.reshape(v, dims);
+}
+
 UNITY_INLINE import_result import_fold(import_node& n) {
   auto joint = n.input(0);
   for (std::size_t i = 1; i < n.input_count(); ++i) {
@@ -99,7 +117,7 @@ UNITY_INLINE import_result import_fold(import_node& n) {
 UNITY_INLINE import_result import_pow(import_node& n) {
   const auto base = n.type(0).element;
   if (n.type(1).element == base) {
-    return one(n.emit("pow", {n.input(0), n.input(1)}));
+    return one(n.emit("pow", {n.input(0), second_operand(n)}));
   }
   const auto constant = n.known_real(1);
   const auto exponent = constant ? n.fill(*constant, base, n.type(1).dims)
@@ -108,6 +126,9 @@ UNITY_INLINE import_result import_pow(import_node& n) {
 }
 
 UNITY_INLINE import_result import_clip(import_node& n) {
+  if (!tensor::is_floating(n.type(0).element)) {
+    return std::nullopt;  // Relu, Max and Min take fewer element types, in files and in engines
+  }
   const auto bound = [&](std::string_view name, std::size_t place, double otherwise) -> std::optional<double> {
     if (n.opset() < 11) {
       return n.attributes.real(name, otherwise);
@@ -139,7 +160,7 @@ UNITY_INLINE import_result import_gelu(import_node& n) {
 }
 
 UNITY_INLINE import_result import_cast(import_node& n) {
-  const auto element = from_onnx_type(static_cast<std::int32_t>(n.attributes.integer("to", 0)));
+  const auto element = cast_target(n.attributes, n.opset());
   if (!element) {
     return std::nullopt;
   }
@@ -148,7 +169,8 @@ UNITY_INLINE import_result import_cast(import_node& n) {
 }
 
 UNITY_INLINE import_result import_dropout(import_node& n) {
-  const bool trains = n.has(2) && n.known_real(2) != 0.0;
+  const bool trains =
+      (n.has(2) && n.known_real(2) != 0.0) || (n.opset() < 7 && n.attributes.integer("is_test", 0) == 0);
   if (n.wants(1) || trains) {
     return std::nullopt;
   }
@@ -157,6 +179,44 @@ UNITY_INLINE import_result import_dropout(import_node& n) {
     return std::nullopt;
   }
   return one(n.emit("dropout", {n.input(0)}, {{"rate", *rate}, {"seed", n.attributes.integer("seed", 0)}}));
+}
+
+UNITY_INLINE void export_broadcast(export_node& n) {
+  const bool is_extreme = n.kind() == "maximum" || n.kind() == "minimum";
+  const std::int64_t since = is_extreme ? 8 : 7;
+  const auto& a = n.type(0).dims;
+  const auto& b = n.type(1).dims;
+  if (n.opset() < since && n.kind() == "add" && a == b) {
+    n.emit("Sum", n.inputs(), n.result());  // engines that begin with opset 7 have this of opset 6
+    return;
+  }
+  const bool ends_alike = b.size() <= a.size() && std::equal(b.begin(), b.end(), a.end() - b.size());
+  if (n.opset() < since && !is_extreme && a == n.result_type().dims && a != b && ends_alike) {
+    n.emit(onnx_name(n.kind()), n.inputs(), n.result(), {{"broadcast", std::int64_t{1}}});
+    return;
+  }
+  n.emit(onnx_name(n.kind()), {aligned(n, 0, since), aligned(n, 1, since)}, n.result());
+}
+
+UNITY_INLINE void export_cast(export_node& n) {
+  const auto type = to_onnx_type(n.result_type().element);
+  if (n.opset() < 6) {
+    n.emit("Cast", n.inputs(), n.result(), {{"to", onnx_type_name(type)}});
+  } else {
+    n.emit("Cast", n.inputs(), n.result(), {{"to", static_cast<std::int64_t>(type)}});
+  }
+}
+
+UNITY_INLINE void export_dropout(export_node& n) {
+  const auto rate = n.attributes.real("rate");
+  if (n.opset() < 7) {
+    n.emit("Dropout", n.inputs(), n.result(), {{"ratio", rate}, {"is_test", std::int64_t{1}}});
+  } else if (n.opset() < 12) {
+    n.emit("Dropout", n.inputs(), n.result(), {{"ratio", rate}});
+  } else {
+    n.emit("Dropout", {n.input(0), n.scalar(rate, n.type(0).element)}, n.result(),
+           {{"seed", n.attributes.integer("seed")}});
+  }
 }
 
 UNITY_INLINE onnx_family elementwise_family() {
@@ -177,14 +237,14 @@ UNITY_INLINE onnx_family elementwise_family() {
            {"negate", export_namesake},
            {"abs", export_namesake},
            {"identity", export_namesake},
-           {"add", export_namesake},
-           {"sub", export_namesake},
-           {"mul", export_namesake},
-           {"div", export_namesake},
-           {"maximum", export_namesake},
-           {"minimum", export_namesake},
-           {"pow", export_namesake},
-           {"scalar_multiply", export_namesake},
+           {"add", export_broadcast},
+           {"sub", export_broadcast},
+           {"mul", export_broadcast},
+           {"div", export_broadcast},
+           {"maximum", export_broadcast},
+           {"minimum", export_broadcast},
+           {"pow", export_broadcast},
+           {"scalar_multiply", export_broadcast},
            {"gelu", export_gelu},
            {"cast", export_cast},
            {"dropout", export_dropout}}};

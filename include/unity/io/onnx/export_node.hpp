@@ -73,6 +73,15 @@ class export_node {
             std::initializer_list<onnx_attribute> with = {}) {
     emit(type, std::span{from.begin(), from.size()}, to, with);
   }
+  // A list of integers that was an attribute and is the second input from opset `since` on.
+  struct listed {
+    std::string_view name;
+    std::int64_t since;
+    std::vector<std::int64_t> values;
+  };
+  void emit_with_list(std::string_view type, const std::string& from, const std::string& to, const listed& values,
+                      std::vector<onnx_attribute> with = {});
+  [[nodiscard]] std::int64_t opset() const noexcept { return out.opset(); }
   // An intermediate value on the way to a result.
   [[nodiscard]] std::string step() { return out.fresh(fmt::format("{}_step", result())); }
   [[nodiscard]] std::string scalar(double value, tensor::dtype element) { return out.filled(value, element); }
@@ -94,7 +103,7 @@ class export_node {
 
 using export_row = void (*)(export_node&);
 
-// x * (1 + erf(x / sqrt 2)) / 2, which opset 17 has no operator for.
+// x * (1 + erf(x / sqrt 2)) / 2, which has no operator of its own before opset 20.
 void emit_gelu(export_node& n, const std::string& x, const std::string& to, tensor::dtype element);
 
 }  // namespace unity::io::detail
@@ -119,6 +128,18 @@ UNITY_INLINE std::vector<std::string> export_node::results() const {
   return all;
 }
 
+UNITY_INLINE void export_node::emit_with_list(std::string_view type, const std::string& from, const std::string& to,
+                                              const listed& values, std::vector<onnx_attribute> with) {
+  std::vector<std::string> inputs{from};
+  if (opset() < values.since) {
+    with.push_back({std::string{values.name}, values.values});
+  } else {
+    inputs.push_back(out.integers(values.values));
+  }
+  const std::string outputs[] = {to};
+  out.node(type, inputs, outputs, with);
+}
+
 UNITY_INLINE std::string export_node::choice(std::string_view name) const {
   for (const auto& a : algebra_->signature(graph_->operation(node_).kind).attributes) {
     if (a.name == name) {
@@ -129,6 +150,10 @@ UNITY_INLINE std::string export_node::choice(std::string_view name) const {
 }
 
 UNITY_INLINE void emit_gelu(export_node& n, const std::string& x, const std::string& to, tensor::dtype element) {
+  if (n.opset() >= 20) {
+    n.emit("Gelu", {x}, to);
+    return;
+  }
   const auto scaled = n.step();
   const auto error_function = n.step();
   const auto shifted = n.step();

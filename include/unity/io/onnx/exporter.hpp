@@ -1,4 +1,4 @@
-// Writes a tensor graph as an ONNX graph of the export opset.
+// Writes a tensor graph as an ONNX graph of its opset.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +9,7 @@
 #include <vector>
 
 #include <fmt/core.h>
-#include <onnx/checker.h>
-#include <onnx/defs/schema.h>
 #include <onnx/onnx_pb.h>
-#include <onnx/shape_inference/implementation.h>
-#include <onnx/version_converter/convert.h>
 
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
@@ -32,11 +28,12 @@ namespace unity::io::detail {
 
 class graph_exporter {
  public:
-  graph_exporter(const tensor::algebra& algebra, const onnx_model& model, const onnx::ModelProto& envelope)
+  graph_exporter(const tensor::algebra& algebra, const onnx_model& model)
       : algebra_{&algebra},
         model_{&model},
         opaque_{algebra.kind("opaque")},
-        opaque_nodes_{algebra, model, envelope, out_} {}
+        out_{model.opset},
+        opaque_nodes_{algebra, model, out_} {}
   graph_exporter(const graph_exporter&) = delete;
   graph_exporter& operator=(const graph_exporter&) = delete;
 
@@ -67,6 +64,9 @@ class graph_exporter {
     return is_named_source(op) && algebra_->read(op).word("name") == name;
   }
   void claim_outputs();
+  // Effects: takes the names that the rest brings with it.
+  void read_rest();
+  void write_rest();
   // Equal operations are one source: a weight that two nodes name is written once.
   void name_sources(std::vector<std::string>& names);
   void add_source(node_id n, const std::string& name);
@@ -83,6 +83,7 @@ class graph_exporter {
   void write_composite(const tensor::tensor_graph& g, node_id n, const std::vector<std::string>& names);
   void write_identity(const std::string& from, const std::string& to);
 
+  // Where there is a rest, in the order of the signature, which alone tells outputs from what the rest reads.
   void write_outputs(const std::vector<std::string>& names);
   // As the file stated it, where that is true of the type.
   [[nodiscard]] onnx::ValueInfoProto stated_output(const std::string& name, const tensor::tensor_type& type) const;
@@ -96,6 +97,7 @@ class graph_exporter {
   graph_writer out_;
   opaque_exporter opaque_nodes_;
   onnx::GraphProto signature_;
+  onnx::GraphProto rest_;
   std::set<std::string> stated_inputs_;
   std::vector<std::string> output_names_;
   std::set<std::string> output_set_;
@@ -113,6 +115,7 @@ class graph_exporter {
 
 #include <unity/core/error.hpp>
 #include <unity/io/onnx/export_node.hpp>
+#include <unity/io/onnx/opaque.hpp>
 #include <unity/io/onnx/proto.hpp>
 #include <unity/tensor/evaluate.hpp>
 
@@ -122,6 +125,7 @@ UNITY_INLINE onnx::GraphProto graph_exporter::run() {
   const auto& g = model_->graph;
   write_signature();
   claim_outputs();
+  read_rest();
   opaque_nodes_.read();
   std::vector<std::string> names(g.value_count());
   name_sources(names);
@@ -136,6 +140,7 @@ UNITY_INLINE onnx::GraphProto graph_exporter::run() {
   }
   write_nodes(g, names);
   write_outputs(names);
+  write_rest();
   out_.proto().set_name(model_->name.empty() ? "model" : model_->name);
   return std::move(out_.proto());
 }
@@ -167,6 +172,18 @@ UNITY_INLINE void graph_exporter::claim_outputs() {
     }
     output_set_.insert(output_names_.back());
   }
+}
+
+UNITY_INLINE void graph_exporter::read_rest() {
+  if (!rest_.ParseFromString(model_->rest)) {
+    throw error{fmt::format("model {}", in_quotes(model_->name)), "a damaged rest", "what importing left there"};
+  }
+  out_.claim_all(rest_);
+}
+
+UNITY_INLINE void graph_exporter::write_rest() {
+  out_.proto().mutable_node()->MergeFrom(rest_.node());
+  out_.proto().mutable_initializer()->MergeFrom(rest_.initializer());
 }
 
 UNITY_INLINE void graph_exporter::name_sources(std::vector<std::string>& names) {
@@ -269,7 +286,8 @@ UNITY_INLINE void graph_exporter::write_node(const tensor::tensor_graph& g, node
                                              const std::vector<std::string>& names) {
   const auto& op = g.operation(n);
   const auto& kind = algebra_->signature(op.kind).name;
-  if (const auto row = operators_.exports.find(kind); row != operators_.exports.end()) {
+  const bool is_newer = kind == "layer_norm" && out_.opset() < 17;
+  if (const auto row = operators_.exports.find(kind); row != operators_.exports.end() && !is_newer) {
     export_node node{*algebra_, g, n, names, out_};
     row->second(node);
   } else if (op.kind == opaque_) {
@@ -343,7 +361,18 @@ UNITY_INLINE void graph_exporter::write_outputs(const std::vector<std::string>& 
     if (name != output_names_[i]) {
       write_identity(name, output_names_[i]);
     }
-    *out_.proto().add_output() = stated_output(output_names_[i], model_->graph.type(outputs[i]));
+    if (model_->rest.empty()) {
+      *out_.proto().add_output() = stated_output(output_names_[i], model_->graph.type(outputs[i]));
+    }
+  }
+  if (model_->rest.empty()) {
+    return;
+  }
+  for (const auto& out : signature_.output()) {
+    const auto found = std::find(output_names_.begin(), output_names_.end(), out.name());
+    const auto i = static_cast<std::size_t>(found - output_names_.begin());
+    *out_.proto().add_output() =
+        found == output_names_.end() ? out : stated_output(*found, model_->graph.type(outputs[i]));
   }
 }
 

@@ -54,7 +54,8 @@ std::optional<std::vector<std::int64_t>> joint_dims(std::span<const known_tensor
 template <class Integers, class Reals>
 folded combine(const fold_node& n, Integers on_integers, Reals on_reals, std::optional<tensor::dtype> element = {}) {
   const auto dims = joint_dims(n.inputs);
-  if (n.inputs.size() != 2 || !dims || n.inputs[0]->element != n.inputs[1]->element) {
+  if (n.inputs.size() != 2 || !dims || n.inputs[0]->element != n.inputs[1]->element ||
+      (n.opset < 7 && n.attributes.find("axis") != nullptr)) {  // another way to broadcast
     return std::nullopt;
   }
   const auto a = stretched(*n.inputs[0], *dims);

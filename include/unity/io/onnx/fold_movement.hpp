@@ -44,14 +44,13 @@ folded fold_product(const fold_node& n);
 #include <vector>
 
 #include <unity/io/onnx/known.hpp>
-#include <unity/io/onnx/proto.hpp>
 #include <unity/tensor/element.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::io::detail {
 
 UNITY_INLINE folded fold_cast(const fold_node& n) {
-  const auto element = from_onnx_type(static_cast<std::int32_t>(n.attributes.integer("to", 0)));
+  const auto element = cast_target(n.attributes, n.opset);
   if (!element || n.input(0) == nullptr) {
     return std::nullopt;
   }
@@ -71,10 +70,11 @@ UNITY_INLINE folded fold_cast(const fold_node& n) {
 }
 
 UNITY_INLINE folded fold_reshape(const fold_node& n) {
-  if (n.input(0) == nullptr || n.input(1) == nullptr || n.input(1)->is_real()) {
+  const auto wanted = n.list("shape", 1, 5);
+  if (n.input(0) == nullptr || !wanted) {
     return std::nullopt;
   }
-  const auto dims = reshaped(n.input(0)->dims, n.input(1)->integers, n.attributes.integer("allowzero", 0) != 0);
+  const auto dims = reshaped(n.input(0)->dims, *wanted, n.attributes.integer("allowzero", 0) != 0);
   return dims ? std::optional{gathered(*n.input(0), *dims, n.input(0)->size(), std::identity{})} : std::nullopt;
 }
 

@@ -34,10 +34,17 @@ void fill_attribute(onnx::AttributeProto& proto, const onnx_attribute& a);
 
 class graph_writer {
  public:
+  explicit graph_writer(std::int64_t opset) : opset_{opset} {}
+
+  // Of the default domain, in which nodes are stated.
+  [[nodiscard]] std::int64_t opset() const noexcept { return opset_; }
   [[nodiscard]] onnx::GraphProto& proto() noexcept { return proto_; }
 
   // Takes a name if it is free.
   bool claim(const std::string& name) { return !name.empty() && names_.insert(name).second; }
+  // Names within subgraphs are taken: an outer value of that name would be shadowed.
+  void claim_inner(const onnx::NodeProto& node);
+  void claim_all(const onnx::GraphProto& g);
   // A name that no value has, close to the one wished for.
   [[nodiscard]] std::string fresh(std::string_view wish);
 
@@ -63,6 +70,7 @@ class graph_writer {
     bool operator()(const fill_key& a, const fill_key& b) const noexcept;
   };
 
+  std::int64_t opset_;
   onnx::GraphProto proto_;
   std::unordered_set<std::string> names_;
   std::unordered_map<std::string, std::size_t> tried_;  // so that the n-th name of a kind is not found in n steps
@@ -109,6 +117,32 @@ UNITY_INLINE void fill_attribute(onnx::AttributeProto& proto, const onnx_attribu
   } else {
     proto.set_type(onnx::AttributeProto::TENSOR);
     fill_tensor(*proto.mutable_t(), std::get<tensor_data>(a.value), "");
+  }
+}
+
+UNITY_INLINE void graph_writer::claim_inner(const onnx::NodeProto& node) {
+  for (const auto& a : node.attribute()) {
+    if (a.has_g()) {
+      claim_all(a.g());
+    }
+    for (const auto& g : a.graphs()) {
+      claim_all(g);
+    }
+  }
+}
+
+UNITY_INLINE void graph_writer::claim_all(const onnx::GraphProto& g) {
+  for (const auto& i : g.input()) {
+    claim(i.name());
+  }
+  for (const auto& t : g.initializer()) {
+    claim(t.name());
+  }
+  for (const auto& node : g.node()) {
+    for (const auto& name : node.output()) {
+      claim(name);
+    }
+    claim_inner(node);
   }
 }
 
@@ -162,7 +196,8 @@ UNITY_INLINE std::string graph_writer::filled(double value, tensor::dtype elemen
 UNITY_INLINE void graph_writer::write_filled(double value, tensor::dtype element, const tensor::shape& dims,
                                              const std::string& name) {
   const std::string outputs[] = {name};
-  if (tensor::element_count(dims) <= 16) {
+  constexpr std::int64_t first_with_constant_of_shape = 9;
+  if (tensor::element_count(dims) <= 16 || opset_ < first_with_constant_of_shape) {
     const std::vector<double> all(static_cast<std::size_t>(tensor::element_count(dims)), value);
     const onnx_attribute attributes[] = {{"value", make_data(element, dims, all)}};
     node("Constant", {}, outputs, attributes);

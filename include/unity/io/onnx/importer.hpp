@@ -13,7 +13,6 @@
 #include <onnx/defs/schema.h>
 #include <onnx/onnx_pb.h>
 #include <onnx/shape_inference/implementation.h>
-#include <onnx/version_converter/convert.h>
 
 #include <unity/core/id.hpp>
 #include <unity/core/small_vector.hpp>
@@ -21,6 +20,7 @@
 #include <unity/io/onnx/known.hpp>
 #include <unity/io/onnx/opaque_import.hpp>
 #include <unity/io/onnx/operators.hpp>
+#include <unity/io/onnx/rest.hpp>
 #include <unity/io/onnx_model.hpp>
 #include <unity/io/tensor_data.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -32,9 +32,14 @@ namespace unity::io::detail {
 class graph_importer {
  public:
   // `envelope`: the model without its graph, which must outlive this. `hints`: types that the file states for values.
+  // `keep_rest`: see import_options.
   graph_importer(const tensor::algebra& algebra, std::string file, std::int64_t opset, const onnx::ModelProto& envelope,
-                 std::map<std::string, tensor::tensor_type> hints)
-      : maker_{algebra}, opaque_{maker_, envelope, opset, std::move(hints)}, file_{std::move(file)}, opset_{opset} {}
+                 std::map<std::string, tensor::tensor_type> hints, bool keep_rest)
+      : maker_{algebra},
+        opaque_{maker_, envelope, opset, std::move(hints)},
+        file_{std::move(file)},
+        opset_{opset},
+        keep_rest_{keep_rest} {}
   graph_importer(const graph_importer&) = delete;
   graph_importer& operator=(const graph_importer&) = delete;
 
@@ -43,6 +48,9 @@ class graph_importer {
   void add_initializer(const std::string& name, tensor_data data) { add_data(name, std::move(data), true); }
   // An initializer that is an input too keeps its data, whoever reads it.
   void add_default(const std::string& name, tensor_data data);
+  // An input, or an initializer, that only the rest reads.
+  void add_rest(const std::string& name);
+  void add_rest(onnx::TensorProto tensor, std::string reason);
   void add_nodes(const onnx::GraphProto& graph);
 
   // The model so far, with the graph's outputs; opaque operators are not listed yet. Throws: unity::error where an
@@ -57,6 +65,11 @@ class graph_importer {
   void add_known(const std::string& name, known_tensor known);
 
   void add_node(const onnx::NodeProto& node, std::size_t index);
+  void give_reason(std::string reason) { rest_reason_ = rest_reason_.empty() ? std::move(reason) : rest_reason_; }
+  // A tensor without elements, which no node can carry.
+  void add_empty_to_rest(const std::string& name);
+  // Effects: what the rest reads becomes outputs, if it has a node, and is copied if it has no elements.
+  void add_reads_of_rest(onnx_model& model, std::vector<value_id>& outputs);
   void add_known_or_opaque(const onnx::NodeProto& node, std::size_t index);
   // The last node that was made of one of the file has its name. `before`: nodes that there were without it.
   void keep_label(const onnx::NodeProto& node, std::size_t before);
@@ -89,8 +102,11 @@ class graph_importer {
   opaque_importer opaque_;
   std::string file_;
   std::int64_t opset_;
+  bool keep_rest_;
   onnx_operators operators_;
   onnx_values values_;
+  graph_rest rest_;
+  std::string rest_reason_;
   std::map<node_id, node_label> labels_;
   std::size_t known_elements_ = 0;
 };
@@ -102,15 +118,18 @@ class graph_importer {
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string_view>
 
 #include <fmt/core.h>
 
 #include <unity/core/error.hpp>
+#include <unity/io/onnx/check.hpp>
 #include <unity/io/onnx/fold.hpp>
 #include <unity/io/onnx/import_node.hpp>
 #include <unity/io/onnx/proto.hpp>
 #include <unity/io/onnx/read_tensor.hpp>
+#include <unity/io/onnx/structure.hpp>
 
 namespace unity::io::detail {
 
@@ -135,9 +154,28 @@ UNITY_INLINE void graph_importer::add_default(const std::string& name, tensor_da
   }
 }
 
+UNITY_INLINE void graph_importer::add_rest(const std::string& name) {
+  rest_.add_input(name);
+  give_reason(fmt::format("{}: input {} is not a tensor of numbers with elements", file_, in_quotes(name)));
+}
+
+UNITY_INLINE void graph_importer::add_rest(onnx::TensorProto tensor, std::string reason) {
+  rest_.add(std::move(tensor));
+  give_reason(std::move(reason));
+}
+
 UNITY_INLINE void graph_importer::add_nodes(const onnx::GraphProto& graph) {
+  std::set<std::string> read;
+  for (const auto& out : graph.output()) {
+    read.insert(out.name());
+  }
+  for (const auto& node : graph.node()) {
+    read.insert(node.input().begin(), node.input().end());
+    const captures captured{node};
+    read.insert(captured.names().begin(), captured.names().end());
+  }
   for (int i = 0; i < graph.node_size(); ++i) {
-    add_node(graph.node(i), static_cast<std::size_t>(i));
+    add_node(without_unread(graph.node(i), read, opset_), static_cast<std::size_t>(i));
   }
 }
 
@@ -145,13 +183,21 @@ UNITY_INLINE onnx_model graph_importer::finish(const onnx::GraphProto& graph) {
   std::vector<value_id> outputs;
   onnx_model model;
   for (const auto& out : graph.output()) {
+    if (rest_.contains(out.name())) {
+      continue;
+    }
     try {
       outputs.push_back(maker_.materialize(values_.at(out.name())));
     } catch (const not_accepted& e) {
+      if (keep_rest_) {
+        add_empty_to_rest(out.name());
+        continue;
+      }
       throw error{fmt::format("{}: output {}", file_, in_quotes(out.name())), e.found, e.expected};
     }
     model.outputs.push_back(out.name());
   }
+  add_reads_of_rest(model, outputs);
   maker_.graph().set_outputs(outputs);
   model.graph = std::move(maker_.graph());
   model.data = std::move(maker_.data());
@@ -181,8 +227,43 @@ UNITY_INLINE void graph_importer::add_known(const std::string& name, known_tenso
 
 UNITY_INLINE void graph_importer::add_node(const onnx::NodeProto& node, std::size_t index) {
   const auto before = maker_.graph().node_count();
-  add_known_or_opaque(node, index);
+  if (rest_.is_read_by(node)) {
+    return rest_.add(node);
+  }
+  try {
+    add_known_or_opaque(node, index);
+  } catch (const no_counterpart& e) {
+    if (!keep_rest_) {
+      throw;
+    }
+    give_reason(e.what());
+    return rest_.add(node);
+  }
   keep_label(node, before);
+}
+
+UNITY_INLINE void graph_importer::add_empty_to_rest(const std::string& name) {
+  const auto& v = values_.at(name);
+  onnx::TensorProto empty;
+  fill_tensor(empty, v.data != nullptr ? *v.data : data_from(*v.known), name);
+  rest_.add(std::move(empty));
+}
+
+UNITY_INLINE void graph_importer::add_reads_of_rest(onnx_model& model, std::vector<value_id>& outputs) {
+  for (const auto& name : rest_.reads()) {
+    const auto found = values_.find(name);
+    if (found == values_.end() || std::ranges::find(model.outputs, name) != model.outputs.end()) {
+      continue;
+    }
+    try {
+      outputs.push_back(maker_.materialize(found->second));
+      model.outputs.push_back(name);
+    } catch (const not_accepted&) {
+      add_empty_to_rest(name);
+    }
+  }
+  model.rest = rest_.text();
+  model.rest_reason = rest_reason_;
 }
 
 UNITY_INLINE void graph_importer::keep_label(const onnx::NodeProto& node, std::size_t before) {
@@ -254,7 +335,7 @@ UNITY_INLINE bool graph_importer::add_constant(const onnx::NodeProto& node, cons
     add_known(node.output(0),
               {tensor::dtype::float32, {reals->floats_size()}, {}, {reals->floats().begin(), reals->floats().end()}});
   } else {
-    throw error{where, "holds no tensor", "a value of numbers"};
+    throw no_counterpart{where, "holds no tensor", "a value of numbers"};
   }
   return true;
 }
@@ -295,7 +376,7 @@ UNITY_INLINE bool graph_importer::add_decided_branch(const onnx::NodeProto& node
   }
   for (const auto& inner : g.node()) {
     for (const auto& in : inner.input()) {
-      if (!in.empty() && !values_.contains(in)) {
+      if (!in.empty() && !values_.contains(in) && !rest_.contains(in)) {
         throw error{fmt::format("{}, {}", where, node_place(inner, index)),
                     fmt::format("reads {}, which nothing defines before", in_quotes(in)),
                     "a value of the branch or around it"};
@@ -304,6 +385,10 @@ UNITY_INLINE bool graph_importer::add_decided_branch(const onnx::NodeProto& node
     add_node(inner, index);
   }
   for (int i = 0; i < g.output_size(); ++i) {
+    if (rest_.contains(g.output(i).name())) {
+      rest_.add_name(g.output(i).name(), node.output(i));
+      continue;
+    }
     const auto found = values_.find(g.output(i).name());
     if (found == values_.end()) {
       throw error{where, fmt::format("branch output {} is not defined", in_quotes(g.output(i).name())),

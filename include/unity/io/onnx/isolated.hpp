@@ -47,7 +47,7 @@ template <class Work>
 [[nodiscard]] std::optional<std::string> read_all(int in, std::chrono::milliseconds limit);
 
 // What work() returns, a std::string, or nothing where it throws, crashes or takes longer than `limit`.
-// The packaged shape inference and version conversion read out of bounds on models that they should refuse.
+// The packaged shape inference reads out of bounds on models that it should refuse.
 // Effects: work() runs in a copy of this process and changes nothing here. Threads of this process do not exist there.
 template <class Work>
 [[nodiscard]] std::optional<std::string> isolated(Work work,

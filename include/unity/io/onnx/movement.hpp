@@ -3,8 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
-#include <string_view>
+#include <string>
+#include <vector>
 
 #include <unity/io/onnx/export_node.hpp>
 #include <unity/io/onnx/family.hpp>
@@ -39,6 +39,9 @@ import_result import_unsqueeze(import_node& n);
 
 import_result import_expand(import_node& n);
 
+// Where it repeats dimensions of size 1 alone, it expands them.
+import_result import_tile(import_node& n);
+
 // Rows of a table; one known index along any axis is a slice.
 import_result import_gather(import_node& n);
 
@@ -49,24 +52,27 @@ inline void export_concat(export_node& n) {
   n.emit("Concat", n.inputs(), n.result(), {{"axis", n.attributes.integer("axis")}});
 }
 void export_split(export_node& n);
-inline void export_slice(export_node& n) {
-  const auto list = [&](std::string_view name) { return n.out.integers(n.integers(name)); };
-  n.emit("Slice", {n.input(0), list("starts"), list("ends"), list("axes"), list("steps")}, n.result());
-}
-inline void emit_pad(export_node& n, std::span<const std::int64_t> pads, double value) {
-  n.emit("Pad", {n.input(0), n.out.integers(pads), n.scalar(value, n.type(0).element)}, n.result());
-}
-inline void export_pad(export_node& n) { emit_pad(n, n.attributes.integers("pads"), n.attributes.real("value")); }
+void export_slice(export_node& n);
+void emit_pad(export_node& n, const std::vector<std::int64_t>& pads, double value);
+inline void export_pad(export_node& n) { emit_pad(n, n.integers("pads"), n.attributes.real("value")); }
 void export_enlarge(export_node& n);
 inline void export_transpose(export_node& n) {
   n.emit("Transpose", n.inputs(), n.result(), {{"perm", n.integers("permutation")}});
 }
-inline void export_with_dims(export_node& n) {
-  n.emit(n.kind() == "reshape" ? "Reshape" : "Expand", {n.input(0), n.out.integers(n.integers("dims"))}, n.result());
+inline void emit_reshape(export_node& n, const std::string& from, const std::string& to, const tensor::shape& dims) {
+  n.emit_with_list("Reshape", from, to, {"shape", 5, {dims.begin(), dims.end()}});
 }
+inline void export_reshape(export_node& n) { emit_reshape(n, n.input(0), n.result(), n.result_type().dims); }
+void export_expand(export_node& n);
 inline void export_with_axes(export_node& n) {
-  n.emit(n.kind() == "squeeze" ? "Squeeze" : "Unsqueeze", {n.input(0), n.out.integers(n.integers("axes"))}, n.result());
+  n.emit_with_list(n.kind() == "squeeze" ? "Squeeze" : "Unsqueeze", n.input(0), n.result(),
+                   {"axes", 13, n.integers("axes")});
 }
+// An operand of an element-wise operator as it is read beside the others. Operands of different dimensions are free
+// from opset `since` on; before, they are repeated to the result's. Returns its name.
+[[nodiscard]] std::string aligned(export_node& n, std::size_t operand, std::int64_t since);
+// Repeats an operand to the dimensions of the result.
+void emit_repeated(export_node& n, std::size_t operand, const std::string& to);
 inline void export_embedding(export_node& n) { n.emit("Gather", n.inputs(), n.result(), {{"axis", std::int64_t{0}}}); }
 // ONNX has no sum over bags of its own.
 void export_embedding_bag(export_node& n);
@@ -82,12 +88,12 @@ void export_incidence(export_node& n);
 #include <algorithm>
 #include <numeric>
 #include <optional>
-#include <string>
-#include <vector>
+#include <string_view>
 
 #include <fmt/core.h>
 
 #include <unity/io/onnx/known.hpp>
+#include <unity/io/onnx/read_tensor.hpp>
 
 namespace unity::io::detail {
 
@@ -101,7 +107,7 @@ UNITY_INLINE import_result import_concat(import_node& n) {
 
 UNITY_INLINE import_result import_split(import_node& n) {
   const auto list = n.list("split", 1, 13);
-  if (!list.found) {
+  if (!list.found || (n.opset() < 13 && n.has(1))) {  // opset 1 had both forms
     return std::nullopt;
   }
   const auto axis = n.axis(n.attributes.integer("axis", 0), n.rank(0));
@@ -117,6 +123,9 @@ UNITY_INLINE import_result import_split(import_node& n) {
     for (std::int64_t at = 0; at < size; at += part) {
       sizes.push_back(std::min(part, size - at));
     }
+  }
+  if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) {
+    throw no_counterpart{n.where(), "a part without elements", "at least one element"};
   }
   if (static_cast<int>(sizes.size()) != n.output_count()) {
     n.refuse(fmt::format("{} sizes for {} results", sizes.size(), n.output_count()), "one each");
@@ -152,7 +161,8 @@ UNITY_INLINE import_result import_slice(import_node& n) {
       return std::nullopt;
     }
     if (range->count == 0) {
-      n.refuse(fmt::format("a slice without elements along axis {}", axis), "at least one element");
+      throw no_counterpart{n.where(), fmt::format("a slice without elements along axis {}", axis),
+                           "at least one element"};
     }
     const auto end = range->from + (range->count - 1) * range->step + 1;
     if (range->count < size) {
@@ -176,7 +186,7 @@ UNITY_INLINE import_result import_slice(import_node& n) {
 }
 
 UNITY_INLINE import_result import_pad(import_node& n) {
-  const auto list = n.list("pads", 1, 11);
+  const auto list = n.list(n.opset() < 2 ? "paddings" : "pads", 1, 11);
   const auto value = n.opset() < 11 ? n.attributes.real("value", 0) : n.has(2) ? n.known_real(2) : 0.0;
   const auto rank = n.rank(0);
   if (!list.found || !value || n.attributes.word("mode", "constant") != "constant" ||
@@ -210,7 +220,7 @@ UNITY_INLINE import_result import_transpose(import_node& n) {
 }
 
 UNITY_INLINE import_result import_reshape(import_node& n) {
-  const auto wanted = n.known_integers(1);
+  const auto wanted = n.list("shape", 1, 5).values;
   if (!wanted) {
     return std::nullopt;
   }
@@ -273,6 +283,21 @@ UNITY_INLINE import_result import_expand(import_node& n) {
   return one(n.emit("expand", {n.input(0)}, {{"dims", *dims}}));
 }
 
+UNITY_INLINE import_result import_tile(import_node& n) {
+  const auto repeats = n.known_integers(1);
+  auto dims = n.type(0).dims;
+  if (!repeats || n.opset() < 6 || repeats->size() != dims.size()) {
+    return std::nullopt;
+  }
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    if ((*repeats)[d] != 1 && dims[d] != 1) {
+      return std::nullopt;
+    }
+    dims[d] *= (*repeats)[d];
+  }
+  return one(dims == n.type(0).dims ? n.input(0) : n.emit("expand", {n.input(0)}, {{"dims", dims}}));
+}
+
 UNITY_INLINE import_result import_gather(import_node& n) {
   const auto axis = n.axis(n.attributes.integer("axis", 0), n.rank(0));
   const auto index = n.known_integers(1);
@@ -304,9 +329,74 @@ UNITY_INLINE import_result import_constant_of_shape(import_node& n) {
 }
 
 UNITY_INLINE void export_split(export_node& n) {
-  const std::string inputs[] = {n.input(0), n.out.integers(n.integers("sizes"))};
-  const onnx_attribute attributes[] = {{"axis", n.attributes.integer("axis")}};
+  std::vector<std::string> inputs{n.input(0)};
+  std::vector<onnx_attribute> attributes{{"axis", n.attributes.integer("axis")}};
+  if (n.opset() < 13) {
+    attributes.push_back({"split", n.integers("sizes")});
+  } else {
+    inputs.push_back(n.out.integers(n.integers("sizes")));
+  }
   n.out.node("Split", inputs, n.results(), attributes);
+}
+
+UNITY_INLINE void export_slice(export_node& n) {
+  if (n.opset() < 10) {
+    const auto steps = n.integers("steps");
+    if (std::any_of(steps.begin(), steps.end(), [](std::int64_t s) { return s != 1; })) {
+      n.refuse("a slice with steps", "opset 10 or later");
+    }
+    n.emit("Slice", n.inputs(), n.result(),
+           {{"starts", n.integers("starts")}, {"ends", n.integers("ends")}, {"axes", n.integers("axes")}});
+    return;
+  }
+  const auto list = [&](std::string_view name) { return n.out.integers(n.integers(name)); };
+  n.emit("Slice", {n.input(0), list("starts"), list("ends"), list("axes"), list("steps")}, n.result());
+}
+
+UNITY_INLINE void emit_pad(export_node& n, const std::vector<std::int64_t>& pads, double value) {
+  if (n.opset() < 11) {
+    n.emit("Pad", n.inputs(), n.result(), {{n.opset() < 2 ? "paddings" : "pads", pads}, {"value", value}});
+  } else {
+    n.emit("Pad", {n.input(0), n.out.integers(pads), n.scalar(value, n.type(0).element)}, n.result());
+  }
+}
+
+UNITY_INLINE void export_expand(export_node& n) {
+  if (n.opset() < 8) {
+    emit_repeated(n, 0, n.result());
+  } else {
+    n.emit("Expand", {n.input(0), n.out.integers(n.integers("dims"))}, n.result());
+  }
+}
+
+UNITY_INLINE std::string aligned(export_node& n, std::size_t operand, std::int64_t since) {
+  if (n.opset() >= since || n.type(operand).dims == n.result_type().dims) {
+    return n.input(operand);
+  }
+  auto to = n.step();
+  emit_repeated(n, operand, to);
+  return to;
+}
+
+UNITY_INLINE void emit_repeated(export_node& n, std::size_t operand, const std::string& to) {
+  if (n.opset() < 6) {
+    n.refuse("operands of different dimensions", "opset 6 or later");
+  }
+  const auto& from = n.type(operand).dims;
+  const auto& dims = n.result_type().dims;
+  const auto skipped = dims.size() - from.size();
+  tensor::shape whole(dims.size(), 1);
+  std::vector<std::int64_t> repeats;
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    whole[d] = d < skipped ? 1 : from[d - skipped];
+    repeats.push_back(dims[d] / whole[d]);
+  }
+  auto name = n.input(operand);
+  if (skipped > 0) {
+    name = n.step();
+    emit_reshape(n, n.input(operand), name, whole);
+  }
+  n.emit("Tile", {name, n.out.integers(repeats)}, to);
 }
 
 UNITY_INLINE void export_enlarge(export_node& n) {
@@ -314,21 +404,22 @@ UNITY_INLINE void export_enlarge(export_node& n) {
   const auto& to = n.result_type().dims;
   const std::int64_t rows = (to[2] - from[2]) / 2;
   const std::int64_t columns = (to[3] - from[3]) / 2;
-  const std::int64_t pads[] = {0, 0, rows, columns, 0, 0, to[2] - from[2] - rows, to[3] - from[3] - columns};
-  emit_pad(n, pads, 0);
+  emit_pad(n, {0, 0, rows, columns, 0, 0, to[2] - from[2] - rows, to[3] - from[3] - columns}, 0);
 }
 
 UNITY_INLINE void export_embedding_bag(export_node& n) {
   const auto rows = n.step();
   n.emit("Gather", n.inputs(), rows, {{"axis", std::int64_t{0}}});
-  const std::int64_t axes[] = {static_cast<std::int64_t>(n.type(1).rank()) - 1};
-  n.emit("ReduceSum", {rows, n.out.integers(axes)}, n.result(), {{"keepdims", std::int64_t{0}}});
+  n.emit_with_list("ReduceSum", rows, n.result(), {"axes", 13, {static_cast<std::int64_t>(n.type(1).rank()) - 1}},
+                   {{"keepdims", std::int64_t{0}}});
 }
 
 UNITY_INLINE void export_incidence(export_node& n) {
+  if (n.opset() < 12) {
+    n.refuse("Max and Min of integers", "opset 12 or later");
+  }
   std::vector<std::int64_t> behind(static_cast<std::size_t>(n.attributes.integer("edges")));
   std::iota(behind.begin(), behind.end(), std::int64_t{1});
-  const std::int64_t last[] = {1};
   const auto zero = n.scalar(0, tensor::dtype::int64);
   const auto one = n.scalar(1, tensor::dtype::int64);
   const auto has_come = [&](std::size_t operand) {
@@ -339,7 +430,7 @@ UNITY_INLINE void export_incidence(export_node& n) {
              {{"to", static_cast<std::int64_t>(to_onnx_type(tensor::dtype::int64))}});
     }
     const std::string steps[] = {n.step(), n.step(), n.step(), n.step()};
-    n.emit("Unsqueeze", {limit, n.out.integers(last)}, steps[0]);
+    n.emit_with_list("Unsqueeze", limit, steps[0], {"axes", 13, {1}});
     n.emit("Sub", {n.out.integers(behind), steps[0]}, steps[1]);
     n.emit("Max", {steps[1], zero}, steps[2]);
     n.emit("Min", {steps[2], one}, steps[3]);
@@ -364,6 +455,7 @@ UNITY_INLINE onnx_family movement_family() {
            {"Squeeze", import_squeeze},
            {"Unsqueeze", import_unsqueeze},
            {"Expand", import_expand},
+           {"Tile", import_tile},
            {"Gather", import_gather},
            {"ConstantOfShape", import_constant_of_shape}},
           {{"concat", export_concat},
@@ -372,8 +464,8 @@ UNITY_INLINE onnx_family movement_family() {
            {"pad", export_pad},
            {"enlarge", export_enlarge},
            {"transpose", export_transpose},
-           {"expand", export_with_dims},
-           {"reshape", export_with_dims},
+           {"expand", export_expand},
+           {"reshape", export_reshape},
            {"squeeze", export_with_axes},
            {"unsqueeze", export_with_axes},
            {"embedding", export_embedding},

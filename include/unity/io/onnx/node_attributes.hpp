@@ -12,6 +12,7 @@
 
 #include <unity/io/onnx/known.hpp>
 #include <unity/io/tensor_data.hpp>
+#include <unity/tensor/dtype.hpp>
 
 namespace unity::io::detail {
 
@@ -57,6 +58,9 @@ class node_attributes {
   std::string where_;
 };
 
+// The element type that Cast makes, if there is a counterpart: stated by its name before opset 6.
+[[nodiscard]] std::optional<tensor::dtype> cast_target(const node_attributes& attributes, std::int64_t opset);
+
 }  // namespace unity::io::detail
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_NODE_ATTRIBUTES)
@@ -90,6 +94,15 @@ UNITY_INLINE std::optional<tensor_data> node_attributes::data(std::string_view n
   }
   auto copy = a->t();
   return tensor_reader{where_, {}}.read(copy, name);
+}
+
+UNITY_INLINE std::optional<tensor::dtype> cast_target(const node_attributes& attributes, std::int64_t opset) {
+  auto type = onnx::TensorProto::UNDEFINED;
+  if (opset >= 6) {
+    return from_onnx_type(static_cast<std::int32_t>(attributes.integer("to", type)));
+  }
+  (void)onnx::TensorProto::DataType_Parse(attributes.word("to", ""), &type);
+  return from_onnx_type(type);
 }
 
 UNITY_INLINE const onnx::AttributeProto* node_attributes::typed(std::string_view name,

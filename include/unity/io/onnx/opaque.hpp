@@ -1,7 +1,6 @@
-// Operators that this library does not know: the types of their results, and their nodes in another opset.
+// Operators that this library does not know: the types of their results.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -10,10 +9,9 @@
 #include <string_view>
 #include <utility>
 
-#include <onnx/checker.h>
 #include <onnx/defs/schema.h>
+#include <onnx/onnx_pb.h>
 #include <onnx/shape_inference/implementation.h>
-#include <onnx/version_converter/convert.h>
 
 #include <unity/io/onnx/known.hpp>
 #include <unity/tensor/shape.hpp>
@@ -33,30 +31,19 @@ struct typed_input {
   const known_tensor* known = nullptr;
 };
 
-// A model of one node, in which the package's inference and conversion see it with the sizes that it has here.
+// A model of one node, in which the packaged inference sees it with the sizes that it has here.
 [[nodiscard]] onnx::ModelProto model_of(const onnx::NodeProto& node, std::span<const typed_input> inputs,
                                         const onnx::ModelProto& envelope, std::int64_t opset);
 
-// Does the packaged checker accept a node of the default domain at an opset.
-[[nodiscard]] bool is_valid_at(const onnx::NodeProto& node, std::int64_t opset);
-
-// Operators that the checker of opset 17 accepts although a later opset gave them another meaning.
-[[nodiscard]] bool changed_silently(const onnx::NodeProto& node);
-
 [[nodiscard]] const typed_input* input_named(std::span<const typed_input> inputs, std::string_view name);
 
-// Effects: removes an attribute if it says what the export opset takes for granted.
-void drop_default(onnx::NodeProto& node, std::string_view name, std::int64_t integer, std::string_view word);
+// A reduction of opset 18 or later as opset 17 states it, if its axes are known: they are an attribute there.
+[[nodiscard]] onnx::NodeProto restated(onnx::NodeProto node, std::span<const typed_input> inputs);
 
-// Forms that changed by notation alone, stated as the export opset states them: axes of reductions as an attribute,
-// Resize without what it can do since, Upsample as the Resize that it became.
-[[nodiscard]] onnx::NodeProto restated(onnx::NodeProto node, std::span<const typed_input> inputs, std::int64_t opset);
-
-// A node of the default domain as the export opset states it: unchanged where the operator has not changed since,
-// converted by the packaged converter where it has. Nothing where that opset cannot express it.
-[[nodiscard]] std::optional<onnx::NodeProto> node_at_export_opset(const onnx::NodeProto& node,
-                                                                  std::span<const typed_input> inputs,
-                                                                  const onnx::ModelProto& envelope, std::int64_t opset);
+// The type of the only result of operators that the packaged inference does not know in this form, if that is plain
+// from what it reads.
+[[nodiscard]] std::optional<tensor::tensor_type> plain_result(const onnx::NodeProto& node,
+                                                              std::span<const typed_input> inputs);
 
 // The types of a node's results by name, as far as the packaged shape inference finds them. `problem`: what it
 // complained about, if it did.
@@ -69,13 +56,14 @@ void drop_default(onnx::NodeProto& node, std::string_view name, std::int64_t int
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_OPAQUE)
 
+#include <algorithm>
 #include <exception>
-#include <unordered_map>
-#include <vector>
+#include <initializer_list>
 
 #include <fmt/core.h>
 
 #include <unity/core/printable.hpp>
+#include <unity/io/onnx/check.hpp>
 #include <unity/io/onnx/graph_writer.hpp>
 #include <unity/io/onnx/isolated.hpp>
 #include <unity/io/onnx/proto.hpp>
@@ -119,7 +107,7 @@ UNITY_INLINE void fill_type(onnx::ValueInfoProto& info, std::string_view name, c
 UNITY_INLINE onnx::ModelProto model_of(const onnx::NodeProto& node, std::span<const typed_input> inputs,
                                        const onnx::ModelProto& envelope, std::int64_t opset) {
   onnx::ModelProto m;
-  m.set_ir_version(export_ir_version);
+  m.set_ir_version(packaged_ir_version);
   for (const auto& import : envelope.opset_import()) {
     auto& copy = *m.add_opset_import();
     copy = import;
@@ -141,35 +129,6 @@ UNITY_INLINE onnx::ModelProto model_of(const onnx::NodeProto& node, std::span<co
   return m;
 }
 
-UNITY_INLINE bool is_valid_at(const onnx::NodeProto& node, std::int64_t opset) {
-  onnx::checker::CheckerContext context;
-  context.set_ir_version(static_cast<int>(export_ir_version));
-  context.set_opset_imports({{"", static_cast<int>(opset)}});
-  onnx::checker::LexicalScopeContext names;
-  for (const auto& in : node.input()) {
-    names.add(in);
-  }
-  try {
-    onnx::checker::check_node(node, context, names);
-    return true;
-  } catch (const std::exception&) {
-    return false;
-  }
-}
-
-UNITY_INLINE bool changed_silently(const onnx::NodeProto& node) {
-  const auto reduces_to_extreme = [&] {
-    for (const auto& a : node.attribute()) {
-      if (a.name() == "reduction" && (a.s() == "max" || a.s() == "min")) {
-        return true;
-      }
-    }
-    return false;
-  };
-  return node.op_type() == "GridSample" ||
-         ((node.op_type() == "ScatterND" || node.op_type() == "ScatterElements") && reduces_to_extreme());
-}
-
 UNITY_INLINE const typed_input* input_named(std::span<const typed_input> inputs, std::string_view name) {
   for (const auto& in : inputs) {
     if (in.name == name) {
@@ -179,94 +138,69 @@ UNITY_INLINE const typed_input* input_named(std::span<const typed_input> inputs,
   return nullptr;
 }
 
-UNITY_INLINE void drop_default(onnx::NodeProto& node, std::string_view name, std::int64_t integer,
-                               std::string_view word) {
-  auto& all = *node.mutable_attribute();
-  for (auto a = all.begin(); a != all.end(); ++a) {
-    if (a->name() == name && a->i() == integer && a->s() == word) {
-      all.erase(a);
-      return;
-    }
-  }
-}
-
-UNITY_INLINE onnx::NodeProto restated(onnx::NodeProto node, std::span<const typed_input> inputs, std::int64_t opset) {
-  const auto& type = node.op_type();
-  if (opset >= 18 && type.starts_with("Reduce") && node.input_size() == 2) {
-    const auto* axes = input_named(inputs, node.input(1));
-    if (axes != nullptr && axes->known != nullptr && axes->known->size() > 0) {
-      fill_attribute(*node.add_attribute(), {"axes", axes->known->integers});
-      node.mutable_input()->RemoveLast();
-    }
-  }
-  if (opset >= 18 && type.starts_with("Reduce")) {
-    drop_default(node, "noop_with_empty_axes", 0, "");
-  }
-  if (opset >= 18 && type == "Resize") {
-    drop_default(node, "antialias", 0, "");
-    drop_default(node, "keep_aspect_ratio_policy", 0, "stretch");
-  }
-  if (opset == 9 && type == "Upsample" && node.input_size() == 2) {
-    const std::string inputs_now[] = {node.input(0), "", node.input(1)};
-    node.set_op_type("Resize");
-    node.clear_input();
-    for (const auto& in : inputs_now) {
-      node.add_input(in);
-    }
-    fill_attribute(*node.add_attribute(), {"coordinate_transformation_mode", std::string{"asymmetric"}});
-    fill_attribute(*node.add_attribute(), {"nearest_mode", std::string{"floor"}});
+UNITY_INLINE onnx::NodeProto restated(onnx::NodeProto node, std::span<const typed_input> inputs) {
+  const auto* axes = node.op_type().starts_with("Reduce") && node.op_type() != "ReduceSum" && node.input_size() == 2
+                         ? input_named(inputs, node.input(1))
+                         : nullptr;
+  if (axes != nullptr && axes->known != nullptr && axes->known->size() > 0) {
+    fill_attribute(*node.add_attribute(), {"axes", axes->known->integers});
+    node.mutable_input()->RemoveLast();
+    auto& all = *node.mutable_attribute();
+    const auto noop = [](const onnx::AttributeProto& a) { return a.name() == "noop_with_empty_axes"; };
+    all.erase(std::remove_if(all.begin(), all.end(), noop), all.end());
   }
   return node;
 }
 
-UNITY_INLINE std::optional<onnx::NodeProto> node_at_export_opset(const onnx::NodeProto& node,
-                                                                 std::span<const typed_input> inputs,
-                                                                 const onnx::ModelProto& envelope, std::int64_t opset) {
-  if (opset == export_opset || !is_default_domain(node.domain())) {
-    return node;
-  }
-  const auto stated = restated(node, inputs, opset);
-  if (opset > export_opset || stated.op_type() != node.op_type()) {
-    return is_valid_at(stated, export_opset) && !changed_silently(stated) ? std::optional{stated} : std::nullopt;
-  }
-  const auto version = [&](std::int64_t at) {
-    const auto* schema = onnx::OpSchemaRegistry::Schema(node.op_type(), static_cast<int>(at), "");
-    return schema == nullptr || schema->deprecated() ? -1 : schema->since_version();
+UNITY_INLINE std::optional<tensor::tensor_type> plain_result(const onnx::NodeProto& node,
+                                                             std::span<const typed_input> inputs) {
+  const auto input = [&](int i) -> const tensor::tensor_type* {
+    const auto* in = i < node.input_size() ? input_named(inputs, node.input(i)) : nullptr;
+    return in == nullptr || (in->known != nullptr && in->known->size() == 0) ? nullptr : &in->type;
   };
-  if (version(opset) == version(export_opset)) {
-    return node;
+  const auto is = [&](std::initializer_list<std::string_view> names) {
+    return std::find(names.begin(), names.end(), node.op_type()) != names.end();
+  };
+  const auto& attributes = node.attribute();
+  const bool states_type = std::any_of(attributes.begin(), attributes.end(),
+                                       [](const auto& a) { return a.name() == "output_dtype" && a.i() != 0; });
+  const auto* first = input(0);
+  const auto* second = input(1);
+  const auto* third = input(2);
+  if (first == nullptr || states_type) {
+    return std::nullopt;
   }
-  const auto bytes = isolated([&] {
-    auto m = model_of(node, inputs, envelope, opset);
-    for (const auto& out : node.output()) {
-      if (!out.empty()) {
-        m.mutable_graph()->add_output()->set_name(out);
-      }
-    }
-    onnx::shape_inference::InferShapes(m);
-    const auto converted = onnx::version_conversion::ConvertVersion(m, static_cast<int>(export_opset));
-    return converted.graph().node_size() == 1 ? converted.graph().node(0).SerializeAsString() : std::string{};
-  });
-  onnx::NodeProto converted;
-  if (bytes && !bytes->empty() && converted.ParseFromString(*bytes)) {
-    return converted;
+  auto type = *first;
+  if (is({"DequantizeLinear"}) && second != nullptr) {
+    type.element = second->element;
+  } else if (is({"QuantizeLinear"}) && third != nullptr) {
+    type.element = third->element;
+  } else if (const auto dims = second == nullptr ? std::nullopt : tensor::broadcast(first->dims, second->dims);
+             is({"BitwiseAnd", "BitwiseOr", "BitwiseXor"}) && dims) {
+    type.dims = *dims;
+  } else if (!is({"BitwiseNot", "CumProd", "Gelu", "GroupNormalization", "Mish", "RMSNormalization", "RotaryEmbedding",
+                  "Swish", "TensorScatter"})) {
+    return std::nullopt;
   }
-  return std::nullopt;
+  return type;
 }
 
 UNITY_INLINE std::map<std::string, tensor::tensor_type> infer_results(const onnx::NodeProto& node,
                                                                       std::span<const typed_input> inputs,
                                                                       const onnx::ModelProto& envelope,
                                                                       std::int64_t opset, std::string& problem) {
-  // Forms that the package does not know would be inferred wrongly: they are restated, or left to what the file says.
-  const auto known =
-      opset > newest_checked_opset ? node_at_export_opset(node, inputs, envelope, opset) : std::optional{node};
-  if (!known) {
-    problem = fmt::format("it is newer than opset {}", newest_checked_opset);
+  const bool is_newer = opset > packaged_opset && is_default_domain(node.domain());
+  if (const auto plain = is_newer && node.output_size() == 1 ? plain_result(node, inputs) : std::nullopt) {
+    return {{node.output(0), *plain}};
+  }
+  const auto known = is_newer ? restated(node, inputs) : node;
+  // Forms that the package does not know would be inferred wrongly.
+  if (is_newer && (!is_valid_at(known, packaged_opset) || known.op_type() == "GridSample")) {
+    problem = fmt::format("it is newer than opset {}", packaged_opset);
     return {};
   }
   const auto bytes = isolated([&] {
-    auto m = model_of(*known, inputs, envelope, std::min(opset, newest_checked_opset));
+    auto m = model_of(known, inputs, envelope, std::min(opset, packaged_opset));
     try {
       onnx::shape_inference::InferShapes(m, onnx::OpSchemaRegistry::Instance(), {false, 1, true});
     } catch (const std::exception& e) {

@@ -3,24 +3,17 @@
 
 #include <cstddef>
 #include <map>
-#include <memory>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <fmt/core.h>
-#include <onnx/checker.h>
-#include <onnx/defs/schema.h>
 #include <onnx/onnx_pb.h>
-#include <onnx/shape_inference/implementation.h>
-#include <onnx/version_converter/convert.h>
 
 #include <unity/core/id.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/io/onnx/graph_writer.hpp>
-#include <unity/io/onnx/known.hpp>
-#include <unity/io/onnx/opaque.hpp>
 #include <unity/io/onnx_model.hpp>
 #include <unity/io/tensor_data.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -29,9 +22,8 @@ namespace unity::io::detail {
 
 class opaque_exporter {
  public:
-  opaque_exporter(const tensor::algebra& algebra, const onnx_model& model, const onnx::ModelProto& envelope,
-                  graph_writer& writer)
-      : algebra_{&algebra}, model_{&model}, envelope_{&envelope}, out_{&writer}, kind_{algebra.kind("opaque")} {}
+  opaque_exporter(const tensor::algebra& algebra, const onnx_model& model, graph_writer& writer)
+      : algebra_{&algebra}, model_{&model}, out_{&writer}, kind_{algebra.kind("opaque")} {}
 
   // Effects: takes the names that the nodes bring with them.
   // Throws: unity::error where the model has no ONNX node for an opaque node.
@@ -40,7 +32,6 @@ class opaque_exporter {
   void keep_names(std::vector<std::string>& names) const;
 
   // `names`: of all values; `outputs`: of the graph's outputs, whose types are stated elsewhere.
-  // Throws: unity::error where the export opset cannot express the node.
   void write(node_id n, const std::vector<std::string>& names, const std::set<std::string>& outputs);
 
  private:
@@ -52,24 +43,16 @@ class opaque_exporter {
     return found != model_->data.end() && found->second.bytes.empty() ? &found->second : nullptr;
   }
   // Effects: the node reads its operands by the names that they have now, in its subgraphs too.
-  [[nodiscard]] std::vector<typed_input> name_inputs(node_id n, onnx::NodeProto& node,
-                                                     const std::vector<std::string>& names);
+  void name_inputs(node_id n, onnx::NodeProto& node, const std::vector<std::string>& names) const;
   void name_outputs(node_id n, onnx::NodeProto& node, const std::vector<std::string>& names,
                     const std::set<std::string>& outputs);
-  // Names within subgraphs are taken: an outer value of that name would be shadowed.
-  void claim_inner(const onnx::AttributeProto& a);
-
-  void add_typed(std::vector<typed_input>& all, value_id v, const std::string& name);
   static void rename(onnx::AttributeProto& a, const std::string& from, const std::string& to);
 
   const tensor::algebra* algebra_;
   const onnx_model* model_;
-  const onnx::ModelProto* envelope_;
   graph_writer* out_;
   kind_id kind_;
   std::map<node_id, onnx::NodeProto> nodes_;
-  std::map<std::size_t, known_tensor> known_;
-  std::vector<std::unique_ptr<known_tensor>> empty_known_;
 };
 
 }  // namespace unity::io::detail
@@ -77,6 +60,7 @@ class opaque_exporter {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_OPAQUE_EXPORT)
 
 #include <unity/core/error.hpp>
+#include <unity/io/onnx/opaque.hpp>
 #include <unity/io/onnx/proto.hpp>
 #include <unity/io/onnx/structure.hpp>
 
@@ -95,9 +79,7 @@ UNITY_INLINE void opaque_exporter::read() {
       throw error{place(n), fmt::format("no ONNX node for signature {}", in_quotes(key)),
                   "one in the model's side table"};
     }
-    for (const auto& a : node.attribute()) {
-      claim_inner(a);
-    }
+    out_->claim_inner(node);
     const captures captured{node};
     for (const auto& name : captured.names()) {
       write_empty(name);
@@ -134,14 +116,9 @@ UNITY_INLINE void opaque_exporter::keep_names(std::vector<std::string>& names) c
 UNITY_INLINE void opaque_exporter::write(node_id n, const std::vector<std::string>& names,
                                          const std::set<std::string>& outputs) {
   auto node = nodes_.at(n);
-  const auto inputs = name_inputs(n, node, names);
+  name_inputs(n, node, names);
   name_outputs(n, node, names, outputs);
-  const auto current = node_at_export_opset(node, inputs, *envelope_, model_->opset);
-  if (!current) {
-    throw error{node_place(node, n.index()), fmt::format("has a form of opset {}", model_->opset),
-                fmt::format("an operator that opset {} can express", export_opset)};
-  }
-  *out_->proto().add_node() = *current;
+  *out_->proto().add_node() = std::move(node);
 }
 
 UNITY_INLINE void opaque_exporter::write_empty(const std::string& name) {
@@ -150,43 +127,30 @@ UNITY_INLINE void opaque_exporter::write_empty(const std::string& name) {
   }
 }
 
-UNITY_INLINE std::vector<typed_input> opaque_exporter::name_inputs(node_id n, onnx::NodeProto& node,
-                                                                   const std::vector<std::string>& names) {
+UNITY_INLINE void opaque_exporter::name_inputs(node_id n, onnx::NodeProto& node,
+                                               const std::vector<std::string>& names) const {
   const auto operands = model_->graph.operands(n);
   std::size_t next = 0;
-  const auto operand = [&] {
+  const auto operand = [&]() -> const std::string& {
     if (next >= operands.size()) {
       throw error{place(n), "fewer operands than its ONNX node reads", "as many"};
     }
-    return operands[next++];
+    return names[operands[next++].index()];
   };
-  std::vector<typed_input> typed;
-  std::set<std::string> listed;
   const captures captured{node};
   for (auto& name : *node.mutable_input()) {
-    if (const auto* data = empty_data(name)) {
-      empty_known_.push_back(std::make_unique<known_tensor>(known_from(*data).value_or(known_tensor{})));
-      typed.push_back({name, {}, empty_known_.back().get()});
-    } else if (!name.empty()) {
-      const auto v = operand();
-      name = names[v.index()];
-      if (listed.insert(name).second) {
-        add_typed(typed, v, name);
-      }
+    if (!name.empty() && empty_data(name) == nullptr) {
+      name = operand();
     }
   }
   for (const auto& name : captured.names()) {
     if (empty_data(name) == nullptr) {
-      const auto v = operand();
-      if (listed.insert(names[v.index()]).second) {
-        add_typed(typed, v, names[v.index()]);
-      }
+      const auto& now = operand();
       for (auto& a : *node.mutable_attribute()) {
-        rename(a, name, names[v.index()]);
+        rename(a, name, now);
       }
     }
   }
-  return typed;
 }
 
 UNITY_INLINE void opaque_exporter::name_outputs(node_id n, onnx::NodeProto& node, const std::vector<std::string>& names,
@@ -201,46 +165,6 @@ UNITY_INLINE void opaque_exporter::name_outputs(node_id n, onnx::NodeProto& node
       }
     }
   }
-}
-
-UNITY_INLINE void opaque_exporter::claim_inner(const onnx::AttributeProto& a) {
-  const auto claim_graph = [&](const onnx::GraphProto& g) {
-    for (const auto& i : g.input()) {
-      out_->claim(i.name());
-    }
-    for (const auto& t : g.initializer()) {
-      out_->claim(t.name());
-    }
-    for (const auto& node : g.node()) {
-      for (const auto& name : node.output()) {
-        out_->claim(name);
-      }
-      for (const auto& inner : node.attribute()) {
-        claim_inner(inner);
-      }
-    }
-  };
-  if (a.has_g()) {
-    claim_graph(a.g());
-  }
-  for (const auto& g : a.graphs()) {
-    claim_graph(g);
-  }
-}
-
-UNITY_INLINE void opaque_exporter::add_typed(std::vector<typed_input>& all, value_id v, const std::string& name) {
-  const auto& op = model_->graph.operation(model_->graph.producer(v));
-  const known_tensor* known = nullptr;
-  if (algebra_->definition_of(op.kind).source != tensor::source_kind::none) {
-    const auto found = model_->data.find(algebra_->read(op).word("name"));
-    if (found != model_->data.end()) {
-      if (auto k = known_from(found->second)) {
-        known = &known_[v.index()];
-        known_[v.index()] = std::move(*k);
-      }
-    }
-  }
-  all.push_back({name, model_->graph.type(v), known});
 }
 
 UNITY_INLINE void opaque_exporter::rename(onnx::AttributeProto& a, const std::string& from, const std::string& to) {

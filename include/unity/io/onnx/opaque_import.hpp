@@ -15,7 +15,6 @@
 #include <onnx/defs/schema.h>
 #include <onnx/onnx_pb.h>
 #include <onnx/shape_inference/implementation.h>
-#include <onnx/version_converter/convert.h>
 
 #include <unity/core/id.hpp>
 #include <unity/io/onnx/graph_maker.hpp>
@@ -34,7 +33,7 @@ class opaque_importer {
       : maker_{&maker}, envelope_{&envelope}, opset_{opset}, hints_{std::move(hints)} {}
 
   // Operands: the inputs that are there, then what subgraphs read from outside.
-  // Throws: unity::error where the types of the results are not known.
+  // Throws: no_counterpart where the types of the results are not known, or it reads a tensor without elements.
   [[nodiscard]] std::vector<value_id> add(const onnx::NodeProto& node, std::span<onnx_value* const> inputs,
                                           onnx_values& values, const std::string& where);
   // The nodes as they stood in the file, by the signature of the opaque node.
@@ -66,6 +65,7 @@ class opaque_importer {
 
 #include <unity/core/error.hpp>
 #include <unity/io/onnx/proto.hpp>
+#include <unity/io/onnx/read_tensor.hpp>
 #include <unity/io/onnx/structure.hpp>
 #include <unity/tensor/attributes.hpp>
 
@@ -135,10 +135,10 @@ UNITY_INLINE std::vector<tensor::tensor_type> opaque_importer::result_types(cons
     const auto found = inferred.find(out);
     const auto hint = hints_.find(out);
     if (found == inferred.end() && hint == hints_.end()) {
-      throw error{where,
-                  fmt::format("output {} has no known sizes{}", in_quotes(out),
-                              problem.empty() ? "" : fmt::format(" ({})", problem)),
-                  "an operator of known result types, or value_info with sizes"};
+      throw no_counterpart{where,
+                           fmt::format("output {} has no known sizes{}", in_quotes(out),
+                                       problem.empty() ? "" : fmt::format(" ({})", problem)),
+                           "an operator of known result types, or value_info with sizes"};
     }
     const bool both = found != inferred.end() && hint != hints_.end();
     if (both && (found->second.element != hint->second.element || found->second.rank() != hint->second.rank())) {
@@ -154,7 +154,8 @@ UNITY_INLINE value_id opaque_importer::carried(onnx_value& v, const std::string&
   try {
     return maker_->materialize(v);
   } catch (const not_accepted&) {
-    throw error{where, fmt::format("reads {}, which has no elements", in_quotes(v.name)), "a tensor with elements"};
+    throw no_counterpart{where, fmt::format("reads {}, which has no elements", in_quotes(v.name)),
+                         "a tensor with elements"};
   }
 }
 

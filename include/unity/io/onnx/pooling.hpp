@@ -33,16 +33,12 @@ inline void export_global_pool(export_node& n) {
   n.emit(n.kind() == "global_max_pool" ? "GlobalMaxPool" : "GlobalAveragePool", n.inputs(), n.result());
 }
 void export_reduction(export_node& n);
-inline void export_softmax(export_node& n) {
-  n.emit("Softmax", n.inputs(), n.result(), {{"axis", n.attributes.integer("axis")}});
-}
+void export_softmax(export_node& n);
 inline void export_layer_norm(export_node& n) {
   n.emit("LayerNormalization", n.inputs(), n.result(),
          {{"axis", n.attributes.integer("axis")}, {"epsilon", n.attributes.real("epsilon")}});
 }
-inline void export_batch_norm(export_node& n) {
-  n.emit("BatchNormalization", n.inputs(), n.result(), {{"epsilon", n.attributes.real("epsilon")}});
-}
+void export_batch_norm(export_node& n);
 
 [[nodiscard]] onnx_family pooling_family();
 
@@ -54,6 +50,7 @@ inline void export_batch_norm(export_node& n) {
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/core.h>
@@ -153,7 +150,8 @@ UNITY_INLINE import_result import_layer_norm(import_node& n) {
 }
 
 UNITY_INLINE import_result import_batch_norm(import_node& n) {
-  const bool trains = n.attributes.integer("training_mode", 0) != 0 || n.attributes.integer("spatial", 1) == 0;
+  const bool trains = n.attributes.integer("training_mode", 0) != 0 || n.attributes.integer("spatial", 1) == 0 ||
+                      (n.opset() < 7 && n.attributes.integer("is_test", 0) == 0);
   if (trains || n.wants(1)) {
     return std::nullopt;
   }
@@ -165,23 +163,56 @@ UNITY_INLINE void export_pool(export_node& n) {
   const bool largest = n.kind() == "max_pool";
   auto attributes = window_attributes(n);
   attributes.push_back({"kernel_shape", n.integers("kernel")});
-  attributes.push_back({"ceil_mode", n.attributes.integer("ceil_mode")});
-  if (largest) {
+  // What says no more than that it is absent is left out: older opsets do not know it.
+  if (n.attributes.integer("ceil_mode") != 0) {
+    attributes.push_back({"ceil_mode", std::int64_t{1}});
+  }
+  if (largest && n.integers("dilation") != std::vector<std::int64_t>{1, 1}) {
     attributes.push_back({"dilations", n.integers("dilation")});
-  } else {
-    attributes.push_back({"count_include_pad", n.attributes.integer("count_include_pad")});
+  }
+  if (!largest && n.attributes.integer("count_include_pad") != 0) {
+    attributes.push_back({"count_include_pad", std::int64_t{1}});
   }
   const std::string outputs[] = {n.result()};
   n.out.node(largest ? "MaxPool" : "AveragePool", n.inputs(), outputs, attributes);
 }
 
 UNITY_INLINE void export_reduction(export_node& n) {
-  const onnx_attribute keep{"keepdims", n.attributes.integer("keep_dims")};
-  if (n.kind() == "reduce_sum") {
-    n.emit("ReduceSum", {n.input(0), n.out.integers(n.integers("axes"))}, n.result(), {keep});
+  const bool sums = n.kind() == "reduce_sum";
+  n.emit_with_list(sums                        ? "ReduceSum"
+                   : n.kind() == "reduce_mean" ? "ReduceMean"
+                                               : "ReduceMax",
+                   n.input(0), n.result(), {"axes", sums ? 13 : 18, n.integers("axes")},
+                   {{"keepdims", n.attributes.integer("keep_dims")}});
+}
+
+UNITY_INLINE void export_softmax(export_node& n) {
+  const auto axis = n.attributes.integer("axis");
+  const auto last = static_cast<std::int64_t>(n.type(0).rank()) - 1;
+  if (n.opset() >= 13 || axis == last) {
+    n.emit("Softmax", n.inputs(), n.result(), {{"axis", axis}});
+    return;
+  }
+  // Older opsets sum over all dimensions from the axis on.
+  std::vector<std::int64_t> exchanged(n.type(0).rank());
+  std::iota(exchanged.begin(), exchanged.end(), 0);
+  std::swap(exchanged[static_cast<std::size_t>(axis)], exchanged.back());
+  const std::string steps[] = {n.step(), n.step()};
+  n.emit("Transpose", n.inputs(), steps[0], {{"perm", exchanged}});
+  n.emit("Softmax", {steps[0]}, steps[1], {{"axis", last}});
+  n.emit("Transpose", {steps[1]}, n.result(), {{"perm", exchanged}});
+}
+
+UNITY_INLINE void export_batch_norm(export_node& n) {
+  const onnx_attribute epsilon{"epsilon", n.attributes.real("epsilon")};
+  const onnx_attribute tests{"is_test", std::int64_t{1}};
+  if (n.opset() < 6) {
+    n.emit("BatchNormalization", n.inputs(), n.result(),
+           {epsilon, tests, {"consumed_inputs", std::vector<std::int64_t>{0, 0, 0, 1, 1}}});
+  } else if (n.opset() < 7) {
+    n.emit("BatchNormalization", n.inputs(), n.result(), {epsilon, tests});
   } else {
-    n.emit(n.kind() == "reduce_mean" ? "ReduceMean" : "ReduceMax", n.inputs(), n.result(),
-           {{"axes", n.integers("axes")}, keep});
+    n.emit("BatchNormalization", n.inputs(), n.result(), {epsilon});
   }
 }
 

@@ -175,14 +175,21 @@ UNITY_INLINE void export_matmul(export_node& n) {
 
 UNITY_INLINE void export_linear(export_node& n) {
   const auto sum = n.before_activation();
-  if (n.type(0).rank() == 2) {
+  const bool biased = n.input_count() == 3;
+  if (n.type(0).rank() == 2 && biased && n.opset() < 7) {
+    n.emit("Gemm", n.inputs(), sum, {{"broadcast", std::int64_t{1}}});
+  } else if (n.type(0).rank() == 2 && (biased || n.opset() >= 11)) {
     n.emit("Gemm", n.inputs(), sum);
-  } else if (n.input_count() == 2) {
+  } else if (!biased) {
     n.emit("MatMul", n.inputs(), sum);
   } else {
     const auto product = n.step();
     n.emit("MatMul", {n.input(0), n.input(1)}, product);
-    n.emit("Add", {product, n.input(2)}, sum);
+    if (n.opset() < 7) {
+      n.emit("Add", {product, n.input(2)}, sum, {{"broadcast", std::int64_t{1}}});
+    } else {
+      n.emit("Add", {product, n.input(2)}, sum);
+    }
   }
   n.activate(sum);
 }

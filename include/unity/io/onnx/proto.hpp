@@ -14,11 +14,11 @@
 
 namespace unity::io::detail {
 
-inline constexpr std::int64_t oldest_opset = 7;
-inline constexpr std::int64_t newest_opset = 21;
-inline constexpr std::int64_t newest_checked_opset = 17;  // what the packaged checker knows
-inline constexpr std::int64_t export_opset = 17;
-inline constexpr std::int64_t export_ir_version = 8;
+inline constexpr std::int64_t oldest_opset = 1;
+inline constexpr std::int64_t newest_opset = 28;  // beyond, operators may mean something else than here
+// What the packaged checker and inference know. Models that came from no file are written so, too.
+inline constexpr std::int64_t packaged_opset = 17;
+inline constexpr std::int64_t packaged_ir_version = 8;
 
 // The metadata under which an exported file lists the inputs that are weights without data.
 inline constexpr std::string_view weights_key = "unity.weights";

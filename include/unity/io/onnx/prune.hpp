@@ -58,6 +58,10 @@ void prune(const tensor::algebra& algebra, onnx_model& model);
 #include <set>
 #include <string>
 
+#include <onnx/onnx_pb.h>
+
+#include <unity/io/onnx/proto.hpp>
+
 namespace unity::io::detail {
 
 UNITY_INLINE void prune(const tensor::algebra& algebra, onnx_model& model) {
@@ -83,6 +87,11 @@ UNITY_INLINE void prune(const tensor::algebra& algebra, onnx_model& model) {
     return !names.contains(entry.first) && (signatures.empty() || !entry.second.bytes.empty());
   });
   std::erase_if(model.opaque_nodes, [&](const auto& entry) { return !signatures.contains(entry.first); });
+  onnx::GraphProto rest;
+  (void)rest.ParseFromString(model.rest);
+  for (const auto& node : rest.node()) {
+    operators.insert(operator_name(node));
+  }
   model.opaque_operators.assign(operators.begin(), operators.end());
 }
 

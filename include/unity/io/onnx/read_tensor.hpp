@@ -12,10 +12,16 @@
 
 #include <onnx/onnx_pb.h>
 
+#include <unity/core/error.hpp>
 #include <unity/io/tensor_data.hpp>
 #include <unity/tensor/dtype.hpp>
 
 namespace unity::io::detail {
+
+// What has no counterpart here, such as a string, NaN or a result of unknown sizes, though nothing is wrong with it.
+struct no_counterpart : error {
+  using error::error;
+};
 
 // Reads TensorProtos of one file. Every complaint names the file and the tensor.
 class tensor_reader {
@@ -24,8 +30,8 @@ class tensor_reader {
       : file_{std::move(file)}, directory_{std::move(directory)} {}
 
   // Effects: may move raw bytes out of `proto`.
-  // Throws: unity::error for element types without a counterpart here, sizes that do not agree with the data,
-  // external files that are missing or too short, and NaN.
+  // Throws: no_counterpart for other element types and NaN; then `proto` is what it was. unity::error for sizes that do
+  // not agree with the data, and external files that are missing or too short.
   [[nodiscard]] tensor_data read(onnx::TensorProto& proto, std::string_view name) const;
 
  private:
@@ -64,7 +70,6 @@ class tensor_reader {
 
 #include <fmt/core.h>
 
-#include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
 #include <unity/core/to_number.hpp>
 #include <unity/io/onnx/proto.hpp>
@@ -75,8 +80,8 @@ UNITY_INLINE tensor_data tensor_reader::read(onnx::TensorProto& proto, std::stri
   const auto where = fmt::format("{}: tensor {}", file_, in_quotes(name));
   const auto element = from_onnx_type(proto.data_type());
   if (!element) {
-    throw error{where, fmt::format("has element type {}", onnx_type_name(proto.data_type())),
-                fmt::format("one of {}", known_types())};
+    throw no_counterpart{where, fmt::format("has element type {}", onnx_type_name(proto.data_type())),
+                         fmt::format("one of {}", known_types())};
   }
   tensor_data data{*element, {}, {}};
   const auto count = element_count(proto, where);
@@ -96,7 +101,10 @@ UNITY_INLINE tensor_data tensor_reader::read(onnx::TensorProto& proto, std::stri
                 fmt::format("{} for {} elements of {}", size, count, tensor::name_of(*element))};
   }
   if (const auto bad = find_nan(data)) {
-    throw error{where, fmt::format("element {} is NaN", *bad), "numbers"};
+    if (proto.has_raw_data()) {
+      proto.set_raw_data(std::move(data.bytes));
+    }
+    throw no_counterpart{where, fmt::format("element {} is NaN", *bad), "numbers"};
   }
   return data;
 }

@@ -1,0 +1,192 @@
+// What the packaged schemas say of nodes: are those of a model those of its opset. The packaged checker knows opsets to
+// 17 and is asked wherever it can answer; what changed later is listed here.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include <onnx/checker.h>
+#include <onnx/defs/schema.h>
+#include <onnx/onnx_pb.h>
+
+#include <unity/io/onnx/proto.hpp>
+
+namespace unity::io::detail {
+
+// An operator that is new since the packaged opset, or whose attributes or inputs are, and the first opset where.
+// Source: the schemas of onnx 1.23. Those are left out that changed in the element types alone.
+struct newer_form {
+  std::string_view type;
+  std::int64_t since;
+};
+inline constexpr newer_form newer_forms[] = {{"AffineGrid", 20},
+                                             {"Attention", 23},
+                                             {"AveragePool", 19},
+                                             {"BitCast", 26},
+                                             {"BitwiseAnd", 18},
+                                             {"BitwiseNot", 18},
+                                             {"BitwiseOr", 18},
+                                             {"BitwiseXor", 18},
+                                             {"Cast", 19},
+                                             {"CastLike", 19},
+                                             {"CausalConvWithState", 27},
+                                             {"CenterCropPad", 18},
+                                             {"Col2Im", 18},
+                                             {"CumProd", 26},
+                                             {"DFT", 20},
+                                             {"DeformConv", 19},
+                                             {"Gelu", 20},
+                                             {"GridSample", 20},
+                                             {"GroupNormalization", 18},
+                                             {"DequantizeLinear", 21},
+                                             {"ImageDecoder", 20},
+                                             {"LinearAttention", 27},
+                                             {"LpPool", 18},
+                                             {"Mish", 18},
+                                             {"OptionalHasElement", 18},
+                                             {"Pad", 18},
+                                             {"QuantizeLinear", 19},
+                                             {"RMSNormalization", 23},
+                                             {"Range", 27},
+                                             {"ReduceL1", 18},
+                                             {"ReduceL2", 18},
+                                             {"ReduceLogSum", 18},
+                                             {"ReduceLogSumExp", 18},
+                                             {"ReduceMax", 18},
+                                             {"ReduceMean", 18},
+                                             {"ReduceMin", 18},
+                                             {"ReduceProd", 18},
+                                             {"ReduceSumSquare", 18},
+                                             {"RegexFullMatch", 20},
+                                             {"Resize", 18},
+                                             {"RotaryEmbedding", 23},
+                                             {"SpaceToDepth", 28},
+                                             {"Split", 18},
+                                             {"StringConcat", 20},
+                                             {"StringSplit", 20},
+                                             {"SwiGLU", 28},
+                                             {"Swish", 24},
+                                             {"TensorScatter", 24}};
+
+[[nodiscard]] bool has_newer_form(const onnx::NodeProto& node, std::int64_t opset);
+
+// Throws: std::exception with what the packaged checker says about a node of the default domain at an opset that it
+// knows, subgraphs apart.
+void check_packaged(const onnx::NodeProto& node, std::int64_t opset);
+[[nodiscard]] bool is_valid_at(const onnx::NodeProto& node, std::int64_t opset);
+// Throws: as check_model.
+void check_nodes(const onnx::GraphProto& graph, std::int64_t opset, std::string_view where, std::string_view expected);
+
+// Throws: unity::error, `where: what is wrong; expected ...`. Where the checker does not know one of the model's
+// opsets, it is asked about the nodes of the default domain that have not changed since it does.
+void check_model(onnx::ModelProto& model, std::int64_t opset, std::string_view where, std::string_view expected);
+
+// The node without its last optional outputs, as far as they are not in `read`: nothing says the type of the mask of
+// Dropout in older opsets.
+[[nodiscard]] onnx::NodeProto without_unread(onnx::NodeProto node, const std::set<std::string>& read,
+                                             std::int64_t opset);
+
+}  // namespace unity::io::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_CHECK)
+
+#include <algorithm>
+#include <exception>
+
+#include <fmt/core.h>
+
+#include <unity/core/error.hpp>
+#include <unity/core/printable.hpp>
+
+namespace unity::io::detail {
+
+UNITY_INLINE bool has_newer_form(const onnx::NodeProto& node, std::int64_t opset) {
+  return std::any_of(std::begin(newer_forms), std::end(newer_forms),
+                     [&](const newer_form& f) { return f.type == node.op_type() && opset >= f.since; });
+}
+
+UNITY_INLINE void check_packaged(const onnx::NodeProto& node, std::int64_t opset) {
+  auto alone = node;
+  for (auto& a : *alone.mutable_attribute()) {
+    if (a.has_g()) {
+      onnx::GraphProto none;
+      none.set_name("none");
+      *a.mutable_g() = none;
+    }
+  }
+  onnx::checker::CheckerContext context;
+  context.set_ir_version(static_cast<int>(packaged_ir_version));
+  context.set_opset_imports({{"", static_cast<int>(opset)}});
+  onnx::checker::check_node(alone, context, onnx::checker::LexicalScopeContext{});
+}
+
+UNITY_INLINE bool is_valid_at(const onnx::NodeProto& node, std::int64_t opset) {
+  try {
+    check_packaged(node, opset);
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+UNITY_INLINE void check_nodes(const onnx::GraphProto& graph, std::int64_t opset, std::string_view where,
+                              std::string_view expected) {
+  for (int i = 0; i < graph.node_size(); ++i) {
+    const auto& node = graph.node(i);
+    try {
+      if (is_default_domain(node.domain()) && !has_newer_form(node, opset)) {
+        check_packaged(node, std::min(opset, packaged_opset));
+      }
+    } catch (const std::exception& e) {
+      throw error{fmt::format("{}: {}", where, node_place(node, static_cast<std::size_t>(i))), printable(e.what(), 300),
+                  expected};
+    }
+    for (const auto& a : node.attribute()) {
+      if (a.has_g()) {
+        check_nodes(a.g(), opset, where, expected);
+      }
+    }
+  }
+}
+
+UNITY_INLINE void check_model(onnx::ModelProto& model, std::int64_t opset, std::string_view where,
+                              std::string_view expected) {
+  const auto& packaged = onnx::OpSchemaRegistry::DomainToVersionRange::Instance().Map();
+  const bool known = std::all_of(model.opset_import().begin(), model.opset_import().end(), [&](const auto& import) {
+    const auto found = packaged.find(is_default_domain(import.domain()) ? "" : import.domain());
+    return found == packaged.end() || import.version() <= found->second.second;
+  });
+  if (!known) {
+    return check_nodes(model.graph(), opset, where, expected);
+  }
+  const auto version = model.ir_version();
+  model.set_ir_version(std::clamp<std::int64_t>(version, 4, packaged_ir_version));
+  try {
+    onnx::checker::check_model(model);
+  } catch (const std::exception& e) {
+    throw error{where, printable(e.what(), 300), expected};
+  }
+  model.set_ir_version(version);
+}
+
+UNITY_INLINE onnx::NodeProto without_unread(onnx::NodeProto node, const std::set<std::string>& read,
+                                            std::int64_t opset) {
+  const auto* schema =
+      is_default_domain(node.domain())
+          ? onnx::OpSchemaRegistry::Schema(node.op_type(), static_cast<int>(std::min(opset, packaged_opset)), "")
+          : nullptr;
+  const auto is_optional = [&](int i) {
+    return schema != nullptr && i < static_cast<int>(schema->outputs().size()) &&
+           schema->outputs()[static_cast<std::size_t>(i)].GetOption() == onnx::OpSchema::Optional;
+  };
+  for (int i = node.output_size() - 1; i > 0 && is_optional(i) && !read.contains(node.output(i)); --i) {
+    node.mutable_output()->RemoveLast();
+  }
+  return node;
+}
+
+}  // namespace unity::io::detail
+
+#endif
