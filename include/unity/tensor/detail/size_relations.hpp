@@ -89,7 +89,7 @@ class size_relations {
 
   const algebra& algebra_;
   std::map<std::string, size_numbers> named_;
-  std::map<attribute_list, std::vector<size_numbers>> opaque_;
+  std::map<std::pair<kind_id, attribute_list>, std::vector<size_numbers>> equal_;
   std::vector<size_function> functions_;
 };
 
@@ -178,8 +178,8 @@ UNITY_INLINE void size_relations::share_by_name(const node_view& n,
     if (keeps && keeps(name)) {
       fix_all(n.results);
     }
-  } else if (std::holds_alternative<opaque>(d.body)) {
-    const auto [known, is_new] = opaque_.emplace(n.op.attributes, n.results);
+  } else if (std::holds_alternative<opaque>(d.body) || n.operands.empty()) {  // such as fills, of which rewriting
+    const auto [known, is_new] = equal_.try_emplace({n.op.kind, n.op.attributes}, n.results);  // makes one
     for (std::size_t i = 0; !is_new && i < n.results.size(); ++i) {
       unite_all(known->second[i], n.results[i]);
     }
