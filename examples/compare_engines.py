@@ -222,11 +222,15 @@ def shape_of(entry, path, dims):
     return shape
 
 
+def dynamic_dimensions(session):
+    return {size or f"{entry.name}.{axis}" for entry in session.get_inputs() for axis, size in enumerate(entry.shape)
+            if not isinstance(size, int)}
+
+
 def make_inputs(numpy, args, session):
     """By name: floats are normal, integers below what --below says, each input from a stream of its own."""
     entries = session.get_inputs()
-    named = {size or f"{entry.name}.{axis}" for entry in entries for axis, size in enumerate(entry.shape)
-             if not isinstance(size, int)}
+    named = dynamic_dimensions(session)
     integral = [entry.name for entry in entries if entry.type in INTEGERS]
     for flag, given, known in (("--dim", args.dim, sorted(named)), ("--below", args.below, integral)):
         for name in given:

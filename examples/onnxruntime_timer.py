@@ -6,8 +6,8 @@
 It first says {"engine", "version", "machine"}. Questions, and what it answers:
     {"load": FILE, "threads": N, "dimensions": {NAME: SIZE}, "seed": S}     {"model": its number, from 0}
         The first model is given inputs from the seed, the others get the same.
-    {"compare": MODEL}                                                      {"max_rel_error": of all outputs}
-        Against the outputs of model 0; null: infinite.
+    {"compare": [MODEL, MODEL]}                                             {"max_rel_error": of all outputs}
+        Relative to the outputs of the first; null: infinite.
     {"time": [MODEL, ...], "rounds": N, "seconds": S}                       {"seconds": [[of a run, ...], ...]}
         In turns, N rounds at most and about S seconds, 5 rounds at least; the model that begins changes.
     {"unload": MODEL}                                                       {}
@@ -42,31 +42,28 @@ class Timer:
         self.numpy, self.engine = engines.import_engine()
         self.models = []
         self.inputs = None
-        self.expected = None  # outputs of the first model
 
     def hello(self):
         return {"engine": "onnxruntime", "version": self.engine.__version__, "machine": processor()}
 
     def load(self, question):
         path = question["load"]
-        how = argparse.Namespace(model=path, threads=question["threads"], level="all", seed=question["seed"],
-                                 dim=question["dimensions"], below={})
+        how = argparse.Namespace(model=path, threads=question["threads"], level="all", seed=question["seed"], below={})
         session = engines.open_model(self.engine, how, path)
+        dynamic = engines.dynamic_dimensions(session)  # a model for these sizes may have none
+        how.dim = {name: size for name, size in question["dimensions"].items() if name in dynamic}
         if self.inputs is None:
             self.inputs = engines.make_inputs(self.numpy, how, session)
         self.models.append(engines.Model(session, path, self.inputs))
         return {"model": len(self.models) - 1}
 
     def compare(self, question):
-        first, model = self.models[0], self.models[question["compare"]]
-        if model.outputs != first.outputs:
-            raise engines.Problem(f"{model.path}: outputs {', '.join(model.outputs)}; "
+        first, second = (self.models[number] for number in question["compare"])
+        if second.outputs != first.outputs:
+            raise engines.Problem(f"{second.path}: outputs {', '.join(second.outputs)}; "
                                   f"expected {', '.join(first.outputs)}")
-        if self.expected is None:
-            self.expected = first.run()[1]
-        errors = [engines.relative_error(self.numpy, found, expected)
-                  for found, expected in zip(model.run()[1], self.expected)]
-        error = max(errors, default=0.0)
+        error = max((engines.relative_error(self.numpy, found, expected)
+                     for found, expected in zip(second.run()[1], first.run()[1])), default=0.0)
         return {"max_rel_error": error if math.isfinite(error) else None}
 
     def time(self, question):

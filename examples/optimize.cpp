@@ -55,7 +55,7 @@ namespace {
 using namespace unity;
 using outcome = support::optimization;
 
-// Of all models of docs/performance.md, none is found to be better after more expansions without a gain.
+// docs/performance.md says which models are found to be better after more of them.
 constexpr std::uint64_t default_patience = 5000;
 
 struct arguments {

@@ -57,6 +57,10 @@ class engine_timer {
   // the tolerance, or the process is lost.
   [[nodiscard]] paired_times time(const std::filesystem::path& candidate, std::size_t rounds, double seconds);
 
+  // The same in two processes of its own, of which one loads the original first and the other the candidate: where
+  // tensors come to lie makes differences, too. The ratio is the worse of both, and so are the wins.
+  [[nodiscard]] paired_times time_apart(const std::filesystem::path& candidate, std::size_t rounds,
+                                        double seconds) const;
   // Seconds of runs of a model alone, without a comparison. Throws: unity::error where the engine does not run it.
   [[nodiscard]] std::vector<double> measure(const std::filesystem::path& model, double seconds);
 
@@ -69,7 +73,9 @@ class engine_timer {
   void start();
   // Effects: starts it again where it was lost.
   void revive();
-  [[nodiscard]] std::size_t load(const std::filesystem::path& file);
+  [[nodiscard]] std::size_t load(engine_process& process, const std::filesystem::path& file) const;
+  [[nodiscard]] paired_times pair(engine_process& process, std::size_t original, std::size_t candidate,
+                                  std::size_t rounds, double seconds) const;
 
   std::string name_;
   std::vector<std::string> command_;
@@ -96,7 +102,7 @@ struct engine_choice {
   std::string version{};
   int threads = 0;
   bool kept_original = true;
-  paired_times times{};  // of the best candidate, a second time; where there is none, 1 of 0 rounds
+  paired_times times{};  // of the best candidate, by time_apart; where there is none, 1 of 0 rounds
   std::vector<timed_candidate> candidates{};
 };
 
