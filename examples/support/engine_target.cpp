@@ -13,7 +13,6 @@
 
 #include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
-#include <unity/cost/kernel_timer.hpp>
 #include <unity/io/onnx/external_files.hpp>
 
 #include "number_range.hpp"
@@ -24,14 +23,19 @@ namespace support {
 
 namespace {
 
-// Times of a candidate: enough to tell which are worth a second look, and of the second look, which decides.
+// Timings of a candidate: enough to tell which are worth a second look, and the last, which decides.
 constexpr std::size_t first_rounds = 40;
 constexpr double first_seconds = 1.5;
-constexpr std::size_t second_rounds = 200;
-constexpr double second_seconds = 5;
+constexpr std::size_t last_rounds = 200;
+constexpr double last_seconds = 5;
 constexpr std::size_t most_candidates = 8;
+constexpr std::size_t retimed = 3;
 
-double median(std::vector<double> seconds) { return unity::to_seconds(unity::summarize(std::move(seconds)).median); }
+double median(std::vector<double> all) {
+  const auto middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
+  std::nth_element(all.begin(), middle, all.end());
+  return all.size() % 2 == 1 ? *middle : (*middle + *std::max_element(all.begin(), middle)) / 2;
+}
 
 bool is_time(double seconds) { return std::isfinite(seconds) && seconds > 0; }
 
@@ -48,10 +52,12 @@ paired_times summarize(const std::string& name, const nlohmann::json& answer) {
     throw unity::error{name, "other times than were asked for", "as many of both models, above 0"};
   }
   paired_times t{median(runs[0]), median(runs[1]), 1, 0, runs[0].size()};
-  t.ratio = t.original_s / t.candidate_s;
+  std::vector<double> ratios;
   for (std::size_t i = 0; i < t.rounds; ++i) {
+    ratios.push_back(runs[0][i] / runs[1][i]);
     t.wins += (runs[1][i] < runs[0][i] ? 1.0 : 0.0) / static_cast<double>(t.rounds);
   }
+  t.ratio = median(std::move(ratios));
   return t;
 }
 
@@ -104,10 +110,10 @@ class contest {
   [[nodiscard]] bool is_full() const { return all_.size() >= most_candidates; }
   // Whether it is the best so far. A graph that was met before is not.
   bool enter(const unity::systems::taso_result& found, std::string about) {
-    if (std::find(met_.begin(), met_.end(), found.graph) != met_.end()) {
+    if (std::any_of(found_.begin(), found_.end(), [&](const auto& met) { return met.graph == found.graph; })) {
       return false;
     }
-    met_.push_back(found.graph);
+    found_.push_back(found);
     const auto file = file_of(all_.size());
     auto& entry = all_.emplace_back();
     entry.about = std::move(about);
@@ -122,22 +128,22 @@ class contest {
       return false;
     }
     best_ = all_.size() - 1;
-    winner_ = found;
     return true;
   }
-  // By a second timing of the best.
+  // By further timings of the best.
   engine_choice decide(unity::systems::taso_result& found) {
+    const auto best = best_of_retimed();
     engine_choice c{timer_.engine(), timer_.version(), timer_.threads(), true, {}, std::move(all_)};
-    if (best_) {
+    if (best) {
       try {
-        c.times = timer_.time_apart(file_of(*best_), second_rounds, second_seconds);
+        c.times = timer_.time_apart(file_of(*best), last_rounds, last_seconds);
         c.kept_original = !is_faster(c.times);
       } catch (const unity::error& e) {
-        c.candidates[*best_].dropped = e.what();
+        c.candidates[*best].dropped = e.what();
       }
     }
     if (!c.kept_original) {
-      found = std::move(winner_);
+      found = std::move(found_[*best]);
     }
     return c;
   }
@@ -147,13 +153,40 @@ class contest {
     return folder_.path() / fmt::format("candidate_{}.onnx", number);
   }
 
+  // The few that looked best are timed again, since the best of several noisy timings looks better than it is.
+  // The worse timing of each counts.
+  std::optional<std::size_t> best_of_retimed() {
+    std::vector<std::size_t> order;
+    for (std::size_t i = 0; i < all_.size(); ++i) {
+      if (all_[i].dropped.empty()) {
+        order.push_back(i);
+      }
+    }
+    std::stable_sort(order.begin(), order.end(),
+                     [&](auto i, auto j) { return all_[i].times.ratio > all_[j].times.ratio; });
+    order.resize(std::min(order.size(), retimed));
+    std::optional<std::size_t> best;
+    for (const auto i : order) {
+      auto& one = all_[i];
+      try {
+        const auto again = timer_.time(file_of(i), first_rounds, first_seconds);
+        const auto rounds = one.times.rounds + again.rounds;
+        one.times = again.ratio < one.times.ratio ? again : one.times;
+        one.times.rounds = rounds;
+        best = !best || one.times.ratio > all_[*best].times.ratio ? i : *best;
+      } catch (const unity::error& e) {
+        one.dropped = e.what();
+      }
+    }
+    return best;
+  }
+
   engine_timer& timer_;
   const candidate_source& source_;
   scratch_folder folder_{"candidates"};
-  std::vector<unity::tensor::tensor_graph> met_;
-  std::vector<timed_candidate> all_;
-  std::optional<std::size_t> best_;
-  unity::systems::taso_result winner_;
+  std::vector<unity::systems::taso_result> found_{};  // with all_
+  std::vector<timed_candidate> all_{};
+  std::optional<std::size_t> best_{};
 };
 
 }  // namespace

@@ -38,7 +38,7 @@ void check_target(const target_flags& f);
 struct paired_times {
   double original_s = 0;  // medians
   double candidate_s = 0;
-  double ratio = 1;  // the first over the second: above 1, the candidate is faster
+  double ratio = 1;  // median over the rounds of the first over the second: above 1, the candidate is faster
   double wins = 0;   // share of the rounds in which it was
   std::size_t rounds = 0;
 };
