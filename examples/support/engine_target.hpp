@@ -3,6 +3,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -43,8 +44,9 @@ struct paired_times {
   std::size_t rounds = 0;
 };
 
-// Beyond noise: by more than 1% in the median, and in two rounds of three.
-[[nodiscard]] inline bool is_faster(const paired_times& t) noexcept { return t.ratio > 1.01 && 3 * t.wins >= 2; }
+// Beyond noise: by more than 1% in the median, and in so many rounds that chance would bring as many in one of twenty
+// cases (sign test).
+[[nodiscard]] bool is_faster(const paired_times& t) noexcept;
 
 // The engine in a process of its own, which is started again where a candidate ends it.
 class engine_timer {
@@ -58,9 +60,9 @@ class engine_timer {
   [[nodiscard]] paired_times time(const std::filesystem::path& candidate, std::size_t rounds, double seconds);
 
   // The same in two processes of its own, of which one loads the original first and the other the candidate: where
-  // tensors come to lie makes differences, too. The ratio is the worse of both, and so are the wins.
-  [[nodiscard]] paired_times time_apart(const std::filesystem::path& candidate, std::size_t rounds,
-                                        double seconds) const;
+  // tensors come to lie makes differences, too.
+  [[nodiscard]] std::array<paired_times, 2> time_apart(const std::filesystem::path& candidate, std::size_t rounds,
+                                                       double seconds) const;
   // Seconds of runs of a model alone, without a comparison. Throws: unity::error where the engine does not run it.
   [[nodiscard]] std::vector<double> measure(const std::filesystem::path& model, double seconds);
 
@@ -102,7 +104,8 @@ struct engine_choice {
   std::string version{};
   int threads = 0;
   bool kept_original = true;
-  paired_times times{};  // of the best candidate, by time_apart; where there is none, 1 of 0 rounds
+  paired_times
+      times{};  // of the best candidate, the worse by time_apart, rounds of both; where there is none, 1 of 0 rounds
   std::vector<timed_candidate> candidates{};
 };
 

@@ -13,14 +13,17 @@ void merge_clips(graph_writer& out);
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_CLIPS)
 
+#include <cstddef>
 #include <map>
-#include <optional>
 #include <set>
 #include <string>
-#include <utility>
+#include <vector>
+
+#include <onnx/onnx_pb.h>
 
 #include <unity/core/config.hpp>
 #include <unity/io/onnx/proto.hpp>
+#include <unity/io/tensor_data.hpp>
 
 namespace unity::io::detail {
 
