@@ -213,18 +213,24 @@ def open_with_weights(numpy, engine, args, path, folder):
 
 
 def shape_of(entry, path, dims):
-    shape = [size if isinstance(size, int) else dims.get(size) for size in entry.shape]
+    """A dimension without a name is called INPUT.AXIS, as by optimize."""
+    names = [size if size is not None else f"{entry.name}.{axis}" for axis, size in enumerate(entry.shape)]
+    shape = [name if isinstance(name, int) else dims.get(name) for name in names]
     if None in shape:
-        name = entry.shape[shape.index(None)]
-        how = f"expected --dim {name}=SIZE" if name else "expected sizes that have a name"
-        raise Problem(f"{path}: input '{entry.name}' has the dynamic dimension {name or 'without a name'}; {how}")
+        name = names[shape.index(None)]
+        raise Problem(f"{path}: input '{entry.name}' has the dynamic dimension {name}; expected --dim {name}=SIZE")
     return shape
+
+
+def dynamic_dimensions(session):
+    return {size or f"{entry.name}.{axis}" for entry in session.get_inputs() for axis, size in enumerate(entry.shape)
+            if not isinstance(size, int)}
 
 
 def make_inputs(numpy, args, session):
     """By name: floats are normal, integers below what --below says, each input from a stream of its own."""
     entries = session.get_inputs()
-    named = {size for entry in entries for size in entry.shape if isinstance(size, str)}
+    named = dynamic_dimensions(session)
     integral = [entry.name for entry in entries if entry.type in INTEGERS]
     for flag, given, known in (("--dim", args.dim, sorted(named)), ("--below", args.below, integral)):
         for name in given:

@@ -5,10 +5,12 @@
 // run: {models}/bert.onnx --max-expansions 100 --out {out} --json {out}/result.json
 // run: {models}/resnet_small.onnx --dim batch=2 --mode training --search beam --out {out} --json {out}/result.json
 // run: {models}/bert_small.onnx --dim batch=1 --dim sequence=16 --layouts searched --budget 2s --out {out}
+// run: {models}/resnet_small.onnx --dim batch=1 --budget 2s --target onnxruntime --timer {source}/test/programs/engine.py --out {out}
 // run: {models}/resnet_small.onnx --dim batch=1 --cost measured:reference --run reference --timings {out}/timings.txt --max-expansions 3
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -35,6 +37,9 @@
 #include <unity/tensor/standard_rules.hpp>
 
 #include "support/backend_names.hpp"
+#include "support/engine_kernels.hpp"
+#include "support/engine_process.hpp"
+#include "support/engine_target.hpp"
 #include "support/models.hpp"
 #include "support/number_range.hpp"
 #include "support/optimization.hpp"
@@ -43,11 +48,15 @@
 #include "support/program.hpp"
 #include "support/progress.hpp"
 #include "support/quantity.hpp"
+#include "support/timings.hpp"
 
 namespace {
 
 using namespace unity;
 using outcome = support::optimization;
+
+// docs/performance.md says which models are found to be better after more of them.
+constexpr std::uint64_t default_patience = 5000;
 
 struct arguments {
   std::string model{};
@@ -55,6 +64,7 @@ struct arguments {
   syntax::standing floor = syntax::standing::proved;
   std::string cost = "analytic:v100";
   support::run_flags runs{};
+  support::target_flags target{};
   machine::machine calibrated{};  // the machine of --cost analytic:FILE.json
   std::string out{};
   std::string json{};
@@ -88,8 +98,8 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--floor", a.floor, "use rules that are known at least so well: proved, tested or assumed")
       ->transform(CLI::CheckedTransformer(floors));
   app.add_option("--cost", a.cost,
-                 fmt::format("analytic:DEVICE (taso, {}, or the FILE.json of calibrate), measured:BACKEND ({}), "
-                             "or flops",
+                 fmt::format("analytic:DEVICE (taso, {}, or the FILE.json of calibrate), measured:BACKEND ({}; or the "
+                             "engine of --target), or flops",
                              machine::gpu_names(), support::backend_list()));
   app.add_option("--timings", a.runs.timings,
                  "file that keeps measured times, or none; default: in the user's cache folder");
@@ -97,6 +107,7 @@ void declare(CLI::App& app, arguments& a) {
                  fmt::format("time both graphs end to end on a backend: {}", support::backend_list()));
   app.add_option("--backend-threads", a.runs.threads, "of the cpu backend; 0: all that the machine has")
       ->check(support::number_in(0, 1024));
+  support::declare_target(app, a.target);
   app.add_option("--flops-weight", a.flops_weight, "0: time alone ... 1: arithmetic alone")
       ->check(support::number_in(0.0, 1.0));
   app.add_option("--memory-limit", a.memory_limit, "most memory that results and parameters may take: 512MB, 2GB");
@@ -106,11 +117,13 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--layouts", o.layouts, "kept or searched")->transform(CLI::CheckedTransformer(layout_choices));
   app.add_option("--alpha", a.alpha, "of backtracking: keep candidates up to this times the best cost")
       ->check(support::number_in(1.0, 1e9));
-  app.add_option("--patience", a.patience, "of backtracking: graphs to expand without a better one before it stops")
+  app.add_option("--patience", a.patience,
+                 fmt::format("of backtracking: graphs to expand without a better one before it stops; default: {}",
+                             default_patience))
       ->check(support::number_from(std::uint64_t{1}));
   app.add_option("--width", a.width, "of beam: graphs of a level that are kept")->check(support::number_in(1, 1 << 20));
   app.add_option("--beta", a.beta, "of mcmc: how seldom a dearer graph is taken")->check(support::number_in(0.0, 1e9));
-  app.add_option("--budget", a.budget, "time to search, measuring apart: 500ms, 30s, 5m");
+  app.add_option("--budget", a.budget, "time to search at most, measuring apart: 500ms, 30s, 5m; default: 10s");
   app.add_option("--max-expansions", a.expansions, "graphs to expand at most");
   app.add_option("--seed", o.seed, "of mcmc and of the equality check")->check(support::number_from(std::uint64_t{0}));
   app.add_option("--threads", o.threads, "the result does not depend on it")->check(support::number_in(1, 1024));
@@ -144,7 +157,9 @@ void resolve_cost(arguments& a) {
     }
     a.options.objective.flops_weight = 1;
   } else if (a.runs.measured = after("measured:"); !a.runs.measured.empty()) {
-    support::check_backend(a.runs.measured, "--cost measured");
+    if (a.target.name.empty()) {
+      support::check_backend(a.runs.measured, "--cost measured");
+    }
   } else if (const auto device = after("analytic:"); device.ends_with(".json")) {
     a.options.objective.device = calibrated_rates(a, device);
   } else if (const auto preset = find_device(device)) {
@@ -176,6 +191,27 @@ void resolve_measuring(const arguments& a) {
   }
 }
 
+// What an engine times.
+void resolve_target(const arguments& a) {
+  support::check_target(a.target);
+  if (a.target.name.empty()) {
+    return;
+  }
+  if (tensor::zoo::is_name(a.model)) {
+    throw error{"--target", fmt::format("{}, which has no file", a.model), "an ONNX model"};
+  }
+  if (a.options.objective.mode == tensor::mode::training) {
+    throw error{"--target", "--mode training, whose weights change", "inference"};
+  }
+  if (!a.runs.measured.empty() && a.runs.measured != a.target.name) {
+    throw error{"--cost", fmt::format("measured:{}, besides --target {}", a.runs.measured, a.target.name),
+                fmt::format("measured:{}, or a cost that is predicted", a.target.name)};
+  }
+  if (!a.options.checkpoint.empty() || !a.options.resume.empty()) {
+    throw error{"--target", "a search that is saved or goes on, besides several searches", "one of both"};
+  }
+}
+
 void resolve(arguments& a) {
   auto& o = a.options;
   const bool saves = !o.checkpoint.empty() || !o.resume.empty();
@@ -195,7 +231,9 @@ void resolve(arguments& a) {
     throw error{"--beta", "a search without a temperature", "--search mcmc"};
   }
   o.alpha = a.alpha.value_or(o.alpha);
-  o.patience = a.patience.value_or(o.patience);
+  if (o.algorithm == systems::algorithm::backtracking) {
+    o.patience = a.patience.value_or(default_patience);
+  }
   o.width = a.width.value_or(o.width);
   o.beta = a.beta.value_or(o.beta);
   o.objective.flops_weight = a.flops_weight.value_or(o.objective.flops_weight);
@@ -211,6 +249,7 @@ void resolve(arguments& a) {
   }
   resolve_cost(a);
   resolve_measuring(a);
+  resolve_target(a);
 }
 
 rule_set load_rules(const tensor::algebra& operators, const arguments& a) {
@@ -238,11 +277,11 @@ support::optimization_title about(const arguments& a) {
 std::string title(const char* what, double seconds) { return fmt::format("{}: {:f} us", what, seconds * 1e6); }
 
 // What is written: in inference mode, what depends on weights alone is computed.
-io::onnx_model written_model(const tensor::algebra& operators, const arguments& a, const outcome& r) {
-  auto after = r.before;
-  after.graph = r.found.graph;
-  after.labels = io::stayed_labels(r.before.labels, r.found.origins);
-  const bool folds = !a.out.empty() && a.options.objective.mode == tensor::mode::inference;
+io::onnx_model written_model(const tensor::algebra& operators, const io::onnx_model& before,
+                             const systems::taso_result& found, bool folds) {
+  auto after = before;
+  after.graph = found.graph;
+  after.labels = io::stayed_labels(before.labels, found.origins);
   return folds ? io::fold_constants(operators, std::move(after)) : after;
 }
 
@@ -255,14 +294,24 @@ std::optional<bool> signature_kept(const tensor::algebra& operators, const io::o
   }
 }
 
+bool keeps_original(const outcome& r) { return r.engine && r.engine->kept_original; }
+
 // The model, its graph, and both graphs side by side with what is new marked.
 void write(const tensor::algebra& operators, const arguments& a, outcome& r) {
   std::vector<support::output> files;
-  const auto written = a.out.empty() && a.json.empty() ? io::onnx_model{} : written_model(operators, a, r);
-  r.signature_kept = signature_kept(operators, written);
+  const bool folds = !a.out.empty() && a.options.objective.mode == tensor::mode::inference;
+  const auto written =
+      a.out.empty() && a.json.empty() ? io::onnx_model{} : written_model(operators, r.before, r.found, folds);
+  r.signature_kept = keeps_original(r) ? true : signature_kept(operators, written);
   if (!a.out.empty()) {
     const std::filesystem::path folder{a.out};
-    const auto write_model = [&](const std::filesystem::path& file) { io::export_onnx(operators, written, file); };
+    const auto write_model = [&](const std::filesystem::path& file) {
+      if (keeps_original(r)) {
+        support::copy_model(a.model, file);
+      } else {
+        io::export_onnx(operators, written, file);
+      }
+    };
     io::dot_options before{.title = title("before", r.found.cost_before_s)};
     io::dot_options after{.title = title("after", r.found.cost_after_s)};
     for (std::size_t n = 0; n < r.found.origins.size(); ++n) {
@@ -272,7 +321,7 @@ void write(const tensor::algebra& operators, const arguments& a, outcome& r) {
     }
     const auto both = io::to_dot(operators, r.before.graph, before, r.found.graph, after);
     const auto draw = [both](const std::filesystem::path& file) {
-      if (const auto problem = io::write_svg(file, both)) {
+      if (const auto problem = io::write_svg(file, both, std::chrono::seconds{5})) {
         fmt::print(stderr, "no picture: {}\n", *problem);
       }
     };
@@ -288,15 +337,87 @@ void write(const tensor::algebra& operators, const arguments& a, outcome& r) {
 }
 
 // Throws: unity::error where the optimized graph computes something else.
-void check(const tensor::algebra& operators, const arguments& a, outcome& r) {
-  r.check = tensor::check_equivalence(operators, r.before.graph, r.found.graph,
-                                      {.modular = !r.found.real_only,
-                                       .seed = a.options.seed,
-                                       // Exporters round constants such as sqrt(2) to float.
-                                       .tolerance = r.found.real_only ? 1e-6 : 1e-9});
-  if (!r.check.passed) {
-    throw error{a.model, fmt::format("the optimized graph differs: {}", r.check.problem),
+tensor::equivalence_report check(const tensor::algebra& operators, const arguments& a, const io::onnx_model& before,
+                                 const systems::taso_result& found) {
+  auto report = tensor::check_equivalence(operators, before.graph, found.graph,
+                                          {.modular = !found.real_only,
+                                           .seed = a.options.seed,
+                                           // Exporters round constants such as sqrt(2) to float.
+                                           .tolerance = found.real_only ? 1e-6 : 1e-9});
+  if (!report.passed) {
+    throw error{a.model, fmt::format("the optimized graph differs: {}", report.problem),
                 "equal graphs; please report this"};
+  }
+  return report;
+}
+
+// The searches of one run, by predicted times or by the engine's own.
+class engine_search {
+ public:
+  engine_search(const tensor::algebra& operators, const arguments& a, const io::onnx_model& before,
+                support::engine_timer& engine)
+      : operators_{operators}, a_{a}, before_{before} {
+    if (a.runs.measured.empty()) {
+      return;
+    }
+    kernels_.emplace(engine, operators);
+    timer_ = {[this](const auto& op, auto inputs, auto outputs) { return kernels_->time(op, inputs, outputs); },
+              kernels_->description()};
+    const auto warn = [](const std::string& line) { fmt::print(stderr, "optimize: {}\n", line); };
+    times_.emplace(operators, timer_, support::timings_file(a.runs.timings, timer_.about, warn), warn);
+  }
+  engine_search(const engine_search&) = delete;
+  engine_search& operator=(const engine_search&) = delete;
+
+  // Throws: as check.
+  [[nodiscard]] systems::taso_result operator()(const rule_set& rules, double seconds) {
+    auto options = a_.options;
+    options.limits.seconds = seconds;
+    options.stages = 2;
+    auto found = times_ ? support::search_by(*times_, operators_, rules, options, before_.graph, false)
+                        : systems::taso(operators_, rules, before_.graph, options);
+    static_cast<void>(check(operators_, a_, before_, found));
+    for (const auto& stage : found.stages) {
+      static_cast<void>(check(operators_, a_, before_, stage));
+    }
+    return found;
+  }
+  [[nodiscard]] std::optional<support::measuring> measuring() const {
+    return times_
+               ? std::optional{support::measuring{timer_.about, times_->measured(), times_->known(), times_->seconds()}}
+               : std::nullopt;
+  }
+
+ private:
+  const tensor::algebra& operators_;
+  const arguments& a_;
+  const io::onnx_model& before_;
+  std::optional<support::engine_kernels> kernels_{};
+  support::any_timer timer_{};
+  std::optional<tensor::timing_cache<support::any_timer>> times_{};
+};
+
+// Sets what was found, and what the engine says of it.
+void search_for_engine(const tensor::algebra& operators, const rule_set& rules, arguments& a, outcome& r) {
+  const auto tolerance = support::run_tolerance(r.before.graph);
+  support::engine_timer timer{a.target, a.model, support::parse_dimensions(a.dimensions), a.options.seed, tolerance};
+  engine_search search{operators, a, r.before, timer};
+  const support::candidate_source source{[&](const rule_set& some, double seconds) { return search(some, seconds); },
+                                         [&](const systems::taso_result& found, const std::filesystem::path& file) {
+                                           io::export_onnx(operators, written_model(operators, r.before, found, true),
+                                                           file);
+                                         }};
+  r.engine = support::choose(timer, source, rules, a.options.limits.seconds, r.found);
+  r.measured = search.measuring();
+  if (keeps_original(r)) {
+    r.found.graph = r.before.graph;
+    r.found.origins.clear();
+    for (const auto n : node_ids(r.before.graph)) {
+      r.found.origins.push_back(n);
+    }
+    r.found.cost_after_s = r.found.cost_before_s;
+    r.found.rules_used.clear();
+    r.found.real_only = false;
   }
 }
 
@@ -306,14 +427,18 @@ void run(arguments& a) {
   support::expect_writable(a.json);
   const auto operators = tensor::standard_algebra();
   const auto rules = load_rules(operators, a);
-  outcome r{support::load_model(operators, a.model, a.dimensions, true), {}, {}, {}, {}, {}};
+  outcome r{support::load_model(operators, a.model, a.dimensions, true), {}, {}, {}, {}, {}, {}};
   a.options.watch = support::progress_line({"us", 1e6, "expanded", "candidates"});
   support::expect_kernels(a.runs, operators, r.before.graph);
-  if (a.runs.measured.empty()) {
+  const auto check_found = [&] { r.check = check(operators, a, r.before, r.found); };
+  if (!a.target.name.empty()) {
+    search_for_engine(operators, rules, a, r);
+    check_found();
+  } else if (a.runs.measured.empty()) {
     r.found = systems::taso(operators, rules, r.before.graph, a.options);
-    check(operators, a, r);
+    check_found();
   } else {
-    support::search_measured(a.runs, operators, rules, a.options, r, [&] { check(operators, a, r); });
+    support::search_measured(a.runs, operators, rules, a.options, r, check_found);
   }
   support::end_progress(a.options.watch);
   support::run_both(a.runs, operators, a.options.seed, r);

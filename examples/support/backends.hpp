@@ -1,21 +1,10 @@
 // The devices that a program can run on, chosen by name on its command line.
 #pragma once
 
-#include <algorithm>
-#include <functional>
-#include <span>
-#include <string>
 #include <string_view>
-#include <vector>
-
-#include <fmt/core.h>
 
 #include <unity/backend/reference.hpp>
-#include <unity/core/error.hpp>
-#include <unity/cost/kernel_timer.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/operation.hpp>
-#include <unity/tensor/shape.hpp>
 #ifdef UNITY_HAS_ONEDNN
 #include <unity/backend/cpu.hpp>  // if found
 #endif
@@ -50,20 +39,5 @@ void with_backend(std::string_view name, const unity::tensor::algebra& operators
   unity::backend::reference_backend backend{operators};
   f(backend);
 }
-
-// A device_timer of any backend: a search is compiled once for all.
-struct any_timer {
-  std::function<unity::measurement(const unity::tensor::operation&, std::span<const unity::tensor::tensor_type>,
-                                   std::span<const unity::tensor::tensor_type>)>
-      ask;
-  std::string about;
-
-  [[nodiscard]] unity::measurement time(const unity::tensor::operation& op,
-                                        std::span<const unity::tensor::tensor_type> inputs,
-                                        std::span<const unity::tensor::tensor_type> outputs) const {
-    return ask(op, inputs, outputs);
-  }
-  [[nodiscard]] std::string description() const { return about; }
-};
 
 }  // namespace support

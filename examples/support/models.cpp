@@ -29,6 +29,18 @@ void expect_file_for(const std::string& model, const std::vector<std::string>& d
   }
 }
 
+dimension_sizes parse_dimensions(const std::vector<std::string>& dimensions) {
+  dimension_sizes all;
+  for (const auto& d : dimensions) {
+    const auto at = d.find('=');
+    const auto size = parse_size(fmt::format("--dim {}", d), at == std::string::npos ? "" : d.substr(at + 1));
+    if (!all.emplace(d.substr(0, at), size).second) {
+      throw unity::error{"--dim", fmt::format("'{}' a second time", d.substr(0, at)), "each name once"};
+    }
+  }
+  return all;
+}
+
 unity::io::onnx_model load_model(const unity::tensor::algebra& operators, const std::string& model,
                                  const std::vector<std::string>& dimensions, bool keep_rest) {
   using namespace unity;
@@ -36,16 +48,7 @@ unity::io::onnx_model load_model(const unity::tensor::algebra& operators, const 
   if (tensor::zoo::is_name(model)) {
     return io::make_model(tensor::zoo::build(operators, model), model.substr(model.find(':') + 1));
   }
-  io::import_options options;
-  options.keep_rest = keep_rest;
-  for (const auto& d : dimensions) {
-    const auto at = d.find('=');
-    const auto size = parse_size(fmt::format("--dim {}", d), at == std::string::npos ? "" : d.substr(at + 1));
-    if (!options.dimensions.emplace(d.substr(0, at), size).second) {
-      throw error{"--dim", fmt::format("'{}' a second time", d.substr(0, at)), "each name once"};
-    }
-  }
-  return io::import_onnx(operators, model, options);
+  return io::import_onnx(operators, model, {.dimensions = parse_dimensions(dimensions), .keep_rest = keep_rest});
 }
 
 unity::tensor::tensor_graph load_training_graph(const unity::tensor::algebra& operators, const std::string& model,

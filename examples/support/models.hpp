@@ -15,6 +15,11 @@ namespace support {
 inline constexpr const char* model_help = "an .onnx file, or zoo:NAME[?key=value&...]";
 inline constexpr const char* dimension_help = "NAME=SIZE binds a dynamic dimension of an ONNX input";
 
+using dimension_sizes = decltype(unity::io::import_options::dimensions);
+
+// Of --dim NAME=SIZE. Throws: unity::error where one is none, or comes twice.
+dimension_sizes parse_dimensions(const std::vector<std::string>& dimensions);
+
 // --dim is an option of files. Throws: unity::error where it is given for a model of the zoo.
 void expect_file_for(const std::string& model, const std::vector<std::string>& dimensions);
 

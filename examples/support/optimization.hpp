@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <variant>
 
 #include <fmt/core.h>
 
@@ -14,10 +16,14 @@
 #include <unity/graph/concepts.hpp>
 #include <unity/io/onnx_model.hpp>
 #include <unity/systems/taso.hpp>
+#include <unity/tensor/algebra.hpp>
 #include <unity/tensor/cost.hpp>
+#include <unity/tensor/definition.hpp>
 #include <unity/tensor/equivalence.hpp>
 #include <unity/tensor/operation.hpp>
+#include <unity/tensor/operator_name.hpp>
 
+#include "engine_target.hpp"
 #include "program.hpp"
 
 namespace support {
@@ -53,6 +59,7 @@ struct optimization {
   std::optional<measuring> measured;
   std::optional<end_to_end> run;
   std::optional<bool> signature_kept;  // of a model from a file
+  std::optional<engine_choice> engine;
 };
 
 // Operators that run every time: in inference mode those that depend on weights alone do not.
@@ -82,8 +89,11 @@ inline void print(const optimization_title& a, const optimization& r) {
   fmt::print("search: {} expanded, {} candidates, {:.3f} s (best after {:.4f} s), stopped: {}\n",
              r.found.counts.expanded, r.found.counts.candidates, r.found.seconds, r.found.seconds_to_best,
              r.found.stopped);
-  for (const auto& name : r.before.opaque_operators) {
-    fmt::print("opaque: {} was kept as it is\n", name);
+  if (r.found.queued > 0) {
+    fmt::print("not expanded: {} graphs that were met; see --patience, --budget and --alpha\n", r.found.queued);
+  }
+  for (const auto& [name, count] : r.before.opaque_operators) {
+    fmt::print("opaque: {} was kept as it is, {} time{}\n", name, count, count == 1 ? "" : "s");
   }
   if (!r.before.rest_reason.empty()) {
     fmt::print("kept with all that depends on it: {}\n", r.before.rest_reason);
@@ -93,6 +103,9 @@ inline void print(const optimization_title& a, const optimization& r) {
   if (r.measured) {
     fmt::print("measured: {} operators in {:.1f} s, {} known, on {}\n", r.measured->measured, r.measured->seconds,
                r.measured->known, r.measured->device);
+  }
+  if (r.engine) {
+    print(*r.engine);
   }
   if (r.run) {
     const auto before = unity::to_seconds(r.run->times.first.median);
@@ -131,6 +144,10 @@ inline nlohmann::json to_json(const optimization_title& a, const optimization& r
   for (const auto& use : f.rules_used) {
     rules.push_back({{"name", use.name}, {"count", use.count}, {"gain_s", use.gain_s}});
   }
+  nlohmann::json opaque = nlohmann::json::array();
+  for (const auto& [name, count] : r.before.opaque_operators) {
+    opaque.push_back({{"op", name}, {"count", count}});
+  }
   nlohmann::json all{
       {"model", a.model},
       {"cost", a.cost},
@@ -147,10 +164,11 @@ inline nlohmann::json to_json(const optimization_title& a, const optimization& r
         {"seconds", f.seconds},
         {"cpu_s", f.cpu_s},
         {"seconds_to_best", f.seconds_to_best},
+        {"queued", f.queued},
         {"peak_rss_bytes", peak_rss_bytes()},
         {"stop_reason", unity::to_string(f.stopped)}}},
       {"check", {{"passed", r.check.passed}, {"max_rel_error", r.check.max_rel_error}, {"sizes", r.check.sizes}}},
-      {"opaque_ops", r.before.opaque_operators}};
+      {"opaque", opaque}};
   if (r.signature_kept) {
     all["signature_kept"] = *r.signature_kept;
   }
@@ -162,6 +180,9 @@ inline nlohmann::json to_json(const optimization_title& a, const optimization& r
   }
   if (r.run) {
     all["run"] = to_json(a, *r.run);
+  }
+  if (r.engine) {
+    all["measured"] = to_json(*r.engine);
   }
   return all;
 }

@@ -32,10 +32,7 @@ backend::run_comparison compare(Backend& backend, const tensor::algebra& operato
   options.run.seed = seed;
   options.run.data = model_values(operators, r.before, seed);
   const auto found = backend::compare_runs(backend, operators, r.before.graph, r.found.graph, options);
-  double tolerance = 1e-4;
-  for (const auto v : r.before.graph.outputs()) {
-    tolerance = tensor::size_of(r.before.graph.type(v).element) < 4 ? 3e-2 : tolerance;
-  }
+  const auto tolerance = run_tolerance(r.before.graph);
   if (!(found.max_relative_error <= tolerance)) {
     throw error{fmt::format("--run {}", f.run),
                 fmt::format("the outputs of the optimized graph differ by {}", found.max_relative_error),
@@ -46,19 +43,25 @@ backend::run_comparison compare(Backend& backend, const tensor::algebra& operato
 
 void warn(const std::string& line) { fmt::print(stderr, "optimize: {}\n", line); }
 
-using times = tensor::timing_cache<any_timer>;
-using measured_time = tensor::time_cost<tensor::measured_durations<any_timer>>;
+}  // namespace
 
-// Measuring does not count as searching: a second run, which need not measure, finds the same.
-systems::taso_result search_beside(times& cache, const tensor::algebra& operators, const rule_set& rules,
-                                   systems::taso_options options, const optimization& r) {
-  const measured_time time{operators, {operators, cache}, options.objective.mode};
-  static_cast<void>(time.total(r.before.graph));  // says what cannot be run
+systems::taso_result search_by(tensor::timing_cache<any_timer>& cache, const tensor::algebra& operators,
+                               const rule_set& rules, systems::taso_options options, const tensor::tensor_graph& graph,
+                               bool shares_memory) {
+  const tensor::time_cost<tensor::measured_durations<any_timer>> time{
+      operators, {operators, cache, shares_memory}, options.objective.mode};
+  static_cast<void>(time.total(graph));  // says what cannot be run
   options.aside = [&] { return cache.seconds(); };
-  return systems::taso(operators, time, rules, r.before.graph, options);
+  return systems::taso(operators, time, rules, graph, options);
 }
 
-}  // namespace
+double run_tolerance(const tensor::tensor_graph& g) {
+  double tolerance = 1e-4;
+  for (const auto v : g.outputs()) {
+    tolerance = tensor::size_of(g.type(v).element) < 4 ? 3e-2 : tolerance;
+  }
+  return tolerance;
+}
 
 void expect_kernels(const run_flags& f, const tensor::algebra& operators, const tensor::tensor_graph& g) {
   if (!f.run.empty()) {
@@ -73,8 +76,8 @@ void search_measured(const run_flags& f, const tensor::algebra& operators, const
     backend::device_timer device{backend};
     any_timer timer{[&](const auto& op, auto inputs, auto outputs) { return device.time(op, inputs, outputs); },
                     device.description()};
-    times cache{operators, timer, timings_file(f.timings, timer.about, warn), warn};
-    r.found = search_beside(cache, operators, rules, options, r);
+    tensor::timing_cache<any_timer> cache{operators, timer, timings_file(f.timings, timer.about, warn), warn};
+    r.found = search_by(cache, operators, rules, options, r.before.graph, true);
     check();
     if (f.run == f.measured) {
       r.run = {compare(backend, operators, f, options.seed, r),

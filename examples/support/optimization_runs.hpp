@@ -9,8 +9,10 @@
 #include <unity/systems/taso.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
+#include <unity/tensor/timing_cache.hpp>
 
 #include "optimization.hpp"
+#include "timings.hpp"
 
 namespace support {
 
@@ -21,8 +23,18 @@ struct run_flags {
   int threads = 0;  // of the cpu backend; 0: all that the machine has
 };
 
+// The largest relative error of an output that rounding explains.
+double run_tolerance(const unity::tensor::tensor_graph& g);
+
 // Throws: unity::error where --run names a backend without a kernel for an operator of the graph.
 void expect_kernels(const run_flags& f, const unity::tensor::algebra& operators, const unity::tensor::tensor_graph& g);
+
+// A search by measured times. Measuring does not count as searching: a second run, which need not measure, finds the
+// same. shares_memory: see measured_durations. Throws: unity::error where an operator of the graph cannot be run.
+unity::systems::taso_result search_by(unity::tensor::timing_cache<any_timer>& cache,
+                                      const unity::tensor::algebra& operators, const unity::rule_set& rules,
+                                      unity::systems::taso_options options, const unity::tensor::tensor_graph& graph,
+                                      bool shares_memory);
 
 // The search by times that the backend of --cost measures, then `check`, then the run on the same backend, where --run
 // names it. Throws: unity::error where an operator cannot be run, or as run_both.

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -17,8 +18,25 @@
 #include <fmt/core.h>
 
 #include <unity/core/hash.hpp>
+#include <unity/cost/kernel_timer.hpp>
+#include <unity/tensor/operation.hpp>
 
 namespace support {
+
+// A kernel_timer of any kind: a search is compiled once for all.
+struct any_timer {
+  std::function<unity::measurement(const unity::tensor::operation&, std::span<const unity::tensor::tensor_type>,
+                                   std::span<const unity::tensor::tensor_type>)>
+      ask;
+  std::string about;
+
+  [[nodiscard]] unity::measurement time(const unity::tensor::operation& op,
+                                        std::span<const unity::tensor::tensor_type> inputs,
+                                        std::span<const unity::tensor::tensor_type> outputs) const {
+    return ask(op, inputs, outputs);
+  }
+  [[nodiscard]] std::string description() const { return about; }
+};
 
 // `choice`: a file, or `none`. Empty: one file for each description in the user's cache folder (XDG base directory
 // specification), so that machines that share a home folder and versions that come and go keep their own; none where

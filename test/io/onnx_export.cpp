@@ -444,7 +444,7 @@ TEST_CASE("an operator that is not known survives both ways byte by byte") {
   source.mutable_graph()->mutable_node(1)->set_name("the cell");
   source.mutable_graph()->mutable_node(1)->set_doc_string("said something");
   const auto m = io::parse_onnx(standard(), source.SerializeAsString(), "lstm", {});
-  CHECK(m.opaque_operators == std::vector<std::string>{"LSTM"});
+  CHECK(m.opaque_operators == std::map<std::string, std::size_t>{{"LSTM", 1}});
   onnx::ModelProto written;
   REQUIRE(written.ParseFromString(io::serialize_onnx(standard(), m)));
   CHECK(written.graph().node(1).SerializeAsString() == source.graph().node(1).SerializeAsString());
@@ -459,7 +459,7 @@ TEST_CASE("an operator of another domain needs stated result types, and keeps it
              Catch::Contains("com.example.Fancy") && Catch::Contains("'z' has no known sizes"));
   io::detail::fill_type(*model.mutable_graph()->add_value_info(), "z", {dtype::float32, {}, false, {2, 3}});
   const auto m = io::parse_onnx(standard(), model.SerializeAsString(), "f", {});
-  CHECK(m.opaque_operators == std::vector<std::string>{"com.example.Fancy"});
+  CHECK(m.opaque_operators == std::map<std::string, std::size_t>{{"com.example.Fancy", 1}});
   const auto copy = again(m);
   CHECK(copy.graph == m.graph);
   CHECK(copy.opaque_nodes == m.opaque_nodes);
@@ -487,7 +487,7 @@ TEST_CASE("a subgraph that reads values around it still does after the round tri
     return m;
   }();
   auto m = io::parse_onnx(standard(), model.SerializeAsString(), "if", {});
-  REQUIRE(m.opaque_operators == std::vector<std::string>{"If"});
+  REQUIRE(m.opaque_operators == std::map<std::string, std::size_t>{{"If", 1}});
   CHECK(again(m).graph == m.graph);
   // Under another name for what the branches read.
   tensor::tensor_graph g;
@@ -569,7 +569,9 @@ TEST_CASE("what no tensor of known sizes says is kept beside the graph, and the 
              Catch::Contains("input 'names'"));
   auto m = read(model.SerializeAsString());
   CHECK(io::test::outline(m) == "relu add relu");
-  CHECK(m.opaque_operators == std::vector<std::string>{"Add", "Concat", "Flatten", "Identity", "com.example.Fancy"});
+  CHECK(m.opaque_operators ==
+        std::map<std::string, std::size_t>{
+            {"Add", 1}, {"Concat", 1}, {"Flatten", 1}, {"Identity", 1}, {"com.example.Fancy", 1}});
   CHECK(m.outputs == std::vector<std::string>{"y", "same", "b", "w"});
   CHECK_THAT(m.rest_reason, Catch::Contains("input 'names'"));
   CHECK(io::keeps_signature(standard(), m));

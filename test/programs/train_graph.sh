@@ -109,11 +109,11 @@ check "... changes all losses but the first" json decay.json '(lambda y: [a["los
 if "$program" --help | grep -q metis; then
   for model in gcn fastgcn gat; do
     for ranks in 1 2 3; do
-      check "METIS, $model, $ranks" silent "$program" town --data . --model $model $(heads $model) --hidden 8 --epochs 5 \
-        --partition metis --ranks $ranks --json metis$ranks.json
+      check "METIS, $model, $ranks" silent "$program" town --data . --model $model $(heads $model) --hidden 8 \
+        --epochs 5 --partition metis --ranks $ranks --json metis$ranks.json
     done
-    check "... as without its numbers" silent "$program" town --data . --model $model $(heads $model) --hidden 8 --epochs 5 \
-      --json plain.json
+    check "... as without its numbers" silent "$program" town --data . --model $model $(heads $model) --hidden 8 \
+      --epochs 5 --json plain.json
     for ranks in 1 2 3; do
       check "... on $ranks" same_losses metis$ranks.json plain.json
     done

@@ -205,10 +205,25 @@ TEST_CASE("backtracking ends when its patience does, and goes on from what it fi
   CHECK(early.cost == 99);
   CHECK(early.stopped == stop_reason::converged);
   CHECK(early.counts.expanded == 9);
+  CHECK(early.queued == 1);
   o.patience = 9;
   const auto late = backtracking(space, o);
   CHECK(late.cost == 98);
   CHECK(late.stopped == stop_reason::exhausted);
+  CHECK(late.queued == 0);
+}
+
+TEST_CASE("what is too dear for a better state that was found counts as queued no more") {
+  // 0 (100) -> 1 (104), 2 (104), 3 (90): after 3, the others cost more than 1.05 times the best.
+  explicit_space space;
+  space.costs = {100, 104, 104, 90};
+  space.edges = {{1, 2, 3}, {}, {}, {}};
+  auto o = with_alpha(1.05);
+  o.limits.expansions = 1;
+  const auto found = backtracking(space, o);
+  CHECK(found.cost == 90);
+  CHECK(found.stopped == stop_reason::expansions);
+  CHECK(found.queued == 1);
 }
 
 }  // namespace tests_of_backtracking

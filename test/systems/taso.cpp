@@ -57,6 +57,33 @@ TEST_CASE("substitutions and layouts searched jointly beat each alone and one af
   CHECK(equal(bert, layout.graph, true));
 }
 
+TEST_CASE("stages lie between the given graph and the best, and are equal to both") {
+  for (const auto algorithm : {systems::algorithm::backtracking, systems::algorithm::beam, systems::algorithm::mcmc}) {
+    const auto bert = tensor::zoo::build(operators(), "zoo:bert?layers=1");
+    auto o = options("v100", algorithm == systems::algorithm::mcmc ? 2000 : 50);
+    o.algorithm = algorithm;
+    o.stages = 3;
+    const auto found = systems::taso(operators(), shipped(), bert, o);
+    CAPTURE(static_cast<int>(algorithm));
+    REQUIRE(found.cost_after_s < found.cost_before_s);
+    REQUIRE(!found.stages.empty());
+    REQUIRE(found.stages.size() <= 3);
+    for (std::size_t i = 0; i < found.stages.size(); ++i) {
+      const auto& stage = found.stages[i];
+      const auto part = static_cast<double>(i + 1) / 4;
+      CHECK(stage.cost_before_s == found.cost_before_s);
+      CHECK(stage.cost_before_s - stage.cost_after_s >= 0.999 * part * (found.cost_before_s - found.cost_after_s));
+      CHECK(stage.cost_after_s >= found.cost_after_s);
+      CHECK(!(stage.graph == found.graph));
+      CHECK(!stage.rules_used.empty());
+      CHECK(equal(bert, stage.graph, !stage.real_only));
+      CHECK(stage.origins.size() == stage.graph.node_count());
+    }
+    o.stages = 0;
+    CHECK(systems::taso(operators(), shipped(), bert, o).stages.empty());
+  }
+}
+
 TEST_CASE("what depends on weights alone is rewritten where it runs, in training, and not where it does not") {
   tensor::builder b{operators()};
   const auto x = b.input("x", {2, 4});

@@ -47,9 +47,9 @@ struct onnx_model {
   std::string rest{};
   std::string rest_reason{};  // what the first of it is, and why no node of the graph can be it
 
-  // Operators that are kept as they are, each once, sorted ("LSTM", "com.example.Fancy"): those that this library does
-  // not know, and those of `rest`.
-  std::vector<std::string> opaque_operators{};
+  // How many nodes are kept as they are, by operator ("LSTM", "com.example.Fancy"): those that this library does not
+  // know, and those of `rest`.
+  std::map<std::string, std::size_t> opaque_operators{};
   // Their nodes as they stood in the file (serialized NodeProto), by the signature of the opaque node.
   std::map<std::string, std::string, std::less<>> opaque_nodes{};
   std::int64_t opset = 17;  // of the default domain

@@ -341,10 +341,17 @@ class best_first {
     r.lower_bound = proven_bound(why);
     r.history = history_;
     r.counts = counts_;
+    r.queued = admitted();
     r.seconds = elapsed();
     r.stopped = why;
     collect_path(r);
     return r;
+  }
+  // What was queued before a better state was found may be too dear by now.
+  [[nodiscard]] std::uint64_t admitted() const {
+    const auto& all = queue_.entries();
+    return static_cast<std::uint64_t>(
+        std::count_if(all.begin(), all.end(), [&](const entry& e) { return admit_(e.cost, best_); }));
   }
   void collect_path(result& r) const {
     auto by = best_move_;

@@ -73,6 +73,8 @@ struct search_result {
   std::vector<std::pair<Move, cost_value>> path{};  // moves from the start to best, and the cost after each
   std::vector<improvement> history{};
   counters counts{};
+  // States that were met, worth expanding by the algorithm's own measure, and not expanded. Of searches with a queue.
+  std::uint64_t queued = 0;
   double seconds = 0;
   stop_reason stopped = stop_reason::exhausted;
 };

@@ -9,6 +9,7 @@
 #include <ctime>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -58,6 +59,7 @@ struct taso_options : backtracking_options {
   std::size_t width = beam_options{}.width;
   double beta = mcmc_options{}.beta;
   std::uint64_t seed = mcmc_options{}.seed;
+  std::size_t stages = 0;  // graphs between the given one and the best to return as well, at most
 };
 
 struct rule_use {
@@ -79,7 +81,11 @@ struct taso_result {
   double cpu_s = 0;
   double seconds_to_best = 0;
   cost_value lower_bound = std::numeric_limits<cost_value>::min();
+  std::uint64_t queued = 0;  // graphs that were met, worth expanding and not expanded
   stop_reason stopped = stop_reason::exhausted;
+  // On the way to the best, by even shares of what was gained, first the nearest to the given graph. These say how
+  // they came about; what a search counts is zero in them.
+  std::vector<taso_result> stages{};
 };
 
 // Rules that may be used: known at least as well as `floor`, and safe for the mode.
@@ -148,12 +154,12 @@ search_of<Space> search(Space& space, const taso_options& options) {
   throw error{"search", "no such algorithm", "backtracking, beam, mcmc or exact"};
 }
 
-// What each rule on the way to the best graph brought: picoseconds of the objective, as seconds.
+// What each rule brought on the first `steps` of the way to the best graph: picoseconds of the objective, as seconds.
 template <class Space>
-std::vector<rule_use> uses(const Space& space, const search_of<Space>& found, cost_value start) {
+std::vector<rule_use> uses(const Space& space, const search_of<Space>& found, std::size_t steps, cost_value start) {
   std::vector<rule_use> all;
   auto before = start;
-  for (const auto& [move, cost] : found.path) {
+  for (const auto& [move, cost] : std::span{found.path}.first(steps)) {
     const auto& name = space.rule_of(move).name;
     auto use = std::find_if(all.begin(), all.end(), [&](const rule_use& u) { return u.name == name; });
     if (use == all.end()) {
@@ -165,6 +171,44 @@ std::vector<rule_use> uses(const Space& space, const search_of<Space>& found, co
   }
   std::sort(all.begin(), all.end(),
             [](const auto& a, const auto& b) { return a.gain_s != b.gain_s ? a.gain_s > b.gain_s : a.name < b.name; });
+  return all;
+}
+
+// The state after so many steps, and how it came about.
+template <class Space>
+taso_result result_of(const Space& space, const search_of<Space>& found, const typename Space::state_type& start,
+                      const typename Space::state_type& state, std::size_t steps) {
+  taso_result r;
+  r.graph = space.graph(state);
+  r.origins = space.origins(state);
+  r.cost_before_s = to_seconds(start.total.first.first);
+  r.cost_after_s = to_seconds(state.total.first.first);
+  r.rules_used = uses(space, found, steps, space.cost(start));
+  const auto path = std::span{found.path}.first(steps);
+  r.real_only =
+      std::any_of(path.begin(), path.end(), [&](const auto& step) { return space.rule_of(step.first).rule.real_only; });
+  return r;
+}
+
+// The first states of the way to the best that bring 1, 2, ... of `count` + 1 equal parts of its gain; the best is
+// none.
+template <class Space>
+std::vector<taso_result> stages_of(Space& space, const search_of<Space>& found, std::size_t count) {
+  std::vector<taso_result> all;
+  const auto start = space.initial();
+  auto state = start;
+  typename Space::scratch_type from;
+  typename Space::scratch_type to;
+  const auto gain = static_cast<double>(space.cost(start)) - static_cast<double>(found.cost);
+  const auto parts = static_cast<double>(count + 1);
+  for (std::size_t step = 0; step + 1 < found.path.size() && all.size() < count; ++step) {
+    state = space.apply(state, found.path[step].first, from, to);
+    std::swap(from, to);
+    const auto part = (static_cast<double>(space.cost(start)) - static_cast<double>(space.cost(state))) / gain * parts;
+    if (part >= static_cast<double>(all.size() + 1)) {
+      all.push_back(result_of(space, found, start, state, step + 1));
+    }
+  }
   return all;
 }
 
@@ -223,20 +267,17 @@ template <time_model Time>
   auto rest = options;
   rest.limits.seconds -= seconds_before;
   const auto found = detail::search(space, rest);
-  taso_result r;
-  r.graph = space.graph(found.best);
-  r.origins = space.origins(found.best);
-  r.cost_before_s = to_seconds(start.total.first.first);
-  r.cost_after_s = to_seconds(found.best.total.first.first);
-  r.rules_used = detail::uses(space, found, space.cost(start));
-  r.real_only = std::any_of(found.path.begin(), found.path.end(),
-                            [&](const auto& step) { return space.rule_of(step.first).rule.real_only; });
+  auto r = detail::result_of(space, found, start, found.best, found.path.size());
   r.counts = found.counts;
   r.seconds = seconds_before + found.seconds;
   r.cpu_s = detail::cpu_seconds() - cpu_before;
   r.seconds_to_best = seconds_before + found.history.back().seconds;
   r.lower_bound = found.lower_bound;
+  r.queued = found.queued;
   r.stopped = found.stopped;
+  if (options.stages > 0 && r.cost_after_s < r.cost_before_s) {
+    r.stages = detail::stages_of(space, found, options.stages);
+  }
   return r;
 }
 // By a roofline of the objective's device.

@@ -24,12 +24,13 @@ namespace unity::tensor {
 template <kernel_timer<algebra> Timer>
 class measured_durations {
  public:
-  measured_durations(const algebra& operators, timing_cache<Timer>& cache)
-      : operators_{&operators}, cache_{&cache}, running_{operators, mode::training} {}
+  // shares_memory: what is timed leaves results where their operands lie if it can, such as slices of rows.
+  measured_durations(const algebra& operators, timing_cache<Timer>& cache, bool shares_memory = true)
+      : operators_{&operators}, cache_{&cache}, running_{operators, mode::training}, shares_{shares_memory} {}
 
   [[nodiscard]] duration duration_of(std::uint32_t, const operation& op, std::span<const tensor_type> inputs,
                                      std::span<const tensor_type> outputs) const {
-    if (!running_.runs(op, inputs, outputs) || shares_memory(op, inputs, outputs)) {
+    if (!running_.runs(op, inputs, outputs) || (shares_ && shares_memory(op, inputs, outputs))) {
       return {};
     }
     const auto m = cache_->time(op, inputs, outputs);
@@ -49,6 +50,7 @@ class measured_durations {
   const algebra* operators_;
   timing_cache<Timer>* cache_;
   detail::running_operators running_;
+  bool shares_;
 };
 
 }  // namespace unity::tensor

@@ -114,6 +114,7 @@ class graph_exporter {
 #include <string_view>
 
 #include <unity/core/error.hpp>
+#include <unity/io/onnx/clips.hpp>
 #include <unity/io/onnx/export_node.hpp>
 #include <unity/io/onnx/opaque.hpp>
 #include <unity/io/onnx/proto.hpp>
@@ -141,6 +142,7 @@ UNITY_INLINE onnx::GraphProto graph_exporter::run() {
   write_nodes(g, names);
   write_outputs(names);
   write_rest();
+  merge_clips(out_);
   out_.proto().set_name(model_->name.empty() ? "model" : model_->name);
   return std::move(out_.proto());
 }

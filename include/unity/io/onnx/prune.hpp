@@ -72,14 +72,14 @@ UNITY_INLINE void prune(const tensor::algebra& algebra, onnx_model& model) {
   model.labels = stayed_labels(model.labels, origins);
   std::set<std::string> names(model.defaults.begin(), model.defaults.end());
   std::set<std::string> signatures;
-  std::set<std::string> operators;
+  model.opaque_operators.clear();
   for (const auto i : node_ids(model.graph)) {
     const auto& op = model.graph.operation(i);
     if (algebra.definition_of(op.kind).source != tensor::source_kind::none) {
       names.insert(algebra.read(op).word("name"));
     } else if (op.kind == opaque) {
       signatures.insert(algebra.read(op).word("signature"));
-      operators.insert(algebra.read(op).word("name"));
+      ++model.opaque_operators[algebra.read(op).word("name")];
     }
   }
   // Tensors without elements belong to opaque nodes.
@@ -90,9 +90,8 @@ UNITY_INLINE void prune(const tensor::algebra& algebra, onnx_model& model) {
   onnx::GraphProto rest;
   (void)rest.ParseFromString(model.rest);
   for (const auto& node : rest.node()) {
-    operators.insert(operator_name(node));
+    ++model.opaque_operators[operator_name(node)];
   }
-  model.opaque_operators.assign(operators.begin(), operators.end());
 }
 
 }  // namespace unity::io::detail

@@ -1,0 +1,101 @@
+// Relu and Min become the Clip that a file had: engines fuse it into the operator before, and none of the two.
+#pragma once
+
+#include <unity/io/onnx/graph_writer.hpp>
+
+namespace unity::io::detail {
+
+// Effects: in what was written so far, Min(Relu(x), constant) becomes Clip(x, 0, constant) where nothing else reads the
+// Relu and it is no output. Before opset 12, whose Clip takes all types that Relu and Min do, nothing. Complexity:
+// linear in the nodes.
+void merge_clips(graph_writer& out);
+
+}  // namespace unity::io::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_CLIPS)
+
+#include <cstddef>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <onnx/onnx_pb.h>
+
+#include <unity/core/config.hpp>
+#include <unity/io/onnx/proto.hpp>
+#include <unity/io/tensor_data.hpp>
+
+namespace unity::io::detail {
+
+UNITY_INLINE void merge_clips(graph_writer& out) {
+  if (out.opset() < 12) {
+    return;
+  }
+  auto& g = out.proto();
+  std::map<std::string, std::size_t> reads;  // outputs count, and names that a subgraph may read are read twice
+  std::map<std::string, int> relus;
+  std::map<std::string, onnx::TensorProto::DataType> scalars;
+  bool has_subgraphs = false;
+  for (int i = 0; i < g.node_size(); ++i) {
+    const auto& n = g.node(i);
+    for (const auto& in : n.input()) {
+      ++reads[in];
+    }
+    for (const auto& a : n.attribute()) {
+      has_subgraphs = has_subgraphs || a.has_g() || a.graphs_size() > 0;
+    }
+    if (!is_default_domain(n.domain())) {
+      continue;
+    }
+    if (n.op_type() == "Relu") {
+      relus.emplace(n.output(0), i);
+    } else if (n.op_type() == "Constant" && n.attribute_size() == 1 && n.attribute(0).has_t() &&
+               n.attribute(0).t().dims_size() == 0) {
+      scalars.emplace(n.output(0), static_cast<onnx::TensorProto::DataType>(n.attribute(0).t().data_type()));
+    }
+  }
+  for (const auto& o : g.output()) {
+    ++reads[o.name()];
+  }
+  std::set<int> merged;
+  std::map<onnx::TensorProto::DataType, std::string> zeros;
+  for (int i = 0; i < g.node_size() && !has_subgraphs; ++i) {
+    auto& n = *g.mutable_node(i);
+    if (n.op_type() != "Min" || !is_default_domain(n.domain()) || n.input_size() != 2) {
+      continue;
+    }
+    for (const int side : {0, 1}) {
+      const auto relu = relus.find(n.input(side));
+      const auto bound = scalars.find(n.input(1 - side));
+      if (relu == relus.end() || bound == scalars.end() || reads[n.input(side)] != 1) {
+        continue;
+      }
+      const auto type = from_onnx_type(bound->second);
+      auto& zero = zeros[bound->second];
+      if (zero.empty()) {
+        zero = out.fresh("zero");
+        out.initializer(zero, make_data(*type, {}, std::vector<double>{0}));
+      }
+      const std::string high = n.input(1 - side);
+      n.set_op_type("Clip");
+      n.clear_input();
+      n.add_input(g.node(relu->second).input(0));
+      n.add_input(zero);
+      n.add_input(high);
+      merged.insert(relu->second);
+      break;
+    }
+  }
+  onnx::GraphProto kept;
+  for (int i = 0; i < g.node_size(); ++i) {
+    if (!merged.contains(i)) {
+      kept.add_node()->Swap(g.mutable_node(i));
+    }
+  }
+  g.mutable_node()->Swap(kept.mutable_node());
+}
+
+}  // namespace unity::io::detail
+
+#endif
