@@ -13,6 +13,7 @@
 
 #include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
+#include <unity/core/stable_sort.hpp>
 #include <unity/io/onnx/external_files.hpp>
 
 #include "number_range.hpp"
@@ -164,8 +165,7 @@ class contest {
         order.push_back(i);
       }
     }
-    std::stable_sort(order.begin(), order.end(),
-                     [&](auto i, auto j) { return all_[i].times.ratio > all_[j].times.ratio; });
+    unity::stable_sort(order, [&](auto i, auto j) { return all_[i].times.ratio > all_[j].times.ratio; });
     order.resize(std::min(order.size(), retimed));
     std::optional<std::size_t> best;
     for (const auto i : order) {
