@@ -114,7 +114,8 @@ void print(const char* name, const gnn::vertex_partition& p, gnn::csr_view g, co
 }
 
 int run(const arguments& a) {
-  const auto g = support::graph_named(a.graph, a.seed);
+  const support::graph_named graph{a.graph, a.seed};
+  const auto g = graph.view();
   if (!a.out.empty()) {
     io::write_lux(a.out, g);
   }

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 
 #include <unity/core/error.hpp>
 #include <unity/core/random.hpp>
@@ -70,16 +71,35 @@ inline std::optional<unity::gnn::csr_graph> graph_in_file(const std::string& pat
                                     : unity::io::parse_edges(text.text, text.name);
 }
 
-// Throws: unity::error naming the file and the place where it is wrong.
-inline unity::gnn::csr_graph graph_named(const std::string& name, std::uint64_t seed) {
-  if (auto drawn = generated_graph(name, seed)) {
-    return *std::move(drawn);
+// A graph without data. The sources of a .lux file stay in it, and may be more than memory holds.
+class graph_named {
+ public:
+  // Throws: unity::error naming the file and the place where it is wrong.
+  graph_named(const std::string& name, std::uint64_t seed) : graph_{of(name, seed)} {}
+
+  // Valid as long as this is.
+  [[nodiscard]] unity::gnn::csr_view view() const {
+    return std::visit([](const auto& g) { return g.view(); }, graph_);
   }
-  if (auto read = graph_in_file(name)) {
-    return *std::move(read);
+
+ private:
+  using any_graph = std::variant<unity::gnn::csr_graph, unity::io::mapped_lux>;
+
+  static any_graph of(const std::string& name, std::uint64_t seed) {
+    if (auto drawn = generated_graph(name, seed)) {
+      return *std::move(drawn);
+    }
+    if (name.ends_with(".lux")) {
+      return unity::io::mapped_lux{name};
+    }
+    if (auto read = graph_in_file(name)) {
+      return *std::move(read);
+    }
+    return unity::io::read_vertex_dataset(name).graph;
   }
-  return unity::io::read_vertex_dataset(name).graph;
-}
+
+  any_graph graph_;
+};
 
 // What is drawn for the vertices of a graph without data. Regular.
 struct drawn_vertices {

@@ -183,6 +183,9 @@ if [ "$partition_graph" != - ]; then
   check "no graph to divide" divide '^partition_graph: cut.lux: 100 bytes; expected 12 and 8 for each' cut.lux
   # Files cannot grow beyond 16 blocks, as on a full disk.
   full() { (trap '' XFSZ && ulimit -f 16 && "$partition_graph" "$@"); }
+  check "a graph is kept" silent "$partition_graph" rmat:10:20000 --parts 2 --samples 5 --out kept.lux
+  check "... and divided as a file" silent "$partition_graph" kept.lux --parts 2 --samples 5 --out again.lux
+  check "... the same" cmp kept.lux again.lux
   echo before >full.lux
   check "a graph that does not fit" complains 1 '^partition_graph: .*full.lux' full rmat:10:20000 \
     --parts 2 --samples 5 --out full.lux
