@@ -178,8 +178,9 @@ UNITY_INLINE void size_relations::share_by_name(const node_view& n,
     if (keeps && keeps(name)) {
       fix_all(n.results);
     }
-  } else if (std::holds_alternative<opaque>(d.body) || n.operands.empty()) {  // such as fills, of which rewriting
-    const auto [known, is_new] = equal_.try_emplace({n.op.kind, n.op.attributes}, n.results);  // makes one
+  } else if (std::holds_alternative<opaque>(d.body) || n.operands.empty()) {
+    // Equal constants, such as fills, may be one node in the other graph.
+    const auto [known, is_new] = equal_.try_emplace({n.op.kind, n.op.attributes}, n.results);
     for (std::size_t i = 0; !is_new && i < n.results.size(); ++i) {
       unite_all(known->second[i], n.results[i]);
     }
