@@ -29,13 +29,19 @@ inline constexpr const char* graph_names =
     "a file (.lux, .mtx, .graph or .txt, also .gz), the prefix of a data set's files, or rmat:SCALE:EDGES, "
     "random:VERTICES:EDGES, attached:VERTICES:EDGES_EACH";
 
+// The name before the numbers: rmat:14:200000.
+inline bool names_generator(std::string_view name) {
+  const auto kind = name.substr(0, name.find(':'));
+  return kind.size() < name.size() && (kind == "rmat" || kind == "random" || kind == "attached");
+}
+
 // A graph of one of the generators, or nothing. Throws: unity::error where the numbers are none.
 inline std::optional<unity::gnn::csr_graph> generated_graph(std::string_view name, std::uint64_t seed) {
   namespace gnn = unity::gnn;
   const auto first = std::min(name.find(':'), name.size());
   const auto second = std::min(name.find(':', first + 1), name.size());
   const auto kind = name.substr(0, first);
-  if (second == name.size() || (kind != "rmat" && kind != "random" && kind != "attached")) {
+  if (second == name.size() || !names_generator(name)) {
     return std::nullopt;
   }
   const auto a = unity::to_number<gnn::vertex_id>(name.substr(first + 1, second - first - 1));
@@ -51,19 +57,28 @@ inline std::optional<unity::gnn::csr_graph> generated_graph(std::string_view nam
                           : gnn::generate(gnn::barabasi_albert{*a, static_cast<gnn::vertex_id>(*b), seed}, rules);
 }
 
+inline std::string_view without_gz(std::string_view name) {
+  return name.ends_with(".gz") ? name.substr(0, name.size() - 3) : name;
+}
+
+// Whether the name is that of a file that holds edges and nothing else.
+inline bool names_edge_file(std::string_view name) {
+  const auto bare = without_gz(name);
+  return bare.ends_with(".lux") || bare.ends_with(".mtx") || bare.ends_with(".graph") || bare.ends_with(".txt");
+}
+
 // A graph in a file of its own; nothing where the name is none of these.
 inline std::optional<unity::gnn::csr_graph> graph_in_file(const std::string& path) {
-  const std::string_view name{path};
-  const auto bare = name.ends_with(".gz") ? name.substr(0, name.size() - 3) : name;
-  if (name.ends_with(".lux")) {
+  if (!names_edge_file(path)) {
+    return std::nullopt;
+  }
+  const auto bare = without_gz(path);
+  if (path.ends_with(".lux")) {
     return unity::io::read_lux(path);
   }
   if (bare.ends_with(".lux")) {
     const auto unpacked = unity::io::read_packed(path).front();
     return unity::io::parse_lux(unpacked.text, unpacked.name);
-  }
-  if (!bare.ends_with(".mtx") && !bare.ends_with(".graph") && !bare.ends_with(".txt")) {
-    return std::nullopt;
   }
   const auto text = unity::io::read_packed(path).front();
   return bare.ends_with(".mtx") ? unity::io::graph_of(unity::io::parse_matrix_market(text.text, text.name), text.name)
@@ -107,6 +122,9 @@ struct drawn_vertices {
   std::int32_t classes = 8;
   std::uint64_t seed = 1;
 };
+
+// Whether a name is that of a graph alone, whose vertices have no data.
+inline bool draws_vertices(std::string_view name) { return names_generator(name) || names_edge_file(name); }
 
 // A data set; where the name is that of a graph alone, with features in [-1, 1), labels and roles (six of ten to train
 // on, two to choose, two to test) that are drawn.

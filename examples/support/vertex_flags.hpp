@@ -139,6 +139,9 @@ inline void declare(CLI::App& app, vertex_flags& a) {
     refuse("--heads", a.model == "gat", "--model gat");
     refuse("--drawn", a.model == "fastgcn", "--model fastgcn");
     refuse("--repartition-every", a.partition == "learned", "--partition learned");
+    const bool draws = draws_vertices(a.graph) || draws_vertices(a.unseen);
+    refuse("--features", draws, "a graph without data");
+    refuse("--classes", draws, "a graph without data");
   });
 }
 

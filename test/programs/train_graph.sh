@@ -204,5 +204,7 @@ check "heads of what has none" complains 2 '--heads: has an effect with --model 
 check "draws of what draws nothing" complains 2 '--drawn: has an effect' "$program" $small --drawn 40
 check "new ranges of what stays" complains 2 '--repartition-every: has an effect' "$program" $small \
   --partition equal_edges --repartition-every 4
+check "columns of what has its own" complains 2 '--features: has an effect with a graph without data' "$program" cora \
+  --features 4
 check "no dropout of all" complains 2 'dropout' "$program" $small --dropout 1
 finish
