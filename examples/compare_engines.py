@@ -3,6 +3,7 @@
 
     compare_engines.py MODEL.onnx [-- FLAGS of optimize]     calls optimize, then compares
     compare_engines.py MODEL.onnx OPTIMIZED.onnx [--result RESULT.json]
+    compare_engines.py FOLDER --suite [-- FLAGS of optimize]  the table of all models in a folder: engine_suite.py
 
 RESULT.json is what `optimize --run BACKEND --json` wrote; without it the second form has no times of unity. Outputs of
 the original in onnxruntime are compared with unity's where the program run_model is there.
@@ -70,6 +71,7 @@ def arguments(words):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", metavar="MODEL.onnx")
     parser.add_argument("optimized", metavar="OPTIMIZED.onnx", nargs="?")
+    parser.add_argument("--suite", action="store_true", help="of a folder's models, beside onnxsim where it is installed")
     parser.add_argument("--result", metavar="F", help="JSON of the optimize run that wrote OPTIMIZED.onnx")
     parser.add_argument("--optimize", metavar="PROGRAM", default="optimize",
                         help="path of the program; default: in PATH")
@@ -94,6 +96,8 @@ def arguments(words):
     args.flags = flags
     if args.optimized and (flags or args.out):
         parser.error("flags of optimize and --out are for calling it, and OPTIMIZED.onnx is given")
+    if args.suite and (args.optimized or args.out or args.backend):
+        parser.error("--suite takes a folder alone, without --out and --backend")
     if args.result and not args.optimized:
         parser.error("--result belongs to an OPTIMIZED.onnx, which is not given")
     if args.seed < 0:
@@ -450,6 +454,13 @@ def write(path, found):
 def main(words):
     args = arguments(words)
     try:
+        if args.suite:
+            sys.modules["compare_engines"] = sys.modules[__name__]  # what the other module imports: one class Problem
+            import engine_suite
+            rows = engine_suite.run(args)
+            if args.json:
+                write(args.json, rows)
+            return 0 if any("problem" not in row for row in rows) else 1
         with tempfile.TemporaryDirectory() as scratch:
             if args.out:
                 os.makedirs(args.out, exist_ok=True)

@@ -288,7 +288,7 @@ UNITY_INLINE void graph_exporter::write_node(const tensor::tensor_graph& g, node
                                              const std::vector<std::string>& names) {
   const auto& op = g.operation(n);
   const auto& kind = algebra_->signature(op.kind).name;
-  const bool is_newer = kind == "layer_norm" && out_.opset() < 17;
+  const bool is_newer = kind == "layer_norm" && out_.opset() < 7;  // its parts broadcast
   if (const auto row = operators_.exports.find(kind); row != operators_.exports.end() && !is_newer) {
     export_node node{*algebra_, g, n, names, out_};
     row->second(node);

@@ -34,10 +34,9 @@ inline void export_global_pool(export_node& n) {
 }
 void export_reduction(export_node& n);
 void export_softmax(export_node& n);
-inline void export_layer_norm(export_node& n) {
-  n.emit("LayerNormalization", n.inputs(), n.result(),
-         {{"axis", n.attributes.integer("axis")}, {"epsilon", n.attributes.real("epsilon")}});
-}
+// Before opset 17 its parts, as PyTorch writes them: engines know the form, with a power of 2, and run it as one
+// kernel.
+void export_layer_norm(export_node& n);
 void export_batch_norm(export_node& n);
 
 [[nodiscard]] onnx_family pooling_family();
@@ -175,6 +174,33 @@ UNITY_INLINE void export_pool(export_node& n) {
   }
   const std::string outputs[] = {n.result()};
   n.out.node(largest ? "MaxPool" : "AveragePool", n.inputs(), outputs, attributes);
+}
+
+UNITY_INLINE void export_layer_norm(export_node& n) {
+  const auto axis = n.attributes.integer("axis");
+  const auto epsilon = n.attributes.real("epsilon");
+  if (n.opset() >= 17) {
+    n.emit("LayerNormalization", n.inputs(), n.result(), {{"axis", axis}, {"epsilon", epsilon}});
+    return;
+  }
+  std::vector<std::int64_t> axes(n.type(0).dims.size() - static_cast<std::size_t>(axis));
+  std::iota(axes.begin(), axes.end(), axis);
+  const auto element = n.type(0).element;
+  const auto mean_of = [&](const std::string& x) {
+    auto to = n.step();
+    n.emit_with_list("ReduceMean", x, to, {"axes", 18, axes}, {{"keepdims", std::int64_t{1}}});
+    return to;
+  };
+  const auto apply = [&](std::string_view type, std::initializer_list<std::string> from) {
+    auto to = n.step();
+    n.emit(type, from, to);
+    return to;
+  };
+  const auto centred = apply("Sub", {n.input(0), mean_of(n.input(0))});
+  const auto variance = mean_of(apply("Pow", {centred, n.scalar(2, element)}));
+  const auto deviation = apply("Sqrt", {apply("Add", {variance, n.scalar(epsilon, element)})});
+  const auto scaled = apply("Mul", {apply("Div", {centred, deviation}), n.input(1)});
+  n.emit("Add", {scaled, n.input(2)}, n.result());
 }
 
 UNITY_INLINE void export_reduction(export_node& n) {
