@@ -259,8 +259,8 @@ def make_inputs(numpy, args, session):
 class Model:
     """A session and what it is fed with."""
 
-    def __init__(self, session, path, inputs):
-        self.session, self.path = session, path
+    def __init__(self, session, path, inputs, engine="onnxruntime"):
+        self.session, self.path, self.engine = session, path, engine
         self.feed = {}
         for entry in session.get_inputs():
             if entry.name not in inputs:
@@ -281,7 +281,7 @@ class Model:
             found = self.session.run(None, self.feed)
             return time.perf_counter() - start, found
         except Exception as e:  # as above
-            raise Problem(f"{self.path}: onnxruntime does not run it: {one_line(e)}") from e
+            raise Problem(f"{self.path}: {self.engine} does not run it: {one_line(e)}") from e
 
 
 def relative_error(numpy, found, expected):

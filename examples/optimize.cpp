@@ -63,6 +63,8 @@ struct arguments {
   std::string rules{};
   syntax::standing floor = syntax::standing::proved;
   std::string cost = "analytic:v100";
+  bool has_cost = false;           // it was given
+  bool is_only_predicted = false;  // for want of an engine
   support::run_flags runs{};
   support::target_flags target{};
   machine::machine calibrated{};  // the machine of --cost analytic:FILE.json
@@ -134,6 +136,7 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--resume", o.resume, "checkpoint to go on from");
   app.add_option("--out", a.out, "folder for optimized.onnx, optimized.dot, before_after.dot and .svg");
   app.add_option("--json", a.json, "file for the result as JSON");
+  app.parse_complete_callback([&app, &a] { a.has_cost = app.count("--cost") > 0; });
 }
 
 // The rates that `calibrate` measured.
@@ -192,12 +195,22 @@ void resolve_measuring(const arguments& a) {
 }
 
 // What an engine times.
-void resolve_target(const arguments& a) {
+void resolve_target(arguments& a) {
+  const bool saves = !a.options.checkpoint.empty() || !a.options.resume.empty();
+  const bool is_file = !tensor::zoo::is_name(a.model);
+  if (a.target.name.empty() && !a.has_cost && is_file && a.runs.run.empty() && !saves &&
+      a.options.objective.mode == tensor::mode::inference) {
+    a.target.name = support::installed_engine(a.target);
+    a.is_only_predicted = a.target.name.empty();
+  }
+  if (a.target.name == "none") {
+    a.target.name.clear();
+  }
   support::check_target(a.target);
   if (a.target.name.empty()) {
     return;
   }
-  if (tensor::zoo::is_name(a.model)) {
+  if (!is_file) {
     throw error{"--target", fmt::format("{}, which has no file", a.model), "an ONNX model"};
   }
   if (a.options.objective.mode == tensor::mode::training) {
@@ -207,7 +220,7 @@ void resolve_target(const arguments& a) {
     throw error{"--cost", fmt::format("measured:{}, besides --target {}", a.runs.measured, a.target.name),
                 fmt::format("measured:{}, or a cost that is predicted", a.target.name)};
   }
-  if (!a.options.checkpoint.empty() || !a.options.resume.empty()) {
+  if (saves) {
     throw error{"--target", "a search that is saved or goes on, besides several searches", "one of both"};
   }
 }
@@ -444,6 +457,10 @@ void run(arguments& a) {
   support::run_both(a.runs, operators, a.options.seed, r);
   write(operators, a, r);
   support::print(about(a), r);
+  if (a.is_only_predicted) {
+    fmt::print("predicted for {} from its data sheet: {} has no engine to time files in; see --target and --cost\n",
+               a.options.objective.device.name, a.target.python);
+  }
 }
 
 }  // namespace

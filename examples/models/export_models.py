@@ -2,10 +2,12 @@
 """Exports models by PyTorch itself, with random weights: those that real files come from.
 
     export_models.py FOLDER [NAME...] [--exporter script|dynamo] [--attention eager|sdpa] [--batch N]
+                     [--layers N] [--width N] [--sequence N]
 
 Writes FOLDER/NAME_EXPORTER.onnx for each NAME, by both exporters where none is named; without names all that the
-installed packages have. bert, distilbert, gpt2 and t5 are of two layers of width 64 with an attention mask (package
-transformers), the others have their full size (torchvision). What an exporter refuses is said, and the others go on.
+installed packages have. Language models (package transformers) have a mask of attention and, where nothing else is said,
+two layers of width 64; the others have their full size (torchvision). What an exporter refuses is said, and the others
+go on.
 Needs `pip install torch onnx onnxscript`, and transformers or torchvision. Exit codes: 0; 1 where nothing was written
 or for bad input (one line on standard error); 2 for bad usage.
 """
@@ -15,31 +17,42 @@ import os
 import sys
 import warnings
 
-VOCABULARY, POSITIONS, WIDTH, HEADS, SEQUENCE = 100, 32, 64, 4, 16
-VISION = ["densenet121", "efficientnet_b0", "googlenet", "mnasnet1_0", "mobilenet_v2", "mobilenet_v3_small",
-          "regnet_y_400mf", "resnet18", "resnet50", "shufflenet_v2_x1_0", "squeezenet1_1", "swin_t", "vgg11_bn",
-          "vit_b_16"]
+VOCABULARY, HEADS = 100, 4
+VISION = ["alexnet", "convnext_tiny", "densenet121", "densenet169", "efficientnet_b0", "efficientnet_v2_s", "googlenet",
+          "inception_v3", "maxvit_t", "mnasnet0_5", "mnasnet1_0", "mobilenet_v2", "mobilenet_v3_large",
+          "mobilenet_v3_small", "regnet_x_400mf", "regnet_y_400mf", "resnet18", "resnet50", "resnext50_32x4d",
+          "shufflenet_v2_x0_5", "shufflenet_v2_x1_0", "squeezenet1_0", "squeezenet1_1", "swin_t", "swin_v2_t",
+          "vgg11_bn", "vgg16", "vit_b_16", "vit_b_32", "wide_resnet50_2"]
 
 
-def language_models(attention):
+def language_models(args):
     """By name: the model, and the names of its inputs."""
     try:
         import transformers as t
     except ImportError:
         return {}
-    common = {"vocab_size": VOCABULARY, "attn_implementation": attention}
+    width, layers, positions = args.width, args.layers, 2 * args.sequence
+    common = {"vocab_size": VOCABULARY, "attn_implementation": args.attention}
+    of_bert = {"hidden_size": width, "num_hidden_layers": layers, "num_attention_heads": HEADS,
+               "intermediate_size": 4 * width, "max_position_embeddings": positions, **common}
     masked = ["input_ids", "attention_mask"]
     return {
-        "bert": (lambda: t.BertModel(t.BertConfig(
-            hidden_size=WIDTH, num_hidden_layers=2, num_attention_heads=HEADS, intermediate_size=2 * WIDTH,
-            max_position_embeddings=POSITIONS, **common)), masked),
+        "albert": (lambda: t.AlbertModel(t.AlbertConfig(embedding_size=width, **of_bert)), masked),
+        "bert": (lambda: t.BertModel(t.BertConfig(**of_bert)), masked),
         "distilbert": (lambda: t.DistilBertModel(t.DistilBertConfig(
-            dim=WIDTH, n_layers=2, n_heads=HEADS, hidden_dim=2 * WIDTH, max_position_embeddings=POSITIONS,
+            dim=width, n_layers=layers, n_heads=HEADS, hidden_dim=4 * width, max_position_embeddings=positions,
             **common)), masked),
+        "electra": (lambda: t.ElectraModel(t.ElectraConfig(embedding_size=width, **of_bert)), masked),
         "gpt2": (lambda: t.GPT2Model(t.GPT2Config(
-            n_embd=WIDTH, n_layer=2, n_head=HEADS, n_positions=POSITIONS, use_cache=False, **common)), masked),
+            n_embd=width, n_layer=layers, n_head=HEADS, n_positions=positions, use_cache=False, **common)), masked),
+        "llama": (lambda: t.LlamaModel(t.LlamaConfig(use_cache=False, **of_bert)), masked),
+        "mpnet": (lambda: t.MPNetModel(t.MPNetConfig(**of_bert)), masked),
+        "opt": (lambda: t.OPTModel(t.OPTConfig(
+            hidden_size=width, num_hidden_layers=layers, num_attention_heads=HEADS, ffn_dim=4 * width,
+            word_embed_proj_dim=width, max_position_embeddings=positions, use_cache=False, **common)), masked),
+        "roberta": (lambda: t.RobertaModel(t.RobertaConfig(**of_bert)), masked),
         "t5": (lambda: t.T5Model(t.T5Config(
-            d_model=WIDTH, d_kv=WIDTH // HEADS, d_ff=2 * WIDTH, num_layers=2, num_heads=HEADS, use_cache=False,
+            d_model=width, d_kv=width // HEADS, d_ff=4 * width, num_layers=layers, num_heads=HEADS, use_cache=False,
             **common)), masked + ["decoder_input_ids"]),
     }
 
@@ -52,10 +65,10 @@ def vision_models():
     return {name: (lambda name=name: torchvision.models.get_model(name, weights=None), ["image"]) for name in VISION}
 
 
-def example_inputs(torch, names, batch):
-    ids = torch.randint(0, VOCABULARY, (batch, SEQUENCE))
-    mask = torch.ones(batch, SEQUENCE, dtype=torch.long)
-    mask[-1, SEQUENCE // 2:] = 0
+def example_inputs(torch, names, batch, sequence):
+    ids = torch.randint(0, VOCABULARY, (batch, sequence))
+    mask = torch.ones(batch, sequence, dtype=torch.long)
+    mask[-1, sequence // 2:] = 0
     values = {"input_ids": ids, "decoder_input_ids": ids, "attention_mask": mask}
     return tuple(values[name] if name in values else torch.randn(batch, 3, 224, 224) for name in names)
 
@@ -75,12 +88,12 @@ def positional(torch, model, names):
     return Positional().eval()
 
 
-def export(torch, path, build, names, exporter, batch):
+def export(torch, path, build, names, exporter, args):
     torch.manual_seed(0)
     model = positional(torch, build().eval(), names)
     how = {"dynamo": True, "opset_version": 18} if exporter == "dynamo" else {"dynamo": False, "opset_version": 17}
-    torch.onnx.export(model, example_inputs(torch, names, batch), path, input_names=names, output_names=["result"],
-                      **how)
+    inputs = example_inputs(torch, names, args.batch, args.sequence)
+    torch.onnx.export(model, inputs, path, input_names=names, output_names=["result"], **how)
 
 
 def main():
@@ -90,13 +103,15 @@ def main():
     parser.add_argument("--exporter", choices=["script", "dynamo"])
     parser.add_argument("--attention", choices=["eager", "sdpa"], default="eager")
     parser.add_argument("--batch", type=int, default=8)
+    for name, default in (("--layers", 2), ("--width", 64), ("--sequence", 16)):
+        parser.add_argument(name, type=int, default=default, help="of language models")
     args = parser.parse_args()
     warnings.filterwarnings("ignore")
     try:
         import torch
     except ImportError as e:
         sys.exit(f"export_models.py: torch cannot be imported by {sys.executable} ({e}); expected what pip installs")
-    known = {**language_models(args.attention), **vision_models()}
+    known = {**language_models(args), **vision_models()}
     unknown = [name for name in args.names if name not in known]
     if unknown:
         sys.exit(f"export_models.py: '{unknown[0]}'; expected one of {', '.join(known) or 'none: no package is there'}")
@@ -106,7 +121,7 @@ def main():
         for exporter in [args.exporter] if args.exporter else ["script", "dynamo"]:
             path = os.path.join(args.folder, f"{name}_{exporter}.onnx")
             try:
-                export(torch, path, *known[name], exporter, args.batch)
+                export(torch, path, *known[name], exporter, args)
                 print(f"{path}", flush=True)
                 written += 1
             except Exception as e:  # of any kind: exporters refuse in many ways

@@ -9,7 +9,7 @@
 #include <thread>
 #include <utility>
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
@@ -31,6 +31,9 @@ constexpr std::size_t last_rounds = 200;
 constexpr double last_seconds = 5;
 constexpr std::size_t most_candidates = 8;
 constexpr std::size_t retimed = 3;
+
+// That examples/ENGINE_timer.py runs files in.
+constexpr std::array<std::string_view, 2> engines{"onnxruntime", "openvino"};
 
 double median(std::vector<double> all) {
   const auto middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
@@ -195,8 +198,11 @@ class contest {
 
 void declare_target(CLI::App& app, target_flags& f) {
   app.add_option("--target", f.name,
-                 "an engine on this machine that times what is found beside the original, which stays where nothing "
-                 "is faster: onnxruntime");
+                 fmt::format("an engine on this machine that times what is found beside the original, which stays "
+                             "where nothing is faster: {}; or none. Default, of a file without --cost, --run and "
+                             "checkpoints: the first that --python has",
+                             fmt::join(engines, ", ")))
+      ->envname("UNITY_TARGET");
   app.add_option("--python", f.python, "that has the engine of --target: a program, found in PATH")
       ->capture_default_str();
   app.add_option("--timer", f.timer, "script that it runs to time files; default: the project's for the engine");
@@ -205,9 +211,36 @@ void declare_target(CLI::App& app, target_flags& f) {
       ->check(number_in(0, 1024));
 }
 
+namespace {
+
+std::vector<std::string> command_of(const target_flags& f, std::string_view engine) {
+  return {f.python, f.timer.empty() ? fmt::format("{}/{}_timer.py", UNITY_EXAMPLES_DIR, engine) : f.timer};
+}
+
+std::chrono::milliseconds limit_of(const target_flags& f) {
+  return std::chrono::milliseconds{
+      std::llround(std::min(parse_quantity("--engine-limit", f.limit, durations), 1e6) * 1e3)};
+}
+
+}  // namespace
+
+std::string installed_engine(const target_flags& f) {
+  if (!f.timer.empty()) {
+    return {};
+  }
+  for (const auto engine : engines) {
+    try {
+      const engine_process starts{std::string{engine}, command_of(f, engine), limit_of(f)};
+      return std::string{engine};
+    } catch (const unity::error&) {  // it is not there
+    }
+  }
+  return {};
+}
+
 void check_target(const target_flags& f) {
-  if (!f.name.empty() && f.name != "onnxruntime") {
-    throw unity::error{"--target", fmt::format("no engine '{}'", f.name), "onnxruntime"};
+  if (!f.name.empty() && std::find(engines.begin(), engines.end(), f.name) == engines.end()) {
+    throw unity::error{"--target", fmt::format("no engine '{}'", f.name), fmt::format("{}", fmt::join(engines, ", "))};
   }
   const target_flags plain;
   const bool has_more =
@@ -223,8 +256,8 @@ void check_target(const target_flags& f) {
 engine_timer::engine_timer(const target_flags& f, std::filesystem::path original, dimension_sizes dimensions,
                            std::uint64_t seed, double tolerance)
     : name_{fmt::format("--target {}", f.name)},
-      command_{f.python, f.timer.empty() ? fmt::format("{}/{}_timer.py", UNITY_EXAMPLES_DIR, f.name) : f.timer},
-      limit_{std::llround(std::min(parse_quantity("--engine-limit", f.limit, durations), 1e6) * 1e3)},
+      command_{command_of(f, f.name)},
+      limit_{limit_of(f)},
       threads_{f.threads > 0 ? f.threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()))},
       original_{std::move(original)},
       dimensions_{std::move(dimensions)},

@@ -23,7 +23,7 @@
 namespace support {
 
 struct target_flags {
-  std::string name{};  // onnxruntime; empty: none
+  std::string name{};  // "none", or empty: what is installed
   std::string python = "python3";
   std::string timer{};  // the script; empty: the project's
   std::string limit = "1m";
@@ -31,6 +31,10 @@ struct target_flags {
 };
 
 void declare_target(CLI::App& app, target_flags& f);
+
+// The first engine that --python has; empty: it has none, or --timer says what else runs files.
+// Effects: starts it, which takes as long as Python takes to import it.
+[[nodiscard]] std::string installed_engine(const target_flags& f);
 
 // Throws: unity::error where there is no such engine, or a flag of it without one.
 void check_target(const target_flags& f);

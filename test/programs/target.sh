@@ -86,7 +86,7 @@ check 'for the next time' json "$scratch/5.json" 'x["measuring"]["measured"] == 
 check 'on one engine alone' complains 1 '--cost: measured:reference, besides --target onnxruntime' \
   "${fake[@]}" --cost measured:reference
 check 'which has to be the target' complains 1 "no backend 'onnxruntime'" "${small[@]}" --cost measured:onnxruntime
-check 'an engine that nobody knows' complains 1 "--target: no engine 'abacus'; expected onnxruntime" \
+check 'an engine that nobody knows' complains 1 "--target: no engine 'abacus'; expected onnxruntime, openvino" \
   "${small[@]}" --target abacus
 check 'a Python that is not there' complains 1 "'$scratch/nowhere' does not start \(No such file.*--python" \
   "${small[@]}" --target onnxruntime --python "$scratch/nowhere"
@@ -102,6 +102,19 @@ check 'no time for an answer' complains 1 '--engine-limit: .0s.' "${target[@]}" 
 printf '#!/bin/sh\nexec %s -S "$@"\n' "$python" >"$scratch/bare" && chmod +x "$scratch/bare"
 check 'a Python without onnxruntime' complains 1 'onnxruntime: cannot be imported.*pip install' \
   "${small[@]}" --target onnxruntime --python "$scratch/bare"
+
+# What Python has is the default: a Python that has the fake engine, and one that has none.
+printf '#!/bin/sh\nexec %s %s\n' "$python" "$(dirname "$0")/engine.py" >"$scratch/has" && chmod +x "$scratch/has"
+check 'an engine that is installed decides' silent env -u UNITY_TARGET "${small[@]}" --python "$scratch/has" \
+  --json "$scratch/6.json"
+check 'without a word' json "$scratch/6.json" 'x["measured"]["engine"] == "fake"'
+check 'but not where a cost is asked for' silent env -u UNITY_TARGET "${small[@]}" --cost analytic:a100 \
+  --json "$scratch/7.json"
+check 'nor where none shall' silent env -u UNITY_TARGET "${small[@]}" --target none --json "$scratch/8.json"
+check 'so' json "$scratch/7.json" \
+  "'measured' not in x and 'measured' not in json.load(open('$scratch/8.json'))"
+check 'without any' silent env -u UNITY_TARGET "${small[@]}" --python "$scratch/bare" --engine-threads 0
+check 'that is said' grep -q "^predicted for v100 from its data sheet: $scratch/bare has no engine" "$scratch/stdout"
 
 if ! "$python" -c 'import numpy, onnxruntime' 2>"$scratch/stderr"; then
   echo "not checked with the engine itself: $python has no onnxruntime ($(tail -n 1 "$scratch/stderr"))"
