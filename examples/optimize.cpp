@@ -206,7 +206,7 @@ void resolve_target(arguments& a) {
   if (a.target.name == "none") {
     a.target.name.clear();
   }
-  support::check_target(a.target);
+  support::check_target(a.target, a.is_only_predicted);
   if (a.target.name.empty()) {
     return;
   }

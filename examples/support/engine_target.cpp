@@ -238,13 +238,13 @@ std::string installed_engine(const target_flags& f) {
   return {};
 }
 
-void check_target(const target_flags& f) {
+void check_target(const target_flags& f, bool was_looked_for) {
   if (!f.name.empty() && std::find(engines.begin(), engines.end(), f.name) == engines.end()) {
     throw unity::error{"--target", fmt::format("no engine '{}'", f.name), fmt::format("{}", fmt::join(engines, ", "))};
   }
   const target_flags plain;
-  const bool has_more =
-      f.python != plain.python || f.timer != plain.timer || f.limit != plain.limit || f.threads != plain.threads;
+  const bool has_more = (f.python != plain.python && !was_looked_for) || f.timer != plain.timer ||
+                        f.limit != plain.limit || f.threads != plain.threads;
   if (f.name.empty() && has_more) {
     throw unity::error{"--python, --timer, --engine-limit, --engine-threads", "given without an engine", "--target"};
   }

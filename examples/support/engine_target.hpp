@@ -36,8 +36,9 @@ void declare_target(CLI::App& app, target_flags& f);
 // Effects: starts it, which takes as long as Python takes to import it.
 [[nodiscard]] std::string installed_engine(const target_flags& f);
 
-// Throws: unity::error where there is no such engine, or a flag of it without one.
-void check_target(const target_flags& f);
+// `was_looked_for`: in what --python has. Throws: unity::error where there is no such engine, or a flag of it without
+// one.
+void check_target(const target_flags& f, bool was_looked_for);
 
 // Runs of the original and of a candidate, in turns.
 struct paired_times {

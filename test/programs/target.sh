@@ -113,7 +113,7 @@ check 'but not where a cost is asked for' silent env -u UNITY_TARGET "${small[@]
 check 'nor where none shall' silent env -u UNITY_TARGET "${small[@]}" --target none --json "$scratch/8.json"
 check 'so' json "$scratch/7.json" \
   "'measured' not in x and 'measured' not in json.load(open('$scratch/8.json'))"
-check 'without any' silent env -u UNITY_TARGET "${small[@]}" --python "$scratch/bare" --engine-threads 0
+check 'without any' silent env -u UNITY_TARGET "${small[@]}" --python "$scratch/bare"
 check 'that is said' grep -q "^predicted for v100 from its data sheet: $scratch/bare has no engine" "$scratch/stdout"
 
 if ! "$python" -c 'import numpy, onnxruntime' 2>"$scratch/stderr"; then
