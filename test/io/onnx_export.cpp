@@ -313,7 +313,7 @@ TEST_CASE("every operator is written in the form of each opset, and means the sa
                                             {"logical_xor", 7},
                                             {"where", 9}};
   for (const auto* broadcasts :
-       {"add", "sub", "mul", "div", "maximum", "minimum", "layer_norm", "expand", "fill", "lstm_cell", "integer_div"}) {
+       {"add", "sub", "mul", "div", "maximum", "minimum", "layer_norm", "expand", "fill", "lstm_cell"}) {
     first.emplace(broadcasts, 6);
   }
   for (const auto& s : samples()) {
@@ -321,7 +321,8 @@ TEST_CASE("every operator is written in the form of each opset, and means the sa
       auto m = model_of(s);
       m.data = data_of(m.graph);
       std::int64_t least = 0;
-      for (const std::int64_t opset : {28, 27, 24, 22, 20, 19, 18, 17, 16, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 2, 1}) {
+      for (const std::int64_t opset :
+           {28, 27, 24, 22, 20, 19, 18, 17, 16, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 2, 1}) {
         CAPTURE(opset);
         m.opset = opset;
         std::string bytes;
@@ -588,17 +589,16 @@ TEST_CASE("nodes that this library does not know are written as they stand, in t
       {5, "g (float[2,3] x) => (float[2,3] y) { y = Hardmax <axis = 0> (x) }"},
       {8, "g (float[1,2,3,3] x) => (float[1,2,6,6] y) { y = Upsample <scales = [1.0, 1.0, 2.0, 2.0]> (x) }"},
       {9, "g (float[1,2,3,3] x) => (float[1,2,6,6] y) <float[4] s = {1, 1, 2, 2}> { y = Upsample(x, s) }"},
-      {12, "g (int64[3] x) => (int64[3] y) <int64 z = {0}> { y = Clip(x, z) }"},
+      {12, "g (int64[3] x, int64 z) => (int64[3] y) { y = Clip(x, z) }"},
       {18, "g (float[2,3] x) => (float[2,1] y) <int64[1] axes = {1}> { y = ReduceProd(x, axes) }"},
-      {18, "g (float[2,3] x) => (float[2,3] y) { y = Mish(x) }"},
       {20, "g (float16[2,3] x) => (bool[2,3] y) { y = IsInf(x) }"},
-      {23, "g (float[2,3] x, float[3] s) => (float[2,3] y) { z = RMSNormalization(x, s) y = Swish <alpha = 2.0> (z) }"},
-      {24, "g (float[2,3] x) => (float[2,3] y) { y = Swish <alpha = 2.0> (x) }"}};
+      {23, "g (float[2,3] x, float[3] s) => (float[2,3] y) { z = RMSNormalization(x, s) y = Unheard(z) }"},
+      {24, "g (float[2,3] x) => (float[2,3] y) { y = Acos(x) }"}};
   for (const auto& [opset, graph] : graphs) {
     CAPTURE(opset, graph);
     const auto bytes = unity::test::onnx_bytes_of(graph, opset);
     if (opset == 23) {
-      CHECK_THAT(message_of([&] { (void)io::parse_onnx(standard(), bytes, "m", {}); }), Catch::Contains("Swish"));
+      CHECK_THAT(message_of([&] { (void)io::parse_onnx(standard(), bytes, "m", {}); }), Catch::Contains("Unheard"));
       continue;
     }
     const auto m = io::parse_onnx(standard(), bytes, "m", {});

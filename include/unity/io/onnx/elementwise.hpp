@@ -74,6 +74,7 @@ void export_dropout(export_node& n);
 #include <string>
 
 #include <unity/io/onnx/movement.hpp>
+#include <unity/tensor/element.hpp>
 
 namespace unity::io::detail {
 
@@ -136,6 +137,9 @@ UNITY_INLINE import_result import_clip(import_node& n) {
     const auto at = n.opset() < 11 ? n.attributes.real(name, otherwise)
                     : n.has(place) ? n.known_real(place)
                                    : otherwise;
+    if (const auto* k = n.known(place); at && k != nullptr && !is_real) {
+      return tensor::to_integer<std::int64_t>(*at) == k->integers[0] ? at : std::nullopt;
+    }
     constexpr double most = std::numeric_limits<float>::max();
     return at && is_real && std::abs(*at) >= most ? std::copysign(infinity, *at) : at;  // bounds nothing
   };
