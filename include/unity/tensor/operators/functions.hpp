@@ -8,6 +8,7 @@
 #include <unity/tensor/attributes.hpp>
 #include <unity/tensor/definition.hpp>
 #include <unity/tensor/kernel.hpp>
+#include <unity/tensor/operators/elementwise.hpp>
 
 namespace unity::tensor::operators {
 
@@ -28,8 +29,11 @@ namespace unity::tensor::operators {
 // The remainder, of the sign of the divisor or, `truncated`, of the dividend; of integers 0 where the divisor is.
 [[nodiscard]] definition mod();
 
-// Does not change with its operands almost everywhere: its adjoint is zero.
+// Of results that are no real numbers: operands have no cotangents.
 [[nodiscard]] definition without_derivative(definition d);
+
+// A function of one that is constant almost everywhere, and whose adjoint is zero.
+[[nodiscard]] definition step(std::string name, scalar_kernel kernel, domain d);
 
 // leaky_relu, elu, selu, celu, thresholded_relu, shrink, hard_sigmoid, hard_swish, softplus, softsign, mish, swish and
 // gelu_tanh are ONNX's, whose documentation has the formulas; the derivative at a kink is halfway between both sides'.
@@ -49,7 +53,7 @@ namespace unity::tensor::operators {
 #include <unity/tensor/adjoint_rule.hpp>
 #include <unity/tensor/body_builder.hpp>
 #include <unity/tensor/detail/adjoint_movement.hpp>
-#include <unity/tensor/operators/elementwise.hpp>
+#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/space.hpp>
 
@@ -191,6 +195,15 @@ UNITY_INLINE definition without_derivative(definition d) {
   });
 }
 
+UNITY_INLINE definition step(std::string name, scalar_kernel kernel, domain d) {
+  return each(std::move(name), 1, std::move(kernel), d)
+      .with_adjoint([](body_builder& b, const attribute_reader&, const adjoint_problem& p) {
+        const auto element = name_of(p.outputs[0].element);
+        const auto zero = b.add("fill", {}, {{"value", 0.0}, {"element", element}, {"dims", {}}});
+        return std::vector{b.add("mul", {p.cotangents[0], zero})};
+      });
+}
+
 UNITY_INLINE std::vector<definition> functions() {
   using namespace kernels;
   using reader = const attribute_reader&;
@@ -204,10 +217,10 @@ UNITY_INLINE std::vector<definition> functions() {
   return {function("sin", {}, [](reader) { return apply(scalar_op::sin, x(0)); }),
           function("cos", {}, [](reader) { return apply(scalar_op::cos, x(0)); }),
           function("tan", {}, [](reader) { return apply(scalar_op::sin, x(0)) / apply(scalar_op::cos, x(0)); }),
-          without_derivative(each("sign", 1, sign, domain::numbers)),
-          unary("floor", scalar_op::floor, domain::reals),
-          without_derivative(each("ceil", 1, ceiling, domain::reals)),
-          unary("round", scalar_op::round, domain::reals),
+          step("sign", sign, domain::numbers),
+          step("floor", apply(scalar_op::floor, x(0)), domain::reals),
+          step("ceil", ceiling, domain::reals),
+          step("round", apply(scalar_op::round, x(0)), domain::reals),
           clip(),
           without_derivative(integer_div()),
           mod(),
