@@ -11,7 +11,7 @@
 namespace unity::tensor::operators {
 
 // Booleans of operands that broadcast as in NumPy.
-[[nodiscard]] definition test(std::string name, int operands, scalar_kernel kernel, domain d);
+[[nodiscard]] definition predicate(std::string name, int operands, scalar_kernel kernel, domain d);
 
 // Infinite, of the signs that the attributes ask for.
 [[nodiscard]] definition is_inf();
@@ -43,7 +43,7 @@ namespace unity::tensor::operators {
 
 namespace unity::tensor::operators {
 
-UNITY_INLINE definition test(std::string name, int operands, scalar_kernel kernel, domain d) {
+UNITY_INLINE definition predicate(std::string name, int operands, scalar_kernel kernel, domain d) {
   const auto iteration = [d](space& s, const attribute_reader&) {
     if (require(s, d)) {
       iterate_jointly(s, dtype::boolean);
@@ -105,16 +105,16 @@ UNITY_INLINE std::vector<definition> logic() {
   const auto x_less = apply(scalar_op::less, x(0), x(1));
   const auto y_less = apply(scalar_op::less, x(1), x(0));
   const auto same = equal(x(0), x(1));
-  return {test("equal", 2, same, domain::all).commutative(),
-          test("less", 2, x_less, domain::numbers),
-          test("less_or_equal", 2, x_less + same, domain::numbers),
-          test("greater", 2, y_less, domain::numbers),
-          test("greater_or_equal", 2, y_less + same, domain::numbers),
-          test("logical_and", 2, x(0) * x(1), domain::booleans).commutative(),
-          test("logical_or", 2, apply(scalar_op::maximum, x(0), x(1)), domain::booleans).commutative(),
-          test("logical_xor", 2, apply(scalar_op::abs, x(0) - x(1)), domain::booleans).commutative(),
-          test("logical_not", 1, literal(1) - x(0), domain::booleans),
-          test("is_nan", 1, literal(1) - equal(x(0), x(0)), domain::reals),
+  return {predicate("equal", 2, same, domain::all).commutative(),
+          predicate("less", 2, x_less, domain::numbers),
+          predicate("less_or_equal", 2, x_less + same, domain::numbers),
+          predicate("greater", 2, y_less, domain::numbers),
+          predicate("greater_or_equal", 2, y_less + same, domain::numbers),
+          predicate("logical_and", 2, x(0) * x(1), domain::booleans).commutative(),
+          predicate("logical_or", 2, apply(scalar_op::maximum, x(0), x(1)), domain::booleans).commutative(),
+          predicate("logical_xor", 2, apply(scalar_op::abs, x(0) - x(1)), domain::booleans).commutative(),
+          predicate("logical_not", 1, literal(1) - x(0), domain::booleans),
+          predicate("is_nan", 1, literal(1) - equal(x(0), x(0)), domain::reals),
           is_inf(),
           where()};
 }
