@@ -135,14 +135,18 @@ class model_maker {
     }
   }
   void unary(value_id v) {
-    constexpr std::array<std::string_view, 12> names{"relu", "gelu", "tanh", "sigmoid",    "exp",    "log",
-                                                     "erf",  "sqrt", "abs",  "reciprocal", "negate", "identity"};
+    constexpr std::array<std::string_view, 15> names{"relu",   "gelu",     "tanh",     "sigmoid",    "exp",
+                                                     "log",    "erf",      "sqrt",     "abs",        "reciprocal",
+                                                     "negate", "identity", "softplus", "hard_swish", "gelu_tanh"};
     put(b_.apply(names[random_.below(names.size())], {v}));
   }
   void binary(value_id v) {
     constexpr std::array<std::string_view, 8> names{"add", "add", "sub", "mul", "div", "maximum", "minimum", "pow"};
     const auto w = other(v);
     const auto name = names[random_.below(names.size())];
+    if (random_.below(4) == 0) {
+      return put(b_.apply("where", {b_.apply("less", {w, v})[0], v, w}));
+    }
     put(random_.below(2) == 0 ? b_.apply(name, {v, w}) : b_.apply(name, {w, v}));
   }
   void image(value_id v) {

@@ -82,6 +82,7 @@ std::vector<dense<double>> smooth_point(const std::string& name, const types& in
     for (auto& x : t.data) {
       x = lattice.back();
       lattice.pop_back();
+      x = name == "floor" || name == "ceil" || name == "round" ? x + std::copysign(0.03, x) : x;  // no step at 1
       x = positive ? std::abs(x) : is_real(inputs[i]) ? x : static_cast<double>(random.below(4));
     }
     values.push_back(std::move(t));
@@ -184,7 +185,8 @@ TEST_CASE("the adjoint of every operator agrees with central differences", "[adj
     checked.insert(name);
   });
   // all that read something, but the opaque operator and the matrix of zeros and ones
-  CHECK(checked.size() == cases().size() - 7 - 2);
+  // and integer_div, mod (here of integers), five comparisons, four of logic, is_nan and is_inf
+  CHECK(checked.size() == cases().size() - 7 - 2 - 13);
 }
 
 TEST_CASE("the adjoint of what is linear is exact: <A x, y> = <x, A* y>", "[adjoint]") {
@@ -221,12 +223,36 @@ TEST_CASE("the adjoint of what is linear is exact: <A x, y> = <x, A* y>", "[adjo
       checked.insert(name);
     }
   });
-  for (const char* name :
-       {"matmul",      "linear",     "conv2d",      "average_pool", "global_average_pool", "reduce_sum",
-        "reduce_mean", "add",        "mul",         "div",          "scalar_multiply",     "concat",
-        "split",       "slice",      "pad",         "enlarge",      "transpose",           "expand",
-        "reshape",     "squeeze",    "unsqueeze",   "embedding",    "embedding_bag",       "attention",
-        "layer_norm",  "batch_norm", "segment_sum", "segment_mean", "segment_weighted_sum"}) {
+  for (const char* name : {"matmul",
+                           "linear",
+                           "conv2d",
+                           "average_pool",
+                           "global_average_pool",
+                           "reduce_sum",
+                           "reduce_mean",
+                           "add",
+                           "mul",
+                           "div",
+                           "scalar_multiply",
+                           "concat",
+                           "split",
+                           "slice",
+                           "pad",
+                           "enlarge",
+                           "transpose",
+                           "expand",
+                           "reshape",
+                           "squeeze",
+                           "unsqueeze",
+                           "embedding",
+                           "embedding_bag",
+                           "attention",
+                           "layer_norm",
+                           "batch_norm",
+                           "segment_sum",
+                           "segment_mean",
+                           "segment_weighted_sum",
+                           "where"}) {
     CAPTURE(name);
     CHECK(checked.contains(name));
   }
@@ -332,32 +358,6 @@ TEST_CASE("equal largest elements share the cotangent", "[adjoint]") {
   CHECK(half("max_pool", {{"kernel", {2, 2}}}, {1, 1, 2, 2}, {1, 1, 1, 1}) == expected);
   CHECK(half("reduce_max", {{"axes", {0}}, {"keep_dims", 0}}, {4}, {}) == expected);
   CHECK(half("global_max_pool", {}, {1, 1, 2, 2}, {1, 1, 1, 1}) == expected);
-}
-
-TEST_CASE("the adjoint of a selection selects among its cotangent and zeros", "[adjoint]") {
-  const auto where = standard().make_operation(
-      "opaque", {{"name", "Where"}, {"signature", "w"}, {"elements", {0}}, {"dims", {2, 4, 5}}});
-  const types inputs{{dtype::boolean, layout::row_major, false, {4, 1}}, type({4, 5}), type({5})};
-  const auto adjoint = adjoint_of(training(), where, inputs);
-  const auto& g = adjoint.graph;
-  CHECK(adjoint.operands == std::vector<std::size_t>{1, 2});
-  REQUIRE(g.outputs().size() == 2);
-  CHECK(g.type(g.outputs()[0]) == type({4, 5}));
-  CHECK(g.type(g.outputs()[1]) == type({5}));
-  const unity::value_id condition{0U};
-  const unity::value_id cotangent{4U};
-  const auto is_zero = [&](unity::value_id v) {
-    return training().signature(g.operation(g.producer(v)).kind).name == "fill" &&
-           training().read(g.operation(g.producer(v))).real("value") == 0;
-  };
-  const auto of_first = g.operands(g.producer(g.outputs()[0]));
-  REQUIRE(of_first.size() == 3);
-  CHECK((of_first[0] == condition && of_first[1] == cotangent && is_zero(of_first[2])));
-  const auto sum = g.producer(g.outputs()[1]);
-  CHECK(training().signature(g.operation(sum).kind).name == "reduce_sum");
-  const auto of_second = g.operands(g.producer(g.operands(sum)[0]));
-  REQUIRE(of_second.size() == 3);
-  CHECK((of_second[0] == condition && is_zero(of_second[1]) && of_second[2] == cotangent));
 }
 
 TEST_CASE("what has no adjoint is said in one line", "[adjoint]") {

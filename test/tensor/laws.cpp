@@ -181,7 +181,23 @@ TEST_CASE("polynomial operators give the same small integers in double and modul
                                  "max_pool",
                                  "reduce_max",
                                  "global_max_pool",
-                                 "dropout"}) {
+                                 "dropout",
+                                 "equal",
+                                 "less",
+                                 "less_or_equal",
+                                 "greater",
+                                 "greater_or_equal",
+                                 "logical_and",
+                                 "logical_or",
+                                 "logical_xor",
+                                 "logical_not",
+                                 "where",
+                                 "sign",
+                                 "clip",
+                                 "prelu",
+                                 "leaky_relu",
+                                 "thresholded_relu",
+                                 "shrink"}) {
     unity::random_engine random{6};
     for (int round = 0; round < rounds; ++round) {
       auto c = draw(name, random);
@@ -201,8 +217,9 @@ TEST_CASE("polynomial operators give the same small integers in double and modul
         auto& real = reals.emplace_back(t.dims);
         auto& residue = residues.emplace_back(t.dims);
         for (std::size_t i = 0; i < real.data.size(); ++i) {
-          const auto n =
-              name.starts_with("embedding") && &t == &c.inputs[1] ? random.between(0, 4) : random.between(-9, 9);
+          const auto n = t.element == dtype::boolean                           ? random.between(0, 1)
+                         : name.starts_with("embedding") && &t == &c.inputs[1] ? random.between(0, 4)
+                                                                               : random.between(-9, 9);
           real.data[i] = static_cast<double>(n);
           residue.data[i] = modular61{n};
         }
@@ -405,9 +422,10 @@ TEST_CASE("a block of a parallel index is computed from that block of the operan
   int blocks = 0;
   // whose attributes hold no sizes
   for (const std::string name :
-       {"matmul",    "linear",          "conv2d",     "max_pool",    "average_pool", "global_max_pool", "relu",
-        "add",       "scalar_multiply", "reduce_sum", "reduce_mean", "reduce_max",   "concat",          "transpose",
-        "embedding", "embedding_bag",   "softmax",    "layer_norm",  "batch_norm",   "attention",       "lstm_cell"}) {
+       {"matmul",     "linear",    "conv2d",          "max_pool",      "average_pool", "global_max_pool",
+        "relu",       "add",       "scalar_multiply", "reduce_sum",    "reduce_mean",  "reduce_max",
+        "concat",     "transpose", "embedding",       "embedding_bag", "softmax",      "layer_norm",
+        "batch_norm", "attention", "lstm_cell",       "where",         "prelu",        "less"}) {
     unity::random_engine random{12};
     for (int round = 0; round < rounds; ++round) {
       const auto c = draw(name, random);

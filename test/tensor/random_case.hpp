@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -298,6 +299,63 @@ inline void add_elementwise(case_table& table) {
   };
 }
 
+inline void add_functions(case_table& table) {
+  for (const std::string name :
+       {"sin", "cos", "tan", "sign", "floor", "ceil", "round", "leaky_relu", "elu", "selu", "celu", "shrink",
+        "hard_sigmoid", "hard_swish", "softplus", "softsign", "mish", "swish", "gelu_tanh"}) {
+    table[name] = [name](case_maker& m) { return m.make(name, {}, {type(m.dims(0, 4))}); };
+  }
+  table["thresholded_relu"] = [](case_maker& m) {
+    return m.make("thresholded_relu", {{"alpha", 0.31}}, {type(m.dims(0, 4))});
+  };
+  table["clip"] = [](case_maker& m) {
+    return m.make("clip", {{"low", -0.5}, {"high", m.below(2) == 0 ? 0.8 : HUGE_VAL}}, {type(m.dims(0, 4))});
+  };
+  table["prelu"] = [](case_maker& m) {
+    const auto x = m.dims(0, 4);
+    return m.make("prelu", {}, {type(x), type(m.stretched(x))});
+  };
+  for (const std::string name : {"integer_div", "mod"}) {
+    table[name] = [name](case_maker& m) {
+      const auto joint = m.dims(0, 4);
+      const auto element = static_cast<dtype>(m.random().between(4, 7));
+      auto c = m.make(name, {}, {type(m.stretched(joint), element), type(m.stretched(joint), element)});
+      if (name == "mod") {
+        c.op.attributes[0] = {m.below(2)};
+      }
+      return c;
+    };
+  }
+}
+
+inline void add_logic(case_table& table) {
+  for (const std::string name : {"equal", "less", "less_or_equal", "greater", "greater_or_equal"}) {
+    table[name] = [name](case_maker& m) {
+      const auto joint = m.dims(0, 4);
+      const auto element = static_cast<dtype>(m.below(name == "equal" ? 9 : 8));
+      return m.make(name, {}, {type(m.stretched(joint), element), type(m.stretched(joint), element)});
+    };
+  }
+  for (const std::string name : {"logical_and", "logical_or", "logical_xor"}) {
+    table[name] = [name](case_maker& m) {
+      const auto joint = m.dims(0, 4);
+      return m.make(name, {}, {type(m.stretched(joint), dtype::boolean), type(m.stretched(joint), dtype::boolean)});
+    };
+  }
+  table["logical_not"] = [](case_maker& m) { return m.make("logical_not", {}, {type(m.dims(0, 4), dtype::boolean)}); };
+  table["is_nan"] = [](case_maker& m) { return m.make("is_nan", {}, {type(m.dims(0, 4))}); };
+  table["is_inf"] = [](case_maker& m) {
+    return m.make("is_inf", {{"negative", m.below(2)}, {"positive", m.below(2)}}, {type(m.dims(0, 4))});
+  };
+  table["where"] = [](case_maker& m) {
+    const auto joint = m.dims(0, 4);
+    const auto element = m.below(3) == 0 ? static_cast<dtype>(m.below(9)) : dtype::float32;
+    return m.make("where", {},
+                  {type(m.stretched(joint), dtype::boolean), type(m.stretched(joint), element),
+                   type(m.stretched(joint), element)});
+  };
+}
+
 inline void add_movements(case_table& table) {
   table["concat"] = concat_case;
   table["split"] = split_case;
@@ -370,6 +428,8 @@ inline const case_table& cases() {
     case_table t;
     add_sources(t);
     add_elementwise(t);
+    add_functions(t);
+    add_logic(t);
     add_movements(t);
     add_reductions(t);
     t["matmul"] = matmul_case;

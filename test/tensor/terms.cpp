@@ -159,7 +159,43 @@ TEST_CASE("every standard operator that a rule can name has a function", "[terms
                                  segment_mean(),
                                  segment_max(),
                                  segment_softmax(),
-                                 segment_weighted_sum()};
+                                 segment_weighted_sum(),
+                                 unity::tensor::terms::sin(),
+                                 unity::tensor::terms::cos(),
+                                 unity::tensor::terms::tan(),
+                                 sign(),
+                                 unity::tensor::terms::floor(),
+                                 unity::tensor::terms::ceil(),
+                                 unity::tensor::terms::round(),
+                                 clip(),
+                                 integer_div(),
+                                 mod(),
+                                 leaky_relu(),
+                                 prelu(),
+                                 elu(),
+                                 selu(),
+                                 celu(),
+                                 thresholded_relu(),
+                                 shrink(),
+                                 hard_sigmoid(),
+                                 hard_swish(),
+                                 softplus(),
+                                 softsign(),
+                                 mish(),
+                                 swish(),
+                                 gelu_tanh(),
+                                 equal(),
+                                 less(),
+                                 less_or_equal(),
+                                 greater(),
+                                 greater_or_equal(),
+                                 logical_and(),
+                                 logical_or(),
+                                 logical_xor(),
+                                 logical_not(),
+                                 is_nan(),
+                                 is_inf(),
+                                 where()};
   std::set<std::string> names;
   for (const auto& t : called) {
     CHECK(operators().find_kind(t.tree.name).has_value());
@@ -201,7 +237,17 @@ TEST_CASE("every attribute of a standard operator has a name to bind it by", "[t
                           starts,
                           steps,
                           stride,
-                          value}) {
+                          value,
+                          alpha,
+                          beta,
+                          bias,
+                          high,
+                          low,
+                          negative,
+                          positive,
+                          scale,
+                          threshold,
+                          truncated}) {
     names.insert(key.name);
   }
   for (std::size_t k = 0; k < operators().kind_count(); ++k) {

@@ -30,7 +30,7 @@ struct scalar_operator {
   std::string_view gradient;  // (argument or value, cotangent); of maximum and minimum (operands, cotangent)
 };
 
-inline constexpr std::array<scalar_operator, 18> scalar_operators{{
+inline constexpr std::array<scalar_operator, 24> scalar_operators{{
     {scalar_op::negate, "negate", ""},
     {scalar_op::reciprocal, "reciprocal", "reciprocal_gradient"},
     {scalar_op::abs, "abs", "abs_gradient"},
@@ -42,6 +42,10 @@ inline constexpr std::array<scalar_operator, 18> scalar_operators{{
     {scalar_op::log, "log", ""},
     {scalar_op::erf, "erf", "erf_gradient"},
     {scalar_op::sqrt, "sqrt", "sqrt_gradient"},
+    {scalar_op::floor, "floor", ""},
+    {scalar_op::round, "round", ""},
+    {scalar_op::sin, "sin", ""},
+    {scalar_op::cos, "cos", ""},
     {scalar_op::add, "add", ""},
     {scalar_op::sub, "sub", ""},
     {scalar_op::mul, "mul", ""},
@@ -49,6 +53,8 @@ inline constexpr std::array<scalar_operator, 18> scalar_operators{{
     {scalar_op::pow, "pow", ""},
     {scalar_op::maximum, "maximum", "maximum_gradient"},
     {scalar_op::minimum, "minimum", "minimum_gradient"},
+    {scalar_op::equal, "equal", ""},
+    {scalar_op::less, "less", ""},
 }};
 
 // Null where no operator applies it.
@@ -90,6 +96,8 @@ UNITY_INLINE std::optional<scalar_derivative> derivative_of(scalar_op op) {
     case scalar_op::log: return scalar_derivative{apply(scalar_op::reciprocal, v), false};
     case scalar_op::erf: return scalar_derivative{literal(2 * std::numbers::inv_sqrtpi) * bell(1), false};
     case scalar_op::sqrt: return scalar_derivative{literal(0.5) / v, true};
+    case scalar_op::sin: return scalar_derivative{apply(scalar_op::cos, v), false};
+    case scalar_op::cos: return scalar_derivative{apply(scalar_op::negate, apply(scalar_op::sin, v)), false};
     default: return std::nullopt;
   }
 }

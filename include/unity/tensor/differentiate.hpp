@@ -77,7 +77,6 @@ void seed_outputs(reverse_sweep& sweep, body_builder& b, const algebra& a, const
 
 #include <unity/core/error.hpp>
 #include <unity/tensor/adjoint.hpp>
-#include <unity/tensor/detail/adjoint_selection.hpp>
 #include <unity/tensor/detail/algebra.hpp>
 #include <unity/tensor/detail/derive_adjoint.hpp>
 #include <unity/tensor/detail/free_name.hpp>

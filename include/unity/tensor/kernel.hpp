@@ -33,6 +33,10 @@ enum class scalar_op : std::uint8_t {
   sqrt,
   truncate,
   nonzero,
+  floor,
+  round,  // halves to the even neighbour
+  sin,
+  cos,
   // of two
   add,
   sub,
@@ -41,7 +45,10 @@ enum class scalar_op : std::uint8_t {
   pow,
   maximum,
   minimum,
-  equal,  // 1 or 0
+  equal,      // 1 or 0
+  less,       // 1 or 0
+  masked,     // the second where the first is not 0, else 0
+  remainder,  // of a division towards zero
 };
 
 [[nodiscard]] constexpr bool is_leaf(scalar_op op) noexcept { return op <= scalar_op::count; }

@@ -55,6 +55,10 @@ struct scalar_traits<Real> {
       case scalar_op::sqrt: return std::sqrt(a);
       case scalar_op::truncate: return std::trunc(a);
       case scalar_op::nonzero: return a != Real{0} ? Real{1} : Real{0};
+      case scalar_op::floor: return std::floor(a);
+      case scalar_op::round: return std::nearbyint(a);
+      case scalar_op::sin: return std::sin(a);
+      case scalar_op::cos: return std::cos(a);
       default: return a;
     }
   }
@@ -68,6 +72,9 @@ struct scalar_traits<Real> {
       case scalar_op::maximum: return std::max(a, b);
       case scalar_op::minimum: return std::min(a, b);
       case scalar_op::equal: return a == b ? Real{1} : Real{0};
+      case scalar_op::less: return a < b ? Real{1} : Real{0};
+      case scalar_op::masked: return a != Real{0} ? b : Real{0};
+      case scalar_op::remainder: return std::fmod(a, b);
       default: return a;
     }
   }
@@ -113,6 +120,9 @@ struct scalar_traits<modular61> {
       case scalar_op::maximum: return a.as_signed() < b.as_signed() ? b : a;
       case scalar_op::minimum: return a.as_signed() < b.as_signed() ? a : b;
       case scalar_op::equal: return scalar{a == b ? 1 : 0};
+      case scalar_op::less: return scalar{a.as_signed() < b.as_signed() ? 1 : 0};
+      case scalar_op::masked: return a == scalar{} ? scalar{} : b;
+      case scalar_op::remainder: return arbitrary(op, hash_combine(a.residue(), b.residue()));
       default: return a;
     }
   }

@@ -31,6 +31,8 @@ namespace unity::tensor {
 #include <unity/tensor/operators/convolution.hpp>
 #include <unity/tensor/operators/elementwise.hpp>
 #include <unity/tensor/operators/embedding.hpp>
+#include <unity/tensor/operators/functions.hpp>
+#include <unity/tensor/operators/logic.hpp>
 #include <unity/tensor/operators/matmul.hpp>
 #include <unity/tensor/operators/movement.hpp>
 #include <unity/tensor/operators/normalization.hpp>
@@ -48,7 +50,8 @@ UNITY_INLINE std::vector<definition> standard_operators() {
   for (auto family : {operators::sources, operators::matrix_products, operators::convolutions, operators::pools,
                       operators::elementwise, operators::reductions, operators::movements, operators::lookups,
                       operators::normalizations, operators::attentions, operators::recurrent_cells, operators::unknowns,
-                      operators::bag_lookups, operators::segments}) {
+                      operators::bag_lookups, operators::segments,  //
+                      operators::functions, operators::logic}) {
     for (auto& d : family()) {
       all.push_back(std::move(d));
     }

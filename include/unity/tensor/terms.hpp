@@ -10,6 +10,7 @@
 #pragma once
 
 #include <unity/rewrite/terms.hpp>
+#include <unity/tensor/function_terms.hpp>
 
 namespace unity::tensor::terms {
 

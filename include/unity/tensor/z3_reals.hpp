@@ -131,6 +131,10 @@ struct scalar_traits<z3_real> {
       case scalar_op::minimum: return -z3_real::maximum(-a, -b);
       case scalar_op::equal:
         return a.is_constant() && b.is_constant() ? z3_real{a == b ? 1 : 0} : z3_real::function(op, a, b);
+      case scalar_op::less:
+        return a.is_constant() && b.is_constant() ? z3_real{a.constant() < b.constant() ? 1 : 0}
+                                                  : z3_real::function(op, a, b);
+      case scalar_op::masked: return a.is_constant() ? a.constant().is_zero() ? a : b : z3_real::function(op, a, b);
       default: return z3_real::function(op, a, b);
     }
   }

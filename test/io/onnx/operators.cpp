@@ -1,5 +1,6 @@
 #include <unity/io/onnx/operators.hpp>
 
+#include <cmath>
 #include <cstddef>
 #include <functional>
 #include <map>
@@ -107,6 +108,53 @@ std::vector<forms> all_forms() {
       {"Clip at zero",
        {{10, one + "{ y = Clip <min = 0.0> (x) }"}, {13, one + "<float z = {0}> { y = Clip(x, z) }"}},
        [](auto& b) { return b.relu(b.input("x", {4, 6})); }},
+      {"Clip between others",
+       {{10, one + "{ y = Clip <min = -1.0, max = 6.0> (x) }"},
+        {13, one + "<float a = {-1}, float b = {6}> { y = Clip(x, a, b) }"}},
+       [](auto& b) { return b.apply("clip", {b.input("x", {4, 6})}, {{"low", -1.0}, {"high", 6.0}})[0]; }},
+      {"Clip of integers",
+       {{12, "g (int64[4] x) => (int64[4] y) <int64 n = {9223372036854775807}> { y = Clip(x, , n) }"}},
+       [](auto& b) {
+         return b.apply("clip", {b.input("x", {4}, dtype::int64)}, {{"low", -HUGE_VAL}, {"high", 0x1p63}})[0];
+       }},
+      {"Div of integers",
+       {{7, "g (int64[4] x, int64[1] n) => (int64[4] y) { y = Div(x, n) }"}},
+       [](auto& b) {
+         return b.apply("integer_div", {b.input("x", {4}, dtype::int64), b.input("n", {1}, dtype::int64)})[0];
+       }},
+      {"Where",
+       {{9, "g (bool[4,1] c, float[6] x, float[1] w) => (float[4,6] y) { y = Where(c, x, w) }"}},
+       [](auto& b) {
+         const auto c = b.input("c", {4, 1}, dtype::boolean);
+         const auto x = b.input("x", {6});
+         return b.apply("where", {c, x, b.input("w", {1})})[0];
+       }},
+      {"comparisons and logic",
+       {{12, "g (float[4] x) => (bool[4] y) { a = LessOrEqual(x, x) b = Greater(x, x) c = Xor(a, b) y = Not(c) }"}},
+       [](auto& b) {
+         const auto x = b.input("x", {4});
+         const auto least = b.apply("less_or_equal", {x, x})[0];
+         return b.apply("logical_not", {b.apply("logical_xor", {least, b.apply("greater", {x, x})[0]})[0]})[0];
+       }},
+      {"attributes that are not stated, and that are",
+       {{14, one + "{ a = LeakyRelu(x) b = Selu(a) y = HardSigmoid <alpha = 0.5> (b) }"}},
+       [](auto& b) {
+         const auto leaky = b.apply("leaky_relu", {b.input("x", {4, 6})}, {{"alpha", static_cast<double>(0.01F)}})[0];
+         return b.apply("hard_sigmoid", {b.apply("selu", {leaky})[0]}, {{"alpha", 0.5}})[0];
+       }},
+      {"Mod of integers and of reals",
+       {{10,
+         "g (int32[4] x, float[4] w) => (float[4] y) { m = Mod(x, x) r = Cast <to = 1> (m) y = Mod <fmod = 1> (r, w) "
+         "}"}},
+       [](auto& b) {
+         const auto x = b.input("x", {4}, dtype::int32);
+         const auto w = b.input("w", {4});
+         const auto real = b.apply("cast", {b.apply("mod", {x, x})[0]}, {{"element", "float32"}})[0];
+         return b.apply("mod", {real, w}, {{"truncated", 1}})[0];
+       }},
+      {"Gelu by tanh",
+       {{20, one + "{ y = Gelu <approximate = \"tanh\"> (x) }"}},
+       [](auto& b) { return b.apply("gelu_tanh", {b.input("x", {4, 6})})[0]; }},
       {"Softmax along the last axis",
        {{11, one + "{ y = Softmax(x) }"},
         {13, one + "{ y = Softmax(x) }"},
@@ -211,10 +259,9 @@ TEST_CASE("Softmax of older opsets sees all dimensions from its axis on as one")
 }
 
 TEST_CASE("what this library has no operator for is carried through and reported once") {
-  const auto m =
-      read(R"(g (float[2,3] x) => (float[2,3] y) { a = HardSwish(x) b = Elu <alpha = 2.0> (a) y = HardSwish(b) })");
+  const auto m = read(R"(g (float[2,3] x) => (float[2,3] y) { a = Acos(x) b = Acosh(a) y = Acos(b) })");
   CHECK(outline(m) == "opaque opaque opaque");
-  CHECK(m.opaque_operators == std::map<std::string, std::size_t>{{"Elu", 1}, {"HardSwish", 2}});
+  CHECK(m.opaque_operators == std::map<std::string, std::size_t>{{"Acos", 2}, {"Acosh", 1}});
   CHECK(m.opaque_nodes.size() == 3);
 }
 
@@ -232,10 +279,11 @@ TEST_CASE("forms beyond the tensor algebra are carried through") {
   opaque("g (float[4,4] x) => (float[4,4] y) <int64[4] p = {1, 1, -1, -1}> { y = Pad(x, p) }");
   opaque("g (float[4,4] x) => (float[6,6] y) <int64[4] p = {1, 1, 1, 1}> { y = Pad <mode = \"edge\"> (x, p) }");
   opaque("g (float[2,3,4] x, int64[2] i) => (float[2,2,4] y) { y = Gather <axis = 1> (x, i) }");
-  opaque("g (int64[4] x) => (int64[4] y) <int64 n = {2}> { y = Div(x, n) }");
-  opaque("g (int64[4] x) => (int64[4] y) <int64 n = {0}> { y = Clip(x, n) }");
+  opaque("g (int64[4] x, int64 n) => (int64[4] y) { y = Clip(x, n) }");
+  opaque("g (int64[4] x) => (int64[4] y) <int64 n = {9007199254740993}> { y = Clip(x, n) }");
+  opaque("g (float16[4] x) => (bool[4] y) { y = IsInf(x) }", 20);
+  opaque("g (bool[2,3] x, bool[3] y) => (bool[2,3] z) { z = And <axis = 1, broadcast = 1> (x, y) }", 6);
   opaque("g (float[4] x) => (float[4] y) { y = Dropout(x) }", 6);  // in training
-  opaque("g (float[4] x) => (float[4] y) { y = Gelu <approximate = \"tanh\"> (x) }", 20);
   opaque("g (float[4] x) => (float[4] y) <float r = {0.5}, bool t = {1}> { y = Dropout(x, r, t) }");
 }
 

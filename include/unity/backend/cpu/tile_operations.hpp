@@ -96,6 +96,15 @@ inline void powers(float* to, const float* a, const float* b, std::int64_t n) {
   }
 }
 
+template <class Real>
+void apply_one_by_one(tensor::scalar_op op, Real* to, const Real* a, const Real* b, std::int64_t n) {
+  using traits = tensor::scalar_traits<Real>;
+  const bool binary = tensor::is_binary(op);
+  for (std::int64_t i = 0; i < n; ++i) {
+    to[i] = binary ? traits::apply(op, a[i], b[i]) : traits::apply(op, a[i]);
+  }
+}
+
 }  // namespace detail
 
 // to[0, n) = op(a, b), n a multiple of block_size; to is neither a nor b. Of an operator of one operand b is ignored
@@ -124,19 +133,15 @@ inline void apply_to_tile(tensor::scalar_op op, float* to, const float* a, const
     case scalar_op::maximum: return each([](float x, float y) { return x < y ? y : x; });
     case scalar_op::minimum: return each([](float x, float y) { return y < x ? y : x; });
     case scalar_op::equal: return each([](float x, float y) { return x == y ? 1.0F : 0.0F; });
+    case scalar_op::less: return each([](float x, float y) { return x < y ? 1.0F : 0.0F; });
+    case scalar_op::masked: return each([](float x, float y) { return functions::choose(x != 0.0F, y, 0.0F); });
     default: break;
   }
-  for (std::int64_t i = 0; i < n; ++i) {
-    to[i] = tensor::scalar_traits<float>::apply(op, a[i]);
-  }
+  detail::apply_one_by_one(op, to, a, b, n);
 }
 
 inline void apply_to_tile(tensor::scalar_op op, double* to, const double* a, const double* b, std::int64_t n) {
-  using traits = tensor::scalar_traits<double>;
-  const bool binary = tensor::is_binary(op);
-  for (std::int64_t i = 0; i < n; ++i) {
-    to[i] = binary ? traits::apply(op, a[i], b[i]) : traits::apply(op, a[i]);
-  }
+  detail::apply_one_by_one(op, to, a, b, n);
 }
 
 }  // namespace unity::backend::cpu

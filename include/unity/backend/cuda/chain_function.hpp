@@ -34,12 +34,12 @@ using full_chain_room =
 // How a leaf is read, found out beforehand.
 enum class chain_read : std::uint8_t {
   literal,
-  scalar,         // the only element that there is
+  scalar,  // the only element that there is
   coordinate,
   float32_quads,  // four elements at once
   bfloat16_quads,
   float16_quads,
-  repeated,       // one element for all four of a unit
+  repeated,  // one element for all four of a unit
   each,
 };
 
@@ -269,6 +269,10 @@ struct chain_function {
       case scalar_op::sqrt: return all<scalar_op::sqrt>(a, b);
       case scalar_op::truncate: return all<scalar_op::truncate>(a, b);
       case scalar_op::nonzero: return all<scalar_op::nonzero>(a, b);
+      case scalar_op::floor: return all<scalar_op::floor>(a, b);
+      case scalar_op::round: return all<scalar_op::round>(a, b);
+      case scalar_op::sin: return all<scalar_op::sin>(a, b);
+      case scalar_op::cos: return all<scalar_op::cos>(a, b);
       case scalar_op::add: return all<scalar_op::add>(a, b);
       case scalar_op::sub: return all<scalar_op::sub>(a, b);
       case scalar_op::mul: return all<scalar_op::mul>(a, b);
@@ -277,6 +281,9 @@ struct chain_function {
       case scalar_op::maximum: return all<scalar_op::maximum>(a, b);
       case scalar_op::minimum: return all<scalar_op::minimum>(a, b);
       case scalar_op::equal: return all<scalar_op::equal>(a, b);
+      case scalar_op::less: return all<scalar_op::less>(a, b);
+      case scalar_op::masked: return all<scalar_op::masked>(a, b);
+      case scalar_op::remainder: return all<scalar_op::remainder>(a, b);
       case scalar_op::accumulated:
       case scalar_op::literal:
       case scalar_op::coordinate:

@@ -31,6 +31,10 @@ template <class Real>
     case scalar_op::sqrt: return std::sqrt(a);
     case scalar_op::truncate: return std::trunc(a);
     case scalar_op::nonzero: return a != Real{0} ? Real{1} : Real{0};
+    case scalar_op::floor: return std::floor(a);
+    case scalar_op::round: return std::nearbyint(a);
+    case scalar_op::sin: return std::sin(a);
+    case scalar_op::cos: return std::cos(a);
     case scalar_op::add: return a + b;
     case scalar_op::sub: return a - b;
     case scalar_op::mul: return a * b;
@@ -39,6 +43,9 @@ template <class Real>
     case scalar_op::maximum: return a < b ? b : a;
     case scalar_op::minimum: return b < a ? b : a;
     case scalar_op::equal: return a == b ? Real{1} : Real{0};
+    case scalar_op::less: return a < b ? Real{1} : Real{0};
+    case scalar_op::masked: return a != Real{0} ? b : Real{0};
+    case scalar_op::remainder: return std::fmod(a, b);
     default: return a;
   }
 }

@@ -25,11 +25,11 @@ struct namesake {
   std::string_view tensor;
 };
 inline constexpr namesake elementwise_namesakes[] = {
-    {"Relu", "relu"},  {"Tanh", "tanh"}, {"Sigmoid", "sigmoid"},   {"Exp", "exp"},
-    {"Log", "log"},    {"Erf", "erf"},   {"Sqrt", "sqrt"},         {"Reciprocal", "reciprocal"},
-    {"Neg", "negate"}, {"Abs", "abs"},   {"Identity", "identity"}, {"Add", "add"},
-    {"Sub", "sub"},    {"Mul", "mul"},   {"Div", "div"},           {"Max", "maximum"},
-    {"Min", "minimum"}};
+    {"Relu", "relu"},   {"Tanh", "tanh"},      {"Sigmoid", "sigmoid"},   {"Exp", "exp"},
+    {"Log", "log"},     {"Erf", "erf"},        {"Sqrt", "sqrt"},         {"Reciprocal", "reciprocal"},
+    {"Neg", "negate"},  {"Abs", "abs"},        {"Identity", "identity"}, {"Add", "add"},
+    {"Sub", "sub"},     {"Mul", "mul"},        {"Div", "div"},           {"Max", "maximum"},
+    {"Min", "minimum"}, {"Div", "integer_div"}};
 
 [[nodiscard]] std::string_view tensor_name(std::string_view onnx);
 [[nodiscard]] std::string_view onnx_name(std::string_view tensor);
@@ -39,6 +39,10 @@ inline import_result import_unary(import_node& n) { return one(n.emit(tensor_nam
 value_id second_operand(import_node& n);
 inline import_result import_binary(import_node& n) {
   return one(n.emit(tensor_name(n.type()), {n.input(0), second_operand(n)}));
+}
+inline import_result import_div(import_node& n) {
+  const bool truncates = tensor::is_integral(n.type(0).element);
+  return one(n.emit(truncates ? "integer_div" : "div", {n.input(0), second_operand(n)}));
 }
 // Of any number of operands, from the left.
 import_result import_fold(import_node& n);
@@ -70,6 +74,7 @@ void export_dropout(export_node& n);
 #include <string>
 
 #include <unity/io/onnx/movement.hpp>
+#include <unity/tensor/element.hpp>
 
 namespace unity::io::detail {
 
@@ -126,37 +131,44 @@ UNITY_INLINE import_result import_pow(import_node& n) {
 }
 
 UNITY_INLINE import_result import_clip(import_node& n) {
-  if (!tensor::is_floating(n.type(0).element)) {
-    return std::nullopt;  // Relu, Max and Min take fewer element types, in files and in engines
-  }
+  const bool is_real = tensor::is_floating(n.type(0).element);
+  constexpr auto infinity = std::numeric_limits<double>::infinity();
   const auto bound = [&](std::string_view name, std::size_t place, double otherwise) -> std::optional<double> {
-    if (n.opset() < 11) {
-      return n.attributes.real(name, otherwise);
+    const auto at = n.opset() < 11 ? n.attributes.real(name, otherwise)
+                    : n.has(place) ? n.known_real(place)
+                                   : otherwise;
+    if (const auto* k = n.known(place); at && k != nullptr && !is_real) {
+      return tensor::to_integer<std::int64_t>(*at) == k->integers[0] ? at : std::nullopt;
     }
-    return n.has(place) ? n.known_real(place) : otherwise;
+    constexpr double most = std::numeric_limits<float>::max();
+    return at && is_real && std::abs(*at) >= most ? std::copysign(infinity, *at) : at;  // bounds nothing
   };
-  const auto infinity = std::numeric_limits<double>::infinity();
   const auto low = bound("min", 1, -infinity);
   const auto high = bound("max", 2, infinity);
+  if (low && high && !(is_real && (*low == 0 || (*low == -infinity && *high == infinity)))) {
+    return one(n.emit("clip", {n.input(0)}, {{"low", *low}, {"high", *high}}));
+  }
+  if (!is_real) {
+    return std::nullopt;
+  }
   auto v = n.input(0);
   if (!low || *low == 0) {
     v = low ? n.emit("relu", {v}) : n.emit("maximum", {v, n.input(1)});
-  } else if (*low > static_cast<double>(std::numeric_limits<float>::lowest())) {
+  } else if (*low != -infinity) {
     v = n.emit("maximum", {v, n.scalar(*low, v)});
   }
   if (!high) {
     v = n.emit("minimum", {v, n.input(2)});
-  } else if (*high < static_cast<double>(std::numeric_limits<float>::max())) {
+  } else if (*high != infinity) {
     v = n.emit("minimum", {v, n.scalar(*high, v)});
   }
   return one(v);
 }
 
 UNITY_INLINE import_result import_gelu(import_node& n) {
-  if (n.attributes.word("approximate", "none") != "none") {
-    return std::nullopt;
-  }
-  return one(n.emit("gelu", {n.input(0)}));
+  const auto how = n.attributes.word("approximate", "none");
+  return how == "none" || how == "tanh" ? one(n.emit(how == "none" ? "gelu" : "gelu_tanh", {n.input(0)}))
+                                        : import_result{};
 }
 
 UNITY_INLINE import_result import_cast(import_node& n) {
@@ -223,30 +235,20 @@ UNITY_INLINE onnx_family elementwise_family() {
   return {{{"Relu", import_unary}, {"Tanh", import_unary},     {"Sigmoid", import_unary}, {"Exp", import_unary},
            {"Log", import_unary},  {"Erf", import_unary},      {"Sqrt", import_unary},    {"Reciprocal", import_unary},
            {"Neg", import_unary},  {"Abs", import_unary},      {"Add", import_binary},    {"Sub", import_binary},
-           {"Mul", import_binary}, {"Div", import_binary},     {"Max", import_fold},      {"Min", import_fold},
+           {"Mul", import_binary}, {"Div", import_div},        {"Max", import_fold},      {"Min", import_fold},
            {"Sum", import_fold},   {"Pow", import_pow},        {"Clip", import_clip},     {"Gelu", import_gelu},
            {"Cast", import_cast},  {"Dropout", import_dropout}},
-          {{"relu", export_namesake},
-           {"tanh", export_namesake},
-           {"sigmoid", export_namesake},
-           {"exp", export_namesake},
-           {"log", export_namesake},
-           {"erf", export_namesake},
-           {"sqrt", export_namesake},
-           {"reciprocal", export_namesake},
-           {"negate", export_namesake},
-           {"abs", export_namesake},
-           {"identity", export_namesake},
-           {"add", export_broadcast},
-           {"sub", export_broadcast},
-           {"mul", export_broadcast},
-           {"div", export_broadcast},
-           {"maximum", export_broadcast},
-           {"minimum", export_broadcast},
-           {"pow", export_broadcast},
-           {"scalar_multiply", export_broadcast},
-           {"gelu", export_gelu},
-           {"cast", export_cast},
+          {{"relu", export_namesake},     {"tanh", export_namesake},
+           {"sigmoid", export_namesake},  {"exp", export_namesake},
+           {"log", export_namesake},      {"erf", export_namesake},
+           {"sqrt", export_namesake},     {"reciprocal", export_namesake},
+           {"negate", export_namesake},   {"abs", export_namesake},
+           {"identity", export_namesake}, {"add", export_broadcast},
+           {"sub", export_broadcast},     {"mul", export_broadcast},
+           {"div", export_broadcast},     {"integer_div", export_broadcast},
+           {"maximum", export_broadcast}, {"minimum", export_broadcast},
+           {"pow", export_broadcast},     {"scalar_multiply", export_broadcast},
+           {"gelu", export_gelu},         {"cast", export_cast},
            {"dropout", export_dropout}}};
 }
 

@@ -80,6 +80,10 @@ class import_node {
                                  std::initializer_list<tensor::named_attribute> attributes_ = {}) {
     return maker_->emit(name, operands, {attributes_.begin(), attributes_.size()});
   }
+  value_id emit(std::string_view name, std::span<const value_id> operands,
+                std::span<const tensor::named_attribute> attributes_) {
+    return maker_->emit(name, operands, attributes_).front();
+  }
   value_id reshape(value_id v, const tensor::shape& dims) {
     return type_of(v).dims == dims ? v : emit("reshape", {v}, {{"dims", dims}});
   }

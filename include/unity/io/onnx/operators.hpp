@@ -21,6 +21,7 @@ struct onnx_operators {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_OPERATORS)
 
 #include <unity/io/onnx/elementwise.hpp>
+#include <unity/io/onnx/logic.hpp>
 #include <unity/io/onnx/movement.hpp>
 #include <unity/io/onnx/pooling.hpp>
 #include <unity/io/onnx/products.hpp>
@@ -28,7 +29,8 @@ struct onnx_operators {
 namespace unity::io::detail {
 
 UNITY_INLINE onnx_operators::onnx_operators() {
-  for (const auto family : {elementwise_family, product_family, pooling_family, movement_family}) {
+  for (const auto family : {elementwise_family, product_family, pooling_family, movement_family,  //
+                            logic_family}) {
     auto rows = family();
     imports.insert(rows.imports.begin(), rows.imports.end());
     exports.insert(rows.exports.begin(), rows.exports.end());

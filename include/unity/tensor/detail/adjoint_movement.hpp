@@ -37,6 +37,9 @@ using dimension_labels = std::vector<dimension_label>;
   return !sum.valid() ? v : !v.valid() ? sum : b.add("add", {sum, v});
 }
 
+// Adds up what broadcasting repeated.
+[[nodiscard]] value_id summed_to(body_builder& b, value_id v, const shape& dims);
+
 // Dimension d of the result is dimension order[d].
 [[nodiscard]] inline value_id permuted(body_builder& b, value_id v, const shape& order) {
   const bool ordered = std::is_sorted(order.begin(), order.end());
@@ -131,6 +134,20 @@ UNITY_INLINE value_id broadcastable(body_builder& b, const labelled& x, const di
     is = x.labels[d].empty() || x.labels[d] == to[d + skipped];
   }
   return is ? x.value : carried(b, x, to);
+}
+
+UNITY_INLINE value_id summed_to(body_builder& b, value_id v, const shape& dims) {
+  const auto from = b.type(v).dims;
+  const auto more = from.size() - dims.size();
+  shape axes;
+  for (std::size_t d = 0; d < from.size(); ++d) {
+    if (d < more || (dims[d - more] == 1 && from[d] > 1)) {
+      axes.push_back(static_cast<std::int64_t>(d));
+    }
+  }
+  const auto kept = static_cast<std::int64_t>(axes.size() == more ? 0 : 1);  // 0: only dimensions that dims lacks go
+  const auto sum = axes.empty() ? v : b.add("reduce_sum", {v}, {{"axes", axes}, {"keep_dims", kept}});
+  return b.type(sum).dims == dims ? sum : b.add("reshape", {sum}, {{"dims", dims}});
 }
 
 }  // namespace unity::tensor::detail

@@ -132,6 +132,8 @@ UNITY_INLINE value_id program_adjoint::unary_cotangent(std::size_t i) {
     case scalar_op::negate: return b_.add("negate", {s.cotangent});
     case scalar_op::exp: return b_.add("mul", {s.cotangent, value(i)});
     case scalar_op::log: return b_.add("div", {s.cotangent, value(s.left)});
+    case scalar_op::sin: return b_.add("mul", {s.cotangent, b_.add("cos", {value(s.left)})});
+    case scalar_op::cos: return b_.add("negate", {b_.add("mul", {s.cotangent, b_.add("sin", {value(s.left)})})});
     default:
       return b_.add(find_scalar_operator(s.what.op)->gradient, {d->of_value ? value(i) : value(s.left), s.cotangent});
   }
@@ -178,7 +180,12 @@ UNITY_INLINE void program_adjoint::reverse_binary(std::size_t i) {
       add(s.right, right ? b_.add(gradient, {value(s.right), value(s.left), g}) : value_id{});
       return;
     }
-    default: return;  // equal: constant almost everywhere
+    case scalar_op::masked: {
+      const auto zero = b_.add("fill", {}, {{"value", 0.0}, {"element", name_of(b_.type(g).element)}, {"dims", {}}});
+      add(s.right, right ? b_.add("where", {value(s.left), g, zero}) : value_id{});
+      return;
+    }
+    default: return;  // comparisons: constant almost everywhere
   }
 }
 

@@ -29,6 +29,9 @@ std::vector<value_id> append_adjoint(body_builder& b, const operation& op, const
 
 namespace detail {
 
+// Can a gradient go back through the operator, as far as its kind says.
+[[nodiscard]] bool has_derivative(const algebra& a, const operation& op);
+
 // The attribute of an operator that ends with an activation; the number of attributes where it does not.
 [[nodiscard]] std::size_t activation_of(const definition& d, const operation& op);
 
@@ -60,12 +63,15 @@ inline std::vector<value_id> detail::body_graph::add_body_adjoint(std::string_vi
 #include <unity/core/error.hpp>
 #include <unity/tensor/adjoint_scalar.hpp>
 #include <unity/tensor/detail/adjoint_primitive.hpp>
-#include <unity/tensor/detail/adjoint_selection.hpp>
 #include <unity/tensor/detail/adjoint_view.hpp>
 #include <unity/tensor/detail/reverse_sweep.hpp>
 #include <unity/tensor/operator_name.hpp>
 
 namespace unity::tensor::detail {
+
+UNITY_INLINE bool has_derivative(const algebra& a, const operation& op) {
+  return !std::holds_alternative<opaque>(a.definition_of(op.kind).body);
+}
 
 UNITY_INLINE std::size_t activation_of(const definition& d, const operation& op) {
   std::size_t i = 0;
@@ -164,9 +170,6 @@ UNITY_INLINE std::vector<value_id> append_adjoint(body_builder& b, const operati
   }
   if (std::holds_alternative<composite>(d.body)) {
     return detail::body_adjoint(b, op, p);
-  }
-  if (detail::is_selection(a, op)) {
-    return detail::selection_adjoint(b, p);
   }
   throw error{fmt::format("adjoint of {}", operator_name(a, op)), "no derivative", "an operator with a known meaning"};
 }

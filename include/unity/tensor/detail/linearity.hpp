@@ -98,6 +98,7 @@ UNITY_INLINE dependence combine(scalar_op op, dependence a, dependence b) noexce
     case scalar_op::sub: return a == b ? a : dependence::other;
     case scalar_op::mul: return both ? dependence::other : neither ? dependence::none : dependence::additive;
     case scalar_op::div: return b == dependence::none ? a : dependence::other;
+    case scalar_op::masked: return a == dependence::none ? b : dependence::other;
     default: return neither ? dependence::none : dependence::other;
   }
 }

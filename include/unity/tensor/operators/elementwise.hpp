@@ -19,11 +19,9 @@
 namespace unity::tensor::operators {
 
 // Which element types a function is defined on.
-enum class domain : std::uint8_t { all, numbers, reals };
+enum class domain : std::uint8_t { all, numbers, reals, integers, booleans };
 
-[[nodiscard]] inline bool require(space& s, domain d) {
-  return d == domain::all || (d == domain::numbers ? s.require_numeric() : s.require_floating());
-}
+[[nodiscard]] bool require(space& s, domain d);
 
 // Operand 0 and the result have the same indices.
 void iterate_each(space& s, dtype element);
@@ -53,6 +51,9 @@ void iterate_each(space& s, dtype element);
 
 [[nodiscard]] std::vector<definition> elementwise();
 
+// Operands broadcast as in NumPy, and so does the result, of the element type.
+void iterate_jointly(space& s, dtype element);
+
 // Operands broadcast as in NumPy; the first has the result's element type.
 [[nodiscard]] definition each(std::string name, int operands, scalar_kernel kernel, domain d);
 
@@ -70,6 +71,17 @@ void iterate_each(space& s, dtype element);
 #include <unity/tensor/operators/broadcasting.hpp>
 
 namespace unity::tensor::operators {
+
+UNITY_INLINE bool require(space& s, domain d) {
+  switch (d) {
+    case domain::numbers: return s.require_numeric();
+    case domain::reals: return s.require_floating();
+    case domain::integers: return s.require(is_integral(s.inputs()[0].element), "integer elements");
+    case domain::booleans: return s.require(s.inputs()[0].element == dtype::boolean, "boolean elements");
+    case domain::all: break;
+  }
+  return true;
+}
 
 UNITY_INLINE void iterate_each(space& s, dtype element) {
   const auto indices = declare_all(s, s.dims(0));
@@ -181,18 +193,24 @@ UNITY_INLINE std::vector<definition> elementwise() {
           dropout()};
 }
 
+UNITY_INLINE void iterate_jointly(space& s, dtype element) {
+  std::optional<shape> joint{shape{}};
+  for (std::size_t i = 0; joint && i < s.inputs().size(); ++i) {
+    joint = broadcast(*joint, s.dims(i));
+  }
+  if (s.require(joint.has_value(), "operands that broadcast")) {
+    const auto indices = declare_all(s, *joint);
+    for (std::size_t i = 0; i < s.inputs().size(); ++i) {
+      s.read(seen(indices, *joint, s.dims(i)));
+    }
+    s.write(indices, element);
+  }
+}
+
 UNITY_INLINE definition each(std::string name, int operands, scalar_kernel kernel, domain d) {
   const auto iteration = [d](space& s, const attribute_reader&) {
-    std::optional<shape> joint{shape{}};
-    for (std::size_t i = 0; joint && i < s.inputs().size(); ++i) {
-      joint = broadcast(*joint, s.dims(i));
-    }
-    if (require(s, d) && s.require(joint.has_value(), "operands that broadcast")) {
-      const auto indices = declare_all(s, *joint);
-      for (std::size_t i = 0; i < s.inputs().size(); ++i) {
-        s.read(seen(indices, *joint, s.dims(i)));
-      }
-      s.write(indices);
+    if (require(s, d)) {
+      iterate_jointly(s, s.inputs()[0].element);
     }
   };
   const auto value = [kernel = std::move(kernel)](const attribute_reader&, std::span<const tensor_type>) {

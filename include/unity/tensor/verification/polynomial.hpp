@@ -173,6 +173,14 @@ struct scalar_traits<polynomial> {
       case scalar_op::maximum: return polynomial::maximum(a, b);
       case scalar_op::minimum: return -polynomial::maximum(-a, -b);
       case scalar_op::equal: return a == b ? polynomial{1} : (a - b).constant() ? polynomial{} : call(op, a, b);
+      case scalar_op::less: {
+        const auto difference = (a - b).constant();
+        return difference ? polynomial{*difference < rational{} ? 1 : 0} : call(op, a, b);
+      }
+      case scalar_op::masked: {
+        const auto condition = a.constant();
+        return condition ? condition->is_zero() ? polynomial{} : b : call(op, a, b);
+      }
       default: return call(op, a, b);
     }
   }

@@ -32,7 +32,7 @@ class polynomial_pool {
   static constexpr number one = 0;                           // the empty product
   static constexpr number lowest = 1;                        // less than all numbers: neutral for the maximum
   static constexpr auto first_function = scalar_op::negate;  // of one argument
-  static constexpr auto last_function = scalar_op::nonzero;
+  static constexpr auto last_function = scalar_op::cos;
 
   // What stands for one value: an unknown (op is operand) or a function of polynomials.
   struct atom {
