@@ -61,13 +61,15 @@ namespace detail {
 struct axis_class {
   std::int64_t from = 11;
   std::int64_t multiple = 1;
+  bool shifts = true;  // are other primes tried
 };
 
-[[nodiscard]] UNITY_INLINE axis_class class_of(const open_axis& a) {
+// `length`: the least size of what is neither the first dimension nor of an image.
+[[nodiscard]] UNITY_INLINE axis_class class_of(const open_axis& a, std::int64_t length) {
   if (a.rank >= 4 && a.axis >= 2) {
-    return {7, 32};  // height and width
+    return {7, 32, false};  // height and width
   }
-  return a.axis == 0 ? axis_class{11, 1} : axis_class{67, 1};
+  return {a.axis == 0 ? 11 : length, 1, true};
 }
 
 [[nodiscard]] UNITY_INLINE bool is_prime(std::int64_t n) {
@@ -77,45 +79,6 @@ struct axis_class {
     }
   }
   return n > 1;
-}
-
-// Which axes have one size: those of one number.
-using axis_groups = std::vector<std::size_t>;
-
-// Sizes of all axes, three times, all different primes (times 32). `shift`: how many primes to leave out.
-[[nodiscard]] UNITY_INLINE std::vector<std::vector<std::int64_t>> unusual_sizes(const std::vector<open_axis>& axes,
-                                                                                const axis_groups& groups,
-                                                                                std::size_t shift) {
-  std::map<std::int64_t, std::int64_t> next;  // by the least
-  const auto take = [&](const axis_class& c) {
-    auto& n = next.emplace(c.from, c.from).first->second;
-    while (!is_prime(n)) {
-      ++n;
-    }
-    return n++ * c.multiple;
-  };
-  for (std::size_t i = 0; i < shift; ++i) {
-    for (const auto& a : axes) {
-      static_cast<void>(take(class_of(a)));
-    }
-  }
-  std::vector<std::vector<std::int64_t>> sizes(3, std::vector<std::int64_t>(axes.size()));
-  for (auto& at : sizes) {
-    for (std::size_t a = 0; a < axes.size(); ++a) {
-      const auto first = std::find(groups.begin(), groups.end(), groups[a]) - groups.begin();
-      const auto same = static_cast<std::size_t>(first);
-      at[a] = same < a ? at[same] : take(class_of(axes[a]));
-    }
-  }
-  return sizes;
-}
-
-[[nodiscard]] UNITY_INLINE std::vector<open_axis> sized(std::vector<open_axis> axes,
-                                                        const std::vector<std::int64_t>& sizes) {
-  for (std::size_t a = 0; a < axes.size(); ++a) {
-    axes[a].size = sizes[a];
-  }
-  return axes;
 }
 
 // Constants of a graph.
@@ -131,64 +94,167 @@ using axis_groups = std::vector<std::size_t>;
   return names;
 }
 
+// How sizes are chosen.
+struct size_choice {
+  std::vector<std::size_t> groups{};  // by axis; those of one number have one size
+  std::int64_t length = 0;            // see class_of
+  std::size_t shift = 0;              // how many primes to leave out for each axis
+};
+
+// Three sizes of each axis, all different primes, or 32 times those.
+[[nodiscard]] UNITY_INLINE std::vector<std::vector<std::int64_t>> unusual_sizes(const std::vector<open_axis>& axes,
+                                                                                const size_choice& choice) {
+  std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> next;
+  const auto take = [&](const axis_class& c) {
+    auto& n = next.emplace(std::pair{c.from, c.multiple}, c.from).first->second;
+    while (!is_prime(n)) {
+      ++n;
+    }
+    return n++ * c.multiple;
+  };
+  for (const auto& a : axes) {
+    for (std::size_t i = 0; class_of(a, choice.length).shifts && i < choice.shift; ++i) {
+      static_cast<void>(take(class_of(a, choice.length)));
+    }
+  }
+  std::vector<std::vector<std::int64_t>> sizes(3, std::vector<std::int64_t>(axes.size()));
+  for (auto& at : sizes) {
+    for (std::size_t a = 0; a < axes.size(); ++a) {
+      const auto first = std::find(choice.groups.begin(), choice.groups.end(), choice.groups[a]);
+      const auto same = static_cast<std::size_t>(first - choice.groups.begin());
+      at[a] = same < a ? at[same] : take(class_of(axes[a], choice.length));
+    }
+  }
+  return sizes;
+}
+
+class open_importer {
+ public:
+  open_importer(const tensor::algebra& algebra, const std::string& bytes, std::string_view file,
+                const std::filesystem::path& directory, const import_options& options)
+      : algebra_{algebra},
+        bytes_{bytes},
+        file_{file},
+        directory_{directory},
+        options_{options},
+        axes_{reader().open_axes(bytes)} {}
+
+  [[nodiscard]] onnx_model read() const;
+
+ private:
+  [[nodiscard]] model_reader reader() const { return {algebra_, file_, directory_, options_}; }
+  onnx_model read_at(const std::vector<std::int64_t>& sizes, size_record& record) const;
+  // With sizes that no other number of the model equals, as far as there are some.
+  [[nodiscard]] onnx_model read_apart(size_choice choice) const;
+  // Nothing where numbers do not say where they come from, unless it must be.
+  [[nodiscard]] std::optional<onnx_model> attempt(const size_choice& choice, bool must) const;
+
+  const tensor::algebra& algebra_;
+  const std::string& bytes_;
+  std::string file_;
+  const std::filesystem::path& directory_;
+  const import_options& options_;
+  std::vector<open_axis> axes_;
+};
+
+UNITY_INLINE onnx_model open_importer::read() const {
+  if (axes_.empty()) {
+    return reader().read(bytes_);
+  }
+  std::vector<std::size_t> apart;
+  std::vector<std::size_t> by_place;  // some exporters give each input's batch a name of its own
+  std::string flags;
+  for (std::size_t a = 0; a < axes_.size(); ++a) {
+    apart.push_back(a);
+    by_place.push_back(static_cast<std::size_t>(axes_[a].axis));
+    flags += fmt::format("{}--dim {}=SIZE", flags.empty() ? "" : " ", printable(axes_[a].name, 60));
+  }
+  std::string problem;
+  std::optional<onnx_model> best;
+  for (const std::int64_t length : {67, 23}) {  // models for at most so many positions are rare
+    for (const auto& groups : {apart, by_place}) {
+      try {
+        auto model = read_apart({groups, length, 0});
+        if (!best || model.rest.size() < best->rest.size()) {  // what does not fit together is left there
+          best = std::move(model);
+        }
+      } catch (const error& e) {
+        problem = problem.empty() ? e.what() : problem;
+      }
+      if (best && best->rest.empty()) {
+        return *std::move(best);
+      }
+    }
+  }
+  if (best) {
+    return *std::move(best);
+  }
+  throw error{file_, fmt::format("cannot be read with open sizes ({})", problem), flags};
+}
+
+UNITY_INLINE onnx_model open_importer::read_at(const std::vector<std::int64_t>& sizes, size_record& record) const {
+  auto axes = axes_;
+  for (std::size_t a = 0; a < axes.size(); ++a) {
+    axes[a].size = sizes[a];
+  }
+  return reader().read_open(bytes_, std::move(axes), record);
+}
+
+UNITY_INLINE onnx_model open_importer::read_apart(size_choice choice) const {
+  for (constexpr std::size_t last = 3; choice.shift < last; ++choice.shift) {
+    if (auto model = attempt(choice, false)) {
+      return *std::move(model);
+    }
+  }
+  return *attempt(choice, true);
+}
+
+UNITY_INLINE std::optional<onnx_model> open_importer::attempt(const size_choice& choice, bool must) const {
+  const auto sizes = unusual_sizes(axes_, choice);
+  size_record other{nullptr};
+  size_record record{&other};
+  size_record third{nullptr};
+  static_cast<void>(read_at(sizes[1], other));
+  auto model = read_at(sizes[0], record);
+  static_cast<void>(read_at(sizes[2], third));
+  const std::vector<const size_record*> all{&record, &other, &third};
+  if (!record.find_forms(all, sizes, model.open) && !must) {
+    return std::nullopt;
+  }
+  for (const auto& name : constant_names(algebra_, model.graph)) {
+    if (const auto* known = record.find(name); known != nullptr && record.varies(name, *known)) {
+      model.open.computed.insert(name);
+    }
+  }
+  record.write_computing(all, sizes, model.open);
+  return model;
+}
+
+// Sizes to compare at, by name: 1 in round 0, small ones after.
+[[nodiscard]] UNITY_INLINE std::map<std::string, std::int64_t> sizes_of_round(const std::vector<open_axis>& axes,
+                                                                              std::int64_t round) {
+  std::map<std::string, std::int64_t> sizes;
+  std::map<std::int64_t, std::int64_t> taken;  // axes of one size have one
+  for (const auto& a : axes) {
+    constexpr std::int64_t length = 67;
+    const auto c = class_of(a, length);
+    const auto next = static_cast<std::int64_t>(taken.size());
+    auto size = c.from == length ? 3 * round + 2 + next : 2 * round + next;
+    if (round == 0) {
+      size = c.multiple;
+    } else if (c.multiple > 1) {  // the last is no multiple
+      size = c.multiple * (round + 1) + (round == 3 ? 1 + next : 0);
+    }
+    sizes[a.name] = taken.emplace(a.size, size).first->second;
+  }
+  return sizes;
+}
+
 }  // namespace detail
 
 UNITY_INLINE onnx_model parse_open_onnx(const tensor::algebra& algebra, const std::string& bytes, std::string_view file,
                                         const std::filesystem::path& directory, const import_options& options) {
-  using namespace detail;
-  const auto reader = [&] { return model_reader{algebra, std::string{file}, directory, options}; };
-  const auto axes = reader().open_axes(bytes);
-  if (axes.empty()) {
-    return reader().read(bytes);
-  }
-  const auto attempt = [&](const axis_groups& groups, std::size_t shift, bool must) -> std::optional<onnx_model> {
-    const auto sizes = unusual_sizes(axes, groups, shift);
-    size_record other{nullptr};
-    size_record record{&other};
-    size_record third{nullptr};
-    static_cast<void>(reader().read_open(bytes, sized(axes, sizes[1]), other));
-    auto model = reader().read_open(bytes, sized(axes, sizes[0]), record);
-    static_cast<void>(reader().read_open(bytes, sized(axes, sizes[2]), third));
-    const std::vector<const size_record*> all{&record, &other, &third};
-    if (!record.find_forms(all, sizes, model.open) && !must) {
-      return std::nullopt;
-    }
-    for (const auto& name : constant_names(algebra, model.graph)) {
-      if (const auto* known = record.find(name); known != nullptr && record.varies(name, *known)) {
-        model.open.computed.insert(name);
-      }
-    }
-    record.write_computing(all, sizes, model.open);
-    return model;
-  };
-  const auto best = [&](const axis_groups& groups) {
-    constexpr std::size_t attempts = 4;
-    for (std::size_t shift = 0;; ++shift) {
-      if (auto model = attempt(groups, shift, shift + 1 == attempts)) {
-        return *std::move(model);
-      }
-    }
-  };
-  axis_groups apart;
-  axis_groups by_place;
-  for (std::size_t a = 0; a < axes.size(); ++a) {
-    apart.push_back(a);
-    by_place.push_back(static_cast<std::size_t>(axes[a].axis));
-  }
-  try {
-    return best(apart);
-  } catch (const error& e) {
-    // Some exporters give each input's batch a name of its own.
-    try {
-      return best(by_place);
-    } catch (const error&) {
-      std::string flags;
-      for (const auto& a : axes) {
-        flags += fmt::format("{}--dim {}=SIZE", flags.empty() ? "" : " ", printable(a.name, 60));
-      }
-      throw error{std::string{file}, fmt::format("cannot be read with open sizes ({})", e.what()), flags};
-    }
-  }
+  return detail::open_importer{algebra, bytes, file, directory, options}.read();
 }
 
 UNITY_INLINE onnx_model import_open_onnx(const tensor::algebra& algebra, const std::filesystem::path& path,
@@ -206,17 +272,10 @@ UNITY_INLINE tensor::equivalence_report check_open(const tensor::algebra& algebr
   std::size_t checked = 0;
   for (const std::int64_t round : {0, 1, 2, 3}) {
     auto at = options;
-    std::map<std::int64_t, std::int64_t> taken;  // axes of one size have one
     std::string sizes;
-    for (const auto& a : model.open.axes) {
-      const auto c = detail::class_of(a);
-      const auto next = static_cast<std::int64_t>(taken.size());
-      const auto size = round == 0       ? c.multiple
-                        : c.multiple > 1 ? c.multiple * (round + 1) + (round == 3 ? 1 + next : 0)
-                        : c.from > 11    ? 3 * round + 2 + next
-                                         : 2 * round + next;
-      at.dimensions[a.name] = taken.emplace(a.size, size).first->second;
-      sizes += fmt::format("{}{}={}", sizes.empty() ? "" : ", ", printable(a.name, 60), at.dimensions[a.name]);
+    for (const auto& [name, size] : detail::sizes_of_round(model.open.axes, round)) {
+      at.dimensions.insert_or_assign(name, size);
+      sizes += fmt::format("{}{}={}", sizes.empty() ? "" : ", ", printable(name, 60), size);
     }
     std::optional<onnx_model> original;
     try {
@@ -232,6 +291,9 @@ UNITY_INLINE tensor::equivalence_report check_open(const tensor::algebra& algebr
       if (one != original->data.end() && other != rewritten.data.end() && !(one->second == other->second)) {
         throw error{fmt::format("constant '{}'", printable(name, 120)), "other elements", expected};
       }
+    }
+    if (original->outputs != rewritten.outputs) {  // those of a rest among them
+      throw error{"the optimized model", "other values are carried through", expected};
     }
     const auto report = tensor::check_equivalence(algebra, original->graph, rewritten.graph, how);
     if (!report.passed) {

@@ -244,6 +244,7 @@ UNITY_INLINE void graph_exporter::write_computed() {
       write_identity(is_list ? out_.integers(values) : out_.integer(values.at(0)), name_of(node.output(0)));
       continue;
     }
+    node.clear_name();  // another copy of it may stay in the graph
     for (auto* names : {node.mutable_input(), node.mutable_output()}) {
       for (auto& name : *names) {
         name = name_of(name);

@@ -69,6 +69,7 @@ class size_record {
 #include <algorithm>
 #include <cstddef>
 #include <cstdlib>
+#include <optional>
 #include <span>
 
 #include <unity/io/onnx/graph_writer.hpp>
@@ -164,17 +165,16 @@ UNITY_INLINE bool size_record::find_forms(const std::vector<const size_record*>&
       open.constants.insert(number);
       continue;
     }
-    const auto form = fitted_form(sizes, *changing);
-    if (variants.size() == 1) {
-      if (form) {
-        open.forms.emplace(number, *form);
-      } else {
-        open.unstated.insert(number);
-      }
-      continue;
+    std::optional<size_form> form;
+    for (auto at = changing; at != variants.end() && !form; ++at) {
+      form = fitted_form(sizes, *at);
     }
-    open.unstated.insert(number);
-    clear = false;
+    if (form && variants.size() == 1) {
+      open.forms.emplace(number, *form);
+    } else {
+      open.unstated.insert(number);
+    }
+    clear = clear && (!form || variants.size() == 1);
   }
   return clear;
 }
