@@ -240,8 +240,7 @@ UNITY_INLINE void graph_exporter::write_computed() {
     }
     if (node.domain() == "unity") {
       const std::vector<std::int64_t> values(node.attribute(0).ints().begin(), node.attribute(0).ints().end());
-      const bool is_list = node.attribute(1).i() > 0;
-      write_identity(is_list ? out_.integers(values) : out_.integer(values.at(0)), name_of(node.output(0)));
+      out_.write_integers(values, node.attribute(1).i() > 0, name_of(node.output(0)));
       continue;
     }
     node.clear_name();  // another copy of it may stay in the graph

@@ -61,8 +61,8 @@ class graph_writer {
   // The name of a list of integers, such as an operator's axes; equal lists are written once. Open sizes among them are
   // computed from the shapes of inputs. Throws: unity::error where one has no form.
   [[nodiscard]] std::string integers(std::span<const std::int64_t> values);
-  // The first number of such a list, with no dimensions.
-  [[nodiscard]] std::string integer(std::int64_t value);
+  // Such a list, or its first number with no dimensions, under a name of its own.
+  void write_integers(std::span<const std::int64_t> values, bool is_list, const std::string& name);
   // The name of a tensor all of whose elements are `value`. A node, not an initializer: initializers are weights.
   [[nodiscard]] std::string filled(double value, tensor::dtype element, const tensor::shape& dims = {});
   void write_filled(double value, tensor::dtype element, const tensor::shape& dims, const std::string& name);
@@ -229,9 +229,17 @@ UNITY_INLINE std::string graph_writer::integers(std::span<const std::int64_t> va
   return lists_.emplace(key, std::move(name)).first->second;
 }
 
-UNITY_INLINE std::string graph_writer::integer(std::int64_t value) {
-  const std::int64_t list[] = {value};
-  return combined("Gather", integers(list), filled(0, tensor::dtype::int64));
+UNITY_INLINE void graph_writer::write_integers(std::span<const std::int64_t> values, bool is_list,
+                                               const std::string& name) {
+  const std::string outputs[] = {name};
+  if (is_list) {
+    const std::string inputs[] = {integers(values)};
+    const onnx_attribute attributes[] = {{"axis", std::int64_t{0}}};
+    node("Concat", inputs, outputs, attributes);
+  } else {
+    const std::string inputs[] = {integers(values), filled(0, tensor::dtype::int64)};
+    node("Gather", inputs, outputs);
+  }
 }
 
 UNITY_INLINE std::string graph_writer::computed(std::span<const std::int64_t> values) {
