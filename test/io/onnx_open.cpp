@@ -41,7 +41,8 @@ constexpr std::string_view rows =
   dims = Concat <axis = 0> (n, b, rest) y = Reshape(x, dims) })";
 // Rows 0, 1, .. of a table, one for each position, are added; then the position is.
 constexpr std::string_view positions =
-    R"(g (float[batch,length,2] x) => (float[batch,length,2] y) <float[9,2] table = {1,2,3,4,5,6,7,8,9,8,7,6,5,4,3,2,1,0}> {
+    R"(g (float[batch,length,2] x) => (float[batch,length,2] y) <
+  float[9,2] table = {1,2,3,4,5,6,7,8,9,8,7,6,5,4,3,2,1,0}> {
   s = Shape(x) one = Constant <value = int64 {1}> () zero = Constant <value = int64 {0}> ()
   n = Gather(s, one) numbers = Range(zero, n, one) found = Gather(table, numbers) sum = Add(x, found)
   reals = Cast <to = 1> (numbers) axis = Constant <value = int64[1] {1}> () column = Unsqueeze(reals, axis)
@@ -55,6 +56,8 @@ constexpr std::string_view ends = R"(g (float[batch,length] x) => (float[batch,s
   from = Constant <value = int64[1] {0}> () to = Constant <value = int64[1] {-1}> ()
   axes = Constant <value = int64[1] {1}> () y = Slice(x, from, to, axes)
   last = Constant <value = int64 {-1}> () z = Gather <axis = 1> (x, last) })";
+constexpr std::string_view last = R"(g (float[batch,length,2] x) => (float[batch,2] y) {
+  last = Constant <value = int64 {-1}> () y = Gather <axis = 1> (x, last) })";
 // A mask of zeros, and ones in the rest.
 constexpr std::string_view mask = R"(g (float[batch,length] x) => (float[batch,length,length] y) {
   s = Shape(x) one = Constant <value = int64[1] {1}> () n = Gather(s, one) dims = Concat <axis = 0> (n, n)
@@ -108,7 +111,7 @@ TEST_CASE("a file that leaves nothing open is read as ever") {
 }
 
 TEST_CASE("what is written for all sizes is the file at each of them") {
-  for (const auto graph : {heads, rows, positions, mean, ends, mask}) {
+  for (const auto graph : {heads, rows, positions, mean, ends, last, mask}) {
     const auto bytes = bytes_of(graph);
     INFO(graph);
     const auto model = read(bytes);
@@ -153,6 +156,15 @@ TEST_CASE("dimensions of two names that must be equal have one size") {
   CHECK(check(bytes, model).passed);
 }
 
+TEST_CASE("a dimension that the file has not is named") {
+  try {
+    static_cast<void>(io::parse_open_onnx(standard(), bytes_of(heads), "model", {}, {.dimensions = {{"height", 3}}}));
+    FAIL("no error");
+  } catch (const unity::error& e) {
+    CHECK_THAT(e.what(), Catch::Contains("no dimension named 'height'; expected one of: batch, length"));
+  }
+}
+
 TEST_CASE("a size without a form is refused where it is held, and the flag named") {
   const auto bytes = bytes_of(half);
   CHECK_THAT(problem_of(bytes, read(bytes)),
@@ -172,7 +184,7 @@ TEST_CASE("a constant that was computed at one size is found at others") {
   auto model = read(bytes);
   REQUIRE(model.open.computed.size() == 1);
   model.open.computed.clear();
-  CHECK_THAT(problem_of(bytes, model), Catch::Contains("other elements"));
+  CHECK_THAT(problem_of(bytes, model), Catch::Contains("differs"));
 }
 
 }  // namespace tests_of_onnx_open

@@ -44,15 +44,17 @@ TEST_CASE("numbers at three sizes say what they are made of") {
 
 TEST_CASE("a number is what it was seen to be, else what it is divisible by") {
   const open_sizes open{{{"batch", "x", 0, 2, true, 11}, {"length", "x", 1, 2, true, 67}},
-                        {{66, product(1, {1}, -1)}},
+                        {{60, product(1, {1}, -7)}},
                         {33},
                         {22},
                         {},
                         {}};
-  CHECK(open.form_of(66) == product(1, {1}, -1));
+  CHECK(open.form_of(60) == product(1, {1}, -7));
+  CHECK(open.form_of(66) == product(1, {1}, -1));  // and not six times the other
   CHECK(open.form_of(3 * 11 * 67) == product(3, {0, 1}));
   CHECK(open.form_of(121) == product(1, {0, 0}));
-  for (const std::int64_t closed : {0, 22, -11, 12}) {
+  CHECK(open.form_of(65) == product(1, {1}, -2));
+  for (const std::int64_t closed : {0, 22, -11, 12, 10, 62, 68}) {
     CHECK_FALSE(open.form_of(closed));
     CHECK_FALSE(open.is_open(closed));
   }

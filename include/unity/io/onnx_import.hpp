@@ -49,6 +49,8 @@ class model_reader {
   // Effects: every dimension of every input is a number.
   void bind_dimensions();
   void bind_input(onnx::ValueInfoProto& in, std::set<std::string>& known);
+  // Throws: unity::error where options name another dimension.
+  void expect_known(const std::set<std::string>& known) const;
   // Nothing where it has a size. A dimension without a name is called INPUT.AXIS.
   [[nodiscard]] static std::optional<std::string> open_name(const onnx::ValueInfoProto& in, int axis);
   [[nodiscard]] const open_axis* find_open(const std::string& name) const;
@@ -168,10 +170,14 @@ UNITY_INLINE std::vector<open_axis> model_reader::open_axes(std::string_view byt
     initialized.insert(t.name());
   }
   std::vector<open_axis> all;
+  std::set<std::string> known;
   for (const auto& in : graph().input()) {
     const auto rank = in.type().tensor_type().shape().dim_size();
     for (int i = 0; i < rank && !initialized.contains(in.name()); ++i) {
       const auto name = open_name(in, i);
+      if (name) {
+        known.insert(*name);
+      }
       const bool is_new = name && !options_->dimensions.contains(*name) &&
                           std::none_of(all.begin(), all.end(), [&](const auto& a) { return a.name == *name; });
       if (is_new && (!options_->keep_rest || has_counterpart(in))) {
@@ -179,6 +185,7 @@ UNITY_INLINE std::vector<open_axis> model_reader::open_axes(std::string_view byt
       }
     }
   }
+  expect_known(known);
   return all;
 }
 
@@ -244,6 +251,10 @@ UNITY_INLINE void model_reader::bind_dimensions() {
       bind_input(in, known);
     }
   }
+  expect_known(known);
+}
+
+UNITY_INLINE void model_reader::expect_known(const std::set<std::string>& known) const {
   for (const auto& [name, size] : options_->dimensions) {
     if (!known.contains(name)) {
       std::string names;

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include <unity/core/config.hpp>
+
 namespace unity::io {
 
 // A dimension of inputs that the file gives a name, or none, and no size. Regular.
@@ -43,7 +45,7 @@ struct open_sizes {
   std::vector<open_axis> axes{};
   std::map<std::int64_t, size_form> forms{};
   std::set<std::int64_t> unstated{};   // numbers that change with the sizes, and have no such form
-  std::set<std::int64_t> constants{};  // numbers that do not change, though they are divisible by an open size
+  std::set<std::int64_t> constants{};  // numbers that do not change
 
   // Constants whose elements depend on open sizes (positions, masks), and a serialized GraphProto that computes them:
   // nodes as they stood in the file; `Sizes` of the domain unity stands for a list of integers or one, by `values`.
@@ -79,6 +81,14 @@ UNITY_INLINE std::optional<size_form> open_sizes::form_of(std::int64_t number) c
   }
   if (number <= 0 || constants.contains(number) || unstated.contains(number)) {
     return std::nullopt;
+  }
+  // A position from the back, such as the last one: not seen, since the file counts it so.
+  constexpr std::int64_t least_length = 23;
+  constexpr std::int64_t farthest = 4;
+  for (std::size_t a = 0; a < axes.size(); ++a) {
+    if (axes[a].size >= least_length && number < axes[a].size && number + farthest >= axes[a].size) {
+      return size_form{{{1, {a}}}, number - axes[a].size};
+    }
   }
   size_form::term product{number, {}};
   for (std::size_t a = 0; a < axes.size(); ++a) {
