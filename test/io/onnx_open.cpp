@@ -47,6 +47,11 @@ constexpr std::string_view positions =
   n = Gather(s, one) numbers = Range(zero, n, one) found = Gather(table, numbers) sum = Add(x, found)
   reals = Cast <to = 1> (numbers) axis = Constant <value = int64[1] {1}> () column = Unsqueeze(reals, axis)
   y = Add(sum, column) })";
+// As many rows of a table as there are positions, of which it has few.
+constexpr std::string_view few = R"(g (float[batch,length,1] x) => (float[batch,length,1] y) <
+  float[1,14,1] table = {1,2,3,4,5,6,7,8,9,10,11,12,13,14}> {
+  s = Shape(x) one = Constant <value = int64[1] {1}> () zero = Constant <value = int64[1] {0}> ()
+  n = Gather(s, one) rows = Slice(table, zero, n, one) y = Add(x, rows) })";
 // Divided by the number of positions, which is an element and no size.
 constexpr std::string_view mean = R"(g (float[batch,length,2] x) => (float[batch,2] y) {
   s = Shape(x) one = Constant <value = int64 {1}> () n = Gather(s, one) real = Cast <to = 1> (n)
@@ -111,7 +116,7 @@ TEST_CASE("a file that leaves nothing open is read as ever") {
 }
 
 TEST_CASE("what is written for all sizes is the file at each of them") {
-  for (const auto graph : {heads, rows, positions, mean, ends, last, mask}) {
+  for (const auto graph : {heads, rows, positions, few, mean, ends, last, mask}) {
     const auto bytes = bytes_of(graph);
     INFO(graph);
     const auto model = read(bytes);

@@ -70,14 +70,18 @@ struct axis_class {
   std::int64_t from = 11;
   std::int64_t multiple = 1;
   bool shifts = true;  // are other primes tried
+  bool primes = true;  // all of them, or as small numbers as there are
 };
 
-// `length`: the least size of what is neither the first dimension nor of an image.
+inline constexpr std::int64_t lengths[] = {67, 23, 11};  // models for at most so many positions are rare
+
+// `length`: the least size of what is neither the first dimension nor of an image, of `lengths`.
 [[nodiscard]] UNITY_INLINE axis_class class_of(const open_axis& a, std::int64_t length) {
   if (a.rank >= 4 && a.axis >= 2) {
     return {7, 32, false};  // height and width
   }
-  return {a.axis == 0 ? 11 : length, 1, true};
+  const bool is_short = length == 11;
+  return a.axis == 0 ? axis_class{is_short ? 17 : 11, 1} : axis_class{length, 1, !is_short, !is_short};
 }
 
 [[nodiscard]] UNITY_INLINE bool is_prime(std::int64_t n) {
@@ -109,13 +113,13 @@ struct size_choice {
   std::size_t shift = 0;              // how many primes to leave out for each axis
 };
 
-// Three sizes of each axis, all different primes, or 32 times those.
+// Three sizes of each axis, all different primes, or 32 times those; short lengths may be none.
 [[nodiscard]] UNITY_INLINE std::vector<std::vector<std::int64_t>> unusual_sizes(const std::vector<open_axis>& axes,
                                                                                 const size_choice& choice) {
   std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> next;
   const auto take = [&](const axis_class& c) {
     auto& n = next.emplace(std::pair{c.from, c.multiple}, c.from).first->second;
-    while (!is_prime(n)) {
+    while (c.primes && !is_prime(n)) {
       ++n;
     }
     return n++ * c.multiple;
@@ -179,7 +183,7 @@ UNITY_INLINE onnx_model open_importer::read() const {
   }
   std::string problem;
   std::optional<onnx_model> best;
-  for (const std::int64_t length : {67, 23}) {  // models for at most so many positions are rare
+  for (const auto length : lengths) {
     for (const auto& groups : {apart, by_place}) {
       try {
         auto model = read_apart({groups, length, 0});
@@ -244,10 +248,9 @@ UNITY_INLINE std::optional<onnx_model> open_importer::attempt(const size_choice&
   std::map<std::string, std::int64_t> sizes;
   std::map<std::int64_t, std::int64_t> taken;  // axes of one size have one
   for (const auto& a : axes) {
-    constexpr std::int64_t length = 67;
-    const auto c = class_of(a, length);
+    const auto c = class_of(a, lengths[0]);
     const auto next = static_cast<std::int64_t>(taken.size());
-    auto size = c.from == length ? 3 * round + 2 + next : 2 * round + next;
+    auto size = c.from == lengths[0] ? 3 * round + 2 + next : 2 * round + next;
     if (round == 0) {
       size = c.multiple;
     } else if (c.multiple > 1) {  // the last is no multiple
