@@ -146,7 +146,7 @@ UNITY_INLINE bool size_record::find_forms(const std::vector<const size_record*>&
     });
   }
   for (const auto& entry : known_) {
-    constexpr std::size_t most_sizes = 16;  // pads of eight dimensions; longer ones are data
+    constexpr std::size_t most_sizes = 8;  // longer lists are data, such as positions
     see([&](const size_record& r) -> const std::vector<std::int64_t>* {
       const auto* known = r.find(entry.first);
       return known == nullptr || known->is_real() || known->size() > most_sizes ? nullptr : &known->integers;
