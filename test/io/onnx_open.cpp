@@ -138,6 +138,16 @@ TEST_CASE("what is written for all sizes is the file at each of them") {
   }
 }
 
+TEST_CASE("one dimension may be fixed while others stay open") {
+  const auto bytes = bytes_of(rows);
+  const io::import_options options{.dimensions = {{"batch", 5}}};
+  const auto model = io::parse_open_onnx(standard(), bytes, "model", {}, options);
+  REQUIRE(model.open.axes.size() == 1);
+  CHECK(io::check_open(standard(), bytes, "model", {}, model, options).passed);
+  const auto written = io::serialize_onnx(standard(), model);
+  CHECK(read_at(written, {{"length", 4}}).graph == read_at(bytes, {{"batch", 5}, {"length", 4}}).graph);
+}
+
 TEST_CASE("names of dimensions stay, and no size is left") {
   const auto bytes = bytes_of(heads);
   const auto before = proto_of(bytes);

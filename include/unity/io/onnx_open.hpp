@@ -346,9 +346,12 @@ UNITY_INLINE tensor::equivalence_report check_open(const tensor::algebra& algebr
   std::size_t checked = 0;
   for (const std::int64_t round : {0, 1, 2, 3}) {
     auto at = options;
+    auto at_written = options;  // where options have fixed the others
+    at_written.dimensions.clear();
     std::string sizes;
     for (const auto& [name, size] : detail::sizes_of_round(model.open.axes, round)) {
       at.dimensions.insert_or_assign(name, size);
+      at_written.dimensions.emplace(name, size);
       sizes += fmt::format("{}{}={}", sizes.empty() ? "" : ", ", printable(name, 60), size);
     }
     std::optional<onnx_model> original;
@@ -360,7 +363,7 @@ UNITY_INLINE tensor::equivalence_report check_open(const tensor::algebra& algebr
     if (model.rest.empty() && !original->rest.empty()) {
       continue;  // what does not fit together is left there
     }
-    const auto rewritten = parse_onnx(algebra, written, "the optimized model", {}, at);
+    const auto rewritten = parse_onnx(algebra, written, "the optimized model", {}, at_written);
     const auto expected = fmt::format("the same as {} at {}", file, sizes);
     for (const auto& name : detail::constant_names(algebra, rewritten.graph)) {
       const auto one = original->data.find(name);
