@@ -13,6 +13,7 @@
 #include <unity/core/id.hpp>
 #include <unity/core/printable.hpp>
 #include <unity/io/onnx.hpp>
+#include <unity/io/onnx_open.hpp>
 #include <unity/parallel/training_graph.hpp>
 #include <unity/tensor/balanced_values.hpp>
 #include <unity/tensor/dense.hpp>
@@ -49,6 +50,14 @@ unity::io::onnx_model load_model(const unity::tensor::algebra& operators, const 
     return io::make_model(tensor::zoo::build(operators, model), model.substr(model.find(':') + 1));
   }
   return io::import_onnx(operators, model, {.dimensions = parse_dimensions(dimensions), .keep_rest = keep_rest});
+}
+
+unity::io::onnx_model load_open_model(const unity::tensor::algebra& operators, const std::string& model,
+                                      const std::vector<std::string>& dimensions) {
+  if (unity::tensor::zoo::is_name(model)) {
+    return load_model(operators, model, dimensions);
+  }
+  return unity::io::import_open_onnx(operators, model, {.dimensions = parse_dimensions(dimensions), .keep_rest = true});
 }
 
 unity::tensor::tensor_graph load_training_graph(const unity::tensor::algebra& operators, const std::string& model,

@@ -14,6 +14,8 @@ namespace support {
 
 inline constexpr const char* model_help = "an .onnx file, or zoo:NAME[?key=value&...]";
 inline constexpr const char* dimension_help = "NAME=SIZE binds a dynamic dimension of an ONNX input";
+inline constexpr const char* open_dimension_help =
+    "NAME=SIZE fixes a dynamic dimension of an ONNX input; those without a size stay dynamic";
 
 using dimension_sizes = decltype(unity::io::import_options::dimensions);
 
@@ -26,6 +28,10 @@ void expect_file_for(const std::string& model, const std::vector<std::string>& d
 // dimensions: "NAME=SIZE", each. keep_rest: see io::import_options. Throws: unity::error that names file or flag.
 unity::io::onnx_model load_model(const unity::tensor::algebra& operators, const std::string& model,
                                  const std::vector<std::string>& dimensions, bool keep_rest = false);
+
+// The same, to be written again: dimensions without a size stay open, and what keep_rest is for is kept.
+unity::io::onnx_model load_open_model(const unity::tensor::algebra& operators, const std::string& model,
+                                      const std::vector<std::string>& dimensions);
 
 // The graph of a file, to be trained. Throws: as load_model, and unity::error where a gradient has to go through an
 // operator without a derivative, named as the file names its node.

@@ -60,6 +60,7 @@ struct optimization {
   std::optional<end_to_end> run;
   std::optional<bool> signature_kept;  // of a model from a file
   std::optional<engine_choice> engine;
+  std::string held_size;  // why the original is kept: what was found is not for all sizes of its open dimensions
 };
 
 // Operators that run every time: in inference mode those that depend on weights alone do not.
@@ -97,6 +98,12 @@ inline void print(const optimization_title& a, const optimization& r) {
   }
   if (!r.before.rest_reason.empty()) {
     fmt::print("kept with all that depends on it: {}\n", r.before.rest_reason);
+  }
+  for (const auto& axis : r.before.open.axes) {
+    fmt::print("dynamic: {} stays so, searched at {}; --dim {}=SIZE fixes it\n", axis.name, axis.size, axis.name);
+  }
+  if (!r.held_size.empty()) {
+    fmt::print("kept the original, as the result is not for all sizes: {}\n", r.held_size);
   }
   fmt::print("equal: yes, largest relative error {:.2g} on {}{}\n", r.check.max_rel_error, r.check.sizes,
              r.check.undefined > 0 ? ", but for what is NaN in both" : "");
@@ -169,6 +176,16 @@ inline nlohmann::json to_json(const optimization_title& a, const optimization& r
         {"stop_reason", unity::to_string(f.stopped)}}},
       {"check", {{"passed", r.check.passed}, {"max_rel_error", r.check.max_rel_error}, {"sizes", r.check.sizes}}},
       {"opaque", opaque}};
+  if (!r.before.open.empty()) {
+    auto axes = nlohmann::json::array();
+    for (const auto& axis : r.before.open.axes) {
+      axes.push_back({{"name", axis.name}, {"searched_at", axis.size}});
+    }
+    all["dynamic_axes"] = axes;
+  }
+  if (!r.held_size.empty()) {
+    all["held_size"] = r.held_size;
+  }
   if (r.signature_kept) {
     all["signature_kept"] = *r.signature_kept;
   }

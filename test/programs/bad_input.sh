@@ -39,7 +39,7 @@ expect 1 'truncated.onnx' "$scratch/truncated.onnx" --dim batch=1
 expect 1 'corrupt.onnx' "$scratch/corrupt.onnx" --dim batch=1
 expect 1 'text.onnx' "$scratch/text.onnx"
 expect 1 'missing.onnx' "$scratch/missing.onnx"
-expect 1 'batch.*--dim' "$models/resnet_small.onnx"
+expect 1 "no dimension named 'height'; expected one of: batch" "$models/resnet_small.onnx" --dim height=3
 expect 1 'zoo' zoo:no_such_model
 expect 1 'layers' 'zoo:bert?layers=many'
 expect 1 'nowhere.rules' zoo:nasrnn --rules "$scratch/nowhere.rules"

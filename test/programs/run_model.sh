@@ -25,6 +25,16 @@ check 'a model and its optimized form agree' silent \
   "${run[@]}" --against "$scratch/optimized/optimized.onnx" --json "$scratch/12.json"
 check 'and are timed beside each other' json "$scratch/12.json" \
   'x["against"]["seconds"] > 0 and 0 <= x["against"]["max_rel_error"] < 1e-4'
+bert=$models/bert_small.onnx
+check 'sizes that a file leaves open stay so' silent \
+  "$optimize" "$bert" --max-expansions 20 --out "$scratch/open" --json "$scratch/13.json"
+check 'and are named' json "$scratch/13.json" \
+  '[a["name"] for a in x["dynamic_axes"]] == ["batch", "sequence"] and "held_size" not in x and x["signature_kept"]'
+for size in 1 3 9; do
+  sizes=(batch=$((size + 1)) sequence=$size)
+  check "at ${sizes[*]} both agree" silent "$run_model" "$bert" --dim "${sizes[0]}" --dim "${sizes[1]}" \
+    --backend reference --against "$scratch/open/optimized.onnx" --against-dim "${sizes[0]}" --against-dim "${sizes[1]}"
+done
 check 'models of other outputs are refused' complains 1 'second graph: 2 outputs; expected 1' \
   "${run[@]}" --against "$models/bert_small.onnx" --against-dim batch=1 --against-dim sequence=8
 check 'inputs of other sizes are refused' complains 1 'input_0.pb: a tensor of other sizes; expected float32' \

@@ -27,6 +27,8 @@ class constant_folder {
  private:
   // Sources with data or of fixed values, and what is computed from those alone.
   [[nodiscard]] bool is_computable(node_id n) const;
+  // Does it compute with a size that stays open.
+  [[nodiscard]] bool has_open_size(node_id n) const;
   [[nodiscard]] bool is_folded(node_id n) const {
     return computable_[n.index()] != 0 && !model_.graph.operands(n).empty();
   }
@@ -113,9 +115,10 @@ UNITY_INLINE bool constant_folder::is_computable(node_id n) const {
   const auto& definition = algebra_->definition_of(g.operation(n).kind);
   if (definition.source != tensor::source_kind::none) {
     const auto name = algebra_->read(g.operation(n)).word("name");
-    return model_.data.contains(name) && !model_.defaults.contains(name);
+    return model_.data.contains(name) && !model_.defaults.contains(name) && !model_.open.computed.contains(name) &&
+           !has_open_size(n);
   }
-  bool all = !std::holds_alternative<tensor::opaque>(definition.body);
+  bool all = !std::holds_alternative<tensor::opaque>(definition.body) && !has_open_size(n);
   for (const auto v : g.operands(n)) {
     all = all && computable_[g.producer(v).index()] != 0;
   }
@@ -123,6 +126,29 @@ UNITY_INLINE bool constant_folder::is_computable(node_id n) const {
     all = all && g.type(v).constant && tensor::element_count(g.type(v).dims) <= most_elements_;
   }
   return all;
+}
+
+UNITY_INLINE bool constant_folder::has_open_size(node_id n) const {
+  const auto& g = model_.graph;
+  const auto& open = model_.open;
+  const auto any_open = [&](const auto& numbers) {
+    return std::any_of(numbers.begin(), numbers.end(), [&](auto number) { return open.is_open(number); });
+  };
+  if (open.empty()) {
+    return false;
+  }
+  bool any = false;
+  for (const auto v : g.results(n)) {
+    any = any || any_open(g.type(v).dims);
+  }
+  const bool is_source = algebra_->definition_of(g.operation(n).kind).source != tensor::source_kind::none;
+  const auto& op = g.operation(n);
+  const auto& fields = algebra_->signature(op.kind).attributes;
+  for (std::size_t i = 0; !is_source && i < fields.size() && i < op.attributes.size(); ++i) {
+    const bool is_number = fields[i].form == attribute_form::integer || fields[i].form == attribute_form::integers;
+    any = any || (is_number && any_open(op.attributes[i]));
+  }
+  return any;
 }
 
 UNITY_INLINE void constant_folder::copy(node_id n, const std::vector<char>& wanted, tensor::tensor_graph& to,

@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <onnx/onnx_pb.h>
 
@@ -30,6 +32,11 @@ class model_reader {
       : algebra_{&algebra}, file_{std::move(file)}, directory_{std::move(directory)}, options_{&options} {}
 
   onnx_model read(std::string bytes);
+  // At these sizes of the dimensions that options leave open, which stay open in the signature. Effects: `record` gets
+  // what is seen.
+  onnx_model read_open(std::string bytes, std::vector<open_axis> axes, size_record& record);
+  // The dimensions that the file and options leave open, each name once, sizes not set.
+  [[nodiscard]] std::vector<open_axis> open_axes(std::string_view bytes);
 
  private:
   using initializer_map = std::map<std::string, tensor_data>;
@@ -42,6 +49,11 @@ class model_reader {
   // Effects: every dimension of every input is a number.
   void bind_dimensions();
   void bind_input(onnx::ValueInfoProto& in, std::set<std::string>& known);
+  // Throws: unity::error where options name another dimension.
+  void expect_known(const std::set<std::string>& known) const;
+  // Nothing where it has a size. A dimension without a name is called INPUT.AXIS.
+  [[nodiscard]] static std::optional<std::string> open_name(const onnx::ValueInfoProto& in, int axis);
+  [[nodiscard]] const open_axis* find_open(const std::string& name) const;
 
   // Reads every initializer. Those that are large or elsewhere leave the graph and become inputs of it, so that
   // the checker has little to look at; it is told nothing wrong, since their data has been read.
@@ -65,6 +77,9 @@ class model_reader {
   std::string file_;
   std::filesystem::path directory_;
   const import_options* options_;
+  std::vector<open_axis> open_;
+  std::map<std::string, onnx::ValueInfoProto> open_inputs_;  // as they stood in the file
+  size_record* record_ = nullptr;
   onnx::ModelProto proto_;
   std::map<std::string, std::pair<onnx::TensorProto, std::string>> rest_;  // initializers that no node can be, why
 };
@@ -92,7 +107,6 @@ class model_reader {
 
 #include <algorithm>
 #include <limits>
-#include <vector>
 
 #include <fmt/core.h>
 
@@ -119,7 +133,7 @@ UNITY_INLINE onnx_model model_reader::read(std::string bytes) {
   check_model(proto_, opset, file_, "a model that the ONNX checker accepts");
   onnx::GraphProto g;
   g.Swap(proto_.mutable_graph());
-  graph_importer importer{*algebra_, file_, opset, proto_, hints(g), options_->keep_rest};
+  graph_importer importer{*algebra_, file_, opset, proto_, hints(g), options_->keep_rest, record_};
   add_inputs(importer, g, initializers, weights);
   for (auto& [name, data] : initializers) {
     if (stated.defaults.contains(name)) {
@@ -139,7 +153,53 @@ UNITY_INLINE onnx_model model_reader::read(std::string bytes) {
   model.name = g.name().empty() ? "model" : g.name();
   proto_.clear_graph();
   model.envelope = proto_.SerializeAsString();
+  model.open.axes = open_;
   return model;
+}
+
+UNITY_INLINE onnx_model model_reader::read_open(std::string bytes, std::vector<open_axis> axes, size_record& record) {
+  open_ = std::move(axes);
+  record_ = &record;
+  return read(std::move(bytes));
+}
+
+UNITY_INLINE std::vector<open_axis> model_reader::open_axes(std::string_view bytes) {
+  parse(bytes);
+  std::set<std::string> initialized;
+  for (const auto& t : graph().initializer()) {
+    initialized.insert(t.name());
+  }
+  std::vector<open_axis> all;
+  std::set<std::string> known;
+  for (const auto& in : graph().input()) {
+    const auto rank = in.type().tensor_type().shape().dim_size();
+    for (int i = 0; i < rank && !initialized.contains(in.name()); ++i) {
+      const auto name = open_name(in, i);
+      if (name) {
+        known.insert(*name);
+      }
+      const bool is_new = name && !options_->dimensions.contains(*name) &&
+                          std::none_of(all.begin(), all.end(), [&](const auto& a) { return a.name == *name; });
+      if (is_new && (!options_->keep_rest || has_counterpart(in))) {
+        all.push_back({*name, in.name(), i, rank, *name == in.type().tensor_type().shape().dim(i).dim_param(), 0});
+      }
+    }
+  }
+  expect_known(known);
+  return all;
+}
+
+UNITY_INLINE std::optional<std::string> model_reader::open_name(const onnx::ValueInfoProto& in, int axis) {
+  const auto& d = in.type().tensor_type().shape().dim(axis);
+  if (d.has_dim_value() && d.dim_value() >= 1) {  // older exporters write 0 or -1 for an open size
+    return std::nullopt;
+  }
+  return d.has_dim_param() && !d.dim_param().empty() ? d.dim_param() : fmt::format("{}.{}", in.name(), axis);
+}
+
+UNITY_INLINE const open_axis* model_reader::find_open(const std::string& name) const {
+  const auto found = std::find_if(open_.begin(), open_.end(), [&](const auto& a) { return a.name == name; });
+  return found == open_.end() ? nullptr : &*found;
 }
 
 UNITY_INLINE void model_reader::parse(std::string_view bytes) {
@@ -191,6 +251,10 @@ UNITY_INLINE void model_reader::bind_dimensions() {
       bind_input(in, known);
     }
   }
+  expect_known(known);
+}
+
+UNITY_INLINE void model_reader::expect_known(const std::set<std::string>& known) const {
   for (const auto& [name, size] : options_->dimensions) {
     if (!known.contains(name)) {
       std::string names;
@@ -219,21 +283,28 @@ UNITY_INLINE void model_reader::bind_input(onnx::ValueInfoProto& in, std::set<st
   if (shape.dim_size() > static_cast<int>(tensor::max_rank)) {
     throw error{where, fmt::format("has {} dimensions", shape.dim_size()), fmt::format("at most {}", tensor::max_rank)};
   }
+  auto stated = in;
   for (int i = 0; i < shape.dim_size(); ++i) {
     auto& d = *shape.mutable_dim(i);
-    const auto name = d.has_dim_param() && !d.dim_param().empty() ? d.dim_param() : fmt::format("{}.{}", in.name(), i);
-    if (!d.has_dim_value() || d.dim_value() < 1) {  // older exporters write 0 or -1 for an open size
-      known.insert(name);
-      const auto bound = options_->dimensions.find(name);
-      if (bound == options_->dimensions.end()) {
-        throw error{where, fmt::format("dimension {} ({}) has no size", i, printable(name, 60)),
-                    fmt::format("--dim {}=SIZE", printable(name, 60))};
+    if (const auto name = open_name(in, i)) {
+      known.insert(*name);
+      const auto bound = options_->dimensions.find(*name);
+      const auto* open = find_open(*name);
+      if (bound == options_->dimensions.end() && open == nullptr) {
+        throw error{where, fmt::format("dimension {} ({}) has no size", i, printable(*name, 60)),
+                    fmt::format("--dim {}=SIZE", printable(*name, 60))};
       }
-      d.set_dim_value(bound->second);
+      d.set_dim_value(open != nullptr ? open->size : bound->second);
+      if (open == nullptr) {
+        *stated.mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(i) = d;
+      }
     }
     if (d.dim_value() < 1 || d.dim_value() > tensor::max_elements) {
       throw error{where, fmt::format("dimension {} is {}", i, d.dim_value()), "a positive size"};
     }
+  }
+  if (!open_.empty()) {
+    open_inputs_.emplace(in.name(), std::move(stated));
   }
 }
 
@@ -286,10 +357,14 @@ UNITY_INLINE bool model_reader::has_counterpart(const onnx::ValueInfoProto& in) 
 }
 
 UNITY_INLINE std::map<std::string, tensor::tensor_type> model_reader::hints(const onnx::GraphProto& g) const {
+  auto sizes = options_->dimensions;
+  for (const auto& a : open_) {
+    sizes.emplace(a.name, a.size);
+  }
   std::map<std::string, tensor::tensor_type> all;
   for (const auto* infos : {&g.value_info(), &g.output()}) {
     for (const auto& info : *infos) {
-      if (const auto type = concrete_type(info.type(), options_->dimensions)) {
+      if (const auto type = concrete_type(info.type(), sizes)) {
         all.insert_or_assign(info.name(), *type);
       }
     }
@@ -325,7 +400,8 @@ UNITY_INLINE std::string model_reader::signature(const std::set<std::string>& we
   for (const auto& in : graph().input()) {
     const bool has_data = initialized.contains(in.name());
     if (has_data ? proto_.ir_version() >= first_with_defaults : !weights.contains(in.name())) {
-      *all.add_input() = in;
+      const auto open = open_inputs_.find(in.name());
+      *all.add_input() = open == open_inputs_.end() ? in : open->second;
       if (has_data) {
         model.defaults.insert(in.name());
       }
@@ -364,6 +440,9 @@ UNITY_INLINE void model_reader::add_inputs(graph_importer& importer, const onnx:
                     "sizes that can be counted"};
       }
       importer.add_input(in.name(), *type, weights.contains(in.name()));
+      if (record_ != nullptr) {
+        record_->add(in.name(), type->dims);
+      }
     }
   }
 }

@@ -13,6 +13,7 @@
 
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
+#include <unity/io/open_sizes.hpp>
 #include <unity/io/tensor_data.hpp>
 #include <unity/tensor/operation.hpp>
 
@@ -55,6 +56,7 @@ struct onnx_model {
   std::int64_t opset = 17;  // of the default domain
   // The file's remaining parts: a serialized ModelProto without graph (other domains, functions, metadata).
   std::string envelope{};
+  open_sizes open{};  // of a model that import_open_onnx read
 
   friend bool operator==(const onnx_model&, const onnx_model&) = default;
 };

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -32,7 +33,7 @@ class graph_exporter {
       : algebra_{&algebra},
         model_{&model},
         opaque_{algebra.kind("opaque")},
-        out_{model.opset},
+        out_{model.opset, model.open},
         opaque_nodes_{algebra, model, out_} {}
   graph_exporter(const graph_exporter&) = delete;
   graph_exporter& operator=(const graph_exporter&) = delete;
@@ -67,6 +68,8 @@ class graph_exporter {
   // Effects: takes the names that the rest brings with it.
   void read_rest();
   void write_rest();
+  // Constants that depend on open sizes.
+  void write_computed();
   // Equal operations are one source: a weight that two nodes name is written once.
   void name_sources(std::vector<std::string>& names);
   void add_source(node_id n, const std::string& name);
@@ -103,6 +106,7 @@ class graph_exporter {
   std::set<std::string> output_set_;
   std::vector<std::pair<std::string, const tensor_data*>> data_;
   std::vector<std::string> without_data_;
+  std::map<std::string, std::string> computed_;  // names in the file of constants that depend on open sizes
 };
 
 }  // namespace unity::io::detail
@@ -110,7 +114,6 @@ class graph_exporter {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_EXPORTER)
 
 #include <algorithm>
-#include <map>
 #include <string_view>
 
 #include <unity/core/error.hpp>
@@ -139,6 +142,7 @@ UNITY_INLINE onnx::GraphProto graph_exporter::run() {
       names[v] = out_.fresh(fmt::format("{}_{}", algebra_->signature(g.operation(producer).kind).name, v));
     }
   }
+  write_computed();
   write_nodes(g, names);
   write_outputs(names);
   write_rest();
@@ -205,6 +209,50 @@ UNITY_INLINE void graph_exporter::name_sources(std::vector<std::string>& names) 
   }
 }
 
+UNITY_INLINE void graph_exporter::write_computed() {
+  onnx::GraphProto all;
+  if (computed_.empty() || !all.ParseFromString(model_->open.computing)) {
+    return;
+  }
+  std::set<std::string> needed;
+  for (const auto& entry : computed_) {
+    needed.insert(entry.first);
+  }
+  for (int i = all.node_size(); i-- > 0;) {
+    const auto& node = all.node(i);
+    if (needed.contains(node.output(0))) {
+      needed.insert(node.input().begin(), node.input().end());
+    }
+  }
+  const auto name_of = [&](const std::string& name) {
+    auto& now = computed_[name];
+    now = now.empty() && !name.empty() ? out_.fresh(fmt::format("sized_{}", name)) : now;
+    return now;
+  };
+  for (const auto& t : all.initializer()) {
+    if (needed.contains(t.name())) {
+      (*out_.proto().add_initializer() = t).set_name(name_of(t.name()));
+    }
+  }
+  for (auto node : all.node()) {
+    if (!needed.contains(node.output(0))) {
+      continue;
+    }
+    if (node.domain() == "unity") {
+      const std::vector<std::int64_t> values(node.attribute(0).ints().begin(), node.attribute(0).ints().end());
+      out_.write_integers(values, node.attribute(1).i() > 0, name_of(node.output(0)));
+      continue;
+    }
+    node.clear_name();  // another copy of it may stay in the graph
+    for (auto* names : {node.mutable_input(), node.mutable_output()}) {
+      for (auto& name : *names) {
+        name = name_of(name);
+      }
+    }
+    *out_.proto().add_node() = node;
+  }
+}
+
 UNITY_INLINE std::string graph_exporter::source_name(node_id n) {
   const auto& op = model_->graph.operation(n);
   const auto wish = algebra_->read(op).word("name");
@@ -240,9 +288,15 @@ UNITY_INLINE void graph_exporter::add_source(node_id n, const std::string& name)
   const auto& type = model_->graph.type(model_->graph.results(n)[0]);
   const auto found = model_->data.find(algebra_->read(op).word("name"));
   const bool is_input = algebra_->definition_of(op.kind).source == tensor::source_kind::input;
+  if (!is_input && model_->open.computed.contains(algebra_->read(op).word("name"))) {
+    computed_.emplace(algebra_->read(op).word("name"), name);
+    return;
+  }
   if (is_input || found == model_->data.end()) {
     if (!is_stated_input(name)) {
-      fill_type(*out_.proto().add_input(), name, type);
+      auto& in = *out_.proto().add_input();
+      fill_type(in, name, type);
+      leave_open(in, model_->open);
     }
     if (!is_input) {
       without_data_.push_back(name);
@@ -308,6 +362,9 @@ UNITY_INLINE void graph_exporter::write_node(const tensor::tensor_graph& g, node
 UNITY_INLINE void graph_exporter::write_kernel(const tensor::tensor_graph& g, node_id n,
                                                const std::vector<std::string>& names) {
   const auto& type = g.type(g.results(n)[0]);
+  if (out_.is_open(type.dims)) {
+    throw error{place(n), fmt::format("a constant of open sizes, {}", tensor::to_string(type)), "sizes of --dim"};
+  }
   if (tensor::element_count(type.dims) > most_kernel_elements) {
     throw error{place(n), tensor::to_string(type), fmt::format("at most {} elements", most_kernel_elements)};
   }
@@ -382,6 +439,7 @@ UNITY_INLINE onnx::ValueInfoProto graph_exporter::stated_output(const std::strin
                                                                 const tensor::tensor_type& type) const {
   onnx::ValueInfoProto info;
   fill_type(info, name, type);
+  leave_open(info, model_->open);
   const auto stated = std::find_if(signature_.output().begin(), signature_.output().end(),
                                    [&](const auto& out) { return out.name() == name; });
   if (stated == signature_.output().end() || !stated->type().has_tensor_type() ||

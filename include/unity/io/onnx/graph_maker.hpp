@@ -31,6 +31,7 @@ struct onnx_value {
   std::shared_ptr<const known_tensor> known;  // its elements, where they are constant and few
   std::shared_ptr<tensor_data> data;          // its elements, where they are constant
   bool weight = false;                        // training changes it, so it is no shape arithmetic
+  bool varies = false;                        // its elements depend on sizes that stay open
   std::string name;
 };
 
@@ -125,7 +126,7 @@ UNITY_INLINE value_id graph_maker::fill(double value, tensor::dtype element, con
 
 UNITY_INLINE value_id graph_maker::materialize(onnx_value& v) {
   if (!v.value.valid()) {
-    v.value = v.known != nullptr && !v.weight && is_uniform(*v.known)
+    v.value = v.known != nullptr && !v.weight && !v.varies && is_uniform(*v.known)
                   ? fill(v.known->reals.front(), v.known->element, dims_of(*v.known))
                   : constant(v);
   }

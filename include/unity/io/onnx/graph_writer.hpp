@@ -1,13 +1,14 @@
 // An ONNX graph under construction: nodes, small constants, names that do not collide.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <map>
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -17,6 +18,7 @@
 #include <onnx/onnx_pb.h>
 
 #include <unity/core/small_vector.hpp>
+#include <unity/io/open_sizes.hpp>
 #include <unity/io/tensor_data.hpp>
 #include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
@@ -34,7 +36,8 @@ void fill_attribute(onnx::AttributeProto& proto, const onnx_attribute& a);
 
 class graph_writer {
  public:
-  explicit graph_writer(std::int64_t opset) : opset_{opset} {}
+  // `open`: must outlive this.
+  graph_writer(std::int64_t opset, const open_sizes& open) : opset_{opset}, open_{&open} {}
 
   // Of the default domain, in which nodes are stated.
   [[nodiscard]] std::int64_t opset() const noexcept { return opset_; }
@@ -51,8 +54,15 @@ class graph_writer {
   onnx::NodeProto& node(std::string_view type, std::span<const std::string> inputs,
                         std::span<const std::string> outputs, std::span<const onnx_attribute> attributes = {});
 
-  // The name of a list of integers, such as an operator's axes; equal lists are written once.
+  // Has it numbers that change with sizes that stay open.
+  [[nodiscard]] bool is_open(std::span<const std::int64_t> values) const {
+    return std::any_of(values.begin(), values.end(), [&](auto n) { return open_->is_open(n); });
+  }
+  // The name of a list of integers, such as an operator's axes; equal lists are written once. Open sizes among them are
+  // computed from the shapes of inputs. Throws: unity::error where one has no form.
   [[nodiscard]] std::string integers(std::span<const std::int64_t> values);
+  // Such a list, or its first number with no dimensions, under a name of its own.
+  void write_integers(std::span<const std::int64_t> values, bool is_list, const std::string& name);
   // The name of a tensor all of whose elements are `value`. A node, not an initializer: initializers are weights.
   [[nodiscard]] std::string filled(double value, tensor::dtype element, const tensor::shape& dims = {});
   void write_filled(double value, tensor::dtype element, const tensor::shape& dims, const std::string& name);
@@ -66,16 +76,28 @@ class graph_writer {
     tensor::dtype element;
     std::vector<std::int64_t> dims;
   };
+  // A list that is computed, and its parts: lists of one number.
+  [[nodiscard]] std::string computed(std::span<const std::int64_t> values);
+  [[nodiscard]] std::string computed(std::int64_t number);
+  [[nodiscard]] std::string size_of(const open_axis& axis);
+  [[nodiscard]] std::string combined(std::string_view type, const std::string& a, const std::string& b);
+  // Throws: unity::error where an attribute, which is no input, has an open size.
+  void expect_closed(std::string_view type, const onnx_attribute& a, std::span<const std::string> outputs) const;
+  [[noreturn]] void refuse(const std::string& where, std::int64_t number) const;
+
   struct by_bits {
     bool operator()(const fill_key& a, const fill_key& b) const noexcept;
   };
 
   std::int64_t opset_;
+  const open_sizes* open_;
   onnx::GraphProto proto_;
   std::unordered_set<std::string> names_;
   std::unordered_map<std::string, std::size_t> tried_;  // so that the n-th name of a kind is not found in n steps
   std::map<std::vector<std::int64_t>, std::string> lists_;
   std::map<fill_key, std::string, by_bits> fills_;
+  std::map<std::string, std::string> shapes_;  // of inputs with open sizes
+  std::map<std::tuple<std::string, std::string, std::string>, std::string> combined_;
 };
 
 }  // namespace unity::io::detail
@@ -83,10 +105,11 @@ class graph_writer {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_GRAPH_WRITER)
 
 #include <bit>
-#include <tuple>
 
 #include <fmt/core.h>
 
+#include <unity/core/error.hpp>
+#include <unity/core/printable.hpp>
 #include <unity/io/onnx/proto.hpp>
 
 namespace unity::io::detail {
@@ -166,9 +189,30 @@ UNITY_INLINE onnx::NodeProto& graph_writer::node(std::string_view type, std::spa
     n.add_output(out);
   }
   for (const auto& a : attributes) {
+    expect_closed(type, a, outputs);
     fill_attribute(*n.add_attribute(), a);
   }
   return n;
+}
+
+UNITY_INLINE void graph_writer::expect_closed(std::string_view type, const onnx_attribute& a,
+                                              std::span<const std::string> outputs) const {
+  const auto* list = std::get_if<std::vector<std::int64_t>>(&a.value);
+  for (std::size_t i = 0; list != nullptr && i < list->size(); ++i) {
+    if (open_->is_open((*list)[i])) {
+      refuse(fmt::format("{} {}: {}", type, in_quotes(outputs.empty() ? "" : outputs[0]), a.name), (*list)[i]);
+    }
+  }
+}
+
+UNITY_INLINE void graph_writer::refuse(const std::string& where, std::int64_t number) const {
+  std::string sizes;
+  std::string flags;
+  for (const auto& a : open_->axes) {
+    sizes += fmt::format("{}{}={}", sizes.empty() ? "" : ", ", printable(a.name, 60), a.size);
+    flags += fmt::format("{}--dim {}=SIZE", flags.empty() ? "" : " ", printable(a.name, 60));
+  }
+  throw error{where, fmt::format("holds {}, which changes with the open sizes ({})", number, sizes), flags};
 }
 
 UNITY_INLINE std::string graph_writer::integers(std::span<const std::int64_t> values) {
@@ -177,9 +221,101 @@ UNITY_INLINE std::string graph_writer::integers(std::span<const std::int64_t> va
   if (found != lists_.end()) {
     return found->second;
   }
+  if (is_open(values)) {
+    return lists_.emplace(key, computed(values)).first->second;
+  }
   auto name = fresh("list");
   initializer(name, make_data(tensor::dtype::int64, {static_cast<std::int64_t>(key.size())}, key));
   return lists_.emplace(key, std::move(name)).first->second;
+}
+
+UNITY_INLINE void graph_writer::write_integers(std::span<const std::int64_t> values, bool is_list,
+                                               const std::string& name) {
+  const std::string outputs[] = {name};
+  if (is_list) {
+    const std::string inputs[] = {integers(values)};
+    const onnx_attribute attributes[] = {{"axis", std::int64_t{0}}};
+    node("Concat", inputs, outputs, attributes);
+  } else {
+    const std::string inputs[] = {integers(values), filled(0, tensor::dtype::int64)};
+    node("Gather", inputs, outputs);
+  }
+}
+
+UNITY_INLINE std::string graph_writer::computed(std::span<const std::int64_t> values) {
+  std::vector<std::string> parts;
+  std::vector<std::int64_t> plain;
+  const auto flush = [&] {
+    if (!plain.empty()) {
+      parts.push_back(integers(plain));
+      plain.clear();
+    }
+  };
+  for (const auto n : values) {
+    if (open_->is_open(n)) {
+      flush();
+      parts.push_back(computed(n));
+    } else {
+      plain.push_back(n);
+    }
+  }
+  flush();
+  if (parts.size() == 1) {
+    return parts[0];
+  }
+  const std::string outputs[] = {fresh("sizes")};
+  const onnx_attribute attributes[] = {{"axis", std::int64_t{0}}};
+  node("Concat", parts, outputs, attributes);
+  return outputs[0];
+}
+
+UNITY_INLINE std::string graph_writer::computed(std::int64_t number) {
+  const auto form = open_->form_of(number);
+  constexpr std::int64_t first_with_integers = 7;  // that are added and multiplied
+  if (!form || opset_ < first_with_integers) {
+    refuse("a list of sizes", number);
+  }
+  std::string sum;
+  for (const auto& t : form->terms) {
+    std::string product;
+    for (const auto a : t.axes) {
+      const auto size = size_of(open_->axes[a]);
+      product = product.empty() ? size : combined("Mul", product, size);
+    }
+    if (t.factor != 1) {
+      const std::int64_t factor[] = {t.factor};
+      product = combined("Mul", product, integers(factor));
+    }
+    sum = sum.empty() ? product : combined("Add", sum, product);
+  }
+  if (form->added != 0) {
+    const std::int64_t added[] = {form->added};
+    sum = combined("Add", sum, integers(added));
+  }
+  return sum;
+}
+
+UNITY_INLINE std::string graph_writer::size_of(const open_axis& axis) {
+  auto& shape = shapes_[axis.input];
+  if (shape.empty()) {
+    const std::string inputs[] = {axis.input};
+    const std::string outputs[] = {fresh(fmt::format("{}_shape", axis.input))};
+    node("Shape", inputs, outputs);
+    shape = outputs[0];
+  }
+  const std::int64_t place[] = {axis.axis};
+  return combined("Gather", shape, integers(place));
+}
+
+UNITY_INLINE std::string graph_writer::combined(std::string_view type, const std::string& a, const std::string& b) {
+  auto& name = combined_[{std::string{type}, a, b}];
+  if (name.empty()) {
+    const std::string inputs[] = {a, b};
+    const std::string outputs[] = {fresh("size")};
+    node(type, inputs, outputs);
+    name = outputs[0];
+  }
+  return name;
 }
 
 UNITY_INLINE std::string graph_writer::filled(double value, tensor::dtype element, const tensor::shape& dims) {
@@ -197,7 +333,10 @@ UNITY_INLINE void graph_writer::write_filled(double value, tensor::dtype element
                                              const std::string& name) {
   const std::string outputs[] = {name};
   constexpr std::int64_t first_with_constant_of_shape = 9;
-  if (tensor::element_count(dims) <= 16 || opset_ < first_with_constant_of_shape) {
+  if (opset_ < first_with_constant_of_shape && is_open(dims)) {
+    refuse(fmt::format("the constant {}", in_quotes(name)), *std::max_element(dims.begin(), dims.end()));
+  }
+  if ((tensor::element_count(dims) <= 16 && !is_open(dims)) || opset_ < first_with_constant_of_shape) {
     const std::vector<double> all(static_cast<std::size_t>(tensor::element_count(dims)), value);
     const onnx_attribute attributes[] = {{"value", make_data(element, dims, all)}};
     node("Constant", {}, outputs, attributes);

@@ -59,7 +59,7 @@ class import_node {
   }
   [[nodiscard]] std::optional<double> known_real(std::size_t i) const {
     const auto* k = known(i);
-    return k != nullptr && k->size() == 1 ? std::optional{k->real(0)} : std::nullopt;
+    return k != nullptr && k->size() == 1 && !inputs_[i]->varies ? std::optional{k->real(0)} : std::nullopt;
   }
   // A list that was an attribute and is input `place` from opset `since` on. `found` is false where it is an
   // input that is not known; then the operator depends on run-time values.

@@ -21,6 +21,7 @@
 #include <unity/io/onnx/opaque_import.hpp>
 #include <unity/io/onnx/operators.hpp>
 #include <unity/io/onnx/rest.hpp>
+#include <unity/io/onnx/size_record.hpp>
 #include <unity/io/onnx_model.hpp>
 #include <unity/io/tensor_data.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -32,14 +33,15 @@ namespace unity::io::detail {
 class graph_importer {
  public:
   // `envelope`: the model without its graph, which must outlive this. `hints`: types that the file states for values.
-  // `keep_rest`: see import_options.
+  // `keep_rest`: see import_options. `record`: gets what is seen, if it is not null.
   graph_importer(const tensor::algebra& algebra, std::string file, std::int64_t opset, const onnx::ModelProto& envelope,
-                 std::map<std::string, tensor::tensor_type> hints, bool keep_rest)
+                 std::map<std::string, tensor::tensor_type> hints, bool keep_rest, size_record* record)
       : maker_{algebra},
         opaque_{maker_, envelope, opset, std::move(hints)},
         file_{std::move(file)},
         opset_{opset},
-        keep_rest_{keep_rest} {}
+        keep_rest_{keep_rest},
+        record_{record} {}
   graph_importer(const graph_importer&) = delete;
   graph_importer& operator=(const graph_importer&) = delete;
 
@@ -103,6 +105,7 @@ class graph_importer {
   std::string file_;
   std::int64_t opset_;
   bool keep_rest_;
+  size_record* record_;
   onnx_operators operators_;
   onnx_values values_;
   graph_rest rest_;
@@ -214,6 +217,9 @@ UNITY_INLINE void graph_importer::add_data(const std::string& name, tensor_data 
   if (const auto known = known_from(data)) {
     v.known = std::make_shared<known_tensor>(*known);
   }
+  if (record_ != nullptr && v.known != nullptr) {
+    record_->add(name, v.known);
+  }
   v.data = std::make_shared<tensor_data>(std::move(data));
   values_.insert_or_assign(name, std::move(v));
 }
@@ -221,6 +227,7 @@ UNITY_INLINE void graph_importer::add_data(const std::string& name, tensor_data 
 UNITY_INLINE void graph_importer::add_known(const std::string& name, known_tensor known) {
   onnx_value v;
   v.name = name;
+  v.varies = record_ != nullptr && record_->varies(name, known);
   v.known = std::make_shared<known_tensor>(std::move(known));
   values_.insert_or_assign(name, std::move(v));
 }
@@ -240,6 +247,9 @@ UNITY_INLINE void graph_importer::add_node(const onnx::NodeProto& node, std::siz
     return rest_.add(node);
   }
   keep_label(node, before);
+  if (record_ != nullptr) {
+    record_->add(node, values_, maker_);
+  }
 }
 
 UNITY_INLINE void graph_importer::add_empty_to_rest(const std::string& name) {
@@ -395,6 +405,9 @@ UNITY_INLINE bool graph_importer::add_decided_branch(const onnx::NodeProto& node
                   "a value of the branch"};
     }
     alias(node.output(i), found->second);
+    if (record_ != nullptr) {
+      record_->add_alias(g.output(i).name(), node.output(i));
+    }
   }
   return true;
 }

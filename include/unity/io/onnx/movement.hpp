@@ -59,10 +59,13 @@ void export_enlarge(export_node& n);
 inline void export_transpose(export_node& n) {
   n.emit("Transpose", n.inputs(), n.result(), {{"perm", n.integers("permutation")}});
 }
-inline void emit_reshape(export_node& n, const std::string& from, const std::string& to, const tensor::shape& dims) {
-  n.emit_with_list("Reshape", from, to, {"shape", 5, {dims.begin(), dims.end()}});
+// One open size is what remains. `from_dims`: those that are known to be of `from`; the same open size in the same
+// place is copied.
+void emit_reshape(export_node& n, const std::string& from, const std::string& to, const tensor::shape& dims,
+                  const tensor::shape& from_dims = {});
+inline void export_reshape(export_node& n) {
+  emit_reshape(n, n.input(0), n.result(), n.result_type().dims, n.type(0).dims);
 }
-inline void export_reshape(export_node& n) { emit_reshape(n, n.input(0), n.result(), n.result_type().dims); }
 void export_expand(export_node& n);
 inline void export_with_axes(export_node& n) {
   n.emit_with_list(n.kind() == "squeeze" ? "Squeeze" : "Unsqueeze", n.input(0), n.result(),
@@ -326,6 +329,22 @@ UNITY_INLINE import_result import_constant_of_shape(import_node& n) {
   }
   return one(n.fill(value ? value->real(0) : 0, value ? value->element : tensor::dtype::float32,
                     tensor::shape(std::span<const std::int64_t>{*dims})));
+}
+
+UNITY_INLINE void emit_reshape(export_node& n, const std::string& from, const std::string& to,
+                               const tensor::shape& dims, const tensor::shape& from_dims) {
+  std::vector<std::int64_t> wanted(dims.begin(), dims.end());
+  const auto is_open = [&](std::int64_t d) { return n.out.is_open({&d, 1}); };
+  const auto open_count = [&] { return std::count_if(wanted.begin(), wanted.end(), is_open); };
+  for (std::size_t d = 0; open_count() > 1 && d < dims.size(); ++d) {
+    if (d < from_dims.size() && from_dims[d] == dims[d] && is_open(dims[d])) {
+      wanted[d] = 0;
+    }
+  }
+  if (open_count() == 1) {
+    *std::find_if(wanted.begin(), wanted.end(), is_open) = -1;
+  }
+  n.emit_with_list("Reshape", from, to, {"shape", 5, wanted});
 }
 
 UNITY_INLINE void export_split(export_node& n) {

@@ -14,6 +14,7 @@
 #include <onnx/shape_inference/implementation.h>
 
 #include <unity/io/onnx/known.hpp>
+#include <unity/io/open_sizes.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::io::detail {
@@ -23,6 +24,8 @@ namespace unity::io::detail {
     const onnx::TypeProto& type, const std::map<std::string, std::int64_t, std::less<>>& dims);
 
 void fill_type(onnx::ValueInfoProto& info, std::string_view name, const tensor::tensor_type& type);
+// Effects: dimensions that change with sizes that stay open have no size, and the name of one where they are that one.
+void leave_open(onnx::ValueInfoProto& info, const open_sizes& open);
 
 // What a node reads, with what is known about it.
 struct typed_input {
@@ -101,6 +104,20 @@ UNITY_INLINE void fill_type(onnx::ValueInfoProto& info, std::string_view name, c
   t.mutable_shape();
   for (const auto d : type.dims) {
     t.mutable_shape()->add_dim()->set_dim_value(d);
+  }
+}
+
+UNITY_INLINE void leave_open(onnx::ValueInfoProto& info, const open_sizes& open) {
+  for (auto& d : *info.mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim()) {
+    const auto number = d.dim_value();
+    if (open.is_open(number)) {
+      d.clear_dim_value();
+      const auto axis =
+          std::find_if(open.axes.begin(), open.axes.end(), [&](const auto& a) { return a.size == number; });
+      if (axis != open.axes.end() && axis->is_named) {
+        d.set_dim_param(axis->name);
+      }
+    }
   }
 }
 

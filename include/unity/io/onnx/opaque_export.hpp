@@ -161,7 +161,9 @@ UNITY_INLINE void opaque_exporter::name_outputs(node_id n, onnx::NodeProto& node
       const auto v = model_->graph.results(n)[next++];
       name = names[v.index()];
       if (!outputs.contains(name)) {
-        fill_type(*out_->proto().add_value_info(), name, model_->graph.type(v));
+        auto& info = *out_->proto().add_value_info();
+        fill_type(info, name, model_->graph.type(v));
+        leave_open(info, model_->open);
       }
     }
   }

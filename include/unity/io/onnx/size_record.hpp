@@ -1,0 +1,244 @@
+// What importing a file saw at one size of each of its open axes: what differs at other sizes depends on them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <onnx/onnx_pb.h>
+
+#include <unity/io/onnx/graph_maker.hpp>
+#include <unity/io/onnx/known.hpp>
+#include <unity/io/onnx/opaque_import.hpp>
+#include <unity/io/open_sizes.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::io::detail {
+
+class size_record {
+ public:
+  // `other`: of the same file at other sizes, which must outlive this; null for the first of them.
+  explicit size_record(const size_record* other) : other_{other} {}
+
+  // Null where it is no constant.
+  [[nodiscard]] const known_tensor* find(const std::string& name) const {
+    const auto found = known_.find(name);
+    return found == known_.end() ? nullptr : found->second.get();
+  }
+  // Has a constant other elements at the other sizes. Zeros of other dimensions are the same.
+  [[nodiscard]] bool varies(const std::string& name, const known_tensor& known) const;
+  void add(const std::string& name, const tensor::shape& dims) { dims_.insert_or_assign(name, dims); }
+  void add(const std::string& name, std::shared_ptr<const known_tensor> known) {
+    known_.insert_or_assign(name, std::move(known));
+  }
+  // Effects: notes the sizes of the node's results, and the node where these are constants.
+  void add(const onnx::NodeProto& node, const onnx_values& values, const graph_maker& maker);
+  // A value of the branch of an If that was taken, and what it is called outside.
+  void add_alias(const std::string& inner, const std::string& outer);
+
+  // Finds what numbers of this record's graph are, from records at three sizes of which this is the first.
+  // `sizes[b][a]`: of axis a in record b. Returns whether each number says where it comes from.
+  bool find_forms(const std::vector<const size_record*>& all, const std::vector<std::vector<std::int64_t>>& sizes,
+                  open_sizes& open) const;
+  // Sets what computes `open.computed`.
+  void write_computing(const std::vector<const size_record*>& all, const std::vector<std::vector<std::int64_t>>& sizes,
+                       open_sizes& open) const;
+
+ private:
+  using numbers = std::vector<std::int64_t>;
+
+  // Is it a list of sizes with forms, or such a size.
+  [[nodiscard]] static bool is_stated(const std::string& name, const std::vector<const size_record*>& all,
+                                      const std::vector<std::vector<std::int64_t>>& sizes);
+
+  const size_record* other_;
+  std::map<std::string, tensor::shape> dims_;
+  std::map<std::string, std::shared_ptr<const known_tensor>> known_;
+  std::vector<onnx::NodeProto> nodes_;  // whose results are constants, in order
+  std::set<std::int64_t> attributes_;   // numbers of nodes
+};
+
+}  // namespace unity::io::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_SIZE_RECORD)
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdlib>
+#include <optional>
+#include <span>
+
+#include <unity/io/onnx/graph_writer.hpp>
+#include <unity/tensor/dtype.hpp>
+
+namespace unity::io::detail {
+
+UNITY_INLINE bool size_record::varies(const std::string& name, const known_tensor& known) const {
+  if (other_ == nullptr) {
+    return false;
+  }
+  const auto* other = other_->find(name);
+  if (other == nullptr || known.element != other->element || known.is_real() != other->is_real()) {
+    return true;
+  }
+  const auto is_uniform = [&](const known_tensor& t) {
+    return t.size() > 0 && std::all_of(t.reals.begin(), t.reals.end(), [&](double x) { return x == known.reals[0]; });
+  };
+  return known != *other && !(known.is_real() && is_uniform(known) && is_uniform(*other));
+}
+
+UNITY_INLINE void size_record::add(const onnx::NodeProto& node, const onnx_values& values, const graph_maker& maker) {
+  for (const auto& a : node.attribute()) {
+    attributes_.insert(a.ints().begin(), a.ints().end());
+  }
+  bool is_constant = true;
+  for (const auto& out : node.output()) {
+    const auto found = values.find(out);
+    if (found == values.end()) {
+      continue;
+    }
+    const auto& v = found->second;
+    if (v.known != nullptr) {
+      known_.insert_or_assign(out, v.known);
+    }
+    is_constant = is_constant && v.known != nullptr;
+    dims_.insert_or_assign(out, v.value.valid()      ? maker.type(v.value).dims
+                                : v.known != nullptr ? tensor::shape(std::span<const std::int64_t>{v.known->dims})
+                                                     : v.data->dims);
+  }
+  if (is_constant && node.output_size() > 0 && node.op_type() != "If") {
+    nodes_.push_back(node);
+  }
+}
+
+UNITY_INLINE void size_record::add_alias(const std::string& inner, const std::string& outer) {
+  auto& node = nodes_.emplace_back();
+  node.set_op_type("Identity");
+  node.add_input(inner);
+  node.add_output(outer);
+}
+
+UNITY_INLINE bool size_record::find_forms(const std::vector<const size_record*>& all,
+                                          const std::vector<std::vector<std::int64_t>>& sizes, open_sizes& open) const {
+  std::map<std::int64_t, std::set<numbers>> seen;  // numbers at all sizes, by that of this record
+  const auto see = [&](const auto& list_of) {
+    const auto* first = list_of(*all[0]);
+    for (std::size_t i = 0; first != nullptr && i < first->size(); ++i) {
+      numbers at;
+      for (const auto* r : all) {
+        const auto* list = list_of(*r);
+        if (list == nullptr || list->size() != first->size()) {
+          return;
+        }
+        at.push_back((*list)[i]);
+      }
+      seen[at[0]].insert(at);
+    }
+  };
+  for (const auto& entry : dims_) {
+    see([&](const size_record& r) -> const tensor::shape* {
+      const auto found = r.dims_.find(entry.first);
+      return found == r.dims_.end() ? nullptr : &found->second;
+    });
+  }
+  for (const auto& entry : known_) {
+    constexpr std::size_t most_sizes = 8;  // longer lists are data, such as positions
+    see([&](const size_record& r) -> const std::vector<std::int64_t>* {
+      const auto* known = r.find(entry.first);
+      return known == nullptr || known->is_real() || known->size() > most_sizes ? nullptr : &known->integers;
+    });
+  }
+  bool clear = true;
+  for (const auto number : attributes_) {
+    seen[number].insert(numbers(all.size(), number));
+  }
+  for (const auto& [number, variants] : seen) {
+    constexpr std::int64_t small = 8;  // axes, steps
+    const auto changing = std::find_if(variants.begin(), variants.end(), [&](const numbers& at) {
+      return std::any_of(at.begin(), at.end(), [&](auto n) { return n != at[0]; });
+    });
+    if (changing == variants.end() || std::abs(number) <= small) {
+      open.constants.insert(number);
+      continue;
+    }
+    std::optional<size_form> form;
+    for (auto at = changing; at != variants.end() && !form; ++at) {
+      form = fitted_form(sizes, *at);
+    }
+    if (form && variants.size() == 1) {
+      open.forms.emplace(number, *form);
+    } else {
+      open.unstated.insert(number);
+    }
+    clear = clear && (!form || variants.size() == 1);
+  }
+  return clear;
+}
+
+UNITY_INLINE bool size_record::is_stated(const std::string& name, const std::vector<const size_record*>& all,
+                                         const std::vector<std::vector<std::int64_t>>& sizes) {
+  const auto* first = all[0]->find(name);
+  if (first == nullptr || first->element != tensor::dtype::int64 || first->dims.size() > 1 || first->size() > 64) {
+    return false;
+  }
+  for (std::size_t i = 0; i < first->size(); ++i) {
+    numbers at;
+    for (const auto* r : all) {
+      const auto* known = r->find(name);
+      if (known == nullptr || known->dims != first->dims || known->element != first->element) {
+        return false;
+      }
+      at.push_back(known->integers[i]);
+    }
+    const bool is_same = std::all_of(at.begin(), at.end(), [&](auto n) { return n == at[0]; });
+    if (!is_same && !fitted_form(sizes, at)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+UNITY_INLINE void size_record::write_computing(const std::vector<const size_record*>& all,
+                                               const std::vector<std::vector<std::int64_t>>& sizes,
+                                               open_sizes& open) const {
+  std::set<std::string> needed = open.computed;
+  std::vector<onnx::NodeProto> reversed;
+  for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
+    const auto& name = node->output(0);
+    if (!needed.contains(name)) {
+      continue;
+    }
+    const bool is_leaf = node->op_type() == "Shape" || node->op_type() == "Size";  // of what may not be written
+    if (is_leaf || is_stated(name, all, sizes)) {
+      auto& list = reversed.emplace_back();
+      list.set_op_type("Sizes");
+      list.set_domain("unity");
+      list.add_output(name);
+      fill_attribute(*list.add_attribute(), {"values", find(name)->integers});
+      fill_attribute(*list.add_attribute(), {"rank", static_cast<std::int64_t>(find(name)->dims.size())});
+    } else {
+      reversed.push_back(*node);
+      needed.insert(node->input().begin(), node->input().end());
+    }
+  }
+  std::set<std::string> defined;
+  onnx::GraphProto graph;
+  for (auto node = reversed.rbegin(); node != reversed.rend(); ++node) {
+    defined.insert(node->output().begin(), node->output().end());
+    *graph.add_node() = *node;
+  }
+  for (const auto& name : needed) {
+    if (const auto* known = find(name); !name.empty() && known != nullptr && !defined.contains(name)) {
+      fill_tensor(*graph.add_initializer(), data_from(*known), name);
+    }
+  }
+  open.computing = graph.SerializeAsString();
+}
+
+}  // namespace unity::io::detail
+
+#endif

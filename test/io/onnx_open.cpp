@@ -1,0 +1,205 @@
+#include <unity/io/onnx_open.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/core/error.hpp>
+#include <unity/io/fold_constants.hpp>
+#include <unity/io/onnx.hpp>
+
+#include "../support/onnx_text.hpp"
+#include "onnx_subjects.hpp"
+
+namespace tests_of_onnx_open {
+
+namespace io = unity::io;
+using unity::io::test::standard;
+using unity::test::onnx_bytes_of;
+
+namespace {
+
+// Reshapes as exporters write them, for heads of attention.
+constexpr std::string_view heads =
+    R"(g (float[batch,length,6] x) => (float[batch,heads,length,3] y) <int64 zero = {0}, int64 one = {1}> {
+  s = Shape(x) b0 = Gather(s, zero) n0 = Gather(s, one)
+  axis = Constant <value = int64[1] {0}> () b = Unsqueeze(b0, axis) n = Unsqueeze(n0, axis)
+  count = Constant <value = int64[1] {2}> () size = Constant <value = int64[1] {3}> ()
+  dims = Concat <axis = 0> (b, n, count, size)
+  split = Reshape(x, dims) y = Transpose <perm = [0, 2, 1, 3]> (split) })";
+// Two of its dimensions are open, and none is where it was.
+constexpr std::string_view rows =
+    R"(g (float[batch,length,6] x) => (float[length,batch,6] y) <int64 zero = {0}, int64 one = {1}> {
+  s = Shape(x) axis = Constant <value = int64[1] {0}> () b0 = Gather(s, zero) n0 = Gather(s, one)
+  b = Unsqueeze(b0, axis) n = Unsqueeze(n0, axis) rest = Constant <value = int64[1] {6}> ()
+  dims = Concat <axis = 0> (n, b, rest) y = Reshape(x, dims) })";
+// Rows 0, 1, .. of a table, one for each position, are added; then the position is.
+constexpr std::string_view positions =
+    R"(g (float[batch,length,2] x) => (float[batch,length,2] y) <
+  float[9,2] table = {1,2,3,4,5,6,7,8,9,8,7,6,5,4,3,2,1,0}> {
+  s = Shape(x) one = Constant <value = int64 {1}> () zero = Constant <value = int64 {0}> ()
+  n = Gather(s, one) numbers = Range(zero, n, one) found = Gather(table, numbers) sum = Add(x, found)
+  reals = Cast <to = 1> (numbers) axis = Constant <value = int64[1] {1}> () column = Unsqueeze(reals, axis)
+  y = Add(sum, column) })";
+// As many rows of a table as there are positions, of which it has few.
+constexpr std::string_view few = R"(g (float[batch,length,1] x) => (float[batch,length,1] y) <
+  float[1,14,1] table = {1,2,3,4,5,6,7,8,9,10,11,12,13,14}> {
+  s = Shape(x) one = Constant <value = int64[1] {1}> () zero = Constant <value = int64[1] {0}> ()
+  n = Gather(s, one) rows = Slice(table, zero, n, one) y = Add(x, rows) })";
+// Divided by the number of positions, which is an element and no size.
+constexpr std::string_view mean = R"(g (float[batch,length,2] x) => (float[batch,2] y) {
+  s = Shape(x) one = Constant <value = int64 {1}> () n = Gather(s, one) real = Cast <to = 1> (n)
+  axes = Constant <value = int64[1] {1}> () sum = ReduceSum <keepdims = 0> (x, axes) y = Div(sum, real) })";
+// All but the last, and the last.
+constexpr std::string_view ends = R"(g (float[batch,length] x) => (float[batch,shorter] y, float[batch] z) {
+  from = Constant <value = int64[1] {0}> () to = Constant <value = int64[1] {-1}> ()
+  axes = Constant <value = int64[1] {1}> () y = Slice(x, from, to, axes)
+  last = Constant <value = int64 {-1}> () z = Gather <axis = 1> (x, last) })";
+constexpr std::string_view last = R"(g (float[batch,length,2] x) => (float[batch,2] y) {
+  last = Constant <value = int64 {-1}> () y = Gather <axis = 1> (x, last) })";
+// A mask of zeros, and ones in the rest.
+constexpr std::string_view mask = R"(g (float[batch,length] x) => (float[batch,length,length] y) {
+  s = Shape(x) one = Constant <value = int64[1] {1}> () n = Gather(s, one) dims = Concat <axis = 0> (n, n)
+  ones = ConstantOfShape <value = float[1] {1}> (dims) low = Trilu <upper = 0> (ones)
+  row = Unsqueeze(x, one) y = Mul(row, low) })";
+constexpr std::string_view unnamed =
+    R"(g (float[ids,5] a, float[others,5] b) => (float[n,5] y) { r = Relu(a) y = Add(r, b) })";
+constexpr std::string_view half = R"(g (float[batch,length] x) => (float[batch,some] y) {
+  s = Shape(x) one = Constant <value = int64[1] {1}> () two = Constant <value = int64[1] {2}> ()
+  zero = Constant <value = int64[1] {0}> () n = Gather(s, one) to = Div(n, two) y = Slice(x, zero, to, one) })";
+
+std::string bytes_of(std::string_view graph) { return onnx_bytes_of(std::string{graph}); }
+io::onnx_model read(const std::string& bytes) { return io::parse_open_onnx(standard(), bytes, "model", {}); }
+io::onnx_model read_at(const std::string& bytes, const std::map<std::string, std::int64_t>& sizes) {
+  return io::parse_onnx(standard(), bytes, "model", {}, {.dimensions = {sizes.begin(), sizes.end()}});
+}
+unity::tensor::equivalence_report check(const std::string& bytes, const io::onnx_model& model) {
+  return io::check_open(standard(), bytes, "model", {}, model, {});
+}
+std::string problem_of(const std::string& bytes, const io::onnx_model& model) {
+  try {
+    static_cast<void>(check(bytes, model));
+  } catch (const unity::error& e) {
+    return e.what();
+  }
+  return {};
+}
+onnx::ModelProto proto_of(const std::string& bytes) {
+  onnx::ModelProto proto;
+  REQUIRE(proto.ParseFromString(bytes));
+  return proto;
+}
+std::size_t count(const std::string& bytes, const std::string& type) {
+  std::size_t found = 0;
+  const auto proto = proto_of(bytes);
+  for (const auto& node : proto.graph().node()) {
+    found += node.op_type() == type ? 1 : 0;
+  }
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("a file that leaves nothing open is read as ever") {
+  const auto bytes = bytes_of("g (float[2,3] x) => (float[2,3] y) { y = Relu(x) }");
+  CHECK(read(bytes) == io::parse_onnx(standard(), bytes, "model", {}));
+  const auto open = bytes_of("g (float[n,3] x) => (float[n,3] y) { y = Relu(x) }");
+  const io::import_options bound{.dimensions = {{"n", 4}}};
+  CHECK(io::parse_open_onnx(standard(), open, "model", {}, bound) ==
+        io::parse_onnx(standard(), open, "model", {}, bound));
+}
+
+TEST_CASE("what is written for all sizes is the file at each of them") {
+  for (const auto graph : {heads, rows, positions, few, mean, ends, last, mask}) {
+    const auto bytes = bytes_of(graph);
+    INFO(graph);
+    const auto model = read(bytes);
+    CHECK(model.open.axes.size() == 2);
+    const auto report = check(bytes, model);
+    CHECK(report.passed);
+    CHECK(report.points > 0);
+    CHECK(io::keeps_signature(standard(), model));
+    const auto written = io::serialize_onnx(standard(), model);
+    for (const std::int64_t length : {2, 4, 7}) {
+      const std::map<std::string, std::int64_t> sizes{{"batch", length - 1}, {"length", length}};
+      CHECK(read_at(written, sizes).graph == read_at(bytes, sizes).graph);
+      CHECK(read_at(written, sizes).data == read_at(bytes, sizes).data);
+    }
+    // Folding leaves what depends on sizes.
+    const auto folded = io::serialize_onnx(standard(), io::fold_constants(standard(), model));
+    CHECK(read_at(folded, {{"batch", 3}, {"length", 5}}).outputs ==
+          read_at(bytes, {{"batch", 3}, {"length", 5}}).outputs);
+  }
+}
+
+TEST_CASE("one dimension may be fixed while others stay open") {
+  const auto bytes = bytes_of(rows);
+  const io::import_options options{.dimensions = {{"batch", 5}}};
+  const auto model = io::parse_open_onnx(standard(), bytes, "model", {}, options);
+  REQUIRE(model.open.axes.size() == 1);
+  CHECK(io::check_open(standard(), bytes, "model", {}, model, options).passed);
+  const auto written = io::serialize_onnx(standard(), model);
+  CHECK(read_at(written, {{"length", 4}}).graph == read_at(bytes, {{"batch", 5}, {"length", 4}}).graph);
+}
+
+TEST_CASE("names of dimensions stay, and no size is left") {
+  const auto bytes = bytes_of(heads);
+  const auto before = proto_of(bytes);
+  const auto after = proto_of(io::serialize_onnx(standard(), read(bytes)));
+  CHECK(after.graph().input(0).SerializeAsString() == before.graph().input(0).SerializeAsString());
+  CHECK(after.graph().output(0).SerializeAsString() == before.graph().output(0).SerializeAsString());
+}
+
+TEST_CASE("one open size of a reshape is what remains, more are copied or computed") {
+  CHECK(count(io::serialize_onnx(standard(), read(bytes_of(heads))), "Shape") == 0);
+  const auto computed = io::serialize_onnx(standard(), read(bytes_of(rows)));
+  CHECK(count(computed, "Shape") == 1);
+  CHECK(count(computed, "Concat") == 1);
+}
+
+TEST_CASE("dimensions of two names that must be equal have one size") {
+  const auto bytes = bytes_of(unnamed);
+  const auto model = read(bytes);
+  REQUIRE(model.open.axes.size() == 2);
+  CHECK(model.open.axes[0].size == model.open.axes[1].size);
+  CHECK(check(bytes, model).passed);
+}
+
+TEST_CASE("a dimension that the file has not is named") {
+  try {
+    static_cast<void>(io::parse_open_onnx(standard(), bytes_of(heads), "model", {}, {.dimensions = {{"height", 3}}}));
+    FAIL("no error");
+  } catch (const unity::error& e) {
+    CHECK_THAT(e.what(), Catch::Contains("no dimension named 'height'; expected one of: batch, length"));
+  }
+}
+
+TEST_CASE("a size without a form is refused where it is held, and the flag named") {
+  const auto bytes = bytes_of(half);
+  CHECK_THAT(problem_of(bytes, read(bytes)),
+             Catch::Contains("changes with the open sizes") && Catch::Contains("--dim batch=SIZE --dim length=SIZE"));
+}
+
+TEST_CASE("a number that was taken for no size is found at other sizes") {
+  const auto bytes = bytes_of(rows);
+  auto model = read(bytes);
+  model.open.forms.clear();
+  model.open.constants = {model.open.axes[0].size, model.open.axes[1].size};
+  CHECK_FALSE(problem_of(bytes, model).empty());
+}
+
+TEST_CASE("a constant that was computed at one size is found at others") {
+  const auto bytes = bytes_of(mean);
+  auto model = read(bytes);
+  REQUIRE(model.open.computed.size() == 1);
+  model.open.computed.clear();
+  CHECK_THAT(problem_of(bytes, model), Catch::Contains("differs"));
+}
+
+}  // namespace tests_of_onnx_open
