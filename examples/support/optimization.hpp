@@ -53,13 +53,15 @@ struct end_to_end {
 };
 
 struct optimization {
-  unity::io::onnx_model before;
-  unity::systems::taso_result found;
-  unity::tensor::equivalence_report check;
-  std::optional<measuring> measured;
-  std::optional<end_to_end> run;
-  std::optional<bool> signature_kept;  // of a model from a file
-  std::optional<engine_choice> engine;
+  unity::io::onnx_model before{};
+  unity::systems::taso_result found{};
+  unity::tensor::equivalence_report check{};
+  std::optional<measuring> measured{};
+  std::optional<end_to_end> run{};
+  std::optional<bool> signature_kept{};             // of a model from a file
+  std::optional<unity::io::onnx_file_size> file{};  // what is written of such a model
+  bool kept_original = false;                       // the file that is written is the model's own
+  std::optional<engine_choice> engine{};
 };
 
 // Operators that run every time: in inference mode those that depend on weights alone do not.
@@ -83,6 +85,10 @@ inline void print(const optimization_title& a, const optimization& r) {
   fmt::print("{:<28} {:14.3f} {:14.3f}   {:.4f} of before\n", fmt::format("time, us ({})", a.timed_on),
              r.found.cost_before_s * 1e6, r.found.cost_after_s * 1e6,
              r.found.cost_before_s > 0 ? r.found.cost_after_s / r.found.cost_before_s : 1.0);
+  if (r.file) {
+    fmt::print("{:<28} {:14} {:14}\n", "nodes in the file", r.before.file.nodes, r.file->nodes);
+    fmt::print("{:<28} {:14} {:14}\n", "bytes of the file", r.before.file.bytes, r.file->bytes);
+  }
   for (const auto& use : r.found.rules_used) {
     fmt::print("  {:4} x {:<40} {:12.3f} us\n", use.count, use.name, -use.gain_s * 1e6);
   }
@@ -106,6 +112,8 @@ inline void print(const optimization_title& a, const optimization& r) {
   }
   if (r.engine) {
     print(*r.engine);
+  } else if (r.kept_original) {
+    fmt::print("the original file stays: what was found is larger and not predicted to be faster by more than 1%\n");
   }
   if (r.run) {
     const auto before = unity::to_seconds(r.run->times.first.median);
@@ -169,6 +177,10 @@ inline nlohmann::json to_json(const optimization_title& a, const optimization& r
         {"stop_reason", unity::to_string(f.stopped)}}},
       {"check", {{"passed", r.check.passed}, {"max_rel_error", r.check.max_rel_error}, {"sizes", r.check.sizes}}},
       {"opaque", opaque}};
+  if (r.file) {
+    all["file_bytes"] = {{"original", r.before.file.bytes}, {"optimized", r.file->bytes}};
+    all["nodes"] = {{"original", r.before.file.nodes}, {"optimized", r.file->nodes}};
+  }
   if (r.signature_kept) {
     all["signature_kept"] = *r.signature_kept;
   }
