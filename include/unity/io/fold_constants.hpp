@@ -30,6 +30,7 @@ class constant_folder {
   onnx_model run() &&;
 
  private:
+  static constexpr std::int64_t slack = 4096;  // bytes; shorter lists of nodes and names save as much
   // What is computed of weights that no other group reads: it is folded, or stays as it is.
   struct group {
     std::vector<value_id> results{};  // that are read by what is not constant
@@ -43,7 +44,7 @@ class constant_folder {
   void find_computable();
   [[nodiscard]] std::vector<group> groups() const;
   // Effects: of the groups, those that the file grows least by are folded, as long as its data gets no larger than the
-  // model's.
+  // model's by more than the slack.
   void choose();
   void compute();
   void compute(node_id n, std::vector<std::size_t>& uses);
@@ -74,9 +75,9 @@ class constant_folder {
 
 // The model with constant subgraphs replaced by their values, and equal tensors under one name. Weights without data
 // stay as they are, and so does what depends on them. So do subgraphs whose values would make the data larger than that
-// of the model, such as a transposed table that is read untransposed, too: engines compute them when they load a file.
-// Throws: unity::error where a constant subgraph computes NaN.
-// Complexity: one reference evaluation of each constant subgraph, a node at a time.
+// of the model (4 KiB apart), such as a transposed table that is read untransposed, too: engines compute them when they
+// load a file. Throws: unity::error where a constant subgraph computes NaN. Complexity: one reference evaluation of
+// each constant subgraph, a node at a time.
 [[nodiscard]] inline onnx_model fold_constants(const tensor::algebra& algebra, onnx_model model,
                                                std::int64_t most_elements = std::int64_t{1} << 28) {
   return detail::constant_folder{algebra, std::move(model), most_elements}.run();
@@ -233,7 +234,7 @@ UNITY_INLINE void constant_folder::choose() {
       read.insert(data);
     }
   }
-  std::int64_t left = 0;  // what nothing reads any more
+  std::int64_t left = slack;  // and what nothing reads any more
   for (const auto& [name, data] : model_.data) {
     left += read.contains(&data) || model_.defaults.contains(name) ? 0 : static_cast<std::int64_t>(data.bytes.size());
   }
@@ -277,9 +278,9 @@ UNITY_INLINE void constant_folder::compute(node_id n, std::vector<std::size_t>& 
     values_[g.results(n)[0].index()] = *data;
     return;
   }
-  const auto is_small = [&](value_id v) { return g.type(v).element == tensor::dtype::float32; };
+  const auto is_float = [&](value_id v) { return g.type(v).element == tensor::dtype::float32; };
   const bool moves = std::holds_alternative<tensor::view>(algebra_->definition_of(g.operation(n).kind).body);
-  if (moves && std::ranges::all_of(g.operands(n), is_small) && std::ranges::all_of(g.results(n), is_small)) {
+  if (moves && std::ranges::all_of(g.operands(n), is_float) && std::ranges::all_of(g.results(n), is_float)) {
     compute_in<float>(n);
   } else {
     compute_in<double>(n);
@@ -316,8 +317,8 @@ UNITY_INLINE void constant_folder::copy(node_id n, tensor::tensor_graph& to, std
   const bool is_output = std::ranges::find(g.outputs(), results[0]) != g.outputs().end();
   if (const auto* data = data_of(n); data != nullptr && !is_output) {
     const auto& op = g.operation(n);
-    moved[results[0].index()] = add_source(algebra_->signature(op.kind).name, algebra_->read(op).word("name"), *data,
-                                           g.type(results[0]), to);
+    moved[results[0].index()] =
+        add_source(algebra_->signature(op.kind).name, algebra_->read(op).word("name"), *data, g.type(results[0]), to);
     return;
   }
   if (!std::ranges::all_of(results, [&](value_id v) { return folded_[v.index()] != 0; })) {
@@ -369,8 +370,8 @@ UNITY_INLINE value_id constant_folder::add_source(std::string_view kind, std::st
   } else {
     name = same->second;
   }
-  const auto op = algebra_->make_operation(
-      kind, {{"name", name}, {"element", tensor::name_of(data.element)}, {"dims", data.dims}});
+  const auto op =
+      algebra_->make_operation(kind, {{"name", name}, {"element", tensor::name_of(data.element)}, {"dims", data.dims}});
   return to.results(to.add_node(op, {}, {&type, 1}))[0];
 }
 

@@ -389,8 +389,9 @@ namespace unity::io {
 
 UNITY_INLINE onnx_model parse_onnx(const tensor::algebra& algebra, std::string_view bytes, std::string_view file,
                                    const std::filesystem::path& directory, const import_options& options) {
-  google::protobuf::io::ArrayInputStream stream{bytes.data(), static_cast<int>(std::min(
-      bytes.size(), static_cast<std::size_t>(std::numeric_limits<int>::max())))};
+  google::protobuf::io::ArrayInputStream stream{
+      bytes.data(),
+      static_cast<int>(std::min(bytes.size(), static_cast<std::size_t>(std::numeric_limits<int>::max())))};
   return detail::model_reader{algebra, std::string{file}, directory, options}.read(stream, bytes.size());
 }
 

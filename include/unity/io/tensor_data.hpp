@@ -24,7 +24,8 @@ namespace unity::io {
 
 static_assert(std::endian::native == std::endian::little, "files hold little-endian numbers, and so do side tables");
 
-// Bytes that do not change, in memory once for all copies: a model and what is made of it have the same weights. Regular.
+// Bytes that do not change, in memory once for all copies: a model and what is made of it have the same weights.
+// Regular.
 class shared_bytes {
  public:
   shared_bytes() = default;
