@@ -203,10 +203,9 @@ void declare(CLI::App& app, search_flags& flags, unity_flags& f) {
       ->delimiter(',')
       ->check(CLI::IsMember({"split", "cache", "dp"}));
   own(app.add_option("--stages", o.stages, "of pipelines, at most"))->check(number_in(2, 4096));
-  own(app.add_option(
-          "--baselines", f.baselines,
-          "what is compared; flexflow and sequential search as long as this one took at most, each; none: "
-          "nothing but --strategy; default: all"))
+  own(app.add_option("--baselines", f.baselines,
+                     "what is compared; flexflow and sequential search as long as this one took at most, each; none: "
+                     "nothing but --strategy; default: all"))
       ->delimiter(',')
       ->check(CLI::IsMember({"data", "model", "expert", "figures", "flexflow", "sequential", "none"}));
 }

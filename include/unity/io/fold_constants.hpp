@@ -221,7 +221,9 @@ UNITY_INLINE auto constant_folder::groups() const -> std::vector<group> {
   }
   std::vector<group> list;
   for (auto& [root, one] : all) {
-    list.push_back(std::move(one));
+    if (!one.results.empty()) {
+      list.push_back(std::move(one));
+    }
   }
   return list;
 }
@@ -239,7 +241,7 @@ UNITY_INLINE void constant_folder::choose() {
     left += read.contains(&data) || model_.defaults.contains(name) ? 0 : static_cast<std::int64_t>(data.bytes.size());
   }
   auto all = groups();
-  std::ranges::stable_sort(all, {}, &group::growth);
+  std::ranges::sort(all, {}, [](const group& one) { return std::pair{one.growth, one.results.front()}; });
   folded_.assign(g.value_count(), 0);
   for (const auto& one : all) {
     if (one.growth > 0 && one.growth > left) {
