@@ -300,18 +300,11 @@ io::onnx_model written_model(const tensor::algebra& operators, const io::onnx_mo
   return folds ? io::fold_constants(operators, std::move(after)) : after;
 }
 
-// Nothing for a model of the zoo, and for what has no form in a file.
-std::optional<bool> signature_kept(const tensor::algebra& operators, const io::onnx_model& after) {
-  try {
-    return after.signature.empty() ? std::nullopt : std::optional{io::keeps_signature(operators, after)};
-  } catch (const error&) {
-    return std::nullopt;
-  }
-}
-
-bool keeps_original(const outcome& r) { return (r.engine && r.engine->kept_original) || !r.held_size.empty(); }
-
+// Effects: the original is what was found.
 void keep_original(outcome& r) {
+  r.kept_original = true;
+  r.signature_kept = true;
+  r.file = r.before.file;
   r.found.graph = r.before.graph;
   r.found.origins.clear();
   for (const auto n : node_ids(r.before.graph)) {
@@ -322,17 +315,33 @@ void keep_original(outcome& r) {
   r.found.real_only = false;
 }
 
+// Effects: says what the file would be; the original stays where that is larger, or has more nodes, and is not faster
+// beyond noise. Nothing for a model of the zoo, and for what has no form in a file.
+void weigh(const tensor::algebra& operators, const io::onnx_model& written, outcome& r) {
+  if (written.signature.empty() || r.kept_original) {
+    return;
+  }
+  try {
+    r.signature_kept = io::keeps_signature(operators, written);
+    r.file = io::written_size(operators, written);
+  } catch (const error&) {
+    return;
+  }
+  constexpr double noise = 0.01;
+  const bool is_faster = r.found.cost_after_s < (1 - noise) * r.found.cost_before_s;
+  const auto& old = r.before.file;
+  if (!r.engine && !is_faster && (r.file->bytes > old.bytes || r.file->nodes > old.nodes)) {
+    keep_original(r);
+  }
+}
+
 // The model, its graph, and both graphs side by side with what is new marked.
-void write(const tensor::algebra& operators, const arguments& a, outcome& r) {
+void write(const tensor::algebra& operators, const arguments& a, const io::onnx_model& written, outcome& r) {
   std::vector<support::output> files;
-  const bool folds = !a.out.empty() && a.options.objective.mode == tensor::mode::inference;
-  const auto written =
-      a.out.empty() && a.json.empty() ? io::onnx_model{} : written_model(operators, r.before, r.found, folds);
-  r.signature_kept = keeps_original(r) ? true : signature_kept(operators, written);
   if (!a.out.empty()) {
     const std::filesystem::path folder{a.out};
     const auto write_model = [&](const std::filesystem::path& file) {
-      if (keeps_original(r)) {
+      if (r.kept_original) {
         support::copy_model(a.model, file);
       } else {
         io::export_onnx(operators, written, file);
@@ -447,7 +456,7 @@ void search_for_engine(const tensor::algebra& operators, const rule_set& rules, 
                                          }};
   r.engine = support::choose(timer, source, rules, a.options.limits.seconds, r.found);
   r.measured = search.measuring();
-  if (keeps_original(r)) {
+  if (r.engine->kept_original) {
     keep_original(r);
   }
 }
@@ -458,12 +467,12 @@ void run(arguments& a) {
   support::expect_writable(a.json);
   const auto operators = tensor::standard_algebra();
   const auto rules = load_rules(operators, a);
-  outcome r{support::load_open_model(operators, a.model, a.dimensions), {}, {}, {}, {}, {}, {}, {}};
+  outcome r{.before = support::load_open_model(operators, a.model, a.dimensions)};
   a.options.watch = support::progress_line({"us", 1e6, "expanded", "candidates"});
   support::expect_kernels(a.runs, operators, r.before.graph);
   const auto check_found = [&] {
     try {
-      r.check = keeps_original(r) && !r.before.open.empty()
+      r.check = r.kept_original && !r.before.open.empty()
                     ? tensor::equivalence_report{.passed = true, .sizes = "all, being the original"}
                     : check(operators, a, r.before, r.found);
     } catch (const error& e) {
@@ -485,8 +494,12 @@ void run(arguments& a) {
     support::search_measured(a.runs, operators, rules, a.options, r, check_found);
   }
   support::end_progress(a.options.watch);
+  const bool is_written = !a.out.empty() || !a.json.empty();
+  const bool folds = a.options.objective.mode == tensor::mode::inference;
+  const auto written = is_written ? written_model(operators, r.before, r.found, folds) : io::onnx_model{};
+  weigh(operators, written, r);
   support::run_both(a.runs, operators, a.options.seed, r);
-  write(operators, a, r);
+  write(operators, a, written, r);
   support::print(about(a), r);
   if (a.is_only_predicted) {
     fmt::print("predicted for {} from its data sheet: {} has no engine to time files in; see --target and --cost\n",

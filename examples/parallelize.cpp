@@ -86,7 +86,7 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--search", a.search, "the system whose strategies are searched: flexflow or unity")
       ->check(CLI::IsMember({"flexflow", "unity"}));
   app.add_option("--budget", a.budget,
-                 "time to search: 500ms, 30s, 5m; of unity's --baselines each search has as long again");
+                 "time of all searches together, those of unity's --baselines too: 500ms, 30s, 5m; default: 30s");
   app.add_option("--max-proposals", a.proposals,
                  "proposals (prices of beams, prefixes of exact) at most, of all chains together; of unity, which "
                  "makes 300: those that "

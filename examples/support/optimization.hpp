@@ -53,14 +53,16 @@ struct end_to_end {
 };
 
 struct optimization {
-  unity::io::onnx_model before;
-  unity::systems::taso_result found;
-  unity::tensor::equivalence_report check;
-  std::optional<measuring> measured;
-  std::optional<end_to_end> run;
-  std::optional<bool> signature_kept;  // of a model from a file
-  std::optional<engine_choice> engine;
-  std::string held_size;  // why the original is kept: what was found is not for all sizes of its open dimensions
+  unity::io::onnx_model before{};
+  unity::systems::taso_result found{};
+  unity::tensor::equivalence_report check{};
+  std::optional<measuring> measured{};
+  std::optional<end_to_end> run{};
+  std::optional<bool> signature_kept{};             // of a model from a file
+  std::optional<unity::io::onnx_file_size> file{};  // what is written of such a model
+  bool kept_original = false;                       // the file that is written is the model's own
+  std::optional<engine_choice> engine{};
+  std::string held_size{};  // why the original is kept: what was found is not for all sizes of its open dimensions
 };
 
 // Operators that run every time: in inference mode those that depend on weights alone do not.
@@ -84,6 +86,10 @@ inline void print(const optimization_title& a, const optimization& r) {
   fmt::print("{:<28} {:14.3f} {:14.3f}   {:.4f} of before\n", fmt::format("time, us ({})", a.timed_on),
              r.found.cost_before_s * 1e6, r.found.cost_after_s * 1e6,
              r.found.cost_before_s > 0 ? r.found.cost_after_s / r.found.cost_before_s : 1.0);
+  if (r.file) {
+    fmt::print("{:<28} {:14} {:14}\n", "nodes in the file", r.before.file.nodes, r.file->nodes);
+    fmt::print("{:<28} {:14} {:14}\n", "bytes of the file", r.before.file.bytes, r.file->bytes);
+  }
   for (const auto& use : r.found.rules_used) {
     fmt::print("  {:4} x {:<40} {:12.3f} us\n", use.count, use.name, -use.gain_s * 1e6);
   }
@@ -113,6 +119,8 @@ inline void print(const optimization_title& a, const optimization& r) {
   }
   if (r.engine) {
     print(*r.engine);
+  } else if (r.kept_original) {
+    fmt::print("the original file stays: what was found is larger and not predicted to be faster by more than 1%\n");
   }
   if (r.run) {
     const auto before = unity::to_seconds(r.run->times.first.median);
@@ -185,6 +193,10 @@ inline nlohmann::json to_json(const optimization_title& a, const optimization& r
   }
   if (!r.held_size.empty()) {
     all["held_size"] = r.held_size;
+  }
+  if (r.file) {
+    all["file_bytes"] = {{"original", r.before.file.bytes}, {"optimized", r.file->bytes}};
+    all["nodes"] = {{"original", r.before.file.nodes}, {"optimized", r.file->nodes}};
   }
   if (r.signature_kept) {
     all["signature_kept"] = *r.signature_kept;

@@ -203,10 +203,9 @@ void declare(CLI::App& app, search_flags& flags, unity_flags& f) {
       ->delimiter(',')
       ->check(CLI::IsMember({"split", "cache", "dp"}));
   own(app.add_option("--stages", o.stages, "of pipelines, at most"))->check(number_in(2, 4096));
-  own(app.add_option(
-          "--baselines", f.baselines,
-          "what is compared; flexflow and sequential search as long as this one took, each, besides --budget; none: "
-          "nothing but --strategy; default: all"))
+  own(app.add_option("--baselines", f.baselines,
+                     "what is compared; flexflow and sequential search as long as this one took at most, each; none: "
+                     "nothing but --strategy; default: all"))
       ->delimiter(',')
       ->check(CLI::IsMember({"data", "model", "expert", "figures", "flexflow", "sequential", "none"}));
 }
@@ -230,9 +229,14 @@ unity_outcome compare_unity(strategy_comparison& c, const unity_flags& f, const 
     joint.push_back(std::move(rule));
   }
   options.watch = progress_line({"ms", 1e9, "proposals", "accepted"});
+  // All searches together have the budget. What this one takes beyond its share, the others have less.
+  const stopwatch watch;
+  const auto others = static_cast<double>(compares(f, "flexflow")) + static_cast<double>(compares(f, "sequential"));
+  const auto left = [&] { return f.options.limits.seconds - watch.seconds(); };
+  options.limits.seconds /= 1 + others;
   r.found = systems::unity(c.operators(), joint, c.graph(), c.machine(), c.durations(), options);
   end_progress(options.watch);
-  const auto seconds = r.found.seconds;
+  const auto seconds = std::clamp(others > 0 ? left() / others : 0.0, 0.0, r.found.seconds);
   if (compares(f, "flexflow") || compares(f, "sequential")) {
     r.baseline_seconds = seconds;
   }
@@ -241,9 +245,9 @@ unity_outcome compare_unity(strategy_comparison& c, const unity_flags& f, const 
     c.add("flexflow", 0, baseline(c, 0, f, seconds).best);
   }
   if (compares(f, "sequential")) {
-    const stopwatch watch;  // both of its searches together take as long as this one
+    const stopwatch own;  // both of its searches together
     const auto graph = c.add_graph(substituted(c, rules, f, seconds / 2));
-    c.add("sequential", graph, baseline(c, graph, f, std::max(0.0, seconds - watch.seconds())).best);
+    c.add("sequential", graph, baseline(c, graph, f, std::max(0.0, seconds - own.seconds())).best);
   }
   const auto own = c.add_graph(r.found.graph);
   c.add("unity", own, r.found.strategy, r.found.report, r.found.pipeline);

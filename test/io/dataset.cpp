@@ -82,11 +82,11 @@ std::vector<float> filled(const io::dataset& d, dataset_field field, const tenso
                           std::int64_t step, const dataset_reading& how) {
   std::vector<std::byte> bytes(static_cast<std::size_t>(part.volume() * unity::tensor::size_of(type.element)));
   d.fill(field, type, part, step, how, bytes);
-  io::tensor_data data{type.element, part.sizes(), {}};
+  std::string text;
   for (const auto b : bytes) {
-    data.bytes += static_cast<char>(b);
+    text += static_cast<char>(b);
   }
-  return io::elements_of<float>(data);
+  return io::elements_of<float>({type.element, part.sizes(), text});
 }
 
 std::vector<float> batch(const io::dataset& d, dataset_field field, const tensor_type& type, std::int64_t step,

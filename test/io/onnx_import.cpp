@@ -10,6 +10,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <unity/core/file.hpp>
 #include <unity/tensor/builder.hpp>
 
 #include "../support/onnx_text.hpp"

@@ -79,6 +79,12 @@ TEST_CASE("operators that the table does not have get their dimensions the same 
   CHECK(spell("relu", {}, {activation({8, 10})}) == "S0:8 A1:10");
 }
 
+TEST_CASE("what is repeated along an index is not divided along it") {
+  CHECK(spell("expand", {{"dims", {8, 6, 4}}}, {activation({1, 6, 4})}) == "A1:6 A2:4");
+  CHECK(spell("expand", {{"dims", {8, 6, 4}}}, {activation({8, 1, 4})}) == "S0:8 A2:4");
+  CHECK(spell("add", {}, {activation({1, 6}), activation({8, 1})}) == "S0:8 A1:6");
+}
+
 TEST_CASE("attention divides samples, queries and output features, and adds up heads and features of values") {
   const auto x = activation({8, 6, 12});
   const auto w = weight({12, 12});

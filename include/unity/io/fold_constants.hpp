@@ -3,14 +3,19 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include <unity/core/id.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/io/onnx_model.hpp>
+#include <unity/io/tensor_data.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/definition.hpp>
 #include <unity/tensor/operation.hpp>
 
 namespace unity::io {
@@ -25,33 +30,56 @@ class constant_folder {
   onnx_model run() &&;
 
  private:
+  static constexpr std::int64_t slack = 4096;  // bytes; shorter lists of nodes and names save as much
+  // What is computed of weights that no other group reads: it is folded, or stays as it is.
+  struct group {
+    std::vector<value_id> results{};  // that are read by what is not constant
+    std::int64_t growth = 0;          // bytes that the file has more if it is folded
+  };
   // Sources with data or of fixed values, and what is computed from those alone.
   [[nodiscard]] bool is_computable(node_id n) const;
   // Does it compute with a size that stays open.
   [[nodiscard]] bool has_open_size(node_id n) const;
-  [[nodiscard]] bool is_folded(node_id n) const {
-    return computable_[n.index()] != 0 && !model_.graph.operands(n).empty();
-  }
-  void copy(node_id n, const std::vector<char>& wanted, tensor::tensor_graph& to, std::vector<value_id>& moved);
-  // Computes one value and keeps it under a new name.
-  value_id store(value_id v, tensor::tensor_graph& to);
+  [[nodiscard]] bool is_operator(node_id n) const { return !model_.graph.operands(n).empty(); }
+  // The data of a source; null where it has none that is the same for all sizes.
+  [[nodiscard]] const tensor_data* data_of(node_id n) const;
+  void find_computable();
+  [[nodiscard]] std::vector<group> groups() const;
+  // Effects: of the groups, those that the file grows least by are folded, as long as its data gets no larger than the
+  // model's by more than the slack.
+  void choose();
+  void compute();
+  void compute(node_id n, std::vector<std::size_t>& uses);
   // In the arithmetic of the element types: each operator's result is rounded, as engines round it. Integers that are
   // made of real numbers, such as buckets of positions, are others in double.
-  [[nodiscard]] std::vector<double> computed(const tensor::tensor_graph& one) const;
+  template <class Number>
+  void compute_in(node_id n);
+  void copy(node_id n, tensor::tensor_graph& to, std::vector<value_id>& moved);
+  value_id store(value_id v, tensor::tensor_graph& to);
+  // A source of that data; of a name that holds the same already, where there is one.
+  value_id add_source(std::string_view kind, std::string_view name, const tensor_data& data,
+                      const tensor::tensor_type& type, tensor::tensor_graph& to);
 
   const tensor::algebra* algebra_;
   onnx_model model_;
   std::int64_t most_elements_;
-  std::vector<char> computable_;
+  std::vector<char> computable_{};     // by node
+  std::vector<char> wanted_{};         // by value: an output, or read by what is not computable
+  std::vector<char> folded_{};         // by value
+  std::vector<char> needed_{};         // by node: something that is folded depends on it
+  std::vector<tensor_data> values_{};  // by value, of what is needed
+  // By kind and a hash of the content: names of sources that were written.
+  std::multimap<std::pair<std::string, std::size_t>, std::string> written_{};
   std::size_t next_ = 0;
 };
 
 }  // namespace detail
 
-// The model with every constant subgraph replaced by its value. Weights without data stay as they are, and so does
-// what depends on them.
-// Throws: unity::error where a constant subgraph computes NaN.
-// Complexity: one reference evaluation of each constant subgraph.
+// The model with constant subgraphs replaced by their values, and equal tensors under one name. Weights without data
+// stay as they are, and so does what depends on them. So do subgraphs whose values would make the data larger than that
+// of the model (4 KiB apart), such as a transposed table that is read untransposed, too: engines compute them when they
+// load a file. Throws: unity::error where a constant subgraph computes NaN. Complexity: one reference evaluation of
+// each constant subgraph, a node at a time.
 [[nodiscard]] inline onnx_model fold_constants(const tensor::algebra& algebra, onnx_model model,
                                                std::int64_t most_elements = std::int64_t{1} << 28) {
   return detail::constant_folder{algebra, std::move(model), most_elements}.run();
@@ -63,41 +91,34 @@ class constant_folder {
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <set>
 #include <span>
-#include <string>
-#include <string_view>
 #include <variant>
 
 #include <fmt/core.h>
 
 #include <unity/core/error.hpp>
 #include <unity/graph/copy_node.hpp>
-#include <unity/io/data_provider.hpp>
 #include <unity/io/onnx/prune.hpp>
-#include <unity/io/tensor_data.hpp>
+#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/evaluate.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::io::detail {
 
 UNITY_INLINE onnx_model constant_folder::run() && {
   const auto& g = model_.graph;
-  computable_.assign(g.node_count(), 0);
-  std::vector<char> wanted(g.value_count(), 0);
-  for (const auto n : node_ids(g)) {
-    computable_[n.index()] = is_computable(n) ? 1 : 0;
-    for (const auto v : g.operands(n)) {
-      wanted[v.index()] = wanted[v.index()] != 0 || computable_[n.index()] == 0 ? 1 : 0;
-    }
-  }
-  for (const auto v : g.outputs()) {
-    wanted[v.index()] = 1;
-  }
+  find_computable();
+  choose();
+  compute();
   tensor::tensor_graph result;
   std::vector<value_id> moved(g.value_count());
   std::vector<node_id> origins;
-  for (const auto i : node_ids(g)) {
-    copy(i, wanted, result, moved);
-    origins.resize(result.node_count(), is_folded(i) ? node_id{} : i);
+  for (const auto n : node_ids(g)) {
+    copy(n, result, moved);
+    const bool is_new = std::ranges::any_of(g.results(n), [&](value_id v) { return folded_[v.index()] != 0; });
+    origins.resize(result.node_count(), is_new ? node_id{} : n);
   }
   std::vector<value_id> outputs;
   for (const auto v : g.outputs()) {
@@ -110,13 +131,22 @@ UNITY_INLINE onnx_model constant_folder::run() && {
   return std::move(model_);
 }
 
+UNITY_INLINE const tensor_data* constant_folder::data_of(node_id n) const {
+  const auto& op = model_.graph.operation(n);
+  if (algebra_->definition_of(op.kind).source == tensor::source_kind::none) {
+    return nullptr;
+  }
+  const auto found = model_.data.find(algebra_->read(op).word("name"));
+  const bool is_fixed = found != model_.data.end() && !model_.defaults.contains(found->first) &&
+                        !model_.open.computed.contains(found->first) && !has_open_size(n);
+  return is_fixed ? &found->second : nullptr;
+}
+
 UNITY_INLINE bool constant_folder::is_computable(node_id n) const {
   const auto& g = model_.graph;
   const auto& definition = algebra_->definition_of(g.operation(n).kind);
   if (definition.source != tensor::source_kind::none) {
-    const auto name = algebra_->read(g.operation(n)).word("name");
-    return model_.data.contains(name) && !model_.defaults.contains(name) && !model_.open.computed.contains(name) &&
-           !has_open_size(n);
+    return data_of(n) != nullptr;
   }
   bool all = !std::holds_alternative<tensor::opaque>(definition.body) && !has_open_size(n);
   for (const auto v : g.operands(n)) {
@@ -151,68 +181,227 @@ UNITY_INLINE bool constant_folder::has_open_size(node_id n) const {
   return any;
 }
 
-UNITY_INLINE void constant_folder::copy(node_id n, const std::vector<char>& wanted, tensor::tensor_graph& to,
-                                        std::vector<value_id>& moved) {
+UNITY_INLINE void constant_folder::find_computable() {
   const auto& g = model_.graph;
-  if (is_folded(n)) {
-    for (const auto v : g.results(n)) {
-      if (wanted[v.index()] != 0) {
-        moved[v.index()] = store(v, to);
+  computable_.assign(g.node_count(), 0);
+  wanted_.assign(g.value_count(), 0);
+  for (const auto n : node_ids(g)) {
+    computable_[n.index()] = is_computable(n) ? 1 : 0;
+    for (const auto v : g.operands(n)) {
+      wanted_[v.index()] = wanted_[v.index()] != 0 || computable_[n.index()] == 0 ? 1 : 0;
+    }
+  }
+  for (const auto v : g.outputs()) {
+    wanted_[v.index()] = 1;
+  }
+}
+
+UNITY_INLINE auto constant_folder::groups() const -> std::vector<group> {
+  constexpr std::int64_t node_bytes = 64;  // what a node takes in a file, at least
+  const auto& g = model_.graph;
+  std::vector<std::size_t> parent(g.node_count());
+  std::iota(parent.begin(), parent.end(), std::size_t{0});
+  const auto find = [&](std::size_t n) {
+    while (parent[n] != n) {
+      n = parent[n] = parent[parent[n]];
+    }
+    return n;
+  };
+  std::map<const tensor_data*, std::size_t> first;  // node of each tensor
+  std::set<const tensor_data*> kept;                // that something else reads
+  for (const auto n : node_ids(g)) {
+    if (computable_[n.index()] == 0) {
+      continue;
+    }
+    if (const auto* data = data_of(n)) {
+      parent[n.index()] = first.try_emplace(data, n.index()).first->second;
+      if (wanted_[g.results(n)[0].index()] != 0) {
+        kept.insert(data);
       }
     }
+    for (const auto v : g.operands(n)) {
+      const auto from = g.producer(v);
+      if (is_operator(from) || data_of(from) != nullptr) {  // what is filled belongs to nobody
+        parent[find(from.index())] = find(n.index());
+      }
+    }
+  }
+  std::map<std::size_t, group> all;
+  for (const auto n : node_ids(g)) {
+    if (computable_[n.index()] == 0 || !is_operator(n)) {
+      continue;
+    }
+    auto& to = all[find(n.index())];
+    to.growth -= node_bytes;
+    for (const auto v : g.results(n)) {
+      if (wanted_[v.index()] != 0) {
+        to.results.push_back(v);
+        to.growth += tensor::element_count(g.type(v).dims) * tensor::size_of(g.type(v).element);
+      }
+    }
+  }
+  for (const auto& [data, n] : first) {
+    const auto to = all.find(find(n));
+    if (to != all.end() && !kept.contains(data)) {
+      to->second.growth -= static_cast<std::int64_t>(data->bytes.size());
+    }
+  }
+  std::vector<group> list;
+  for (auto& [root, one] : all) {
+    if (!one.results.empty()) {
+      list.push_back(std::move(one));
+    }
+  }
+  return list;
+}
+
+UNITY_INLINE void constant_folder::choose() {
+  const auto& g = model_.graph;
+  std::set<const tensor_data*> read;
+  for (const auto n : node_ids(g)) {
+    if (const auto* data = data_of(n)) {
+      read.insert(data);
+    }
+  }
+  std::int64_t left = slack;  // and what nothing reads any more
+  for (const auto& [name, data] : model_.data) {
+    left += read.contains(&data) || model_.defaults.contains(name) ? 0 : static_cast<std::int64_t>(data.bytes.size());
+  }
+  auto all = groups();
+  std::ranges::sort(all, {}, [](const group& one) { return std::pair{one.growth, one.results.front()}; });
+  folded_.assign(g.value_count(), 0);
+  for (const auto& one : all) {
+    if (one.growth > 0 && one.growth > left) {
+      break;
+    }
+    left -= one.growth;
+    for (const auto v : one.results) {
+      folded_[v.index()] = 1;
+    }
+  }
+}
+
+UNITY_INLINE void constant_folder::compute() {
+  const auto& g = model_.graph;
+  needed_.assign(g.node_count(), 0);
+  std::vector<std::size_t> uses(g.value_count(), 0);
+  for (std::size_t i = g.node_count(); i-- > 0;) {
+    for (const auto v : g.results(node_id{i})) {
+      needed_[i] = needed_[i] != 0 || uses[v.index()] > 0 || folded_[v.index()] != 0 ? 1 : 0;
+    }
+    for (const auto v : needed_[i] != 0 ? g.operands(node_id{i}) : std::span<const value_id>{}) {
+      ++uses[v.index()];
+    }
+  }
+  values_.resize(g.value_count());
+  for (const auto n : node_ids(g)) {
+    if (needed_[n.index()] != 0) {
+      compute(n, uses);
+    }
+  }
+}
+
+UNITY_INLINE void constant_folder::compute(node_id n, std::vector<std::size_t>& uses) {
+  const auto& g = model_.graph;
+  if (const auto* data = data_of(n)) {
+    values_[g.results(n)[0].index()] = *data;
     return;
   }
-  copy_node(g, n, to, moved);
+  const auto is_float = [&](value_id v) { return g.type(v).element == tensor::dtype::float32; };
+  const bool moves = std::holds_alternative<tensor::view>(algebra_->definition_of(g.operation(n).kind).body);
+  if (moves && std::ranges::all_of(g.operands(n), is_float) && std::ranges::all_of(g.results(n), is_float)) {
+    compute_in<float>(n);
+  } else {
+    compute_in<double>(n);
+  }
+  for (const auto v : g.operands(n)) {
+    if (--uses[v.index()] == 0 && folded_[v.index()] == 0) {
+      values_[v.index()] = {};
+    }
+  }
+}
+
+template <class Number>
+void constant_folder::compute_in(node_id n) {
+  const auto& g = model_.graph;
+  std::vector<std::vector<Number>> inputs;
+  std::vector<const Number*> operands;
+  std::vector<tensor::tensor_type> types;
+  for (const auto v : g.operands(n)) {
+    inputs.push_back(elements_of<Number>(values_[v.index()]));
+    operands.push_back(inputs.back().data());
+    types.push_back(g.type(v));
+  }
+  auto results = tensor::detail::evaluate_at<Number>(*algebra_, g.operation(n), operands, types, 0);
+  for (std::size_t r = 0; r < results.size(); ++r) {
+    const auto v = g.results(n)[r];
+    values_[v.index()] = make_data(g.type(v).element, results[r].dims, results[r].data);
+    results[r] = {};
+  }
+}
+
+UNITY_INLINE void constant_folder::copy(node_id n, tensor::tensor_graph& to, std::vector<value_id>& moved) {
+  const auto& g = model_.graph;
+  const auto results = g.results(n);
+  const bool is_output = std::ranges::find(g.outputs(), results[0]) != g.outputs().end();
+  if (const auto* data = data_of(n); data != nullptr && !is_output) {
+    const auto& op = g.operation(n);
+    moved[results[0].index()] =
+        add_source(algebra_->signature(op.kind).name, algebra_->read(op).word("name"), *data, g.type(results[0]), to);
+    return;
+  }
+  if (!std::ranges::all_of(results, [&](value_id v) { return folded_[v.index()] != 0; })) {
+    copy_node(g, n, to, moved);  // pruned where nothing reads it now
+  }
+  for (const auto v : results) {
+    if (folded_[v.index()] != 0) {
+      moved[v.index()] = store(v, to);
+    }
+  }
 }
 
 UNITY_INLINE value_id constant_folder::store(value_id v, tensor::tensor_graph& to) {
-  auto one = model_.graph;
-  const value_id outputs[] = {v};
-  one.set_outputs(outputs);
-  const auto type = one.type(v);
-  const auto data = computed(one);
-  auto plain = type;
-  plain.order = tensor::layout::row_major;
-  const auto add = [&](std::string_view kind, std::initializer_list<tensor::named_attribute> attributes) {
-    return to.results(to.add_node(algebra_->make_operation(kind, attributes), {}, {&plain, 1}))[0];
-  };
-  const auto element = tensor::name_of(type.element);
-  if (std::any_of(data.begin(), data.end(), [](double x) { return std::isnan(x); })) {
-    const auto node = one.producer(v);
-    throw error{fmt::format("node {} ({})", node.index(), algebra_->signature(one.operation(node).kind).name),
+  constexpr std::size_t few_elements = 16;       // a constant in a node
+  constexpr std::size_t most_filled = 16 << 10;  // bytes that a node which fills them is not worth
+  const auto& g = model_.graph;
+  auto type = g.type(v);
+  type.order = tensor::layout::row_major;
+  auto data = std::move(values_[v.index()]);
+  if (find_nan(data)) {
+    const auto node = g.producer(v);
+    throw error{fmt::format("node {} ({})", node.index(), algebra_->signature(g.operation(node).kind).name),
                 "computes NaN from weights alone", "numbers"};
   }
-  if (std::all_of(data.begin(), data.end(), [&](double x) { return x == data.front(); })) {
-    return add("fill", {{"value", data.front()}, {"element", element}, {"dims", type.dims}});
+  const auto size = static_cast<std::size_t>(tensor::size_of(data.element));
+  const auto& bytes = data.bytes.text();
+  if ((stored_count(data) <= few_elements || bytes.size() > most_filled) &&
+      std::equal(bytes.begin() + static_cast<std::ptrdiff_t>(size), bytes.end(), bytes.begin())) {
+    const auto value = elements_of<double>({data.element, {1}, bytes.substr(0, size)}).front();
+    const auto op = algebra_->make_operation(
+        "fill", {{"value", value}, {"element", tensor::name_of(data.element)}, {"dims", data.dims}});
+    return to.results(to.add_node(op, {}, {&type, 1}))[0];
   }
   std::string name;
   do {
     name = fmt::format("folded_{}", next_++);
   } while (model_.data.contains(name));
-  model_.data.emplace(name, make_data(type.element, type.dims, data));
-  return add(tensor::is_floating(type.element) ? "weight" : "constant",
-             {{"name", name}, {"element", element}, {"dims", type.dims}});
+  const auto& stored = model_.data.emplace(name, std::move(data)).first->second;
+  return add_source(tensor::is_floating(type.element) ? "weight" : "constant", name, stored, type, to);
 }
 
-UNITY_INLINE std::vector<double> constant_folder::computed(const tensor::tensor_graph& one) const {
-  const data_provider<double> provider{*algebra_, model_.data};
-  const auto results = [&](node_id n, std::span<const double* const> operands) {
-    const auto& op = one.operation(n);
-    if (auto given = provider(op, one.type(one.results(n)[0]))) {
-      return std::vector{*std::move(given)};
-    }
-    std::vector<tensor::tensor_type> types;
-    for (const auto v : one.operands(n)) {
-      types.push_back(one.type(v));
-    }
-    auto values = tensor::detail::evaluate_at<double>(*algebra_, op, operands, types, 0);
-    for (std::size_t r = 0; r < values.size(); ++r) {
-      const auto element = one.type(one.results(n)[r]).element;
-      values[r].data = elements_of<double>(make_data(element, values[r].dims, values[r].data));
-    }
-    return values;
-  };
-  return tensor::detail::evaluate_nodes<double>(*algebra_, one, results, 0).front().data;
+UNITY_INLINE value_id constant_folder::add_source(std::string_view kind, std::string_view name, const tensor_data& data,
+                                                  const tensor::tensor_type& type, tensor::tensor_graph& to) {
+  const std::pair key{std::string{kind}, std::hash<std::string_view>{}(data.bytes.text())};
+  const auto [first, last] = written_.equal_range(key);
+  const auto same = std::find_if(first, last, [&](const auto& w) { return model_.data.at(w.second) == data; });
+  if (same == last) {
+    written_.emplace(key, name);
+  } else {
+    name = same->second;
+  }
+  const auto op =
+      algebra_->make_operation(kind, {{"name", name}, {"element", tensor::name_of(data.element)}, {"dims", data.dims}});
+  return to.results(to.add_node(op, {}, {&type, 1}))[0];
 }
 
 }  // namespace unity::io::detail

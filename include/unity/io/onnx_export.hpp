@@ -4,8 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -26,18 +28,22 @@ class model_writer {
   model_writer(const tensor::algebra& algebra, const onnx_model& model);
 
   [[nodiscard]] std::int64_t data_bytes() const;
+  // Of the file, and of the one beside it.
+  [[nodiscard]] onnx_file_size size(std::int64_t external_data_above);
   // Has the file that this becomes the inputs and outputs of the one that the model came from.
   [[nodiscard]] bool keeps_signature(const onnx_model& model) const;
-  [[nodiscard]] std::string with_data();
-  // Effects: writes the tensors to `file`, which lies beside the model as `location`.
-  [[nodiscard]] std::string with_external_data(atomic_file& file, const std::string& location);
+  // Effects: hands out the model in pieces, each tensor as it lies in memory.
+  void write(const std::function<void(std::string_view)>& put);
+  // Effects: the tensors are said to lie in `location` beside the model, one behind the other, each followed by zeros
+  // up to the next page.
+  void refer_to(const std::string& location);
+  void write_tensors(const std::function<void(std::string_view)>& put) const;
 
  private:
   void set_header(std::int64_t opset);
   void list_weights(const std::vector<std::string>& names);
   // The tensors to come are inputs while the checker looks, so that it has none of their bytes to walk through.
   void check(const onnx_model& model);
-  [[nodiscard]] std::string serialized() const;
 
   onnx::ModelProto proto_;
   std::vector<std::pair<std::string, const tensor_data*>> data_;
@@ -56,6 +62,10 @@ class model_writer {
 // sizes, as far as dimensions were not bound, and which inputs have data. Throws: as serialize_onnx.
 [[nodiscard]] bool keeps_signature(const tensor::algebra& algebra, const onnx_model& model);
 
+// Of the file that would be written, and the one beside it. Throws: as serialize_onnx.
+[[nodiscard]] onnx_file_size written_size(const tensor::algebra& algebra, const onnx_model& model,
+                                          const export_options& options = {});
+
 // Effects: the file is written whole or not at all; large weights go to a second file, NAME.data.
 // Throws: unity::error, also where the place is full or cannot be written to.
 void export_onnx(const tensor::algebra& algebra, const onnx_model& model, const std::filesystem::path& path,
@@ -66,7 +76,7 @@ void export_onnx(const tensor::algebra& algebra, const onnx_model& model, const 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_EXPORT)
 
 #include <algorithm>
-#include <string_view>
+#include <limits>
 
 #include <fmt/core.h>
 
@@ -78,6 +88,22 @@ void export_onnx(const tensor::algebra& algebra, const onnx_model& model, const 
 #include <unity/io/onnx/proto.hpp>
 
 namespace unity::io::detail {
+
+// Tag and length of a field whose bytes follow.
+UNITY_INLINE std::string length_delimited(int field, std::uint64_t size) {
+  constexpr unsigned length_delimited_type = 2;
+  std::string text(1, static_cast<char>(static_cast<unsigned>(field) << 3U | length_delimited_type));
+  for (; size >= 0x80U; size >>= 7U) {
+    text += static_cast<char>((size & 0x7fU) | 0x80U);
+  }
+  return text + static_cast<char>(size);
+}
+
+// So that readers can map tensors into memory.
+UNITY_INLINE std::int64_t gap_after(std::int64_t size) {
+  constexpr std::int64_t page = 4096;
+  return (page - size % page) % page;
+}
 
 UNITY_INLINE model_writer::model_writer(const tensor::algebra& algebra, const onnx_model& model) {
   if (!proto_.ParseFromString(model.envelope)) {
@@ -127,14 +153,49 @@ UNITY_INLINE bool model_writer::keeps_signature(const onnx_model& model) const {
          });
 }
 
-UNITY_INLINE std::string model_writer::with_data() {
-  for (const auto& [name, data] : data_) {
-    fill_tensor(*proto_.mutable_graph()->add_initializer(), *data, name);
+UNITY_INLINE onnx_file_size model_writer::size(std::int64_t external_data_above) {
+  onnx_file_size sum{0, node_count(proto_.graph())};
+  const auto count = [&](std::string_view piece) { sum.bytes += piece.size(); };
+  if (data_bytes() > external_data_above) {
+    write_tensors(count);
+    refer_to("model.onnx.data");
   }
-  return serialized();
+  write(count);
+  return sum;
 }
 
-UNITY_INLINE std::string model_writer::with_external_data(atomic_file& file, const std::string& location) {
+// As protocol buffers write it, with tensors behind everything else: all readers take fields in any order.
+UNITY_INLINE void model_writer::write(const std::function<void(std::string_view)>& put) {
+  onnx::GraphProto graph;
+  graph.Swap(proto_.mutable_graph());
+  proto_.clear_graph();
+  const auto head = proto_.SerializeAsString();
+  graph.Swap(proto_.mutable_graph());
+  auto size = static_cast<std::uint64_t>(proto_.graph().ByteSizeLong());
+  std::vector<std::string> before;  // the bytes of each tensor
+  for (const auto& [name, data] : data_) {
+    onnx::TensorProto t;
+    fill_tensor(t, {data->element, data->dims, {}}, name);
+    t.clear_raw_data();
+    auto text = t.SerializeAsString() + length_delimited(onnx::TensorProto::kRawDataFieldNumber, data->bytes.size());
+    text = length_delimited(onnx::GraphProto::kInitializerFieldNumber, text.size() + data->bytes.size()) + text;
+    size += text.size() + data->bytes.size();
+    before.push_back(std::move(text));
+  }
+  if (size > static_cast<std::uint64_t>(std::numeric_limits<int>::max()) - head.size()) {
+    throw error{fmt::format("model {}", in_quotes(proto_.graph().name())), "more than 2 GiB without its weights",
+                "a graph that fits into one file"};
+  }
+  put(head);
+  put(length_delimited(onnx::ModelProto::kGraphFieldNumber, size));
+  put(proto_.graph().SerializeAsString());
+  for (std::size_t i = 0; i < data_.size(); ++i) {
+    put(before[i]);
+    put(data_[i].second->bytes.text());
+  }
+}
+
+UNITY_INLINE void model_writer::refer_to(const std::string& location) {
   std::int64_t offset = 0;
   for (const auto& [name, data] : data_) {
     auto& t = *proto_.mutable_graph()->add_initializer();
@@ -148,13 +209,16 @@ UNITY_INLINE std::string model_writer::with_external_data(atomic_file& file, con
       entry.set_key(key);
       entry.set_value(value);
     }
-    file.write(data->bytes);
-    constexpr std::int64_t page = 4096;  // so that readers can map tensors into memory
-    const auto gap = (page - size % page) % page;
-    file.write(std::string(static_cast<std::size_t>(gap), '\0'));
-    offset += size + gap;
+    offset += size + gap_after(size);
   }
-  return serialized();
+  data_.clear();
+}
+
+UNITY_INLINE void model_writer::write_tensors(const std::function<void(std::string_view)>& put) const {
+  for (const auto& [name, data] : data_) {
+    put(data->bytes.text());
+    put(std::string(static_cast<std::size_t>(gap_after(static_cast<std::int64_t>(data->bytes.size()))), '\0'));
+  }
 }
 
 UNITY_INLINE void model_writer::set_header(std::int64_t opset) {
@@ -199,15 +263,6 @@ UNITY_INLINE void model_writer::check(const onnx_model& model) {
   inputs.DeleteSubrange(own, inputs.size() - own);
 }
 
-UNITY_INLINE std::string model_writer::serialized() const {
-  std::string bytes;
-  if (!proto_.SerializeToString(&bytes)) {
-    throw error{fmt::format("model {}", in_quotes(proto_.graph().name())), "more than 2 GiB without its weights",
-                "a graph that fits into one file"};
-  }
-  return bytes;
-}
-
 }  // namespace unity::io::detail
 
 namespace unity::io {
@@ -215,10 +270,18 @@ namespace unity::io {
 UNITY_INLINE std::string serialize_onnx(const tensor::algebra& algebra, const onnx_model& model,
                                         const export_options& options) {
   if (options.fold_constants) {
-    const auto folded = fold_constants(algebra, model, options.most_folded_elements);
-    return detail::model_writer{algebra, folded}.with_data();
+    auto plain = options;
+    plain.fold_constants = false;
+    return serialize_onnx(algebra, fold_constants(algebra, model, options.most_folded_elements), plain);
   }
-  return detail::model_writer{algebra, model}.with_data();
+  std::string bytes;
+  detail::model_writer{algebra, model}.write([&](std::string_view piece) { bytes += piece; });
+  return bytes;
+}
+
+UNITY_INLINE onnx_file_size written_size(const tensor::algebra& algebra, const onnx_model& model,
+                                         const export_options& options) {
+  return detail::model_writer{algebra, model}.size(options.external_data_above);
 }
 
 UNITY_INLINE bool keeps_signature(const tensor::algebra& algebra, const onnx_model& model) {
@@ -234,16 +297,20 @@ UNITY_INLINE void export_onnx(const tensor::algebra& algebra, const onnx_model& 
     return;
   }
   detail::model_writer writer{algebra, model};
+  const auto to = [](atomic_file& file) { return [&file](std::string_view piece) { file.write(piece); }; };
   if (writer.data_bytes() <= options.external_data_above) {
-    atomic_write(path, writer.with_data());
+    atomic_file file{path};
+    writer.write(to(file));
+    file.commit();
     return;
   }
   auto beside = path;
   beside += ".data";
   atomic_file data{beside};
-  const auto bytes = writer.with_external_data(data, beside.filename().string());
+  writer.write_tensors(to(data));
+  writer.refer_to(beside.filename().string());
   atomic_file file{path};
-  file.write(bytes);
+  writer.write(to(file));
   data.commit();
   file.commit();
 }

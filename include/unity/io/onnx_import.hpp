@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include <google/protobuf/io/zero_copy_stream.h>
 #include <onnx/onnx_pb.h>
 
-#include <unity/core/file.hpp>
 #include <unity/io/onnx/importer.hpp>
 #include <unity/io/onnx_model.hpp>
 #include <unity/io/tensor_data.hpp>
@@ -31,11 +31,14 @@ class model_reader {
                const import_options& options)
       : algebra_{&algebra}, file_{std::move(file)}, directory_{std::move(directory)}, options_{&options} {}
 
-  onnx_model read(std::string bytes);
+  // `size`: of what the stream gives, in bytes.
+  onnx_model read(google::protobuf::io::ZeroCopyInputStream& bytes, std::uint64_t size);
+  onnx_model read(std::string_view bytes);
   // At these sizes of the dimensions that options leave open, which stay open in the signature. Effects: `record` gets
   // what is seen.
-  onnx_model read_open(std::string bytes, std::vector<open_axis> axes, size_record& record);
+  onnx_model read_open(std::string_view bytes, std::vector<open_axis> axes, size_record& record);
   // The dimensions that the file and options leave open, each name once, sizes not set.
+  [[nodiscard]] std::vector<open_axis> open_axes(google::protobuf::io::ZeroCopyInputStream& bytes, std::uint64_t size);
   [[nodiscard]] std::vector<open_axis> open_axes(std::string_view bytes);
 
  private:
@@ -43,7 +46,9 @@ class model_reader {
 
   [[nodiscard]] const onnx::GraphProto& graph() const { return proto_.graph(); }
 
-  void parse(std::string_view bytes);
+  void parse(google::protobuf::io::ZeroCopyInputStream& bytes, std::uint64_t size);
+  // Files that are not there count nothing; reading their tensors will say so.
+  [[nodiscard]] onnx_file_size file_size(std::uint64_t size) const;
   [[nodiscard]] std::int64_t find_opset() const;
 
   // Effects: every dimension of every input is a number.
@@ -90,29 +95,31 @@ class model_reader {
 // Effects: shape arithmetic is folded, initializers become weight nodes (integers: constant nodes), operators that
 // the tensor algebra cannot express become opaque nodes.
 // Throws: unity::error in one line for whatever is wrong with the model.
-[[nodiscard]] inline onnx_model parse_onnx(const tensor::algebra& algebra, std::string bytes, std::string_view file,
-                                           const std::filesystem::path& directory, const import_options& options = {}) {
-  return detail::model_reader{algebra, std::string{file}, directory, options}.read(std::move(bytes));
-}
+[[nodiscard]] onnx_model parse_onnx(const tensor::algebra& algebra, std::string_view bytes, std::string_view file,
+                                    const std::filesystem::path& directory, const import_options& options = {});
 
-// Throws: unity::error.
-[[nodiscard]] inline onnx_model import_onnx(const tensor::algebra& algebra, const std::filesystem::path& path,
-                                            const import_options& options = {}) {
-  return parse_onnx(algebra, read_file(path), path.string(), path.parent_path(), options);
-}
+// Throws: unity::error. Complexity: tensors are in memory once, while the file is read, too.
+[[nodiscard]] onnx_model import_onnx(const tensor::algebra& algebra, const std::filesystem::path& path,
+                                     const import_options& options = {});
 
 }  // namespace unity::io
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_IMPORT)
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <limits>
+#include <system_error>
 
 #include <fmt/core.h>
+#include <google/protobuf/io/zero_copy_stream_impl.h>
 
 #include <unity/core/error.hpp>
+#include <unity/core/file.hpp>
 #include <unity/core/printable.hpp>
 #include <unity/io/onnx/check.hpp>
+#include <unity/io/onnx/external_files.hpp>
 #include <unity/io/onnx/proto.hpp>
 #include <unity/io/onnx/prune.hpp>
 #include <unity/io/onnx/read_tensor.hpp>
@@ -120,9 +127,29 @@ class model_reader {
 
 namespace unity::io::detail {
 
-UNITY_INLINE onnx_model model_reader::read(std::string bytes) {
-  parse(bytes);
-  bytes = {};
+[[nodiscard]] UNITY_INLINE google::protobuf::io::ArrayInputStream in_memory(std::string_view bytes) {
+  constexpr auto most = static_cast<std::size_t>(std::numeric_limits<int>::max());  // parse() says what is too long
+  return {bytes.data(), static_cast<int>(std::min(bytes.size(), most))};
+}
+
+// What f(stream, size) gives of a file; its text is in memory in parts alone, except for pipes.
+template <class F>
+auto with_stream(const std::filesystem::path& path, const F& f) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) {
+    const auto bytes = read_file(path);
+    auto stream = in_memory(bytes);
+    return f(stream, bytes.size());
+  }
+  static_cast<void>(read_file(path, 0, 0));  // says why it cannot be read
+  const unity::detail::descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  google::protobuf::io::FileInputStream stream{file.get()};
+  return f(stream, std::filesystem::file_size(path));
+}
+
+UNITY_INLINE onnx_model model_reader::read(google::protobuf::io::ZeroCopyInputStream& bytes, std::uint64_t size) {
+  parse(bytes, size);
+  const auto file = file_size(size);
   const auto opset = find_opset();
   bind_dimensions();
   structure_check{graph(), file_}.run();
@@ -154,17 +181,30 @@ UNITY_INLINE onnx_model model_reader::read(std::string bytes) {
   proto_.clear_graph();
   model.envelope = proto_.SerializeAsString();
   model.open.axes = open_;
+  model.file = file;
   return model;
 }
 
-UNITY_INLINE onnx_model model_reader::read_open(std::string bytes, std::vector<open_axis> axes, size_record& record) {
+UNITY_INLINE onnx_model model_reader::read(std::string_view bytes) {
+  auto stream = in_memory(bytes);
+  return read(stream, bytes.size());
+}
+
+UNITY_INLINE onnx_model model_reader::read_open(std::string_view bytes, std::vector<open_axis> axes,
+                                                size_record& record) {
   open_ = std::move(axes);
   record_ = &record;
-  return read(std::move(bytes));
+  return read(bytes);
 }
 
 UNITY_INLINE std::vector<open_axis> model_reader::open_axes(std::string_view bytes) {
-  parse(bytes);
+  auto stream = in_memory(bytes);
+  return open_axes(stream, bytes.size());
+}
+
+UNITY_INLINE std::vector<open_axis> model_reader::open_axes(google::protobuf::io::ZeroCopyInputStream& bytes,
+                                                            std::uint64_t size) {
+  parse(bytes, size);
   std::set<std::string> initialized;
   for (const auto& t : graph().initializer()) {
     initialized.insert(t.name());
@@ -202,12 +242,12 @@ UNITY_INLINE const open_axis* model_reader::find_open(const std::string& name) c
   return found == open_.end() ? nullptr : &*found;
 }
 
-UNITY_INLINE void model_reader::parse(std::string_view bytes) {
-  if (bytes.size() > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
-    throw error{file_, fmt::format("has {} bytes", bytes.size()),
+UNITY_INLINE void model_reader::parse(google::protobuf::io::ZeroCopyInputStream& bytes, std::uint64_t size) {
+  if (size > static_cast<std::uint64_t>(std::numeric_limits<int>::max())) {
+    throw error{file_, fmt::format("has {} bytes", size),
                 "at most 2 GiB; larger models keep their weights as external data"};
   }
-  if (!proto_.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+  if (!proto_.ParseFromZeroCopyStream(&bytes)) {
     throw error{file_, "is not an ONNX model or is cut short", "a serialized ModelProto"};
   }
   if (!proto_.has_graph()) {
@@ -220,6 +260,15 @@ UNITY_INLINE void model_reader::parse(std::string_view bytes) {
     throw error{fmt::format("{}: tensor {}", file_, in_quotes(graph().sparse_initializer(0).values().name())),
                 "is sparse", "dense initializers"};
   }
+}
+
+UNITY_INLINE onnx_file_size model_reader::file_size(std::uint64_t size) const {
+  for (const auto& name : external_files(proto_)) {
+    std::error_code missing;
+    const auto beside = std::filesystem::file_size(directory_ / name, missing);
+    size += missing ? 0 : beside;
+  }
+  return {size, node_count(graph())};
 }
 
 UNITY_INLINE std::int64_t model_reader::find_opset() const {
@@ -448,5 +497,20 @@ UNITY_INLINE void model_reader::add_inputs(graph_importer& importer, const onnx:
 }
 
 }  // namespace unity::io::detail
+
+namespace unity::io {
+
+UNITY_INLINE onnx_model parse_onnx(const tensor::algebra& algebra, std::string_view bytes, std::string_view file,
+                                   const std::filesystem::path& directory, const import_options& options) {
+  return detail::model_reader{algebra, std::string{file}, directory, options}.read(bytes);
+}
+
+UNITY_INLINE onnx_model import_onnx(const tensor::algebra& algebra, const std::filesystem::path& path,
+                                    const import_options& options) {
+  detail::model_reader reader{algebra, path.string(), path.parent_path(), options};
+  return detail::with_stream(path, [&](auto& stream, std::uint64_t size) { return reader.read(stream, size); });
+}
+
+}  // namespace unity::io
 
 #endif

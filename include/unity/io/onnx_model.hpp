@@ -27,6 +27,13 @@ struct node_label {
   friend bool operator==(const node_label&, const node_label&) = default;
 };
 
+struct onnx_file_size {
+  std::uint64_t bytes = 0;  // with the files beside it that hold its tensors
+  std::size_t nodes = 0;    // of its graph, but those of the operator Constant, which are initializers to engines
+
+  friend bool operator==(const onnx_file_size&, const onnx_file_size&) = default;
+};
+
 // Regular. To export a rewritten graph, replace `graph`: nodes find their data by name; and `labels`, see
 // stayed_labels.
 struct onnx_model {
@@ -57,6 +64,9 @@ struct onnx_model {
   // The file's remaining parts: a serialized ModelProto without graph (other domains, functions, metadata).
   std::string envelope{};
   open_sizes open{};  // of a model that import_open_onnx read
+
+  // Of the file that the model came from; zeros where there was none.
+  onnx_file_size file{};
 
   friend bool operator==(const onnx_model&, const onnx_model&) = default;
 };

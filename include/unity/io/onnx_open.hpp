@@ -333,7 +333,11 @@ UNITY_INLINE onnx_model parse_open_onnx(const tensor::algebra& algebra, const st
 
 UNITY_INLINE onnx_model import_open_onnx(const tensor::algebra& algebra, const std::filesystem::path& path,
                                          const import_options& options) {
-  return parse_open_onnx(algebra, read_file(path), path.string(), path.parent_path(), options);
+  detail::model_reader reader{algebra, path.string(), path.parent_path(), options};
+  const bool is_closed = detail::with_stream(
+      path, [&](auto& stream, std::uint64_t size) { return reader.open_axes(stream, size).empty(); });
+  return is_closed ? import_onnx(algebra, path, options)
+                   : parse_open_onnx(algebra, read_file(path), path.string(), path.parent_path(), options);
 }
 
 UNITY_INLINE tensor::equivalence_report check_open(const tensor::algebra& algebra, const std::string& bytes,

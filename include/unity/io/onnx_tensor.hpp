@@ -51,7 +51,7 @@ UNITY_INLINE void write_onnx_tensor(const std::filesystem::path& file, const nam
   for (const auto d : tensor.data.dims) {
     proto.add_dims(d);
   }
-  proto.set_raw_data(tensor.data.bytes);
+  proto.set_raw_data(tensor.data.bytes.text());
   atomic_write(file, proto.SerializeAsString());
 }
 

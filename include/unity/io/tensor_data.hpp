@@ -7,6 +7,7 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -23,12 +24,32 @@ namespace unity::io {
 
 static_assert(std::endian::native == std::endian::little, "files hold little-endian numbers, and so do side tables");
 
+// Bytes that do not change, in memory once for all copies: a model and what is made of it have the same weights.
+// Regular.
+class shared_bytes {
+ public:
+  shared_bytes() = default;
+  shared_bytes(std::string bytes) : text_{std::make_shared<const std::string>(std::move(bytes))} {}
+
+  [[nodiscard]] const std::string& text() const noexcept;
+  [[nodiscard]] const char* data() const noexcept { return text().data(); }
+  [[nodiscard]] std::size_t size() const noexcept { return text().size(); }
+  [[nodiscard]] bool empty() const noexcept { return text().empty(); }
+
+  friend bool operator==(const shared_bytes& a, const shared_bytes& b) noexcept {
+    return a.text_ == b.text_ || a.text() == b.text();
+  }
+
+ private:
+  std::shared_ptr<const std::string> text_{};
+};
+
 // Regular. `bytes` are the elements, row-major, little-endian; a bool is one byte.
 // Law: bytes.size() == element_count(dims) * size_of(element).
 struct tensor_data {
   tensor::dtype element = tensor::dtype::float32;
   tensor::shape dims{};
-  std::string bytes{};
+  shared_bytes bytes{};
 
   friend bool operator==(const tensor_data&, const tensor_data&) = default;
 };
@@ -90,9 +111,9 @@ template <class Number = double>
 template <class Number>
 [[nodiscard]] tensor_data make_data(tensor::dtype element, const tensor::shape& dims,
                                     std::span<const Number> elements) {
-  tensor_data data{element, dims, {}};
+  std::string bytes;
   detail::with_storage(element, [&](auto stored) {
-    data.bytes.resize(elements.size() * sizeof stored);
+    bytes.resize(elements.size() * sizeof stored);
     for (std::size_t i = 0; i < elements.size(); ++i) {
       if constexpr (std::is_same_v<decltype(stored), std::uint16_t>) {
         const auto wide = static_cast<double>(elements[i]);
@@ -102,10 +123,10 @@ template <class Number>
       } else {
         stored = static_cast<decltype(stored)>(elements[i]);
       }
-      std::memcpy(data.bytes.data() + i * sizeof stored, &stored, sizeof stored);
+      std::memcpy(bytes.data() + i * sizeof stored, &stored, sizeof stored);
     }
   });
-  return data;
+  return {element, dims, std::move(bytes)};
 }
 template <class Number>
 [[nodiscard]] tensor_data make_data(tensor::dtype element, const tensor::shape& dims,
@@ -125,6 +146,11 @@ template <class Number>
 #include <unity/core/config.hpp>
 
 namespace unity::io {
+
+UNITY_INLINE const std::string& shared_bytes::text() const noexcept {
+  static const std::string none;
+  return text_ == nullptr ? none : *text_;
+}
 
 UNITY_INLINE std::optional<std::size_t> find_nan(const tensor_data& data) {
   if (!tensor::is_floating(data.element)) {

@@ -180,7 +180,11 @@ UNITY_INLINE std::optional<parallel_dimension> divisible_part(const operator_dim
     if (index.size == 1) {
       continue;
     }
-    if (index.kind != tensor::index_kind::parallel || !is_of_all_results(o.structure, i)) {
+    // Repeated along an index that no operand has: nothing that a task reads would say which part is its own.
+    const bool is_repeated = !o.inputs.empty() && std::ranges::none_of(o.structure.operands, [&](const auto& dims) {
+      return has_index(o.structure, dims, i);
+    });
+    if (index.kind != tensor::index_kind::parallel || is_repeated || !is_of_all_results(o.structure, i)) {
       break;
     }
     p.indices.push_back(i);

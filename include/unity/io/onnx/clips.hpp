@@ -14,7 +14,6 @@ void merge_clips(graph_writer& out);
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_CLIPS)
 
-#include <cstddef>
 #include <map>
 #include <set>
 #include <string>
@@ -23,6 +22,7 @@ void merge_clips(graph_writer& out);
 #include <onnx/onnx_pb.h>
 
 #include <unity/core/config.hpp>
+#include <unity/io/onnx/node_uses.hpp>
 #include <unity/io/onnx/proto.hpp>
 #include <unity/io/tensor_data.hpp>
 
@@ -33,18 +33,11 @@ UNITY_INLINE void merge_clips(graph_writer& out) {
     return;
   }
   auto& g = out.proto();
-  std::map<std::string, std::size_t> reads;  // outputs count, and names that a subgraph may read are read twice
+  const node_uses uses{g};
   std::map<std::string, int> relus;
   std::map<std::string, onnx::TensorProto::DataType> scalars;
-  bool has_subgraphs = false;
   for (int i = 0; i < g.node_size(); ++i) {
     const auto& n = g.node(i);
-    for (const auto& in : n.input()) {
-      ++reads[in];
-    }
-    for (const auto& a : n.attribute()) {
-      has_subgraphs = has_subgraphs || a.has_g() || a.graphs_size() > 0;
-    }
     if (!is_default_domain(n.domain())) {
       continue;
     }
@@ -55,12 +48,9 @@ UNITY_INLINE void merge_clips(graph_writer& out) {
       scalars.emplace(n.output(0), static_cast<onnx::TensorProto::DataType>(n.attribute(0).t().data_type()));
     }
   }
-  for (const auto& o : g.output()) {
-    ++reads[o.name()];
-  }
   std::set<int> merged;
   std::map<onnx::TensorProto::DataType, std::string> zeros;
-  for (int i = 0; i < g.node_size() && !has_subgraphs; ++i) {
+  for (int i = 0; i < g.node_size() && !uses.has_subgraphs(); ++i) {
     auto& n = *g.mutable_node(i);
     if (n.op_type() != "Min" || !is_default_domain(n.domain()) || n.input_size() != 2) {
       continue;
@@ -68,7 +58,7 @@ UNITY_INLINE void merge_clips(graph_writer& out) {
     for (const int side : {0, 1}) {
       const auto relu = relus.find(n.input(side));
       const auto bound = scalars.find(n.input(1 - side));
-      if (relu == relus.end() || bound == scalars.end() || reads[n.input(side)] != 1) {
+      if (relu == relus.end() || bound == scalars.end() || uses.count(n.input(side)) != 1) {
         continue;
       }
       const auto type = from_onnx_type(bound->second);
@@ -87,13 +77,7 @@ UNITY_INLINE void merge_clips(graph_writer& out) {
       break;
     }
   }
-  onnx::GraphProto kept;
-  for (int i = 0; i < g.node_size(); ++i) {
-    if (!merged.contains(i)) {
-      kept.add_node()->Swap(g.mutable_node(i));
-    }
-  }
-  g.mutable_node()->Swap(kept.mutable_node());
+  drop_nodes(g, merged);
 }
 
 }  // namespace unity::io::detail

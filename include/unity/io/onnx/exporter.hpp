@@ -121,6 +121,7 @@ class graph_exporter {
 #include <unity/io/onnx/export_node.hpp>
 #include <unity/io/onnx/opaque.hpp>
 #include <unity/io/onnx/proto.hpp>
+#include <unity/io/onnx/selections.hpp>
 #include <unity/tensor/evaluate.hpp>
 
 namespace unity::io::detail {
@@ -147,6 +148,7 @@ UNITY_INLINE onnx::GraphProto graph_exporter::run() {
   write_outputs(names);
   write_rest();
   merge_clips(out_);
+  merge_selections(out_);
   out_.proto().set_name(model_->name.empty() ? "model" : model_->name);
   return std::move(out_.proto());
 }

@@ -5,16 +5,19 @@
 #include <string>
 #include <string_view>
 
+#include <onnx/onnx_pb.h>
+
 namespace unity::io {
 
-// Of a serialized model: paths relative to its file. Throws: unity::error where the bytes are no model.
+// Paths relative to the model's file.
+[[nodiscard]] std::set<std::string> external_files(const onnx::ModelProto& model);
+
+// Of a serialized model. Throws: unity::error where the bytes are no model.
 [[nodiscard]] std::set<std::string> external_files(std::string_view model);
 
 }  // namespace unity::io
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_EXTERNAL_FILES)
-
-#include <onnx/onnx_pb.h>
 
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
@@ -51,14 +54,18 @@ UNITY_INLINE void add_external_files(const onnx::GraphProto& g, std::set<std::st
 
 }  // namespace detail
 
+UNITY_INLINE std::set<std::string> external_files(const onnx::ModelProto& model) {
+  std::set<std::string> all;
+  detail::add_external_files(model.graph(), all);
+  return all;
+}
+
 UNITY_INLINE std::set<std::string> external_files(std::string_view model) {
   onnx::ModelProto proto;
   if (!proto.ParseFromArray(model.data(), static_cast<int>(model.size()))) {
     throw error{"model", "bytes that are none", "a serialized ModelProto"};
   }
-  std::set<std::string> all;
-  detail::add_external_files(proto.graph(), all);
-  return all;
+  return external_files(proto);
 }
 
 }  // namespace unity::io

@@ -30,7 +30,7 @@ struct onnx_attribute {
   std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>, tensor_data> value;
 };
 
-void fill_tensor(onnx::TensorProto& proto, tensor_data data, std::string_view name);
+void fill_tensor(onnx::TensorProto& proto, const tensor_data& data, std::string_view name);
 
 void fill_attribute(onnx::AttributeProto& proto, const onnx_attribute& a);
 
@@ -66,8 +66,8 @@ class graph_writer {
   // The name of a tensor all of whose elements are `value`. A node, not an initializer: initializers are weights.
   [[nodiscard]] std::string filled(double value, tensor::dtype element, const tensor::shape& dims = {});
   void write_filled(double value, tensor::dtype element, const tensor::shape& dims, const std::string& name);
-  void initializer(const std::string& name, tensor_data data) {
-    fill_tensor(*proto_.add_initializer(), std::move(data), name);
+  void initializer(const std::string& name, const tensor_data& data) {
+    fill_tensor(*proto_.add_initializer(), data, name);
   }
 
  private:
@@ -114,13 +114,13 @@ class graph_writer {
 
 namespace unity::io::detail {
 
-UNITY_INLINE void fill_tensor(onnx::TensorProto& proto, tensor_data data, std::string_view name) {
+UNITY_INLINE void fill_tensor(onnx::TensorProto& proto, const tensor_data& data, std::string_view name) {
   proto.set_name(std::string{name});
   proto.set_data_type(to_onnx_type(data.element));
   for (const auto d : data.dims) {
     proto.add_dims(d);
   }
-  proto.set_raw_data(std::move(data.bytes));
+  proto.set_raw_data(data.bytes.text());
 }
 
 UNITY_INLINE void fill_attribute(onnx::AttributeProto& proto, const onnx_attribute& a) {

@@ -1,6 +1,8 @@
 // The packaged ONNX schema, and the small conversions that every reader and writer of it shares.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -34,6 +36,13 @@ inline constexpr std::string_view weights_key = "unity.weights";
 // "LSTM", "com.example.Fancy".
 [[nodiscard]] inline std::string operator_name(const onnx::NodeProto& node) {
   return is_default_domain(node.domain()) ? node.op_type() : fmt::format("{}.{}", node.domain(), node.op_type());
+}
+
+// But for constants, which engines take for initializers.
+[[nodiscard]] inline std::size_t node_count(const onnx::GraphProto& g) {
+  return static_cast<std::size_t>(std::count_if(g.node().begin(), g.node().end(), [](const onnx::NodeProto& n) {
+    return n.op_type() != "Constant" || !is_default_domain(n.domain());
+  }));
 }
 
 [[nodiscard]] inline std::string in_quotes(std::string_view name) { return fmt::format("'{}'", printable(name, 120)); }

@@ -89,20 +89,22 @@ UNITY_INLINE tensor_data tensor_reader::read(onnx::TensorProto& proto, std::stri
     data.dims.push_back(d);
   }
   const auto size = count * static_cast<std::uint64_t>(tensor::size_of(*element));
+  std::string bytes;
   if (proto.data_location() == onnx::TensorProto::EXTERNAL) {
-    data.bytes = external(proto, size, where);
+    bytes = external(proto, size, where);
   } else if (proto.has_raw_data()) {
-    data.bytes = std::move(*proto.mutable_raw_data());
+    bytes = std::move(*proto.mutable_raw_data());
   } else {
-    typed(proto, *element, data.bytes);
+    typed(proto, *element, bytes);
   }
-  if (data.bytes.size() != size) {
-    throw error{where, fmt::format("holds {} bytes", data.bytes.size()),
+  if (bytes.size() != size) {
+    throw error{where, fmt::format("holds {} bytes", bytes.size()),
                 fmt::format("{} for {} elements of {}", size, count, tensor::name_of(*element))};
   }
+  data.bytes = std::move(bytes);
   if (const auto bad = find_nan(data)) {
     if (proto.has_raw_data()) {
-      proto.set_raw_data(std::move(data.bytes));
+      proto.set_raw_data(data.bytes.text());
     }
     throw no_counterpart{where, fmt::format("element {} is NaN", *bad), "numbers"};
   }
