@@ -288,10 +288,9 @@ UNITY_INLINE void graph_exporter::write_node(const tensor::tensor_graph& g, node
                                              const std::vector<std::string>& names) {
   const auto& op = g.operation(n);
   const auto& kind = algebra_->signature(op.kind).name;
-  const bool is_newer = kind == "layer_norm" && out_.opset() < 17;
-  if (const auto row = operators_.exports.find(kind); row != operators_.exports.end() && !is_newer) {
+  if (const auto write = operators_.writer_of(kind, out_.opset())) {
     export_node node{*algebra_, g, n, names, out_};
-    row->second(node);
+    write(node);
   } else if (op.kind == opaque_) {
     opaque_nodes_.write(n, names, output_set_);
   } else if (kind == "fill") {
