@@ -101,7 +101,8 @@ void add_likelihood_losses(Table& table) {
   for (const std::string name : {"negative_log_likelihood", "softmax_cross_entropy"}) {
     table[name] = [name](Maker& m) {
       auto dims = m.dims(2, 4);
-      dims[0] += 4;  // so that some label is a class: a mean over none is no number
+      dims[0] += 4;  // so that some label is a class that counts: a mean over none is no number
+      ++dims[1];
       auto labels = dims;
       labels.erase(labels.begin() + 1);
       types inputs{type(dims), type(labels, dtype::int64)};

@@ -25,6 +25,7 @@ struct onnx_operators {
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_OPERATORS)
 
+#include <unity/io/onnx/attention.hpp>
 #include <unity/io/onnx/elementwise.hpp>
 #include <unity/io/onnx/movement.hpp>
 #include <unity/io/onnx/pooling.hpp>
@@ -35,7 +36,7 @@ namespace unity::io::detail {
 
 UNITY_INLINE onnx_operators::onnx_operators() {
   for (const auto family : {elementwise_family, product_family, pooling_family, movement_family,
-                            statistics_family}) {
+                            statistics_family, attention_family}) {
     auto rows = family();
     imports.insert(rows.imports.begin(), rows.imports.end());
     for (const auto& row : rows.exports) {
