@@ -24,6 +24,7 @@
 #include "../support/message_of.hpp"
 #include "../support/onnx_text.hpp"
 #include "onnx_subjects.hpp"
+#include "statistics_samples.hpp"
 
 namespace tests_of_onnx_export {
 
@@ -179,6 +180,7 @@ std::vector<sample> samples() {
     return b.apply("lstm_cell", {b.input("x", {2, 3}), b.input("h", {2, 4}), b.input("c", {2, 4}),
                                  b.weight("w", {4, 4, 3}), b.weight("r", {4, 4, 4}), b.weight("bias", {4, 4})});
   });
+  unity::io::test::add_statistics_samples(add);
   return all;
 }
 
@@ -252,6 +254,7 @@ TEST_CASE("every operator is written in the form of each opset, and means the sa
        {"add", "sub", "mul", "div", "maximum", "minimum", "layer_norm", "expand", "fill", "lstm_cell"}) {
     first.emplace(broadcasts, 6);
   }
+  first.insert(unity::io::test::first_opsets_of_statistics.begin(), unity::io::test::first_opsets_of_statistics.end());
   for (const auto& s : samples()) {
     DYNAMIC_SECTION(s.name) {
       auto m = model_of(s);

@@ -1,8 +1,10 @@
 // Reductions, positions of extremes, softmaxes and normalizations of ONNX.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include <unity/io/onnx/export_node.hpp>
@@ -10,6 +12,8 @@
 #include <unity/io/onnx/graph_writer.hpp>
 #include <unity/io/onnx/import_node.hpp>
 #include <unity/tensor/attributes.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::io::detail {
 
@@ -37,6 +41,15 @@ void export_reduction(export_node& n);
 import_result import_arg_extreme(import_node& n);
 void export_arg_extreme(export_node& n);
 
+// What these are made of, which ONNX has no operator for: 1 where the difference from the numbers 0, 1, ... of the
+// positions, or from another tensor, is 0.
+[[nodiscard]] std::string numbers_along(export_node& n, std::size_t axis, const tensor::tensor_type& of,
+                                        bool descending);
+void emit_equal(export_node& n, const std::string& a, const std::string& b, const std::string& to,
+                tensor::dtype element);
+void export_is_position(export_node& n);
+void export_equal_positions(export_node& n);
+
 // The axis is an input, which must be known.
 import_result import_cumulative_sum(import_node& n);
 void export_cumulative_sum(export_node& n);
@@ -54,7 +67,7 @@ inline void export_layer_norm(export_node& n) {
 
 inline import_result import_instance_norm(import_node& n) {
   return one(n.emit("instance_norm", {n.input(0), n.input(1), n.input(2)},
-                    {{"epsilon", n.attributes.real("epsilon", 1e-5)}}));
+                    {{"epsilon", n.attributes.real("epsilon", double{1e-5F})}}));
 }
 inline void export_instance_norm(export_node& n) {
   n.emit("InstanceNormalization", n.inputs(), n.result(), {{"epsilon", n.attributes.real("epsilon")}});
@@ -91,17 +104,16 @@ inline void export_mean_variance_norm(export_node& n) {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_STATISTICS)
 
 #include <algorithm>
-#include <cstddef>
 #include <numeric>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include <fmt/core.h>
 
-#include <unity/tensor/dtype.hpp>
-#include <unity/tensor/shape.hpp>
+#include <unity/core/id.hpp>
+#include <unity/io/onnx/proto.hpp>
+#include <unity/io/tensor_data.hpp>
 
 namespace unity::io::detail {
 
@@ -147,6 +159,47 @@ UNITY_INLINE void export_arg_extreme(export_node& n) {
   }
   const std::string outputs[] = {n.result()};
   n.out.node(n.kind() == "arg_max" ? "ArgMax" : "ArgMin", n.inputs(), outputs, attributes);
+}
+
+UNITY_INLINE std::string numbers_along(export_node& n, std::size_t axis, const tensor::tensor_type& of,
+                                       bool descending) {
+  const auto size = of.dims[axis];
+  std::vector<std::int64_t> numbers(static_cast<std::size_t>(size));
+  std::iota(numbers.begin(), numbers.end(), std::int64_t{0});
+  if (descending) {
+    std::ranges::reverse(numbers);
+  }
+  tensor::shape dims(of.rank(), 1);
+  dims[axis] = size;
+  const auto name = n.out.fresh("positions");
+  n.out.initializer(name, make_data(of.element, dims, numbers));
+  return name;
+}
+
+UNITY_INLINE void emit_equal(export_node& n, const std::string& a, const std::string& b, const std::string& to,
+                             tensor::dtype element) {
+  const std::string steps[] = {n.step(), n.step(), n.step()};
+  n.emit("Sub", {a, b}, steps[0]);
+  n.emit("Cast", {steps[0]}, steps[1], {{"to", static_cast<std::int64_t>(to_onnx_type(tensor::dtype::boolean))}});
+  n.emit("Cast", {steps[1]}, steps[2], {{"to", static_cast<std::int64_t>(to_onnx_type(element))}});
+  n.emit("Sub", {n.scalar(1, element), steps[2]}, to);
+}
+
+UNITY_INLINE void export_is_position(export_node& n) {
+  const auto axis = n.attributes.integer("axis");
+  auto numbered = n.result_type();
+  numbered.element = n.type(0).element;
+  const auto places = n.step();
+  n.emit_with_list("Unsqueeze", n.input(0), places, {"axes", 13, {axis}});
+  emit_equal(n, places, numbers_along(n, static_cast<std::size_t>(axis), numbered, false), n.result(),
+             n.result_type().element);
+}
+
+UNITY_INLINE void export_equal_positions(export_node& n) {
+  const auto axis = static_cast<std::size_t>(n.attributes.integer("axis"));
+  const auto equal = n.step();
+  emit_equal(n, n.input(0), n.input(1), equal, tensor::dtype::int64);
+  n.emit("Mul", {equal, numbers_along(n, axis, n.result_type(), !n.attributes.flag("last"))}, n.result());
 }
 
 UNITY_INLINE import_result import_cumulative_sum(import_node& n) {
@@ -214,7 +267,7 @@ UNITY_INLINE import_result import_layer_norm(import_node& n) {
   };
   const auto shift = n.has(2) ? n.input(2) : n.fill(0, n.type(0).element, normalized);
   return one(n.emit("layer_norm", {n.input(0), whole(n.input(1)), whole(shift)},
-                    {{"axis", axis}, {"epsilon", n.attributes.real("epsilon", 1e-5)}}));
+                    {{"axis", axis}, {"epsilon", n.attributes.real("epsilon", double{1e-5F})}}));
 }
 
 UNITY_INLINE import_result import_group_norm(import_node& n) {
@@ -227,7 +280,7 @@ UNITY_INLINE import_result import_group_norm(import_node& n) {
              n.opset() < 21 ? "one value per group" : "one value per channel");
   }
   return one(n.emit("group_norm", {n.input(0), n.input(1), n.input(2)},
-                    {{"groups", groups}, {"epsilon", n.attributes.real("epsilon", 1e-5)}}));
+                    {{"groups", groups}, {"epsilon", n.attributes.real("epsilon", double{1e-5F})}}));
 }
 
 UNITY_INLINE void export_group_norm(export_node& n) {
@@ -246,13 +299,13 @@ UNITY_INLINE import_result import_rms_norm(import_node& n) {
   }
   return one(n.emit("rms_norm", {n.input(0), n.input(1)},
                     {{"axis", n.axis(n.attributes.integer("axis", -1), n.rank(0))},
-                     {"epsilon", n.attributes.real("epsilon", 1e-5)}}));
+                     {"epsilon", n.attributes.real("epsilon", double{1e-5F})}}));
 }
 
 UNITY_INLINE import_result import_local_response_norm(import_node& n) {
   return one(n.emit("local_response_norm", {n.input(0)},
                     {{"size", n.attributes.integer("size", 1)},
-                     {"alpha", n.attributes.real("alpha", 1e-4)},
+                     {"alpha", n.attributes.real("alpha", double{1e-4F})},
                      {"beta", n.attributes.real("beta", 0.75)},
                      {"bias", n.attributes.real("bias", 1)}}));
 }
@@ -295,6 +348,8 @@ UNITY_INLINE onnx_family statistics_family() {
                  {"MeanVarianceNormalization", import_mean_variance_norm}},
                 {{"arg_max", export_arg_extreme},
                  {"arg_min", export_arg_extreme},
+                 {"is_position", export_is_position, 7},
+                 {"equal_positions", export_equal_positions, 7},
                  {"cumulative_sum", export_cumulative_sum, 11},
                  {"softmax", export_softmax},
                  {"log_softmax", export_softmax},
