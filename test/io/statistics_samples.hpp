@@ -93,7 +93,8 @@ void add_statistics_samples(const Add& add) {
       });
     }
   }
-  on("dot_product_attention causal", "dot_product_attention", {2, 2, 3, 4}, {{2, 1, 5, 4}, {2, 1, 5, 2}}, {{"causal", 1}});
+  on("dot_product_attention causal", "dot_product_attention", {2, 2, 3, 4}, {{2, 1, 5, 4}, {2, 1, 5, 2}},
+     {{"causal", 1}});
   add("dot_product_attention", [](builder& b) {
     const std::vector<value_id> operands{b.input("q", {2, 3, 8}), b.weight("k", {2, 5, 4}), b.weight("v", {2, 5, 6}),
                                          b.input("mask", {3, 5})};
@@ -107,8 +108,8 @@ void add_statistics_samples(const Add& add) {
   on("rotary_embedding by halves", "rotary_embedding", {2, 3, 5, 4}, {{2, 5, 2}, {2, 5, 2}}, {});
   add("lower_triangle", [](builder& b) {
     const auto x = b.input("x", {3, 4});
-    const auto seen = b.apply("lower_triangle", std::vector<value_id>{},
-                              {{"rows", 3}, {"columns", 4}, {"element", "float32"}})[0];
+    const auto seen =
+        b.apply("lower_triangle", std::vector<value_id>{}, {{"rows", 3}, {"columns", 4}, {"element", "float32"}})[0];
     return std::vector{b.mul(x, seen)};
   });
 }

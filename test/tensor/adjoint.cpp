@@ -77,7 +77,8 @@ std::vector<dense<double>> smooth_point(const std::string& name, const types& in
   std::vector<dense<double>> values;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     dense<double> t{inputs[i].dims};
-    const bool positive = name == "sqrt" || name == "log" || name == "reduce_log_sum" || (name == "pow" && i == 0) || (name == "batch_norm" && i == 4);
+    const bool positive = name == "sqrt" || name == "log" || name == "reduce_log_sum" || (name == "pow" && i == 0) ||
+                          (name == "batch_norm" && i == 4);
     for (auto& x : t.data) {
       x = lattice.back();
       lattice.pop_back();

@@ -109,8 +109,7 @@ void add_likelihood_losses(Table& table) {
       if (m.below(2) == 0) {
         inputs.push_back(type({dims[1]}));
       }
-      return m.make(name,
-                    {{"reduction", m.below(3)}, {"ignores", m.below(2)}, {"ignored", m.random().between(-1, 3)}},
+      return m.make(name, {{"reduction", m.below(3)}, {"ignores", m.below(2)}, {"ignored", m.random().between(-1, 3)}},
                     std::move(inputs));
     };
   }

@@ -50,12 +50,12 @@ namespace unity::tensor {
 
 UNITY_INLINE std::vector<definition> standard_operators() {
   std::vector<definition> all;
-  for (auto family : {operators::sources, operators::matrix_products, operators::convolutions, operators::pools,
-                      operators::elementwise, operators::reductions, operators::movements, operators::lookups,
-                      operators::normalizations, operators::attentions, operators::recurrent_cells, operators::unknowns,
-                      operators::bag_lookups, operators::segments,
-                      operators::composite_reductions, operators::positions, operators::feature_normalizations,
-                      operators::likelihood_losses, operators::dot_product_attentions}) {
+  for (auto family :
+       {operators::sources, operators::matrix_products, operators::convolutions, operators::pools,
+        operators::elementwise, operators::reductions, operators::movements, operators::lookups,
+        operators::normalizations, operators::attentions, operators::recurrent_cells, operators::unknowns,
+        operators::bag_lookups, operators::segments, operators::composite_reductions, operators::positions,
+        operators::feature_normalizations, operators::likelihood_losses, operators::dot_product_attentions}) {
     for (auto& d : family()) {
       all.push_back(std::move(d));
     }

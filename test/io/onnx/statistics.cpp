@@ -37,10 +37,13 @@ std::vector<form> forms() {
   const std::string x = "(float[2,3,4] x) => (float[n,m] y)";
   const std::string axes = x + " <int64[2] a = {0, -1}>";
   std::vector<form> all;
-  const std::pair<std::string, std::string> reductions[] = {
-      {"ReduceMin", "reduce_min"},           {"ReduceProd", "reduce_prod"}, {"ReduceL1", "reduce_l1"},
-      {"ReduceL2", "reduce_l2"},             {"ReduceSumSquare", "reduce_sum_square"},
-      {"ReduceLogSum", "reduce_log_sum"},    {"ReduceLogSumExp", "reduce_log_sum_exp"}};
+  const std::pair<std::string, std::string> reductions[] = {{"ReduceMin", "reduce_min"},
+                                                            {"ReduceProd", "reduce_prod"},
+                                                            {"ReduceL1", "reduce_l1"},
+                                                            {"ReduceL2", "reduce_l2"},
+                                                            {"ReduceSumSquare", "reduce_sum_square"},
+                                                            {"ReduceLogSum", "reduce_log_sum"},
+                                                            {"ReduceLogSumExp", "reduce_log_sum_exp"}};
   for (const auto& [onnx, kind] : reductions) {
     all.push_back({11, x, onnx + " <axes = [1], keepdims = 0> (x)", kind});
     all.push_back({13, x, onnx + " <keepdims = 1> (x)", kind});
@@ -50,9 +53,10 @@ std::vector<form> forms() {
   for (const auto* type : {"Softmax", "LogSoftmax", "Hardmax"}) {
     const std::string name = type;
     all.push_back({11, x, name + "(x)", "flat_softmax"});
-    all.push_back({11, x, name + " <axis = 2> (x)", name == "Softmax"      ? "softmax"
-                                                    : name == "LogSoftmax" ? "log_softmax"
-                                                                           : "hardmax"});
+    all.push_back({11, x, name + " <axis = 2> (x)",
+                   name == "Softmax"      ? "softmax"
+                   : name == "LogSoftmax" ? "log_softmax"
+                                          : "hardmax"});
     all.push_back({13, x, name + " <axis = 1> (x)", all.back().meaning});
   }
   const std::string n = "(float[2,4,3,3] x, float[4] s, float[2] g) => (float[2,4,3,3] y)";

@@ -74,8 +74,7 @@ TEST_CASE("reductions of other reductions agree with loops") {
 }
 
 TEST_CASE("a logarithm of a sum of powers does not overflow") {
-  CHECK(run("reduce_log_sum_exp", {{"axes", {0}}}, {{{2}, {10000, 10000}}}).data[0] ==
-        Approx(10000 + std::log(2.0)));
+  CHECK(run("reduce_log_sum_exp", {{"axes", {0}}}, {{{2}, {10000, 10000}}}).data[0] == Approx(10000 + std::log(2.0)));
 }
 
 TEST_CASE("products and minima of any number of integers are exact") {
@@ -88,7 +87,8 @@ TEST_CASE("products and minima of any number of integers are exact") {
     }
     const types t{type({n}, dtype::uint8)};
     const auto with = [&](const char* name) {
-      return evaluate<double>(standard(), standard().make_operation(name, {{"axes", {0}}}), std::vector{x}, t)[0].data[0];
+      return evaluate<double>(standard(), standard().make_operation(name, {{"axes", {0}}}), std::vector{x}, t)[0]
+          .data[0];
     };
     CAPTURE(n);
     CHECK(with("reduce_prod") == product);

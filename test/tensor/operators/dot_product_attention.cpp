@@ -74,11 +74,10 @@ TEST_CASE("attention of given queries, keys and values agrees with loops") {
           if (mask == 2) {
             t[3].element = dtype::boolean;
           }
-          const auto op = standard().make_operation("dot_product_attention",
-                                                    {{"heads", flat ? heads : 0},
-                                                     {"key_heads", flat ? key_heads : 0},
-                                                     {"scale", scale},
-                                                     {"causal", causal ? 1 : 0}});
+          const auto op = standard().make_operation("dot_product_attention", {{"heads", flat ? heads : 0},
+                                                                              {"key_heads", flat ? key_heads : 0},
+                                                                              {"scale", scale},
+                                                                              {"causal", causal ? 1 : 0}});
           const auto found = evaluate<double>(standard(), op, operands, t)[0];
           // The second and third query have a key that they see; the first sees none where both masks hold.
           if (mask != 2 || !causal) {

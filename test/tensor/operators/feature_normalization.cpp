@@ -62,8 +62,8 @@ TEST_CASE("group_norm and instance_norm normalize the channels of each sample to
   };
   const auto scale = random_tensor({6}, random);
   const auto bias = random_tensor({6}, random);
-  const auto by_channels = tabulate(
-      x.dims, [&](const shape& p) { return normalized(p, 3) * at(scale, {p[1]}) + at(bias, {p[1]}); });
+  const auto by_channels =
+      tabulate(x.dims, [&](const shape& p) { return normalized(p, 3) * at(scale, {p[1]}) + at(bias, {p[1]}); });
   CHECK(distance(run("group_norm", {{"groups", 2}, {"epsilon", 1e-3}}, {x, scale, bias}), by_channels) < 1e-13);
   const auto group_scale = random_tensor({2}, random);
   const auto group_bias = random_tensor({2}, random);
@@ -72,8 +72,8 @@ TEST_CASE("group_norm and instance_norm normalize the channels of each sample to
   });
   CHECK(distance(run("group_norm", {{"groups", 2}, {"epsilon", 1e-3}}, {x, group_scale, group_bias}), by_groups) <
         1e-13);
-  const auto by_instance = tabulate(
-      x.dims, [&](const shape& p) { return normalized(p, 1) * at(scale, {p[1]}) + at(bias, {p[1]}); });
+  const auto by_instance =
+      tabulate(x.dims, [&](const shape& p) { return normalized(p, 1) * at(scale, {p[1]}) + at(bias, {p[1]}); });
   CHECK(distance(run("instance_norm", {{"epsilon", 1e-3}}, {x, scale, bias}), by_instance) < 1e-13);
 }
 
@@ -144,8 +144,7 @@ TEST_CASE("normalizations of features say what they do not take") {
   CHECK(refusal_of("rms_norm", {{"axis", 1}}, {type({2, 4}), type({2, 4})}) ==
         "expected what broadcasts to the normalized dimensions in operand 1");
   CHECK(refusal_of("lp_norm", {{"axis", 0}, {"p", 3}}, {type({2})}) == "expected a norm of 1 or 2");
-  CHECK(refusal_of("local_response_norm", {{"size", 0}}, {type({2, 2})}) ==
-        "expected a positive number of channels");
+  CHECK(refusal_of("local_response_norm", {{"size", 0}}, {type({2, 2})}) == "expected a positive number of channels");
   CHECK(refusal_of("mean_variance_norm", {{"axes", {}}}, {type({2, 2})}) == "expected at least one axis");
 }
 

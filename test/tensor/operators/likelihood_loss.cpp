@@ -83,8 +83,7 @@ TEST_CASE("losses of classes along the second dimension agree with loops") {
 TEST_CASE("losses say what they do not take") {
   const auto refusal = [](const types& t) { return refusal_of("softmax_cross_entropy", {}, t); };
   CHECK(refusal({type({3, 4, 5}), type({3, 5}, dtype::int64)}).empty());
-  CHECK(refusal({type({3, 4, 5}), type({3, 4}, dtype::int64)}) ==
-        "expected a label per row of classes in operand 1");
+  CHECK(refusal({type({3, 4, 5}), type({3, 4}, dtype::int64)}) == "expected a label per row of classes in operand 1");
   CHECK(refusal({type({3, 4}), type({3})}) == "expected integers in operand 1");
   CHECK(refusal({type({3, 4}), type({3}, dtype::int32), type({3})}) == "expected a weight per class in operand 2");
   CHECK(refusal({type({3}), type({3}, dtype::int32)}) == "expected an operand of rank 2 or more in operand 0");

@@ -126,11 +126,11 @@ UNITY_INLINE import_result import_likelihood_loss(import_node& n) {
   if (n.has(2)) {
     operands.push_back(n.input(2));
   }
-  return n.emit_all(
-      n.type() == "SoftmaxCrossEntropyLoss" ? "softmax_cross_entropy" : "negative_log_likelihood", operands,
-      {{"reduction", n.attributes.word("reduction", "mean")},
-       {"ignores", n.attributes.find("ignore_index") != nullptr ? 1 : 0},
-       {"ignored", n.attributes.integer("ignore_index", 0)}});
+  return n.emit_all(n.type() == "SoftmaxCrossEntropyLoss" ? "softmax_cross_entropy" : "negative_log_likelihood",
+                    operands,
+                    {{"reduction", n.attributes.word("reduction", "mean")},
+                     {"ignores", n.attributes.find("ignore_index") != nullptr ? 1 : 0},
+                     {"ignored", n.attributes.integer("ignore_index", 0)}});
 }
 
 UNITY_INLINE void export_likelihood_loss(export_node& n) {

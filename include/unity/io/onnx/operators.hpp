@@ -35,8 +35,8 @@ struct onnx_operators {
 namespace unity::io::detail {
 
 UNITY_INLINE onnx_operators::onnx_operators() {
-  for (const auto family : {elementwise_family, product_family, pooling_family, movement_family,
-                            statistics_family, attention_family}) {
+  for (const auto family :
+       {elementwise_family, product_family, pooling_family, movement_family, statistics_family, attention_family}) {
     auto rows = family();
     imports.insert(rows.imports.begin(), rows.imports.end());
     for (const auto& row : rows.exports) {

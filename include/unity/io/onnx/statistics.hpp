@@ -133,8 +133,7 @@ UNITY_INLINE import_result import_reduction(import_node& n) {
   if (axes.empty()) {
     return form.keeps ? one(n.input(0)) : std::nullopt;
   }
-  return one(
-      n.emit(form.tensor, {n.input(0)}, {{"axes", axes}, {"keep_dims", n.attributes.integer("keepdims", 1)}}));
+  return one(n.emit(form.tensor, {n.input(0)}, {{"axes", axes}, {"keep_dims", n.attributes.integer("keepdims", 1)}}));
 }
 
 UNITY_INLINE void export_reduction(export_node& n) {
@@ -319,9 +318,9 @@ UNITY_INLINE void export_local_response_norm(export_node& n) {
 }
 
 UNITY_INLINE import_result import_lp_norm(import_node& n) {
-  return one(n.emit(
-      "lp_norm", {n.input(0)},
-      {{"axis", n.axis(n.attributes.integer("axis", -1), n.rank(0))}, {"p", n.attributes.integer("p", 2)}}));
+  return one(
+      n.emit("lp_norm", {n.input(0)},
+             {{"axis", n.axis(n.attributes.integer("axis", -1), n.rank(0))}, {"p", n.attributes.integer("p", 2)}}));
 }
 
 UNITY_INLINE import_result import_mean_variance_norm(import_node& n) {

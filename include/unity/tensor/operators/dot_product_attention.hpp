@@ -16,8 +16,8 @@ namespace unity::tensor::operators {
 // each. scale 0: 1 / sqrt(d). A mask of booleans is true where a key is seen; others are added and must broadcast.
 // `causal`: a query sees no key behind its place.
 // Shapes: q[b, h, s, d], k[b, g, t, d], v[b, g, t, p] and maybe mask[...] that broadcasts to [b, h, s, t] ->
-// [b, h, s, p]; where `heads` and `key_heads` are not 0: q[b, s, h * d], k[b, t, g * d], v[b, t, g * p] -> [b, s, h * p].
-// Source: ONNX opset 23; Ainslie et al., GQA (2023).
+// [b, h, s, p]; where `heads` and `key_heads` are not 0: q[b, s, h * d], k[b, t, g * d], v[b, t, g * p] -> [b, s, h *
+// p]. Source: ONNX opset 23; Ainslie et al., GQA (2023).
 [[nodiscard]] definition dot_product_attention();
 
 // Pairs of features turned by the angle of their position: the first and the second half of the first 2 r features,
@@ -97,8 +97,8 @@ namespace detail {
 [[nodiscard]] inline bool require_heads(judgement& j, std::size_t operand, std::int64_t heads) {
   const auto number = static_cast<int>(operand);
   return j.require(j.rank(operand) == (heads == 0 ? 4U : 3U), "another rank", number) &&
-         j.require(heads == 0 || (heads > 0 && j.dims(operand)[2] % heads == 0), "features that are a multiple of heads",
-                   number);
+         j.require(heads == 0 || (heads > 0 && j.dims(operand)[2] % heads == 0),
+                   "features that are a multiple of heads", number);
 }
 
 }  // namespace detail
@@ -197,8 +197,8 @@ UNITY_INLINE definition rotary_embedding() {
     j.require(j.dims(1) == j.dims(2), "cosines and sines of one shape", 2);
     j.require(2 * j.dims(1)[j.rank(1) - 1] <= x[3], "no more than half as many angles as features", 1);
     if (numbered) {
-      j.require(is_integral(j.inputs()[3].element) && j.dims(3) == shape{x[0], x[2]}, "a number per sample and position",
-                3);
+      j.require(is_integral(j.inputs()[3].element) && j.dims(3) == shape{x[0], x[2]},
+                "a number per sample and position", 3);
     }
     j.result(j.dims(0), j.inputs()[0].element);
   };
@@ -236,8 +236,8 @@ UNITY_INLINE definition rotary_embedding() {
   const auto divide = [](const attribute_writer& w, const resizing& r) {
     w["heads"][0] = w["heads"][0] == 0 ? 0 : w["heads"][0] * r.new_inputs[0][2] / r.inputs[0].dims[2];
   };
-  return define("rotary_embedding", op_signature::any, 1,
-                {integer_field("heads", 0), flag_field("interleaved", false)}, composite{body, types})
+  return define("rotary_embedding", op_signature::any, 1, {integer_field("heads", 0), flag_field("interleaved", false)},
+                composite{body, types})
       .divided_by(divide);
 }
 

@@ -105,20 +105,20 @@ UNITY_INLINE definition negative_log_likelihood() {
   const auto body = [](body_builder& b, const attribute_reader& a, std::span<const value_id> x) {
     return std::vector{detail::likelihood_body(b, a, x[0], x)};
   };
-  return define("negative_log_likelihood", op_signature::any, 1,
-                {choice_field("reduction", {"mean", "sum", "none"}), flag_field("ignores", false),
-                 integer_field("ignored", 0)},
-                composite{body, detail::judge_likelihood});
+  return define(
+      "negative_log_likelihood", op_signature::any, 1,
+      {choice_field("reduction", {"mean", "sum", "none"}), flag_field("ignores", false), integer_field("ignored", 0)},
+      composite{body, detail::judge_likelihood});
 }
 
 UNITY_INLINE definition softmax_cross_entropy() {
   const auto body = [](body_builder& b, const attribute_reader& a, std::span<const value_id> x) {
     return std::vector{detail::likelihood_body(b, a, b.add("log_softmax", {x[0]}, {{"axis", 1}}), x)};
   };
-  return define("softmax_cross_entropy", op_signature::any, 1,
-                {choice_field("reduction", {"mean", "sum", "none"}), flag_field("ignores", false),
-                 integer_field("ignored", 0)},
-                composite{body, detail::judge_likelihood});
+  return define(
+      "softmax_cross_entropy", op_signature::any, 1,
+      {choice_field("reduction", {"mean", "sum", "none"}), flag_field("ignores", false), integer_field("ignored", 0)},
+      composite{body, detail::judge_likelihood});
 }
 
 }  // namespace unity::tensor::operators

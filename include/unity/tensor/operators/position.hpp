@@ -121,8 +121,7 @@ UNITY_INLINE definition equal_positions() {
   const auto kernel = [](const attribute_reader& a, std::span<const tensor_type> inputs) {
     using namespace kernels;
     const auto last = inputs[0].dims[static_cast<std::size_t>(a.integer("axis"))] - 1;
-    return equal(x(0), x(1)) *
-           (a.flag("last") ? coordinate(0) : literal(static_cast<double>(last)) - coordinate(0));
+    return equal(x(0), x(1)) * (a.flag("last") ? coordinate(0) : literal(static_cast<double>(last)) - coordinate(0));
   };
   const auto adjoint = [](body_builder&, const attribute_reader&, const adjoint_problem&) {
     return std::vector{value_id{}, value_id{}};
