@@ -31,9 +31,7 @@ inline const std::map<std::string, std::int64_t> first_opsets_of_statistics{{"ar
                                                                             {"softmax_cross_entropy mean", 7},
                                                                             {"softmax_cross_entropy sum", 7},
                                                                             {"softmax_cross_entropy none", 7},
-                                                                            {"dot_product_attention", 6},
-                                                                            {"dot_product_attention causal", 6},
-                                                                            {"rotary_embedding", 6},
+                                                                            {"rotary_embedding", 10},
                                                                             {"rotary_embedding by halves", 6}};
 
 // add(name, body): body(builder) appends to a graph and returns its outputs.
