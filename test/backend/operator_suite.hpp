@@ -65,8 +65,8 @@ inline dense<double> random_values(std::string_view kind, std::size_t operand, c
   const bool is_boolean = t.element == tensor::dtype::boolean;
   const bool is_integral = tensor::is_integral(t.element);
   const auto least = t.element == tensor::dtype::uint8 ? 0 : -2;
-  const bool positive =
-      kind == "sqrt" || kind == "log" || (kind == "pow" && operand == 0) || (kind == "batch_norm" && operand == 4);
+  const bool positive = kind == "sqrt" || kind == "log" || kind == "reduce_log_sum" ||
+                        (kind == "pow" && operand == 0) || (kind == "batch_norm" && operand == 4);
   const bool divides = kind == "reciprocal" || (kind == "div" && operand == 1);
   const bool saturates = kind == "tanh" || kind == "sigmoid" || kind == "gelu" || kind == "erf" || kind == "softmax";
   const double most = saturates || kind == "cast" ? 6 : 1;

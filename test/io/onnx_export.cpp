@@ -24,6 +24,7 @@
 #include "../support/message_of.hpp"
 #include "../support/onnx_text.hpp"
 #include "onnx_subjects.hpp"
+#include "statistics_samples.hpp"
 
 namespace tests_of_onnx_export {
 
@@ -216,6 +217,7 @@ std::vector<sample> samples() {
     return b.apply("lstm_cell", {b.input("x", {2, 3}), b.input("h", {2, 4}), b.input("c", {2, 4}),
                                  b.weight("w", {4, 4, 3}), b.weight("r", {4, 4, 4}), b.weight("bias", {4, 4})});
   });
+  unity::io::test::add_statistics_samples(add);
   return all;
 }
 
@@ -316,6 +318,7 @@ TEST_CASE("every operator is written in the form of each opset, and means the sa
        {"add", "sub", "mul", "div", "maximum", "minimum", "layer_norm", "expand", "fill", "lstm_cell"}) {
     first.emplace(broadcasts, 6);
   }
+  first.insert(unity::io::test::first_opsets_of_statistics.begin(), unity::io::test::first_opsets_of_statistics.end());
   for (const auto& s : samples()) {
     DYNAMIC_SECTION(s.name) {
       auto m = model_of(s);
@@ -586,11 +589,11 @@ TEST_CASE("a subgraph that reads values around it still does after the round tri
 
 TEST_CASE("nodes that this library does not know are written as they stand, in the model's opset") {
   const std::pair<int, std::string> graphs[] = {
-      {5, "g (float[2,3] x) => (float[2,3] y) { y = Hardmax <axis = 0> (x) }"},
+      {5, "g (float[1,2,3,3] x) => (float[1,2,1,1] y) { y = GlobalLpPool <p = 2> (x) }"},
       {8, "g (float[1,2,3,3] x) => (float[1,2,6,6] y) { y = Upsample <scales = [1.0, 1.0, 2.0, 2.0]> (x) }"},
       {9, "g (float[1,2,3,3] x) => (float[1,2,6,6] y) <float[4] s = {1, 1, 2, 2}> { y = Upsample(x, s) }"},
       {12, "g (int64[3] x, int64 z) => (int64[3] y) { y = Clip(x, z) }"},
-      {18, "g (float[2,3] x) => (float[2,1] y) <int64[1] axes = {1}> { y = ReduceProd(x, axes) }"},
+      {18, "g (int64[2,3] x) => (int64[2,1] y) <int64[1] axes = {1}> { y = ReduceL2(x, axes) }"},
       {20, "g (float16[2,3] x) => (bool[2,3] y) { y = IsInf(x) }"},
       {23, "g (float[2,3] x, float[3] s) => (float[2,3] y) { z = RMSNormalization(x, s) y = Unheard(z) }"},
       {24, "g (float[2,3] x) => (float[2,3] y) { y = Acos(x) }"}};

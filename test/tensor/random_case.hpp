@@ -14,6 +14,7 @@
 #include <unity/core/random.hpp>
 #include <unity/tensor/algebra.hpp>
 
+#include "statistics_cases.hpp"
 #include "testing.hpp"
 
 namespace unity::tensor::test {
@@ -448,6 +449,7 @@ inline const case_table& cases() {
       return m.make("embedding_bag", {}, {type(table_dims), type(m.dims(1, 3), dtype::int64)});
     };
     add_segments(t);
+    add_statistics<case_maker>(t);
     t["opaque"] = [](case_maker& m) {
       const shape elements{0, 4};
       return m.make(

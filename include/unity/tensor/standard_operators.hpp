@@ -28,16 +28,21 @@ namespace unity::tensor {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_STANDARD_OPERATORS)
 
 #include <unity/tensor/operators/attention.hpp>
+#include <unity/tensor/operators/composite_reduction.hpp>
 #include <unity/tensor/operators/convolution.hpp>
+#include <unity/tensor/operators/dot_product_attention.hpp>
 #include <unity/tensor/operators/elementwise.hpp>
 #include <unity/tensor/operators/embedding.hpp>
+#include <unity/tensor/operators/feature_normalization.hpp>
 #include <unity/tensor/operators/functions.hpp>
+#include <unity/tensor/operators/likelihood_loss.hpp>
 #include <unity/tensor/operators/logic.hpp>
 #include <unity/tensor/operators/matmul.hpp>
 #include <unity/tensor/operators/movement.hpp>
 #include <unity/tensor/operators/normalization.hpp>
 #include <unity/tensor/operators/pooling.hpp>
 #include <unity/tensor/operators/pooling_gradient.hpp>
+#include <unity/tensor/operators/position.hpp>
 #include <unity/tensor/operators/recurrent.hpp>
 #include <unity/tensor/operators/reduction.hpp>
 #include <unity/tensor/operators/segment.hpp>
@@ -47,11 +52,27 @@ namespace unity::tensor {
 
 UNITY_INLINE std::vector<definition> standard_operators() {
   std::vector<definition> all;
-  for (auto family : {operators::sources, operators::matrix_products, operators::convolutions, operators::pools,
-                      operators::elementwise, operators::reductions, operators::movements, operators::lookups,
-                      operators::normalizations, operators::attentions, operators::recurrent_cells, operators::unknowns,
-                      operators::bag_lookups, operators::segments,  //
-                      operators::functions, operators::logic}) {
+  for (auto family : {operators::sources,
+                      operators::matrix_products,
+                      operators::convolutions,
+                      operators::pools,
+                      operators::elementwise,
+                      operators::reductions,
+                      operators::movements,
+                      operators::lookups,
+                      operators::normalizations,
+                      operators::attentions,
+                      operators::recurrent_cells,
+                      operators::unknowns,
+                      operators::bag_lookups,
+                      operators::segments,  //
+                      operators::functions,
+                      operators::logic,  //
+                      operators::composite_reductions,
+                      operators::positions,
+                      operators::feature_normalizations,
+                      operators::likelihood_losses,
+                      operators::dot_product_attentions}) {
     for (auto& d : family()) {
       all.push_back(std::move(d));
     }

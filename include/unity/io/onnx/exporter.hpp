@@ -52,8 +52,8 @@ class graph_exporter {
   [[nodiscard]] bool is_named_source(const tensor::operation& op) const {
     return algebra_->definition_of(op.kind).source != tensor::source_kind::none;
   }
-  [[nodiscard]] std::string place(node_id n) const {
-    return fmt::format("node {} ({})", n.index(), algebra_->signature(model_->graph.operation(n).kind).name);
+  [[nodiscard]] std::string place(const tensor::tensor_graph& g, node_id n) const {
+    return fmt::format("node {} ({})", n.index(), algebra_->signature(g.operation(n).kind).name);
   }
 
   // Effects: inputs are written as they stood in the file, needed or not.
@@ -309,7 +309,7 @@ UNITY_INLINE void graph_exporter::add_source(node_id n, const std::string& name)
   const auto size = static_cast<std::size_t>(tensor::element_count(type.dims) * tensor::size_of(type.element));
   if (data.element != type.element || data.dims != type.dims || data.bytes.size() != size) {
     throw error{
-        fmt::format("{} {}", place(n), in_quotes(name)),
+        fmt::format("{} {}", place(model_->graph, n), in_quotes(name)),
         fmt::format("data of {}", tensor::to_string({data.element, tensor::layout::row_major, false, data.dims})),
         tensor::to_string(type)};
   }
@@ -344,10 +344,9 @@ UNITY_INLINE void graph_exporter::write_node(const tensor::tensor_graph& g, node
                                              const std::vector<std::string>& names) {
   const auto& op = g.operation(n);
   const auto& kind = algebra_->signature(op.kind).name;
-  const bool is_newer = kind == "layer_norm" && out_.opset() < 7;  // its parts broadcast
-  if (const auto row = operators_.exports.find(kind); row != operators_.exports.end() && !is_newer) {
+  if (const auto write = operators_.writer_of(kind, out_.opset())) {
     export_node node{*algebra_, g, n, names, out_};
-    row->second(node);
+    write(node);
   } else if (op.kind == opaque_) {
     opaque_nodes_.write(n, names, output_set_);
   } else if (kind == "fill") {
@@ -365,10 +364,10 @@ UNITY_INLINE void graph_exporter::write_kernel(const tensor::tensor_graph& g, no
                                                const std::vector<std::string>& names) {
   const auto& type = g.type(g.results(n)[0]);
   if (out_.is_open(type.dims)) {
-    throw error{place(n), fmt::format("a constant of open sizes, {}", tensor::to_string(type)), "sizes of --dim"};
+    throw error{place(g, n), fmt::format("a constant of open sizes, {}", tensor::to_string(type)), "sizes of --dim"};
   }
   if (tensor::element_count(type.dims) > most_kernel_elements) {
-    throw error{place(n), tensor::to_string(type), fmt::format("at most {} elements", most_kernel_elements)};
+    throw error{place(g, n), tensor::to_string(type), fmt::format("at most {} elements", most_kernel_elements)};
   }
   const auto value = tensor::evaluate<double>(*algebra_, g.operation(n), {}, {});
   out_.initializer(names[g.results(n)[0].index()], make_data(type.element, type.dims, value.front().data));
@@ -382,7 +381,7 @@ UNITY_INLINE void graph_exporter::write_composite(const tensor::tensor_graph& g,
   }
   const auto body = algebra_->body(g.operation(n), types);
   if (!body) {
-    throw error{place(n), "no form in ONNX", "an operator with a row in io/onnx/, or one made of such"};
+    throw error{place(g, n), "no form in ONNX", "an operator with a row in io/onnx/, or one made of such"};
   }
   std::vector<std::string> inner(body->value_count());
   for (std::size_t i = 0; i < types.size(); ++i) {

@@ -1,6 +1,8 @@
 // How operator families state what they import and export.
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -10,10 +12,18 @@
 
 namespace unity::io::detail {
 
+// How an operator of the tensor algebra is written in opsets from `first` to `last`; in others its body is.
+struct export_form {
+  std::string_view kind;
+  export_row write;
+  std::int64_t first = 1;
+  std::int64_t last = std::numeric_limits<std::int64_t>::max();
+};
+
 // One row per ONNX operator that is read, one per operator of the tensor algebra that is written.
 struct onnx_family {
   std::vector<std::pair<std::string_view, import_row>> imports;
-  std::vector<std::pair<std::string_view, export_row>> exports;
+  std::vector<export_form> exports;
 };
 
 }  // namespace unity::io::detail

@@ -63,6 +63,8 @@ class graph_writer {
   [[nodiscard]] std::string integers(std::span<const std::int64_t> values);
   // Such a list, or its first number with no dimensions, under a name of its own.
   void write_integers(std::span<const std::int64_t> values, bool is_list, const std::string& name);
+  // The name of one integer, such as an operator's axis, which is a tensor of rank 0.
+  [[nodiscard]] std::string integer(std::int64_t value);
   // The name of a tensor all of whose elements are `value`. A node, not an initializer: initializers are weights.
   [[nodiscard]] std::string filled(double value, tensor::dtype element, const tensor::shape& dims = {});
   void write_filled(double value, tensor::dtype element, const tensor::shape& dims, const std::string& name);
@@ -95,6 +97,7 @@ class graph_writer {
   std::unordered_set<std::string> names_;
   std::unordered_map<std::string, std::size_t> tried_;  // so that the n-th name of a kind is not found in n steps
   std::map<std::vector<std::int64_t>, std::string> lists_;
+  std::map<std::int64_t, std::string> integers_;
   std::map<fill_key, std::string, by_bits> fills_;
   std::map<std::string, std::string> shapes_;  // of inputs with open sizes
   std::map<std::tuple<std::string, std::string, std::string>, std::string> combined_;
@@ -316,6 +319,15 @@ UNITY_INLINE std::string graph_writer::combined(std::string_view type, const std
     name = outputs[0];
   }
   return name;
+}
+
+UNITY_INLINE std::string graph_writer::integer(std::int64_t value) {
+  const auto [found, is_new] = integers_.try_emplace(value);
+  if (is_new) {
+    found->second = fresh("axis");
+    initializer(found->second, make_data(tensor::dtype::int64, {}, std::vector{value}));
+  }
+  return found->second;
 }
 
 UNITY_INLINE std::string graph_writer::filled(double value, tensor::dtype element, const tensor::shape& dims) {

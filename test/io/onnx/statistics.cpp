@@ -1,0 +1,121 @@
+#include <unity/io/onnx/attention.hpp>
+#include <unity/io/onnx/statistics.hpp>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <onnx/onnx_pb.h>
+#include <catch2/catch.hpp>
+
+#include <unity/io/onnx_export.hpp>
+#include <unity/io/onnx_import.hpp>
+
+#include "../../support/onnx_text.hpp"
+#include "../onnx_subjects.hpp"
+
+namespace tests_of_statistics {
+
+namespace io = unity::io;
+using unity::io::test::outline;
+using unity::io::test::standard;
+
+namespace {
+
+io::onnx_model read(const std::string& graph, int opset) {
+  return io::parse_onnx(standard(), unity::test::onnx_bytes_of(graph, opset), "model", {});
+}
+
+struct form {
+  int opset;
+  std::string inputs;   // and initializers
+  std::string node;     // as ONNX writes it
+  std::string meaning;  // the kind of the one operator that it is
+};
+
+std::vector<form> forms() {
+  const std::string x = "(float[2,3,4] x) => (float[n,m] y)";
+  const std::string axes = x + " <int64[2] a = {0, -1}>";
+  std::vector<form> all;
+  const std::pair<std::string, std::string> reductions[] = {{"ReduceMin", "reduce_min"},
+                                                            {"ReduceProd", "reduce_prod"},
+                                                            {"ReduceL1", "reduce_l1"},
+                                                            {"ReduceL2", "reduce_l2"},
+                                                            {"ReduceSumSquare", "reduce_sum_square"},
+                                                            {"ReduceLogSum", "reduce_log_sum"},
+                                                            {"ReduceLogSumExp", "reduce_log_sum_exp"}};
+  for (const auto& [onnx, kind] : reductions) {
+    all.push_back({11, x, onnx + " <axes = [1], keepdims = 0> (x)", kind});
+    all.push_back({13, x, onnx + " <keepdims = 1> (x)", kind});
+    all.push_back({18, axes, onnx + " <keepdims = 0> (x, a)", kind});
+    all.push_back({22, axes, onnx + "(x, a)", kind});
+  }
+  for (const auto* type : {"Softmax", "LogSoftmax", "Hardmax"}) {
+    const std::string name = type;
+    all.push_back({11, x, name + "(x)", "flat_softmax"});
+    all.push_back({11, x, name + " <axis = 2> (x)",
+                   name == "Softmax"      ? "softmax"
+                   : name == "LogSoftmax" ? "log_softmax"
+                                          : "hardmax"});
+    all.push_back({13, x, name + " <axis = 1> (x)", all.back().meaning});
+  }
+  const std::string n = "(float[2,4,3,3] x, float[4] s, float[2] g) => (float[2,4,3,3] y)";
+  const std::string q = "(float[2,4,3,6] q, float[2,2,5,6] k, float[2,2,5,6] v, bool[3,5] m) => (float[2,4,3,6] y)";
+  const std::string r = "(float[2,4,3,6] x, float[2,3,2] c, float[7,3] t, int64[2,3] p) => (float[2,4,3,6] y)";
+  const std::string l = "(float[2,4,3] x, int64[2,3] t, float[4] w) => (float y)";
+  for (auto f : std::vector<form>{
+           {7, x, "ArgMax <axis = -1, keepdims = 0> (x)", "arg_max"},
+           {13, x, "ArgMin <select_last_index = 1> (x)", "arg_min"},
+           {14, x + " <int64 a = {-2}>", "CumSum <exclusive = 1> (x, a)", "cumulative_sum"},
+           {14, x + " <int32[1] a = {0}>", "CumSum <reverse = 1> (x, a)", "cumulative_sum"},
+           {6, n, "InstanceNormalization <epsilon = 0.01> (x, s, s)", "instance_norm"},
+           {18, n, "GroupNormalization <num_groups = 2> (x, g, g)", "group_norm"},
+           {21, n, "GroupNormalization <num_groups = 2> (x, s, s)", "group_norm"},
+           {23, "(float[2,3,4] x, float[4] s) => (float[2,3,4] y)", "RMSNormalization(x, s)", "rms_norm"},
+           {9, n, "LRN <size = 3, alpha = 0.5, beta = 0.5, bias = 2.0> (x)", "local_response_norm"},
+           {9, n, "LpNormalization <axis = 1, p = 1> (x)", "lp_norm"},
+           {13, n, "MeanVarianceNormalization(x)", "mean_variance_norm"},
+           {23, q, "Attention <is_causal = 1, scale = 0.5> (q, k, v)", "dot_product_attention"},
+           {23, q, "Attention(q, k, v, m)", "dot_product_attention"},
+           {23, "(float[2,3,8] q, float[2,5,4] k) => (float[2,3,8] y)",
+            "Attention <q_num_heads = 4, kv_num_heads = 2> (q, k, k)", "dot_product_attention"},
+           {23, r, "RotaryEmbedding <rotary_embedding_dim = 4> (x, c, c)", "rotary_embedding"},
+           {23, r, "RotaryEmbedding <interleaved = 1> (x, t, t, p)", "rotary_embedding"},
+           {13, l, "SoftmaxCrossEntropyLoss <ignore_index = -100> (x, t, w)", "softmax_cross_entropy"},
+           {13, l, "NegativeLogLikelihoodLoss <reduction = \"sum\"> (x, t)", "negative_log_likelihood"}}) {
+    all.push_back(std::move(f));
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a node of statistics, attention or losses is one operator, and is written as that node") {
+  for (const auto& f : forms()) {
+    CAPTURE(f.opset, f.inputs, f.node);
+    const auto m = read("g " + f.inputs + " { y = " + f.node + " }", f.opset);
+    CHECK(outline(m) == f.meaning);
+    CHECK(m.opaque_operators.empty());
+    const auto bytes = io::serialize_onnx(standard(), m);
+    onnx::ModelProto written;
+    REQUIRE(written.ParseFromString(bytes));
+    REQUIRE(written.graph().node_size() == 1);
+    CHECK(f.node.starts_with(written.graph().node(0).op_type()));
+    CHECK(io::parse_onnx(standard(), bytes, "model", {}).graph == m.graph);
+  }
+}
+
+TEST_CASE("forms of statistics, attention and losses beyond the tensor algebra are carried through") {
+  const auto opaque = [](const std::string& graph, int opset) {
+    CAPTURE(graph);
+    CHECK(outline(read(graph, opset)) == "opaque");
+  };
+  const std::string x = "g (float[2,3,4] x, int64 a) => (float[2,3,4] y) ";
+  opaque(x + "{ y = CumSum(x, a) }", 14);
+  opaque(x + "{ y = ReduceL1 <noop_with_empty_axes = 1> (x) }", 18);
+  opaque("g (int64[4] x) => (int64[1] y) { y = ReduceL2(x) }", 13);
+  opaque("g (float[1,4,3,6] q) => (float[1,4,3,6] y) { y = Attention <softcap = 2.0> (q, q, q) }", 23);
+  opaque("g (float[2,4,3] x, int64[2,3] t) => (float y, float[2,4,3] p) { y, p = SoftmaxCrossEntropyLoss(x, t) }", 13);
+}
+
+}  // namespace tests_of_statistics
