@@ -181,7 +181,22 @@ TEST_CASE("polynomial operators give the same small integers in double and modul
                                  "max_pool",
                                  "reduce_max",
                                  "global_max_pool",
-                                 "dropout"}) {
+                                 "dropout",
+                                 "gather",
+                                 "gather_elements",
+                                 "gather_nd",
+                                 "scatter_elements",
+                                 "scatter_nd",
+                                 "scatter_sum",
+                                 "one_hot_values",
+                                 "tile",
+                                 "strided_slice",
+                                 "border_pad",
+                                 "depth_to_space",
+                                 "space_to_depth",
+                                 "trilu",
+                                 "eye_like",
+                                 "linear_index"}) {
     unity::random_engine random{6};
     for (int round = 0; round < rounds; ++round) {
       auto c = draw(name, random);
@@ -221,7 +236,10 @@ TEST_CASE("polynomial operators give the same small integers in double and modul
 }
 
 TEST_CASE("a composite's shape function says what its body says") {
-  for (const std::string name : {"softmax", "layer_norm", "batch_norm", "attention", "lstm_cell"}) {
+  for (const std::string name :
+       {"softmax", "layer_norm", "batch_norm", "attention", "lstm_cell", "gather", "gather_elements", "gather_nd",
+        "scatter_elements", "scatter_nd", "one_hot_values", "tile", "strided_slice", "border_pad", "depth_to_space",
+        "space_to_depth", "trilu"}) {
     unity::random_engine random{7};
     for (int round = 0; round < rounds; ++round) {
       const auto c = draw(name, random);

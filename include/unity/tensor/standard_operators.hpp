@@ -29,26 +29,48 @@ namespace unity::tensor {
 
 #include <unity/tensor/operators/attention.hpp>
 #include <unity/tensor/operators/convolution.hpp>
+#include <unity/tensor/operators/einsum.hpp>
 #include <unity/tensor/operators/elementwise.hpp>
 #include <unity/tensor/operators/embedding.hpp>
+#include <unity/tensor/operators/indexing.hpp>
 #include <unity/tensor/operators/matmul.hpp>
 #include <unity/tensor/operators/movement.hpp>
 #include <unity/tensor/operators/normalization.hpp>
 #include <unity/tensor/operators/pooling.hpp>
 #include <unity/tensor/operators/pooling_gradient.hpp>
+#include <unity/tensor/operators/rearrangement.hpp>
 #include <unity/tensor/operators/recurrent.hpp>
+#include <unity/tensor/operators/recurrent_layer.hpp>
 #include <unity/tensor/operators/reduction.hpp>
 #include <unity/tensor/operators/segment.hpp>
 #include <unity/tensor/operators/sources.hpp>
+#include <unity/tensor/operators/transposed_convolution.hpp>
 
 namespace unity::tensor {
 
 UNITY_INLINE std::vector<definition> standard_operators() {
   std::vector<definition> all;
-  for (auto family : {operators::sources, operators::matrix_products, operators::convolutions, operators::pools,
-                      operators::elementwise, operators::reductions, operators::movements, operators::lookups,
-                      operators::normalizations, operators::attentions, operators::recurrent_cells, operators::unknowns,
-                      operators::bag_lookups, operators::segments}) {
+  for (auto family : {
+           operators::sources,
+           operators::matrix_products,
+           operators::convolutions,
+           operators::pools,
+           operators::elementwise,
+           operators::reductions,
+           operators::movements,
+           operators::lookups,
+           operators::normalizations,
+           operators::attentions,
+           operators::recurrent_cells,
+           operators::unknowns,
+           operators::bag_lookups,
+           operators::segments,
+           operators::indexings,
+           operators::rearrangements,
+           operators::recurrent_layers,
+           operators::transposed_convolutions,
+           operators::einsums,
+       }) {
     for (auto& d : family()) {
       all.push_back(std::move(d));
     }

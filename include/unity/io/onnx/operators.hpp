@@ -21,6 +21,7 @@ struct onnx_operators {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_OPERATORS)
 
 #include <unity/io/onnx/elementwise.hpp>
+#include <unity/io/onnx/indexing.hpp>
 #include <unity/io/onnx/movement.hpp>
 #include <unity/io/onnx/pooling.hpp>
 #include <unity/io/onnx/products.hpp>
@@ -28,7 +29,8 @@ struct onnx_operators {
 namespace unity::io::detail {
 
 UNITY_INLINE onnx_operators::onnx_operators() {
-  for (const auto family : {elementwise_family, product_family, pooling_family, movement_family}) {
+  // Of two rows for one operator the first counts: those of indexing_family begin with those of movement_family.
+  for (const auto family : {indexing_family, elementwise_family, product_family, pooling_family, movement_family}) {
     auto rows = family();
     imports.insert(rows.imports.begin(), rows.imports.end());
     exports.insert(rows.exports.begin(), rows.exports.end());
