@@ -115,9 +115,8 @@ TEST_CASE("lstm_cell agrees with its equations") {
   const auto cell = tabulate({2, 4}, [&](const shape& p) {
     return gate(2, p[0], p[1]) * at(c, {p[0], p[1]}) + gate(0, p[0], p[1]) * gate(3, p[0], p[1]);
   });
-  const auto state = tabulate({2, 4}, [&](const shape& p) {
-    return gate(1, p[0], p[1]) * std::tanh(at(cell, {p[0], p[1]}));
-  });
+  const auto state =
+      tabulate({2, 4}, [&](const shape& p) { return gate(1, p[0], p[1]) * std::tanh(at(cell, {p[0], p[1]})); });
   const auto found = run_all("lstm_cell", {}, {x, h, c, w, r, bias});
   REQUIRE(found.size() == 2);
   CHECK(distance(found[0], state) < 1e-14);

@@ -39,9 +39,8 @@ TEST_CASE("unary operators apply their function to every element") {
     for (auto& v : x.data) {
       v = name == "log" || name == "sqrt" ? v + 1.5 : v;
     }
-    CHECK(distance(run(name, {}, {x}), tabulate(x.dims, [&](const shape& p) {
-                     return f(at(x, {p[0], p[1], p[2]}));
-                   })) < 1e-15);
+    CHECK(distance(run(name, {}, {x}), tabulate(x.dims, [&](const shape& p) { return f(at(x, {p[0], p[1], p[2]})); })) <
+          1e-15);
   }
 }
 
@@ -64,13 +63,11 @@ TEST_CASE("binary operators broadcast") {
   for (const auto& [name, f] : functions) {
     CAPTURE(name);
     const auto& left = name == "pow" ? positive : a;
-    const auto expected = tabulate({3, 4, 5}, [&](const shape& p) {
-      return f(at(left, {p[0], 0, p[2]}), at(b, {p[1], 0}));
-    });
+    const auto expected =
+        tabulate({3, 4, 5}, [&](const shape& p) { return f(at(left, {p[0], 0, p[2]}), at(b, {p[1], 0})); });
     CHECK(distance(run(name, {}, {left, b}), expected) < 1e-15);
-    const auto turned = tabulate({3, 4, 5}, [&](const shape& p) {
-      return f(at(b, {p[1], 0}), at(a, {p[0], 0, p[2]}));
-    });
+    const auto turned =
+        tabulate({3, 4, 5}, [&](const shape& p) { return f(at(b, {p[1], 0}), at(a, {p[0], 0, p[2]})); });
     if (name != "pow") {
       CHECK(distance(run(name, {}, {b, a}), turned) < 1e-15);
     }

@@ -44,8 +44,8 @@ TEST_CASE("sizes beyond all counting are refused, and steps beyond the end taken
   const std::vector<tensor_type> many(40000, type({most}));
   CHECK_FALSE(standard().infer(standard().make_operation("concat", {{"axis", 0}}), many));
   const std::vector<tensor_type> one{type({2, most / 2})};
-  const auto slice = standard().make_operation(
-      "slice", {{"axes", {0}}, {"starts", {1}}, {"ends", {2}}, {"steps", {most}}});
+  const auto slice =
+      standard().make_operation("slice", {{"axes", {0}}, {"starts", {1}}, {"ends", {2}}, {"steps", {most}}});
   const auto part = standard().infer(slice, one);
   REQUIRE(part);
   CHECK((*part)[0].dims == unity::tensor::shape{1, most / 2});
@@ -105,9 +105,8 @@ TEST_CASE("pad surrounds with a value, enlarge with zeros on both sides") {
   unity::random_engine random{4};
   const auto x = random_tensor({2, 3}, random);
   const auto inside = [&](const shape& p) { return p[0] >= 1 && p[0] < 3 && p[1] < 3; };
-  CHECK(run("pad", {{"pads", {1, 0, 0, 2}}, {"value", -7.0}}, {x}) == tabulate({3, 5}, [&](const shape& p) {
-          return inside(p) ? at(x, {p[0] - 1, p[1]}) : -7;
-        }));
+  CHECK(run("pad", {{"pads", {1, 0, 0, 2}}, {"value", -7.0}}, {x}) ==
+        tabulate({3, 5}, [&](const shape& p) { return inside(p) ? at(x, {p[0] - 1, p[1]}) : -7; }));
 
   const auto w = random_tensor({2, 1, 1, 3}, random);
   CHECK(run("enlarge", {{"kernel", {3, 5}}}, {w}) == tabulate({2, 1, 3, 5}, [&](const shape& p) {
@@ -139,9 +138,8 @@ TEST_CASE("pad and enlarge say what they do not take") {
 TEST_CASE("transpose permutes axes") {
   unity::random_engine random{6};
   const auto x = random_tensor({2, 3, 4}, random);
-  CHECK(run("transpose", {{"permutation", {2, 0, 1}}}, {x}) == tabulate({4, 2, 3}, [&](const shape& p) {
-          return at(x, {p[1], p[2], p[0]});
-        }));
+  CHECK(run("transpose", {{"permutation", {2, 0, 1}}}, {x}) ==
+        tabulate({4, 2, 3}, [&](const shape& p) { return at(x, {p[1], p[2], p[0]}); }));
   for (const auto& bad : {shape{0, 1}, shape{0, 1, 1}, shape{0, 1, 3}, shape{0, 1, -1}}) {
     CHECK_FALSE(refusal_of("transpose", {{"permutation", bad}}, {type({2, 3, 4})}).empty());
   }
@@ -150,9 +148,8 @@ TEST_CASE("transpose permutes axes") {
 TEST_CASE("expand repeats along dimensions of size 1 and new ones") {
   unity::random_engine random{7};
   const auto x = random_tensor({3, 1}, random);
-  CHECK(run("expand", {{"dims", {2, 3, 4}}}, {x}) == tabulate({2, 3, 4}, [&](const shape& p) {
-          return at(x, {p[1], 0});
-        }));
+  CHECK(run("expand", {{"dims", {2, 3, 4}}}, {x}) ==
+        tabulate({2, 3, 4}, [&](const shape& p) { return at(x, {p[1], 0}); }));
   CHECK(shapes("expand", {{"dims", {4}}}, {type({3, 1})})[0] == shape{3, 4});
   CHECK(refusal_of("expand", {{"dims", {2, 4}}}, {type({3, 1})}) == "expected dimensions that broadcast");
   CHECK_FALSE(refusal_of("expand", {{"dims", {-1, 4}}}, {type({1, 1})}).empty());

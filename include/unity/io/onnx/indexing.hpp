@@ -186,7 +186,7 @@ UNITY_INLINE import_result import_any_tile(import_node& n) {
   const auto block = n.attributes.integer("blocksize", 0);
   const auto mode = n.attributes.word("mode", "DCR");
   if (n.type() == "SpaceToDepth") {
-    return accepted(n, "space_to_depth", 1, {{"block", block}});
+    return mode == "DCR" ? accepted(n, "space_to_depth", 1, {{"block", block}}) : std::nullopt;
   }
   return mode == "DCR" || mode == "CRD"
              ? accepted(n, "depth_to_space", 1, {{"block", block}, {"order", mode == "DCR" ? "dcr" : "crd"}})
