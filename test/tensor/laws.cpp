@@ -196,6 +196,9 @@ TEST_CASE("polynomial operators give the same small integers in double and modul
                                  "space_to_depth",
                                  "trilu",
                                  "eye_like",
+                                 "conv_transpose",
+                                 "einsum",
+                                 "dequantize",
                                  "linear_index"}) {
     unity::random_engine random{6};
     for (int round = 0; round < rounds; ++round) {
@@ -236,10 +239,30 @@ TEST_CASE("polynomial operators give the same small integers in double and modul
 }
 
 TEST_CASE("a composite's shape function says what its body says") {
-  for (const std::string name :
-       {"softmax", "layer_norm", "batch_norm", "attention", "lstm_cell", "gather", "gather_elements", "gather_nd",
-        "scatter_elements", "scatter_nd", "one_hot_values", "tile", "strided_slice", "border_pad", "depth_to_space",
-        "space_to_depth", "trilu"}) {
+  for (const std::string name : {"softmax",
+                                 "layer_norm",
+                                 "batch_norm",
+                                 "attention",
+                                 "lstm_cell",
+                                 "gather",
+                                 "gather_elements",
+                                 "gather_nd",
+                                 "scatter_elements",
+                                 "scatter_nd",
+                                 "one_hot_values",
+                                 "tile",
+                                 "strided_slice",
+                                 "border_pad",
+                                 "depth_to_space",
+                                 "space_to_depth",
+                                 "trilu",
+                                 "rnn",
+                                 "gru",
+                                 "lstm",
+                                 "conv_transpose",
+                                 "einsum",
+                                 "resize",
+                                 "dequantize"}) {
     unity::random_engine random{7};
     for (int round = 0; round < rounds; ++round) {
       const auto c = draw(name, random);

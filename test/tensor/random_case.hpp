@@ -538,6 +538,26 @@ inline void add_layers(case_table& table) {
                    {"groups", groups}},
                   inputs);
   };
+  table["resize"] = [](case_maker& m) {
+    const auto from = m.dims(1, 3);
+    shape dims;
+    for (std::size_t d = 0; d < from.size(); ++d) {
+      dims.push_back(m.size(6));
+    }
+    return m.make("resize",
+                  {{"mode", m.below(2)}, {"coordinates", m.below(4)}, {"rounding", m.below(4)}, {"dims", dims}},
+                  {type(from)});
+  };
+  table["dequantize"] = [](case_maker& m) {
+    const auto x = m.dims(1, 3);
+    const auto axis = m.below(std::ssize(x));
+    const auto scale = m.below(2) == 0 ? shape{} : shape{x[static_cast<std::size_t>(axis)]};
+    types inputs{type(x, dtype::int8), type(scale)};
+    if (m.below(2) == 0) {
+      inputs.push_back(type(scale, dtype::int8));
+    }
+    return m.make("dequantize", {{"axis", axis}}, inputs);
+  };
   table["einsum"] = [](case_maker& m) {
     const shape s{m.size(), m.size(), m.size(), m.size()};
     const auto of = [&](std::initializer_list<std::size_t> letters) {

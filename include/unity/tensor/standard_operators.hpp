@@ -42,6 +42,7 @@ namespace unity::tensor {
 #include <unity/tensor/operators/recurrent.hpp>
 #include <unity/tensor/operators/recurrent_layer.hpp>
 #include <unity/tensor/operators/reduction.hpp>
+#include <unity/tensor/operators/resize.hpp>
 #include <unity/tensor/operators/segment.hpp>
 #include <unity/tensor/operators/sources.hpp>
 #include <unity/tensor/operators/transposed_convolution.hpp>
@@ -51,25 +52,13 @@ namespace unity::tensor {
 UNITY_INLINE std::vector<definition> standard_operators() {
   std::vector<definition> all;
   for (auto family : {
-           operators::sources,
-           operators::matrix_products,
-           operators::convolutions,
-           operators::pools,
-           operators::elementwise,
-           operators::reductions,
-           operators::movements,
-           operators::lookups,
-           operators::normalizations,
-           operators::attentions,
-           operators::recurrent_cells,
-           operators::unknowns,
-           operators::bag_lookups,
-           operators::segments,
-           operators::indexings,
-           operators::rearrangements,
-           operators::recurrent_layers,
-           operators::transposed_convolutions,
-           operators::einsums,
+           operators::sources,        operators::matrix_products,  operators::convolutions,
+           operators::pools,          operators::elementwise,      operators::reductions,
+           operators::movements,      operators::lookups,          operators::normalizations,
+           operators::attentions,     operators::recurrent_cells,  operators::unknowns,
+           operators::bag_lookups,    operators::segments,         operators::indexings,
+           operators::rearrangements, operators::recurrent_layers, operators::transposed_convolutions,
+           operators::einsums,        operators::resizes,
        }) {
     for (auto& d : family()) {
       all.push_back(std::move(d));

@@ -83,6 +83,13 @@ const std::vector<one_node>& nodes() {
        "{ y = ConvTranspose <strides = [2, 1], output_padding = [1, 0], pads = [0, 1, 0, 0]> (x, w, c) }"},
       {11, "ConvTranspose", "conv_transpose",
        "g (float[1,2,3] x, float[2,3,2] w) => (float[a,b,c] y) { y = ConvTranspose(x, w) }"},
+      {13, "Resize", "resize",
+       "g (float[1,2,3,4] x) => (float[a,b,c,d] y) <int64[4] s = {1, 2, 6, 5}> "
+       "{ y = Resize <mode = \"linear\", coordinate_transformation_mode = \"align_corners\"> (x, , , s) }"},
+      {9, "Upsample", "resize",
+       "g (float[1,2,3,3] x) => (float[a,b,c,d] y) <float[4] s = {1, 1, 2, 2}> { y = Upsample(x, s) }"},
+      {13, "DequantizeLinear", "dequantize",
+       "g (uint8[2,3] x, float[3] s, uint8[3] z) => (float[n,m] y) { y = DequantizeLinear(x, s, z) }"},
       {14, "LSTM", "lstm",
        "g (float[5,2,3] x, float[1,8,3] w, float[1,8,2] r, float[1,2,2] c) => (float[a,b,c,d] y) "
        "{ y, h = LSTM <hidden_size = 2, direction = \"reverse\"> (x, w, r, , , , c) }"},
@@ -120,6 +127,7 @@ TEST_CASE("what is not expressed stays opaque") {
       {11,
        "g (float[1,2,3,3] x, float[2,3,2,2] w) => (float[1,3,3,3] y) { y = ConvTranspose <auto_pad = \"SAME_UPPER\"> "
        "(x, w) }"},
+      {13, "g (float[1,1,3,3] x, float[4] s) => (float[1,1,6,6] y) { y = Resize <mode = \"cubic\"> (x, , s) }"},
       {14,
        "g (float[5,2,3] x, float[1,2,3] w, float[1,2,2] r) => (float[5,1,2,2] y) "
        "{ y = RNN <hidden_size = 2, activations = [\"Relu\"]> (x, w, r) }"},

@@ -1,12 +1,21 @@
-// Operators of ONNX that read and write by numbers, repeat and rearrange, and what sums over letters or steps: one
-// operator each, which is written as the node that it was read from. What is not expressed stays opaque.
+// Operators of ONNX that read and write by numbers, repeat and rearrange: one operator each, which is written as the
+// node that it was read from. What is not expressed stays opaque.
 #pragma once
+
+#include <cstddef>
+#include <initializer_list>
+#include <string_view>
 
 #include <unity/io/onnx/export_node.hpp>
 #include <unity/io/onnx/family.hpp>
 #include <unity/io/onnx/import_node.hpp>
+#include <unity/tensor/attributes.hpp>
 
 namespace unity::io::detail {
+
+// The operator on the node's first inputs, or nothing where it does not take them.
+[[nodiscard]] import_result accepted(import_node& n, std::string_view name, std::size_t inputs,
+                                     std::initializer_list<tensor::named_attribute> attributes);
 
 // Rows of a table and slices where they are these (movement.hpp).
 import_result import_any_gather(import_node& n);
@@ -16,12 +25,6 @@ import_result import_any_slice(import_node& n);
 import_result import_any_pad(import_node& n);
 import_result import_any_tile(import_node& n);
 
-// No output_shape: which side gets an odd pad is not the same in all engines.
-import_result import_conv_transpose(import_node& n);
-
-// One row for all three. Default activations, layout 0, all steps of all sequences.
-import_result import_recurrent(import_node& n);
-
 [[nodiscard]] onnx_family indexing_family();
 
 }  // namespace unity::io::detail
@@ -29,17 +32,15 @@ import_result import_recurrent(import_node& n);
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_INDEXING)
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
-#include <initializer_list>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include <unity/core/id.hpp>
+#include <unity/core/row_major.hpp>
 #include <unity/io/onnx/graph_maker.hpp>
 #include <unity/io/onnx/graph_writer.hpp>
 #include <unity/io/onnx/known.hpp>
@@ -52,9 +53,8 @@ import_result import_recurrent(import_node& n);
 
 namespace unity::io::detail {
 
-// The operator on the node's first inputs, or nothing where it does not take them.
-[[nodiscard]] inline import_result accepted(import_node& n, std::string_view name, std::size_t inputs,
-                                            std::initializer_list<tensor::named_attribute> attributes) {
+UNITY_INLINE import_result accepted(import_node& n, std::string_view name, std::size_t inputs,
+                                    std::initializer_list<tensor::named_attribute> attributes) {
   std::vector<value_id> operands;
   for (std::size_t i = 0; i < inputs; ++i) {
     operands.push_back(n.input(i));
@@ -209,77 +209,28 @@ UNITY_INLINE import_result import_any_tile(import_node& n) {
              : std::nullopt;
 }
 
-[[nodiscard]] inline import_result import_einsum(import_node& n) {
-  return accepted(n, "einsum", n.input_count(), {{"equation", n.attributes.word("equation", "")}});
+// Numbers that are known: they are data.
+inline void export_linear_index(export_node& n) {
+  constexpr std::int64_t most = std::int64_t{1} << 24;
+  const auto dims = n.result_type().dims;
+  const auto strides = n.integers("strides");
+  if (tensor::element_count(dims) > most) {
+    n.refuse("more numbers than are written out", "fewer");
+  }
+  std::vector<std::int64_t> all;
+  for_each_position(dims, [&](const tensor::shape& at) {
+    all.push_back(std::inner_product(at.begin(), at.end(), strides.begin(), n.attributes.integer("start")));
+  });
+  n.out.initializer(n.result(), make_data(tensor::dtype::int64, dims, all));
 }
 
-UNITY_INLINE import_result import_conv_transpose(import_node& n) {
-  if (n.rank(0) < 3 || n.rank(0) > 4 || n.attributes.find("output_shape") != nullptr) {
-    return std::nullopt;
-  }
-  const auto spatial = n.rank(0) - 2;
-  const auto strides = n.attributes.integers("strides", std::vector<std::int64_t>(spatial, 1));
-  const auto dilations = n.attributes.integers("dilations", std::vector<std::int64_t>(spatial, 1));
-  const auto more = n.attributes.integers("output_padding", std::vector<std::int64_t>(spatial, 0));
-  auto pads = n.attributes.integers("pads", std::vector<std::int64_t>(2 * spatial, 0));
-  const auto automatic = n.attributes.word("auto_pad", "NOTSET");
-  if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER") {
-    return std::nullopt;
-  }
-  if (automatic == "VALID") {
-    pads.assign(2 * spatial, 0);
-  }
-  return accepted(n, "conv_transpose", n.has(2) ? 3 : 2,
-                  {{"stride", strides},
-                   {"pads", pads},
-                   {"dilation", dilations},
-                   {"output_padding", more},
-                   {"groups", n.attributes.integer("group", 1)}});
-}
-
-UNITY_INLINE import_result import_recurrent(import_node& n) {
-  const auto type = n.type();
-  const bool is_lstm = type == "LSTM";
-  const auto direction = n.attributes.word("direction", "forward");
-  const bool plain = n.opset() >= 7 && n.attributes.integer("layout", 0) == 0 &&
-                     n.attributes.integer("input_forget", 0) == 0 && n.attributes.find("activations") == nullptr &&
-                     n.attributes.find("activation_alpha") == nullptr &&
-                     n.attributes.find("activation_beta") == nullptr && n.attributes.find("clip") == nullptr;
-  if (!plain || n.has(7) || (direction != "forward" && direction != "reverse" && direction != "bidirectional") ||
-      n.rank(0) != 3) {
-    return std::nullopt;
-  }
-  if (n.has(4)) {
-    const auto lengths = n.known_integers(4);
-    const auto steps = n.type(0).dims[0];
-    if (!lengths || std::any_of(lengths->begin(), lengths->end(), [&](std::int64_t l) { return l != steps; })) {
-      return std::nullopt;
-    }
-  }
-  std::vector<value_id> operands{n.input(0), n.input(1), n.input(2)};
-  for (const std::size_t i : {3, 5, 6}) {
-    if (n.has(i)) {
-      operands.push_back(n.input(i));
-    }
-  }
-  const int bias = n.has(3) ? 1 : 0;
-  const int h = n.has(5) ? 1 : 0;
-  try {
-    if (is_lstm) {
-      return n.emit_all("lstm", operands,
-                        {{"direction", direction}, {"bias", bias}, {"initial_h", h}, {"initial_c", n.has(6) ? 1 : 0}});
-    }
-    if (type == "RNN") {
-      return n.emit_all("rnn", operands, {{"direction", direction}, {"bias", bias}, {"initial_h", h}});
-    }
-    return n.emit_all("gru", operands,
-                      {{"direction", direction},
-                       {"bias", bias},
-                       {"initial_h", h},
-                       {"reset_after", n.attributes.integer("linear_before_reset", 0) != 0 ? 1 : 0}});
-  } catch (const not_accepted&) {
-    return std::nullopt;
-  }
+// Rows of zeros to which rows are added.
+inline void export_scatter_sum(export_node& n) {
+  const auto& t = n.result_type();
+  const auto numbers = n.step();
+  n.emit_with_list("Unsqueeze", n.input(0), numbers, {"axes", 13, {static_cast<std::int64_t>(n.type(0).rank())}});
+  n.emit("ScatterND", {n.out.filled(0, t.element, t.dims), numbers, n.input(1)}, n.result(),
+         {{"reduction", std::string{"add"}}});
 }
 
 inline void export_gather(export_node& n) {
@@ -376,43 +327,6 @@ inline void export_eye_like(export_node& n) {
       {{"k", n.attributes.integer("k")}, {"dtype", static_cast<std::int64_t>(to_onnx_type(n.result_type().element))}});
 }
 
-inline void export_einsum(export_node& n) {
-  n.emit("Einsum", n.inputs(), n.result(), {{"equation", n.attributes.word("equation")}});
-}
-
-inline void export_conv_transpose(export_node& n) {
-  const auto& w = n.type(1).dims;
-  n.emit("ConvTranspose", n.inputs(), n.result(),
-         {{"strides", n.integers("stride")},
-          {"pads", n.integers("pads")},
-          {"dilations", n.integers("dilation")},
-          {"output_padding", n.integers("output_padding")},
-          {"group", n.attributes.integer("groups")},
-          {"kernel_shape", std::vector<std::int64_t>{w.begin() + 2, w.end()}}});
-}
-
-// Inputs that are not there, and behind which others are, have no name.
-inline void export_recurrent(export_node& n) {
-  const bool is_lstm = n.kind() == "lstm";
-  auto inputs = n.inputs();
-  const bool with_c = is_lstm && n.attributes.flag("initial_c");
-  const bool with_h = n.attributes.flag("initial_h");
-  if (!n.attributes.flag("bias") && (with_h || with_c)) {
-    inputs.insert(inputs.begin() + 3, "");
-  }
-  if (with_h || with_c) {
-    inputs.insert(inputs.begin() + 4, "");
-  }
-  if (with_c && !with_h) {
-    inputs.insert(inputs.begin() + 5, "");
-  }
-  std::vector<onnx_attribute> with{{"hidden_size", n.type(2).dims[2]}, {"direction", n.choice("direction")}};
-  if (n.kind() == "gru") {
-    with.push_back({"linear_before_reset", n.attributes.integer("reset_after")});
-  }
-  n.out.node(is_lstm ? "LSTM" : n.kind() == "gru" ? "GRU" : "RNN", inputs, n.results(), with);
-}
-
 UNITY_INLINE onnx_family indexing_family() {
   return {{{"Gather", import_any_gather},
            {"Slice", import_any_slice},
@@ -427,13 +341,10 @@ UNITY_INLINE onnx_family indexing_family() {
            {"DepthToSpace", import_depth_to_space},
            {"SpaceToDepth", import_depth_to_space},
            {"Trilu", import_trilu},
-           {"EyeLike", import_eye_like},
-           {"Einsum", import_einsum},
-           {"ConvTranspose", import_conv_transpose},
-           {"LSTM", import_recurrent},
-           {"GRU", import_recurrent},
-           {"RNN", import_recurrent}},
-          {{"gather", export_gather},
+           {"EyeLike", import_eye_like}},
+          {{"linear_index", export_linear_index},
+           {"scatter_sum", export_scatter_sum},
+           {"gather", export_gather},
            {"strided_slice", export_strided_slice},
            {"border_pad", export_border_pad},
            {"tile", export_tile},
@@ -445,12 +356,7 @@ UNITY_INLINE onnx_family indexing_family() {
            {"depth_to_space", export_depth_to_space},
            {"space_to_depth", export_depth_to_space},
            {"trilu", export_trilu},
-           {"eye_like", export_eye_like},
-           {"einsum", export_einsum},
-           {"conv_transpose", export_conv_transpose},
-           {"lstm", export_recurrent},
-           {"gru", export_recurrent},
-           {"rnn", export_recurrent}}};
+           {"eye_like", export_eye_like}}};
 }
 
 }  // namespace unity::io::detail

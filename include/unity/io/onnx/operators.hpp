@@ -22,6 +22,7 @@ struct onnx_operators {
 
 #include <unity/io/onnx/elementwise.hpp>
 #include <unity/io/onnx/indexing.hpp>
+#include <unity/io/onnx/layers.hpp>
 #include <unity/io/onnx/movement.hpp>
 #include <unity/io/onnx/pooling.hpp>
 #include <unity/io/onnx/products.hpp>
@@ -30,7 +31,8 @@ namespace unity::io::detail {
 
 UNITY_INLINE onnx_operators::onnx_operators() {
   // Of two rows for one operator the first counts: those of indexing_family begin with those of movement_family.
-  for (const auto family : {indexing_family, elementwise_family, product_family, pooling_family, movement_family}) {
+  for (const auto family :
+       {indexing_family, layer_family, elementwise_family, product_family, pooling_family, movement_family}) {
     auto rows = family();
     imports.insert(rows.imports.begin(), rows.imports.end());
     exports.insert(rows.exports.begin(), rows.exports.end());
