@@ -9,20 +9,16 @@
 
 namespace unity::tensor::operators {
 
-// Where along an operand's dimension of `from` elements position `at` of `to` lies. Source: ONNX's Resize.
+// Source: ONNX's Resize.
 enum class coordinates : std::uint8_t { half_pixel, pytorch_half_pixel, align_corners, asymmetric };
 
-// position = at * step + start.
-struct resize_map {
-  double step = 1;
-  double start = 0;
-};
-[[nodiscard]] resize_map map_of(coordinates c, std::int64_t from, std::int64_t to) noexcept;
+// Where along a dimension of `from` elements position `at` of `to` lies.
+[[nodiscard]] double position_of(coordinates c, std::int64_t at, std::int64_t from, std::int64_t to) noexcept;
 
 enum class nearest_rounding : std::uint8_t { prefer_floor, prefer_ceil, floor, ceil };
 
 // The element nearest to each of `to` positions.
-[[nodiscard]] std::vector<std::int64_t> nearest_elements(const resize_map& m, nearest_rounding r, std::int64_t from,
+[[nodiscard]] std::vector<std::int64_t> nearest_elements(coordinates c, nearest_rounding r, std::int64_t from,
                                                          std::int64_t to);
 
 // The operand with other sizes: of each position the nearest element, or, along each dimension, what lies on the line
@@ -57,22 +53,23 @@ enum class nearest_rounding : std::uint8_t { prefer_floor, prefer_ceil, floor, c
 
 namespace unity::tensor::operators {
 
-UNITY_INLINE resize_map map_of(coordinates c, std::int64_t from, std::int64_t to) noexcept {
-  const auto ratio = static_cast<double>(from) / static_cast<double>(to);
+UNITY_INLINE double position_of(coordinates c, std::int64_t at, std::int64_t from, std::int64_t to) noexcept {
+  const auto x = static_cast<double>(at);
+  const auto n = static_cast<double>(from);
+  const auto m = static_cast<double>(to);
   switch (c) {
-    case coordinates::align_corners:
-      return {to == 1 ? 0 : static_cast<double>(from - 1) / static_cast<double>(to - 1), 0};
-    case coordinates::asymmetric: return {ratio, 0};
-    case coordinates::pytorch_half_pixel: return to == 1 ? resize_map{0, 0} : resize_map{ratio, ratio / 2 - 0.5};
-    default: return {ratio, ratio / 2 - 0.5};
+    case coordinates::align_corners: return to == 1 ? 0 : x * (n - 1) / (m - 1);
+    case coordinates::asymmetric: return x * n / m;
+    case coordinates::pytorch_half_pixel: return to == 1 ? 0 : (x + 0.5) * n / m - 0.5;
+    default: return (x + 0.5) * n / m - 0.5;
   }
 }
 
-UNITY_INLINE std::vector<std::int64_t> nearest_elements(const resize_map& m, nearest_rounding r, std::int64_t from,
+UNITY_INLINE std::vector<std::int64_t> nearest_elements(coordinates c, nearest_rounding r, std::int64_t from,
                                                         std::int64_t to) {
   std::vector<std::int64_t> all;
   for (std::int64_t i = 0; i < to; ++i) {
-    const auto at = m.step * static_cast<double>(i) + m.start;
+    const auto at = position_of(c, i, from, to);
     const auto rounded = r == nearest_rounding::floor          ? std::floor(at)
                          : r == nearest_rounding::ceil         ? std::ceil(at)
                          : r == nearest_rounding::prefer_floor ? std::ceil(at - 0.5)
@@ -116,7 +113,7 @@ namespace detail {
 }
 
 // A product with the matrix of 1 - distance, where elements are less than 1 apart.
-[[nodiscard]] inline value_id linear_along(body_builder& b, value_id x, std::size_t axis, const resize_map& m,
+[[nodiscard]] inline value_id linear_along(body_builder& b, value_id x, std::size_t axis, coordinates c,
                                            std::int64_t to) {
   const auto t = b.type(x);
   const auto from = t.dims[axis];
@@ -127,7 +124,9 @@ namespace detail {
     const auto places = index_writer{b}.positions(dims, shape(dims.size(), 1));
     return b.add("cast", {places}, {{"element", name_of(t.element)}});
   };
-  const auto at = b.add("add", {b.add("mul", {count({1, to}), number(m.step)}), number(m.start)});
+  const auto start = position_of(c, 0, from, to);
+  const auto step = position_of(c, 1, from, to) - start;
+  const auto at = b.add("add", {b.add("mul", {count({1, to}), number(step)}), number(start)});
   const auto within = b.add("minimum", {b.add("maximum", {at, number(0)}), number(static_cast<double>(from - 1))});
   const auto distance = b.add("abs", {b.add("sub", {within, count({from, 1})})});
   const auto weights = b.add("relu", {b.add("sub", {number(1), distance})});
@@ -165,11 +164,11 @@ UNITY_INLINE definition resize() {
       if (from == dims[d]) {
         continue;
       }
-      const auto m = map_of(a.choice<coordinates>("coordinates"), from, dims[d]);
+      const auto c = a.choice<coordinates>("coordinates");
       if (a.integer("mode") == 0) {
-        v = detail::nearest_along(b, v, d, nearest_elements(m, a.choice<nearest_rounding>("rounding"), from, dims[d]));
+        v = detail::nearest_along(b, v, d, nearest_elements(c, a.choice<nearest_rounding>("rounding"), from, dims[d]));
       } else {
-        v = detail::linear_along(b, v, d, m, dims[d]);
+        v = detail::linear_along(b, v, d, c, dims[d]);
       }
     }
     return std::vector{v == x[0] ? b.add("identity", {v}) : v};
