@@ -91,8 +91,8 @@ void add_indexings(std::vector<sample>& all) {
 void add_layers(std::vector<sample>& all) {
   const auto add = [&](std::string name, body build) { all.push_back({std::move(name), std::move(build)}); };
   const std::pair<std::string, std::int64_t> layers[] = {{"rnn", 1}, {"gru", 3}, {"lstm", 4}};
-  for (const auto& [name, gates] : layers) {
-    add(name, [name = name, gates = gates](tensor::builder& b) {
+  for (const auto& l : layers) {
+    add(l.first, [name = l.first, gates = l.second](tensor::builder& b) {
       return b.apply(name,
                      {b.input("x", {3, 2, 4}), b.weight("w", {2, 5 * gates, 4}), b.weight("r", {2, 5 * gates, 5}),
                       b.input("h", {2, 2, 5})},

@@ -479,8 +479,8 @@ inline void add_rearrangements(case_table& table) {
 
 inline void add_layers(case_table& table) {
   const std::pair<std::string, std::int64_t> layers[] = {{"rnn", 1}, {"gru", 3}, {"lstm", 4}};
-  for (const auto& [name, gates] : layers) {
-    table[name] = [name = name, gates = gates](case_maker& m) {
+  for (const auto& l : layers) {
+    table[l.first] = [name = l.first, gates = l.second](case_maker& m) {
       const auto direction = m.below(3);
       const auto d = direction == 2 ? 2 : 1;
       const auto b = m.size(2);

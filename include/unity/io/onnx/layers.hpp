@@ -107,7 +107,7 @@ UNITY_INLINE import_result import_recurrent(import_node& n) {
     }
   }
   std::vector<value_id> operands{n.input(0), n.input(1), n.input(2)};
-  for (const std::size_t i : {3, 5, 6}) {
+  for (const auto i : {std::size_t{3}, std::size_t{5}, std::size_t{6}}) {
     if (n.has(i)) {
       operands.push_back(n.input(i));
     }
