@@ -159,7 +159,30 @@ TEST_CASE("every standard operator that a rule can name has a function", "[terms
                                  segment_mean(),
                                  segment_max(),
                                  segment_softmax(),
-                                 segment_weighted_sum()};
+                                 segment_weighted_sum(),
+                                 linear_index(),
+                                 scatter_sum(),
+                                 gather(),
+                                 gather_elements(),
+                                 gather_nd(),
+                                 scatter_elements(),
+                                 scatter_nd(),
+                                 one_hot_values(),
+                                 tile(),
+                                 strided_slice(),
+                                 border_pad(),
+                                 depth_to_space(),
+                                 space_to_depth(),
+                                 trilu(),
+                                 eye_like(),
+                                 rnn(),
+                                 gru(),
+                                 lstm(),
+                                 conv2d_transpose(),
+                                 conv_transpose(),
+                                 einsum(),
+                                 resize(),
+                                 dequantize()};
   std::set<std::string> names;
   for (const auto& t : called) {
     CHECK(operators().find_kind(t.tree.name).has_value());
@@ -201,7 +224,29 @@ TEST_CASE("every attribute of a standard operator has a name to bind it by", "[t
                           starts,
                           steps,
                           stride,
-                          value}) {
+                          value,
+                          batch,
+                          bias,
+                          block,
+                          coordinates,
+                          counts,
+                          depth,
+                          direction,
+                          equation,
+                          initial_c,
+                          initial_h,
+                          k,
+                          mode,
+                          order,
+                          output_padding,
+                          reduction,
+                          repeats,
+                          reset_after,
+                          rounding,
+                          rows,
+                          start,
+                          strides,
+                          upper}) {
     names.insert(key.name);
   }
   for (std::size_t k = 0; k < operators().kind_count(); ++k) {
