@@ -1,11 +1,13 @@
 #include <unity/io/onnx_export.hpp>
 
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -45,6 +47,82 @@ struct sample {
   std::string name;
   body build;
 };
+
+void add_indexings(std::vector<sample>& all) {
+  const auto add = [&](std::string name, body build) { all.push_back({std::move(name), std::move(build)}); };
+  const auto on_input = [&](std::string name, tensor::shape dims, std::vector<tensor::named_attribute> a) {
+    add(name, [=](tensor::builder& b) {
+      return b.apply(standard().make_operation(name, a), std::array{b.input("x", dims)});
+    });
+  };
+  const auto by_numbers = [&](std::string name, tensor::shape x, tensor::shape numbers,
+                              std::vector<tensor::named_attribute> a, std::optional<tensor::shape> updates = {}) {
+    add(name, [=](tensor::builder& b) {
+      values operands{b.input("x", x), b.input("i", numbers, dtype::int64)};
+      if (updates) {
+        operands.push_back(b.input("u", *updates));
+      }
+      return b.apply(standard().make_operation(name, a), operands);
+    });
+  };
+  by_numbers("gather", {2, 5, 3}, {2, 2}, {{"axis", 1}});
+  by_numbers("gather_elements", {5, 3}, {4, 3}, {{"axis", 0}});
+  by_numbers("gather_nd", {4, 4, 3}, {2, 2}, {});
+  by_numbers("scatter_elements", {8, 3}, {1, 3}, {{"axis", 0}}, tensor::shape{1, 3});
+  by_numbers("scatter_nd", {8, 3}, {1, 1}, {}, tensor::shape{1, 3});
+  add("one_hot_values", [](tensor::builder& b) {
+    return b.apply("one_hot_values", {b.input("i", {3}, dtype::int64), b.input("v", {2})}, {{"axis", 1}, {"depth", 4}});
+  });
+  add("linear_index", [](tensor::builder& b) {
+    const auto numbers = b.apply("linear_index", {}, {{"dims", {2, 2}}, {"strides", {2, -1}}, {"start", 1}})[0];
+    return values{b.embedding(b.input("x", {4, 3}), numbers)};
+  });
+  add("scatter_sum", [](tensor::builder& b) {
+    return b.apply("scatter_sum", {b.input("i", {4}, dtype::int64), b.input("x", {4, 2})}, {{"rows", 5}});
+  });
+  on_input("tile", {2, 3}, {{"repeats", {2, 3}}});
+  on_input("strided_slice", {5, 6}, {{"axes", {0, 1}}, {"starts", {4, 1}}, {"counts", {3, 2}}, {"steps", {-2, 3}}});
+  on_input("border_pad", {3, 4}, {{"mode", "reflect"}, {"pads", {1, 0, 2, 3}}});
+  on_input("depth_to_space", {1, 8, 2, 3}, {{"block", 2}});
+  on_input("space_to_depth", {1, 2, 4, 6}, {{"block", 2}});
+  on_input("trilu", {2, 3, 4}, {{"upper", 0}, {"k", 1}});
+  on_input("eye_like", {3, 4}, {{"k", 1}});
+}
+
+void add_layers(std::vector<sample>& all) {
+  const auto add = [&](std::string name, body build) { all.push_back({std::move(name), std::move(build)}); };
+  const std::pair<std::string, std::int64_t> layers[] = {{"rnn", 1}, {"gru", 3}, {"lstm", 4}};
+  for (const auto& l : layers) {
+    add(l.first, [name = l.first, gates = l.second](tensor::builder& b) {
+      return b.apply(name,
+                     {b.input("x", {3, 2, 4}), b.weight("w", {2, 5 * gates, 4}), b.weight("r", {2, 5 * gates, 5}),
+                      b.input("h", {2, 2, 5})},
+                     {{"direction", "bidirectional"}, {"initial_h", 1}});
+    });
+  }
+  add("conv2d_transpose", [](tensor::builder& b) {
+    return b.apply("conv2d_transpose", {b.input("x", {1, 4, 3, 3}), b.weight("w", {4, 2, 2, 3})},
+                   {{"stride", {2, 1}}, {"pads", {1, 0, 0, 1}}, {"groups", 2}, {"dims", {1, 4, 6, 4}}});
+  });
+  add("conv_transpose", [](tensor::builder& b) {
+    return b.apply("conv_transpose", {b.input("x", {1, 4, 3}), b.weight("w", {4, 2, 2}), b.weight("b", {4})},
+                   {{"stride", {2}}, {"pads", {1, 0}}, {"dilation", {1}}, {"output_padding", {1}}, {"groups", 2}});
+  });
+  add("einsum", [](tensor::builder& b) {
+    return b.apply("einsum", {b.input("x", {2, 3, 4}), b.input("y", {2, 5, 4})}, {{"equation", "bij,bkj->bki"}});
+  });
+  add("resize", [](tensor::builder& b) {
+    return b.apply("resize", {b.input("x", {1, 2, 3, 4})}, {{"mode", "linear"}, {"dims", {1, 2, 5, 8}}});
+  });
+  add("resize nearest", [](tensor::builder& b) {
+    return b.apply("resize", {b.input("x", {1, 2, 3, 4})},
+                   {{"coordinates", "asymmetric"}, {"rounding", "floor"}, {"dims", {1, 2, 6, 8}}});
+  });
+  add("dequantize", [](tensor::builder& b) {
+    return b.apply("dequantize", {b.input("x", {2, 3}, dtype::int8), b.input("s", {}), b.input("z", {}, dtype::int8)},
+                   {{"axis", 0}});
+  });
+}
 
 // Every operator of the tensor algebra at least once, in the forms that are written differently.
 std::vector<sample> samples() {
@@ -213,6 +291,8 @@ std::vector<sample> samples() {
     const value_id w[] = {b.weight("q", {8, 8}), b.weight("k", {8, 8}), b.weight("v", {8, 8}), b.weight("o", {8, 8})};
     return values{b.attention(x, x, x, w, 2)};
   });
+  add_indexings(all);
+  add_layers(all);
   add("lstm_cell", [](tensor::builder& b) {
     return b.apply("lstm_cell", {b.input("x", {2, 3}), b.input("h", {2, 4}), b.input("c", {2, 4}),
                                  b.weight("w", {4, 4, 3}), b.weight("r", {4, 4, 4}), b.weight("bias", {4, 4})});
@@ -313,7 +393,24 @@ TEST_CASE("every operator is written in the form of each opset, and means the sa
                                             {"logical_and", 7},
                                             {"logical_or", 7},
                                             {"logical_xor", 7},
-                                            {"where", 9}};
+                                            {"where", 9},
+                                            {"gather_elements", 11},
+                                            {"gather_nd", 11},
+                                            {"scatter_elements", 9},
+                                            {"scatter_nd", 11},
+                                            {"one_hot_values", 9},
+                                            {"scatter_sum", 16},
+                                            {"tile", 6},
+                                            {"strided_slice", 10},
+                                            {"trilu", 16},
+                                            {"eye_like", 9},
+                                            {"rnn", 7},
+                                            {"gru", 7},
+                                            {"lstm", 7},
+                                            {"einsum", 12},
+                                            {"resize", 11},
+                                            {"resize nearest", 9},
+                                            {"dequantize", 10}};
   for (const auto* broadcasts :
        {"add", "sub", "mul", "div", "maximum", "minimum", "layer_norm", "expand", "fill", "lstm_cell"}) {
     first.emplace(broadcasts, 6);
@@ -376,6 +473,10 @@ TEST_CASE("what is exported passes the packaged checker and its shape inference 
     REQUIRE_NOTHROW(onnx::shape_inference::InferShapes(proto, onnx::OpSchemaRegistry::Instance(), {true, 1, true}));
     for (int i = 0; i < stated.size(); ++i) {
       const auto type = io::detail::concrete_type(proto.graph().output(i).type(), {});
+      if (s.name == "one_hot_values" || s.name == "einsum") {
+        CHECK_FALSE(type);  // the packaged inference reads no depth, and no sizes by letters
+        continue;
+      }
       REQUIRE(type);
       CHECK(*type == *io::detail::concrete_type(stated[i].type(), {}));
     }
@@ -501,7 +602,7 @@ TEST_CASE("an operator that is not known survives both ways byte by byte") {
   const auto bytes = unity::test::onnx_bytes_of(R"(g (float[3,2,4] x) => (float[3,1,2,6] y, float[1,2,6] last)
     <float[1,24,4] w = {1}, float[1,24,6] r = {1}> {
       h = Relu(x)
-      y, last = LSTM <hidden_size = 6, direction = "forward"> (h, w, r) })");
+      y, last = LSTM <hidden_size = 6, activations = ["Sigmoid", "Tanh", "Relu"]> (h, w, r) })");
   onnx::ModelProto source;
   source.ParseFromString(bytes);
   for (auto& t : *source.mutable_graph()->mutable_initializer()) {  // the text form states few numbers
@@ -591,7 +692,6 @@ TEST_CASE("nodes that this library does not know are written as they stand, in t
   const std::pair<int, std::string> graphs[] = {
       {5, "g (float[1,2,3,3] x) => (float[1,2,1,1] y) { y = GlobalLpPool <p = 2> (x) }"},
       {8, "g (float[1,2,3,3] x) => (float[1,2,6,6] y) { y = Upsample <scales = [1.0, 1.0, 2.0, 2.0]> (x) }"},
-      {9, "g (float[1,2,3,3] x) => (float[1,2,6,6] y) <float[4] s = {1, 1, 2, 2}> { y = Upsample(x, s) }"},
       {12, "g (int64[3] x, int64 z) => (int64[3] y) { y = Clip(x, z) }"},
       {18, "g (int64[2,3] x) => (int64[2,1] y) <int64[1] axes = {1}> { y = ReduceL2(x, axes) }"},
       {20, "g (float16[2,3] x) => (bool[2,3] y) { y = IsInf(x) }"},

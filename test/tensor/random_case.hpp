@@ -5,8 +5,10 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -423,6 +425,218 @@ inline void add_segments(case_table& table) {
   };
 }
 
+inline void add_indexings(case_table& table) {
+  const auto numbers = [](shape dims) { return type(std::move(dims), dtype::int64); };
+  table["linear_index"] = [](case_maker& m) {
+    const auto dims = m.dims(0, 3);
+    shape strides;
+    for (std::size_t d = 0; d < dims.size(); ++d) {
+      strides.push_back(m.random().between(-3, 3));
+    }
+    return m.make("linear_index", {{"dims", dims}, {"strides", strides}, {"start", m.size()}}, {});
+  };
+  table["scatter_sum"] = [numbers](case_maker& m) {
+    const auto x = m.dims(0, 3);
+    const std::span<const std::int64_t> all{x};
+    const auto first = static_cast<std::size_t>(m.below(std::ssize(x) + 1));
+    return m.make("scatter_sum", {{"rows", m.size()}}, {numbers(shape(all.first(first))), type(x)});
+  };
+  table["gather"] = [numbers](case_maker& m) {
+    const auto x = m.dims(1, 3);
+    return m.make("gather", {{"axis", m.below(std::ssize(x))}}, {type(x), numbers(m.dims(0, 2))});
+  };
+  const auto within = [](case_maker& m, const shape& x) {
+    shape dims;
+    for (const auto d : x) {
+      dims.push_back(m.random().between(1, d));
+    }
+    return dims;
+  };
+  table["gather_elements"] = [numbers, within](case_maker& m) {
+    const auto x = m.dims(1, 3);
+    return m.make("gather_elements", {{"axis", m.below(std::ssize(x))}}, {type(x), numbers(within(m, x))});
+  };
+  table["scatter_elements"] = [numbers, within](case_maker& m) {
+    const auto x = m.dims(1, 3);
+    const auto n = within(m, x);
+    return m.make("scatter_elements", {{"axis", m.below(std::ssize(x))}, {"reduction", m.below(2)}},
+                  {type(x), numbers(n), type(n)});
+  };
+  table["gather_nd"] = [numbers](case_maker& m) {
+    const auto x = m.dims(1, 4);
+    const auto batch = m.below(std::ssize(x));
+    shape n(std::span<const std::int64_t>{x}.first(static_cast<std::size_t>(batch)));
+    n.push_back(m.size());
+    n.push_back(m.random().between(1, std::ssize(x) - batch));
+    return m.make("gather_nd", {{"batch", batch}}, {type(x), numbers(n)});
+  };
+  table["scatter_nd"] = [numbers](case_maker& m) {
+    const auto x = m.dims(1, 3);
+    auto n = m.dims(0, 2);
+    auto updates = n;
+    n.push_back(m.random().between(1, std::ssize(x)));
+    updates.append(x.begin() + n.back(), x.end());
+    return m.make("scatter_nd", {{"reduction", m.below(2)}}, {type(x), numbers(n), type(updates)});
+  };
+  table["one_hot_values"] = [numbers](case_maker& m) {
+    const auto n = m.dims(0, 2);
+    return m.make("one_hot_values", {{"axis", m.below(std::ssize(n) + 1)}, {"depth", m.size()}},
+                  {numbers(n), type({2})});
+  };
+}
+
+inline void add_rearrangements(case_table& table) {
+  table["tile"] = [](case_maker& m) {
+    const auto dims = m.dims(0, 3);
+    shape repeats;
+    for (std::size_t d = 0; d < dims.size(); ++d) {
+      repeats.push_back(m.size(3));
+    }
+    return m.make("tile", {{"repeats", repeats}}, {type(dims)});
+  };
+  table["strided_slice"] = [](case_maker& m) {
+    const auto dims = m.dims(1, 3);
+    const auto axes = m.axes(dims.size());
+    shape starts;
+    shape counts;
+    shape steps;
+    for (const auto a : axes) {
+      const auto size = dims[static_cast<std::size_t>(a)];
+      starts.push_back(m.below(size));
+      steps.push_back(m.below(2) == 0 ? m.size(2) : -m.size(2));
+      const auto room = steps.back() > 0 ? size - 1 - starts.back() : starts.back();
+      counts.push_back(m.random().between(1, room / std::abs(steps.back()) + 1));
+    }
+    return m.make("strided_slice", {{"axes", axes}, {"starts", starts}, {"counts", counts}, {"steps", steps}},
+                  {type(dims)});
+  };
+  table["border_pad"] = [](case_maker& m) {
+    const auto dims = m.dims(1, 3);
+    shape pads;
+    for (std::size_t i = 0; i < 2 * dims.size(); ++i) {
+      pads.push_back(m.random().between(-1, 2));
+    }
+    return m.make("border_pad", {{"mode", m.below(4)}, {"pads", pads}, {"value", m.below(2) == 0 ? 0.0 : 1.5}},
+                  {type(dims)});
+  };
+  table["depth_to_space"] = [](case_maker& m) {
+    const auto s = m.size(2);
+    return m.make("depth_to_space", {{"block", s}, {"order", m.below(2)}},
+                  {type({m.size(2), m.size(2) * s * s, m.size(), m.size()})});
+  };
+  table["space_to_depth"] = [](case_maker& m) {
+    const auto s = m.size(2);
+    return m.make("space_to_depth", {{"block", s}}, {type({m.size(2), m.size(), m.size() * s, m.size() * s})});
+  };
+  table["trilu"] = [](case_maker& m) {
+    return m.make("trilu", {{"upper", m.below(2)}, {"k", m.random().between(-2, 2)}}, {type(m.dims(2, 4))});
+  };
+  table["eye_like"] = [](case_maker& m) {
+    return m.make("eye_like", {{"k", m.random().between(-2, 2)}}, {type(m.dims(2, 2))});
+  };
+}
+
+inline void add_layers(case_table& table) {
+  const std::pair<std::string, std::int64_t> layers[] = {{"rnn", 1}, {"gru", 3}, {"lstm", 4}};
+  for (const auto& l : layers) {
+    table[l.first] = [name = l.first, gates = l.second](case_maker& m) {
+      const auto direction = m.below(3);
+      const auto d = direction == 2 ? 2 : 1;
+      const auto b = m.size(2);
+      const auto f = m.size(3);
+      const auto n = m.size(3);
+      const shape flags{m.below(2), m.below(2), m.below(2)};
+      types inputs{type({m.size(3), b, f}), type({d, gates * n, f}), type({d, gates * n, n})};
+      if (flags[0] == 1) {
+        inputs.push_back(type({d, 2 * gates * n}));
+      }
+      for (std::size_t i = 1; i < (name == "lstm" ? 3U : 2U); ++i) {
+        if (flags[i] == 1) {
+          inputs.push_back(type({d, b, n}));
+        }
+      }
+      std::vector<named_attribute> a{{"direction", direction}, {"bias", flags[0]}, {"initial_h", flags[1]}};
+      if (name != "rnn") {
+        a.push_back({name == "gru" ? "reset_after" : "initial_c", flags[2]});
+      }
+      return random_case{standard().make_operation(name, a), std::move(inputs)};
+    };
+  }
+  table["conv2d_transpose"] = [](case_maker& m) {
+    const shape x{m.size(2), 2 * m.size(2), m.size(), m.size()};
+    const shape w{x[1], m.size(2), m.size(3), m.size(3)};
+    const auto s = m.size(2);
+    const shape dims{x[0], 2 * w[1], s * (x[2] - 1) + w[2], s * (x[3] - 1) + w[3]};
+    return m.make("conv2d_transpose", {{"stride", {s, s}}, {"groups", 2}, {"dims", dims}}, {type(x), type(w)});
+  };
+  table["conv_transpose"] = [](case_maker& m) {
+    const auto spatial = m.size(2);
+    const auto groups = m.size(2);
+    shape x{m.size(2), groups * m.size(2)};
+    shape w{x[1], m.size(2)};
+    shape lists[4];
+    for (std::int64_t d = 0; d < spatial; ++d) {
+      x.push_back(m.size());
+      w.push_back(m.size(3));
+      lists[0].push_back(m.size(3));
+      lists[1].push_back(m.size(2));
+      lists[2].push_back(m.below(lists[0].back()));
+    }
+    for (std::int64_t i = 0; i < 2 * spatial; ++i) {
+      lists[3].push_back(m.below(2));
+    }
+    types inputs{type(x), type(w)};
+    if (m.below(2) == 0) {
+      inputs.push_back(type({w[1] * groups}));
+    }
+    return m.make("conv_transpose",
+                  {{"stride", lists[0]},
+                   {"dilation", lists[1]},
+                   {"output_padding", lists[2]},
+                   {"pads", lists[3]},
+                   {"groups", groups}},
+                  inputs);
+  };
+  table["resize"] = [](case_maker& m) {
+    const auto from = m.dims(1, 3);
+    shape dims;
+    for (std::size_t d = 0; d < from.size(); ++d) {
+      dims.push_back(m.size(6));
+    }
+    return m.make("resize",
+                  {{"mode", m.below(2)}, {"coordinates", m.below(4)}, {"rounding", m.below(4)}, {"dims", dims}},
+                  {type(from)});
+  };
+  table["dequantize"] = [](case_maker& m) {
+    const auto x = m.dims(1, 3);
+    const auto axis = m.below(std::ssize(x));
+    const auto scale = m.below(2) == 0 ? shape{} : shape{x[static_cast<std::size_t>(axis)]};
+    types inputs{type(x, dtype::int8), type(scale)};
+    if (m.below(2) == 0) {
+      inputs.push_back(type(scale, dtype::int8));
+    }
+    return m.make("dequantize", {{"axis", axis}}, inputs);
+  };
+  table["einsum"] = [](case_maker& m) {
+    const shape s{m.size(), m.size(), m.size(), m.size()};
+    const auto of = [&](std::initializer_list<std::size_t> letters) {
+      shape dims;
+      for (const auto l : letters) {
+        dims.push_back(s[l]);
+      }
+      return type(dims);
+    };
+    const std::pair<const char*, types> forms[] = {{"abc,acd->abd", {of({0, 1, 2}), of({0, 2, 3})}},
+                                                   {"ab,b", {of({0, 1}), of({1})}},
+                                                   {"...ab->...b", {of({2, 3, 0, 1})}},
+                                                   {"ab,cb,cd->da", {of({0, 1}), of({2, 1}), of({2, 3})}},
+                                                   {"abc,db->dac", {of({0, 1, 2}), of({3, 1})}},
+                                                   {"ab->ba", {of({0, 1})}}};
+    const auto& [equation, inputs] = forms[m.below(std::ssize(forms))];
+    return m.make("einsum", {{"equation", equation}}, inputs);
+  };
+}
+
 // One entry per kind of operator.
 inline const case_table& cases() {
   static const case_table table = [] {
@@ -450,6 +664,9 @@ inline const case_table& cases() {
     };
     add_segments(t);
     add_statistics<case_maker>(t);
+    add_indexings(t);
+    add_rearrangements(t);
+    add_layers(t);
     t["opaque"] = [](case_maker& m) {
       const shape elements{0, 4};
       return m.make(

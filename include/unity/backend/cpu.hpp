@@ -226,7 +226,7 @@ UNITY_INLINE auto cpu_backend::make_primitive(const tensor::operation& op, cpu::
   if (auto r = cpu::selection(name, inputs, outputs)) {
     return r;  // vectors have no layout
   }
-  if (name.starts_with("embedding")) {
+  if (name.starts_with("embedding") || name == "scatter_sum") {
     return convert(op, inputs, outputs, false, true);
   }
   // Matrix products take any layout.
@@ -344,13 +344,13 @@ UNITY_INLINE auto cpu_backend::make_adjoint(const tensor::operation& op, cpu::ty
     -> cpu_backend::routine_ptr {
   const std::string_view name = algebra_->signature(op.kind).name;
   const auto a = algebra_->read(op);
-  if (name == "conv2d_input_gradient") {
+  if (name == "conv2d_input_gradient" || name == "conv2d_transpose") {
     return cpu::convolution_input_gradient_routine(library_, a, inputs, outputs);
   }
   if (name == "conv2d_weight_gradient") {
     return std::make_unique<cpu::convolution_weight_gradient_routine>(library_, a, inputs, outputs, threads_);
   }
-  if (name == "embedding_gradient" || name == "embedding_bag_gradient") {
+  if (name == "embedding_gradient" || name == "embedding_bag_gradient" || name == "scatter_sum") {
     return std::make_unique<cpu::embedding_gradient_routine>(inputs, outputs, name == "embedding_bag_gradient");
   }
   if (name == "layer_norm_gradient") {

@@ -31,10 +31,12 @@ namespace unity::tensor {
 #include <unity/tensor/operators/composite_reduction.hpp>
 #include <unity/tensor/operators/convolution.hpp>
 #include <unity/tensor/operators/dot_product_attention.hpp>
+#include <unity/tensor/operators/einsum.hpp>
 #include <unity/tensor/operators/elementwise.hpp>
 #include <unity/tensor/operators/embedding.hpp>
 #include <unity/tensor/operators/feature_normalization.hpp>
 #include <unity/tensor/operators/functions.hpp>
+#include <unity/tensor/operators/indexing.hpp>
 #include <unity/tensor/operators/likelihood_loss.hpp>
 #include <unity/tensor/operators/logic.hpp>
 #include <unity/tensor/operators/matmul.hpp>
@@ -43,10 +45,14 @@ namespace unity::tensor {
 #include <unity/tensor/operators/pooling.hpp>
 #include <unity/tensor/operators/pooling_gradient.hpp>
 #include <unity/tensor/operators/position.hpp>
+#include <unity/tensor/operators/rearrangement.hpp>
 #include <unity/tensor/operators/recurrent.hpp>
+#include <unity/tensor/operators/recurrent_layer.hpp>
 #include <unity/tensor/operators/reduction.hpp>
+#include <unity/tensor/operators/resize.hpp>
 #include <unity/tensor/operators/segment.hpp>
 #include <unity/tensor/operators/sources.hpp>
+#include <unity/tensor/operators/transposed_convolution.hpp>
 
 namespace unity::tensor {
 
@@ -65,14 +71,20 @@ UNITY_INLINE std::vector<definition> standard_operators() {
                       operators::recurrent_cells,
                       operators::unknowns,
                       operators::bag_lookups,
-                      operators::segments,  //
+                      operators::segments,
                       operators::functions,
-                      operators::logic,  //
+                      operators::logic,
                       operators::composite_reductions,
                       operators::positions,
                       operators::feature_normalizations,
                       operators::likelihood_losses,
-                      operators::dot_product_attentions}) {
+                      operators::dot_product_attentions,
+                      operators::indexings,
+                      operators::rearrangements,
+                      operators::recurrent_layers,
+                      operators::transposed_convolutions,
+                      operators::einsums,
+                      operators::resizes}) {
     for (auto& d : family()) {
       all.push_back(std::move(d));
     }

@@ -11,6 +11,7 @@
 
 #include <unity/rewrite/terms.hpp>
 #include <unity/tensor/function_terms.hpp>
+#include <unity/tensor/statistics_terms.hpp>
 
 namespace unity::tensor::terms {
 
@@ -272,33 +273,146 @@ template <argument... A>
 [[nodiscard]] term segment_weighted_sum(const A&... a) {
   return apply("segment_weighted_sum", a...);
 }
+template <argument... A>
+[[nodiscard]] term linear_index(const A&... a) {
+  return apply("linear_index", a...);
+}
+template <argument... A>
+[[nodiscard]] term scatter_sum(const A&... a) {
+  return apply("scatter_sum", a...);
+}
+template <argument... A>
+[[nodiscard]] term gather(const A&... a) {
+  return apply("gather", a...);
+}
+template <argument... A>
+[[nodiscard]] term gather_elements(const A&... a) {
+  return apply("gather_elements", a...);
+}
+template <argument... A>
+[[nodiscard]] term gather_nd(const A&... a) {
+  return apply("gather_nd", a...);
+}
+template <argument... A>
+[[nodiscard]] term scatter_elements(const A&... a) {
+  return apply("scatter_elements", a...);
+}
+template <argument... A>
+[[nodiscard]] term scatter_nd(const A&... a) {
+  return apply("scatter_nd", a...);
+}
+template <argument... A>
+[[nodiscard]] term one_hot_values(const A&... a) {
+  return apply("one_hot_values", a...);
+}
+template <argument... A>
+[[nodiscard]] term tile(const A&... a) {
+  return apply("tile", a...);
+}
+template <argument... A>
+[[nodiscard]] term strided_slice(const A&... a) {
+  return apply("strided_slice", a...);
+}
+template <argument... A>
+[[nodiscard]] term border_pad(const A&... a) {
+  return apply("border_pad", a...);
+}
+template <argument... A>
+[[nodiscard]] term depth_to_space(const A&... a) {
+  return apply("depth_to_space", a...);
+}
+template <argument... A>
+[[nodiscard]] term space_to_depth(const A&... a) {
+  return apply("space_to_depth", a...);
+}
+template <argument... A>
+[[nodiscard]] term trilu(const A&... a) {
+  return apply("trilu", a...);
+}
+template <argument... A>
+[[nodiscard]] term eye_like(const A&... a) {
+  return apply("eye_like", a...);
+}
+template <argument... A>
+[[nodiscard]] term rnn(const A&... a) {
+  return apply("rnn", a...);
+}
+template <argument... A>
+[[nodiscard]] term gru(const A&... a) {
+  return apply("gru", a...);
+}
+template <argument... A>
+[[nodiscard]] term lstm(const A&... a) {
+  return apply("lstm", a...);
+}
+template <argument... A>
+[[nodiscard]] term conv2d_transpose(const A&... a) {
+  return apply("conv2d_transpose", a...);
+}
+template <argument... A>
+[[nodiscard]] term conv_transpose(const A&... a) {
+  return apply("conv_transpose", a...);
+}
+template <argument... A>
+[[nodiscard]] term einsum(const A&... a) {
+  return apply("einsum", a...);
+}
+template <argument... A>
+[[nodiscard]] term resize(const A&... a) {
+  return apply("resize", a...);
+}
+template <argument... A>
+[[nodiscard]] term dequantize(const A&... a) {
+  return apply("dequantize", a...);
+}
 
 inline constexpr attribute_name activation{"activation"};
 inline constexpr attribute_name axes{"axes"};
 inline constexpr attribute_name axis{"axis"};
+inline constexpr attribute_name batch{"batch"};
+inline constexpr attribute_name block{"block"};
 inline constexpr attribute_name ceil_mode{"ceil_mode"};
 inline constexpr attribute_name channels{"channels"};
+inline constexpr attribute_name coordinates{"coordinates"};
 inline constexpr attribute_name count_include_pad{"count_include_pad"};
+inline constexpr attribute_name counts{"counts"};
+inline constexpr attribute_name depth{"depth"};
 inline constexpr attribute_name dilation{"dilation"};
 inline constexpr attribute_name dims{"dims"};
+inline constexpr attribute_name direction{"direction"};
 inline constexpr attribute_name edges{"edges"};
 inline constexpr attribute_name element{"element"};
 inline constexpr attribute_name ends{"ends"};
 inline constexpr attribute_name epsilon{"epsilon"};
+inline constexpr attribute_name equation{"equation"};
 inline constexpr attribute_name groups{"groups"};
 inline constexpr attribute_name heads{"heads"};
+inline constexpr attribute_name initial_c{"initial_c"};
+inline constexpr attribute_name initial_h{"initial_h"};
+inline constexpr attribute_name k{"k"};
 inline constexpr attribute_name keep_dims{"keep_dims"};
 inline constexpr attribute_name kernel{"kernel"};
+inline constexpr attribute_name mode{"mode"};
 inline constexpr attribute_name name{"name"};
+inline constexpr attribute_name order{"order"};
+inline constexpr attribute_name output_padding{"output_padding"};
 inline constexpr attribute_name padding{"padding"};
 inline constexpr attribute_name pads{"pads"};
 inline constexpr attribute_name permutation{"permutation"};
 inline constexpr attribute_name rate{"rate"};
+inline constexpr attribute_name reduction{"reduction"};
+inline constexpr attribute_name repeats{"repeats"};
+inline constexpr attribute_name reset_after{"reset_after"};
+inline constexpr attribute_name rounding{"rounding"};
+inline constexpr attribute_name rows{"rows"};
 inline constexpr attribute_name seed{"seed"};
 inline constexpr attribute_name sizes{"sizes"};
+inline constexpr attribute_name start{"start"};
 inline constexpr attribute_name starts{"starts"};
 inline constexpr attribute_name steps{"steps"};
 inline constexpr attribute_name stride{"stride"};
+inline constexpr attribute_name strides{"strides"};
+inline constexpr attribute_name upper{"upper"};
 inline constexpr attribute_name value{"value"};
 
 // size(x, axis), an axis below 0 counts from the back; and the attribute of that name.

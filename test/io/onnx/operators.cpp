@@ -273,12 +273,6 @@ TEST_CASE("forms beyond the tensor algebra are carried through") {
   };
   opaque("g (float[1,2,5] x, float[3,2,2] w) => (float[1,3,4] y) { y = Conv(x, w) }");
   opaque("g (float[1,2,4,4] x) => (float[1,2,4,4] y, int64[1,2,4,4] i) { y, i = MaxPool <kernel_shape = [1, 1]> (x) }");
-  opaque(
-      "g (float[4] x) => (float[4] y) <int64[1] s = {-1}, int64[1] e = {-9}, int64[1] a = {0}, int64[1] d = {-1}>"
-      "{ y = Slice(x, s, e, a, d) }");
-  opaque("g (float[4,4] x) => (float[4,4] y) <int64[4] p = {1, 1, -1, -1}> { y = Pad(x, p) }");
-  opaque("g (float[4,4] x) => (float[6,6] y) <int64[4] p = {1, 1, 1, 1}> { y = Pad <mode = \"edge\"> (x, p) }");
-  opaque("g (float[2,3,4] x, int64[2] i) => (float[2,2,4] y) { y = Gather <axis = 1> (x, i) }");
   opaque("g (int64[4] x, int64 n) => (int64[4] y) { y = Clip(x, n) }");
   opaque("g (int64[4] x) => (int64[4] y) <int64 n = {9007199254740993}> { y = Clip(x, n) }");
   opaque("g (float16[4] x) => (bool[4] y) { y = IsInf(x) }", 20);

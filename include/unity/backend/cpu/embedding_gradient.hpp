@@ -32,10 +32,10 @@ class embedding_gradient_routine final : public routine {
         number_{inputs[0].element},
         element_{outputs[0].element} {}
 
-  // The numbers; and sums in float32 of what has fewer bits.
+  // The numbers; and sums in float32 of what has fewer bits, of integers in float64.
   [[nodiscard]] std::size_t workspace() const override {
-    const auto sums = is_narrow() ? static_cast<std::size_t>(rows_ * width_) * sizeof(float) : 0;
-    return numbers_size() + sums;
+    const auto size = tensor::is_integral(element_) ? sizeof(double) : is_narrow() ? sizeof(float) : std::size_t{0};
+    return numbers_size() + static_cast<std::size_t>(rows_ * width_) * size;
   }
 
   void run(const call& c) const override;
@@ -49,6 +49,15 @@ class embedding_gradient_routine final : public routine {
   }
   [[nodiscard]] std::size_t numbers_size() const {
     return backend::detail::aligned_size(static_cast<std::size_t>(count_) * sizeof(std::int64_t));
+  }
+
+  template <class Real>
+  void add_up_apart(const call& c, const std::int64_t* numbers) const {
+    auto* const sums = reinterpret_cast<Real*>(c.work + numbers_size());
+    add_up(c, numbers, sums);
+    parallel_for(c.threads, rows_ * width_, least_elements, [&](int, std::int64_t begin, std::int64_t end) {
+      store_elements(element_, c.outputs[0], begin, sums + begin, end - begin);
+    });
   }
 
   template <class Real>
@@ -115,12 +124,10 @@ UNITY_INLINE void embedding_gradient_routine::run(const call& c) const {
     add_up(c, numbers, reinterpret_cast<double*>(c.outputs[0]));
   } else if (!is_narrow()) {
     add_up(c, numbers, reinterpret_cast<float*>(c.outputs[0]));
+  } else if (tensor::is_integral(element_)) {
+    add_up_apart<double>(c, numbers);
   } else {
-    auto* const sums = reinterpret_cast<float*>(c.work + numbers_size());
-    add_up(c, numbers, sums);
-    parallel_for(c.threads, rows_ * width_, least_elements, [&](int, std::int64_t begin, std::int64_t end) {
-      store_elements(element_, c.outputs[0], begin, sums + begin, end - begin);
-    });
+    add_up_apart<float>(c, numbers);
   }
 }
 

@@ -27,6 +27,8 @@ struct onnx_operators {
 
 #include <unity/io/onnx/attention.hpp>
 #include <unity/io/onnx/elementwise.hpp>
+#include <unity/io/onnx/indexing.hpp>
+#include <unity/io/onnx/layers.hpp>
 #include <unity/io/onnx/logic.hpp>
 #include <unity/io/onnx/movement.hpp>
 #include <unity/io/onnx/pooling.hpp>
@@ -36,9 +38,9 @@ struct onnx_operators {
 namespace unity::io::detail {
 
 UNITY_INLINE onnx_operators::onnx_operators() {
-  for (const auto family : {elementwise_family, product_family, pooling_family, movement_family,  //
-                            logic_family,                                                         //
-                            statistics_family, attention_family}) {
+  // Of two rows for one operator the first counts: those of indexing_family begin with those of movement_family.
+  for (const auto family : {indexing_family, layer_family, elementwise_family, product_family, pooling_family,
+                            movement_family, logic_family, statistics_family, attention_family}) {
     auto rows = family();
     imports.insert(rows.imports.begin(), rows.imports.end());
     for (const auto& row : rows.exports) {

@@ -56,7 +56,7 @@ namespace unity::tensor::operators {
 UNITY_INLINE void iterate_lookup(space& s, bool bag) {
   const auto least = bag ? std::size_t{1} : std::size_t{0};
   s.allow_mixed_elements();
-  if (!s.require_floating() || !s.require(is_integral(s.inputs()[1].element), "integers", 1) ||
+  if ((bag && !s.require_floating()) || !s.require(is_integral(s.inputs()[1].element), "integers", 1) ||
       !s.require(s.rank(0) >= 1, "an operand of rank 1 or more", 0) ||
       !s.require(s.rank(1) >= least, "an operand of rank 1 or more", 1)) {
     return;

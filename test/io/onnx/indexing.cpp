@@ -1,0 +1,143 @@
+#include <unity/io/onnx/indexing.hpp>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <onnx/onnx_pb.h>
+#include <catch2/catch.hpp>
+
+#include <unity/io/onnx_export.hpp>
+#include <unity/io/onnx_import.hpp>
+
+#include "../../support/onnx_text.hpp"
+#include "../onnx_subjects.hpp"
+
+namespace tests_of_onnx_indexing {
+
+namespace io = unity::io;
+using unity::io::test::outline;
+using unity::io::test::standard;
+
+namespace {
+
+io::onnx_model read(const std::string& graph, int opset) {
+  return io::parse_onnx(standard(), unity::test::onnx_bytes_of(graph, opset), "model", {});
+}
+
+// The nodes of a file other than constants, by operator.
+std::string nodes_of(const std::string& bytes) {
+  onnx::ModelProto model;
+  REQUIRE(model.ParseFromString(bytes));
+  std::string all;
+  for (const auto& n : model.graph().node()) {
+    all += n.op_type() == "Constant" ? "" : (all.empty() ? "" : " ") + n.op_type();
+  }
+  return all;
+}
+
+struct one_node {
+  int opset;
+  std::string type;
+  std::string kind;
+  std::string graph;
+};
+
+const std::vector<one_node>& nodes() {
+  static const std::vector<one_node> all{
+      {13, "Gather", "gather", "g (float[4,6] x, int64[3] i) => (float[n,m] y) { y = Gather <axis = -1> (x, i) }"},
+      {13, "Gather", "gather", "g (float[4,6] x) => (float[n,m] y) <int64[2] i = {-1, 0}> { y = Gather(x, i) }"},
+      {13, "Gather", "gather", "g (int64[4] x, int32[2,2] i) => (int64[n,m] y) { y = Gather(x, i) }"},
+      {13, "Slice", "strided_slice",
+       "g (float[4,6] x) => (float[n,m] y) <int64[2] s = {-1, 1}, int64[2] e = {-100, 5}, int64[2] a = {1, 0}, "
+       "int64[2] t = {-2, 2}> { y = Slice(x, s, e, a, t) }"},
+      {10, "Pad", "border_pad",
+       "g (float[4,6] x) => (float[n,m] y) { y = Pad <mode = \"reflect\", pads = [0, 1, 2, 0]> (x) }"},
+      {13, "Pad", "border_pad",
+       "g (float[4,6] x) => (float[n,m] y) <int64[4] p = {0, 1, 2, 0}> { y = Pad <mode = \"edge\"> (x, p) }"},
+      {13, "Pad", "border_pad", "g (float[4,6] x) => (float[n,m] y) <int64[4] p = {-1, 1, 2, 0}> { y = Pad(x, p) }"},
+      {13, "Tile", "tile", "g (float[4,6] x) => (float[n,m] y) <int64[2] r = {2, 3}> { y = Tile(x, r) }"},
+      {13, "GatherElements", "gather_elements",
+       "g (float[4,6] x, int64[4,2] i) => (float[n,m] y) { y = GatherElements <axis = 1> (x, i) }"},
+      {13, "GatherND", "gather_nd",
+       "g (float[4,6,2] x, int64[4,1] i) => (float[n,m] y) { y = GatherND <batch_dims = 1> (x, i) }"},
+      {9, "Scatter", "scatter_elements",
+       "g (float[4,6] x, int64[2,6] i, float[2,6] u) => (float[n,m] y) { y = Scatter(x, i, u) }"},
+      {16, "ScatterElements", "scatter_elements",
+       "g (float[4,6] x, int64[2,6] i, float[2,6] u) => (float[n,m] y) "
+       "{ y = ScatterElements <reduction = \"add\"> (x, i, u) }"},
+      {13, "ScatterND", "scatter_nd",
+       "g (float[4,6] x, int64[2,1] i, float[2,6] u) => (float[n,m] y) { y = ScatterND(x, i, u) }"},
+      {13, "OneHot", "one_hot_values",
+       "g (int64[4] i, float[2] v) => (float[n,m] y) <int64[1] d = {3}> { y = OneHot <axis = 0> (i, d, v) }"},
+      {13, "DepthToSpace", "depth_to_space",
+       "g (float[1,8,2,3] x) => (float[a,b,c,d] y) { y = DepthToSpace <blocksize = 2, mode = \"CRD\"> (x) }"},
+      {13, "SpaceToDepth", "space_to_depth",
+       "g (float[1,2,4,6] x) => (float[a,b,c,d] y) { y = SpaceToDepth <blocksize = 2> (x) }"},
+      {14, "Trilu", "trilu", "g (float[4,6] x) => (float[n,m] y) <int64 k = {1}> { y = Trilu <upper = 0> (x, k) }"},
+      {9, "EyeLike", "eye_like", "g (float[4,6] x) => (float16[n,m] y) { y = EyeLike <k = -1, dtype = 10> (x) }"},
+      {12, "Einsum", "einsum",
+       "g (float[4,6] x, float[6,2] w) => (float[n,m] y) { y = Einsum <equation = \"ij,jk->ki\"> (x, w) }"},
+      {11, "ConvTranspose", "conv_transpose",
+       "g (float[1,2,3,3] x, float[2,3,2,2] w, float[3] c) => (float[a,b,c,d] y) "
+       "{ y = ConvTranspose <strides = [2, 1], output_padding = [1, 0], pads = [0, 1, 0, 0]> (x, w, c) }"},
+      {11, "ConvTranspose", "conv_transpose",
+       "g (float[1,2,3] x, float[2,3,2] w) => (float[a,b,c] y) { y = ConvTranspose(x, w) }"},
+      {13, "Resize", "resize",
+       "g (float[1,2,3,4] x) => (float[a,b,c,d] y) <int64[4] s = {1, 2, 6, 5}> "
+       "{ y = Resize <mode = \"linear\", coordinate_transformation_mode = \"align_corners\"> (x, , , s) }"},
+      {9, "Upsample", "resize",
+       "g (float[1,2,3,3] x) => (float[a,b,c,d] y) <float[4] s = {1, 1, 2, 2}> { y = Upsample(x, s) }"},
+      {13, "DequantizeLinear", "dequantize",
+       "g (uint8[2,3] x, float[3] s, uint8[3] z) => (float[n,m] y) { y = DequantizeLinear(x, s, z) }"},
+      {14, "LSTM", "lstm",
+       "g (float[5,2,3] x, float[1,8,3] w, float[1,8,2] r, float[1,2,2] c) => (float[a,b,c,d] y) "
+       "{ y, h = LSTM <hidden_size = 2, direction = \"reverse\"> (x, w, r, , , , c) }"},
+      {14, "GRU", "gru",
+       "g (float[5,2,3] x, float[2,6,3] w, float[2,6,2] r, float[2,12] b) => (float[a,b,c,d] y) <int32[2] l = {5, 5}> "
+       "{ y = GRU <hidden_size = 2, direction = \"bidirectional\", linear_before_reset = 1> (x, w, r, b, l) }"},
+      {14, "RNN", "rnn",
+       "g (float[5,2,3] x, float[1,2,3] w, float[1,2,2] r, float[1,2,2] h) => (float[a,b,c] y) "
+       "{ z, y = RNN <hidden_size = 2> (x, w, r, , , h) }"}};
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a node that reads or writes by numbers is one operator, and is written as one node again") {
+  for (const auto& n : nodes()) {
+    CAPTURE(n.graph);
+    const auto m = read(n.graph, n.opset);
+    CHECK(m.opaque_operators.empty());
+    CHECK(outline(m) == n.kind);
+    const auto bytes = io::serialize_onnx(standard(), m);
+    CHECK(nodes_of(bytes) == n.type);
+    const auto again = io::parse_onnx(standard(), bytes, "again", {});
+    CHECK(again.graph == m.graph);
+  }
+}
+
+TEST_CASE("what is not expressed stays opaque") {
+  const std::vector<std::pair<int, std::string>> all{
+      {12, "g (float[4,4] x) => (float[4] y) { y = Einsum <equation = \"ii->i\"> (x) }"},
+      {13, "g (int64[4] i, int64 d, float[2] v) => (float[4,3] y) { y = OneHot(i, d, v) }"},
+      {18,
+       "g (float[4,6] x, int64[2,6] i, float[2,6] u) => (float[4,6] y) "
+       "{ y = ScatterElements <reduction = \"max\"> (x, i, u) }"},
+      {11,
+       "g (float[1,2,3,3] x, float[2,3,2,2] w) => (float[1,3,3,3] y) { y = ConvTranspose <auto_pad = \"SAME_UPPER\"> "
+       "(x, w) }"},
+      {13, "g (float[1,1,3,3] x, float[4] s) => (float[1,1,6,6] y) { y = Resize <mode = \"cubic\"> (x, , s) }"},
+      {14,
+       "g (float[5,2,3] x, float[1,2,3] w, float[1,2,2] r) => (float[5,1,2,2] y) "
+       "{ y = RNN <hidden_size = 2, activations = [\"Relu\"]> (x, w, r) }"},
+      {14,
+       "g (float[5,2,3] x, float[1,2,3] w, float[1,2,2] r, int32[2] l) => (float[5,1,2,2] y) "
+       "{ y = RNN <hidden_size = 2> (x, w, r, , l) }"}};
+  for (const auto& [opset, graph] : all) {
+    CAPTURE(graph);
+    CHECK(outline(read(graph, opset)) == "opaque");
+  }
+}
+
+}  // namespace tests_of_onnx_indexing
