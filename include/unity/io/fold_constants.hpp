@@ -73,6 +73,7 @@ class constant_folder {
 #include <unity/io/data_provider.hpp>
 #include <unity/io/onnx/prune.hpp>
 #include <unity/io/tensor_data.hpp>
+#include <unity/tensor/element.hpp>
 #include <unity/tensor/evaluate.hpp>
 
 namespace unity::io::detail {
@@ -181,8 +182,7 @@ UNITY_INLINE std::vector<double> constant_folder::computed(const tensor::tensor_
     }
     auto values = tensor::detail::evaluate_at<double>(*algebra_, op, operands, types, 0);
     for (std::size_t r = 0; r < values.size(); ++r) {
-      const auto element = one.type(one.results(n)[r]).element;
-      values[r].data = elements_of<double>(make_data(element, values[r].dims, values[r].data));
+      tensor::round_to(one.type(one.results(n)[r]).element, values[r].data);
     }
     return values;
   };
