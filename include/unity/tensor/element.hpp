@@ -129,7 +129,8 @@ template <class Stored, class Number>
     const auto wide = static_cast<double>(number);
     return element == dtype::float16 ? to_float16(wide) : to_bfloat16(wide);
   } else if constexpr (std::is_integral_v<Stored> && std::is_floating_point_v<Number>) {
-    return element == dtype::boolean ? Stored{number != Number{}} : static_cast<Stored>(to_integer<std::int64_t>(number));
+    return element == dtype::boolean ? Stored{number != Number{}}
+                                     : static_cast<Stored>(to_integer<std::int64_t>(number));
   } else {
     return element == dtype::boolean ? static_cast<Stored>(number != Number{}) : static_cast<Stored>(number);
   }

@@ -146,13 +146,16 @@ UNITY_INLINE double rounded_output::distance(const dense<double>& a, const dense
 
 UNITY_INLINE bool rounded_output::differs(const dense<double>& real, const dense<double>& first,
                                           const dense<double>& second, double tolerance) {
-  constexpr double larger_noise = 16;  // of sums in another order, over few elements
-  constexpr double least_units = 32;   // where the first graph happens to be exact
+  constexpr double larger_noise = 8;  // of sums in another order, over few elements
+  constexpr double least_units = 32;  // where the first graph happens to be exact
   error_ = distance(first, second);
   noise_ = std::max(noise_, distance(real, first));
   const bool is_exact = !is_real_ && !(how_.varies && how_.unit > 0);
-  const auto allowed = is_exact ? 0 : larger_noise * noise_ + least_units * how_.unit + (is_real_ ? tolerance : 0);
-  return error_ > allowed;
+  if (is_exact) {
+    return error_ > 0;
+  }
+  const auto noise = is_real_ ? larger_noise * noise_ + tolerance : 1 - std::pow(1 - noise_, larger_noise);
+  return error_ > noise + least_units * how_.unit;
 }
 
 }  // namespace unity::tensor::detail
