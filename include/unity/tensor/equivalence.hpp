@@ -150,6 +150,12 @@ class comparison {
 [[nodiscard]] equivalence_report check_equivalence(const algebra& a, const tensor_graph& first,
                                                    const tensor_graph& second, const equivalence_options& options = {});
 
+// The same on the graphs' own sizes: for constants that were computed from others, which small sizes would cut.
+// Nothing where the graphs together take more than options.affordable.
+[[nodiscard]] std::optional<equivalence_report> check_own_sizes(const algebra& a, const tensor_graph& first,
+                                                                const tensor_graph& second,
+                                                                const equivalence_options& options);
+
 }  // namespace unity::tensor
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_EQUIVALENCE)
@@ -326,6 +332,18 @@ UNITY_INLINE equivalence_report check_equivalence(const algebra& a, const tensor
     }
   }
   return report;
+}
+
+UNITY_INLINE std::optional<equivalence_report> check_own_sizes(const algebra& a, const tensor_graph& first,
+                                                               const tensor_graph& second,
+                                                               const equivalence_options& options) {
+  if (auto different = detail::compare_types(first, second)) {
+    return different;
+  }
+  if (detail::work_of(a, first) + detail::work_of(a, second) > options.affordable) {
+    return std::nullopt;
+  }
+  return detail::comparison{a, {first, second, "the graphs' own", 0}, options}.run();
 }
 
 }  // namespace unity::tensor
