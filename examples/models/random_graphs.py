@@ -53,6 +53,7 @@ class Maker:
     def __init__(self):
         # NNSmith's models ask whether a tensor has a number, which only the exporter by tracing takes.
         torch.onnx.export = functools.partial(torch.onnx.export, dynamo=False)
+        onnx._serialize = onnx.ModelProto.SerializeToString  # of older versions, for NNSmith
         logging.disable(logging.WARNING)
         self.kind = Model.init("onnx", backend_target="cpu")
         # Takes some minutes the first time: tries each operator and type in the engine, and remembers.
