@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Optimizes random graphs that NNSmith makes and compares what the results compute.
 
-    random_graphs.py [--optimize PROGRAM] [--count N] [--seed S] [--nodes N] [--keep DIR] [--json F]
+    random_graphs.py [--optimize PROGRAM] [--count N] [--seed S] [--nodes N] [--minutes M]
+                     [--keep DIR] [--json F]
 
 Graph number i is the one of seed S + i, with up to N operators. `optimize` runs on it; then the original and the result
 run on the same random inputs in onnxruntime, as in backend_tests.py. A result is
@@ -28,6 +29,7 @@ import logging
 import os
 import re
 import sys
+import time
 import warnings
 
 import backend_tests
@@ -111,6 +113,7 @@ def main():
     parser.add_argument("--count", type=int, default=100, help="graphs; default: 100")
     parser.add_argument("--seed", type=int, default=0, help="of the first graph")
     parser.add_argument("--nodes", type=int, default=12, help="operators of a graph at most; default: 12")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="after which no graph is begun")
     parser.add_argument("--keep", metavar="DIR", help="where originals that are not right are kept, with their inputs")
     parser.add_argument("--seconds", type=float, default=60, help="that one run of optimize may take")
     parser.add_argument("--json", metavar="F", help="file for kind and reason of each graph")
@@ -118,7 +121,10 @@ def main():
     onnxruntime.set_default_logger_severity(4)
     maker, keeps, results = Maker(), args.keep, {}
     args.kept, args.keep = set(), None  # of backend_tests
+    end = time.monotonic() + 60 * args.minutes
     for seed in range(args.seed, args.seed + args.count):
+        if time.monotonic() > end:
+            break
         args.name = f"graph_{seed}"
         try:
             model, inputs = maker.make(seed, args.nodes)
