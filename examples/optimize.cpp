@@ -19,6 +19,8 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/core.h>
@@ -29,10 +31,12 @@
 #include <unity/io/onnx.hpp>
 #include <unity/io/onnx_open.hpp>
 #include <unity/io/svg.hpp>
+#include <unity/io/tensor_data.hpp>
 #include <unity/machine/device_models.hpp>
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/systems/taso.hpp>
+#include <unity/tensor/dense.hpp>
 #include <unity/tensor/equivalence.hpp>
 #include <unity/tensor/generated_rules.hpp>
 #include <unity/tensor/rule_test.hpp>
@@ -291,13 +295,38 @@ support::optimization_title about(const arguments& a) {
 
 std::string title(const char* what, double seconds) { return fmt::format("{}: {:f} us", what, seconds * 1e6); }
 
+// Whether the model computes what it did, in the arithmetic of its types and with the values of its constants. Graphs
+// of which that would take more than a moment are not asked: folding has tests of its own.
+// Throws: unity::error where it does not.
+void check_folded(const tensor::algebra& operators, const io::onnx_model& before, const io::onnx_model& after) {
+  const auto data = [&](std::string_view name) -> std::optional<tensor::dense<double>> {
+    for (const auto* table : {&before.data, &after.data}) {
+      if (const auto found = table->find(name); found != table->end() && !before.defaults.contains(name)) {
+        return tensor::dense<double>{found->second.dims, io::elements_of<double>(found->second)};
+      }
+    }
+    return std::nullopt;
+  };
+  const auto report =
+      tensor::check_own_sizes(operators, before.graph, after.graph,
+                              {.numbers = tensor::arithmetic::rounded, .data = data, .affordable = flops{100'000'000}});
+  if (report && !report->passed) {
+    throw error{before.name, fmt::format("the folded graph differs: {}", report->problem),
+                "equal graphs; please report this"};
+  }
+}
+
 // What is written: in inference mode, what depends on weights alone is computed.
 io::onnx_model written_model(const tensor::algebra& operators, const io::onnx_model& before,
                              const systems::taso_result& found, bool folds) {
   auto after = before;
   after.graph = found.graph;
   after.labels = io::stayed_labels(before.labels, found.origins);
-  return folds ? io::fold_constants(operators, std::move(after)) : after;
+  if (folds) {
+    after = io::fold_constants(operators, std::move(after));
+    check_folded(operators, before, after);
+  }
+  return after;
 }
 
 // Effects: the original is what was found.

@@ -20,7 +20,10 @@
 
 #include <unity/io/data_provider.hpp>
 #include <unity/io/onnx_import.hpp>
+#include <unity/io/tensor_data.hpp>
 #include <unity/tensor/builder.hpp>
+#include <unity/tensor/dense.hpp>
+#include <unity/tensor/equivalence.hpp>
 #include <unity/tensor/evaluate.hpp>
 
 #include "../support/message_of.hpp"
@@ -571,6 +574,20 @@ TEST_CASE("constants are folded in the arithmetic of their type, as a loop over 
     REQUIRE(folded.data.size() == 1);
     const auto found = io::elements_of<double>(folded.data.begin()->second);
     REQUIRE(found.size() == 504);
+    const auto same = [&](const io::onnx_model& other) {
+      const tensor::source_data data = [&](std::string_view name) -> std::optional<tensor::dense<double>> {
+        const auto& table = other.data.contains(name) ? other.data : m.data;
+        const auto at = table.find(name);
+        return at == table.end()
+                   ? std::nullopt
+                   : std::optional{tensor::dense<double>{at->second.dims, io::elements_of<double>(at->second)}};
+      };
+      return tensor::check_own_sizes(standard(), m.graph, other.graph,
+                                     {.numbers = tensor::arithmetic::rounded, .data = data})
+          ->problem;
+    };
+    CHECK(same(folded).empty());
+    auto in_doubles = found;
     for (int i = 0; i < 504; ++i) {
       const auto position = static_cast<float>(i + 8);
       const float bucket = std::log(position / exact) / numbers[1] * buckets;
@@ -578,7 +595,12 @@ TEST_CASE("constants are folded in the arithmetic of their type, as a loop over 
       const double in_double = std::log(static_cast<double>(position) / static_cast<double>(exact)) /
                                static_cast<double>(numbers[1]) * static_cast<double>(buckets);
       others += static_cast<std::int64_t>(in_double) != static_cast<std::int64_t>(bucket) ? 1 : 0;
+      in_doubles[static_cast<std::size_t>(i)] = static_cast<double>(static_cast<std::int64_t>(in_double));
     }
+    auto wrong = folded;
+    auto& data = wrong.data.begin()->second;
+    data = io::make_data(data.element, data.dims, in_doubles);
+    CHECK(same(wrong) == (in_doubles == found ? "" : "output 0 differs in the arithmetic of int64"));
   }
   CHECK(others > 0);
 }

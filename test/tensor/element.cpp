@@ -116,6 +116,27 @@ TEST_CASE("integers are cut towards zero and stop at the largest and least") {
   CHECK(to_integer<std::int64_t>(std::numeric_limits<double>::quiet_NaN()) == 0);
 }
 
+TEST_CASE("numbers are rounded to what an element stores of them") {
+  const auto rounded = [](dtype element, double number) {
+    double numbers[] = {number};
+    unity::tensor::round_to(element, numbers);
+    return numbers[0];
+  };
+  CHECK(rounded(dtype::float64, 0.1) == 0.1);
+  CHECK(rounded(dtype::float32, 0.1) == static_cast<double>(0.1F));
+  CHECK(rounded(dtype::float16, 70000) == std::numeric_limits<double>::infinity());
+  CHECK(rounded(dtype::bfloat16, 1 + 0x1p-8) == 1);
+  CHECK(rounded(dtype::bfloat16, 1 + 0x1.8p-8) == 1 + 0x1p-7);
+  CHECK(std::isnan(rounded(dtype::float16, std::numeric_limits<double>::quiet_NaN())));
+  CHECK(rounded(dtype::int64, -7.9) == -7);
+  CHECK(rounded(dtype::int32, 0x1p31) == -0x1p31);
+  CHECK(rounded(dtype::int8, 200) == -56);
+  CHECK(rounded(dtype::uint8, -1) == 255);
+  CHECK(rounded(dtype::uint8, 300.5) == 44);
+  CHECK(rounded(dtype::boolean, 0.25) == 1);
+  CHECK(rounded(dtype::boolean, 0) == 0);
+}
+
 TEST_CASE("one type that float32 rounds is enough to need more") {
   using unity::tensor::tensor_type;
   CHECK_FALSE(exceeds_float32(std::vector<tensor_type>{}));

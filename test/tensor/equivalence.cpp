@@ -18,6 +18,7 @@
 #include <unity/rewrite/parse.hpp>
 #include <unity/search/rewrite_space.hpp>
 #include <unity/tensor/builder.hpp>
+#include <unity/tensor/convert.hpp>
 #include <unity/tensor/cost.hpp>
 #include <unity/tensor/standard_rules.hpp>
 #include <unity/tensor/zoo.hpp>
@@ -145,6 +146,23 @@ TEST_CASE("random rewrites of models are found equal", "[exhaustive]") {
       CAPTURE(text, i);
       const auto h = rewritten(g, rules, random);
       check_equal(g, h.graph, !h.real_only);
+    }
+  }
+}
+
+TEST_CASE("rewrites of models in narrow types differ by rounding alone", "[exhaustive]") {
+  const std::uint64_t seed = 13;
+  CAPTURE(seed);
+  unity::random_engine random{seed};
+  const auto rules = shipped_rules();
+  for (const std::string text : models) {
+    for (const auto element : {dtype::float16, dtype::bfloat16}) {
+      CAPTURE(text, name_of(element));
+      const auto g = converted(standard(), zoo::build(standard(), text), dtype::float32, element);
+      const auto h = rewritten(g, rules, random).graph;
+      const auto r = check_equivalence(standard(), g, h, {.numbers = arithmetic::rounded});
+      CAPTURE(r.problem, r.max_rel_error);
+      CHECK(r.passed);
     }
   }
 }
@@ -424,6 +442,150 @@ TEST_CASE("data that is known is used") {
   CHECK(r.passed);
   CHECK(r.sizes.starts_with("x float32[50,60] as float32["));
   CHECK(r.sizes.find(",60], ") != std::string::npos);
+}
+
+namespace {
+
+// T5's buckets of relative positions: int64 numbers made of float32 ones. Their constants are known.
+struct bucket_constants {
+  double exact;
+  double range;  // a logarithm
+  double buckets;
+};
+constexpr std::int64_t position_count = 504;  // from 8 on
+
+template <class Real>
+std::vector<double> buckets_of(const bucket_constants& c) {
+  std::vector<double> all;
+  for (std::int64_t i = 0; i < position_count; ++i) {
+    const auto ratio = static_cast<Real>(i + 8) / static_cast<Real>(c.exact);
+    const Real bucket = std::log(ratio) / static_cast<Real>(c.range) * static_cast<Real>(c.buckets);
+    all.push_back(static_cast<double>(static_cast<std::int64_t>(bucket)));
+  }
+  return all;
+}
+
+// Products with the buckets, which are computed from the positions, or known.
+tensor_graph bucket_graph(const bucket_constants& c, bool folded) {
+  builder b{standard()};
+  const auto cast = [&](value_id v, const char* to) { return b.apply("cast", {v}, {{"element", to}})[0]; };
+  const auto real = [&](double x) { return b.fill(static_cast<float>(x)); };
+  value_id buckets = b.constant(folded ? "buckets" : "positions", {position_count}, dtype::int64);
+  if (!folded) {
+    const auto logarithm = b.apply("log", {b.div(cast(buckets, "float32"), real(c.exact))})[0];
+    buckets = cast(b.mul(b.div(logarithm, real(c.range)), real(c.buckets)), "int64");
+  }
+  return finish(b, {b.mul(b.input("x", {16, position_count}), cast(buckets, "float32")), buckets});
+}
+
+source_data bucket_data(std::vector<double> buckets) {
+  return [buckets](std::string_view name) -> std::optional<dense<double>> {
+    dense<double> values{shape{position_count}, buckets};
+    for (std::int64_t i = 0; i < position_count && name == "positions"; ++i) {
+      values.data[static_cast<std::size_t>(i)] = static_cast<double>(i + 8);
+    }
+    return name == "positions" || name == "buckets" ? std::optional{values} : std::nullopt;
+  };
+}
+
+}  // namespace
+
+TEST_CASE("buckets are those of their type: folded in double, they are others") {
+  std::size_t others = 0;
+  for (const auto& c : {bucket_constants{8, std::log(16.0F), 8}, {16, std::log(8.0F), 16}, {8, std::log(7.0F), 24}}) {
+    const auto check = [&](const std::vector<double>& buckets, std::size_t output) {
+      auto g = bucket_graph(c, false);
+      auto h = bucket_graph(c, true);
+      g.set_outputs(std::array{g.outputs()[output]});
+      h.set_outputs(std::array{h.outputs()[output]});
+      return check_equivalence(standard(), g, h, {.numbers = arithmetic::rounded, .data = bucket_data(buckets)});
+    };
+    const auto in_float = buckets_of<float>(c);
+    const auto in_double = buckets_of<double>(c);
+    others += in_float != in_double ? 1 : 0;
+    for (const std::size_t output : {0U, 1U}) {
+      CAPTURE(c.exact, output);
+      const auto right = check(in_float, output);
+      CAPTURE(right.problem, right.max_rel_error);
+      CHECK(right.passed);
+      const auto wrong = check(in_double, output);
+      CHECK(wrong.passed == (in_float == in_double));
+      CHECK(wrong.problem == (wrong.passed  ? ""
+                              : output == 0 ? "output 0 differs in the arithmetic of float32"
+                                            : "output 0 differs in the arithmetic of int64"));
+    }
+  }
+  CHECK(others > 0);
+}
+
+TEST_CASE("what a type cannot hold is a difference, though real numbers know none") {
+  const auto graph = [](dtype element, bool large_first) {
+    builder b{standard()};
+    const auto large = b.fill(1e4, {}, element);
+    const auto small = b.fill(1e-4, {}, element);
+    const auto x = b.input("x", {30, 40}, element);
+    const auto y = b.mul(b.mul(x, large), large_first ? large : small);
+    return finish(b, {b.mul(y, large_first ? b.mul(small, small) : b.fill(1, {}, element))});
+  };
+  const auto check = [&](dtype element, arithmetic numbers) {
+    return check_equivalence(standard(), graph(element, false), graph(element, true), {.numbers = numbers}).problem;
+  };
+  for (const auto element : {dtype::float32, dtype::bfloat16, dtype::float64}) {
+    CHECK(check(element, arithmetic::both).empty());
+  }
+  CHECK(check(dtype::float16, arithmetic::real).empty());
+  CHECK(check(dtype::float16, arithmetic::both) == "output 0 differs in the arithmetic of float16");
+}
+
+TEST_CASE("small integers wrap, and nothing of them is noise") {
+  const auto graph = [](double first, double second) {
+    builder b{standard()};
+    const auto number = [&](double x) { return b.fill(x, {}, dtype::uint8); };
+    return finish(b, {b.mul(b.mul(b.input("x", {100}, dtype::uint8), number(first)), number(second))});
+  };
+  const auto passes = [&](const tensor_graph& g, const tensor_graph& h) {
+    return check_equivalence(standard(), g, h, {.numbers = arithmetic::rounded}).passed;
+  };
+  CHECK(passes(graph(100, 150), graph(150, 100)));
+  CHECK(passes(graph(100, 150), graph(1, (100 * 150) % 256)));
+  CHECK_FALSE(passes(graph(100, 150), graph(1, 255)));
+}
+
+TEST_CASE("sums and products in another order differ by rounding alone, in every type") {
+  const std::uint64_t seed = 31;
+  CAPTURE(seed);
+  unity::random_engine random{seed};
+  for (int round = 0; round < 60; ++round) {
+    const auto element = std::array{dtype::float32, dtype::float16, dtype::bfloat16}[random.below(3)];
+    const auto terms = 2 + random.below(6);
+    const auto seen = random.below(3);  // how the sum is read: by itself, as a decision, by steps of a hundredth
+    std::vector<std::size_t> order;
+    for (std::size_t i = 0; i < terms; ++i) {
+      order.insert(order.begin() + static_cast<std::ptrdiff_t>(random.below(i + 1)), i);
+    }
+    const auto graph = [&](bool ordered, double factor) {
+      builder b{standard()};
+      value_id sum{};
+      for (std::size_t i = 0; i < terms; ++i) {
+        const auto k = std::to_string(ordered ? i : order[i]);
+        const auto product = b.matmul(b.input("x" + k, {20, 30}, element), b.weight("w" + k, {30, 25}, element));
+        sum = i == 0 ? product : b.add(sum, product);
+      }
+      sum = b.mul(sum, b.fill(factor, {}, element));
+      const auto to_integers = [&](value_id v) { return b.apply("cast", {v}, {{"element", "int32"}})[0]; };
+      return finish(b, {seen == 0   ? b.softmax(sum, 1)
+                        : seen == 1 ? b.embedding(b.weight("t", {2, 8}, element), to_integers(b.relu(b.tanh(sum))))
+                                    : to_integers(b.mul(sum, b.fill(100, {}, element)))});
+    };
+    CAPTURE(round, name_of(element), terms, seen);
+    const auto same = check_equivalence(standard(), graph(true, 1), graph(false, 1), {.numbers = arithmetic::rounded});
+    CAPTURE(same.problem, same.max_rel_error);
+    CHECK(same.passed);
+    if (seen != 1 && element != dtype::bfloat16) {
+      CHECK_FALSE(
+          check_equivalence(standard(), graph(true, 1), graph(false, 1.5), {.numbers = arithmetic::rounded}).passed);
+    }
+  }
 }
 
 TEST_CASE("deep products neither overflow nor vanish") {

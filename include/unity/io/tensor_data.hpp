@@ -11,7 +11,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -56,36 +55,6 @@ struct tensor_data {
 
 using data_table = std::map<std::string, tensor_data, std::less<>>;
 
-namespace detail {
-
-// Calls f with a value-initialized element of the C++ type that stores `element`; narrow floats as uint16_t.
-template <class F>
-decltype(auto) with_storage(tensor::dtype element, F&& f) {
-  switch (element) {
-    case tensor::dtype::float32: return f(float{});
-    case tensor::dtype::float64: return f(double{});
-    case tensor::dtype::float16:
-    case tensor::dtype::bfloat16: return f(std::uint16_t{});
-    case tensor::dtype::int64: return f(std::int64_t{});
-    case tensor::dtype::int32: return f(std::int32_t{});
-    case tensor::dtype::int8: return f(std::int8_t{});
-    case tensor::dtype::uint8:
-    case tensor::dtype::boolean: break;
-  }
-  return f(std::uint8_t{});
-}
-
-template <class Stored>
-[[nodiscard]] double widen(tensor::dtype element, Stored stored) {
-  if constexpr (std::is_same_v<Stored, std::uint16_t>) {
-    return element == tensor::dtype::float16 ? tensor::from_float16(stored) : tensor::from_bfloat16(stored);
-  } else {
-    return static_cast<double>(stored);
-  }
-}
-
-}  // namespace detail
-
 [[nodiscard]] inline std::size_t stored_count(const tensor_data& data) {
   return data.bytes.size() / static_cast<std::size_t>(tensor::size_of(data.element));
 }
@@ -93,15 +62,11 @@ template <class Stored>
 // The elements as another number type. Integers beyond 2^53 lose their last digits as double.
 template <class Number = double>
 [[nodiscard]] std::vector<Number> elements_of(const tensor_data& data) {
-  return detail::with_storage(data.element, [&](auto zero) {
+  return tensor::with_storage(data.element, [&](auto stored) {
     std::vector<Number> all(stored_count(data));
     for (std::size_t i = 0; i < all.size(); ++i) {
-      std::memcpy(&zero, data.bytes.data() + i * sizeof zero, sizeof zero);
-      if constexpr (std::is_same_v<decltype(zero), std::uint16_t>) {
-        all[i] = static_cast<Number>(detail::widen(data.element, zero));
-      } else {
-        all[i] = static_cast<Number>(zero);
-      }
+      std::memcpy(&stored, data.bytes.data() + i * sizeof stored, sizeof stored);
+      all[i] = static_cast<Number>(tensor::from_storage(data.element, stored));
     }
     return all;
   });
@@ -112,17 +77,10 @@ template <class Number>
 [[nodiscard]] tensor_data make_data(tensor::dtype element, const tensor::shape& dims,
                                     std::span<const Number> elements) {
   std::string bytes;
-  detail::with_storage(element, [&](auto stored) {
+  tensor::with_storage(element, [&](auto stored) {
     bytes.resize(elements.size() * sizeof stored);
     for (std::size_t i = 0; i < elements.size(); ++i) {
-      if constexpr (std::is_same_v<decltype(stored), std::uint16_t>) {
-        const auto wide = static_cast<double>(elements[i]);
-        stored = element == tensor::dtype::float16 ? tensor::to_float16(wide) : tensor::to_bfloat16(wide);
-      } else if (element == tensor::dtype::boolean) {
-        stored = static_cast<decltype(stored)>(elements[i] != Number{} ? 1 : 0);
-      } else {
-        stored = static_cast<decltype(stored)>(elements[i]);
-      }
+      stored = tensor::to_storage<decltype(stored)>(element, elements[i]);
       std::memcpy(bytes.data() + i * sizeof stored, &stored, sizeof stored);
     }
   });
@@ -156,11 +114,11 @@ UNITY_INLINE std::optional<std::size_t> find_nan(const tensor_data& data) {
   if (!tensor::is_floating(data.element)) {
     return std::nullopt;
   }
-  return detail::with_storage(data.element, [&](auto stored) -> std::optional<std::size_t> {
+  return tensor::with_storage(data.element, [&](auto stored) -> std::optional<std::size_t> {
     const auto count = stored_count(data);
     for (std::size_t i = 0; i < count; ++i) {
       std::memcpy(&stored, data.bytes.data() + i * sizeof stored, sizeof stored);
-      if (std::isnan(detail::widen(data.element, stored))) {
+      if (std::isnan(static_cast<double>(tensor::from_storage(data.element, stored)))) {
         return i;
       }
     }

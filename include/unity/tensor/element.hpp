@@ -1,4 +1,5 @@
-// Numbers as elements hold them: the 16-bit floats, for hosts whose compilers lack them, and integers.
+// Numbers as elements hold them: the 16-bit floats, for hosts whose compilers lack them, and integers; what a type
+// stores of a number.
 #pragma once
 
 #include <bit>
@@ -8,6 +9,7 @@
 #include <span>
 #include <type_traits>
 
+#include <unity/core/config.hpp>
 #include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 
@@ -102,11 +104,64 @@ template <std::integral Integer, std::floating_point Real>
   return static_cast<Integer>(value);
 }
 
+// Calls f with a value-initialized element of the C++ type that stores `element`; narrow floats as uint16_t.
+template <class F>
+decltype(auto) with_storage(dtype element, F&& f) {
+  switch (element) {
+    case dtype::float32: return f(float{});
+    case dtype::float64: return f(double{});
+    case dtype::float16:
+    case dtype::bfloat16: return f(std::uint16_t{});
+    case dtype::int64: return f(std::int64_t{});
+    case dtype::int32: return f(std::int32_t{});
+    case dtype::int8: return f(std::int8_t{});
+    case dtype::uint8:
+    case dtype::boolean: break;
+  }
+  return f(std::uint8_t{});
+}
+
+// What an element stores of a number. Reals are rounded to nearest, or towards zero where the element is an integer,
+// which keeps the last bits of what does not fit; a bool is 0 or 1.
+template <class Stored, class Number>
+[[nodiscard]] Stored to_storage(dtype element, Number number) {
+  if constexpr (std::is_same_v<Stored, std::uint16_t>) {
+    const auto wide = static_cast<double>(number);
+    return element == dtype::float16 ? to_float16(wide) : to_bfloat16(wide);
+  } else if constexpr (std::is_integral_v<Stored> && std::is_floating_point_v<Number>) {
+    return element == dtype::boolean ? Stored{number != Number{}}
+                                     : static_cast<Stored>(to_integer<std::int64_t>(number));
+  } else {
+    return element == dtype::boolean ? static_cast<Stored>(number != Number{}) : static_cast<Stored>(number);
+  }
+}
+
+// The number that is stored.
+template <class Stored>
+[[nodiscard]] auto from_storage(dtype element, Stored stored) {
+  if constexpr (std::is_same_v<Stored, std::uint16_t>) {
+    return element == dtype::float16 ? from_float16(stored) : from_bfloat16(stored);
+  } else {
+    return stored;
+  }
+}
+
+// Rounds each number to what an element can store of it.
+void round_to(dtype element, std::span<double> numbers);
+
 }  // namespace unity::tensor
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_ELEMENT)
 
 namespace unity::tensor {
+
+UNITY_INLINE void round_to(dtype element, std::span<double> numbers) {
+  with_storage(element, [&]<class Stored>(Stored) {
+    for (auto& x : numbers) {
+      x = static_cast<double>(from_storage(element, to_storage<Stored>(element, x)));
+    }
+  });
+}
 
 UNITY_INLINE bool exceeds_float32(std::span<const tensor_type> types) noexcept {
   bool any = false;

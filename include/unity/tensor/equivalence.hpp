@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -20,6 +19,7 @@
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/dense.hpp>
 #include <unity/tensor/detail/checked_evaluation.hpp>
+#include <unity/tensor/detail/rounded_values.hpp>
 #include <unity/tensor/detail/source_roles.hpp>
 #include <unity/tensor/kernel.hpp>
 #include <unity/tensor/modular.hpp>
@@ -28,9 +28,14 @@
 
 namespace unity::tensor {
 
+// Which arithmetic graphs are compared in: real numbers find errors of algebra sharply; that of the element types finds
+// what holds on real numbers alone, such as a bucket of a position that float32 puts elsewhere.
+enum class arithmetic : std::uint8_t { real, rounded, both };
+
 struct equivalence_options {
   std::size_t points = 4;  // with how many sets of values
   bool modular = false;    // half of them also modulo 2^61 - 1: only for graphs that are equal not just on real numbers
+  arithmetic numbers = arithmetic::both;
   std::uint64_t seed = 0;
   double tolerance = 1e-7;          // relative to the largest element of an output
   source_data data{};               // for constants that rules depend on; their sizes stay
@@ -49,8 +54,6 @@ struct equivalence_report {
 
 namespace detail {
 
-// The largest difference, relative to the largest element. NaN equals NaN.
-[[nodiscard]] double relative_error(const dense<double>& a, const dense<double>& b);
 [[nodiscard]] inline double relative_error(const dense<modular61>& a, const dense<modular61>& b) {
   return a == b ? 0 : std::numeric_limits<double>::infinity();
 }
@@ -67,6 +70,9 @@ class comparison {
   [[nodiscard]] static source_roles roles_of(const algebra& a, const shrunk_graphs& g);
 
   [[nodiscard]] equivalence_report attempt();
+  // In the arithmetic of the element types. A difference shows at every point: that an element is just where a
+  // function jumps, such as a maximum's position or a quantized number, is chance.
+  void compare_rounded(equivalence_report& r);
 
   template <class Scalar>
   void compare(equivalence_report& r) {
@@ -144,6 +150,12 @@ class comparison {
 [[nodiscard]] equivalence_report check_equivalence(const algebra& a, const tensor_graph& first,
                                                    const tensor_graph& second, const equivalence_options& options = {});
 
+// The same on the graphs' own sizes: for constants that were computed from others, which small sizes would cut.
+// Nothing where the graphs together take more than options.affordable.
+[[nodiscard]] std::optional<equivalence_report> check_own_sizes(const algebra& a, const tensor_graph& first,
+                                                                const tensor_graph& second,
+                                                                const equivalence_options& options);
+
 }  // namespace unity::tensor
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_EQUIVALENCE)
@@ -157,22 +169,6 @@ class comparison {
 
 namespace unity::tensor::detail {
 
-UNITY_INLINE double relative_error(const dense<double>& a, const dense<double>& b) {
-  constexpr double least_scale = 1e-8;
-  double scale = least_scale;
-  double error = 0;
-  for (std::size_t i = 0; i < a.data.size(); ++i) {
-    if (std::isfinite(a.data[i])) {
-      scale = std::max(scale, std::abs(a.data[i]));
-    }
-    if (a.data[i] != b.data[i] && !(std::isnan(a.data[i]) && std::isnan(b.data[i]))) {
-      const auto difference = std::abs(a.data[i] - b.data[i]);
-      error = std::isfinite(difference) ? std::max(error, difference) : std::numeric_limits<double>::infinity();
-    }
-  }
-  return error / scale;
-}
-
 UNITY_INLINE equivalence_report comparison::run() {
   auto report = attempt();
   if (domain_error_) {
@@ -182,6 +178,9 @@ UNITY_INLINE equivalence_report comparison::run() {
   if (domain_error_) {
     compares_numbers_alone_ = true;
     report = attempt();
+  }
+  if (report.problem.empty() && options_.numbers != arithmetic::real) {
+    compare_rounded(report);
   }
   report.sizes = graphs_.sizes;
   report.passed = report.problem.empty();
@@ -202,7 +201,8 @@ UNITY_INLINE equivalence_report comparison::attempt() {
     sources_.move_to(options_.seed, biased);
     checked_evaluation<double>{algebra_, graphs_.first}.calibrate(sources_);
   }
-  for (std::size_t i = 0; i < options_.points && r.problem.empty(); ++i) {
+  const auto points = options_.numbers == arithmetic::rounded ? 0 : options_.points;
+  for (std::size_t i = 0; i < points && r.problem.empty(); ++i) {
     sources_.move_to(hash_combine(options_.seed, i), i % 2 == 1);
     compare<double>(r);
     if (options_.modular && i % 2 == 0 && r.problem.empty()) {
@@ -210,6 +210,37 @@ UNITY_INLINE equivalence_report comparison::attempt() {
     }
   }
   return r;
+}
+
+UNITY_INLINE void comparison::compare_rounded(equivalence_report& r) {
+  const auto& one = graphs_.first;
+  const auto& other = graphs_.second;
+  const auto values = roundings_of(algebra_, one, sources_);
+  const auto others = roundings_of(algebra_, other, sources_);
+  std::vector<rounded_output> outputs;
+  std::vector<std::size_t> differing;
+  for (std::size_t i = 0; i < one.outputs().size(); ++i) {
+    auto how = values[one.outputs()[i].index()];
+    how.join(others[other.outputs()[i].index()]);
+    outputs.emplace_back(one.type(one.outputs()[i]).element, how);
+    differing.push_back(i);
+  }
+  checked_evaluation<double> real{algebra_, one, fixed_decisions(one, values)};
+  checked_evaluation<double> first{algebra_, one, std::vector<bool>(one.node_count(), true)};
+  checked_evaluation<double> second{algebra_, other, std::vector<bool>(other.node_count(), true)};
+  for (std::size_t i = 0; i < options_.points && !differing.empty(); ++i) {
+    sources_.move_to(hash_combine(options_.seed, i), i % 2 == 1);
+    const auto a = real.run(sources_);
+    const auto b = first.run(sources_);
+    const auto c = second.run(sources_);
+    std::erase_if(differing, [&](std::size_t o) { return !outputs[o].differs(a[o], b[o], c[o], options_.tolerance); });
+  }
+  if (!differing.empty()) {
+    const auto o = differing.front();
+    r.first_difference = o;
+    r.max_rel_error = std::max(r.max_rel_error, outputs[o].error());
+    r.problem = fmt::format("output {} differs in the arithmetic of {}", o, one.type(one.outputs()[o]).element);
+  }
 }
 
 UNITY_INLINE std::optional<equivalence_report> compare_types(const tensor_graph& a, const tensor_graph& b) {
@@ -301,6 +332,18 @@ UNITY_INLINE equivalence_report check_equivalence(const algebra& a, const tensor
     }
   }
   return report;
+}
+
+UNITY_INLINE std::optional<equivalence_report> check_own_sizes(const algebra& a, const tensor_graph& first,
+                                                               const tensor_graph& second,
+                                                               const equivalence_options& options) {
+  if (auto different = detail::compare_types(first, second)) {
+    return different;
+  }
+  if (detail::work_of(a, first) + detail::work_of(a, second) > options.affordable) {
+    return std::nullopt;
+  }
+  return detail::comparison{a, {first, second, "the graphs' own", 0}, options}.run();
 }
 
 }  // namespace unity::tensor

@@ -7,6 +7,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include <unity/tensor/dense.hpp>
 #include <unity/tensor/detail/opaque_values.hpp>
 #include <unity/tensor/detail/source_roles.hpp>
+#include <unity/tensor/element.hpp>
 #include <unity/tensor/evaluate.hpp>
 #include <unity/tensor/operation.hpp>
 
@@ -26,11 +28,16 @@ template <class Scalar>
 class checked_evaluation {
  public:
   checked_evaluation(const algebra& a, const tensor_graph& g) : algebra_{a}, graph_{g} {}
+  // rounded: by index of node, whose results are rounded to their element types; empty: none.
+  checked_evaluation(const algebra& a, const tensor_graph& g, std::vector<bool> rounded)
+    requires std::same_as<Scalar, double>
+      : algebra_{a}, graph_{g}, rounded_{std::move(rounded)} {}
 
   [[nodiscard]] std::vector<dense<Scalar>> run(const source_values& sources) {
     problem_.clear();
     const auto results = [&](node_id n, std::span<const Scalar* const> operands) {
       auto values = results_of(n, operands, sources);
+      round(n, values);
       note_nan(n, values);
       return values;
     };
@@ -69,6 +76,14 @@ class checked_evaluation {
       return evaluate_opaque<Scalar>(algebra_, op, operands, types);
     }
     return evaluate_at<Scalar>(algebra_, op, operands, types, 0);
+  }
+
+  void round(node_id n, std::vector<dense<Scalar>>& values) const {
+    if constexpr (std::same_as<Scalar, double>) {
+      for (std::size_t r = 0; n.index() < rounded_.size() && rounded_[n.index()] && r < values.size(); ++r) {
+        round_to(graph_.type(graph_.results(n)[r]).element, values[r].data);
+      }
+    }
   }
 
   void note_nan(node_id n, const std::vector<dense<Scalar>>& values) {
@@ -130,6 +145,7 @@ class checked_evaluation {
 
   const algebra& algebra_;
   const tensor_graph& graph_;
+  std::vector<bool> rounded_{};
   std::set<node_id> used_;
   std::string problem_;
 };

@@ -153,6 +153,10 @@ class source_values {
   // From now on, the real values of the source at points as biased are `factor` times what they were.
   void scale(const std::string& name, double factor) { scales_[biased_].emplace(name, 1.0).first->second *= factor; }
 
+  [[nodiscard]] bool are_given(const operation& op) const {
+    return data_ && data_(algebra_.read(op).word("name")).has_value();
+  }
+
   template <class Scalar>
   [[nodiscard]] dense<Scalar> get(const operation& op, const tensor_type& type) const {
     const auto name = algebra_.read(op).word("name");

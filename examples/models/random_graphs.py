@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""Optimizes random graphs that NNSmith makes and compares what the results compute.
+
+    random_graphs.py [--optimize PROGRAM] [--count N] [--seed S] [--nodes N] [--minutes M]
+                     [--keep DIR] [--json F]
+
+Graph number i is the one of seed S + i, with up to N operators. `optimize` runs on it; then the original and the result
+run on the same random inputs in onnxruntime, as in backend_tests.py. A result is
+
+    right         the outputs are those of the original
+    unstable      other numbers, but the original gives others, too, where its real inputs change in their last digits
+                  or the engine's own optimizations are off
+    differs       other outputs
+    cannot load   onnxruntime runs the original and not the result
+    refused       optimize says in one line why it does not take the graph
+    crashed       optimize ends in another way, or takes longer than --seconds
+    no engine     onnxruntime does not run the original
+    not made      NNSmith or the exporter of PyTorch fails
+
+Needs Python 3.9 and `pip install nnsmith torch onnx onnxruntime numpy`. Exit codes: 0; 1 where one differs, cannot load
+or crashed; 2 for bad usage.
+"""
+
+import argparse
+import collections
+import functools
+import json
+import logging
+import os
+import re
+import sys
+import time
+import warnings
+
+import backend_tests
+
+try:
+    import numpy
+    import onnx
+    import onnxruntime
+    warnings.filterwarnings("ignore")
+    import torch
+    from nnsmith.backends.factory import BackendFactory
+    from nnsmith.graph_gen import model_gen
+    from nnsmith.materialize import Model
+    from nnsmith.narrow_spec import auto_opset
+except ImportError as e:
+    sys.exit(f"{e.name}: cannot be imported by {sys.executable}; expected what "
+             "`pip install nnsmith torch onnx onnxruntime numpy` installs")
+
+KINDS = ("right", "unstable", "differs", "cannot load", "refused", "crashed", "no engine", "not made")
+
+
+class Maker:
+    def __init__(self):
+        # NNSmith's models ask whether a tensor has a number, which only the exporter by tracing takes.
+        torch.onnx.export = functools.partial(torch.onnx.export, dynamo=False)
+        onnx._serialize = onnx.ModelProto.SerializeToString  # of older versions, for NNSmith
+        logging.disable(logging.WARNING)
+        self.kind = Model.init("onnx", backend_target="cpu")
+        # Takes some minutes the first time: tries each operator and type in the engine, and remembers.
+        self.operators = auto_opset(self.kind, BackendFactory.init("onnxruntime", target="cpu", optmax=False))
+
+    def make(self, seed, nodes):
+        """(model, inputs by name)."""
+        numpy.random.seed(seed)
+        torch.manual_seed(seed)
+        made = model_gen(opset=self.operators, method="symbolic-cinit", seed=seed, max_nodes=nodes,
+                         max_elem_per_tensor=4096, timeout_ms=10000)
+        model = self.kind.from_gir(made.make_concrete())
+        model.refine_weights()
+        inputs = {name: numpy.asarray(value) for name, value in model.make_oracle().input.items()}
+        return model.native_model, inputs
+
+
+def is_unstable(model, inputs):
+    """Whether the original's outputs hang on the last digits of its inputs, or on the engine's optimizations."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    plain = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    before = plain.run(None, inputs)
+    others = [backend_tests.run_in_onnxruntime(model, inputs)]
+    for sign in (-1, 1):
+        others.append(plain.run(None, {name: numpy.nextafter(x, numpy.asarray(sign * numpy.inf, x.dtype))
+                                       if x.dtype.kind == "f" else x for name, x in inputs.items()}))
+    return any(backend_tests.difference(before, other) for other in others)
+
+
+def judged(args, model, inputs):
+    """(kind, why)."""
+    _, problem = backend_tests.attempt(backend_tests.run_in_onnxruntime, model, inputs)
+    if problem:
+        return "no engine", problem
+    kind, why = backend_tests.judged(args, model, inputs)
+    if kind != "wrong":
+        return kind, why
+    if "cannot run" in why:
+        return "cannot load", why
+    return ("unstable" if is_unstable(model, inputs) else "differs"), why
+
+
+def keep(folder, name, model, inputs):
+    os.makedirs(folder, exist_ok=True)
+    onnx.save(model, os.path.join(folder, name + ".onnx"))
+    numpy.savez(os.path.join(folder, name + ".npz"), **inputs)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--optimize", metavar="PROGRAM", default="optimize",
+                        help="path of the program; default: in PATH")
+    parser.add_argument("--count", type=int, default=100, help="graphs; default: 100")
+    parser.add_argument("--seed", type=int, default=0, help="of the first graph")
+    parser.add_argument("--nodes", type=int, default=12, help="operators of a graph at most; default: 12")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="after which no graph is begun")
+    parser.add_argument("--keep", metavar="DIR", help="where originals that are not right are kept, with their inputs")
+    parser.add_argument("--seconds", type=float, default=60, help="that one run of optimize may take")
+    parser.add_argument("--json", metavar="F", help="file for kind and reason of each graph")
+    args = parser.parse_args()
+    onnxruntime.set_default_logger_severity(4)
+    maker, keeps, results = Maker(), args.keep, {}
+    args.kept, args.keep = set(), None  # of backend_tests
+    end = time.monotonic() + 60 * args.minutes
+    for seed in range(args.seed, args.seed + args.count):
+        if time.monotonic() > end:
+            break
+        args.name = f"graph_{seed}"
+        try:
+            model, inputs = maker.make(seed, args.nodes)
+        except Exception as e:  # NNSmith and the exporter raise whatever they like
+            results[args.name] = "not made", " ".join(f"{type(e).__name__}: {e}".split())[:200]
+            continue
+        kind, why = results[args.name] = judged(args, model, inputs)
+        if kind in ("differs", "cannot load", "refused", "crashed"):
+            print(args.name, kind, why, flush=True)
+        if keeps and kind not in ("right", "no engine"):
+            keep(keeps, args.name, model, inputs)
+    counts = collections.Counter(kind for kind, _ in results.values())
+    print(f"{len(results)} graphs of NNSmith, seeds from {args.seed} on, in onnxruntime {onnxruntime.__version__}")
+    for kind in KINDS:
+        print(f"{kind:<12} {counts[kind]:5}")
+    reasons = collections.Counter((kind, re.sub(r"'[^']*'|\d+", "_", why)[:160]) for kind, why in results.values()
+                                  if kind not in ("right", "unstable"))
+    for (kind, why), count in reasons.most_common():
+        print(f"  {count:4} {kind}: {why}")
+    if args.json:
+        with open(args.json, "w") as f:
+            json.dump(results, f, indent=1)
+    return 1 if counts["differs"] or counts["cannot load"] or counts["crashed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
