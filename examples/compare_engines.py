@@ -71,7 +71,8 @@ def arguments(words):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", metavar="MODEL.onnx")
     parser.add_argument("optimized", metavar="OPTIMIZED.onnx", nargs="?")
-    parser.add_argument("--suite", action="store_true", help="of a folder's models, beside onnxsim where it is installed")
+    parser.add_argument("--suite", action="store_true", 
+                        help="of a folder's models, beside onnxsim where it is there")
     parser.add_argument("--result", metavar="F", help="JSON of the optimize run that wrote OPTIMIZED.onnx")
     parser.add_argument("--optimize", metavar="PROGRAM", default="optimize",
                         help="path of the program; default: in PATH")

@@ -131,8 +131,9 @@ def show(row):
     def times(name):
         return f"{row[name]:.3f}" if name in row else row.get(name + "_problem", "not there")
     kept = "kept" if row["measured"]["kept_original"] else "rewritten"
-    print(f"| {row['model']} | {row['original_s'] * 1e3:.2f} | {times('off')} | {times('onnxsim')} | {times('unity')} | "
-          f"{kept} | {100 * row['spread']:.0f}% |", flush=True)
+    original = f"{row['original_s'] * 1e3:.2f}"
+    print(f"| {row['model']} | {original} | {times('off')} | {times('onnxsim')} | {times('unity')} | {kept} | "
+          f"{100 * row['spread']:.0f}% |", flush=True)
 
 
 def run(args):
@@ -141,7 +142,8 @@ def run(args):
     if not paths:
         raise engines.Problem(f"{args.model}: has no .onnx file; expected a folder of models")
     numpy, engine = engines.import_engine()
-    print(f"onnxruntime {engine.__version__}, {args.threads} threads: milliseconds, and times as fast as the original\n")
+    print(f"onnxruntime {engine.__version__}, {args.threads} threads: milliseconds, and times as fast as the original",
+          end="\n\n")
     print("| model | original, ms | not optimized | onnxsim | unity | unity's file | spread |")
     print("|---|---|---|---|---|---|---|")
     rows = []

@@ -5,9 +5,9 @@
                      [--layers N] [--width N] [--sequence N]
 
 Writes FOLDER/NAME_EXPORTER.onnx for each NAME, by both exporters where none is named; without names all that the
-installed packages have. Language models (package transformers) have a mask of attention and, where nothing else is said,
-two layers of width 64; the others have their full size (torchvision). What an exporter refuses is said, and the others
-go on.
+installed packages have. Language models (package transformers) have a mask of attention and, where nothing else is
+said, two layers of width 64; the others have their full size (torchvision). What an exporter refuses is said, and the
+others go on.
 Needs `pip install torch onnx onnxscript`, and transformers or torchvision. Exit codes: 0; 1 where nothing was written
 or for bad input (one line on standard error); 2 for bad usage.
 """

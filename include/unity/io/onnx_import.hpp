@@ -106,14 +106,11 @@ class model_reader {
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_IMPORT)
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <limits>
 #include <system_error>
 
 #include <fmt/core.h>
-#include <google/protobuf/io/zero_copy_stream_impl.h>
 
 #include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
@@ -123,29 +120,10 @@ class model_reader {
 #include <unity/io/onnx/proto.hpp>
 #include <unity/io/onnx/prune.hpp>
 #include <unity/io/onnx/read_tensor.hpp>
+#include <unity/io/onnx/stream.hpp>
 #include <unity/io/onnx/structure.hpp>
 
 namespace unity::io::detail {
-
-[[nodiscard]] UNITY_INLINE google::protobuf::io::ArrayInputStream in_memory(std::string_view bytes) {
-  constexpr auto most = static_cast<std::size_t>(std::numeric_limits<int>::max());  // parse() says what is too long
-  return {bytes.data(), static_cast<int>(std::min(bytes.size(), most))};
-}
-
-// What f(stream, size) gives of a file; its text is in memory in parts alone, except for pipes.
-template <class F>
-auto with_stream(const std::filesystem::path& path, const F& f) {
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(path, ignored)) {
-    const auto bytes = read_file(path);
-    auto stream = in_memory(bytes);
-    return f(stream, bytes.size());
-  }
-  static_cast<void>(read_file(path, 0, 0));  // says why it cannot be read
-  const unity::detail::descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-  google::protobuf::io::FileInputStream stream{file.get()};
-  return f(stream, std::filesystem::file_size(path));
-}
 
 UNITY_INLINE onnx_model model_reader::read(google::protobuf::io::ZeroCopyInputStream& bytes, std::uint64_t size) {
   parse(bytes, size);
