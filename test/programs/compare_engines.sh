@@ -19,6 +19,7 @@ check 'and a size of 0' complains 2 "'batch=0'; expected NAME=N" "${compare[@]}"
 check 'and a result that belongs to nothing' complains 2 '--result' "${compare[@]}" "$small" --result x.json
 check 'and flags for a program that is not called' complains 2 'flags of optimize' \
   "${compare[@]}" "$small" "$small" -- --budget 1s
+check 'and a folder beside a file' complains 2 'suite' "$python" "$script" "$models" "$small" --suite
 # -S: a Python without any installed package.
 check 'onnxruntime is missed in one line' complains 1 'onnxruntime: cannot be imported.*pip install' \
   "$python" -S "$script" "$small"
@@ -57,6 +58,13 @@ check 'from the JSON of optimize' json "$scratch/3.json" 'x["unity"]["backend"] 
 check 'inputs of integers have a range' silent "${compare[@]}" "$models/bert_small.onnx" --dim batch=1 \
   --dim sequence=8 --below input_ids=50 --threads 1 --runs 5 --optimize "$optimize" -- "${search[@]}"
 
+mkdir "$scratch/suite" "$scratch/empty" && cp "$small" "$scratch/suite" && printf 'not a model' >"$scratch/suite/text.onnx"
+check 'a folder is a table' silent "$python" "$script" "$scratch/suite" --suite --dim batch=2 --threads 1 --runs 5 \
+  --optimize "$optimize" --json "$scratch/6.json" -- --budget 2s --python "$python"
+check 'with a row for each model, also for one that stops' json "$scratch/6.json" \
+  '[r["model"] for r in x] == ["resnet_small.onnx", "text.onnx"] and "problem" in x[1] and x[0]["unity"] > 0
+   and x[0]["off"] > 0 and x[0]["unity_error"] < 1e-4 and x[0]["measured"]["engine"] == "onnxruntime"'
+
 # refuses WHAT PATTERN ARGUMENT...: the script complains.
 refuses() { check "$1" complains 1 "$2" "${compare[@]}" "${@:3}"; }
 refuses 'other outputs are found' "output 'output': relative error .*expected at most 1e-12" \
@@ -70,6 +78,7 @@ refuses 'a range that does not fit the model is told' 'does not run it: .*indice
   "$models/bert_small.onnx" "$models/bert_small.onnx" --dim batch=1 --dim sequence=8 --below input_ids=5000
 refuses 'models of other inputs are told' "bert_small.onnx: has the input 'input_ids'" \
   "$small" "$models/bert_small.onnx" --dim batch=1
+check 'a folder without models' complains 1 'empty: has no .onnx file' "$python" "$script" "$scratch/empty" --suite
 refuses 'a model that is not there' 'nowhere.onnx: no such file' "$scratch/nowhere.onnx"
 printf 'not a model' >"$scratch/text.onnx"
 refuses 'what is no model' 'text.onnx: onnxruntime does not take it' "$scratch/text.onnx"
