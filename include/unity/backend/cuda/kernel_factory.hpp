@@ -111,7 +111,7 @@ class kernel_factory {
       const auto inner = [](types in, types) { return std::make_unique<embedding_bag_routine<Queue>>(in); };
       return between_conversions(inputs, outputs, false, true, inner);
     }
-    if (name == "embedding_gradient" || name == "embedding_bag_gradient") {
+    if (name == "embedding_gradient" || name == "embedding_bag_gradient" || name == "scatter_sum") {
       const auto inner = [&](types in, types out) {
         return std::make_unique<embedding_gradient_routine<Queue>>(in, out, name == "embedding_bag_gradient");
       };
