@@ -12,12 +12,12 @@
 
 #include <unity/core/file.hpp>
 #include <unity/core/random.hpp>
-#include <unity/io/data_provider.hpp>
 #include <unity/io/onnx_export.hpp>
 #include <unity/io/onnx_import.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/evaluate.hpp>
 
+#include "data_provider.hpp"
 #include "onnx_subjects.hpp"
 
 namespace tests_of_fold_constants {
@@ -57,7 +57,7 @@ std::uint64_t bytes_of(const io::onnx_model& m) {
 
 void check_values(const io::onnx_model& a, const io::onnx_model& b) {
   const auto values = [](const io::onnx_model& m) {
-    return tensor::evaluate<double>(standard(), m.graph, io::data_provider<double>{standard(), m.data}, 1);
+    return tensor::evaluate<double>(standard(), m.graph, unity::test::data_provider<double>{standard(), m.data}, 1);
   };
   const auto first = values(a);
   const auto second = values(b);

@@ -58,7 +58,8 @@ check 'from the JSON of optimize' json "$scratch/3.json" 'x["unity"]["backend"] 
 check 'inputs of integers have a range' silent "${compare[@]}" "$models/bert_small.onnx" --dim batch=1 \
   --dim sequence=8 --below input_ids=50 --threads 1 --runs 5 --optimize "$optimize" -- "${search[@]}"
 
-mkdir "$scratch/suite" "$scratch/empty" && cp "$small" "$scratch/suite" && printf 'not a model' >"$scratch/suite/text.onnx"
+mkdir "$scratch/suite" "$scratch/empty" && cp "$small" "$scratch/suite"
+printf 'not a model' >"$scratch/suite/text.onnx"
 check 'a folder is a table' silent "$python" "$script" "$scratch/suite" --suite --dim batch=2 --threads 1 --runs 5 \
   --optimize "$optimize" --json "$scratch/6.json" -- --budget 2s --python "$python"
 check 'with a row for each model, also for one that stops' json "$scratch/6.json" \

@@ -11,14 +11,14 @@
 #include <unity/tensor/dense.hpp>
 #include <unity/tensor/operation.hpp>
 
-namespace unity::io {
+namespace unity::test {
 
 // A provider for tensor::evaluate: named sources get the data of their name, all others nothing.
 // Views of both arguments, which must outlive it.
 template <std::floating_point Scalar>
 class data_provider {
  public:
-  data_provider(const tensor::algebra& algebra, const data_table& data) : algebra_{&algebra}, data_{&data} {}
+  data_provider(const tensor::algebra& algebra, const io::data_table& data) : algebra_{&algebra}, data_{&data} {}
 
   [[nodiscard]] std::optional<tensor::dense<Scalar>> operator()(const tensor::operation& op,
                                                                 const tensor::tensor_type&) const {
@@ -29,12 +29,12 @@ class data_provider {
     if (found == data_->end()) {
       return std::nullopt;
     }
-    return tensor::dense<Scalar>{found->second.dims, elements_of<Scalar>(found->second)};
+    return tensor::dense<Scalar>{found->second.dims, io::elements_of<Scalar>(found->second)};
   }
 
  private:
   const tensor::algebra* algebra_;
-  const data_table* data_;
+  const io::data_table* data_;
 };
 
-}  // namespace unity::io
+}  // namespace unity::test
