@@ -323,7 +323,8 @@ io::data_table data_of(const tensor::tensor_graph& g) {
   return data;
 }
 std::vector<tensor::dense<double>> outputs_of(const io::onnx_model& m) {
-  return tensor::evaluate<double>(standard(), m.graph, unity::test::data_provider<double>{standard(), m.data}, std::uint64_t{1});
+  return tensor::evaluate<double>(standard(), m.graph, unity::test::data_provider<double>{standard(), m.data},
+                                  std::uint64_t{1});
 }
 void check_close(const io::onnx_model& a, const io::onnx_model& b) {
   const auto x = outputs_of(a);
