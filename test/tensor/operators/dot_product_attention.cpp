@@ -135,8 +135,8 @@ TEST_CASE("rotary_embedding turns pairs of features by the angles of their posit
 
 TEST_CASE("attention and rotation say what they do not take") {
   const auto q = type({2, 4, 3, 6});
-  const auto refusal = [](types t, std::int64_t heads = 0, std::int64_t key_heads = 0) {
-    return refusal_of("dot_product_attention", {{"heads", heads}, {"key_heads", key_heads}}, t);
+  const auto refusal = [](types t, std::int64_t of_queries = 0, std::int64_t of_keys = 0) {
+    return refusal_of("dot_product_attention", {{"heads", of_queries}, {"key_heads", of_keys}}, t);
   };
   CHECK(refusal({q, type({2, 2, 5, 6}), type({2, 2, 5, 1})}).empty());
   CHECK(refusal({q, type({2, 3, 5, 6}), type({2, 3, 5, 1})}) ==
