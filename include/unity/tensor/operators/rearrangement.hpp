@@ -152,9 +152,12 @@ UNITY_INLINE definition strided_slice() {
       auto& size = dims[static_cast<std::size_t>(axes[i])];
       const bool known = starts[i] >= 0 && starts[i] < size && counts[i] >= 1 && counts[i] <= size && steps[i] != 0 &&
                          detail::is_sensible(steps[i]) && size <= max_elements;
+      if (!j.require(known, "elements that the operand has")) {
+        return;
+      }
       const auto room = steps[i] > 0 ? size - 1 - starts[i] : starts[i];
       const auto step = steps[i] > 0 ? steps[i] : -steps[i];
-      if (!j.require(known && (counts[i] == 1 || counts[i] - 1 <= room / step), "elements that the operand has")) {
+      if (!j.require(counts[i] == 1 || counts[i] - 1 <= room / step, "elements that the operand has")) {
         return;
       }
       size = counts[i];
