@@ -14,8 +14,8 @@ itself is compared in type and size alone. A result is
     refused       optimize says in one line why it does not take the model
     crashed       optimize ends in another way, or takes longer than --seconds
 
-Needs Python 3.9 and `pip install onnx onnxruntime numpy`. Exit codes: 0; 1 where one is wrong, refused or crashed; 2 for
-bad usage.
+Needs Python 3.9 and `pip install onnx onnxruntime numpy`. Exit codes: 0; 1 where one is wrong, refused or crashed;
+2 for bad usage.
 """
 
 import argparse
