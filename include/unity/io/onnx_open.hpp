@@ -52,6 +52,7 @@ namespace unity::io {
 #include <unity/core/printable.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/io/onnx/size_record.hpp>
+#include <unity/io/onnx/stream.hpp>
 #include <unity/io/onnx_export.hpp>
 #include <unity/io/onnx_import.hpp>
 #include <unity/io/tensor_data.hpp>
