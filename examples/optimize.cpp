@@ -35,8 +35,12 @@
 #include <unity/machine/device_models.hpp>
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/parse.hpp>
+#include <unity/search/everywhere.hpp>
+#include <unity/search/rewrite_space.hpp>
 #include <unity/systems/taso.hpp>
+#include <unity/tensor/cost.hpp>
 #include <unity/tensor/dense.hpp>
+#include <unity/tensor/engine_rules.hpp>
 #include <unity/tensor/equivalence.hpp>
 #include <unity/tensor/generated_rules.hpp>
 #include <unity/tensor/rule_test.hpp>
@@ -441,15 +445,36 @@ class engine_search {
 
   // Throws: as check.
   [[nodiscard]] systems::taso_result operator()(const rule_set& rules, double seconds) {
-    auto options = a_.options;
-    options.limits.seconds = seconds;
-    options.stages = 2;
-    auto found = times_ ? support::search_by(*times_, operators_, rules, options, before_.graph, false)
-                        : systems::taso(operators_, rules, before_.graph, options);
+    auto found = search(rules, seconds, before_.graph);
     for (std::size_t i = 0; before_.open.empty() && i <= found.stages.size(); ++i) {  // else where it is written
       static_cast<void>(check(operators_, a_, before_, i == 0 ? found : found.stages[i - 1]));
     }
     return found;
+  }
+  // The rule at every place of what was found. Throws: as check.
+  [[nodiscard]] std::optional<systems::taso_result> everywhere(const systems::taso_result& found,
+                                                               const substitution& rule) {
+    constexpr std::size_t most = 10'000;
+    rewrite_space space{operators_, tensor::flop_cost{operators_, a_.options.objective.mode}, rule_set{rule},
+                        found.graph};
+    const auto all = rewrite_everywhere(space, most);
+    if (all.moves == 0) {
+      return std::nullopt;
+    }
+    auto r = search({}, a_.options.limits.seconds, space.graph(all.state));
+    const auto stayed = space.origins(all.state);
+    for (auto& n : r.origins) {
+      n = n.valid() ? stayed[n.index()] : n;
+      n = n.valid() ? found.origins[n.index()] : n;
+    }
+    r.cost_before_s = found.cost_before_s;
+    r.rules_used = found.rules_used;
+    r.rules_used.push_back({rule.name, all.moves, found.cost_after_s - r.cost_after_s});
+    r.real_only = found.real_only || rule.rule.real_only;
+    if (before_.open.empty()) {
+      static_cast<void>(check(operators_, a_, before_, r));
+    }
+    return r;
   }
   [[nodiscard]] std::optional<support::measuring> measuring() const {
     return times_
@@ -458,6 +483,14 @@ class engine_search {
   }
 
  private:
+  [[nodiscard]] systems::taso_result search(const rule_set& rules, double seconds, const tensor::tensor_graph& g) {
+    auto options = a_.options;
+    options.limits.seconds = seconds;
+    options.stages = 2;
+    return times_ ? support::search_by(*times_, operators_, rules, options, g, false)
+                  : systems::taso(operators_, rules, g, options);
+  }
+
   const tensor::algebra& operators_;
   const arguments& a_;
   const io::onnx_model& before_;
@@ -475,15 +508,18 @@ void search_for_engine(const tensor::algebra& operators, const rule_set& rules, 
   }
   support::engine_timer timer{a.target, a.model, sizes, a.options.seed, tolerance};
   engine_search search{operators, a, r.before, timer};
-  const support::candidate_source source{[&](const rule_set& some, double seconds) { return search(some, seconds); },
-                                         [&](const systems::taso_result& found, const std::filesystem::path& file) {
-                                           if (!r.before.open.empty()) {
-                                             static_cast<void>(check(operators, a, r.before, found));
-                                           }
-                                           io::export_onnx(operators, written_model(operators, r.before, found, true),
-                                                           file);
-                                         }};
-  r.engine = support::choose(timer, source, rules, a.options.limits.seconds, r.found);
+  const support::candidate_source source{
+      [&](const rule_set& some, double seconds) { return search(some, seconds); },
+      [&](const systems::taso_result& found, const std::filesystem::path& file) {
+        if (!r.before.open.empty()) {
+          static_cast<void>(check(operators, a, r.before, found));
+        }
+        io::export_onnx(operators, written_model(operators, r.before, found, true), file);
+      },
+      [&](const systems::taso_result& found, const substitution& rule) { return search.everywhere(found, rule); }};
+  const auto engine_rules =
+      a.rules.empty() ? compile_rules(operators, parse_rules(tensor::engine_rules, "engine_rules")) : rule_set{};
+  r.engine = support::choose(timer, source, rules, engine_rules, a.options.limits.seconds, r.found);
   r.measured = search.measuring();
   if (r.engine->kept_original) {
     keep_original(r);

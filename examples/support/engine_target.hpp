@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -119,14 +120,20 @@ struct candidate_source {
   // A search by these rules for so many seconds; its result is one that is equal to the original.
   std::function<unity::systems::taso_result(const unity::rule_set&, double seconds)> search{};
   std::function<void(const unity::systems::taso_result&, const std::filesystem::path&)> write{};
+  // The rule at every place where it applies; nothing where there is none.
+  std::function<std::optional<unity::systems::taso_result>(const unity::systems::taso_result&,
+                                                           const unity::substitution&)>
+      everywhere{};
 };
 
 // Searches with all rules, then without one that was used after the other, as long as seconds are left: the engine says
-// which of them pay. All that is met on the way (some graphs between the original and the best, too) is timed beside
-// the original; the best is timed once more, and that decides. Returns what was chosen; `found`: its graph, unless the
-// original is kept: then what the first search found.
+// which of them pay; then with one engine rule after the other at every place of the best, where that is faster. All
+// that is met on the way (some graphs between the original and the best, too) is timed beside the original; the best is
+// timed once more, and that decides. Returns what was chosen; `found`: its graph, unless the original is kept: then
+// what the first search found.
 [[nodiscard]] engine_choice choose(engine_timer& timer, const candidate_source& source, const unity::rule_set& rules,
-                                   double seconds, unity::systems::taso_result& found);
+                                   const unity::rule_set& engine_rules, double seconds,
+                                   unity::systems::taso_result& found);
 
 [[nodiscard]] nlohmann::json to_json(const engine_choice& c);
 void print(const engine_choice& c);
