@@ -78,6 +78,15 @@ refuses refuse 'no kernel'
 refuses die 'died \(signal 6: a crash\)'
 refuses hang 'no answer within 1 s'
 
+# A rule that no sum of operators rewards is timed in the whole model; the last of them here, which is the fastest.
+check 'rules for engines are timed' silent env 'ENGINE_FASTER=1 1 1 1 1 1 1 1 2' "$optimize" "$models/bert_small.onnx" \
+  --dim batch=1 --dim sequence=8 --max-expansions 20 --target onnxruntime --python "$python" \
+  --timer "$(dirname "$0")/engine.py" --engine-limit 5s --out "$scratch/rewritten" --json "$scratch/9.json"
+check 'and taken' json "$scratch/9.json" \
+  'x["measured"]["candidates"][-1]["about"] == "norm_of_flat_sum wherever it applies" and x["measured"]["ratio"] == 2
+   and [u["count"] for u in x["rules_used"] if u["name"] == "norm_of_flat_sum"] == [5]
+   and x["cost_after_s"] < x["cost_before_s"]'
+
 measures=("${fake[@]}" --cost measured:onnxruntime)
 check 'operators are measured in the engine' silent "${measures[@]}" --json "$scratch/4.json"
 check 'each once' json "$scratch/4.json" \
