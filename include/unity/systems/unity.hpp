@@ -481,7 +481,10 @@ UNITY_INLINE void unity_search::finish(unity_result& r, mesh_room& room) {
     polish(r, ops, room, lowering);
   }
   // Tables of meshes that no mapping was looked for on take time; without them the bound is of any plan of the graph.
-  r.mapping_bound = is_late() ? computing_of(r.graph) : bound(ops, rooms_, machine_.network.device_count());
+  // Their times are those of the slowest kind of device.
+  r.mapping_bound = is_late() || models_of(machine_).size() > 1
+                        ? computing_of(r.graph)
+                        : std::max(bound(ops, rooms_, machine_.network.device_count()), path_bound(ops, rooms_));
 }
 
 UNITY_INLINE bool unity_search::is_better(const parallel::strategy_report& a, const parallel::strategy_report& b) {

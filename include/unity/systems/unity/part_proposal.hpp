@@ -32,7 +32,7 @@ class part_proposal {
                                                                 random_engine& random) const;
 
  private:
-  // Connected and not met yet, of a number of operators that is drawn, or of as many as there are; or none.
+  // Connected and not met yet: all of it, or a number of operators that is drawn.
   [[nodiscard]] std::vector<std::uint32_t> draw_part(std::vector<bool>& met, random_engine& random) const;
   // Effects: the part lies on a block, divided along outer dimensions, or all of it along inner ones.
   void move(std::span<const std::uint32_t> part, random_engine& random, strategy_change& change) const;
@@ -104,11 +104,17 @@ UNITY_INLINE void part_proposal::move(std::span<const std::uint32_t> part, rando
 }
 
 UNITY_INLINE std::vector<std::uint32_t> part_proposal::draw_part(std::vector<bool>& met, random_engine& random) const {
-  const auto first = static_cast<std::uint32_t>(random.below(nodes_.size()));
-  if (met[first]) {
+  std::vector<std::uint32_t> others;
+  for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
+    if (!met[i]) {
+      others.push_back(i);
+    }
+  }
+  if (others.empty()) {
     return {};
   }
-  const auto most = 1 + random.below(nodes_.size());
+  const auto first = others[random.below(others.size())];
+  const auto most = random.below(2) == 0 ? nodes_.size() : 1 + random.below(nodes_.size());
   std::vector<std::uint32_t> part{first};
   met[first] = true;
   for (std::size_t k = 0; k < part.size(); ++k) {
