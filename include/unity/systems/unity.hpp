@@ -49,7 +49,7 @@ struct unity_options : search_options {
   std::size_t candidates = 12;  // mappings of each graph that are simulated, and as many pipelines; four times as many
                                 // mappings where programs are small
   std::uint64_t program_tasks = 2'000'000;  // of larger programs those of one device of each stage are simulated
-  std::uint64_t proposals = 300;            // of the polish, from the best of them
+  std::uint64_t proposals = 300;  // of the polish, from the best of them; eight times as many where it moves parts
   parallel::optimizer optimizer = parallel::optimizer::sgd;
   joint_options joint{};
 };
@@ -205,6 +205,7 @@ class unity_search {
 #include <unity/parallel/training_graph.hpp>
 #include <unity/search/evaluator_mcmc.hpp>
 #include <unity/systems/flexflow/evaluator.hpp>
+#include <unity/systems/unity/part_proposal.hpp>
 #include <unity/systems/unity/polish.hpp>
 
 namespace unity::systems::detail {
@@ -480,7 +481,10 @@ UNITY_INLINE void unity_search::finish(unity_result& r, mesh_room& room) {
     polish(r, ops, room, lowering);
   }
   // Tables of meshes that no mapping was looked for on take time; without them the bound is of any plan of the graph.
-  r.mapping_bound = is_late() ? computing_of(r.graph) : bound(ops, rooms_, machine_.network.device_count());
+  // Their times are those of the slowest kind of device.
+  r.mapping_bound = is_late() || models_of(machine_).size() > 1
+                        ? computing_of(r.graph)
+                        : std::max(bound(ops, rooms_, machine_.network.device_count()), path_bound(ops, rooms_));
 }
 
 UNITY_INLINE bool unity_search::is_better(const parallel::strategy_report& a, const parallel::strategy_report& b) {
@@ -500,9 +504,12 @@ UNITY_INLINE void unity_search::polish(unity_result& r, const parallel::operator
     return;
   }
   const strategy_evaluator evaluator{lowering, parallel::memory_limits(machine_)};
-  const mesh_proposal proposal{room, ops};
+  const auto devices = machine_.network.device_count();
+  constexpr std::size_t few = 1024;  // of what is larger, simulations take long, and parts are many
+  const bool in_parts = options_.uses == parallel::all_index_uses && ops.size() * devices <= few;
+  const part_proposal proposal{mesh_proposal{room, ops}, ops, in_parts ? devices : 0};
   chain_options chain;
-  chain.proposals = options_.proposals;
+  chain.proposals = in_parts ? 8 * options_.proposals : options_.proposals;
   chain.seed = options_.seed;
   chain.limits = options_.limits;
   chain.limits.seconds = std::max(0.0, options_.limits.seconds - watch_.seconds());

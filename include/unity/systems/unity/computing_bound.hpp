@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include <unity/parallel/mesh/mesh_options.hpp>
 #include <unity/parallel/mesh/operator_graph.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
+#include <unity/systems/unity/mesh_room.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/differentiate.hpp>
 
@@ -36,6 +38,12 @@ class computing_bound {
   std::vector<parallel::shard_clock> clocks_{};  // one for each kind of device
 };
 
+// Forward along a path and back again, each operator at its least on any of the meshes: whatever a task of an operator
+// reads was made by some task of the one before it on the path. Updates, and what is moved, do not count.
+// Complexity: linear in the operators' options and operands.
+[[nodiscard]] picoseconds path_bound(const parallel::operator_graph& g,
+                                     const std::vector<std::unique_ptr<mesh_room>>& rooms);
+
 }  // namespace unity::systems
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_UNITY_COMPUTING_BOUND)
@@ -45,6 +53,7 @@ class computing_bound {
 #include <optional>
 
 #include <unity/parallel/operator_grid.hpp>
+#include <unity/systems/unity/mesh_places.hpp>
 
 namespace unity::systems {
 
@@ -75,6 +84,37 @@ UNITY_INLINE std::int64_t computing_bound::least(const parallel::placed_operator
     fastest = std::min(fastest, t ? (t->forward + t->backward).count() : 0);
   }
   return fastest;
+}
+
+UNITY_INLINE picoseconds path_bound(const parallel::operator_graph& g,
+                                    const std::vector<std::unique_ptr<mesh_room>>& rooms) {
+  constexpr auto most = std::numeric_limits<std::int64_t>::max();
+  std::vector<std::int64_t> around(g.size(), 0);  // from an operator's first task to the end of its backward pass
+  std::vector<std::int64_t> behind(g.size(), 0);  // or to the end of all that it leads to
+  std::int64_t longest = 0;
+  for (auto i = static_cast<std::uint32_t>(g.size()); i-- > 0;) {
+    auto forward = most;
+    auto both = most;
+    for (const auto& room : rooms) {
+      for (const auto& o : room->tables().of(g.placed(i)).options) {
+        if (detail::placed_axes(o) == 0) {  // the times of others are shares of an average
+          forward = std::min(forward, o.forward.count());
+          both = std::min(both, (o.computing - o.updating).count());
+        }
+      }
+    }
+    around[i] += both == most ? 0 : both;
+    behind[i] = std::max(around[i], behind[i] + (forward == most ? 0 : forward));
+    longest = std::max(longest, behind[i]);
+    const auto sources = g.sources(i);
+    for (std::size_t x = 0; x < sources.size(); ++x) {
+      if (const auto from = sources[x].from; from != parallel::operand_source::none) {
+        behind[from] = std::max(behind[from], behind[i]);
+        around[from] = std::max(around[from], g.placed(i).wanted[x] ? around[i] : 0);
+      }
+    }
+  }
+  return picoseconds{longest};
 }
 
 }  // namespace unity::systems

@@ -1,0 +1,147 @@
+// The fastest plan of a small graph on a few devices, by trying all of them: no tables, layouts or predictions of
+// Unity's search, the simulator alone says what a plan takes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <unity/core/id.hpp>
+#include <unity/cost/cost_model.hpp>
+#include <unity/graph/concepts.hpp>
+#include <unity/machine/machine.hpp>
+#include <unity/machine/topology.hpp>
+#include <unity/parallel/configuration.hpp>
+#include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/lowering/lowering.hpp>
+#include <unity/parallel/parallel_type.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/parallel/strategies/memory_limits.hpp>
+#include <unity/parallel/strategies/strategy_tables.hpp>
+#include <unity/search/branch_and_bound.hpp>
+#include <unity/search/result.hpp>
+#include <unity/systems/flexflow/evaluator.hpp>
+#include <unity/systems/flexflow/exact.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::test {
+
+// Lists of devices for tasks that lie in a grid of so many axes with more than one task: aligned blocks, of every
+// device or every second one; and where a grid has two axes, with either of them the inner one.
+inline std::vector<std::vector<machine::device_id>> device_lists(std::size_t tasks, std::size_t devices, bool is_grid) {
+  std::vector<std::vector<machine::device_id>> all;
+  for (std::size_t stride = 1; stride * tasks <= devices && (stride == 1 || tasks > 1); stride *= 2) {
+    for (std::size_t first = 0; first < devices; ++first) {
+      if (first % (stride * tasks) < stride) {
+        auto& list = all.emplace_back();
+        for (std::size_t t = 0; t < tasks; ++t) {
+          list.emplace_back(first + t * stride);
+        }
+      }
+    }
+  }
+  if (is_grid) {
+    auto list = all[0];
+    std::swap(list[1], list[2]);
+    all.push_back(std::move(list));
+  }
+  return all;
+}
+
+// Every division of an operator into 1, 2 or 4 tasks: of dimensions, sums, terms and copies alike, on each of the
+// lists. sums: its results may be terms of a sum.
+inline std::vector<parallel::configuration> all_configurations(const parallel::operator_dimensions& o,
+                                                               std::size_t devices, bool sums) {
+  const auto axes = o.divisible.size() + o.reductions.size() + o.groups.size() + 1;
+  std::vector<parallel::configuration> all;
+  std::vector<std::int64_t> degrees(axes, 1);
+  const auto add = [&] {
+    parallel::configuration c;
+    std::size_t tasks = 1;
+    std::size_t divided = 0;
+    for (const auto d : degrees) {
+      tasks *= static_cast<std::size_t>(d);
+      divided += d > 1 ? 1 : 0;
+    }
+    auto next = degrees.begin();
+    const auto take = [&](parallel::degree_list& into, std::size_t count) {
+      for (std::size_t i = 0; i < count; ++i) {
+        into.push_back(*next++);
+      }
+    };
+    take(c.degrees, o.divisible.size());
+    take(c.reductions, o.reductions.size());
+    take(c.terms, o.groups.size());
+    c.copies = *next;
+    if (!sums && parallel::product(c.reductions) * parallel::product(c.terms) > 1) {
+      return;
+    }
+    for (const auto& list : device_lists(tasks, devices, divided > 1)) {
+      c.devices = {};
+      for (const auto d : list) {
+        c.devices.push_back(d);
+      }
+      if (parallel::why_not(o, c, devices).empty()) {
+        all.push_back(c);
+      }
+    }
+  };
+  const auto extend = [&](const auto& self, std::size_t axis, std::size_t left) -> void {
+    if (axis == axes) {
+      add();
+      return;
+    }
+    for (std::size_t d = 1; d <= left; d *= 2) {
+      degrees[axis] = static_cast<std::int64_t>(d);
+      self(self, axis + 1, left / d);
+    }
+    degrees[axis] = 1;
+  };
+  extend(extend, 0, devices);
+  return all;
+}
+
+struct exhaustive_result {
+  std::optional<parallel::strategy> best{};  // faster than what was known
+  cost_value cost = 0;                       // of it, or what was known
+  cost_value lower_bound = 0;                // no plan takes less
+  bool is_complete = true;
+  std::uint64_t simulated = 0;
+};
+
+// Branch and bound over all configurations of all operators: a bound is the longest path and the loads of what is
+// decided, which hold for the simulator (parallel/strategies/strategy_bound). known: only what takes less is looked
+// for.
+inline exhaustive_result exhaustive_plan(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                         const machine::machine& m, cost_value known, std::uint64_t most_prefixes) {
+  parallel::lowering lowering{a, g, m};
+  std::vector<bool> is_output(g.node_count());
+  for (const auto v : g.outputs()) {
+    is_output[g.producer(v).index()] = true;
+  }
+  const auto devices = m.network.device_count();
+  parallel::strategy_choices choices;
+  for (const auto n : node_ids(g)) {
+    if (!g.operands(n).empty()) {
+      choices.operators.push_back(n);
+      choices.configurations.push_back(all_configurations(lowering.dimensions()[n], devices, !is_output[n.index()]));
+    }
+  }
+  const parallel::strategy_tables tables{lowering, choices, devices};
+  systems::strategy_problem problem{choices, tables,
+                                    systems::strategy_evaluator{std::move(lowering), parallel::memory_limits(m)}};
+  branch_and_bound_options options;
+  options.incumbent = known;
+  options.limits.expansions = most_prefixes;
+  const auto found = branch_and_bound(problem, options);
+  exhaustive_result r{{}, found.cost, found.lower_bound, found.stopped == stop_reason::exhausted, found.evaluated};
+  if (found.best) {
+    r.best = problem.strategy_of(*found.best);
+  }
+  return r;
+}
+
+}  // namespace unity::test
