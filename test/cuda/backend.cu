@@ -239,8 +239,14 @@ TEST_CASE("few results of many points, in one part and in many, and transposes b
         {"reduce_max", "axes", {0}, {100003, 2}},
         {"transpose", "permutation", {0, 2, 1}, {3, 301, 517}}}) {
     CAPTURE(name);
+    // Not check_case: adding up one by one in float, it takes the mean for a case that says nothing.
     const auto op = standard().make_operation(name, {{key, value}});
-    CHECK(check_case(b, {op, {unity::tensor::test::type(dims)}}, {}, random));
+    const std::vector<tensor_type> in{unity::tensor::test::type(dims)};
+    const auto out = *standard().infer(op, in);
+    suite_operands operands;
+    operands.add(random_values(name, 0, in[0], random), in[0]);
+    const auto expected = unity::tensor::evaluate<double>(standard(), op, operands.numbers, in);
+    check_results(run_kernel(b, b.prepare(op, in, out), in, out, operands.bytes), out, expected, 1e-5);
   }
 }
 
