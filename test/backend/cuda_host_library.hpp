@@ -26,10 +26,9 @@ inline float as_float(tensor::dtype t, const std::byte* from, std::int64_t i) {
   return cuda::load_element<float>(t, from, i);
 }
 
-// As libraries want workspaces: any of another size or place is refused.
-constexpr std::size_t library_work = 96;
-inline void check_library_work(const std::byte* work) {
-  REQUIRE(reinterpret_cast<std::uintptr_t>(work) % cuda::library_alignment == 0);
+// As libraries want workspaces: at their alignment, and none at all where none is needed.
+inline void check_library_work(const std::byte* work, std::size_t size) {
+  REQUIRE((size == 0 ? work == nullptr : reinterpret_cast<std::uintptr_t>(work) % cuda::library_alignment == 0));
 }
 
 // A product by the definition of BLAS: what the plan says and nothing else. Refuses what cuBLASLt refuses.
@@ -46,11 +45,12 @@ class host_product final : public cuda::routine<host_queue> {
     REQUIRE((plan_.batch == 1 || plan_.result.batch_step >= plan_.result.leading * plan_.result.columns));
   }
 
-  [[nodiscard]] std::size_t workspace() const override { return library_work; }
+  // Some need one, and others none.
+  [[nodiscard]] std::size_t workspace() const override { return plan_.inner % 2 == 0 ? 96 : 0; }
 
   void run(const cuda::call<host_queue>& c) const override {
-    check_library_work(c.work);
-    std::fill_n(c.work, library_work, std::byte{0xFF});
+    check_library_work(c.work, workspace());
+    std::fill_n(c.work, workspace(), std::byte{0xFF});
     check_places(c);
     for (const auto& [left, right, result] : plan_.offsets) {
       for (std::int64_t b = 0; b < plan_.batch; ++b) {
@@ -69,7 +69,7 @@ class host_product final : public cuda::routine<host_queue> {
     for (const auto& offsets : plan_.offsets) {
       for (std::size_t i = 0; i < from.size(); ++i) {
         const auto place = reinterpret_cast<std::uintptr_t>(from[i]) +
-                           static_cast<std::size_t>(offsets[i]) * tensor::size_of(plan_.element);
+                           static_cast<std::size_t>(offsets[i] * tensor::size_of(plan_.element));
         REQUIRE(place % cuda::alignment_of(plan_, i) == 0);
       }
     }
@@ -113,10 +113,10 @@ class host_convolution final : public cuda::routine<host_queue> {
     REQUIRE((p.symmetric() && is_row_major(image_) && is_row_major(weight_)));
   }
 
-  [[nodiscard]] std::size_t workspace() const override { return library_work; }
+  [[nodiscard]] std::size_t workspace() const override { return 96; }
 
   void run(const cuda::call<host_queue>& c) const override {
-    check_library_work(c.work);
+    check_library_work(c.work, workspace());
     const auto& out = result_.dims;
     std::int64_t to = 0;
     for (std::int64_t n = 0; n < out[0]; ++n) {
@@ -175,10 +175,10 @@ class host_convolution_gradient final : public cuda::routine<host_queue> {
     REQUIRE((p.symmetric() && is_row_major(inputs[0]) && is_row_major(inputs[1]) && is_row_major(result)));
   }
 
-  [[nodiscard]] std::size_t workspace() const override { return library_work; }
+  [[nodiscard]] std::size_t workspace() const override { return 96; }
 
   void run(const cuda::call<host_queue>& c) const override {
-    check_library_work(c.work);
+    check_library_work(c.work, workspace());
     const auto& result = to_image_ ? image_ : weight_;
     std::vector<double> sums(static_cast<std::size_t>(tensor::element_count(result.dims)));
     const auto& d = cotangent_.dims;

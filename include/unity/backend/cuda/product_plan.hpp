@@ -142,7 +142,7 @@ struct batch_loop {
 [[nodiscard]] inline std::size_t alignment_of(const product_plan& p, std::size_t which) {
   auto aligned = memory_alignment;
   for (const auto& o : p.offsets) {
-    while (static_cast<std::size_t>(o[which]) * tensor::size_of(p.element) % aligned != 0) {
+    while (static_cast<std::size_t>(o[which] * tensor::size_of(p.element)) % aligned != 0) {
       aligned /= 2;
     }
   }
