@@ -77,10 +77,9 @@ double error_of(executor<cuda_backend>& e, const tensor_graph& g, std::uint64_t 
   return error;
 }
 
-constexpr std::array small_models{
-    "zoo:bert?layers=2&hidden=8&heads=2&seq=4&vocab=9", "zoo:bert?form=taso&layers=2&hidden=8&heads=2&seq=4",
-    "zoo:nasrnn?hidden=4&seq=3",                        "zoo:mlp?layers=3&hidden=6&batch=2",
-    "zoo:squeezenet1_1?image=25"};
+constexpr std::array small_models{"zoo:bert?layers=2&hidden=8&heads=2&seq=4&vocab=9",
+                                  "zoo:bert?form=taso&layers=2&hidden=8&heads=2&seq=4", "zoo:nasrnn?hidden=4&seq=3",
+                                  "zoo:mlp?layers=3&hidden=6&batch=2", "zoo:squeezenet1_1?image=25"};
 
 }  // namespace
 
@@ -220,9 +219,8 @@ TEST_CASE("operators without a meaning are refused by name", "[cuda]") {
 
 TEST_CASE("a recording whose function throws leaves nothing behind", "[cuda]") {
   cuda_backend b{standard()};
-  const auto text = failure_of([&] {
-    static_cast<void>(b.record([] { throw unity::error{"recorded function", "an exception", "none"}; }));
-  });
+  const auto text = failure_of(
+      [&] { static_cast<void>(b.record([] { throw unity::error{"recorded function", "an exception", "none"}; })); });
   CHECK(contains(text, "recorded function"));
   b.wait();
   const auto g = zoo::build(standard(), small_models[3]);
