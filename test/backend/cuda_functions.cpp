@@ -150,6 +150,16 @@ TEST_CASE("few results of many points are computed in parts", "[cuda]") {
   }
 }
 
+TEST_CASE("a product's plan says where its matrices begin and what a message tells of it", "[cuda]") {
+  const std::vector<tensor_type> in{type({5, 3, 2, 3}), type({3, 3, 7})};
+  const auto p = cuda::plan_product(in, type({5, 3, 2, 7}), false, unity::tensor::operators::activation::none);
+  CHECK(cuda::to_string(p) ==
+        "float32, left 7 x 3 by 7 step 21, right 3 x 2 by 3 step 6, result 7 x 2 by 7 step 14, 3 at once, 5 times");
+  CHECK(cuda::alignment_of(p, 0) == 64);  // the second operand is the same each time
+  CHECK(cuda::alignment_of(p, 1) == 8);
+  CHECK(cuda::alignment_of(p, 2) == 8);
+}
+
 TEST_CASE("poolings go to a library where it computes the same windows", "[cuda]") {
   const auto plain = [](const char* name, unity::tensor::test::attributes attributes) {
     const auto op = standard().make_operation(name, attributes);

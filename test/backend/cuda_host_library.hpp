@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -25,15 +26,32 @@ inline float as_float(tensor::dtype t, const std::byte* from, std::int64_t i) {
   return cuda::load_element<float>(t, from, i);
 }
 
-// A product by the definition of BLAS: what the plan says and nothing else.
+// As libraries want workspaces: at their alignment, and none at all where none is needed.
+inline void check_library_work(const std::byte* work, std::size_t size) {
+  REQUIRE((size == 0 ? work == nullptr : reinterpret_cast<std::uintptr_t>(work) % cuda::library_alignment == 0));
+}
+
+// A product by the definition of BLAS: what the plan says and nothing else. Refuses what cuBLASLt refuses.
 class host_product final : public cuda::routine<host_queue> {
  public:
   host_product(cuda::product_plan p, const tensor_type& result)
       : plan_{std::move(p)},
         ending_{cuda::ending_routine<host_queue>(result, plan_.biased && !plan_.bias_by_row, result.rank() - 1,
-                                                 plan_.then)} {}
+                                                 plan_.then)} {
+    for (const auto& m : {plan_.left, plan_.right, plan_.result}) {
+      REQUIRE((m.rows >= 1 && m.columns >= 1 && m.leading >= m.rows && m.batch_step >= 0));
+    }
+    REQUIRE((plan_.batch >= 1 && !plan_.offsets.empty() && !plan_.result.transposed));
+    REQUIRE((plan_.batch == 1 || plan_.result.batch_step >= plan_.result.leading * plan_.result.columns));
+  }
+
+  // Some need one, and others none.
+  [[nodiscard]] std::size_t workspace() const override { return plan_.inner % 2 == 0 ? 96 : 0; }
 
   void run(const cuda::call<host_queue>& c) const override {
+    check_library_work(c.work, workspace());
+    std::fill_n(c.work, workspace(), std::byte{0xFF});
+    check_places(c);
     for (const auto& [left, right, result] : plan_.offsets) {
       for (std::int64_t b = 0; b < plan_.batch; ++b) {
         multiply(c, left + b * plan_.left.batch_step, right + b * plan_.right.batch_step,
@@ -44,6 +62,18 @@ class host_product final : public cuda::routine<host_queue> {
   }
 
  private:
+  // Each matrix begins at a multiple of what the library was told to count on.
+  void check_places(const cuda::call<host_queue>& c) const {
+    const std::array<const std::byte*, 3> from{c.inputs[plan_.left.operand], c.inputs[plan_.right.operand],
+                                               c.outputs[0]};
+    for (const auto& offsets : plan_.offsets) {
+      for (std::size_t i = 0; i < from.size(); ++i) {
+        const auto place = reinterpret_cast<std::uintptr_t>(from[i]) +
+                           static_cast<std::size_t>(offsets[i] * tensor::size_of(plan_.element));
+        REQUIRE(place % cuda::alignment_of(plan_, i) == 0);
+      }
+    }
+  }
   void multiply(const cuda::call<host_queue>& c, std::int64_t left, std::int64_t right, std::int64_t result) const {
     const auto at = [](const cuda::product_matrix& m, std::int64_t row, std::int64_t column) {
       if (m.transposed) {
@@ -83,7 +113,10 @@ class host_convolution final : public cuda::routine<host_queue> {
     REQUIRE((p.symmetric() && is_row_major(image_) && is_row_major(weight_)));
   }
 
+  [[nodiscard]] std::size_t workspace() const override { return 96; }
+
   void run(const cuda::call<host_queue>& c) const override {
+    check_library_work(c.work, workspace());
     const auto& out = result_.dims;
     std::int64_t to = 0;
     for (std::int64_t n = 0; n < out[0]; ++n) {
@@ -142,7 +175,10 @@ class host_convolution_gradient final : public cuda::routine<host_queue> {
     REQUIRE((p.symmetric() && is_row_major(inputs[0]) && is_row_major(inputs[1]) && is_row_major(result)));
   }
 
+  [[nodiscard]] std::size_t workspace() const override { return 96; }
+
   void run(const cuda::call<host_queue>& c) const override {
+    check_library_work(c.work, workspace());
     const auto& result = to_image_ ? image_ : weight_;
     std::vector<double> sums(static_cast<std::size_t>(tensor::element_count(result.dims)));
     const auto& d = cotangent_.dims;

@@ -77,10 +77,9 @@ double error_of(executor<cuda_backend>& e, const tensor_graph& g, std::uint64_t 
   return error;
 }
 
-constexpr std::array small_models{
-    "zoo:bert?layers=2&hidden=8&heads=2&seq=4&vocab=9", "zoo:bert?form=taso&layers=2&hidden=8&heads=2&seq=4",
-    "zoo:nasrnn?hidden=4&seq=3",                        "zoo:mlp?layers=3&hidden=6&batch=2",
-    "zoo:squeezenet1_1?image=25"};
+constexpr std::array small_models{"zoo:bert?layers=2&hidden=8&heads=2&seq=4&vocab=9",
+                                  "zoo:bert?form=taso&layers=2&hidden=8&heads=2&seq=4", "zoo:nasrnn?hidden=4&seq=3",
+                                  "zoo:mlp?layers=3&hidden=6&batch=2", "zoo:squeezenet1_1?image=25"};
 
 }  // namespace
 
@@ -220,9 +219,8 @@ TEST_CASE("operators without a meaning are refused by name", "[cuda]") {
 
 TEST_CASE("a recording whose function throws leaves nothing behind", "[cuda]") {
   cuda_backend b{standard()};
-  const auto text = failure_of([&] {
-    static_cast<void>(b.record([] { throw unity::error{"recorded function", "an exception", "none"}; }));
-  });
+  const auto text = failure_of(
+      [&] { static_cast<void>(b.record([] { throw unity::error{"recorded function", "an exception", "none"}; })); });
   CHECK(contains(text, "recorded function"));
   b.wait();
   const auto g = zoo::build(standard(), small_models[3]);
@@ -239,8 +237,14 @@ TEST_CASE("few results of many points, in one part and in many, and transposes b
         {"reduce_max", "axes", {0}, {100003, 2}},
         {"transpose", "permutation", {0, 2, 1}, {3, 301, 517}}}) {
     CAPTURE(name);
+    // Not check_case: adding up one by one in float, it takes the mean for a case that says nothing.
     const auto op = standard().make_operation(name, {{key, value}});
-    CHECK(check_case(b, {op, {unity::tensor::test::type(dims)}}, {}, random));
+    const std::vector<tensor_type> in{unity::tensor::test::type(dims)};
+    const auto out = *standard().infer(op, in);
+    suite_operands operands;
+    operands.add(random_values(name, 0, in[0], random), in[0]);
+    const auto expected = unity::tensor::evaluate<double>(standard(), op, operands.numbers, in);
+    check_results(run_kernel(b, b.prepare(op, in, out), in, out, operands.bytes), out, expected, 1e-5);
   }
 }
 

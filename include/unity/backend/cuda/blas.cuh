@@ -11,8 +11,8 @@
 #include <type_traits>
 #include <utility>
 
-#include <fmt/core.h>
 #include <cublasLt.h>
+#include <fmt/core.h>
 
 #include <unity/backend/cuda/ending.hpp>
 #include <unity/backend/cuda/errors.cuh>
@@ -56,17 +56,6 @@ using blas_preference = owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferen
                                          sizeof m.batch_step),
         "the step of a batch");
   return l;
-}
-
-// The largest power of two, up to memory_alignment, that divides every address of a matrix. Unit: bytes.
-[[nodiscard]] inline std::uint32_t alignment_of(const product_plan& p, std::size_t which) {
-  auto aligned = static_cast<std::uint32_t>(memory_alignment);
-  for (const auto& o : p.offsets) {
-    while (o[which] * tensor::size_of(p.element) % aligned != 0) {
-      aligned /= 2;
-    }
-  }
-  return aligned;
 }
 
 // What of an operator's ending the library does with the product.
@@ -123,7 +112,8 @@ class blas_routine final : public routine<stream> {
                                     c.inputs[plan_.right.operand] + right * size, right_.get(), &zero, to,
                                     result_.get(), to, result_.get(), &algorithm_, c.work, workspace_, c.queue.get());
       if (s != CUBLAS_STATUS_SUCCESS) {
-        c.queue.note(std::string{"cuBLASLt: "} + cublasLtGetStatusName(s));
+        c.queue.note(fmt::format("cuBLASLt: {}; {}, workspace {} bytes", cublasLtGetStatusName(s), to_string(plan_),
+                                 workspace_));
       }
     }
     run_ending(ending_.get(), c);
@@ -173,10 +163,11 @@ class blas_routine final : public routine<stream> {
       prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
              static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
     }
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, detail::alignment_of(plan_, 0));
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, detail::alignment_of(plan_, 1));
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, detail::alignment_of(plan_, 2));
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, detail::alignment_of(plan_, 2));
+    const auto alignment = [this](std::size_t which) { return static_cast<std::uint32_t>(alignment_of(plan_, which)); };
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment(0));
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment(1));
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment(2));
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment(2));
     cublasLtMatmulHeuristicResult_t found{};
     int count = 0;
     const auto s = cublasLtMatmulAlgoGetHeuristic(handle_, desc_.get(), left_.get(), right_.get(), result_.get(),

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include <unity/backend/cuda/host_device.hpp>
 #include <unity/backend/cuda/loops.hpp>
 #include <unity/backend/elementwise/tile_program.hpp>
 #include <unity/tensor/dtype.hpp>
@@ -18,8 +19,8 @@ namespace unity::backend::cuda {
 // Where an instruction's second number comes from.
 enum class chain_source : std::uint8_t { none, leaf, slot };
 
-// a = op(a, b) or op(b, a), where a is the accumulator; then a is also kept in a slot and written to a result, where
-// those are not negative. op operand: a = b. Eight bytes, so that a thread reads it at once.
+// a = op(a, b), or reversed op(b, a), where a is the accumulator; then a is also kept in a slot and written to a
+// result, where those are not negative. op operand: a = b. Eight bytes, so that a thread reads it at once.
 struct alignas(8) chain_instruction {
   tensor::scalar_op op = tensor::scalar_op::operand;
   chain_source source = chain_source::none;
@@ -31,14 +32,27 @@ struct alignas(8) chain_instruction {
 
 static_assert(sizeof(chain_instruction) == sizeof(std::uint64_t));
 
+// Has it two numbers, and does op(a, b) differ from op(b, a).
+[[nodiscard]] UNITY_HOST_DEVICE constexpr bool has_order(tensor::scalar_op op) noexcept {
+  using tensor::scalar_op;
+  return op > scalar_op::add && op != scalar_op::mul && op != scalar_op::equal;
+}
+
+// Is it so short that a kernel of such instructions alone keeps all of its numbers in registers.
+[[nodiscard]] UNITY_HOST_DEVICE constexpr bool is_light(tensor::scalar_op op) noexcept {
+  using tensor::scalar_op;
+  return op != scalar_op::pow && op != scalar_op::remainder && op != scalar_op::sin && op != scalar_op::cos &&
+         op != scalar_op::log && op != scalar_op::floor && op != scalar_op::round && op != scalar_op::truncate;
+}
+
 struct chain_leaf {
   loop_moves moves{};
-  double value = 0;                 // of a literal
+  double value = 0;  // of a literal
   tile_leaf::origin origin = tile_leaf::origin::literal;
   std::uint8_t operand = 0;
   tensor::dtype element = tensor::dtype::float32;
-  bool uniform = false;             // the same number everywhere
-  bool aligned = false;             // every group of four elements along the last loop begins at a multiple of four
+  bool uniform = false;  // the same number everywhere
+  bool aligned = false;  // every group of four elements along the last loop begins at a multiple of four
 };
 
 struct chain_store {
@@ -62,6 +76,10 @@ struct chain_code {
   chain_leaf leaves[max_leaves];
   chain_store stores[max_stores];
 
+  [[nodiscard]] bool is_light() const {
+    return std::all_of(instructions, instructions + instruction_count,
+                       [](const auto& i) { return cuda::is_light(i.op); });
+  }
   // Can every place in operands and results be told by 32 bits.
   [[nodiscard]] bool is_narrow() const {
     bool fits = loops.points() <= most_places;
@@ -131,7 +149,7 @@ class chain_compiler {
     if (accumulator_ != first) {
       begin_with(first);
     }
-    chain_instruction made{i.op, chain_source::none, reversed, 0, -1, -1};
+    chain_instruction made{i.op, chain_source::none, reversed && has_order(i.op), 0, -1, -1};
     if (binary) {
       read(made, second);
     }

@@ -17,19 +17,21 @@
 
 namespace unity::backend::cuda {
 
-// How much a kernel has room for: less makes the parameters of its launch
-// smaller, and leaves registers to more threads.
-template <int Leaves, int Instructions, int Stores, int Slots>
+// How much a kernel has room for: less makes the parameters of its launch smaller, and leaves registers to more
+// threads. Light: has it light instructions alone. Blocks: of threads that a multiprocessor has registers for.
+template <int Leaves, int Instructions, int Stores, int Slots, bool Light, int Blocks>
 struct chain_room {
   static constexpr int leaves = Leaves;
   static constexpr int instructions = Instructions;
   static constexpr int stores = Stores;
   static constexpr int slots = Slots;
+  static constexpr bool light = Light;
+  static constexpr int blocks = Blocks;
 };
-using small_chain_room = chain_room<8, 16, 1, 2>;
+using small_chain_room = chain_room<8, 16, 1, 2, true, 3>;
 using full_chain_room =
     chain_room<static_cast<int>(chain_code::max_leaves), static_cast<int>(chain_code::max_instructions),
-               static_cast<int>(chain_code::max_stores), static_cast<int>(chain_code::max_slots)>;
+               static_cast<int>(chain_code::max_stores), static_cast<int>(chain_code::max_slots), false, 2>;
 
 // How a leaf is read, found out beforehand.
 enum class chain_read : std::uint8_t {
@@ -51,6 +53,7 @@ template <class Real, int Width, int Units, int Loops, class Room>
 struct chain_function {
   using offset = std::conditional_t<(Loops > 4), std::int64_t, std::int32_t>;
   static constexpr std::size_t max_steps = Loops;
+  static constexpr int blocks_at_once = Room::blocks;
 
   struct leaf {
     const std::byte* from = nullptr;  // of an operand
@@ -60,6 +63,7 @@ struct chain_function {
     chain_read how = chain_read::literal;
     std::uint8_t operand = 0;
     tensor::dtype element = tensor::dtype::float32;
+    bool plain = false;  // do quads lie in the order of the loops, as results do
   };
   struct store {
     std::byte* to = nullptr;
@@ -79,7 +83,8 @@ struct chain_function {
 
   [[nodiscard]] static bool takes(const chain_code& c) {
     const bool fits = c.leaf_count <= Room::leaves && c.instruction_count <= Room::instructions &&
-                      c.store_count <= Room::stores && c.slot_count <= Room::slots && c.loops.count <= Loops;
+                      c.store_count <= Room::stores && c.slot_count <= Room::slots && c.loops.count <= Loops &&
+                      (!Room::light || c.is_light());
     const bool in_units = c.loops.count == 1 || c.loops.sizes[c.loops.count - 1].size % Width == 0;
     return fits && in_units && (sizeof(offset) == sizeof(std::int64_t) || c.is_narrow());
   }
@@ -116,7 +121,7 @@ struct chain_function {
     if (first * Width >= points) {
       return;
     }
-    const place p{first, (first + (Units - 1) * block_threads + 1) * Width <= points};
+    const bool whole = (first + (Units - 1) * block_threads + 1) * Width <= points;
     places at;
     locate(first, at);
     values a = {};
@@ -124,16 +129,16 @@ struct chain_function {
     values slots[std::size_t{Room::slots}] = {};
     for (int n = 0; n < instruction_count; ++n) {
       const auto i = instruction(n);
+      const place p{unknown(first), whole};
       if (i.source == chain_source::leaf) {
         read(leaves[i.number], at, p, b);
       } else if (i.source == chain_source::slot) {
         with_slot(i.number, slots, [&](const Real* slot) { copy(b, slot); });
       }
-      if (i.reversed) {
-        exchange(a, b);
+      execute(i, a, b);
+      if (i.keep >= 0) {
+        with_slot(i.keep, slots, [&](Real* slot) { copy(slot, a); });
       }
-      execute(i.op, a, b);
-      with_slot(i.keep, slots, [&](Real* slot) { copy(slot, a); });
       if (i.store >= 0) {
         write(stores[i.store], p, a);
       }
@@ -145,6 +150,19 @@ struct chain_function {
   using places = offset[std::size_t{Units}][max_steps];
   using values = Real[std::size_t{lanes}];
   static constexpr int block_units = Units * block_threads;
+
+  // The same number, of which a compiler knows nothing: what follows from it is computed where it is needed, and not
+  // before the loop over instructions, where all of that would fill the registers.
+  [[nodiscard]] UNITY_HOST_DEVICE static offset unknown(offset x) {
+#if defined(__CUDA_ARCH__)
+    if constexpr (sizeof(offset) == sizeof(std::int32_t)) {
+      asm volatile("mov.b32 %0, %0;" : "+r"(x));
+    } else {
+      asm volatile("mov.b64 %0, %0;" : "+l"(x));
+    }
+#endif
+    return x;
+  }
 
   struct place {
     offset first;  // unit
@@ -174,8 +192,18 @@ struct chain_function {
       l.how = chain_read::repeated;
     } else {
       l.how = Width == 4 && from.aligned ? quads_of(from.element) : chain_read::each;
+      l.plain = lies_in_order(c, from);
     }
     return l;
+  }
+  [[nodiscard]] static bool lies_in_order(const chain_code& c, const chain_leaf& l) {
+    std::int64_t inside = 1;
+    bool in_order = true;
+    for (int n = c.loops.count - 1; n >= 0; --n) {
+      in_order = in_order && l.moves.steps[n] == inside;
+      inside *= c.loops.sizes[n].size;
+    }
+    return in_order;
   }
   [[nodiscard]] static chain_read quads_of(tensor::dtype t) {
     switch (t) {
@@ -217,14 +245,6 @@ struct chain_function {
       to[j] = from[j];
     }
   }
-  UNITY_HOST_DEVICE static void exchange(Real* a, Real* b) {
-    UNITY_UNROLL
-    for (int j = 0; j < lanes; ++j) {
-      const auto x = a[j];
-      a[j] = b[j];
-      b[j] = x;
-    }
-  }
   // Chosen by comparison with constants, as registers have no index; in a loop, even one that is unrolled, compilers
   // put the number back in the place of the constant that it is equal to, and the slots into memory.
   template <int S = 0, class F>
@@ -244,46 +264,56 @@ struct chain_function {
     }
   }
 
+  // a = Op(a, b), or of two numbers in the other order.
   template <tensor::scalar_op Op>
-  UNITY_HOST_DEVICE static void all(Real* a, const Real* b) {
-    UNITY_UNROLL
-    for (int j = 0; j < lanes; ++j) {
-      a[j] = cuda::apply<Real>(Op, a[j], b[j]);
+  UNITY_HOST_DEVICE static void all(bool reversed, Real* a, const Real* b) {
+    if constexpr (!Room::light || is_light(Op)) {
+      if (has_order(Op) && reversed) {
+        UNITY_UNROLL
+        for (int j = 0; j < lanes; ++j) {
+          a[j] = cuda::apply<Real>(Op, b[j], a[j]);
+        }
+      } else {
+        UNITY_UNROLL
+        for (int j = 0; j < lanes; ++j) {
+          a[j] = cuda::apply<Real>(Op, a[j], b[j]);
+        }
+      }
     }
   }
   // The choice is made once for all lanes.
-  UNITY_HOST_DEVICE static void execute(tensor::scalar_op op, Real* a, const Real* b) {
+  UNITY_HOST_DEVICE static void execute(const chain_instruction& i, Real* a, const Real* b) {
     using tensor::scalar_op;
-    switch (op) {
+    switch (i.op) {
       case scalar_op::operand: return copy(a, b);
-      case scalar_op::negate: return all<scalar_op::negate>(a, b);
-      case scalar_op::reciprocal: return all<scalar_op::reciprocal>(a, b);
-      case scalar_op::abs: return all<scalar_op::abs>(a, b);
-      case scalar_op::relu: return all<scalar_op::relu>(a, b);
-      case scalar_op::sigmoid: return all<scalar_op::sigmoid>(a, b);
-      case scalar_op::tanh: return all<scalar_op::tanh>(a, b);
-      case scalar_op::gelu: return all<scalar_op::gelu>(a, b);
-      case scalar_op::exp: return all<scalar_op::exp>(a, b);
-      case scalar_op::log: return all<scalar_op::log>(a, b);
-      case scalar_op::erf: return all<scalar_op::erf>(a, b);
-      case scalar_op::sqrt: return all<scalar_op::sqrt>(a, b);
-      case scalar_op::truncate: return all<scalar_op::truncate>(a, b);
-      case scalar_op::nonzero: return all<scalar_op::nonzero>(a, b);
-      case scalar_op::floor: return all<scalar_op::floor>(a, b);
-      case scalar_op::round: return all<scalar_op::round>(a, b);
-      case scalar_op::sin: return all<scalar_op::sin>(a, b);
-      case scalar_op::cos: return all<scalar_op::cos>(a, b);
-      case scalar_op::add: return all<scalar_op::add>(a, b);
-      case scalar_op::sub: return all<scalar_op::sub>(a, b);
-      case scalar_op::mul: return all<scalar_op::mul>(a, b);
-      case scalar_op::div: return all<scalar_op::div>(a, b);
-      case scalar_op::pow: return all<scalar_op::pow>(a, b);
-      case scalar_op::maximum: return all<scalar_op::maximum>(a, b);
-      case scalar_op::minimum: return all<scalar_op::minimum>(a, b);
-      case scalar_op::equal: return all<scalar_op::equal>(a, b);
-      case scalar_op::less: return all<scalar_op::less>(a, b);
-      case scalar_op::masked: return all<scalar_op::masked>(a, b);
-      case scalar_op::remainder: return all<scalar_op::remainder>(a, b);
+      case scalar_op::negate: return all<scalar_op::negate>(i.reversed, a, b);
+      case scalar_op::reciprocal: return all<scalar_op::reciprocal>(i.reversed, a, b);
+      case scalar_op::abs: return all<scalar_op::abs>(i.reversed, a, b);
+      case scalar_op::relu: return all<scalar_op::relu>(i.reversed, a, b);
+      case scalar_op::sigmoid: return all<scalar_op::sigmoid>(i.reversed, a, b);
+      case scalar_op::tanh: return all<scalar_op::tanh>(i.reversed, a, b);
+      case scalar_op::gelu: return all<scalar_op::gelu>(i.reversed, a, b);
+      case scalar_op::exp: return all<scalar_op::exp>(i.reversed, a, b);
+      case scalar_op::log: return all<scalar_op::log>(i.reversed, a, b);
+      case scalar_op::erf: return all<scalar_op::erf>(i.reversed, a, b);
+      case scalar_op::sqrt: return all<scalar_op::sqrt>(i.reversed, a, b);
+      case scalar_op::truncate: return all<scalar_op::truncate>(i.reversed, a, b);
+      case scalar_op::nonzero: return all<scalar_op::nonzero>(i.reversed, a, b);
+      case scalar_op::floor: return all<scalar_op::floor>(i.reversed, a, b);
+      case scalar_op::round: return all<scalar_op::round>(i.reversed, a, b);
+      case scalar_op::sin: return all<scalar_op::sin>(i.reversed, a, b);
+      case scalar_op::cos: return all<scalar_op::cos>(i.reversed, a, b);
+      case scalar_op::add: return all<scalar_op::add>(i.reversed, a, b);
+      case scalar_op::sub: return all<scalar_op::sub>(i.reversed, a, b);
+      case scalar_op::mul: return all<scalar_op::mul>(i.reversed, a, b);
+      case scalar_op::div: return all<scalar_op::div>(i.reversed, a, b);
+      case scalar_op::pow: return all<scalar_op::pow>(i.reversed, a, b);
+      case scalar_op::maximum: return all<scalar_op::maximum>(i.reversed, a, b);
+      case scalar_op::minimum: return all<scalar_op::minimum>(i.reversed, a, b);
+      case scalar_op::equal: return all<scalar_op::equal>(i.reversed, a, b);
+      case scalar_op::less: return all<scalar_op::less>(i.reversed, a, b);
+      case scalar_op::masked: return all<scalar_op::masked>(i.reversed, a, b);
+      case scalar_op::remainder: return all<scalar_op::remainder>(i.reversed, a, b);
       case scalar_op::accumulated:
       case scalar_op::literal:
       case scalar_op::coordinate:
@@ -316,23 +346,32 @@ struct chain_function {
         return;
       }
       case chain_read::float32_quads:
-        return p.whole ? read_quads<float>(l, at, to, [](float x) { return x; }) : read_each(l, at, p, to);
+        return p.whole ? read_quads<float>(l, at, p, to, [](float x) { return x; }) : read_each(l, at, p, to);
       case chain_read::bfloat16_quads:
-        return p.whole ? read_quads<std::uint16_t>(l, at, to, [](std::uint16_t x) { return widen_bfloat16(x); })
+        return p.whole ? read_quads<std::uint16_t>(l, at, p, to, [](std::uint16_t x) { return widen_bfloat16(x); })
                        : read_each(l, at, p, to);
       case chain_read::float16_quads:
-        return p.whole ? read_quads<std::uint16_t>(l, at, to, [](std::uint16_t x) { return widen_float16(x); })
+        return p.whole ? read_quads<std::uint16_t>(l, at, p, to, [](std::uint16_t x) { return widen_float16(x); })
                        : read_each(l, at, p, to);
       case chain_read::each: return read_each(l, at, p, to);
     }
   }
   template <class T, class Widen>
-  UNITY_HOST_DEVICE static void read_quads(const leaf& l, const places& at, Real* to, const Widen& widen) {
+  UNITY_HOST_DEVICE static void read_quads(const leaf& l, const places& at, const place& p, Real* to,
+                                           const Widen& widen) {
     if constexpr (Width == 4) {
+      const auto* from = reinterpret_cast<const quad<T>*>(l.from);
       quad<T> all[std::size_t{Units}];
-      UNITY_UNROLL
-      for (int u = 0; u < Units; ++u) {
-        all[u] = *reinterpret_cast<const quad<T>*>(l.from + offset_in(l, at[u]) * static_cast<std::int64_t>(sizeof(T)));
+      if (l.plain) {
+        UNITY_UNROLL
+        for (int u = 0; u < Units; ++u) {
+          all[u] = from[p.unit(u)];
+        }
+      } else {
+        UNITY_UNROLL
+        for (int u = 0; u < Units; ++u) {
+          all[u] = from[offset_in(l, at[u]) / 4];
+        }
       }
       UNITY_UNROLL
       for (int j = 0; j < lanes; ++j) {

@@ -25,7 +25,7 @@ namespace unity::backend::cuda {
 
 // Every chain is taken by the last of its number type; those before are faster, where they take it.
 using chain_functions = std::variant<
-    chain_function<float, 4, 4, 1, small_chain_room>, chain_function<float, 4, 4, 4, small_chain_room>,
+    chain_function<float, 4, 2, 1, small_chain_room>, chain_function<float, 4, 2, 3, small_chain_room>,
     chain_function<float, 4, 2, 1, full_chain_room>, chain_function<float, 4, 2, 4, full_chain_room>,
     chain_function<float, 1, 4, 4, full_chain_room>, chain_function<float, 1, 1, max_loops, full_chain_room>,
     chain_function<double, 1, 2, 4, full_chain_room>, chain_function<double, 1, 1, max_loops, full_chain_room>>;
@@ -53,16 +53,18 @@ class chain_routine final : public routine<Queue> {
   chain_routine(const chain_code& code, bool in_double) : function_{function_of(code, in_double)} {}
 
   void run(const call<Queue>& c) const override {
-    std::visit([&](auto f) {
-      for (int l = 0; l < f.leaf_count; ++l) {
-        const bool reads = f.leaves[l].how != chain_read::literal && f.leaves[l].how != chain_read::coordinate;
-        f.leaves[l].from = reads ? c.inputs[f.leaves[l].operand] : nullptr;
-      }
-      for (int s = 0; s < f.store_count; ++s) {
-        f.stores[s].to = c.outputs[f.stores[s].output];
-      }
-      c.queue.each(f.threads(), f);
-    }, function_);
+    std::visit(
+        [&](auto f) {
+          for (int l = 0; l < f.leaf_count; ++l) {
+            const bool reads = f.leaves[l].how != chain_read::literal && f.leaves[l].how != chain_read::coordinate;
+            f.leaves[l].from = reads ? c.inputs[f.leaves[l].operand] : nullptr;
+          }
+          for (int s = 0; s < f.store_count; ++s) {
+            f.stores[s].to = c.outputs[f.stores[s].output];
+          }
+          c.queue.each(f.threads(), f);
+        },
+        function_);
   }
 
  private:

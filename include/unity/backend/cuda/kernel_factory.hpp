@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include <unity/backend/cuda/aligned_routine.hpp>
 #include <unity/backend/cuda/composite.hpp>
 #include <unity/backend/cuda/convolution_plan.hpp>
 #include <unity/backend/cuda/elementwise.hpp>
@@ -41,6 +42,7 @@ namespace unity::backend::cuda {
 //   l.convolution_gradient(plan, of, inputs, result)   a routine of the operands of an adjoint of conv2d, likewise
 //   l.pooling(plan, image, result, own)   a routine of the operand of a plain pooling
 //   l.normalization(epsilon, image, own)  a routine of the operands of batch_norm, in float32
+// Workspaces begin at multiples of library_alignment, and operands and results at multiples of memory_alignment.
 // Images lie in rows. own: a routine of the same, which runs where the library turns out to have none.
 template <class Queue, class Library>
 class kernel_factory {
@@ -120,7 +122,8 @@ class kernel_factory {
     routine_ptr<Queue> r;
     if ((name == "matmul" || name == "linear") && has_library_type(inputs)) {
       const auto then = a.template choice<tensor::operators::activation>("activation");
-      r = library_->product(plan_product(inputs, outputs[0], name == "linear", then), outputs[0]);
+      r = with_aligned_workspace(
+          library_->product(plan_product(inputs, outputs[0], name == "linear", then), outputs[0]));
     } else if (name == "conv2d" && has_library_type(inputs) && library_->convolves(inputs[0].element)) {
       r = make_convolution(op, a, inputs, outputs);
     } else if (name == "conv2d_input_gradient" && has_library_type(inputs) && library_->convolves(inputs[0].element)) {
@@ -146,8 +149,9 @@ class kernel_factory {
     if (!plan.symmetric()) {
       return of_graph(padded_convolution{*algebra_, op, plan, inputs}, outputs);
     }
-    return between_conversions(inputs, outputs, false, true,
-                               [&](types in, types out) { return library_->convolution(plan, in, out[0]); });
+    return between_conversions(inputs, outputs, false, true, [&](types in, types out) {
+      return with_aligned_workspace(library_->convolution(plan, in, out[0]));
+    });
   }
   [[nodiscard]] routine_ptr<Queue> make_convolution_gradient(const tensor::operation& op, convolution_operand of,
                                                              types inputs, types outputs) const {
@@ -156,7 +160,7 @@ class kernel_factory {
       return of_graph(padded_convolution{*algebra_, op, plan, inputs, of, outputs[0].dims}, outputs);
     }
     return between_conversions(inputs, outputs, false, true, [&](types in, types out) {
-      return library_->convolution_gradient(plan, of, in, out[0]);
+      return with_aligned_workspace(library_->convolution_gradient(plan, of, in, out[0]));
     });
   }
   [[nodiscard]] routine_ptr<Queue> of_graph(const padded_convolution& p, types outputs) const {

@@ -4,10 +4,15 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/backend/cuda/routine.hpp>
+#include <unity/backend/device_backend.hpp>
+#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operators/activation.hpp>
 #include <unity/tensor/shape.hpp>
 
@@ -15,11 +20,11 @@ namespace unity::backend::cuda {
 
 // One matrix of a product, as it lies: element (r, c) at r + c * leading.
 struct product_matrix {
-  std::size_t operand = 0;     // of the operator; of the result: 0
+  std::size_t operand = 0;  // of the operator; of the result: 0
   std::int64_t rows = 1;
   std::int64_t columns = 1;
   std::int64_t leading = 1;
-  bool transposed = false;     // is its transpose multiplied
+  bool transposed = false;  // is its transpose multiplied
   std::int64_t batch_step = 0;
 };
 
@@ -33,7 +38,7 @@ struct product_plan {
   product_matrix right{};
   product_matrix result{};
   std::vector<std::array<std::int64_t, 3>> offsets{};  // of left, right, result
-  bool biased = false;    // has the operator a third operand, one number per column of its result
+  bool biased = false;      // has the operator a third operand, one number per column of its result
   bool bias_by_row = true;  // do those belong to the rows of the plan's result
   tensor::operators::activation then = tensor::operators::activation::none;
 };
@@ -130,6 +135,28 @@ struct batch_loop {
     p.offsets = std::move(all);
   }
   return p;
+}
+
+// The largest power of two, up to memory_alignment, that divides where every matrix of an operand begins; which: of
+// left, right, result. Unit: bytes.
+[[nodiscard]] inline std::size_t alignment_of(const product_plan& p, std::size_t which) {
+  auto aligned = memory_alignment;
+  for (const auto& o : p.offsets) {
+    while (static_cast<std::size_t>(o[which] * tensor::size_of(p.element)) % aligned != 0) {
+      aligned /= 2;
+    }
+  }
+  return aligned;
+}
+
+// For messages: "float32, left 3 x 4 by 3, ...", where by is the leading dimension.
+[[nodiscard]] inline std::string to_string(const product_plan& p) {
+  const auto matrix = [&](const char* name, const product_matrix& m) {
+    return fmt::format(", {} {} x {} by {}{}{}", name, m.rows, m.columns, m.leading, m.transposed ? " transposed" : "",
+                       p.batch > 1 ? fmt::format(" step {}", m.batch_step) : "");
+  };
+  return fmt::format("{}{}{}{}, {} at once, {} times", tensor::name_of(p.element), matrix("left", p.left),
+                     matrix("right", p.right), matrix("result", p.result), p.batch, p.offsets.size());
 }
 
 }  // namespace unity::backend::cuda

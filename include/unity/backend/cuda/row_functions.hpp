@@ -20,6 +20,7 @@ struct softmax_function {
   std::int64_t size = 1;  // of the axis
   std::int64_t from_step = 1;
   std::int64_t to_step = 1;
+  bool quads = false;  // do rows lie in fours at multiples of four, in operand and result
   const std::byte* from = nullptr;
   std::byte* to = nullptr;
   tensor::dtype element = tensor::dtype::float32;
@@ -33,20 +34,57 @@ struct softmax_function {
       read += i * from_moves.steps[l];
       write += i * to_moves.steps[l];
     }
-    double largest = -infinity;
-    for (auto i = static_cast<std::int64_t>(group.rank()); i < size; i += group.size()) {
-      const auto x = static_cast<double>(load_element<float>(element, from, read + i * from_step));
-      largest = largest < x ? x : largest;
+    if (quads) {
+      normalize<4>(group, read, write);
+    } else {
+      normalize<1>(group, read, write);
     }
-    const auto top = static_cast<float>(group.largest(largest));
+  }
+
+ private:
+  // Width elements at once: added up in float, and those sums in double, as a device has far fewer units for that.
+  template <int Width, class Group>
+  UNITY_HOST_DEVICE void normalize(const Group& group, std::int64_t read, std::int64_t write) const {
+    const auto count = size / Width;
+    auto most = -static_cast<float>(infinity);
+    for (auto i = static_cast<std::int64_t>(group.rank()); i < count; i += group.size()) {
+      const auto q = load<Width>(read, i);
+      UNITY_UNROLL
+      for (int j = 0; j < Width; ++j) {
+        most = most < q.x[j] ? q.x[j] : most;
+      }
+    }
+    const auto top = static_cast<float>(group.largest(static_cast<double>(most)));
     double sum = 0;
-    for (auto i = static_cast<std::int64_t>(group.rank()); i < size; i += group.size()) {
-      sum += static_cast<double>(std::exp(load_element<float>(element, from, read + i * from_step) - top));
+    for (auto i = static_cast<std::int64_t>(group.rank()); i < count; i += group.size()) {
+      const auto q = load<Width>(read, i);
+      float some = 0;
+      UNITY_UNROLL
+      for (int j = 0; j < Width; ++j) {
+        some += std::exp(q.x[j] - top);
+      }
+      sum += static_cast<double>(some);
     }
     const auto factor = static_cast<float>(1 / group.sum(sum));
-    for (auto i = static_cast<std::int64_t>(group.rank()); i < size; i += group.size()) {
-      const auto x = load_element<float>(element, from, read + i * from_step);
-      store_element<float>(element, to, write + i * to_step, std::exp(x - top) * factor);
+    for (auto i = static_cast<std::int64_t>(group.rank()); i < count; i += group.size()) {
+      auto q = load<Width>(read, i);
+      UNITY_UNROLL
+      for (int j = 0; j < Width; ++j) {
+        q.x[j] = std::exp(q.x[j] - top) * factor;
+      }
+      if constexpr (Width == 4) {
+        store_quad(element, to, write / 4 + i, q);
+      } else {
+        store_element<float>(element, to, write + i * to_step, q.x[0]);
+      }
+    }
+  }
+  template <int Width>
+  [[nodiscard]] UNITY_HOST_DEVICE quad<float> load(std::int64_t read, std::int64_t i) const {
+    if constexpr (Width == 4) {
+      return load_quad(element, from, read / 4 + i);
+    } else {
+      return {{load_element<float>(element, from, read + i * from_step), 0, 0, 0}};
     }
   }
 };

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include <unity/backend/cuda/elements.hpp>
 #include <unity/backend/cuda/movement.hpp>
 #include <unity/backend/cuda/routine.hpp>
 #include <unity/backend/cuda/row_functions.hpp>
@@ -25,6 +26,8 @@ class softmax_routine final : public routine<Queue> {
     const auto axis = static_cast<std::size_t>(a.integer("axis"));
     const auto read = tensor::strides_of(inputs[0].dims, inputs[0].order);
     const auto write = tensor::strides_of(outputs[0].dims, outputs[0].order);
+    function_.quads =
+        has_quads(inputs[0].element) && inputs[0].dims[axis] % 4 == 0 && read[axis] == 1 && write[axis] == 1;
     for (std::size_t d = 0; d < inputs[0].rank(); ++d) {
       if (d != axis && inputs[0].dims[d] > 1) {
         function_.from_moves.steps[function_.others.count] = read[d];

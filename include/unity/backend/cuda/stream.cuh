@@ -8,8 +8,8 @@
 #include <string>
 #include <utility>
 
-#include <fmt/core.h>
 #include <cuda_runtime.h>
+#include <fmt/core.h>
 
 #include <unity/backend/cuda/errors.cuh>
 #include <unity/backend/cuda/host_device.hpp>
@@ -92,8 +92,19 @@ struct block_group {
   }
 };
 
+// Blocks of threads that a multiprocessor is to have registers for: of which F says nothing, 2.
 template <class F>
-__global__ void __launch_bounds__(block_threads, 2) each_kernel(const __grid_constant__ F f, std::int64_t n) {
+constexpr int blocks_at_once = [] {
+  if constexpr (requires { F::blocks_at_once; }) {
+    return F::blocks_at_once;
+  } else {
+    return 2;
+  }
+}();
+
+template <class F>
+__global__ void __launch_bounds__(block_threads, blocks_at_once<F>)
+    each_kernel(const __grid_constant__ F f, std::int64_t n) {
   const auto i = static_cast<std::int64_t>(blockIdx.x) * block_threads + threadIdx.x;
   if (i < n) {
     f(i);
