@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <unity/machine/device_mesh.hpp>
@@ -192,35 +193,35 @@ TEST_CASE("pieces put together again are the graph") {
 }
 
 TEST_CASE("windows have all operators in their order, and put together again they are the graph") {
-  for (const char* name : {"zoo:nasrnn?hidden=8&seq=2", "zoo:dlrm?form=ae&batch=8"}) {
-    for (const std::size_t least : {3U, 10U}) {
-      CAPTURE(name, least);
-      const auto g = tensor::zoo::build(operators(), name);
-      const analyzed_graph one{operators(), g};
-      std::vector<systems::segment_graph> pieces;
-      std::map<fingerprint, tensor::tensor_graph> by_shape;
-      std::vector<std::uint32_t> met;
-      for (const auto& w : systems::windows(g, one.ops, systems::rule_edges{rule_set{}}, least)) {
-        CHECK(w.size() >= least);
-        CHECK(w.size() <= 2 * least);
-        met.insert(met.end(), w.begin(), w.end());
-        pieces.push_back(systems::segment_of(operators(), g, one.ops, w, pieces.size()));
-        by_shape.try_emplace(pieces.back().shape, pieces.back().graph);
-      }
-      REQUIRE(pieces.size() > 1);
-      CHECK(std::any_of(pieces.begin(), pieces.end(), [](const auto& p) { return p.entries.size() > 1; }));
-      CHECK(std::is_sorted(met.begin(), met.end()));
-      std::size_t attached = 0;
-      for (std::uint32_t i = 0; i < one.ops.size(); ++i) {
-        attached += one.ops.is_attached(i) ? 1U : 0U;
-      }
-      CHECK(met.size() + attached == one.ops.size());
-      const auto again = systems::assembled(operators(), g, pieces, by_shape);
-      CHECK(again.node_count() == g.node_count());
-      const auto same = tensor::check_equivalence(operators(), g, again);
-      CAPTURE(same.problem);
-      CHECK(same.passed);
+  for (const auto& [name, least] :
+       {std::pair{"zoo:nasrnn?hidden=8&seq=2", std::size_t{3}}, std::pair{"zoo:nasrnn?hidden=8&seq=2", std::size_t{10}},
+        std::pair{"zoo:dlrm?form=ae&batch=8", std::size_t{3}}}) {
+    CAPTURE(name, least);
+    const auto g = tensor::zoo::build(operators(), name);
+    const analyzed_graph one{operators(), g};
+    std::vector<systems::segment_graph> pieces;
+    std::map<fingerprint, tensor::tensor_graph> by_shape;
+    std::vector<std::uint32_t> met;
+    for (const auto& w : systems::windows(g, one.ops, systems::rule_edges{rule_set{}}, least)) {
+      CHECK(w.size() >= least);
+      CHECK(w.size() <= 2 * least);
+      met.insert(met.end(), w.begin(), w.end());
+      pieces.push_back(systems::segment_of(operators(), g, one.ops, w, pieces.size()));
+      by_shape.try_emplace(pieces.back().shape, pieces.back().graph);
     }
+    REQUIRE(pieces.size() > 1);
+    CHECK(std::any_of(pieces.begin(), pieces.end(), [](const auto& p) { return p.entries.size() > 1; }));
+    CHECK(std::is_sorted(met.begin(), met.end()));
+    std::size_t attached = 0;
+    for (std::uint32_t i = 0; i < one.ops.size(); ++i) {
+      attached += one.ops.is_attached(i) ? 1U : 0U;
+    }
+    CHECK(met.size() + attached == one.ops.size());
+    const auto again = systems::assembled(operators(), g, pieces, by_shape);
+    CHECK(again.node_count() == g.node_count());
+    const auto same = tensor::check_equivalence(operators(), g, again);
+    CAPTURE(same.problem);
+    CHECK(same.passed);
   }
 }
 

@@ -661,7 +661,7 @@ UNITY_INLINE void unity_search::improve_all(std::span<const std::unique_ptr<poli
       if (o.proposals == 0 || plan.is_idle(options_.idle) || plan.cost() <= one->bound.count()) {
         continue;
       }
-      if (o.seconds <= 0) {
+      if (o.seconds <= reported_) {  // a round simulates the whole first
         ended_early_ = true;
         return;
       }

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/budget.hpp>
 #include <unity/core/units.hpp>
 #include <unity/cost/cost_model.hpp>
@@ -128,8 +130,11 @@ class joint_search {
   // where that began or ended, some of which may cost something. Returns whether it is one of the
   // latter: what is behind that was not searched.
   bool is_improved(tensor::tensor_graph& g, joint_result& r);
-  // The boundaries of a piece improved in place, of a segment, or of several in a row, at two of the cuts.
+  // The boundaries of a segment, or of several in a row, at two of the cuts.
   void define_boundaries(const segment_graph& s, std::size_t first, std::size_t last);
+
+  // The boundaries of a candidate for a piece that is improved in place: what is beside them differs.
+  void define_in_place(const tensor::tensor_graph& g, const parallel::operator_graph& ops);
 
   // Candidates are many, and few that no nesting of series and parallel parts describes are worth much.
   static constexpr std::size_t core_width = 4;
@@ -149,7 +154,7 @@ class joint_search {
   const joint_options& options_;
   stopwatch watch_{};
   double end_ = options_.limits.seconds;                      // of the shape at hand
-  std::unordered_map<std::size_t, std::uint32_t> layouts_{};  // by value: where pieces are improved in place
+  std::unordered_map<std::string, std::uint32_t> layouts_{};  // by boundary: where pieces are improved in place
   picoseconds computing_{};                                   // the least of the graphs of one segment
   bool is_first_ = true;                                      // of those
   bool ended_early_ = false;
@@ -236,10 +241,11 @@ UNITY_INLINE std::vector<segment_graph> joint_search::pieces_in_place(const tens
     auto& s = pieces.emplace_back(segment_of(algebra_, g, ops, operators, pieces.size()));
     hasher h;
     h.add(s.shape.low).add(s.shape.high);
-    for (const auto* values : {&s.entries, &s.exits}) {
-      for (const auto v : *values) {
-        layouts_[v.index()] = layout_of.at(v.index());
-        h.add(layouts_[v.index()]);
+    for (const auto& [name, values] : {std::pair{before_name, &s.entries}, std::pair{behind_name, &s.exits}}) {
+      for (std::size_t k = 0; k < values->size(); ++k) {
+        const auto layout = layout_of.at((*values)[k].index());
+        layouts_.emplace(fmt::format("{}{}_{}", name, pieces.size() - 1, k), layout);
+        h.add(layout);
       }
     }
     s.shape = h.result();
@@ -374,6 +380,9 @@ UNITY_INLINE void joint_search::close_backwards(const parallel::layout_space& re
 UNITY_INLINE cost_value joint_search::price(const tensor::tensor_graph& g, cost_value limit) {
   const analyzed_graph one{algebra_, g};
   count_computing(one.ops);
+  if (!layouts_.empty()) {
+    define_in_place(g, one.ops);
+  }
   if (copies_ == 1) {
     return price_of(one.ops, limit);
   }
@@ -427,7 +436,9 @@ UNITY_INLINE tensor::tensor_graph joint_search::improved(const segment_graph& s,
     count_computing(analyzed_graph{algebra_, s.graph}.ops);
     return s.graph;
   }
-  define_boundaries(s, number, number + run);
+  if (layouts_.empty()) {
+    define_boundaries(s, number, number + run);
+  }
   auto g = s.graph;
   while (is_improved(g, r)) {
   }
@@ -472,17 +483,22 @@ UNITY_INLINE void joint_search::define_boundaries(const segment_graph& s, std::s
   const analyzed_graph one{algebra_, s.graph};
   for (std::uint32_t i = 0; i < one.ops.size(); ++i) {
     const auto& op = s.graph.operation(one.ops.node(i));
-    const bool is_before = is_boundary(algebra_, op, before_name);
-    if (!layouts_.empty() && (is_before || is_boundary(algebra_, op, behind_name))) {
-      const auto v = (is_before ? s.entries : s.exits)[boundary_number(algebra_, op)];
-      const auto& space = room_.tables().space(one.ops.placed(i).dimensions->outputs[0], false);
-      std::vector<std::int64_t> costs(space.size(), parallel::unreachable);
-      costs[layouts_.at(v.index())] = 0;
-      room_.tables().define(one.ops.placed(i), costs);
-    } else if (is_before) {
+    if (is_boundary(algebra_, op, before_name)) {
       room_.tables().define(one.ops.placed(i), before_[first]);
     } else if (is_boundary(algebra_, op, behind_name)) {
       room_.tables().define(one.ops.placed(i), behind_[last]);
+    }
+  }
+}
+
+UNITY_INLINE void joint_search::define_in_place(const tensor::tensor_graph& g, const parallel::operator_graph& ops) {
+  for (std::uint32_t i = 0; i < ops.size(); ++i) {
+    const auto& op = g.operation(ops.node(i));
+    if (is_boundary(algebra_, op, before_name) || is_boundary(algebra_, op, behind_name)) {
+      const auto& space = room_.tables().space(ops.placed(i).dimensions->outputs[0], false);
+      std::vector<std::int64_t> costs(space.size(), parallel::unreachable);
+      costs[layouts_.at(algebra_.read(op).word("name"))] = 0;
+      room_.tables().define(ops.placed(i), costs);
     }
   }
 }

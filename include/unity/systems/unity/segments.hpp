@@ -306,6 +306,7 @@ UNITY_INLINE segment_graph segment_writer::run(std::span<const node_id> nodes, s
     }
   }
   std::vector<value_id> outputs;
+  hash_.add(entries.size()).add(exits.size());
   for (const auto v : exits) {
     hash_.add(map_.at(v.index()).index());
     const auto name = fmt::format("{}_{}", behind_, s_.exits.size());
