@@ -91,8 +91,6 @@ class joint_search {
   // Shapes are improved in the order in which they come, each for what the others are in `g`. Those are kept with which
   // the whole gets cheaper: what one leaves may be laid out as the next, now another, does not want it.
   [[nodiscard]] joint_result improved(const tensor::tensor_graph& g, std::span<const segment_graph> segments);
-  [[nodiscard]] bool has_wide(const parallel::operator_graph& ops, std::span<const parallel::spine_step> steps,
-                              std::span<const segment_range> ranges) const;
   // Pieces whose values at both ends keep the layouts that they have in the best mapping of the whole: what is cheaper
   // there makes the whole cheaper, which need not be mapped again. Empty where there was no time.
   [[nodiscard]] std::vector<segment_graph> pieces_in_place(const tensor::tensor_graph& g,
@@ -197,7 +195,11 @@ UNITY_INLINE joint_result joint_search::run(const tensor::tensor_graph& g) {
   const auto ranges = cut(g, whole.ops, steps, edges_, is_split ? options_.segment : whole.ops.size());
   room_.end_in(options_.limits.seconds);
   std::vector<segment_graph> segments;
-  if (is_split && has_wide(whole.ops, steps, ranges)) {
+  const bool is_wide =
+      whole.ops.size() > most_of_graph || std::any_of(ranges.begin(), ranges.end(), [&](const segment_range& r) {
+        return operators_of(whole.ops, steps, r).size() > most_of_segment;
+      });
+  if (is_split && is_wide) {
     segments = pieces_in_place(g, whole.ops);
   } else if (ranges.size() == 1 || find_contexts(whole.ops, steps, ranges)) {
     for (const auto& range : ranges) {
@@ -205,20 +207,9 @@ UNITY_INLINE joint_result joint_search::run(const tensor::tensor_graph& g) {
     }
   }
   count_computing(whole.ops);
-  joint_result r{g, {}, std::max(ranges.size(), segments.size()), 0, 0, 0, computing_, true};
-  if (!segments.empty()) {
-    r = improved(g, segments);
-  }
+  auto r = segments.empty() ? joint_result{g, {}, ranges.size(), 0, 0, 0, computing_, true} : improved(g, segments);
   room_.end_in(std::numeric_limits<double>::infinity());
   return r;
-}
-
-UNITY_INLINE bool joint_search::has_wide(const parallel::operator_graph& ops,
-                                         std::span<const parallel::spine_step> steps,
-                                         std::span<const segment_range> ranges) const {
-  return ops.size() > most_of_graph || std::any_of(ranges.begin(), ranges.end(), [&](const segment_range& r) {
-           return operators_of(ops, steps, r).size() > most_of_segment;
-         });
 }
 
 UNITY_INLINE std::vector<segment_graph> joint_search::pieces_in_place(const tensor::tensor_graph& g,
