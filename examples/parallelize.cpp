@@ -88,9 +88,8 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--budget", a.budget,
                  "time of all searches together, those of unity's --baselines too: 500ms, 30s, 5m; default: 30s");
   app.add_option("--max-proposals", a.proposals,
-                 "proposals (prices of beams, prefixes of exact) at most, of all chains together; of unity, which "
-                 "makes 300: those that "
-                 "change its best mapping")
+                 "proposals (prices of beams, prefixes of exact) at most, of all chains together; of unity: those "
+                 "that change the best of all plans")
       ->check(support::number_in(std::uint64_t{0}, std::uint64_t{1'000'000'000'000'000'000}));
   app.add_option("--seed", a.seed, "with equal seeds and no limit of time results are equal")
       ->check(support::number_from(std::uint64_t{0}));
@@ -230,7 +229,7 @@ void run_flexflow(arguments& a, support::strategy_comparison& c) {
 
 void run_unity(arguments& a, support::strategy_comparison& c) {
   auto& o = a.unity.options;
-  o.proposals = a.proposals == std::numeric_limits<std::uint64_t>::max() ? o.proposals : a.proposals;
+  o.proposals = a.proposals;
   o.optimizer = a.optimizer;
   o.limits.seconds = support::parse_quantity("--budget", a.budget, support::durations);
   o.seed = a.seed;

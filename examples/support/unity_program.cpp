@@ -170,6 +170,36 @@ void add_fixed(strategy_comparison& c, const unity_flags& f, const std::vector<n
   }
 }
 
+// Of the budget, that each compared search has at most.
+constexpr double searched_share = 0.3;
+
+// Effects: adds all that is compared; seconds: that each of the searches has, at most.
+void add_baselines(strategy_comparison& c, const unity::rule_set& rules, const unity_flags& f,
+                   const std::vector<named_strategy>& given, double seconds, unity_outcome& r) {
+  seconds = std::min(seconds, searched_share * f.options.limits.seconds);
+  add_fixed(c, f, given);
+  if (compares(f, "flexflow")) {
+    auto found = baseline(c, 0, f, seconds);
+    r.baselines.push_back({"flexflow", found.seconds, found.proposals});
+    c.add("flexflow", 0, std::move(found.best));
+  }
+  if (compares(f, "sequential")) {
+    const unity::stopwatch own;  // both of its searches together
+    const auto graph = c.add_graph(substituted(c, rules, f, seconds / 2));
+    auto found = baseline(c, graph, f, std::max(0.0, seconds - own.seconds()));
+    r.baselines.push_back({"sequential", own.seconds(), found.proposals});
+    c.add("sequential", graph, std::move(found.best));
+  }
+}
+
+// The best of what is compared, if that is anything.
+std::vector<unity::systems::known_plan> best_of(const strategy_comparison& c) {
+  if (c.strategies().empty() || c.best().report.is_of_representatives) {
+    return {};
+  }
+  return {{c.graph(c.best().graph), c.best().strategy}};
+}
+
 // How much longer than the bound the found plan takes, as a share of the bound.
 double gap(const unity_outcome& r) {
   const auto bound = static_cast<double>(r.found.mapping_bound.count());
@@ -203,9 +233,10 @@ void declare(CLI::App& app, search_flags& flags, unity_flags& f) {
       ->delimiter(',')
       ->check(CLI::IsMember({"split", "cache", "dp"}));
   own(app.add_option("--stages", o.stages, "of pipelines, at most"))->check(number_in(2, 4096));
-  own(app.add_option("--baselines", f.baselines,
-                     "what is compared; flexflow and sequential search as long as this one took at most, each; none: "
-                     "nothing but --strategy; default: all"))
+  own(app.add_option(
+          "--baselines", f.baselines,
+          "what is compared; flexflow and sequential search as long as this one before its polish, each; none: "
+          "nothing but --strategy; default: all"))
       ->delimiter(',')
       ->check(CLI::IsMember({"data", "model", "expert", "figures", "flexflow", "sequential", "none"}));
 }
@@ -229,26 +260,17 @@ unity_outcome compare_unity(strategy_comparison& c, const unity_flags& f, const 
     joint.push_back(std::move(rule));
   }
   options.watch = progress_line({"ms", 1e9, "proposals", "accepted"});
-  // All searches together have the budget. What this one takes beyond its share, the others have less.
+  // All searches together have the budget: the others as long as this one before its polish, which has the rest.
   const stopwatch watch;
-  const auto others = static_cast<double>(compares(f, "flexflow")) + static_cast<double>(compares(f, "sequential"));
-  const auto left = [&] { return f.options.limits.seconds - watch.seconds(); };
-  options.limits.seconds /= 1 + others;
+  const auto searches = (compares(f, "flexflow") ? 1 : 0) + (compares(f, "sequential") ? 1 : 0);
+  options.known_share = searched_share * searches;
+  options.known = [&] {
+    end_progress(options.watch);
+    add_baselines(c, rules, f, given, watch.seconds(), r);
+    return best_of(c);
+  };
   r.found = systems::unity(c.operators(), joint, c.graph(), c.machine(), c.durations(), options);
   end_progress(options.watch);
-  const auto seconds = std::clamp(others > 0 ? left() / others : 0.0, 0.0, r.found.seconds);
-  if (compares(f, "flexflow") || compares(f, "sequential")) {
-    r.baseline_seconds = seconds;
-  }
-  add_fixed(c, f, given);
-  if (compares(f, "flexflow")) {
-    c.add("flexflow", 0, baseline(c, 0, f, seconds).best);
-  }
-  if (compares(f, "sequential")) {
-    const stopwatch own;  // both of its searches together
-    const auto graph = c.add_graph(substituted(c, rules, f, seconds / 2));
-    c.add("sequential", graph, baseline(c, graph, f, std::max(0.0, seconds - own.seconds())).best);
-  }
   const auto own = c.add_graph(r.found.graph);
   c.add("unity", own, r.found.strategy, r.found.report, r.found.pipeline);
   r.parallel_rules = counted(c.operators(), r.found.graph, trace_of(c.operators(), c.plan_of(c.strategies().back())));
@@ -268,9 +290,13 @@ nlohmann::json to_json(const unity_outcome& r) {
     const auto kind = rule.kind.empty() ? nlohmann::json{} : nlohmann::json(rule.kind);
     parallel.push_back({{"name", rule.rule}, {"kind", kind}, {"is_rule", rule.is_rule}, {"count", rule.count}});
   }
-  nlohmann::json baselines{{"seconds", nullptr}};
-  if (r.baseline_seconds) {
-    baselines["seconds"] = *r.baseline_seconds;
+  auto baselines = nlohmann::json::object();
+  for (const auto& b : r.baselines) {
+    baselines[b.name] = {{"seconds", b.seconds}, {"proposals", b.proposals}};
+  }
+  auto phases = nlohmann::json::object();
+  for (const auto& p : r.found.phases) {
+    phases[std::string{p.name}] = p.seconds;
   }
   return {{"joint", {{"algebraic_rules_used", algebraic}, {"parallel_rules_used", parallel}}},
           {"lower_bound_s", unity::to_seconds(r.found.mapping_bound)},
@@ -280,6 +306,8 @@ nlohmann::json to_json(const unity_outcome& r) {
           {"baselines", baselines},
           {"search",
            {{"seconds", r.found.seconds},
+            {"phases", phases},
+            {"proposals", r.found.proposals},
             {"stop_reason", to_string(r.found.stopped)},
             {"expanded", r.found.expanded},
             {"goals", r.found.goals}}}};
@@ -319,7 +347,9 @@ unity::io::plan_notes notes_of(const unity_outcome& r, const named_strategy& bes
   notes.predicted = unity::io::noted_prediction{unity::to_seconds(best.report.iteration), best.report.memory_peaks};
   notes.parallel_substitutions = notes_of(r.trace_to_best);
   if (best.name == "unity") {
-    notes.mesh = r.found.mesh;
+    if (!r.found.mesh.devices.empty()) {
+      notes.mesh = r.found.mesh;
+    }
     for (const auto& rule : r.found.rules) {
       notes.substitutions.push_back({rule.name, static_cast<std::int64_t>(rule.segments)});
     }

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,7 +30,12 @@ struct unity_outcome {
   std::vector<unity::parallel::substitution_step>
       trace_to_best{};                          // from the graph of the best plan to that of the plan
   unity::parallel::value_comparison checked{};  // the best plan beside its graph
-  std::optional<double> baseline_seconds{};     // that each search had which is compared
+  struct baseline {
+    std::string name{};
+    double seconds = 0;
+    std::uint64_t proposals = 0;  // of FlexFlow's search
+  };
+  std::vector<baseline> baselines{};  // those that search
 };
 
 void declare(CLI::App& app, search_flags& flags, unity_flags& f);
@@ -39,7 +44,8 @@ void declare(CLI::App& app, search_flags& flags, unity_flags& f);
 void check(const unity_flags& f);
 
 // Effects: adds data, model, expert, the given strategies of the model's graph, the figures' where they are of it,
-// flexflow, sequential (substitutions first, then flexflow), and the one that is found, which knows of none of these.
+// flexflow, sequential (substitutions first, then flexflow), and the one that is found, whose last improvements begin
+// at the best of all.
 unity_outcome compare_unity(strategy_comparison& c, const unity_flags& f, const std::vector<named_strategy>& given);
 
 // The members of the result's JSON that only this search has.

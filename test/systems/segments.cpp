@@ -1,5 +1,6 @@
 // Graphs cut into segments, and segments as graphs.
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstddef>
 #include <cstdint>
@@ -7,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <unity/machine/device_mesh.hpp>
@@ -29,6 +31,7 @@
 #include <unity/tensor/zoo.hpp>
 
 #include "../support/operators.hpp"
+#include "shipped_rules.hpp"
 
 namespace tests_of_segments {
 
@@ -49,6 +52,9 @@ struct cut_graph {
 
   [[nodiscard]] std::vector<systems::segment_range> into(std::size_t least, const rule_set& rules = {}) const {
     return systems::cut(graph, one.ops, steps, systems::rule_edges{rules}, least);
+  }
+  [[nodiscard]] systems::segment_graph piece(const systems::segment_range& r) const {
+    return systems::segment_of(operators(), graph, one.ops, systems::operators_of(one.ops, steps, r), r.first);
   }
   [[nodiscard]] std::size_t operators_in(const systems::segment_range& r) const {
     std::size_t sum = 0;
@@ -104,13 +110,14 @@ TEST_CASE("segments that are alike are equal graphs, whatever their weights are 
   const auto ranges = g.into(10);
   std::vector<systems::segment_graph> pieces;
   for (const auto& r : ranges) {
-    pieces.push_back(systems::segment_of(operators(), g.graph, g.one.ops, g.steps, r));
+    pieces.push_back(g.piece(r));
   }
-  CHECK_FALSE(pieces.front().entry.valid());
-  CHECK_FALSE(pieces.back().exit.valid());
+  CHECK(pieces.front().entries.empty());
+  CHECK(pieces.back().exits.empty());
   std::size_t alike = 0;
   for (std::size_t i = 1; i < pieces.size(); ++i) {
-    CHECK(pieces[i].entry == pieces[i - 1].exit);
+    CHECK(pieces[i].entries.size() == 1);
+    CHECK(pieces[i].entries == pieces[i - 1].exits);
     for (std::size_t k = 0; k < i; ++k) {
       if (pieces[i].shape == pieces[k].shape) {
         ++alike;
@@ -147,9 +154,9 @@ TEST_CASE("a graph that is cut, and put together again, is the graph") {
 TEST_CASE("a piece several times in a row reads what the copy before it leaves") {
   const cut_graph g;
   const auto ranges = g.into(10);
-  const auto piece = systems::segment_of(operators(), g.graph, g.one.ops, g.steps, ranges.at(1));
-  REQUIRE(piece.entry.valid());
-  REQUIRE(piece.exit.valid());
+  const auto piece = g.piece(ranges.at(1));
+  REQUIRE(piece.entries.size() == 1);
+  REQUIRE(piece.exits.size() == 1);
   CHECK(systems::repeated(operators(), piece.graph, 1) == piece.graph);
   constexpr std::size_t count = 3;
   const auto all = systems::repeated(operators(), piece.graph, count);
@@ -175,7 +182,7 @@ TEST_CASE("pieces put together again are the graph") {
   std::vector<systems::segment_graph> pieces;
   std::map<fingerprint, tensor::tensor_graph> by_shape;
   for (const auto& r : g.into(10)) {
-    pieces.push_back(systems::segment_of(operators(), g.graph, g.one.ops, g.steps, r));
+    pieces.push_back(g.piece(r));
     by_shape.try_emplace(pieces.back().shape, pieces.back().graph);
   }
   const auto again = systems::assembled(operators(), g.graph, pieces, by_shape);
@@ -183,6 +190,67 @@ TEST_CASE("pieces put together again are the graph") {
   const auto same = tensor::check_equivalence(operators(), g.graph, again);
   CAPTURE(same.problem);
   CHECK(same.passed);
+}
+
+TEST_CASE("windows have all operators in their order, and put together again they are the graph") {
+  for (const auto& [name, least] :
+       {std::pair{"zoo:nasrnn?hidden=8&seq=2", std::size_t{3}}, std::pair{"zoo:nasrnn?hidden=8&seq=2", std::size_t{10}},
+        std::pair{"zoo:dlrm?form=ae&batch=8", std::size_t{3}}}) {
+    CAPTURE(name, least);
+    const auto g = tensor::zoo::build(operators(), name);
+    const analyzed_graph one{operators(), g};
+    std::vector<systems::segment_graph> pieces;
+    std::map<fingerprint, tensor::tensor_graph> by_shape;
+    std::vector<std::uint32_t> met;
+    for (const auto& w : systems::windows(g, one.ops, systems::rule_edges{rule_set{}}, least)) {
+      CHECK(w.size() >= least);
+      CHECK(w.size() <= 2 * least);
+      met.insert(met.end(), w.begin(), w.end());
+      pieces.push_back(systems::segment_of(operators(), g, one.ops, w, pieces.size()));
+      by_shape.try_emplace(pieces.back().shape, pieces.back().graph);
+    }
+    REQUIRE(pieces.size() > 1);
+    CHECK(std::any_of(pieces.begin(), pieces.end(), [](const auto& p) { return p.entries.size() > 1; }));
+    CHECK(std::is_sorted(met.begin(), met.end()));
+    std::size_t attached = 0;
+    for (std::uint32_t i = 0; i < one.ops.size(); ++i) {
+      attached += one.ops.is_attached(i) ? 1U : 0U;
+    }
+    CHECK(met.size() + attached == one.ops.size());
+    const auto again = systems::assembled(operators(), g, pieces, by_shape);
+    CHECK(again.node_count() == g.node_count());
+    const auto same = tensor::check_equivalence(operators(), g, again);
+    CAPTURE(same.problem);
+    CHECK(same.passed);
+  }
+}
+
+TEST_CASE("a graph that no operator divides is rewritten in windows, and gets no dearer to map") {
+  const auto g = tensor::zoo::build(operators(), "zoo:nasrnn?hidden=16&seq=3");
+  const auto m = machine::preset("p100:1x2");
+  const machine::route_table routes{m.network};
+  parallel::shard_clock clock{operators(), parallel::analytic_durations(operators(), m), {0}};
+  const auto mesh = machine::meshes_of(m.network, 1).front();
+  systems::mesh_room room{operators(), m, routes, mesh, clock, parallel::all_index_uses, parallel::optimizer::sgd};
+  systems::joint_options o;
+  o.expansions = 2;
+  o.nearby = 200;
+  const analyzed_graph before{operators(), g};
+  REQUIRE(before.ops.size() > 100);
+  const auto r = systems::improve(operators(), unity::test::joint_rules(), g, room, {16, 0}, o);
+  CHECK(r.expanded > 0);
+  CHECK(r.segments > 1);
+  CHECK_FALSE(r.rules.empty());
+  const analyzed_graph after{operators(), r.graph};
+  CHECK(room.solve(after.ops, {16, 0}).cost < room.solve(before.ops, {16, 0}).cost);
+  const auto same = tensor::check_equivalence(operators(), g, r.graph);
+  CAPTURE(same.problem);
+  CHECK(same.passed);
+  // Without time nothing changes, and that is said.
+  o.limits.seconds = 0;
+  const auto none = systems::improve(operators(), unity::test::joint_rules(), g, room, {16, 0}, o);
+  CHECK(none.ended_early);
+  CHECK(none.graph == g);
 }
 
 }  // namespace tests_of_segments

@@ -188,6 +188,70 @@ TEST_CASE("tables side by side get devices of their own") {
   }
 }
 
+TEST_CASE("without time for a mapping, samples are divided, and that is said") {
+  const auto g = model("zoo:gpt?layers=2&hidden=48&heads=4&seq=16&vocab=96&batch=12");
+  const auto m = machine::preset("p100:1x4");
+  systems::unity_options o;
+  o.limits.seconds = 0;
+  const auto r = search(g, m, test::joint_rules(), o);
+  CHECK(r.stopped == stop_reason::time);
+  CHECK(r.expanded == 0);
+  CHECK(r.mesh.devices.empty());
+  CHECK(r.report.iteration >= r.mapping_bound);
+  parallel::lowering l{operators(), r.graph, m};
+  CHECK(r.strategy == parallel::replicated_data_parallel(l.dimensions(), m.network));
+  CHECK(parallel::report_on(l, r.graph, m, r.strategy) == r.report);
+}
+
+TEST_CASE("the polish begins at the best of what is known, and ends where nothing is found for long") {
+  const auto g = model("zoo:mlp?layers=3&hidden=96&batch=48");
+  const auto m = machine::preset("p100:1x4");
+  systems::unity_options o;
+  o.candidates = 1;
+  o.proposals = 20'000;
+  o.idle = 300;
+  const auto found = search(g, m, {}, o);
+  CHECK(found.proposals >= 300);
+  CHECK(found.proposals < 20'000);
+  CHECK(found.stopped == stop_reason::exhausted);
+  // Beside a start that cannot compete, the better one is what it would be without.
+  std::size_t asked = 0;
+  const auto with_known = [&](const parallel::strategy& s) {
+    auto with = o;
+    with.uses = parallel::all_index_uses;
+    with.proposals = 1;  // nothing is found
+    with.known = [&asked, &found, &s] {
+      ++asked;
+      return std::vector<systems::known_plan>{{found.graph, s}};
+    };
+    return search(g, m, {}, with);
+  };
+  const auto as_good = with_known(found.strategy);
+  CHECK(as_good.report.iteration <= found.report.iteration);
+  parallel::lowering l{operators(), found.graph, m};
+  const auto slow = parallel::model_parallel(operators(), found.graph, l.dimensions(), m.network);
+  CHECK(with_known(slow).report.iteration <= parallel::report_on(l, found.graph, m, slow).iteration);
+  CHECK(asked == 2);
+}
+
+TEST_CASE("all kinds of parallelism together find no slower plan than some of them", "[exhaustive]") {
+  for (const char* name : {"zoo:mlp?layers=3&hidden=96&batch=48", "zoo:dlrm?form=ae&vocab=1000&batch=8",
+                           "zoo:bert?form=ae&layers=2&hidden=64&heads=4&seq=16&batch=4"}) {
+    const auto g = model(name);
+    const auto m = machine::preset("summit:1x6");
+    systems::unity_options o;
+    o.seed = 3;
+    o.mesh_axes = 2;
+    const auto all = search(g, m, test::joint_rules(), o);
+    // Samples; weights, too; all but placement.
+    for (const parallel::index_uses uses : {1U, 3U, parallel::all_index_uses & ~32U}) {
+      CAPTURE(name, uses);
+      o.uses = uses;
+      CHECK(all.report.iteration <= search(g, m, test::joint_rules(), o).report.iteration);
+    }
+  }
+}
+
 TEST_CASE("what an optimizer keeps takes memory and time") {
   const auto g = model("zoo:mlp?layers=2&hidden=512&batch=16");
   const auto m = machine::preset("host:1x1");

@@ -67,6 +67,31 @@ class stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
+// Thrown where time is over; who set the limit catches it.
+struct time_over {};
+
+// Until when something works that has no answer before its end.
+class time_limit {
+ public:
+  // Infinity: no limit.
+  void end_in(double seconds) {
+    using clock = std::chrono::steady_clock;
+    constexpr double longest = 1e8;  // three years: a clock counts further
+    end_ = seconds < longest
+               ? clock::now() + std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>{seconds})
+               : clock::time_point::max();
+  }
+  // Throws: time_over.
+  void check() const {
+    if (end_ != std::chrono::steady_clock::time_point::max() && std::chrono::steady_clock::now() >= end_) {
+      throw time_over{};
+    }
+  }
+
+ private:
+  std::chrono::steady_clock::time_point end_ = std::chrono::steady_clock::time_point::max();
+};
+
 // When to read a clock that costs as much as what goes on between two readings: as often as takes a tenth of a
 // millisecond, at least every 64th time.
 class clock_pace {

@@ -3,10 +3,14 @@
 // parallelization, OSDI 2022, section 5. Over 500 lines because the steps of one search share what they have found.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -33,6 +37,7 @@
 #include <unity/systems/unity/mapping_candidates.hpp>
 #include <unity/systems/unity/mesh_room.hpp>
 #include <unity/systems/unity/pipelines.hpp>
+#include <unity/systems/unity/plan_polish.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/operation.hpp>
@@ -50,6 +55,11 @@ struct unity_options : search_options {
                                 // mappings where programs are small
   std::uint64_t program_tasks = 2'000'000;  // of larger programs those of one device of each stage are simulated
   std::uint64_t proposals = 300;  // of the polish, from the best of them; eight times as many where it moves parts
+  std::uint64_t idle = 2000;      // it ends after so many without a better plan, 2% more for each node
+  // Plans of others, asked for once its own are found. Their graphs compute what the given one does. The polish starts
+  // from them, too, where all uses are allowed; limits of time are of both together.
+  std::function<std::vector<known_plan>()> known{};
+  double known_share = 0;  // of the limit of time, that `known` takes
   parallel::optimizer optimizer = parallel::optimizer::sgd;
   joint_options joint{};
 };
@@ -65,20 +75,28 @@ struct simulated_mapping {
   parallel::strategy_report report{};
 };
 
+// Seconds of one step of the search.
+struct search_phase {
+  std::string_view name{};
+  double seconds = 0;
+};
+
 struct unity_result {
   tensor::tensor_graph graph{};  // its outputs are handed over by operators of their own; of one micro-batch
   parallel::strategy strategy{};
   parallel::pipeline pipeline{};
   parallel::strategy_report report{};
-  machine::device_mesh mesh{};        // of the first stage
+  machine::device_mesh mesh{};        // of the first stage; none where the plan began on no mesh
   std::vector<applied_rule> rules{};  // substitutions that led to the graph, in order
   std::vector<simulated_mapping> simulated{};
-  picoseconds mapping_bound{};  // no mapping of this graph onto one of the meshes takes less
+  picoseconds mapping_bound{};  // no mapping of this graph onto one of the meshes takes less; no plan of it where
+                                // the polish found one on none of them that does
   picoseconds graphs_bound{};   // no plan of any graph that was met takes less
   std::size_t segments = 0;
   std::uint64_t goals = 0;     // of dynamic programs
   std::uint64_t expanded = 0;  // graphs whose substitutions were looked at
   std::uint64_t proposals = 0;
+  std::vector<search_phase> phases{};
   stop_reason stopped = stop_reason::exhausted;  // time: some step was ended early
   double seconds = 0;
 };
@@ -97,11 +115,18 @@ class unity_search {
 
  private:
   // Whether a further step is left out for want of time.
-  [[nodiscard]] bool is_late() {
-    const bool late = watch_.seconds() >= options_.limits.seconds;
+  [[nodiscard]] bool is_late(double needed = 0) {
+    const bool late = watch_.seconds() + needed >= own_seconds_;
     ended_early_ = ended_early_ || late;
     return late;
   }
+  // Effects: what came since the last phase is of that one.
+  void end_phase(std::string_view name, unity_result& r);
+  // Seconds of a step that has such a share of all there are, from now.
+  [[nodiscard]] double seconds_for(double share) const {
+    return std::max(0.0, std::min(share * own_seconds_, own_seconds_ - watch_.seconds()));
+  }
+  [[nodiscard]] parallel::strategy_report timed(const std::function<parallel::strategy_report()>& report);
   void add_room(const machine::device_mesh& mesh, parallel::index_uses uses);
   // A graph and the substitutions that led to it.
   struct graph_variant {
@@ -117,6 +142,8 @@ class unity_search {
   };
 
   [[nodiscard]] simulated_best simulate(const graph_variant& v, std::size_t number, unity_result& r);
+  // Samples divided: what is left where there was no time for a mapping.
+  [[nodiscard]] simulated_best simple(const graph_variant& v, parallel::lowering& lowering);
   // Effects: rooms of some of the devices, where these alone could compute the graph in
   // that time. Returns whether there are any.
   [[nodiscard]] bool add_parts(const tensor::tensor_graph& g, picoseconds time);
@@ -143,15 +170,24 @@ class unity_search {
   void take(simulated_pipeline best, unity_result& r);
 
   // Effects: graphs after substitutions, for the cheapest mesh if gradient reductions count in full, and if they do not
-  // count; and those where all operators divide samples: these reductions overlap best.
+  // count; the latter also where samples and weights alone are divided; and those where all operators divide samples:
+  // these reductions overlap best.
   void add_variants(const rule_set& rules, std::vector<graph_variant>& variants, unity_result& r);
-  // Effects: the last improvements of the chosen plan, and what is said of it.
-  void finish(unity_result& r, mesh_room& room);
+  // Effects: what is said of the chosen plan, which is in no stages.
+  void finish(unity_result& r);
   [[nodiscard]] picoseconds computing_of(const tensor::tensor_graph& g) {
     return computing_.of(analyzed_graph{algebra_, g}.ops);
   }
   [[nodiscard]] static bool is_better(const parallel::strategy_report& a, const parallel::strategy_report& b);
-  void polish(unity_result& r, const parallel::operator_graph& ops, mesh_room& room, parallel::lowering& lowering);
+  // A plan to be improved, with what it refers to.
+  struct polish_start;
+  // Effects: the best of the own plan, of one graph, and of those known improves while there is time and something is
+  // found.
+  void polish(const graph_variant& own, const simulated_best& best, unity_result& r);
+  // Nothing where it is too large, or nothing of it may change.
+  [[nodiscard]] std::unique_ptr<polish_start> start(tensor::tensor_graph g, const parallel::strategy& s,
+                                                    mesh_room* room);
+  void improve_all(std::span<const std::unique_ptr<polish_start>> starts, unity_result& r);
   // Each operator at its least, on whichever mesh, the average of so many devices: some device computes no less than
   // the sum. Updates do not count: operators may share weights.
   [[nodiscard]] static picoseconds bound(const parallel::operator_graph& ops,
@@ -171,6 +207,9 @@ class unity_search {
   std::vector<mapping_candidate> first_{};  // of the given graph
   std::int64_t limit_ = 0;                  // bytes of the smallest device; 0: not known
   bool ended_early_ = false;                // some step
+  double own_seconds_;                      // without the polish
+  double reported_ = 0;                     // seconds of the longest report
+  double phase_end_ = 0;
   stopwatch watch_{};
 };
 
@@ -189,8 +228,8 @@ class unity_search {
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_UNITY)
 
-#include <algorithm>
 #include <array>
+#include <bit>
 #include <limits>
 #include <string>
 
@@ -202,11 +241,8 @@ class unity_search {
 #include <unity/parallel/mesh/mesh_program.hpp>
 #include <unity/parallel/strategies/memory_limits.hpp>
 #include <unity/parallel/strategies/mesh_report.hpp>
+#include <unity/parallel/strategies/strategy.hpp>
 #include <unity/parallel/training_graph.hpp>
-#include <unity/search/evaluator_mcmc.hpp>
-#include <unity/systems/flexflow/evaluator.hpp>
-#include <unity/systems/unity/part_proposal.hpp>
-#include <unity/systems/unity/polish.hpp>
 
 namespace unity::systems::detail {
 
@@ -228,7 +264,8 @@ UNITY_INLINE unity_search::unity_search(const tensor::algebra& a, const machine:
       options_{options},
       routes_{m.network, fmt::format("machine {}", m.name)},
       clock_{a, durations, models_of(m)},
-      computing_{a, std::move(durations), models_of(m), m.network.device_count()} {
+      computing_{a, std::move(durations), models_of(m), m.network.device_count()},
+      own_seconds_{0.75 * (1 - options.known_share) * options.limits.seconds} {
   for (const auto limit : parallel::memory_limits(m)) {
     limit_ = limit_ == 0 ? limit.count() : std::min(limit_, limit.count() == 0 ? limit_ : limit.count());
   }
@@ -240,7 +277,9 @@ UNITY_INLINE unity_search::unity_search(const tensor::algebra& a, const machine:
   // What is best with fewer uses is often close to the best of all, and simulation may prefer it.
   constexpr auto bit = [](parallel::index_use use) { return parallel::index_uses{1} << static_cast<unsigned>(use); };
   std::vector<parallel::index_uses> sets{options.uses};
-  for (const auto fewer : {options.uses & ~bit(parallel::index_use::placement), options.uses & samples_alone}) {
+  for (const auto fewer :
+       {options.uses & ~bit(parallel::index_use::placement),
+        options.uses & (samples_alone | bit(parallel::index_use::model)), options.uses & samples_alone}) {
     if (fewer != 0 && std::find(sets.begin(), sets.end(), fewer) == sets.end()) {
       sets.push_back(fewer);
     }
@@ -262,25 +301,31 @@ UNITY_INLINE unity_result unity_search::run(const rule_set& rules, const tensor:
   std::vector<graph_variant> variants{{parallel::with_delivered_outputs(algebra_, g), {}}};
   r.graphs_bound = computing_of(variants[0].graph);
   auto best = simulate(variants[0], 0, r);
+  end_phase("mappings", r);
   add_variants(rules, variants, r);
+  end_phase("substitutions", r);
   for (std::size_t v = 1; v < variants.size() && !is_late(); ++v) {
     if (const auto other = simulate(variants[v], v, r); is_better(other.report, best.report)) {
       best = other;
     }
   }
+  end_phase("mappings_after_substitutions", r);
   auto in_stages = best_pipeline(variants, best, r);
+  end_phase("pipelines", r);
   const bool is_pipeline = in_stages && is_better(in_stages->report, best.report);
-  auto& chosen = variants[is_pipeline ? in_stages->graph : best.graph];
+  const auto& chosen = variants[is_pipeline ? in_stages->graph : best.graph];
   r.rules = chosen.rules;
   if (is_pipeline) {
     take(*std::move(in_stages), r);
   } else {
-    r.mesh = best.candidate.room->mesh();
-    r.strategy = std::move(best.strategy);
-    r.report = std::move(best.report);
-    r.graph = std::move(chosen.graph);
-    finish(r, *best.candidate.room);
+    r.mesh = best.candidate.room == nullptr ? machine::device_mesh{} : best.candidate.room->mesh();
+    r.strategy = best.strategy;
+    r.report = best.report;
+    r.graph = chosen.graph;
+    finish(r);
   }
+  end_phase("bounds", r);
+  polish(variants[best.graph], best, r);
   for (const auto& one : rooms_) {
     r.goals += one->goals();
     ended_early_ = ended_early_ || one->ended_early();
@@ -295,7 +340,7 @@ UNITY_INLINE void unity_search::add_room(const machine::device_mesh& mesh, paral
   rooms_.push_back(
       std::make_unique<mesh_room>(algebra_, machine_, routes_, mesh, clock_, uses, options_.optimizer, limit_));
   if (!options_.joint.dynamic) {
-    rooms_.back()->enumerate_until(watch_, options_.limits.seconds);
+    rooms_.back()->enumerate_until(watch_, own_seconds_);
   }
 }
 
@@ -304,10 +349,13 @@ UNITY_INLINE auto unity_search::simulate(const graph_variant& v, std::size_t num
   parallel::lowering lowering{algebra_,          v.graph, machine_, durations_, parallel::transfers::exchanges,
                               options_.optimizer};
   const parallel::operator_graph ops{algebra_, v.graph, lowering.dimensions(), lowering.training()};
-  const auto late = [this] { return is_late(); };
-  auto all = mapping_candidates(rooms_for(number), ops, limit_, late);
+  auto all = mapping_candidates(rooms_for(number), ops, limit_, seconds_for(number == 0 ? 0.3 : 0.1));
   if (number == 0 && !all.empty() && !is_late() && add_parts(v.graph, picoseconds{all.front().predicted})) {
-    all = mapping_candidates(rooms_for(number), ops, limit_, late);
+    all = mapping_candidates(rooms_for(number), ops, limit_, seconds_for(0.2));
+  }
+  const bool is_cut = std::any_of(rooms_.begin(), rooms_.end(), [](const auto& room) { return room->ended_early(); });
+  if (all.empty() && is_cut) {
+    return simple(v, lowering);
   }
   if (all.empty()) {
     throw error{"graph", "an operator that runs on no part of the machine", "operators of known meaning and sizes"};
@@ -322,12 +370,14 @@ UNITY_INLINE auto unity_search::simulate(const graph_variant& v, std::size_t num
   std::uint64_t tasks = 0;
   for (const auto& c : chosen_candidates(all, 4 * least, limit_)) {
     if ((r.simulated.size() >= first_simulated + least && tasks > options_.program_tasks / 4) ||
-        (!is_first && is_late())) {
+        (!is_first && is_late(reported_))) {
       break;
     }
     auto strategy = c.room->strategy_of(ops, c.solution.options, v.graph.node_count());
-    auto report = is_large(ops.size(), 1, 1) ? report_of_representatives(*c.room, ops, c.solution.options)
-                                             : parallel::report_on(lowering, v.graph, machine_, strategy);
+    auto report = timed([&] {
+      return is_large(ops.size(), 1, 1) ? report_of_representatives(*c.room, ops, c.solution.options)
+                                        : parallel::report_on(lowering, v.graph, machine_, strategy);
+    });
     tasks += report.tasks;
     r.simulated.push_back({number, c.room->mesh(), 1, 1, c.room->uses(), picoseconds{c.predicted}, report});
     if (is_first || is_better(report, best.report)) {
@@ -336,6 +386,25 @@ UNITY_INLINE auto unity_search::simulate(const graph_variant& v, std::size_t num
     }
   }
   return best;
+}
+
+UNITY_INLINE auto unity_search::simple(const graph_variant& v, parallel::lowering& lowering) -> simulated_best {
+  simulated_best best;
+  best.strategy = parallel::replicated_data_parallel(lowering.dimensions(), machine_.network);
+  best.report = timed([&] { return parallel::report_on(lowering, v.graph, machine_, best.strategy); });
+  return best;
+}
+
+UNITY_INLINE parallel::strategy_report unity_search::timed(const std::function<parallel::strategy_report()>& report) {
+  const auto start = watch_.seconds();
+  auto r = report();
+  reported_ = std::max(reported_, watch_.seconds() - start);
+  return r;
+}
+
+UNITY_INLINE void unity_search::end_phase(std::string_view name, unity_result& r) {
+  r.phases.push_back({name, watch_.seconds() - phase_end_});
+  phase_end_ = watch_.seconds();
 }
 
 UNITY_INLINE bool unity_search::add_parts(const tensor::tensor_graph& g, picoseconds time) {
@@ -367,6 +436,10 @@ UNITY_INLINE std::vector<mesh_room*> unity_search::rooms_for(std::size_t graph) 
     for (const auto& room : rooms_) {
       all.push_back(room.get());
     }
+    // The fewer uses, the sooner a mapping is found: those are there whatever time is left for more of them.
+    std::stable_sort(all.begin(), all.end(), [](const mesh_room* a, const mesh_room* b) {
+      return std::popcount(a->uses()) < std::popcount(b->uses());
+    });
   }
   std::array<std::size_t, 3> counts{};
   for (std::size_t i = 0; i < first_.size() && graph != 0; ++i) {
@@ -401,14 +474,15 @@ UNITY_INLINE auto unity_search::best_pipeline(const std::vector<graph_variant>& 
   const auto slowest =
       without.report.excess.empty() ? 2 * without.report.iteration.count() : std::numeric_limits<std::int64_t>::max();
   for (const auto v : without.graph == 0 ? std::vector<std::size_t>{0} : std::vector<std::size_t>{0, without.graph}) {
-    auto all = pipelines_->run(variants[v].graph, [this] { return is_late(); });
+    auto all = pipelines_->run(variants[v].graph, own_seconds_ - watch_.seconds());
+    static_cast<void>(is_late());
     std::uint64_t tasks = 0;  // large programs: few of them
     for (std::size_t i = 0; i < std::min(all.size(), options_.candidates) && tasks <= options_.program_tasks; ++i) {
       auto& c = all[i];
-      if (c.predicted > slowest || is_late()) {
+      if (c.predicted > slowest || is_late(reported_)) {
         continue;
       }
-      auto report = report_on(c);
+      auto report = timed([&] { return report_on(c); });
       tasks += report.tasks;
       r.simulated.push_back(
           {v, c.room->mesh(), c.mapping.stage_count, c.graph->count, c.room->uses(), picoseconds{c.predicted}, report});
@@ -447,8 +521,10 @@ UNITY_INLINE void unity_search::add_variants(const rule_set& rules, std::vector<
   if (rules.empty()) {
     return;
   }
+  constexpr auto model = parallel::index_uses{1} << static_cast<unsigned>(parallel::index_use::model);
   for (const auto& [uses, share] :
        {std::pair{options_.uses, overlap_shares.front()}, std::pair{options_.uses, overlap_shares.back()},
+        std::pair{options_.uses & (samples_alone | model), overlap_shares.back()},
         std::pair{samples_alone, overlap_shares.back()}}) {
     const auto c = std::find_if(first_.begin(), first_.end(), [&](const mapping_candidate& k) {
       return k.room->uses() == uses && (k.objective.synchronizing_16ths == share || uses == samples_alone);
@@ -457,8 +533,7 @@ UNITY_INLINE void unity_search::add_variants(const rule_set& rules, std::vector<
       continue;
     }
     auto joint = options_.joint;
-    joint.limits.seconds = std::min(
-        {joint.limits.seconds, options_.limits.seconds / 4, std::max(0.0, options_.limits.seconds - watch_.seconds())});
+    joint.limits.seconds = std::min(joint.limits.seconds, seconds_for(0.15));
     joint.computing = [this](const parallel::operator_graph& ops) { return computing_.of(ops); };
     auto found = improve(algebra_, rules, variants[0].graph, *c->room, {share, c->objective.per_mebibyte}, joint);
     r.expanded += found.expanded;
@@ -473,18 +548,26 @@ UNITY_INLINE void unity_search::add_variants(const rule_set& rules, std::vector<
   }
 }
 
-UNITY_INLINE void unity_search::finish(unity_result& r, mesh_room& room) {
-  parallel::lowering lowering{algebra_,          r.graph, machine_, durations_, parallel::transfers::exchanges,
-                              options_.optimizer};
-  const parallel::operator_graph ops{algebra_, r.graph, lowering.dimensions(), lowering.training()};
-  if (!r.report.is_of_representatives) {
-    polish(r, ops, room, lowering);
+UNITY_INLINE void unity_search::finish(unity_result& r) {
+  r.mapping_bound = computing_of(r.graph);
+  // Tables of meshes that no mapping was looked for on take time. Their times are those of the slowest kind of device,
+  // so they bound no plan on devices of another.
+  if (is_late() || models_of(machine_).size() > 1) {
+    return;
   }
-  // Tables of meshes that no mapping was looked for on take time; without them the bound is of any plan of the graph.
-  // Their times are those of the slowest kind of device.
-  r.mapping_bound = is_late() || models_of(machine_).size() > 1
-                        ? computing_of(r.graph)
-                        : std::max(bound(ops, rooms_, machine_.network.device_count()), path_bound(ops, rooms_));
+  for (const auto& room : rooms_) {
+    room->end_in(seconds_for(0.1));
+  }
+  try {
+    const analyzed_graph analyzed{algebra_, r.graph};
+    r.mapping_bound =
+        std::max(bound(analyzed.ops, rooms_, machine_.network.device_count()), path_bound(analyzed.ops, rooms_));
+  } catch (const time_over&) {
+    ended_early_ = true;
+  }
+  for (const auto& room : rooms_) {
+    room->end_in(std::numeric_limits<double>::infinity());
+  }
 }
 
 UNITY_INLINE bool unity_search::is_better(const parallel::strategy_report& a, const parallel::strategy_report& b) {
@@ -498,32 +581,110 @@ UNITY_INLINE bool unity_search::is_better(const parallel::strategy_report& a, co
   return over(a) != over(b) ? over(a) < over(b) : a.iteration < b.iteration;
 }
 
-UNITY_INLINE void unity_search::polish(unity_result& r, const parallel::operator_graph& ops, mesh_room& room,
-                                       parallel::lowering& lowering) {
-  if (options_.proposals == 0 || ops.size() == 0) {
-    return;
+struct unity_search::polish_start {
+  tensor::tensor_graph graph;
+  parallel::lowering lowering;
+  picoseconds bound{};      // of all plans of the graph
+  std::uint64_t proposals;  // at most, with those from other plans
+  std::optional<plan_polish> plan{};
+
+  polish_start(const unity_search& s, tensor::tensor_graph g)
+      : graph{std::move(g)},
+        lowering{s.algebra_, graph, s.machine_, s.durations_, parallel::transfers::exchanges, s.options_.optimizer},
+        proposals{s.options_.proposals} {}
+};
+
+UNITY_INLINE auto unity_search::start(tensor::tensor_graph g, const parallel::strategy& s, mesh_room* room)
+    -> std::unique_ptr<polish_start> {
+  const bool is_free = options_.uses == parallel::all_index_uses;
+  const bool is_over = watch_.seconds() + 2 * reported_ >= options_.limits.seconds;
+  ended_early_ = ended_early_ || is_over;
+  if (is_over || options_.proposals == 0 || is_large(g.node_count(), 1, 1) || (room == nullptr && !is_free)) {
+    return nullptr;
   }
-  const strategy_evaluator evaluator{lowering, parallel::memory_limits(machine_)};
-  const auto devices = machine_.network.device_count();
-  constexpr std::size_t few = 1024;  // of what is larger, simulations take long, and parts are many
-  const bool in_parts = options_.uses == parallel::all_index_uses && ops.size() * devices <= few;
-  const part_proposal proposal{mesh_proposal{room, ops}, ops, in_parts ? devices : 0};
-  chain_options chain;
-  chain.proposals = in_parts ? 8 * options_.proposals : options_.proposals;
-  chain.seed = options_.seed;
-  chain.limits = options_.limits;
-  chain.limits.seconds = std::max(0.0, options_.limits.seconds - watch_.seconds());
-  chain.watch = options_.watch;
-  chain.keep_path = false;
-  chain.patience = 1;
-  const std::vector<parallel::strategy> initial{r.strategy};
-  const auto found = mcmc_chains([&] { return evaluator; }, proposal, initial, chain);
-  r.proposals = found.counts.expanded;
-  ended_early_ = ended_early_ || found.stopped == stop_reason::time;
-  auto report = parallel::report_on(lowering, r.graph, machine_, found.best);
-  if (is_better(report, r.report)) {
+  auto one = std::make_unique<polish_start>(*this, std::move(g));
+  std::optional<part_proposal> mesh;
+  if (room != nullptr) {
+    const parallel::operator_graph ops{algebra_, one->graph, one->lowering.dimensions(), one->lowering.training()};
+    constexpr std::size_t few = 1024;  // of what is larger, simulations take long, and parts are many
+    const auto devices = machine_.network.device_count();
+    const bool in_parts = is_free && ops.size() * devices <= few;
+    mesh.emplace(mesh_proposal{*room, ops}, ops, in_parts ? devices : 0);
+    one->proposals *= in_parts && one->proposals < std::numeric_limits<std::uint64_t>::max() / 8 ? 8 : 1;
+  }
+  one->bound = computing_of(one->graph);
+  one->plan.emplace(algebra_, one->graph, machine_, one->lowering, s, std::move(mesh), is_free);
+  return one;
+}
+
+UNITY_INLINE void unity_search::polish(const graph_variant& own, const simulated_best& best, unity_result& r) {
+  const auto known = options_.known ? options_.known() : std::vector<known_plan>{};
+  if (options_.known) {
+    end_phase("baselines", r);
+  }
+  std::vector<std::unique_ptr<polish_start>> starts;
+  const auto add = [&](std::unique_ptr<polish_start> one) {
+    if (one != nullptr) {
+      starts.push_back(std::move(one));
+    }
+  };
+  const bool has_own = !best.report.is_of_representatives;
+  if (has_own) {
+    add(start(own.graph, best.strategy, best.candidate.room));
+  }
+  for (const auto& k : known) {
+    add(options_.uses == parallel::all_index_uses ? start(k.graph, k.strategy, nullptr) : nullptr);
+  }
+  improve_all(starts, r);
+  for (const auto& one : starts) {
+    const bool is_own = has_own && one == starts.front();
+    if (is_own && !one->plan->is_better()) {
+      continue;
+    }
+    auto report = parallel::report_on(one->lowering, one->graph, machine_, one->plan->best());
+    if (!is_better(report, r.report)) {
+      continue;
+    }
+    const bool is_mapped = is_own && r.graph == one->graph && report.iteration >= r.mapping_bound;
+    r.mapping_bound = is_mapped ? r.mapping_bound : one->bound;
+    r.mesh = is_own && best.candidate.room != nullptr ? best.candidate.room->mesh() : machine::device_mesh{};
+    r.rules = is_own ? own.rules : std::vector<applied_rule>{};
+    r.graphs_bound = std::min(r.graphs_bound, one->bound);
+    r.graph = one->graph;
+    r.strategy = one->plan->best();
+    r.pipeline = {};
     r.report = std::move(report);
-    r.strategy = found.best;
+  }
+  end_phase("polish", r);
+}
+
+UNITY_INLINE void unity_search::improve_all(std::span<const std::unique_ptr<polish_start>> starts, unity_result& r) {
+  polish_options o;
+  o.watch = options_.watch;
+  bool goes_on = true;
+  while (goes_on) {
+    goes_on = false;
+    for (const auto& one : starts) {
+      auto& plan = *one->plan;
+      const auto most = std::min(one->proposals, options_.limits.expansions);
+      o.proposals = most - std::min(most, r.proposals);
+      // At the end what was found is simulated once more.
+      o.seconds = options_.limits.seconds - watch_.seconds() - 2 * reported_;
+      if (o.proposals == 0 || plan.is_idle(options_.idle) || plan.cost() <= one->bound.count()) {
+        continue;
+      }
+      if (o.seconds <= reported_) {  // a round simulates the whole first
+        ended_early_ = true;
+        return;
+      }
+      o.seed = options_.seed;
+      const auto before = plan.proposals();
+      if (plan.improve(o) == stop_reason::observer) {
+        return;
+      }
+      r.proposals += std::min(o.proposals, plan.proposals() - before);
+      goes_on = true;
+    }
   }
 }
 

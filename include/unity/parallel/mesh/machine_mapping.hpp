@@ -42,6 +42,7 @@ class machine_mapping {
       : tables_{&tables}, objective_{objective}, core_width_{core_width}, core_effort_{core_effort} {}
 
   // Effects: the goals that follow are those of this graph, which must outlive them.
+  // Throws: time_over.
   void set_graph(const operator_graph& g);
   // Some operator has no option on this mesh: nothing can be laid onto it.
   [[nodiscard]] bool is_possible() const {
@@ -53,7 +54,9 @@ class machine_mapping {
 
   [[nodiscard]] fingerprint fingerprint_of(const goal_type& g) const { return goals_->fingerprint_of(g); }
   [[nodiscard]] std::vector<goal_type> subgoals(const goal_type& g) const { return goals_->subgoals(g); }
+  // Throws: time_over.
   [[nodiscard]] cost_table combine(const goal_type& g, std::span<const cost_table* const> values) {
+    tables_->limit().check();
     return g.kind == goal_type::kinds::join ? join_costs(g, values) : costs_along(goals_->steps(g), values);
   }
 
@@ -429,6 +432,7 @@ UNITY_INLINE cost_table machine_mapping::costs_along(std::span<const step> steps
     costs[r] = 0;
     std::size_t join = 0;
     for (const auto& s : steps) {
+      tables_->limit().check();
       costs = s.is_join ? after_join(*joins[join++], costs) : after_operator(s, costs);
     }
     all.columns = costs.size();
@@ -525,7 +529,8 @@ UNITY_INLINE detail::mapping_core machine_mapping::core(const goal_type& g, std:
     steps += states_of(g.u) * table_of_[op]->options.size();
   }
   const auto width = std::max(core_width_, core_effort_ / steps);
-  detail::mapping_core c{*graph_, table_of_, distances_, prices_, std::move(inside), g.u, g.v, width, only};
+  detail::mapping_core c{*graph_, table_of_, distances_, prices_,          std::move(inside),
+                         g.u,     g.v,       width,      tables_->limit(), only};
   is_bounded_ = is_bounded_ || c.is_bounded();
   return c;
 }

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include <unity/core/budget.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/parallel/mesh/mesh_layout.hpp>
 #include <unity/parallel/mesh/mesh_tables.hpp>
@@ -45,9 +46,10 @@ class mapping_core {
  public:
   // only: one state of u is of interest. inside: ascending; its last is v, unless v is none. Operators read others of
   // `inside`, u, or what is attached to them, which the prices have.
+  // Throws: time_over.
   mapping_core(const operator_graph& g, const std::vector<const operator_table*>& tables, layout_distances& distances,
                const std::vector<std::vector<std::int64_t>>& prices, std::vector<std::uint32_t> inside, std::uint32_t u,
-               std::uint32_t v, std::size_t width, std::uint32_t only = operand_source::none);
+               std::uint32_t v, std::size_t width, const time_limit& limit, std::uint32_t only = operand_source::none);
 
   [[nodiscard]] bool is_bounded() const noexcept { return is_bounded_; }
   [[nodiscard]] cost_table costs() const;
@@ -116,6 +118,7 @@ class mapping_core {
   std::uint32_t u_;
   std::uint32_t v_;
   std::size_t width_;
+  const time_limit& limit_;
   std::vector<std::vector<std::size_t>> live_{};          // places in inside_, after each
   std::vector<std::vector<std::vector<choice>>> ends_{};  // by state of u: levels
   std::vector<std::pair<std::size_t, std::span<const std::int64_t>>> rows_{};
@@ -153,7 +156,7 @@ UNITY_INLINE mapping_core::mapping_core(const operator_graph& g, const std::vect
                                         layout_distances& distances,
                                         const std::vector<std::vector<std::int64_t>>& prices,
                                         std::vector<std::uint32_t> inside, std::uint32_t u, std::uint32_t v,
-                                        std::size_t width, std::uint32_t only)
+                                        std::size_t width, const time_limit& limit, std::uint32_t only)
     : graph_{g},
       tables_{tables},
       distances_{distances},
@@ -161,7 +164,8 @@ UNITY_INLINE mapping_core::mapping_core(const operator_graph& g, const std::vect
       inside_{std::move(inside)},
       u_{u},
       v_{v},
-      width_{width} {
+      width_{width},
+      limit_{limit} {
   find_lives();
   const auto rows = u == operand_source::none ? 1 : tables[u]->states.size();
   ends_.resize(rows);
@@ -219,10 +223,13 @@ UNITY_INLINE void mapping_core::find_lives() {
   }
   live_.resize(inside_.size());
   for (std::size_t i = 0; i < inside_.size(); ++i) {
-    for (std::size_t p = 0; p <= i; ++p) {
+    for (const auto p : i == 0 ? std::vector<std::size_t>{} : live_[i - 1]) {
       if (last[p] > i) {
         live_[i].push_back(p);
       }
+    }
+    if (last[i] > i) {
+      live_[i].push_back(i);
     }
   }
 }
@@ -231,6 +238,7 @@ UNITY_INLINE auto mapping_core::run(std::uint32_t row) -> std::vector<std::vecto
   std::vector<std::vector<choice>> levels(1);
   levels[0].emplace_back();
   for (std::size_t i = 0; i < inside_.size(); ++i) {
+    limit_.check();
     levels.push_back(after(levels.back(), i, row));
   }
   return levels;

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <unity/core/budget.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/machine/device_mesh.hpp>
@@ -73,8 +74,11 @@ class mesh_tables {
         has_placement_{has(allowed, index_use::placement)} {}
 
   [[nodiscard]] const machine::device_mesh& mesh() const noexcept { return mesh_; }
+  // Of making tables, and of the programs that use them.
+  [[nodiscard]] time_limit& limit() noexcept { return limit_; }
 
   // Complexity: as option_finder, the first time.
+  // Throws: time_over where the table is not there yet.
   const operator_table& of(const placed_operator& p);
   // Effects: the operator has an option for each layout of its one result; operands that others make are in the
   // same layout, and of the same sizes. It takes what `costs` says by the number of the layout. So stands an
@@ -95,6 +99,7 @@ class mesh_tables {
   shard_clock& clock_;
   option_finder finder_;
   bool has_placement_;
+  time_limit limit_{};
   std::unordered_map<fingerprint, operator_table, hash> operators_{};  // entries stay where they are as it grows
   std::map<std::pair<std::vector<std::int64_t>, std::pair<std::size_t, bool>>, std::unique_ptr<layout_space>> spaces_{};
 };
@@ -118,8 +123,10 @@ UNITY_INLINE std::int64_t price_of(const mesh_option& o, const mapping_objective
 }
 
 UNITY_INLINE const operator_table& mesh_tables::of(const placed_operator& p) {
-  const auto [at, is_new] = operators_.try_emplace(p.key);
-  if (is_new) {
+  auto at = operators_.find(p.key);
+  if (at == operators_.end()) {
+    limit_.check();
+    at = operators_.try_emplace(p.key).first;
     make(p, at->second);
   }
   return at->second;

@@ -7,8 +7,11 @@
 #include <limits>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
+
+#include <fmt/core.h>
 
 #include <unity/core/budget.hpp>
 #include <unity/core/units.hpp>
@@ -88,10 +91,20 @@ class joint_search {
   // Shapes are improved in the order in which they come, each for what the others are in `g`. Those are kept with which
   // the whole gets cheaper: what one leaves may be laid out as the next, now another, does not want it.
   [[nodiscard]] joint_result improved(const tensor::tensor_graph& g, std::span<const segment_graph> segments);
+  // Pieces whose values at both ends keep the layouts that they have in the best mapping of the whole: what is cheaper
+  // there makes the whole cheaper, which need not be mapped again. Empty where there was no time.
+  [[nodiscard]] std::vector<segment_graph> pieces_in_place(const tensor::tensor_graph& g,
+                                                           const parallel::operator_graph& ops);
   // How many segments in a row are alike from one on.
   [[nodiscard]] static std::size_t run_of(std::span<const segment_graph> segments, std::size_t first);
 
-  [[nodiscard]] bool is_late() const { return watch_.seconds() >= options_.limits.seconds; }
+  [[nodiscard]] bool is_late() const { return watch_.seconds() >= end_; }
+  // Effects: so many shapes are left to be improved; each has four times its share of the time.
+  void start_shape(std::size_t left) {
+    end_ = options_.limits.seconds;
+    const auto seconds = std::max(0.0, end_ - watch_.seconds());
+    end_ = std::min(end_, watch_.seconds() + 4 * seconds / static_cast<double>(left));
+  }
   // By layout of the value at each cut: what all before it takes, and all behind it. False where there was no time.
   [[nodiscard]] bool find_contexts(const parallel::operator_graph& ops, std::span<const parallel::spine_step> steps,
                                    std::span<const segment_range> ranges);
@@ -118,13 +131,18 @@ class joint_search {
   // The boundaries of a segment, or of several in a row, at two of the cuts.
   void define_boundaries(const segment_graph& s, std::size_t first, std::size_t last);
 
+  // The boundaries of a candidate for a piece that is improved in place: what is beside them differs.
+  void define_in_place(const tensor::tensor_graph& g, const parallel::operator_graph& ops);
+
   // Candidates are many, and few that no nesting of series and parallel parts describes are worth much.
   static constexpr std::size_t core_width = 4;
   static constexpr cost_value no_limit = std::numeric_limits<cost_value>::max();
   // Of pieces in a row that are alike: the layouts between them count, too.
   static constexpr std::size_t most_copies = 3;
-  // Pieces that cannot be cut and are larger stay as they are: each of their candidates would be solved as a whole.
-  static constexpr std::size_t most_nodes = 600;
+  // Operators of a segment that a mapping of each of its candidates is found of, and of a graph that is mapped again as
+  // segments change; larger ones are improved in place.
+  static constexpr std::size_t most_of_segment = 100;
+  static constexpr std::size_t most_of_graph = 4000;
 
   const tensor::algebra& algebra_;
   const rule_set& rules_;
@@ -133,8 +151,10 @@ class joint_search {
   parallel::mapping_objective objective_;
   const joint_options& options_;
   stopwatch watch_{};
-  picoseconds computing_{};  // the least of the graphs of one segment
-  bool is_first_ = true;     // of those
+  double end_ = options_.limits.seconds;                      // of the shape at hand
+  std::unordered_map<std::string, std::uint32_t> layouts_{};  // by boundary: where pieces are improved in place
+  picoseconds computing_{};                                   // the least of the graphs of one segment
+  bool is_first_ = true;                                      // of those
   bool ended_early_ = false;
   std::size_t copies_ = 1;                           // of the segment, in a row
   std::vector<std::vector<std::int64_t>> before_{};  // by cut: by layout
@@ -171,17 +191,57 @@ namespace unity::systems::detail {
 UNITY_INLINE joint_result joint_search::run(const tensor::tensor_graph& g) {
   const analyzed_graph whole{algebra_, g};
   const auto steps = parallel::spine_of(whole.ops.tree(), whole.ops.tree().root());
-  const auto least = options_.split && options_.dynamic ? options_.segment : whole.ops.size();
-  const auto ranges = cut(g, whole.ops, steps, edges_, least);
-  if (ranges.size() > 1 && !find_contexts(whole.ops, steps, ranges)) {
-    count_computing(whole.ops);
-    return {g, {}, ranges.size(), 0, 0, 0, computing_, true};
-  }
+  const bool is_split = options_.split && options_.dynamic;
+  const auto ranges = cut(g, whole.ops, steps, edges_, is_split ? options_.segment : whole.ops.size());
+  room_.end_in(options_.limits.seconds);
   std::vector<segment_graph> segments;
-  for (const auto& range : ranges) {
-    segments.push_back(segment_of(algebra_, g, whole.ops, steps, range));
+  const bool is_wide =
+      whole.ops.size() > most_of_graph || std::any_of(ranges.begin(), ranges.end(), [&](const segment_range& r) {
+        return operators_of(whole.ops, steps, r).size() > most_of_segment;
+      });
+  if (is_split && is_wide) {
+    segments = pieces_in_place(g, whole.ops);
+  } else if (ranges.size() == 1 || find_contexts(whole.ops, steps, ranges)) {
+    for (const auto& range : ranges) {
+      segments.push_back(segment_of(algebra_, g, whole.ops, operators_of(whole.ops, steps, range), range.first));
+    }
   }
-  return improved(g, segments);
+  count_computing(whole.ops);
+  auto r = segments.empty() ? joint_result{g, {}, ranges.size(), 0, 0, 0, computing_, true} : improved(g, segments);
+  room_.end_in(std::numeric_limits<double>::infinity());
+  return r;
+}
+
+UNITY_INLINE std::vector<segment_graph> joint_search::pieces_in_place(const tensor::tensor_graph& g,
+                                                                      const parallel::operator_graph& ops) {
+  std::vector<segment_graph> pieces;
+  const auto best = room_.solve(ops, objective_);
+  if (best.cost >= parallel::unreachable) {
+    return pieces;
+  }
+  std::unordered_map<std::size_t, std::uint32_t> layout_of;
+  for (std::uint32_t i = 0; i < ops.size(); ++i) {
+    const auto& t = room_.tables().of(ops.placed(i));
+    const auto& layouts = t.states[t.numbered[best.options[i]].state];
+    const auto results = g.results(ops.node(i));
+    for (std::size_t r = 0; r < results.size(); ++r) {
+      layout_of[results[r].index()] = layouts[r];
+    }
+  }
+  for (const auto& operators : windows(g, ops, edges_, options_.segment)) {
+    auto& s = pieces.emplace_back(segment_of(algebra_, g, ops, operators, pieces.size()));
+    hasher h;
+    h.add(s.shape.low).add(s.shape.high);
+    for (const auto& [name, values] : {std::pair{before_name, &s.entries}, std::pair{behind_name, &s.exits}}) {
+      for (std::size_t k = 0; k < values->size(); ++k) {
+        const auto layout = layout_of.at((*values)[k].index());
+        layouts_.emplace(fmt::format("{}{}_{}", name, pieces.size() - 1, k), layout);
+        h.add(layout);
+      }
+    }
+    s.shape = h.result();
+  }
+  return pieces;
 }
 
 UNITY_INLINE joint_result joint_search::improved(const tensor::tensor_graph& g,
@@ -195,15 +255,19 @@ UNITY_INLINE joint_result joint_search::improved(const tensor::tensor_graph& g,
     pieces.try_emplace(s.shape, s.graph);
   }
   r.distinct = pieces.size();
-  auto cost = r.distinct > 1 ? price_of(g) : parallel::unreachable;
+  const bool is_in_place = !layouts_.empty();
+  auto cost = r.distinct > 1 && !is_in_place ? price_of(g) : parallel::unreachable;
   for (std::size_t i = 0; i < segments.size(); ++i) {
     const auto& s = segments[i];
     if (!computing_of.contains(s.shape)) {
       const auto first = r.rules.size();
+      start_shape(r.distinct - computing_of.size());
       auto& piece = pieces.at(s.shape);
-      auto better = improved(s, i, run_of(segments, i), r);
+      auto better = improved(s, i, is_in_place ? 1 : run_of(segments, i), r);
       computing_of[s.shape] = computing_;
-      if (r.rules.size() > first) {
+      if (r.rules.size() > first && is_in_place) {
+        piece = std::move(better);
+      } else if (r.rules.size() > first) {
         std::swap(piece, better);
         auto whole = assembled(algebra_, g, segments, pieces);
         if (const auto now = r.distinct > 1 ? price_of(whole) : 0; now < cost) {
@@ -222,6 +286,9 @@ UNITY_INLINE joint_result joint_search::improved(const tensor::tensor_graph& g,
     }
     r.computing += computing_of[s.shape];
   }
+  if (is_in_place && !r.rules.empty()) {
+    r.graph = assembled(algebra_, g, segments, pieces);
+  }
   r.ended_early = ended_early_;
   return r;
 }
@@ -236,14 +303,11 @@ UNITY_INLINE std::size_t joint_search::run_of(std::span<const segment_graph> seg
 
 UNITY_INLINE bool joint_search::find_contexts(const parallel::operator_graph& ops,
                                               std::span<const parallel::spine_step> steps,
-                                              std::span<const segment_range> ranges) {
+                                              std::span<const segment_range> ranges) try {
   auto& p = room_.program(objective_, core_width);
   p.mapping.set_graph(ops);
   std::vector<parallel::cost_table> tables;
   for (const auto& r : ranges) {
-    if (is_late()) {
-      return false;
-    }
     tables.push_back(p.mapping.along(p.program, steps.subspan(r.first, r.last - r.first)));
   }
   const auto cuts = ranges.size() + 1;
@@ -282,6 +346,8 @@ UNITY_INLINE bool joint_search::find_contexts(const parallel::operator_graph& op
     close_backwards(*t.results[0], ops, last, behind_[i]);
   }
   return true;
+} catch (const time_over&) {
+  return false;
 }
 
 UNITY_INLINE void joint_search::close_backwards(const parallel::layout_space& results,
@@ -305,13 +371,16 @@ UNITY_INLINE void joint_search::close_backwards(const parallel::layout_space& re
 UNITY_INLINE cost_value joint_search::price(const tensor::tensor_graph& g, cost_value limit) {
   const analyzed_graph one{algebra_, g};
   count_computing(one.ops);
+  if (!layouts_.empty()) {
+    define_in_place(g, one.ops);
+  }
   if (copies_ == 1) {
     return price_of(one.ops, limit);
   }
   return price_of(analyzed_graph{algebra_, repeated(algebra_, g, copies_)}.ops, limit);
 }
 
-UNITY_INLINE cost_value joint_search::price_of(const parallel::operator_graph& ops, cost_value limit) {
+UNITY_INLINE cost_value joint_search::price_of(const parallel::operator_graph& ops, cost_value limit) try {
   if (const auto least = limit == no_limit ? 0 : bound(ops); least >= limit) {
     return least;
   }
@@ -324,6 +393,9 @@ UNITY_INLINE cost_value joint_search::price_of(const parallel::operator_graph& o
   }
   p.mapping.set_graph(ops);
   return p.mapping.least(p.program);
+} catch (const time_over&) {
+  ended_early_ = true;
+  return parallel::unreachable;
 }
 
 UNITY_INLINE void joint_search::count_computing(const parallel::operator_graph& g) {
@@ -351,11 +423,13 @@ UNITY_INLINE tensor::tensor_graph joint_search::improved(const segment_graph& s,
   is_first_ = true;
   copies_ = std::min(run, most_copies);
   ended_early_ = ended_early_ || is_late();
-  if (s.graph.node_count() > most_nodes || is_late()) {
+  if (is_late()) {
     count_computing(analyzed_graph{algebra_, s.graph}.ops);
     return s.graph;
   }
-  define_boundaries(s, number, number + run);
+  if (layouts_.empty()) {
+    define_boundaries(s, number, number + run);
+  }
   auto g = s.graph;
   while (is_improved(g, r)) {
   }
@@ -369,7 +443,7 @@ UNITY_INLINE bool joint_search::is_improved(tensor::tensor_graph& g, joint_resul
   backtracking_options o;
   o.alpha = options_.alpha;
   o.limits = options_.limits;
-  o.limits.seconds = std::max(0.0, options_.limits.seconds - watch_.seconds());
+  o.limits.seconds = std::max(0.0, end_ - watch_.seconds());
   o.limits.expansions = std::min(o.limits.expansions, options_.expansions);
   const auto found = backtracking(space, o);
   r.expanded += found.counts.expanded;
@@ -404,6 +478,18 @@ UNITY_INLINE void joint_search::define_boundaries(const segment_graph& s, std::s
       room_.tables().define(one.ops.placed(i), before_[first]);
     } else if (is_boundary(algebra_, op, behind_name)) {
       room_.tables().define(one.ops.placed(i), behind_[last]);
+    }
+  }
+}
+
+UNITY_INLINE void joint_search::define_in_place(const tensor::tensor_graph& g, const parallel::operator_graph& ops) {
+  for (std::uint32_t i = 0; i < ops.size(); ++i) {
+    const auto& op = g.operation(ops.node(i));
+    if (is_boundary(algebra_, op, before_name) || is_boundary(algebra_, op, behind_name)) {
+      const auto& space = room_.tables().space(ops.placed(i).dimensions->outputs[0], false);
+      std::vector<std::int64_t> costs(space.size(), parallel::unreachable);
+      costs[layouts_.at(algebra_.read(op).word("name"))] = 0;
+      room_.tables().define(ops.placed(i), costs);
     }
   }
 }

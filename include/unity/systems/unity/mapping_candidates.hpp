@@ -4,10 +4,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
+#include <limits>
 #include <utility>
 #include <vector>
 
+#include <unity/core/budget.hpp>
 #include <unity/parallel/mesh/machine_mapping.hpp>
 #include <unity/parallel/mesh/mesh_tables.hpp>
 #include <unity/parallel/mesh/operator_graph.hpp>
@@ -45,11 +46,12 @@ inline constexpr std::array<std::int64_t, 10> memory_prices{0,         1LL << 10
 // One for each room and share; where the cheapest takes more memory than there is, with the lowest price of bytes
 // with which it fits, too, or with the highest, and for the first and the last share alone. Those that lay all
 // operators alike are there once. Cheapest first.
-// Once is_late() is true, of those that are found by then; one at least, if there is any.
+// Those that are found in so many seconds: a room has a third of what is left, and none once a solution has not ended
+// in it. Rooms that come first are sure to have their share.
 // Complexity: a solution for each room and share, or ten where memory is short.
 [[nodiscard]] std::vector<mapping_candidate> mapping_candidates(
     const std::vector<mesh_room*>& rooms, const parallel::operator_graph& g, std::int64_t memory_limit,
-    const std::function<bool()>& is_late = [] { return false; });
+    double seconds = std::numeric_limits<double>::infinity());
 
 // Of so many candidates the most promising: for each kind of objective and of index uses, and for all devices and some,
 // the first in turn, and the first that fits in memory; and the first of the fewest index uses.
@@ -83,8 +85,8 @@ UNITY_INLINE mapping_totals totals_of(mesh_room& room, const parallel::operator_
 
 UNITY_INLINE std::vector<mapping_candidate> mapping_candidates(const std::vector<mesh_room*>& rooms,
                                                                const parallel::operator_graph& g,
-                                                               std::int64_t memory_limit,
-                                                               const std::function<bool()>& is_late) {
+                                                               std::int64_t memory_limit, double seconds) {
+  const stopwatch watch;
   std::vector<mapping_candidate> all;
   const auto add = [&](mesh_room& room, const parallel::mapping_objective& o) -> std::int64_t {
     mapping_candidate c{&room, o, room.solve(g, o), 0, 0};
@@ -103,13 +105,16 @@ UNITY_INLINE std::vector<mapping_candidate> mapping_candidates(const std::vector
     }
     return t.memory;
   };
-  for (auto* room : rooms) {
+  const auto solve_shares = [&](mesh_room* room) {
     bool is_short = false;
     for (const auto share : overlap_shares) {
-      if ((is_short && share != overlap_shares.back()) || (!all.empty() && is_late())) {
+      if (is_short && share != overlap_shares.back()) {
         continue;
       }
       const auto memory = add(*room, {share, memory_prices.front()});
+      if (room->is_over()) {
+        return;
+      }
       if (memory_limit == 0 || memory <= memory_limit) {
         continue;
       }
@@ -119,11 +124,16 @@ UNITY_INLINE std::vector<mapping_candidate> mapping_candidates(const std::vector
       }
       auto above = std::size_t{0};  // does not fit with this price, fits with the other
       auto below = memory_prices.size() - 1;
-      while (below - above > 1 && !is_late()) {
+      while (below - above > 1 && !room->is_over()) {
         const auto middle = (above + below) / 2;
         (add(*room, {share, memory_prices[middle]}) <= memory_limit ? below : above) = middle;
       }
     }
+  };
+  for (auto* room : rooms) {
+    room->end_in((seconds - watch.seconds()) / 3);
+    solve_shares(room);
+    room->end_in(std::numeric_limits<double>::infinity());
   }
   std::vector<std::size_t> order(all.size());
   std::iota(order.begin(), order.end(), std::size_t{0});

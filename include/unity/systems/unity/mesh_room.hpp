@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <span>
@@ -37,7 +38,7 @@ class mesh_room {
             machine::device_mesh mesh, parallel::shard_clock& clock, parallel::index_uses uses, parallel::optimizer how,
             std::int64_t memory_limit = 0)
       : mesh_{std::move(mesh)}, uses_{uses}, costs_{m, routes, mesh_}, tables_{a,    mesh_, costs_,      clock,
-                                                                                       uses, how,   memory_limit} {}
+                                                                               uses, how,   memory_limit} {}
   mesh_room(const mesh_room&) = delete;
   mesh_room& operator=(const mesh_room&) = delete;
 
@@ -55,7 +56,7 @@ class mesh_room {
   // width: states that go on where a graph is not series-parallel.
   mapping_program& program(const parallel::mapping_objective& o, std::size_t width);
 
-  // The cheapest mapping of the graph. Complexity: as dynamic_program::solve.
+  // The cheapest mapping of the graph; none where the tables' time is over. Complexity: as dynamic_program::solve.
   [[nodiscard]] parallel::machine_mapping::solution solve(const parallel::operator_graph& g,
                                                           const parallel::mapping_objective& o);
   // Effects: from now on solve() tries all mappings, or those that it comes to
@@ -64,6 +65,13 @@ class mesh_room {
     clock_ = &clock;
     seconds_ = seconds;
   }
+  // Effects: from now on programs have so many seconds; enumerations have their own limit.
+  void end_in(double seconds) {
+    is_over_ = false;
+    tables_.limit().end_in(clock_ == nullptr ? seconds : std::numeric_limits<double>::infinity());
+  }
+  // A call of solve() since had no time to its end.
+  [[nodiscard]] bool is_over() const noexcept { return is_over_; }
   // Of some call of solve().
   [[nodiscard]] bool ended_early() const noexcept { return ended_early_; }
   static constexpr std::size_t core_width = 48;
@@ -88,6 +96,7 @@ class mesh_room {
   const stopwatch* clock_ = nullptr;  // null: mappings are found by dynamic programs
   double seconds_ = 0;
   bool ended_early_ = false;
+  bool is_over_ = false;
   std::map<std::pair<parallel::mapping_objective, std::size_t>, std::unique_ptr<mapping_program>> programs_{};
   std::map<std::pair<fingerprint, std::pair<std::uint32_t, std::size_t>>, parallel::configuration> configurations_{};
 };
@@ -125,9 +134,14 @@ UNITY_INLINE auto mesh_room::solve(const parallel::operator_graph& g, const para
     ended_early_ = ended_early_ || !all.is_complete();
     return best;
   }
-  auto& p = program(o, core_width);
-  p.mapping.set_graph(g);
-  return p.mapping.solve(p.program);
+  try {
+    auto& p = program(o, core_width);
+    p.mapping.set_graph(g);
+    return p.mapping.solve(p.program);
+  } catch (const time_over&) {
+    is_over_ = ended_early_ = true;
+    return {};
+  }
 }
 
 UNITY_INLINE std::size_t mesh_room::goals() const {

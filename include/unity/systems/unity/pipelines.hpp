@@ -4,13 +4,14 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include <unity/core/budget.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/graph/compact_graph.hpp>
 #include <unity/graph/series_parallel_tree.hpp>
@@ -89,10 +90,10 @@ class pipeline_search {
                   parallel::shard_clock& clock, const pipeline_options& options)
       : algebra_{a}, machine_{m}, routes_{routes}, clock_{clock}, options_{options} {}
 
-  // Least excess first, then what takes least. Once is_late() is true, those that are found by then.
+  // Least excess first, then what takes least. Those that are found in so many seconds.
   // Complexity: a mapping for each mesh of each group, number of micro-batches and price of memory.
-  [[nodiscard]] std::vector<pipeline_candidate> run(
-      const tensor::tensor_graph& g, const std::function<bool()>& is_late = [] { return false; });
+  [[nodiscard]] std::vector<pipeline_candidate> run(const tensor::tensor_graph& g,
+                                                    double seconds = std::numeric_limits<double>::infinity());
   // Each operator's tasks are on the devices of its stage; nodes are those of the candidate's graph.
   [[nodiscard]] static parallel::strategy strategy_of(const pipeline_candidate& c);
   [[nodiscard]] static parallel::pipeline pipeline_of(const pipeline_candidate& c);
@@ -153,8 +154,9 @@ class pipeline_search {
 
 namespace unity::systems {
 
-UNITY_INLINE std::vector<pipeline_candidate> pipeline_search::run(const tensor::tensor_graph& g,
-                                                                  const std::function<bool()>& is_late) {
+UNITY_INLINE std::vector<pipeline_candidate> pipeline_search::run(const tensor::tensor_graph& g, double seconds) {
+  const stopwatch watch;
+  const auto is_late = [&] { return watch.seconds() >= seconds; };
   const auto rows = machine::devices_by_node(machine_.network);
   const auto width = rows.front().size();
   const bool alike = std::all_of(rows.begin(), rows.end(), [&](const auto& r) { return r.size() == width; });
@@ -175,6 +177,7 @@ UNITY_INLINE std::vector<pipeline_candidate> pipeline_search::run(const tensor::
       auto& stage = rooms_of(static_cast<std::uint32_t>(s));
       for (auto& room : stage.rooms) {
         if (!is_late()) {
+          room->end_in(seconds - watch.seconds());
           add(*part, stage, *room, all);
         }
       }
@@ -291,7 +294,7 @@ UNITY_INLINE void pipeline_search::add(const microbatch_graph& g, stage_rooms& s
     const parallel::mapping_objective o{shared, price, price == 0 ? 1 : std::min(stages, g.count)};
     auto found = room.solve(g.ops, o);
     if (found.cost >= parallel::unreachable) {
-      return;
+      break;
     }
     if (best && best->mapping.options == found.options) {
       continue;
@@ -304,7 +307,9 @@ UNITY_INLINE void pipeline_search::add(const microbatch_graph& g, stage_rooms& s
       break;
     }
   }
-  all.push_back(*std::move(best));
+  if (best) {
+    all.push_back(*std::move(best));
+  }
 }
 
 UNITY_INLINE pipeline_candidate pipeline_search::cut(const microbatch_graph& g, stage_rooms& stage, mesh_room& room,

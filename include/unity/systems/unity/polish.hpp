@@ -12,7 +12,6 @@
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/mesh/operator_graph.hpp>
 #include <unity/parallel/plan.hpp>
-#include <unity/parallel/strategies/units.hpp>
 #include <unity/search/evaluator.hpp>
 #include <unity/systems/flexflow/moves.hpp>
 #include <unity/systems/unity/mesh_room.hpp>

@@ -26,6 +26,8 @@ namespace unity::systems {
 [[nodiscard]] inline bool is_boundary(const tensor::algebra& a, const tensor::operation& op, std::string_view name) {
   return a.signature(op.kind).name == "opaque" && a.read(op).word("name").starts_with(name);
 }
+// Of a boundary: which of the piece's entries or exits it is.
+[[nodiscard]] std::size_t boundary_number(const tensor::algebra& a, const tensor::operation& op);
 
 namespace detail {
 
@@ -94,6 +96,11 @@ UNITY_INLINE std::size_t piece_writer::source_number(const tensor::operation& op
 
 namespace unity::systems {
 
+UNITY_INLINE std::size_t boundary_number(const tensor::algebra& a, const tensor::operation& op) {
+  const auto name = a.read(op).word("name");
+  return to_number<std::size_t>(std::string_view{name}.substr(name.rfind('_') + 1)).value();
+}
+
 UNITY_INLINE tensor::tensor_graph repeated(const tensor::algebra& a, const tensor::tensor_graph& piece,
                                            std::size_t count) {
   detail::piece_writer w{a};
@@ -136,9 +143,9 @@ UNITY_INLINE tensor::tensor_graph assembled(const tensor::algebra& a, const tens
     for (const auto node : node_ids(piece)) {
       const auto& op = piece.operation(node);
       if (is_boundary(a, op, behind_name)) {
-        now[s.exit.index()] = map[piece.operands(node)[0].index()];
+        now[s.exits[boundary_number(a, op)].index()] = map[piece.operands(node)[0].index()];
       } else if (is_boundary(a, op, before_name)) {
-        map[piece.results(node)[0].index()] = now[s.entry.index()];
+        map[piece.results(node)[0].index()] = now[s.entries[boundary_number(a, op)].index()];
       } else if (const auto source = w.source_number(op); piece.operands(node).empty() && source < s.sources.size()) {
         map[piece.results(node)[0].index()] = now[s.sources[source].index()];
       } else if (!w.is_entry(op)) {
@@ -146,7 +153,7 @@ UNITY_INLINE tensor::tensor_graph assembled(const tensor::algebra& a, const tens
       }
     }
     // Outputs of the graph that the piece has, in their order.
-    auto next = s.exit.valid() ? std::size_t{1} : 0;
+    auto next = s.exits.size();
     for (const auto v : s.outputs) {
       now[v.index()] = map[piece.outputs()[next++].index()];
     }

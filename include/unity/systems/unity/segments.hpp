@@ -57,15 +57,23 @@ class rule_edges {
                                              std::span<const parallel::spine_step> steps, const rule_edges& rules,
                                              std::size_t least);
 
-// A piece of a graph as one of its own. What comes before it is an operator "before" on sources, what comes behind it
-// an operator "behind"; both are opaque, so that nothing rewrites them. Sources have names of their own, in the order
-// in which the piece reads them: pieces that are alike have equal graphs.
+// Operators in their order, in windows of at least `least` and up to twice as many: where no single operator divides a
+// graph. Of the places for a cut, the first that the fewest values and substitutions lie across. What is attached is in
+// no window of its own.
+// Complexity: linear in the graph.
+[[nodiscard]] std::vector<std::vector<std::uint32_t>> windows(const tensor::tensor_graph& g,
+                                                              const parallel::operator_graph& ops,
+                                                              const rule_edges& rules, std::size_t least);
+
+// A piece of a graph as one of its own. What comes before it are operators "before" on sources, what comes behind it
+// operators "behind", one for each value that crosses; all are opaque, so that nothing rewrites them. Sources have
+// names of their own, in the order in which the piece reads them: pieces that are alike have equal graphs.
 struct segment_graph {
   tensor::tensor_graph graph{};
   std::vector<value_id> sources{};  // of the whole graph: what source i of the piece is
-  value_id entry{};                 // of the whole graph; null: the piece begins it
-  value_id exit{};                  // null: the piece ends it
-  std::vector<value_id> outputs{};  // those of the whole graph that the piece makes: its own, behind the exit
+  std::vector<value_id> entries{};  // of the whole graph, ascending; none: the piece begins it
+  std::vector<value_id> exits{};    // likewise; none: the piece ends it
+  std::vector<value_id> outputs{};  // those of the whole graph that the piece makes: its own, behind the exits
   fingerprint shape{};              // equal for pieces that are alike
 };
 
@@ -77,6 +85,12 @@ namespace detail {
 [[nodiscard]] tensor::operation boundary(const tensor::algebra& a, const std::string& name,
                                          const tensor::tensor_type& t);
 
+// A value that comes from before a piece. is_trained: it depends on weights that training changes.
+struct piece_entry {
+  value_id value{};
+  bool is_trained = false;
+};
+
 class segment_writer {
  public:
   // number: boundaries of different segments are different operators.
@@ -86,12 +100,14 @@ class segment_writer {
         before_{fmt::format("{}{}", before_name, number)},
         behind_{fmt::format("{}{}", behind_name, number)} {}
 
-  // nodes: ascending. is_trained: depends what comes before on weights that training changes.
-  [[nodiscard]] segment_graph run(std::span<const node_id> nodes, value_id entry, bool is_trained, value_id exit) &&;
+  // nodes: ascending.
+  [[nodiscard]] segment_graph run(std::span<const node_id> nodes, std::span<const piece_entry> entries,
+                                  std::span<const value_id> exits) &&;
 
  private:
-  value_id source(const char* kind, const tensor::tensor_type& t) {
-    return add(a_.make_operation(kind, {{"name", before_}, {"element", name_of(t.element)}, {"dims", dims_of(t)}}), {});
+  void enter(const piece_entry& e);
+  value_id source(const char* kind, const std::string& name, const tensor::tensor_type& t) {
+    return add(a_.make_operation(kind, {{"name", name}, {"element", name_of(t.element)}, {"dims", dims_of(t)}}), {});
   }
   [[nodiscard]] static std::vector<std::int64_t> dims_of(const tensor::tensor_type& t) {
     return {t.dims.begin(), t.dims.end()};
@@ -118,16 +134,22 @@ void add_with_attached(const parallel::operator_graph& ops, std::uint32_t op, st
 
 }  // namespace detail
 
-// Of operators in one segment, and what is attached to them. Complexity: linear in the piece.
+// Of some operators, ascending, and what is attached to them; no path leaves them and comes back. number: of the
+// first of several pieces that are written. Complexity: linear in the piece and its readers, but for sorting.
 [[nodiscard]] segment_graph segment_of(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                       const parallel::operator_graph& ops, std::span<const parallel::spine_step> steps,
-                                       segment_range range);
+                                       const parallel::operator_graph& ops, std::span<const std::uint32_t> operators,
+                                       std::size_t number);
+
+// The operators of a segment, ascending.
+[[nodiscard]] std::vector<std::uint32_t> operators_of(const parallel::operator_graph& ops,
+                                                      std::span<const parallel::spine_step> steps, segment_range range);
 
 }  // namespace unity::systems
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_UNITY_SEGMENTS)
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include <unity/core/config.hpp>
@@ -196,6 +218,47 @@ UNITY_INLINE std::vector<segment_range> cut(const tensor::tensor_graph& g, const
   return all;
 }
 
+UNITY_INLINE std::vector<std::vector<std::uint32_t>> windows(const tensor::tensor_graph& g,
+                                                             const parallel::operator_graph& ops,
+                                                             const rule_edges& rules, std::size_t least) {
+  std::vector<std::uint32_t> order;
+  std::vector<std::size_t> place(ops.size());
+  for (std::uint32_t i = 0; i < ops.size(); ++i) {
+    place[i] = order.size();
+    if (!ops.is_attached(i)) {
+      order.push_back(i);
+    }
+  }
+  const auto kind = [&](std::uint32_t i) { return g.operation(ops.node(i)).kind; };
+  std::vector<std::int64_t> across(order.size() + 1);  // of a cut before a place; changes first, then sums
+  for (const auto i : order) {
+    auto last = place[i];
+    for (const auto reader : ops.graph().successors(node_id{i})) {
+      const auto other = static_cast<std::uint32_t>(reader.index());
+      const auto lost = static_cast<std::int64_t>(rules.across(kind(i), kind(other)));
+      last = std::max(last, place[other]);
+      across[place[i] + 1] += lost;
+      across[place[other] + 1] -= lost;
+    }
+    across[place[i] + 1] += 1;
+    across[last + 1] -= 1;
+  }
+  std::partial_sum(across.begin(), across.end(), across.begin());
+  std::vector<std::vector<std::uint32_t>> all;
+  for (std::size_t first = 0; first < order.size();) {
+    auto end = order.size();
+    if (end - first >= 2 * least) {
+      const auto from = across.begin() + static_cast<std::ptrdiff_t>(first + least);
+      const auto to = across.begin() + static_cast<std::ptrdiff_t>(std::min(first + 2 * least, end - least) + 1);
+      end = static_cast<std::size_t>(std::min_element(from, to) - across.begin());
+    }
+    all.emplace_back(order.begin() + static_cast<std::ptrdiff_t>(first),
+                     order.begin() + static_cast<std::ptrdiff_t>(end));
+    first = end;
+  }
+  return all;
+}
+
 }  // namespace unity::systems
 
 namespace unity::systems::detail {
@@ -209,18 +272,22 @@ UNITY_INLINE tensor::operation boundary(const tensor::algebra& a, const std::str
       {{"name", name}, {"signature", ""}, {"elements", {static_cast<std::int64_t>(t.element)}}, {"dims", dims}});
 }
 
-UNITY_INLINE segment_graph segment_writer::run(std::span<const node_id> nodes, value_id entry, bool is_trained,
-                                               value_id exit) && {
-  s_.entry = entry;
-  s_.exit = exit;
-  if (entry.valid()) {
-    const auto& t = g_.type(entry);
-    std::vector<value_id> sources{source("input", t)};
-    if (is_trained) {  // a value that depends on what is given and on what is trained
-      sources.push_back(source("weight", t));
-    }
-    map_[entry.index()] = add(boundary(a_, before_, t), sources);
-    hash_.add(is_trained ? 1 : 2).add(std::hash<tensor::tensor_type>{}(t));
+UNITY_INLINE void segment_writer::enter(const piece_entry& e) {
+  const auto name = fmt::format("{}_{}", before_, s_.entries.size());
+  const auto& t = g_.type(e.value);
+  std::vector<value_id> sources{source("input", name, t)};
+  if (e.is_trained) {  // a value that depends on what is given and on what is trained
+    sources.push_back(source("weight", name, t));
+  }
+  map_[e.value.index()] = add(boundary(a_, name, t), sources);
+  hash_.add(e.is_trained ? 1 : 2).add(std::hash<tensor::tensor_type>{}(t));
+  s_.entries.push_back(e.value);
+}
+
+UNITY_INLINE segment_graph segment_writer::run(std::span<const node_id> nodes, std::span<const piece_entry> entries,
+                                               std::span<const value_id> exits) && {
+  for (const auto& e : entries) {
+    enter(e);
   }
   for (const auto n : nodes) {
     std::vector<value_id> operands;
@@ -239,13 +306,17 @@ UNITY_INLINE segment_graph segment_writer::run(std::span<const node_id> nodes, v
     }
   }
   std::vector<value_id> outputs;
-  if (exit.valid()) {
-    hash_.add(map_.at(exit.index()).index());
-    outputs.push_back(add(boundary(a_, behind_, g_.type(exit)), {map_.at(exit.index())}));
+  hash_.add(entries.size()).add(exits.size());
+  for (const auto v : exits) {
+    hash_.add(map_.at(v.index()).index());
+    const auto name = fmt::format("{}_{}", behind_, s_.exits.size());
+    outputs.push_back(add(boundary(a_, name, g_.type(v)), {map_.at(v.index())}));
+    s_.exits.push_back(v);
   }
   for (const auto v : g_.outputs()) {
-    if (const auto found = map_.find(v.index());
-        found != map_.end() && v != entry && !g_.operands(g_.producer(v)).empty()) {
+    if (const auto found = map_.find(v.index()); found != map_.end() &&
+                                                 !std::binary_search(s_.entries.begin(), s_.entries.end(), v) &&
+                                                 !g_.operands(g_.producer(v)).empty()) {
       outputs.push_back(found->second);
       s_.outputs.push_back(v);
       hash_.add(found->second.index());
@@ -310,28 +381,50 @@ UNITY_INLINE void add_with_attached(const parallel::operator_graph& ops, std::ui
 namespace unity::systems {
 
 UNITY_INLINE segment_graph segment_of(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                      const parallel::operator_graph& ops, std::span<const parallel::spine_step> steps,
-                                      segment_range range) {
+                                      const parallel::operator_graph& ops, std::span<const std::uint32_t> operators,
+                                      std::size_t number) {
+  const auto is_inside = [&](std::uint32_t op) {
+    return ops.is_attached(op) || std::binary_search(operators.begin(), operators.end(), op);
+  };
   std::vector<node_id> nodes;
-  for (auto i = range.first; i < range.last; ++i) {
-    for (const auto op : parallel::operators_of(ops.tree(), steps[i])) {
-      detail::add_with_attached(ops, op, nodes);
+  std::map<value_id, bool> entries;  // whether they are trained
+  std::set<value_id> exits;
+  for (const auto op : operators) {
+    detail::add_with_attached(ops, op, nodes);
+    const auto sources = ops.sources(op);
+    for (std::size_t x = 0; x < sources.size(); ++x) {
+      if (sources[x].from != parallel::operand_source::none && !is_inside(sources[x].from)) {
+        auto& is_trained = entries[g.operands(ops.node(op))[x]];
+        is_trained = is_trained || ops.placed(op).wanted[x];
+      }
     }
-  }
-  std::sort(nodes.begin(), nodes.end());
-  const auto result_of = [&](std::uint32_t op) { return g.results(ops.node(op))[0]; };
-  const auto entry = range.first == 0 ? value_id{} : result_of(steps[range.first - 1].last);
-  const auto exit = range.last == steps.size() ? value_id{} : result_of(steps[range.last - 1].last);
-  bool is_trained = false;
-  for (auto i = range.first; i < range.last && entry.valid(); ++i) {
-    for (const auto op : parallel::operators_of(ops.tree(), steps[i])) {
-      const auto sources = ops.sources(op);
-      for (std::size_t x = 0; x < sources.size(); ++x) {
-        is_trained = is_trained || (sources[x].from == steps[range.first - 1].last && ops.placed(op).wanted[x]);
+    for (const auto reader : ops.graph().successors(node_id{op})) {
+      const auto other = static_cast<std::uint32_t>(reader.index());
+      for (std::size_t x = 0; !is_inside(other) && x < ops.sources(other).size(); ++x) {
+        if (ops.sources(other)[x].from == op) {
+          exits.insert(g.operands(ops.node(other))[x]);
+        }
       }
     }
   }
-  return detail::segment_writer{a, g, range.first}.run(nodes, entry, is_trained, exit);
+  std::sort(nodes.begin(), nodes.end());
+  std::vector<detail::piece_entry> from;
+  for (const auto& [value, is_trained] : entries) {
+    from.push_back({value, is_trained});
+  }
+  const std::vector<value_id> to(exits.begin(), exits.end());
+  return detail::segment_writer{a, g, number}.run(nodes, from, to);
+}
+
+UNITY_INLINE std::vector<std::uint32_t> operators_of(const parallel::operator_graph& ops,
+                                                     std::span<const parallel::spine_step> steps, segment_range range) {
+  std::vector<std::uint32_t> all;
+  for (auto i = range.first; i < range.last; ++i) {
+    const auto some = parallel::operators_of(ops.tree(), steps[i]);
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  std::sort(all.begin(), all.end());
+  return all;
 }
 
 }  // namespace unity::systems

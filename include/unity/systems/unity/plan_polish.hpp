@@ -1,0 +1,138 @@
+// A plan that gets better as long as there is time, judged by simulation.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <unity/core/budget.hpp>
+#include <unity/cost/cost_model.hpp>
+#include <unity/machine/machine.hpp>
+#include <unity/parallel/lowering/lowering.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/parallel/strategies/memory_limits.hpp>
+#include <unity/search/evaluator_mcmc.hpp>
+#include <unity/search/result.hpp>
+#include <unity/systems/flexflow/evaluator.hpp>
+#include <unity/systems/flexflow/moves.hpp>
+#include <unity/systems/unity/part_proposal.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::systems {
+
+// A plan of another search. Its graph computes what the given one does.
+struct known_plan {
+  tensor::tensor_graph graph{};
+  parallel::strategy strategy{};
+};
+
+struct polish_options {
+  std::uint64_t seed = 0;
+  std::uint64_t proposals = 300;
+  double seconds = std::numeric_limits<double>::infinity();
+  observer watch{};
+};
+
+// One plan that gets better, in rounds: chains from the best so far, in turn over options of its mesh and parts of
+// the graph, where it is on one, and over FlexFlow's moves, where these are allowed. Does not move: its parts refer to
+// each other, to the graph and to the machine.
+class plan_polish {
+ public:
+  // mesh: nothing where the plan is on none.
+  plan_polish(const tensor::algebra& a, const tensor::tensor_graph& g, const machine::machine& m,
+              const parallel::lowering& lowering, parallel::strategy initial, std::optional<part_proposal> mesh,
+              bool is_free);
+  plan_polish(const plan_polish&) = delete;
+  plan_polish& operator=(const plan_polish&) = delete;
+
+  [[nodiscard]] const parallel::strategy& best() const noexcept { return best_; }
+  [[nodiscard]] cost_value cost() const noexcept { return cost_; }
+  [[nodiscard]] bool is_better() const noexcept { return is_better_; }  // than at the start
+  [[nodiscard]] std::uint64_t proposals() const noexcept { return proposals_; }
+  // Nothing was found in so many proposals, and a fiftieth of them more for each node.
+  [[nodiscard]] bool is_idle(std::uint64_t idle) const {
+    return proposals_ - last_better_ >= idle + idle * graph_.node_count() / 50;
+  }
+  // Effects: one more round, within the limits. Returns why it ended.
+  stop_reason improve(const polish_options& o);
+
+ private:
+  const tensor::algebra& algebra_;
+  const tensor::tensor_graph& graph_;
+  std::size_t devices_;
+  strategy_evaluator evaluator_;
+  std::optional<strategy_moves> moves_{};  // made where they are first drawn from
+  std::optional<part_proposal> mesh_;
+  bool is_free_;
+  parallel::strategy best_;
+  cost_value cost_ = std::numeric_limits<cost_value>::max();
+  bool is_better_ = false;
+  std::uint64_t proposals_ = 0;
+  std::uint64_t last_better_ = 0;
+  std::uint64_t rounds_ = 0;
+};
+
+}  // namespace unity::systems
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_UNITY_PLAN_POLISH)
+
+#include <algorithm>
+
+#include <unity/core/config.hpp>
+
+namespace unity::systems {
+
+UNITY_INLINE plan_polish::plan_polish(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                      const machine::machine& m, const parallel::lowering& lowering,
+                                      parallel::strategy initial, std::optional<part_proposal> mesh, bool is_free)
+    : algebra_{a},
+      graph_{g},
+      devices_{m.network.device_count()},
+      evaluator_{lowering, parallel::memory_limits(m)},
+      mesh_{std::move(mesh)},
+      is_free_{is_free},
+      best_{std::move(initial)} {
+  UNITY_EXPECTS(mesh_ || is_free_, "something to draw");
+}
+
+UNITY_INLINE stop_reason plan_polish::improve(const polish_options& o) {
+  const bool is_on_mesh = mesh_ && (!is_free_ || rounds_ % 2 == 0);
+  if (!is_on_mesh && !moves_) {
+    moves_.emplace(algebra_, graph_, evaluator_.dimensions(), devices_);
+  }
+  chain_options chain;
+  // Each round lowers and simulates the whole once: worth it for some proposals of each operator.
+  chain.proposals = std::min<std::uint64_t>(o.proposals, std::max<std::uint64_t>(500, 4 * graph_.node_count()));
+  chain.seed = o.seed + rounds_++;
+  chain.limits.seconds = o.seconds;
+  chain.watch = o.watch;
+  chain.keep_path = false;
+  chain.patience = 1;
+  const std::vector<parallel::strategy> initial{best_};
+  const auto take = [&](const auto& found) {
+    proposals_ += std::max<std::uint64_t>(found.counts.expanded, 1);
+    if (cost_ == std::numeric_limits<cost_value>::max()) {
+      cost_ = found.chains.front().initial_cost;
+    }
+    if (found.cost < cost_) {
+      best_ = found.best;
+      cost_ = found.cost;
+      is_better_ = true;
+      last_better_ = proposals_;
+    }
+    return found.stopped;
+  };
+  const auto make = [&] { return evaluator_; };
+  if (is_on_mesh) {
+    return take(mcmc_chains(make, *mesh_, initial, chain));
+  }
+  return take(mcmc_chains(make, strategy_proposal{&*moves_, moves_->unit_share()}, initial, chain));
+}
+
+}  // namespace unity::systems
+
+#endif
