@@ -1,6 +1,6 @@
 // Fits the model of kernels on GPUs to measured ones, and says how far off it is on a device that it was not fitted to.
 //
-// run: {source}/test/data/kernels_h100 --json {out}/result.json --out {out}/kernels.json
+// run: {source}/test/data --unseen {source}/test/data/kernels_h100.csv.gz --json {out}/result.json --out {out}/kernels.json
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,7 +42,7 @@ struct arguments {
 };
 
 void declare(CLI::App& app, arguments& a) {
-  app.add_option("DIR", a.folder, "a folder of OPERATOR.csv.gz or .csv, with times of kernels on several devices")
+  app.add_option("DIR", a.folder, "a folder of .csv and .csv.gz files with times of kernels on several devices")
       ->required();
   app.add_option("--unseen", a.unseen, "times on a device that is only predicted (CSV, may be compressed)");
   app.add_option("--count", a.count, "kernels of each operator and device to fit to, at most")
@@ -54,15 +55,18 @@ void declare(CLI::App& app, arguments& a) {
 // By operator, then by device.
 using samples_by_device = std::map<std::string, std::map<std::string, std::vector<kernel_sample>>>;
 
-void add(samples_by_device& to, std::vector<kernel_sample> samples) {
-  for (auto& s : samples) {
-    to[s.op][s.device].push_back(std::move(s));
+void read_into(samples_by_device& to, const std::filesystem::path& file) {
+  const auto name = file.filename().string();
+  for (const auto& text : io::read_packed(file)) {
+    for (auto& s : io::parse_kernels(text.text, text.name, name.substr(0, name.find('.')))) {
+      to[s.op][s.device].push_back(std::move(s));
+    }
   }
 }
 
 samples_by_device read_folder(const std::string& folder) {
   if (std::error_code none; !std::filesystem::is_directory(folder, none)) {
-    throw error{folder, "no folder", "one of OPERATOR.csv.gz"};
+    throw error{folder, "no folder", "one of .csv or .csv.gz files"};
   }
   std::set<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator{folder}) {
@@ -71,13 +75,10 @@ samples_by_device read_folder(const std::string& folder) {
   samples_by_device all;
   for (const auto& file : files) {
     const auto name = file.filename().string();
-    const auto op = name.substr(0, name.find('.'));
     if (!name.ends_with(".csv") && !name.ends_with(".csv.gz")) {
       continue;
     }
-    for (const auto& text : io::read_packed(file)) {
-      add(all, io::parse_kernels(text.text, text.name, op));
-    }
+    read_into(all, file);
   }
   if (all.empty()) {
     throw error{folder, "no times of kernels", "files of the name OPERATOR.csv or OPERATOR.csv.gz"};
@@ -225,9 +226,7 @@ errors kernel_errors(const samples_by_device& all, const std::string& op, const 
 void report_unseen(const std::string& file, const std::map<kernel_kind, std::vector<double>>& coefficients,
                    nlohmann::json& report) {
   samples_by_device all;
-  for (const auto& text : io::read_packed(file)) {
-    add(all, io::parse_kernels(text.text, text.name));
-  }
+  read_into(all, file);
   for (const auto& [kind, k] : by_kind(all)) {
     const auto c = coefficients.find(kind);
     for (const auto& [op, devices] : k.samples) {

@@ -23,10 +23,10 @@
 namespace unity::io {
 
 // Left out: elements other than float32, other operators, convolutions that are not 3 x 3 of stride and padding 1.
-// op: of a file of the first form; nothing is read of one that is none of the above.
+// op: what a file of the first form is of; nothing is read of one that is none of the above.
 // Throws: unity::error where a line is not of that form, with its number, and where there is no kernel.
 [[nodiscard]] std::vector<kernel_sample> parse_kernels(std::string_view text, std::string_view name,
-                                                       std::string_view op = {});
+                                                       std::string_view op);
 
 }  // namespace unity::io
 
@@ -164,6 +164,7 @@ UNITY_INLINE std::vector<kernel_sample> parse_kernels(std::string_view text, std
                                                       std::string_view op) {
   std::vector<kernel_sample> samples;
   std::size_t columns = 0;
+  bool is_of_all = false;
   for (std::size_t number = 1; !text.empty(); ++number) {
     const auto end = std::min(text.find('\n'), text.size());
     auto line = text.substr(0, end);
@@ -175,14 +176,16 @@ UNITY_INLINE std::vector<kernel_sample> parse_kernels(std::string_view text, std
     const auto fields = detail::kernel_fields(line);
     if (number == 1) {
       columns = fields.size();
-      if (op.empty() ? line != detail::kernels_of_all : !line.starts_with(detail::kernels_of_one)) {
-        throw error{where, printable(line), op.empty() ? detail::kernels_of_all : detail::kernels_of_one};
+      is_of_all = line == detail::kernels_of_all;
+      if (!is_of_all && !line.starts_with(detail::kernels_of_one)) {
+        throw error{where, printable(line),
+                    fmt::format("{}..., or {}", detail::kernels_of_one, detail::kernels_of_all)};
       }
     } else if (!line.empty()) {
       if (fields.size() != columns) {
         throw error{where, printable(line), fmt::format("{} fields", columns)};
       }
-      if (auto s = detail::kernel_of(fields, op, where)) {
+      if (auto s = detail::kernel_of(fields, is_of_all ? std::string_view{} : op, where)) {
         samples.push_back(std::move(*s));
       }
     }
