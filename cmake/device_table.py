@@ -107,7 +107,8 @@ def page(devices):
 
 
 def kernels(model):
-    text = """// Coefficients of the model of kernels, fitted to the measurements of NeuSight (P4, P100, V100, T4, A100), as
+    text = """\
+// Coefficients of the model of kernels, fitted to measurements of NeuSight (P4, P100, V100, T4, A100), as
 // machines/kernels.json holds them. Written by cmake/device_table.py: run `fit_kernels DIR --out machines/kernels.json`
 // first.
 #pragma once
@@ -147,12 +148,14 @@ def main():
             sys.exit(f"machines/devices.json: {d['id']}: {name} is a number without a source, or a source without one")
     before, rest = PAGE.read_text().split(BEGIN)
     model = json.loads((ROOT / "machines/kernels.json").read_text())
-    wanted = {HEADER: header(devices), KERNELS: kernels(model), PAGE: before + BEGIN + page(devices) + END + rest.split(END)[1]}
+    wanted = {HEADER: header(devices), KERNELS: kernels(model),
+              PAGE: before + BEGIN + page(devices) + END + rest.split(END)[1]}
     for path, text in wanted.items():
         if "--check" not in sys.argv[1:]:
             path.write_text(text)
         elif not path.exists() or path.read_text() != text:
-            sys.exit(f"{path.relative_to(ROOT)}: is not what cmake/device_table.py makes of machines/devices.json and kernels.json")
+            sys.exit(f"{path.relative_to(ROOT)}: is not what cmake/device_table.py makes of machines/devices.json and "
+                     "kernels.json")
     print(f"{len(devices)} devices")
 
 

@@ -18,9 +18,9 @@
 #include <fmt/core.h>
 
 #include <unity/core/error.hpp>
-#include <unity/core/units.hpp>
 #include <unity/cost/kernel_fit.hpp>
 #include <unity/cost/kernel_model.hpp>
+#include <unity/cost/kernel_table.hpp>
 #include <unity/cost/roofline.hpp>
 #include <unity/io/kernel_csv.hpp>
 #include <unity/io/packed_text.hpp>
@@ -153,19 +153,11 @@ errors errors_of(const std::vector<placed_sample>& samples, const std::vector<do
 // What a roofline by data sheets says.
 errors roofline_errors(const std::string& device, const std::vector<kernel_sample>& samples) {
   errors e;
-  const std::map<std::string, std::string> ids{{"P100", "p100"}, {"V100", "v100"}, {"A100", "a100_pcie"},
-                                               {"H100", "h100"}, {"H200", "h200"}, {"P4", "p4"},
-                                               {"T4", "t4"}};
-  for (const auto& [part, id] : ids) {
-    if (device.find(part) != std::string::npos) {
-      const auto rates = *find_device(id);
-      for (const auto& s : samples) {
-        const auto longest =
-            std::max(operations_of(s.shape) / rates.flops_per_second, bytes_of(s.shape) / rates.bytes_per_second);
-        e.add(longest + rates.launch_seconds, s.call_seconds);
-      }
-      break;
-    }
+  const auto rates = *find_device(*id_of_board(device));
+  for (const auto& s : samples) {
+    const auto longest =
+        std::max(operations_of(s.shape) / rates.flops_per_second, bytes_of(s.shape) / rates.bytes_per_second);
+    e.add(longest + rates.launch_seconds, s.call_seconds);
   }
   return e;
 }
@@ -228,14 +220,13 @@ void report_unseen(const std::string& file, const std::map<kernel_kind, std::vec
   samples_by_device all;
   read_into(all, file);
   for (const auto& [kind, k] : by_kind(all)) {
-    const auto c = coefficients.find(kind);
+    const auto fitted = coefficients.find(kind);
+    const auto shipped = kernel_coefficients(kind);  // of what the folder has no times of
+    const auto c = fitted != coefficients.end() ? fitted->second : std::vector(shipped.begin(), shipped.end());
     for (const auto& [op, devices] : k.samples) {
       for (const auto& [device, samples] : devices) {
-        if (c == coefficients.end()) {
-          continue;
-        }
-        auto e = errors_of(samples, c->second).to_json();
-        const auto alone = kernel_errors(all, op, device, c->second);
+        auto e = errors_of(samples, c).to_json();
+        const auto alone = kernel_errors(all, op, device, c);
         const auto before = roofline_errors(device, all.at(op).at(device)).to_json()["mape"].get<double>();
         print_row(op, device, e, alone.to_json()["mape"].get<double>(), before);
         e["kernels"] = alone.to_json();

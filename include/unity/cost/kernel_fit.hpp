@@ -12,7 +12,10 @@
 
 namespace unity {
 
-// What the driver calls it, in the numbers of machines/devices.json: "Tesla-P4" and "P4" are p4. Nothing for others.
+// The name in machines/devices.json of what the driver calls "Tesla-P4" or "P4". Nothing for others.
+[[nodiscard]] std::optional<std::string_view> id_of_board(std::string_view name);
+
+// What machines/devices.json has of it. Nothing for others.
 [[nodiscard]] std::optional<kernel_device> known_kernel_device(std::string_view name);
 
 // What `calibrate` would measure, from samples of one device: bytes_per_second by large sums of two tensors (`sums`);
@@ -52,6 +55,25 @@ struct placed_sample {
 #include <unity/cost/eigen_least_squares.hpp>
 
 namespace unity::detail {
+
+struct known_board {
+  std::string_view part{};  // of its name
+  std::string_view id{};
+  int batched_tile = any_tile;  // the only one, as names of kernels and their grids say (CUDA 12.1)
+};
+
+[[nodiscard]] inline const known_board* find_board(std::string_view name) {
+  static constexpr std::array<known_board, 7> boards{{{"P100", "p100", 1},
+                                                      {"V100", "v100"},
+                                                      {"A100", "a100_pcie", 0},
+                                                      {"H100", "h100"},
+                                                      {"H200", "h200"},
+                                                      {"P4", "p4", 1},
+                                                      {"T4", "t4"}}};
+  const auto* const b = std::find_if(boards.begin(), boards.end(),
+                                     [&](const known_board& x) { return name.find(x.part) != std::string_view::npos; });
+  return b == boards.end() ? nullptr : b;
+}
 
 [[nodiscard]] inline double quantile_of(std::vector<double> values, double q) {
   std::sort(values.begin(), values.end());
@@ -252,23 +274,14 @@ class kernel_fitting {
 
 namespace unity {
 
+UNITY_INLINE std::optional<std::string_view> id_of_board(std::string_view name) {
+  const auto* const b = detail::find_board(name);
+  return b == nullptr ? std::nullopt : std::optional{b->id};
+}
+
 UNITY_INLINE std::optional<kernel_device> known_kernel_device(std::string_view name) {
-  // The only tile of batched products, as the names of their kernels and their grids say (CUDA 12.1).
-  struct board {
-    std::string_view part;
-    std::string_view id;
-    int batched_tile;
-  };
-  constexpr std::array<board, 7> boards{{{"P100", "p100", 1},
-                                         {"V100", "v100", any_tile},
-                                         {"A100", "a100_pcie", 0},
-                                         {"H100", "h100", any_tile},
-                                         {"H200", "h200", any_tile},
-                                         {"P4", "p4", 1},
-                                         {"T4", "t4", any_tile}}};
-  const auto b = std::find_if(boards.begin(), boards.end(),
-                              [&](const board& x) { return name.find(x.part) != std::string_view::npos; });
-  if (b == boards.end()) {
+  const auto* const b = detail::find_board(name);
+  if (b == nullptr) {
     return std::nullopt;
   }
   const auto d = std::find_if(known_devices.begin(), known_devices.end(), [&](const auto& x) { return x.id == b->id; });

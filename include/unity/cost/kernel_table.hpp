@@ -1,4 +1,4 @@
-// Coefficients of the model of kernels, fitted to the measurements of NeuSight (P4, P100, V100, T4, A100), as
+// Coefficients of the model of kernels, fitted to measurements of NeuSight (P4, P100, V100, T4, A100), as
 // machines/kernels.json holds them. Written by cmake/device_table.py: run `fit_kernels DIR --out machines/kernels.json`
 // first.
 #pragma once
