@@ -23,7 +23,7 @@ gzip data/softmax.csv
 check 'kernels are fitted' silent "$program" data --unseen "$source/test/data/kernels_h100.csv.gz" --json f.json --out c.json
 check 'errors by operator and device' json f.json \
   'set(x["mape"]) == {"add", "softmax"} and all(set(x["mape"][o]) == {"T4", "V100"} for o in x["mape"])
-   and all(x["mape"]["add"][d] < 0.05 and x["samples"]["add"][d] == 40 for d in ("T4", "V100"))
+   and all(x["mape"]["add"][d] < 0.1 and x["samples"]["add"][d] == 40 for d in ("T4", "V100"))
    and set(x["unseen"]["bmm"]) == {"H100-80GB-HBM3"} and x["unseen"]["bmm"]["H100-80GB-HBM3"]["mape"] < 0.15'
 check 'coefficients' json c.json 'set(x["coefficients"]) == {"elementwise", "softmax"}'
 check 'no folder' complains 1 '^fit_kernels: none: no folder; expected one of .csv or .csv.gz files$' "$program" none
