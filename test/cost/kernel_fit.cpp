@@ -114,7 +114,7 @@ samples_by_op h100() {
 // No coefficient was fitted to a Hopper. Its host starts the same call in 20 us or 26: what is left for calls.
 TEST_CASE("kernels of an H100 are predicted by coefficients of other devices") {
   const auto all = h100();
-  const std::map<std::string, double> limits{{"bmm", 0.15},  {"linear", 0.19}, {"conv", 0.52}, {"softmax", 0.19},
+  const std::map<std::string, double> limits{{"bmm", 0.15},  {"linear", 0.19}, {"conv", 0.36}, {"softmax", 0.19},
                                              {"ln", 0.17},   {"add", 0.11},    {"mul", 0.11},  {"addu", 0.13},
                                              {"gelu", 0.11}, {"powu", 0.13}};
   for (const auto& [op, limit] : limits) {

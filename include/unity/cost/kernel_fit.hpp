@@ -173,7 +173,7 @@ inline void measure_rates(std::span<const kernel_sample> products, int tile, pro
   if (coefficient == starts[static_cast<std::size_t>(kind)]) {
     return held;
   }
-  return coefficient + 1 < coefficient_count(kind) ? loose : kind == kernel_kind::convolution ? loose : 2;
+  return coefficient + 1 < coefficient_count(kind) ? loose : 2;
 }
 
 class kernel_fitting {
@@ -299,9 +299,6 @@ UNITY_INLINE kernel_device measured_device(kernel_device known, std::span<const 
   UNITY_EXPECTS(!sums.empty() && !calls.empty(), "sums and calls of the device");
   known.bytes_per_second = detail::bandwidth_of(sums);
   const auto kind = calls.front().shape.kind;
-  if (kind == kernel_kind::convolution) {  // which are never small: their calls do what those of products do
-    calls = products.empty() ? calls : products;
-  }
   known.launch_seconds = operations_of(calls.front().shape) > 0
                              ? detail::smallest_call(calls, 0.02, [](const auto& s) { return s.call_seconds; })
                              : detail::smallest_call(calls, 0.125, [](const auto& s) { return bytes_of(s.shape); });

@@ -13,8 +13,8 @@ namespace unity {
 inline constexpr std::array<double, 11> batched_product_coefficients{
     1.04294, 1.04824, 0.88329, 0.56436, 0.285631, 16.0647, 0.768745, 0.952731, 1.32866, 2.00238, 0.621487};
 inline constexpr std::array<double, 16> convolution_coefficients{
-    0.710159, 0.739892, 0.708397, 0.70863, 0.539662, 15.7009, 0.999411, 1.51403, 1.52304, 2.00082, 1.21784, 1.34544,
-    0.811063, 0.368239, 6.51216, 6.70152};
+    0.642827, 0.669061, 0.622397, 0.623069, 0.423845, 18.0132, 0.998552, 5.10365, 1.37833, 2.00239, 1.2647, 1.38972,
+    0.86772, 0.259085, 5.58135, 1.15928};
 inline constexpr std::array<double, 5> elementwise_coefficients{
     0.984234, 1.48973, 0.0910442, 0.0200006, 0.512836};
 inline constexpr std::array<double, 9> layer_norm_coefficients{
