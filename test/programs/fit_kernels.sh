@@ -20,7 +20,8 @@ for op in add softmax; do
 done >all
 awk '/^device/ { file = ++n == 1 ? "data/add.csv" : "data/softmax.csv" } { print >file }' all
 gzip data/softmax.csv
-check 'kernels are fitted' silent "$program" data --unseen "$source/test/data/kernels_h100.csv.gz" --json f.json --out c.json
+check 'kernels are fitted' silent "$program" data --unseen "$source/test/data/kernels_h100.csv.gz" \
+  --json f.json --out c.json
 check 'errors by operator and device' json f.json \
   'set(x["mape"]) == {"add", "softmax"} and all(set(x["mape"][o]) == {"T4", "V100"} for o in x["mape"])
    and all(x["mape"]["add"][d] < 0.1 and x["samples"]["add"][d] == 40 for d in ("T4", "V100"))
