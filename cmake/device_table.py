@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
-"""The table of devices that the library compiles, from machines/devices.json, and the one in docs/machines.md.
+"""The tables that the library compiles: devices, from machines/devices.json, which docs/machines.md shows as well, and
+the coefficients of the model of kernels, from machines/kernels.json, which `fit_kernels` writes.
 
 usage: device_table.py [--check]
 
-Writes include/unity/cost/device_table.hpp and the lines between the marks in docs/machines.md; with --check it only
-says whether they are what it would write, and whether each number has a source.
+Writes include/unity/cost/device_table.hpp, kernel_table.hpp and the lines between the marks in docs/machines.md; with
+--check it only says whether they are what it would write, and whether each number has a source.
 """
 import json
 import sys
+import textwrap
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 HEADER = ROOT / "include/unity/cost/device_table.hpp"
+KERNELS = ROOT / "include/unity/cost/kernel_table.hpp"
 PAGE = ROOT / "docs/machines.md"
 BEGIN, END = "<!-- machines/devices.json: begin -->\n", "<!-- machines/devices.json: end -->\n"
 ELEMENTS = ["float64", "float32", "float16", "bfloat16", "int8"]
@@ -103,18 +106,56 @@ def page(devices):
     return "\n".join(lines) + "\n"
 
 
+def kernels(model):
+    text = """\
+// Coefficients of the model of kernels, fitted to measurements of NeuSight (P4, P100, V100, T4, A100), as
+// machines/kernels.json holds them. Written by cmake/device_table.py: run `fit_kernels DIR --out machines/kernels.json`
+// first.
+#pragma once
+
+#include <array>
+#include <span>
+
+#include <unity/cost/kernel_model.hpp>
+
+namespace unity {
+
+"""
+    for kind, numbers in sorted(model["coefficients"].items()):
+        text += f"inline constexpr std::array<double, {len(numbers)}> {kind}_coefficients{{\n"
+        text += textwrap.fill(", ".join(f"{x:.6g}" for x in numbers), 116, initial_indent="    ",
+                              subsequent_indent="    ") + "};\n"
+    text += """
+// Of a kind of kernels, as kernel_seconds takes them.
+[[nodiscard]] constexpr std::span<const double> kernel_coefficients(kernel_kind kind) noexcept {
+  switch (kind) {
+"""
+    for kind in ("softmax", "layer_norm", "batched_product", "product", "convolution"):
+        text += f"    case kernel_kind::{kind}:\n      return {kind}_coefficients;\n"
+    return text + """    default:
+      return elementwise_coefficients;
+  }
+}
+
+}  // namespace unity
+"""
+
+
 def main():
     devices = json.loads((ROOT / "machines/devices.json").read_text())["devices"]
     for d in devices:
         for name in sorted(missing_sources(d)):
             sys.exit(f"machines/devices.json: {d['id']}: {name} is a number without a source, or a source without one")
     before, rest = PAGE.read_text().split(BEGIN)
-    wanted = {HEADER: header(devices), PAGE: before + BEGIN + page(devices) + END + rest.split(END)[1]}
+    model = json.loads((ROOT / "machines/kernels.json").read_text())
+    wanted = {HEADER: header(devices), KERNELS: kernels(model),
+              PAGE: before + BEGIN + page(devices) + END + rest.split(END)[1]}
     for path, text in wanted.items():
         if "--check" not in sys.argv[1:]:
             path.write_text(text)
         elif not path.exists() or path.read_text() != text:
-            sys.exit(f"{path.relative_to(ROOT)}: is not what cmake/device_table.py makes of machines/devices.json")
+            sys.exit(f"{path.relative_to(ROOT)}: is not what cmake/device_table.py makes of machines/devices.json and "
+                     "kernels.json")
     print(f"{len(devices)} devices")
 
 

@@ -1,0 +1,233 @@
+// What kernels of PyTorch take on a GPU: tiles in waves over its units, memory, a launch. Few coefficients, which
+// devices share; of a device the sustained rate of its products, its bandwidth and what a call takes at least. Source:
+// Williams et al., Roofline, CACM 52(4), 2009; for tiles and waves, Lee et al., NeuSight (ASPLOS 2025), with whose
+// measurements the coefficients of machines/kernels.json were fitted.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <unity/core/config.hpp>
+
+namespace unity {
+
+enum class kernel_kind : std::uint8_t { elementwise, softmax, layer_norm, batched_product, product, convolution };
+inline constexpr std::array<std::string_view, 6> kernel_kind_names{"elementwise",     "softmax", "layer_norm",
+                                                                   "batched_product", "product", "convolution"};
+
+// What a kernel computes. Elements are float32.
+struct kernel_shape {
+  kernel_kind kind = kernel_kind::elementwise;
+  double batch = 1;     // of products and convolutions
+  double m = 0;         // rows; of a convolution the side of its images
+  double n = 0;         // columns; of a convolution its output channels
+  double k = 0;         // what a product sums over; of a convolution its input channels, each 3 x 3
+  double operands = 2;  // tensors that an element-wise operator reads and writes
+  friend bool operator==(const kernel_shape&, const kernel_shape&) = default;
+};
+
+struct kernel_sample {
+  std::string device{};  // as the driver names it
+  std::string op{};      // as the file names it
+  kernel_shape shape{};
+  double call_seconds = 0;    // between two events around one call
+  double kernel_seconds = 0;  // of its kernels alone; 0: not measured
+  friend bool operator==(const kernel_sample&, const kernel_sample&) = default;
+};
+
+// Operations, a product of two numbers and its sum being two; 0 of what multiplies no matrices.
+[[nodiscard]] double operations_of(const kernel_shape& s) noexcept;
+// Bytes that must be read and written at least.
+[[nodiscard]] double bytes_of(const kernel_shape& s) noexcept;
+
+// Rates of large products, in operations per second. Small boards reach more in milliseconds than they sustain.
+struct product_rates {
+  double brief = 0;       // of products of 2 to 6 ms
+  double sustained = 0;   // of 40 ms and more
+  double deep_share = 1;  // of the rate, where products sum over 30,000 or more
+};
+
+inline constexpr int any_tile = -1;
+
+struct kernel_device {
+  double units = 0;  // multiprocessors
+  double clock_hz = 0;
+  double l2 = 0;                // bytes
+  double bytes_per_second = 0;  // as large sums of two tensors reach
+  double launch_seconds = 0;    // of a call that computes next to nothing
+  product_rates rates{};
+  int batched_tile = any_tile;  // index into product_tiles, where the library has but one for batched products
+};
+
+struct product_tile {
+  double n = 0;
+  double m = 0;
+  std::size_t efficiency = 0;  // which coefficient
+};
+inline constexpr std::array<product_tile, 6> product_tiles{
+    {{128, 128, 1}, {128, 64, 1}, {64, 64, 2}, {128, 32, 3}, {32, 128, 3}, {32, 32, 4}}};
+
+// How many coefficients a kind has. The last is the share of launch_seconds that no kernel hides.
+[[nodiscard]] std::size_t coefficient_count(kernel_kind kind) noexcept;
+
+// Seconds of the kernel alone, whatever launched it. Law: none of them is negative.
+// Preconditions: as many coefficients as the kind has, a device whose numbers are positive.
+[[nodiscard]] double kernel_seconds(const kernel_shape& s, const kernel_device& d,
+                                    std::span<const double> coefficients);
+
+// Seconds between two events around one call on an idle device.
+[[nodiscard]] double call_seconds(const kernel_shape& s, const kernel_device& d, std::span<const double> coefficients);
+
+}  // namespace unity
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_COST_KERNEL_MODEL)
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace unity::detail {
+
+// Arithmetic and memory overlap, but not where both take long.
+[[nodiscard]] inline double overlapped(double a, double b) noexcept {
+  return std::sqrt(std::sqrt(a * a * a * a + b * b * b * b));
+}
+
+// The rate falls from that of brief kernels to what is sustained between 4 and 40 ms, and where sums are long: rows of
+// operands then lie far apart in memory.
+[[nodiscard]] inline double product_rate(const product_rates& r, double operations, double k) noexcept {
+  const auto long_run = std::clamp(std::log10(operations / r.sustained / 4e-3), 0.0, 1.0);
+  const auto deep = std::clamp(std::log(k / 6000) / std::log(5.0), 0.0, 1.2);
+  return (r.brief * (1 - long_run) + r.sustained * long_run) * std::pow(r.deep_share, deep);
+}
+
+// Coefficients: efficiencies of the only tile that a device has and of those to choose from, steps of k that a tile
+// starts and ends with, the share of the last wave that is waited for, waves that the least work takes, how that grows
+// as tiles get smaller, microseconds of a start.
+struct product_options {
+  int tile = any_tile;
+  bool splits = true;    // the sum may be divided among blocks
+  double less_work = 1;  // operations by those of the product itself
+};
+
+[[nodiscard]] inline double product_seconds(double batch, double m, double n, double k, const kernel_device& d,
+                                            std::span<const double> c, const product_options& o) {
+  constexpr std::array<double, 5> splits{1, 2, 4, 8, 16};
+  constexpr double least_depth = 64;  // that a part of a sum has
+  const auto rate = product_rate(d.rates, 2 * batch * m * n * k * o.less_work, k);
+  const auto moved = 4 * batch * (m * k + k * n + m * n);
+  const auto last_wave = std::min(c[6], 1.0);
+  auto best = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < product_tiles.size(); ++i) {
+    if (o.tile != any_tile && static_cast<std::size_t>(o.tile) != i) {
+      continue;
+    }
+    const auto& tile = product_tiles[i];
+    const auto tiles = batch * std::ceil(m / tile.m) * std::ceil(n / tile.n);
+    const auto least = c[7] * std::pow(128.0 * 128 / (tile.m * tile.n), c[8] - 1);
+    for (const auto s : splits) {
+      if (s > 1 && (!o.splits || k < least_depth * s)) {
+        break;
+      }
+      const auto waves = tiles * s / d.units;
+      const auto busy = std::max(least, (1 - last_wave) * waves + last_wave * std::ceil(waves));
+      const auto arithmetic = 2 * tile.m * tile.n * (std::ceil(k / s) + c[5]) * busy * o.less_work * d.units /
+                              (rate * c[o.tile == any_tile ? tile.efficiency : 0]);
+      const auto memory = (moved + (s > 1 ? 8 * s * batch * m * n : 0)) / d.bytes_per_second;
+      best = std::min(best, c[9] * 1e-6 * (s > 1 ? 2 : 1) + overlapped(arithmetic, memory));
+    }
+  }
+  return best;
+}
+
+inline constexpr std::size_t product_coefficients = 10;
+
+// 3 x 3, of stride 1: as one product, by Winograd's F(2 x 2, 3 x 3) in one kernel, or by F(4 x 4, 3 x 3) in several,
+// whichever is fastest. Source: Lavin and Gray, Fast algorithms for convolutional neural networks, CVPR 2016.
+[[nodiscard]] inline double convolution_seconds(const kernel_shape& s, const kernel_device& d,
+                                                std::span<const double> c) {
+  const auto e = c.subspan(product_coefficients);
+  const auto direct = product_seconds(1, s.batch * s.m * s.m, s.n, 9 * s.k, d, c, {any_tile, true, 1 / e[0]});
+  const auto patches = [&](double side) { return s.batch * std::ceil(s.m / side) * std::ceil(s.m / side); };
+  const auto fused = product_seconds(16, patches(2), s.n, s.k, d, c, {1, false, 1 / e[1]}) +
+                     e[4] * 4 * 16 * s.k * s.n / d.bytes_per_second;
+  const auto apart = product_seconds(36, patches(4), s.n, s.k, d, c, {any_tile, false, 1 / e[2]}) +
+                     e[3] * 4 * 36 * (patches(4) * (s.k + s.n) + s.k * s.n) / d.bytes_per_second;
+  return std::min({direct, fused, apart});
+}
+
+// Bytes that fit the cache are there from before, partly.
+[[nodiscard]] inline double traffic_seconds(double bytes, const kernel_device& d, double cached,
+                                            double share) noexcept {
+  const auto hits = cached * std::min(d.l2, bytes);
+  return std::max(bytes - hits, bytes / 10) / (d.bytes_per_second * share);
+}
+
+// Coefficients: share of the bandwidth, microseconds of a start, share of the cache that hits, cycles per element.
+[[nodiscard]] inline double elementwise_seconds(const kernel_shape& s, const kernel_device& d,
+                                                std::span<const double> c) {
+  return c[1] * 1e-6 +
+         overlapped(c[3] * s.m * s.n / (d.units * d.clock_hz), traffic_seconds(bytes_of(s), d, c[2], c[0]));
+}
+
+// Coefficients: shares of the bandwidth for rows that fit a warp's registers and for longer ones; cycles per row and
+// per element of the former, then of the latter; microseconds of a start; share of the cache that hits.
+[[nodiscard]] inline double row_seconds(const kernel_shape& s, const kernel_device& d, std::span<const double> c) {
+  const auto wide = s.kind == kernel_kind::softmax && s.n > 1024 ? std::size_t{1} : std::size_t{0};
+  const auto cycles = s.m * (c[2 + 2 * wide] + c[3 + 2 * wide] * s.n);
+  return c[6] * 1e-6 + overlapped(cycles / (d.units * d.clock_hz), traffic_seconds(bytes_of(s), d, c[7], c[wide]));
+}
+
+}  // namespace unity::detail
+
+namespace unity {
+
+UNITY_INLINE double operations_of(const kernel_shape& s) noexcept {
+  switch (s.kind) {
+    case kernel_kind::batched_product:
+    case kernel_kind::product: return 2 * s.batch * s.m * s.n * s.k;
+    case kernel_kind::convolution: return 18 * s.batch * s.m * s.m * s.n * s.k;
+    default: return 0;
+  }
+}
+
+UNITY_INLINE double bytes_of(const kernel_shape& s) noexcept {
+  switch (s.kind) {
+    case kernel_kind::batched_product:
+    case kernel_kind::product: return 4 * s.batch * (s.m * s.k + s.k * s.n + s.m * s.n);
+    case kernel_kind::convolution: return 4 * (s.batch * s.m * s.m * (s.n + s.k) + 9 * s.n * s.k);
+    case kernel_kind::elementwise: return 4 * s.operands * s.m * s.n;
+    default: return 8 * s.m * s.n;
+  }
+}
+
+UNITY_INLINE std::size_t coefficient_count(kernel_kind kind) noexcept {
+  constexpr std::array<std::size_t, kernel_kind_names.size()> counts{
+      5, 9, 9, detail::product_coefficients + 1, detail::product_coefficients + 1, detail::product_coefficients + 6};
+  return counts[static_cast<std::size_t>(kind)];
+}
+
+UNITY_INLINE double kernel_seconds(const kernel_shape& s, const kernel_device& d, std::span<const double> c) {
+  UNITY_EXPECTS(c.size() == coefficient_count(s.kind), "as many coefficients as the kind of kernel has");
+  UNITY_EXPECTS(d.units > 0 && d.clock_hz > 0 && d.bytes_per_second > 0, "units, a clock and a bandwidth");
+  switch (s.kind) {
+    case kernel_kind::elementwise: return detail::elementwise_seconds(s, d, c);
+    case kernel_kind::batched_product:
+      return detail::product_seconds(s.batch, s.m, s.n, s.k, d, c, {d.batched_tile, false, 1});
+    case kernel_kind::product: return detail::product_seconds(s.batch, s.m, s.n, s.k, d, c, {any_tile, true, 1});
+    case kernel_kind::convolution: return detail::convolution_seconds(s, d, c);
+    default: return detail::row_seconds(s, d, c);
+  }
+}
+
+UNITY_INLINE double call_seconds(const kernel_shape& s, const kernel_device& d, std::span<const double> c) {
+  return std::max(d.launch_seconds, c.back() * d.launch_seconds + kernel_seconds(s, d, c));
+}
+
+}  // namespace unity
+
+#endif

@@ -1,0 +1,201 @@
+// Measured kernels of PyTorch as lines of text, in two forms. A file of one operator, whose name is the file's:
+//
+//   device,latency_ms,grid,block,kernel,b,h
+//   P4,0.0261,42,128,vectorized_elementwise_kernel<4; CUDAFun,127,168
+//
+// and one of all of them, as bench/torch_kernels.py measures:
+//
+//   device,operator,element,latency_ms,kernel_ms,grid,block,kernel,sizes
+//   H100-80GB-HBM3,add,float32,0.0358,0.0164,1654,128,vectorized,127 168
+//
+// Sizes: rows and columns of element-wise operators (two operands: add, mul, div, pow; one: addu, mulu, divu, powu,
+// gelu, relu, tanh), of softmax and of ln (layer norm); batch, m, n, k of bmm and linear; of conv batch, input
+// channels, output channels, side of the kernel, of the image, stride, padding. In files of the first form the columns
+// n and k of products hold what is summed over and the result's columns: grids and names of kernels say so. Source of
+// the first form: the files that Lee et al., NeuSight (ASPLOS 2025), publish.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include <unity/cost/kernel_model.hpp>
+
+namespace unity::io {
+
+// Left out: elements other than float32, other operators, convolutions that are not 3 x 3 of stride and padding 1.
+// op: what a file of the first form is of; nothing is read of one that is none of the above.
+// Throws: unity::error where a line is not of that form, with its number, and where there is no kernel.
+[[nodiscard]] std::vector<kernel_sample> parse_kernels(std::string_view text, std::string_view name,
+                                                       std::string_view op);
+
+}  // namespace unity::io
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_KERNEL_CSV)
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+#include <unity/core/printable.hpp>
+#include <unity/core/to_number.hpp>
+
+namespace unity::io::detail {
+
+inline constexpr std::string_view kernels_of_one = "device,latency_ms,grid,block,kernel,";
+inline constexpr std::string_view kernels_of_all =
+    "device,operator,element,latency_ms,kernel_ms,grid,block,kernel,sizes";
+
+// Fields of a line of comma-separated values; one in quotes may hold commas.
+[[nodiscard]] inline std::vector<std::string_view> kernel_fields(std::string_view line, char separator = ',') {
+  std::vector<std::string_view> fields;
+  std::size_t begin = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i <= line.size(); ++i) {
+    if (i == line.size() || (line[i] == separator && !quoted)) {
+      fields.push_back(line.substr(begin, i - begin));
+      begin = i + 1;
+    } else if (line[i] == '"') {
+      quoted = !quoted;
+    }
+  }
+  return fields;
+}
+
+struct known_kernel {
+  std::string_view op{};
+  kernel_kind kind = kernel_kind::elementwise;
+  std::size_t sizes = 2;
+  double operands = 2;
+};
+
+inline constexpr std::array<known_kernel, 16> known_kernels{{{"add", kernel_kind::elementwise, 2, 3},
+                                                             {"mul", kernel_kind::elementwise, 2, 3},
+                                                             {"div", kernel_kind::elementwise, 2, 3},
+                                                             {"pow", kernel_kind::elementwise, 2, 3},
+                                                             {"addu"},
+                                                             {"mulu"},
+                                                             {"divu"},
+                                                             {"powu"},
+                                                             {"gelu"},
+                                                             {"relu"},
+                                                             {"tanh"},
+                                                             {"softmax", kernel_kind::softmax},
+                                                             {"ln", kernel_kind::layer_norm},
+                                                             {"bmm", kernel_kind::batched_product, 4},
+                                                             {"linear", kernel_kind::product, 4},
+                                                             {"conv", kernel_kind::convolution, 7}}};
+
+[[nodiscard]] inline double kernel_number(std::string_view text, double least, const std::string& where) {
+  constexpr double most = 1e12;
+  const auto number = to_number<double>(text);
+  if (!number || !(*number >= least && *number <= most)) {
+    throw error{where, printable(text), fmt::format("a number from {} to {}", least, most)};
+  }
+  return *number;
+}
+
+// Nothing of a convolution that is left out.
+[[nodiscard]] inline std::optional<kernel_shape> kernel_shape_of(const known_kernel& k,
+                                                                 const std::vector<std::string_view>& texts,
+                                                                 bool sum_is_third, const std::string& where) {
+  if (texts.size() != k.sizes) {
+    throw error{where, fmt::format("{} sizes of {}", texts.size(), k.op), fmt::format("{}", k.sizes)};
+  }
+  std::vector<double> x;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    x.push_back(kernel_number(texts[i], i == 6 ? 0 : 1, where));
+  }
+  kernel_shape s;
+  s.kind = k.kind;
+  s.operands = k.operands;
+  if (k.sizes == 2) {
+    s.m = x[0];
+    s.n = x[1];
+  } else if (k.sizes == 4) {
+    s.batch = x[0];
+    s.m = x[1];
+    s.n = sum_is_third ? x[3] : x[2];
+    s.k = sum_is_third ? x[2] : x[3];
+  } else {
+    s.batch = x[0];
+    s.m = x[4];
+    s.n = x[2];
+    s.k = x[1];
+    if (x[3] != 3 || x[5] != 1 || x[6] != 1) {
+      return std::nullopt;
+    }
+  }
+  return s;
+}
+
+[[nodiscard]] inline std::optional<kernel_sample> kernel_of(const std::vector<std::string_view>& fields,
+                                                            std::string_view op, const std::string& where) {
+  const bool is_of_all = op.empty();
+  const auto known = std::find_if(known_kernels.begin(), known_kernels.end(),
+                                  [&](const auto& k) { return k.op == (is_of_all ? fields[1] : op); });
+  if (known == known_kernels.end() || (is_of_all && fields[2] != "float32")) {
+    return std::nullopt;
+  }
+  const auto sizes =
+      is_of_all ? kernel_fields(fields[8], ' ') : std::vector<std::string_view>(fields.begin() + 5, fields.end());
+  const auto shape = kernel_shape_of(*known, sizes, !is_of_all, where);
+  if (!shape) {
+    return std::nullopt;
+  }
+  kernel_sample s{std::string{fields[0]}, std::string{known->op}, *shape};
+  s.call_seconds = kernel_number(fields[is_of_all ? 3 : 1], 1e-6, where) / 1e3;
+  s.kernel_seconds = is_of_all ? kernel_number(fields[4], 0, where) / 1e3 : 0;
+  return s;
+}
+
+}  // namespace unity::io::detail
+
+namespace unity::io {
+
+UNITY_INLINE std::vector<kernel_sample> parse_kernels(std::string_view text, std::string_view name,
+                                                      std::string_view op) {
+  std::vector<kernel_sample> samples;
+  std::size_t columns = 0;
+  bool is_of_all = false;
+  for (std::size_t number = 1; !text.empty(); ++number) {
+    const auto end = std::min(text.find('\n'), text.size());
+    auto line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (!line.empty() && line.back() == '\r') {
+      line.remove_suffix(1);
+    }
+    const auto where = fmt::format("{}:{}", name, number);
+    const auto fields = detail::kernel_fields(line);
+    if (number == 1) {
+      columns = fields.size();
+      is_of_all = line == detail::kernels_of_all;
+      if (!is_of_all && !line.starts_with(detail::kernels_of_one)) {
+        throw error{where, printable(line),
+                    fmt::format("{}..., or {}", detail::kernels_of_one, detail::kernels_of_all)};
+      }
+    } else if (!line.empty()) {
+      if (fields.size() != columns) {
+        throw error{where, printable(line), fmt::format("{} fields", columns)};
+      }
+      if (auto s = detail::kernel_of(fields, is_of_all ? std::string_view{} : op, where)) {
+        samples.push_back(std::move(*s));
+      }
+    }
+  }
+  if (samples.empty()) {
+    throw error{name, "no kernel that is known", "times of bmm, linear, conv, softmax, ln or of what is element-wise"};
+  }
+  return samples;
+}
+
+}  // namespace unity::io
+
+#endif

@@ -1,0 +1,95 @@
+#include <unity/cost/kernel_model.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <unity/core/random.hpp>
+#include <unity/cost/kernel_table.hpp>
+
+namespace tests_of_kernel_model {
+
+namespace {
+
+using namespace unity;
+
+kernel_device board() { return {80, 1.5e9, 6e6, 8e11, 3e-5, {12e12, 11e12, 0.5}, any_tile}; }
+
+double seconds(const kernel_shape& s, const kernel_device& d = board()) {
+  return kernel_seconds(s, d, kernel_coefficients(s.kind));
+}
+
+TEST_CASE("large kernels take their bytes at the bandwidth, or their operations at the rate") {
+  const kernel_shape sum{kernel_kind::elementwise, 1, 50000, 10000, 0, 3};
+  CHECK(bytes_of(sum) == 6e9);
+  CHECK(seconds(sum) == Approx(6e9 / 8e11).epsilon(0.03));
+  const kernel_shape product{kernel_kind::product, 1, 8192, 8192, 4096};
+  CHECK(operations_of(product) == 2 * 8192.0 * 8192 * 4096);
+  CHECK(seconds(product) == Approx(operations_of(product) / 11e12).epsilon(0.05));
+  auto deep = product;
+  deep.k *= 16;
+  CHECK(seconds(deep) > 1.8 * 16 * seconds(product));
+}
+
+// 128 x 128 tiles on 80 units: a product of 80 of them takes as long as one of 79, and one of 81 nearly twice that.
+TEST_CASE("products take as long as their waves") {
+  auto d = board();
+  d.batched_tile = 0;
+  auto c = kernel_coefficients(kernel_kind::batched_product);
+  std::vector<double> whole{c.begin(), c.end()};
+  whole[6] = 1;
+  const auto of = [&](double batch) {
+    return kernel_seconds({kernel_kind::batched_product, batch, 128, 128, 1024}, d, whole);
+  };
+  CHECK(of(80) == Approx(of(79)).epsilon(0.01));
+  CHECK(of(81) > 1.8 * of(80));
+  CHECK(of(160) == Approx(of(81)).epsilon(0.03));  // the bytes of twice as many
+}
+
+TEST_CASE("a call takes no less than its launch, and a long one what its kernel does besides") {
+  const auto d = board();
+  const kernel_shape one{kernel_kind::elementwise, 1, 1, 1};
+  const auto c = kernel_coefficients(kernel_kind::elementwise);
+  CHECK(call_seconds(one, d, c) == d.launch_seconds);
+  const kernel_shape many{kernel_kind::elementwise, 1, 30000, 30000};
+  CHECK(call_seconds(many, d, c) == Approx(kernel_seconds(many, d, c) + c.back() * d.launch_seconds));
+}
+
+// Rows up to 1024 columns are of another kernel of softmax than longer ones, which may be slower.
+TEST_CASE("more work takes no less time") {
+  const auto seed = GENERATE(range(std::uint64_t{1}, std::uint64_t{200}));
+  CAPTURE(seed);
+  random_engine random{seed};
+  const auto size = [&](double most) { return std::ceil(std::exp(random.unit() * std::log(most))); };
+  for (std::size_t kind = 0; kind < kernel_kind_names.size(); ++kind) {
+    CAPTURE(kernel_kind_names[kind]);
+    const kernel_shape s{static_cast<kernel_kind>(kind), size(64), size(1000), size(1000), size(1000)};
+    const auto before = seconds(s);
+    CHECK(before > 0);
+    const auto check = [&](double kernel_shape::* dimension) {
+      auto larger = s;
+      larger.*dimension += size(100);
+      CAPTURE(s.batch, s.m, s.n, s.k, larger.batch, larger.m, larger.n, larger.k);
+      CHECK(seconds(larger) >= before * (1 - 1e-12));
+    };
+    check(&kernel_shape::m);
+    if (s.kind != kernel_kind::softmax || s.n > 1024) {
+      check(&kernel_shape::n);
+    }
+    if (s.kind >= kernel_kind::batched_product) {
+      check(&kernel_shape::batch);
+    }
+    auto faster = board();
+    faster.bytes_per_second *= 2;
+    faster.rates.brief *= 2;
+    faster.rates.sustained *= 2;
+    CHECK(seconds(s, faster) <= before);
+  }
+}
+
+}  // namespace
+
+}  // namespace tests_of_kernel_model
