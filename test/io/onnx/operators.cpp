@@ -129,17 +129,13 @@ std::vector<forms> all_forms() {
          b.input("t", {2}, dtype::int32);
          return b.apply("cast", {x}, {{"element", "int32"}})[0];
        }},
-      {"GlobalLpPool",
-       {{11, "g (float[2,3,4,5] x) => (float[n,c,h,w] y) { y = GlobalLpPool <p = 1> (x) }"}},
-       [](auto& b) {
-         return b.apply("reduce_l1", {b.input("x", {2, 3, 4, 5})}, {{"axes", {2, 3}}, {"keep_dims", 1}})[0];
-       }},
       {"Mean of three",
        {{8, "g (float[4,6] x, float[6] y1, float[1] y2) => (float[4,6] y) { y = Mean(x, y1, y2) }"}},
        [](auto& b) {
          const auto x = b.input("x", {4, 6});
-         const auto y = b.input("y1", {6});
-         const auto sum = b.apply("add", {b.apply("add", {x, y})[0], b.input("y2", {1})})[0];
+         const auto y1 = b.input("y1", {6});
+         const auto y2 = b.input("y2", {1});
+         const auto sum = b.apply("add", {b.apply("add", {x, y1})[0], y2})[0];
          return b.apply("div", {sum, b.fill(3)})[0];
        }},
       {"Where",

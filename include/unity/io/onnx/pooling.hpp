@@ -17,9 +17,6 @@ import_result import_pool(import_node& n);
 // Over images one operator; over other ranks a reduction.
 import_result import_global_pool(import_node& n);
 
-// A norm of every channel, of order 1 or 2.
-import_result import_global_lp_pool(import_node& n);
-
 // The inference form; in training form it computes statistics, which is another operator.
 import_result import_batch_norm(import_node& n);
 
@@ -80,28 +77,14 @@ UNITY_INLINE import_result import_pool(import_node& n) {
                      {"count_include_pad", n.attributes.integer("count_include_pad", 0)}}));
 }
 
-// All but samples and channels.
-[[nodiscard]] inline tensor::shape spatial_axes(const import_node& n) {
-  tensor::shape axes(n.rank(0) > 2 ? n.rank(0) - 2 : 0, 0);
-  std::iota(axes.begin(), axes.end(), 2);
-  return axes;
-}
-
 UNITY_INLINE import_result import_global_pool(import_node& n) {
   const bool largest = n.type() == "GlobalMaxPool";
   if (n.rank(0) == 4) {
     return one(n.emit(largest ? "global_max_pool" : "global_average_pool", {n.input(0)}));
   }
-  return one(
-      n.emit(largest ? "reduce_max" : "reduce_mean", {n.input(0)}, {{"axes", spatial_axes(n)}, {"keep_dims", 1}}));
-}
-
-UNITY_INLINE import_result import_global_lp_pool(import_node& n) {
-  const auto p = n.attributes.integer("p", 2);
-  if (n.opset() < 2 || (p != 1 && p != 2)) {
-    return std::nullopt;
-  }
-  return one(n.emit(p == 1 ? "reduce_l1" : "reduce_l2", {n.input(0)}, {{"axes", spatial_axes(n)}, {"keep_dims", 1}}));
+  tensor::shape axes(n.rank(0) > 2 ? n.rank(0) - 2 : 0, 0);
+  std::iota(axes.begin(), axes.end(), 2);
+  return one(n.emit(largest ? "reduce_max" : "reduce_mean", {n.input(0)}, {{"axes", axes}, {"keep_dims", 1}}));
 }
 
 UNITY_INLINE import_result import_batch_norm(import_node& n) {
@@ -150,7 +133,6 @@ UNITY_INLINE onnx_family pooling_family() {
            {"AveragePool", import_pool},
            {"GlobalAveragePool", import_global_pool},
            {"GlobalMaxPool", import_global_pool},
-           {"GlobalLpPool", import_global_lp_pool},
            {"BatchNormalization", import_batch_norm}},
           {{"max_pool", export_pool},
            {"average_pool", export_pool},
