@@ -69,6 +69,13 @@ void check_values(const io::onnx_model& a, const io::onnx_model& b) {
 
 }  // namespace
 
+TEST_CASE("weights of few bits stay what they are: engines multiply them as integers") {
+  tensor::builder b{standard()};
+  const auto w = b.apply("dequantize", {b.weight("w", {3, 4}, dtype::int8), b.weight("s", {})}, {{"axis", 0}})[0];
+  const auto y = b.matmul(b.input("x", {2, 3}), w);
+  CHECK(outline(io::fold_constants(standard(), with_data(std::move(b).finish({y})))) == "dequantize matmul");
+}
+
 TEST_CASE("a transposed table that is read untransposed, too, is not written a second time") {
   for (const bool is_tied : {false, true}) {
     CAPTURE(is_tied);

@@ -121,10 +121,51 @@ void add_layers(std::vector<sample>& all) {
     return b.apply("resize", {b.input("x", {1, 2, 3, 4})},
                    {{"coordinates", "asymmetric"}, {"rounding", "floor"}, {"dims", {1, 2, 6, 8}}});
   });
-  add("dequantize", [](tensor::builder& b) {
-    return b.apply("dequantize", {b.input("x", {2, 3}, dtype::int8), b.input("s", {}), b.input("z", {}, dtype::int8)},
-                   {{"axis", 0}});
+  for (const std::string name : {"dequantize", "quantize"}) {
+    for (const std::string form : {"", " along an axis"}) {
+      add(name + form, [name, form](tensor::builder& b) {
+        const auto dims = form.empty() ? tensor::shape{} : tensor::shape{4};
+        const auto x = name == "quantize" ? b.input("x", {2, 4}) : b.input("x", {2, 4}, dtype::int8);
+        values operands{x, b.weight("s", dims)};
+        if (name == "quantize") {  // without a zero point, which says the type where it is not uint8
+          return b.apply(
+              standard().make_operation(name, std::vector<tensor::named_attribute>{{"axis", 1}, {"element", "int8"}}),
+              operands);
+        }
+        operands.push_back(b.input("z", dims, dtype::int8));
+        return b.apply(standard().make_operation(name, std::vector<tensor::named_attribute>{{"axis", 1}}), operands);
+      });
+    }
+  }
+  add("dynamic_quantize", [](tensor::builder& b) { return b.apply("dynamic_quantize", {b.input("x", {2, 3})}); });
+  add("integer_matmul", [](tensor::builder& b) {
+    return b.apply("integer_matmul", {b.input("x", {2, 3}, dtype::uint8), b.input("w", {3, 4}, dtype::int8),
+                                      b.input("p", {}, dtype::uint8), b.input("q", {4}, dtype::int8)});
   });
+  add("integer_conv2d", [](tensor::builder& b) {
+    return b.apply("integer_conv2d",
+                   {b.input("x", {1, 2, 4, 4}, dtype::uint8), b.input("w", {3, 2, 3, 3}, dtype::int8),
+                    b.input("p", {}, dtype::uint8)},
+                   {{"pads", {1, 0, 0, 1}}});
+  });
+  add("quantized_matmul", [](tensor::builder& b) {
+    return b.apply("quantized_matmul",
+                   {b.input("x", {2, 3}, dtype::uint8), b.weight("s", {}), b.input("p", {}, dtype::uint8),
+                    b.input("w", {3, 4}, dtype::int8), b.weight("t", {}), b.input("q", {}, dtype::int8),
+                    b.weight("u", {}), b.input("r", {}, dtype::uint8)});
+  });
+  add("quantized_conv2d", [](tensor::builder& b) {
+    return b.apply("quantized_conv2d",
+                   {b.input("x", {1, 2, 4, 4}, dtype::uint8), b.weight("s", {}), b.input("p", {}, dtype::uint8),
+                    b.input("w", {3, 2, 3, 3}, dtype::int8), b.weight("t", {3}), b.input("q", {3}, dtype::int8),
+                    b.weight("u", {}), b.input("r", {}, dtype::uint8), b.input("b", {3}, dtype::int32)},
+                   {{"padding", "same"}, {"stride", {2, 2}}});
+  });
+  for (const std::int64_t largest : {0, 1}) {
+    add(largest != 0 ? "top_elements" : "least elements", [largest](tensor::builder& b) {
+      return b.apply("top_elements", {b.input("x", {3, 5})}, {{"axis", 1}, {"count", 2}, {"largest", largest}});
+    });
+  }
 }
 
 // Every operator of the tensor algebra at least once, in the forms that are written differently.
@@ -414,7 +455,16 @@ TEST_CASE("every operator is written in the form of each opset, and means the sa
                                             {"einsum", 12},
                                             {"resize", 11},
                                             {"resize nearest", 9},
-                                            {"dequantize", 10}};
+                                            {"dequantize", 10},
+                                            {"dequantize along an axis", 13},
+                                            {"quantize", 10},
+                                            {"quantize along an axis", 13},
+                                            {"dynamic_quantize", 11},
+                                            {"integer_matmul", 10},
+                                            {"integer_conv2d", 10},
+                                            {"quantized_matmul", 10},
+                                            {"quantized_conv2d", 10},
+                                            {"least elements", 11}};
   for (const auto* broadcasts :
        {"add", "sub", "mul", "div", "maximum", "minimum", "layer_norm", "expand", "fill", "lstm_cell"}) {
     first.emplace(broadcasts, 6);

@@ -96,6 +96,14 @@ TEST_CASE("shape arithmetic is computed away") {
     CHECK(outline(m) == "reshape add");
     CHECK(m.graph.type(m.graph.outputs()[0]).dims == tensor::shape{2, 12});
   }
+  SECTION("pads per dimension, from the last to the first, as PyTorch states them") {
+    const auto m = read(R"(g (float[2,3] x) => (float[n,m] y)
+      <int64[4] pads = {1, 2, 0, 3}, int64[2] two = {-1, 2}, int64[1] last = {-1}, int64[1] axis = {0}> {
+      end = Constant <value = int64[1] {-9223372036854775807}> ()
+      copy = Cast <to = 7> (pads) pairs = Reshape(copy, two) back = Slice(pairs, last, end, axis, last)
+      sides = Transpose <perm = [1, 0]> (back) all = Reshape(sides, last) y = Pad(x, all) })");
+    CHECK(m.graph == built([](auto& b) { return b.pad(b.input("x", {2, 3}), {0, 1, 3, 2}); }));
+  }
   SECTION("a branch that is decided takes the place of the If") {
     auto model = onnx_model_of(R"(<ir_version: 8, opset_import: [ "" : 17 ]> g (float[2,3] x) => (float[2,3] y)
       <int64 i = {0}, int64 two = {2}> { s = Shape(x) n = Gather(s, i) c = Equal(n, two) y = If(c) })");

@@ -118,9 +118,8 @@ TEST_CASE("sources need a name of their own and positive sizes", "[builder]") {
         "node 1 (weight): name \"x\"; expected a name that no other source has");
   CHECK(message_of([&] { b.weight("", {2}); }) ==
         "node 1 (weight): name \"\"; expected a name that no other source has");
-  CHECK(message_of([&] {
-          b.input("y", {2, -3});
-        }) == "node 1 (input): \"y\" of float32[2,-3]; expected positive sizes and a countable number of elements");
+  CHECK(message_of([&] { b.input("y", {2, -3}); }) ==
+        "node 1 (input): \"y\" of float32[2,-3]; expected positive sizes and a countable number of elements");
 }
 
 TEST_CASE("equal calls are nodes of their own", "[builder]") {

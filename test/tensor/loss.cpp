@@ -109,9 +109,8 @@ TEST_CASE("losses of several outputs add up, and those of no real numbers have n
   const auto with = with_loss(training(), g, loss::mean_square);
   CHECK(inputs_of(with).contains("target of 0"));
   CHECK_FALSE(inputs_of(with).contains("target of 1"));
-  const named_values values{{"x", {{2, 3}, {1, 2, 3, 4, 5, 6}}},
-                            {"target of 0", {{2, 3}, {0, 2, 3, 4, 5, 4}}},
-                            {"target of 2", {{}, {20}}}};
+  const named_values values{
+      {"x", {{2, 3}, {1, 2, 3, 4, 5, 6}}}, {"target of 0", {{2, 3}, {0, 2, 3, 4, 5, 4}}}, {"target of 2", {{}, {20}}}};
   CHECK(run_on(training(), with, values)[0].data[0] == Approx(5.0 / 6 + 1));
   for (const auto n : node_ids(g)) {
     CHECK(with.operation(n) == g.operation(n));

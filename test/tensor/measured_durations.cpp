@@ -125,7 +125,7 @@ TEST_CASE("an operator without a kernel is an error of a graph, and no way out f
   priced p;
   CHECK_THROWS_WITH(p.model.total(bad), Catch::Contains("tanh"));
   const auto rules = compile_rules(tensor::test::standard(), parse_rules("rule shorter relu(sigmoid(?x)) => tanh(?x)\n"
-                                                                 "rule none relu(sigmoid(?x)) => sigmoid(?x)"));
+                                                                         "rule none relu(sigmoid(?x)) => sigmoid(?x)"));
   rewrite_space space{tensor::test::standard(), p.model, rules, g};
   backtracking_options options;
   options.alpha = 1e9;

@@ -607,16 +607,6 @@ inline void add_layers(case_table& table) {
                   {{"mode", m.below(2)}, {"coordinates", m.below(4)}, {"rounding", m.below(4)}, {"dims", dims}},
                   {type(from)});
   };
-  table["dequantize"] = [](case_maker& m) {
-    const auto x = m.dims(1, 3);
-    const auto axis = m.below(std::ssize(x));
-    const auto scale = m.below(2) == 0 ? shape{} : shape{x[static_cast<std::size_t>(axis)]};
-    types inputs{type(x, dtype::int8), type(scale)};
-    if (m.below(2) == 0) {
-      inputs.push_back(type(scale, dtype::int8));
-    }
-    return m.make("dequantize", {{"axis", axis}}, inputs);
-  };
   table["einsum"] = [](case_maker& m) {
     const shape s{m.size(), m.size(), m.size(), m.size()};
     const auto of = [&](std::initializer_list<std::size_t> letters) {
@@ -634,6 +624,104 @@ inline void add_layers(case_table& table) {
                                                    {"ab->ba", {of({0, 1})}}};
     const auto& [equation, inputs] = forms[m.below(std::ssize(forms))];
     return m.make("einsum", {{"equation", equation}}, inputs);
+  };
+}
+
+// A scale of x, per element of `block` of the axis, and a zero point or none.
+inline types scaled_types(case_maker& m, tensor_type x, std::int64_t axis, std::int64_t block, tensor_type scale,
+                          dtype zero_point) {
+  const auto size = x.dims[static_cast<std::size_t>(axis)];
+  if (block > 0) {
+    scale.dims = x.dims;
+    scale.dims[static_cast<std::size_t>(axis)] = size / block;
+  } else if (m.below(2) == 0) {
+    scale.dims = {size};
+  }
+  types all{std::move(x), scale};
+  if (m.below(2) == 0) {
+    all.push_back(type(scale.dims, zero_point));
+  }
+  return all;
+}
+
+inline void add_quantizations(case_table& table) {
+  const auto byte = [](case_maker& m) { return m.below(2) == 0 ? dtype::int8 : dtype::uint8; };
+  for (const std::string name : {"quantize", "dequantize"}) {
+    table[name] = [name, byte](case_maker& m) {
+      auto x = m.dims(1, 3);
+      const auto axis = m.below(std::ssize(x));
+      const auto block = m.below(2) == 0 ? 0 : m.size(3);
+      x[static_cast<std::size_t>(axis)] *= block > 0 ? block : 1;
+      const auto element = byte(m);
+      if (name == "dequantize") {
+        return m.make(name, {{"axis", axis}, {"block", block}},
+                      scaled_types(m, type(x, element), axis, block, type({}), element));
+      }
+      return m.make(name, {{"axis", axis}, {"block", block}, {"element", name_of(element)}},
+                    scaled_types(m, type(x), axis, block, type({}), element));
+    };
+  }
+  table["dynamic_quantize"] = [](case_maker& m) { return m.make("dynamic_quantize", {}, {type(m.dims(0, 3))}); };
+  // One number, or one each.
+  const auto some = [](case_maker& m, std::int64_t each, dtype element) {
+    return type(m.below(2) == 0 ? shape{} : shape{each}, element);
+  };
+  table["integer_matmul"] = [=](case_maker& m) {
+    auto a = m.dims(0, 2);
+    const shape b{m.size(), m.size()};
+    a.push_back(m.size());
+    a.push_back(b[0]);
+    types all{type(a, byte(m)), type(b, byte(m))};
+    const auto zero_points = m.below(3);
+    if (zero_points > 0) {
+      all.push_back(some(m, a[a.size() - 2], all[0].element));
+    }
+    if (zero_points > 1) {
+      all.push_back(some(m, b[1], all[1].element));
+    }
+    return m.make("integer_matmul", {}, all);
+  };
+  table["quantized_matmul"] = [=](case_maker& m) {
+    const shape a{m.size(), m.size(), m.size()};
+    const shape b{a[2], m.size()};
+    const auto first = byte(m);
+    const auto second = byte(m);
+    const auto rows = some(m, a[1], first).dims;
+    const auto columns = some(m, b[1], second).dims;
+    return m.make("quantized_matmul", {},
+                  {type(a, first), type(rows), type(rows, first), type(b, second), type(columns), type(columns, second),
+                   type({}), type({}, byte(m))});
+  };
+  for (const std::string name : {"integer_conv2d", "quantized_conv2d"}) {
+    table[name] = [=](case_maker& m) {
+      const auto groups = m.size(2);
+      const shape w{groups * m.size(2), m.size(2), m.size(2), m.size(2)};
+      const auto x = type({m.size(2), groups * w[1], m.size(3) + 2, m.size(3) + 2}, byte(m));
+      const auto weights = type(w, byte(m));
+      const std::int64_t strides[] = {m.size(2), m.size(2)};
+      const std::int64_t pads[] = {m.below(2), m.below(2), m.below(2), m.below(2)};
+      const auto channels = some(m, w[0], weights.element);
+      if (name == "integer_conv2d") {
+        types all{x, weights, type({}, x.element), channels};
+        all.resize(static_cast<std::size_t>(m.size(3)) + 1);
+        return m.make(name, {{"stride", strides}, {"pads", pads}, {"groups", groups}}, all);
+      }
+      types all{x, type({}), type({}, x.element), weights, type(channels.dims), channels, type({}), type({}, byte(m))};
+      if (m.below(2) == 0) {
+        all.push_back(type({w[0]}, dtype::int32));
+      }
+      return m.make(name, {{"stride", strides}, {"pads", pads}, {"groups", groups}}, all);
+    };
+  }
+}
+
+inline void add_orders(case_table& table) {
+  table["top_elements"] = [](case_maker& m) {
+    const auto dims = m.dims(1, 3);
+    const auto axis = m.below(std::ssize(dims));
+    return m.make("top_elements",
+                  {{"axis", axis}, {"count", m.size(dims[static_cast<std::size_t>(axis)])}, {"largest", m.below(2)}},
+                  {type(dims)});
   };
 }
 
@@ -667,6 +755,8 @@ inline const case_table& cases() {
     add_indexings(t);
     add_rearrangements(t);
     add_layers(t);
+    add_quantizations(t);
+    add_orders(t);
     t["opaque"] = [](case_maker& m) {
       const shape elements{0, 4};
       return m.make(

@@ -161,8 +161,9 @@ TEST_CASE("every shipped rule is matched on what it describes, and its rewrite l
 }
 
 TEST_CASE("a rule of the file is refuted when its last condition is taken away") {
-  std::set<std::string> guarded{"conv_of_kernel_sum.reverse", "conv_of_sum.reverse", "conv_of_enlarged_kernel",
-                                "transpose_same", "concat_of_max_pools", "layer_norm_with_pow"};
+  std::set<std::string> guarded{"conv_of_kernel_sum.reverse", "conv_of_sum.reverse",
+                                "conv_of_enlarged_kernel",    "transpose_same",
+                                "concat_of_max_pools",        "layer_norm_with_pow"};
   for (auto s : rules()) {
     if (guarded.erase(s.name) > 0) {
       INFO("rule " << s.name);

@@ -207,12 +207,12 @@ TEST_CASE("every operator of a model contributes to an output", "[zoo]") {
 }
 
 TEST_CASE("the batch changes neither operators nor parameters", "[zoo]") {
-  for (const char* text : {"zoo:resnet50?batch=", "zoo:nasnet_a?form=taso&batch=", "zoo:inception_v3?batch=",
-                           "zoo:bert?layers=1&batch=", "zoo:vgg16?batch=", "zoo:densenet121?batch=",
-                           "zoo:squeezenet1_1?batch=", "zoo:alexnet?batch=", "zoo:lenet?batch=", "zoo:nmt?seq=2&batch=",
-                           "zoo:dlrm?batch=", "zoo:dlrm?form=ae&batch=", "zoo:xdl?batch=", "zoo:xdl?form=ae&batch=",
-                           "zoo:candle_uno?batch=", "zoo:candle_uno?form=ae&batch=", "zoo:embedding_bag?batch=",
-                           "zoo:ncf?batch="}) {
+  for (const char* text :
+       {"zoo:resnet50?batch=", "zoo:nasnet_a?form=taso&batch=", "zoo:inception_v3?batch=", "zoo:bert?layers=1&batch=",
+        "zoo:vgg16?batch=", "zoo:densenet121?batch=", "zoo:squeezenet1_1?batch=", "zoo:alexnet?batch=",
+        "zoo:lenet?batch=", "zoo:nmt?seq=2&batch=", "zoo:dlrm?batch=", "zoo:dlrm?form=ae&batch=", "zoo:xdl?batch=",
+        "zoo:xdl?form=ae&batch=", "zoo:candle_uno?batch=", "zoo:candle_uno?form=ae&batch=", "zoo:embedding_bag?batch=",
+        "zoo:ncf?batch="}) {
     CAPTURE(text);
     CHECK(count(operators(), build(text + std::string{"1"})) == count(operators(), build(text + std::string{"5"})));
   }

@@ -301,17 +301,26 @@ TEST_CASE("both forms of XDL compute what loops over samples, tables and layers 
 }
 
 TEST_CASE("small models compute finite numbers that depend on their input", "[zoo]") {
-  for (const char* text :
-       {"zoo:bert?layers=2&hidden=8&heads=2&seq=4&vocab=9", "zoo:bert?form=taso&layers=2&hidden=8&heads=2&seq=4",
-        "zoo:bert?form=ae&layers=2&hidden=8&heads=2&seq=4&batch=2", "zoo:nasrnn?hidden=4&seq=3",
-        "zoo:mlp?layers=3&hidden=6&batch=2", "zoo:mlp?form=ae&layers=2&hidden=6&batch=2",
-        "zoo:mlp?form=fig1&hidden=6&batch=2", "zoo:squeezenet1_1?image=25", "zoo:densenet121?image=29",
-        "zoo:lenet?batch=2", "zoo:rnntc?layers=2&hidden=3&seq=3&vocab=5&batch=2",
-        "zoo:transformer?layers=2&hidden=8&heads=2&seq=3&vocab=7",
-        "zoo:reformer?layers=1&hidden=4&heads=2&seq=128&vocab=5", "zoo:rnnlm?layers=2&hidden=3&seq=3&vocab=5&batch=2",
-        "zoo:nmt?layers=2&hidden=3&seq=3&vocab=5&batch=2", "zoo:candle_uno?hidden=3&batch=2",
-        "zoo:candle_uno?form=ae&layers=2&hidden=3&batch=2", "zoo:dlrm?form=ae&hidden=3&vocab=5&seq=2&batch=2",
-        "zoo:embedding_bag?hidden=3&vocab=5&seq=3&batch=2", "zoo:ncf?hidden=2&vocab=5&items=3&batch=2"}) {
+  for (const char* text : {"zoo:bert?layers=2&hidden=8&heads=2&seq=4&vocab=9",
+                           "zoo:bert?form=taso&layers=2&hidden=8&heads=2&seq=4",
+                           "zoo:bert?form=ae&layers=2&hidden=8&heads=2&seq=4&batch=2",
+                           "zoo:nasrnn?hidden=4&seq=3",
+                           "zoo:mlp?layers=3&hidden=6&batch=2",
+                           "zoo:mlp?form=ae&layers=2&hidden=6&batch=2",
+                           "zoo:mlp?form=fig1&hidden=6&batch=2",
+                           "zoo:squeezenet1_1?image=25",
+                           "zoo:densenet121?image=29",
+                           "zoo:lenet?batch=2",
+                           "zoo:rnntc?layers=2&hidden=3&seq=3&vocab=5&batch=2",
+                           "zoo:transformer?layers=2&hidden=8&heads=2&seq=3&vocab=7",
+                           "zoo:reformer?layers=1&hidden=4&heads=2&seq=128&vocab=5",
+                           "zoo:rnnlm?layers=2&hidden=3&seq=3&vocab=5&batch=2",
+                           "zoo:nmt?layers=2&hidden=3&seq=3&vocab=5&batch=2",
+                           "zoo:candle_uno?hidden=3&batch=2",
+                           "zoo:candle_uno?form=ae&layers=2&hidden=3&batch=2",
+                           "zoo:dlrm?form=ae&hidden=3&vocab=5&seq=2&batch=2",
+                           "zoo:embedding_bag?hidden=3&vocab=5&seq=3&batch=2",
+                           "zoo:ncf?hidden=2&vocab=5&items=3&batch=2"}) {
     CAPTURE(text);
     const auto g = zoo::build(operators(), text);
     const auto one = evaluate<double>(operators(), g, std::uint64_t{1})[0];

@@ -78,8 +78,8 @@ class constant_folder {
 // The model with constant subgraphs replaced by their values, and equal tensors under one name. Weights without data
 // stay as they are, and so does what depends on them. So do subgraphs whose values would make the data larger than that
 // of the model (4 KiB apart), such as a transposed table that is read untransposed, too: engines compute them when they
-// load a file. Throws: unity::error where a constant subgraph computes NaN. Complexity: one reference evaluation of
-// each constant subgraph, a node at a time.
+// load a file. Quantizing and back stays, too. Throws: unity::error where a constant subgraph computes NaN. Complexity:
+// one reference evaluation of each constant subgraph, a node at a time.
 [[nodiscard]] inline onnx_model fold_constants(const tensor::algebra& algebra, onnx_model model,
                                                std::int64_t most_elements = std::int64_t{1} << 28) {
   return detail::constant_folder{algebra, std::move(model), most_elements}.run();
@@ -148,7 +148,9 @@ UNITY_INLINE bool constant_folder::is_computable(node_id n) const {
   if (definition.source != tensor::source_kind::none) {
     return data_of(n) != nullptr;
   }
-  bool all = !std::holds_alternative<tensor::opaque>(definition.body) && !has_open_size(n);
+  // Engines look for these beside products, which they run with integers then.
+  const bool is_mark = definition.signature.name == "quantize" || definition.signature.name == "dequantize";
+  bool all = !is_mark && !std::holds_alternative<tensor::opaque>(definition.body) && !has_open_size(n);
   for (const auto v : g.operands(n)) {
     all = all && computable_[g.producer(v).index()] != 0;
   }

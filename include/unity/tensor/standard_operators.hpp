@@ -42,9 +42,11 @@ namespace unity::tensor {
 #include <unity/tensor/operators/matmul.hpp>
 #include <unity/tensor/operators/movement.hpp>
 #include <unity/tensor/operators/normalization.hpp>
+#include <unity/tensor/operators/order.hpp>
 #include <unity/tensor/operators/pooling.hpp>
 #include <unity/tensor/operators/pooling_gradient.hpp>
 #include <unity/tensor/operators/position.hpp>
+#include <unity/tensor/operators/quantization.hpp>
 #include <unity/tensor/operators/rearrangement.hpp>
 #include <unity/tensor/operators/recurrent.hpp>
 #include <unity/tensor/operators/recurrent_layer.hpp>
@@ -84,7 +86,9 @@ UNITY_INLINE std::vector<definition> standard_operators() {
                       operators::recurrent_layers,
                       operators::transposed_convolutions,
                       operators::einsums,
-                      operators::resizes}) {
+                      operators::resizes,
+                      operators::quantizations,
+                      operators::orders}) {
     for (auto& d : family()) {
       all.push_back(std::move(d));
     }

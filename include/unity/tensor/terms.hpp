@@ -365,6 +365,34 @@ template <argument... A>
 [[nodiscard]] term dequantize(const A&... a) {
   return apply("dequantize", a...);
 }
+template <argument... A>
+[[nodiscard]] term quantize(const A&... a) {
+  return apply("quantize", a...);
+}
+template <argument... A>
+[[nodiscard]] term dynamic_quantize(const A&... a) {
+  return apply("dynamic_quantize", a...);
+}
+template <argument... A>
+[[nodiscard]] term integer_matmul(const A&... a) {
+  return apply("integer_matmul", a...);
+}
+template <argument... A>
+[[nodiscard]] term integer_conv2d(const A&... a) {
+  return apply("integer_conv2d", a...);
+}
+template <argument... A>
+[[nodiscard]] term quantized_matmul(const A&... a) {
+  return apply("quantized_matmul", a...);
+}
+template <argument... A>
+[[nodiscard]] term quantized_conv2d(const A&... a) {
+  return apply("quantized_conv2d", a...);
+}
+template <argument... A>
+[[nodiscard]] term top_elements(const A&... a) {
+  return apply("top_elements", a...);
+}
 
 inline constexpr attribute_name activation{"activation"};
 inline constexpr attribute_name axes{"axes"};
@@ -375,6 +403,7 @@ inline constexpr attribute_name ceil_mode{"ceil_mode"};
 inline constexpr attribute_name channels{"channels"};
 inline constexpr attribute_name coordinates{"coordinates"};
 inline constexpr attribute_name count_include_pad{"count_include_pad"};
+inline constexpr attribute_name count{"count"};
 inline constexpr attribute_name counts{"counts"};
 inline constexpr attribute_name depth{"depth"};
 inline constexpr attribute_name dilation{"dilation"};
@@ -392,6 +421,7 @@ inline constexpr attribute_name initial_h{"initial_h"};
 inline constexpr attribute_name k{"k"};
 inline constexpr attribute_name keep_dims{"keep_dims"};
 inline constexpr attribute_name kernel{"kernel"};
+inline constexpr attribute_name largest{"largest"};
 inline constexpr attribute_name mode{"mode"};
 inline constexpr attribute_name name{"name"};
 inline constexpr attribute_name order{"order"};

@@ -90,6 +90,28 @@ const std::vector<one_node>& nodes() {
        "g (float[1,2,3,3] x) => (float[a,b,c,d] y) <float[4] s = {1, 1, 2, 2}> { y = Upsample(x, s) }"},
       {13, "DequantizeLinear", "dequantize",
        "g (uint8[2,3] x, float[3] s, uint8[3] z) => (float[n,m] y) { y = DequantizeLinear(x, s, z) }"},
+      {21, "DequantizeLinear", "dequantize",
+       "g (int8[2,6] x, float[2,3] s, int8[2,3] z) => (float[n,m] y) "
+       "{ y = DequantizeLinear <axis = 1, block_size = 2> (x, s, z) }"},
+      {13, "QuantizeLinear", "quantize", "g (float[2,3] x, float s) => (uint8[n,m] y) { y = QuantizeLinear(x, s) }"},
+      {13, "QuantizeLinear", "quantize",
+       "g (float[2,3] x, float[2] s, int8[2] z) => (int8[n,m] y) { y = QuantizeLinear <axis = 0> (x, s, z) }"},
+      {11, "DynamicQuantizeLinear", "dynamic_quantize",
+       "g (float[2,3] x) => (uint8[n,m] y) { y, s, z = DynamicQuantizeLinear(x) }"},
+      {10, "MatMulInteger", "integer_matmul",
+       "g (uint8[2,3] x, int8[3,4] w, uint8 p, int8[4] q) => (int32[n,m] y) { y = MatMulInteger(x, w, p, q) }"},
+      {10, "ConvInteger", "integer_conv2d",
+       "g (uint8[1,2,4,4] x, uint8[3,2,3,3] w, uint8 p) => (int32[a,b,c,d] y) "
+       "{ y = ConvInteger <pads = [1, 1, 0, 0]> (x, w, p) }"},
+      {10, "QLinearMatMul", "quantized_matmul",
+       "g (uint8[2,3] x, float s, uint8 p, uint8[3,4] w, float t, uint8 q, float u, uint8 r) => (uint8[n,m] y) "
+       "{ y = QLinearMatMul(x, s, p, w, t, q, u, r) }"},
+      {10, "QLinearConv", "quantized_conv2d",
+       "g (uint8[1,2,4,4] x, float s, uint8 p, int8[2,1,3,3] w, float[2] t, int8[2] q, float u, int8 r, int32[2] b) "
+       "=> (int8[a,b,c,d] y) { y = QLinearConv <group = 2> (x, s, p, w, t, q, u, r, b) }"},
+      {11, "TopK", "top_elements",
+       "g (float[4,6] x) => (int64[n,m] y) <int64[1] k = {3}> { v, y = TopK <axis = 0, largest = 0> (x, k) }"},
+      {9, "TopK", "top_elements", "g (float[4,6] x) => (float[n,m] y) { y, i = TopK <k = 2> (x) }"},
       {14, "LSTM", "lstm",
        "g (float[5,2,3] x, float[1,8,3] w, float[1,8,2] r, float[1,2,2] c) => (float[a,b,c,d] y) "
        "{ y, h = LSTM <hidden_size = 2, direction = \"reverse\"> (x, w, r, , , , c) }"},
@@ -119,6 +141,8 @@ TEST_CASE("a node that reads or writes by numbers is one operator, and is writte
 
 TEST_CASE("what is not expressed stays opaque") {
   const std::vector<std::pair<int, std::string>> all{
+      {11, "g (float[1,5000] x) => (float[1,2] y) <int64[1] k = {2}> { y, i = TopK(x, k) }"},  // too many comparisons
+      {10, "g (uint8[3] x, uint8[3,4] w) => (int32[4] y) { y = MatMulInteger(x, w) }"},
       {12, "g (float[4,4] x) => (float[4] y) { y = Einsum <equation = \"ii->i\"> (x) }"},
       {13, "g (int64[4] i, int64 d, float[2] v) => (float[4,3] y) { y = OneHot(i, d, v) }"},
       {18,

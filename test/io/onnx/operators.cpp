@@ -122,6 +122,22 @@ std::vector<forms> all_forms() {
        [](auto& b) {
          return b.apply("integer_div", {b.input("x", {4}, dtype::int64), b.input("n", {1}, dtype::int64)})[0];
        }},
+      {"CastLike",
+       {{15, "g (float[4,6] x, int32[2] t) => (int32[4,6] y) { y = CastLike(x, t) }"}},
+       [](auto& b) {
+         const auto x = b.input("x", {4, 6});
+         b.input("t", {2}, dtype::int32);
+         return b.apply("cast", {x}, {{"element", "int32"}})[0];
+       }},
+      {"Mean of three",
+       {{8, "g (float[4,6] x, float[6] y1, float[1] y2) => (float[4,6] y) { y = Mean(x, y1, y2) }"}},
+       [](auto& b) {
+         const auto x = b.input("x", {4, 6});
+         const auto y1 = b.input("y1", {6});
+         const auto y2 = b.input("y2", {1});
+         const auto sum = b.apply("add", {b.apply("add", {x, y1})[0], y2})[0];
+         return b.apply("div", {sum, b.fill(3)})[0];
+       }},
       {"Where",
        {{9, "g (bool[4,1] c, float[6] x, float[1] w) => (float[4,6] y) { y = Where(c, x, w) }"}},
        [](auto& b) {

@@ -86,14 +86,4 @@ TEST_CASE("linear resize is on the line between the nearest two, along each dime
   }
 }
 
-TEST_CASE("dequantize scales the distance from the zero point") {
-  const dense<double> x{{2, 3}, {-128, 0, 127, 5, 6, 7}};
-  const types inputs{type({2, 3}, dtype::int8), type({3}), type({3}, dtype::int8)};
-  const auto op = standard().make_operation("dequantize", {{"axis", 1}});
-  const std::vector<dense<double>> operands{x, dense<double>{{3}, {0.5, 2, 4}}, dense<double>{{3}, {0, -1, 7}}};
-  CHECK(evaluate<double>(standard(), op, operands, inputs)[0].data == std::vector<double>{-64, 2, 480, 2.5, 14, 0});
-  CHECK(refusal_of("dequantize", {{"axis", 0}}, inputs) ==
-        "expected one scale, or one per position along the axis in operand 1");
-}
-
 }  // namespace tests_of_resize

@@ -51,6 +51,9 @@ import_result import_pow(import_node& n);
 import_result import_clip(import_node& n);
 import_result import_gelu(import_node& n);
 import_result import_cast(import_node& n);
+import_result import_cast_like(import_node& n);
+// The sum of all, divided by their number.
+import_result import_mean(import_node& n);
 import_result import_dropout(import_node& n);
 
 inline void export_namesake(export_node& n) { n.emit(onnx_name(n.kind()), n.inputs(), n.result()); }
@@ -180,6 +183,21 @@ UNITY_INLINE import_result import_cast(import_node& n) {
                                            : n.emit("cast", {n.input(0)}, {{"element", tensor::name_of(*element)}}));
 }
 
+UNITY_INLINE import_result import_cast_like(import_node& n) {
+  const auto element = n.type(1).element;
+  return one(n.type(0).element == element ? n.input(0)
+                                          : n.emit("cast", {n.input(0)}, {{"element", tensor::name_of(element)}}));
+}
+
+UNITY_INLINE import_result import_mean(import_node& n) {
+  auto sum = n.input(0);
+  for (std::size_t i = 1; i < n.input_count(); ++i) {
+    sum = n.emit("add", {sum, n.input(i)});
+  }
+  const auto count = static_cast<double>(n.input_count());
+  return one(count == 1 ? sum : n.emit("div", {sum, n.scalar(count, sum)}));
+}
+
 UNITY_INLINE import_result import_dropout(import_node& n) {
   const bool trains =
       (n.has(2) && n.known_real(2) != 0.0) || (n.opset() < 7 && n.attributes.integer("is_test", 0) == 0);
@@ -232,12 +250,14 @@ UNITY_INLINE void export_dropout(export_node& n) {
 }
 
 UNITY_INLINE onnx_family elementwise_family() {
-  return {{{"Relu", import_unary}, {"Tanh", import_unary},     {"Sigmoid", import_unary}, {"Exp", import_unary},
-           {"Log", import_unary},  {"Erf", import_unary},      {"Sqrt", import_unary},    {"Reciprocal", import_unary},
-           {"Neg", import_unary},  {"Abs", import_unary},      {"Add", import_binary},    {"Sub", import_binary},
-           {"Mul", import_binary}, {"Div", import_div},        {"Max", import_fold},      {"Min", import_fold},
-           {"Sum", import_fold},   {"Pow", import_pow},        {"Clip", import_clip},     {"Gelu", import_gelu},
-           {"Cast", import_cast},  {"Dropout", import_dropout}},
+  return {{{"Relu", import_unary},         {"Tanh", import_unary},       {"Sigmoid", import_unary},
+           {"Exp", import_unary},          {"Log", import_unary},        {"Erf", import_unary},
+           {"Sqrt", import_unary},         {"Reciprocal", import_unary}, {"Neg", import_unary},
+           {"Abs", import_unary},          {"Add", import_binary},       {"Sub", import_binary},
+           {"Mul", import_binary},         {"Div", import_div},          {"Max", import_fold},
+           {"Min", import_fold},           {"Sum", import_fold},         {"Pow", import_pow},
+           {"Clip", import_clip},          {"Gelu", import_gelu},        {"Cast", import_cast},
+           {"CastLike", import_cast_like}, {"Mean", import_mean},        {"Dropout", import_dropout}},
           {{"relu", export_namesake},     {"tanh", export_namesake},
            {"sigmoid", export_namesake},  {"exp", export_namesake},
            {"log", export_namesake},      {"erf", export_namesake},

@@ -63,6 +63,7 @@ UNITY_INLINE const std::map<std::string_view, fold_row>& fold_rows() {
       {"Reshape", fold_reshape},
       {"Unsqueeze", fold_unsqueeze},
       {"Squeeze", fold_squeeze},
+      {"Transpose", fold_transpose},
       {"Gather", fold_gather},
       {"Concat", fold_concat},
       {"Slice", fold_slice},

@@ -17,6 +17,8 @@ folded fold_unsqueeze(const fold_node& n);
 
 folded fold_squeeze(const fold_node& n);
 
+folded fold_transpose(const fold_node& n);
+
 folded fold_gather(const fold_node& n);
 
 folded fold_concat(const fold_node& n);
@@ -40,9 +42,11 @@ folded fold_product(const fold_node& n);
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <numeric>
 #include <optional>
 #include <vector>
 
+#include <unity/core/row_major.hpp>
 #include <unity/io/onnx/known.hpp>
 #include <unity/tensor/element.hpp>
 #include <unity/tensor/shape.hpp>
@@ -115,6 +119,33 @@ UNITY_INLINE folded fold_squeeze(const fold_node& n) {
     }
   }
   return gathered(*n.input(0), std::move(dims), n.input(0)->size(), std::identity{});
+}
+
+UNITY_INLINE folded fold_transpose(const fold_node& n) {
+  if (n.input(0) == nullptr) {
+    return std::nullopt;
+  }
+  const auto& from = *n.input(0);
+  std::vector<std::int64_t> reversed(from.dims.size());
+  std::iota(reversed.rbegin(), reversed.rend(), std::int64_t{0});
+  const auto order = n.attributes.integers("perm", reversed);
+  const auto axes = front_axes(order, from.dims.size());
+  if (!axes || axes->size() != from.dims.size()) {
+    return std::nullopt;
+  }
+  std::vector<std::int64_t> dims;
+  for (const auto axis : order) {
+    dims.push_back(from.dims[*front_axis(axis, from.dims.size())]);
+  }
+  std::vector<std::size_t> places;
+  std::vector<std::int64_t> read(dims.size());
+  for_each_position(dims, [&](const std::vector<std::int64_t>& at) {
+    for (std::size_t d = 0; d < dims.size(); ++d) {
+      read[*front_axis(order[d], dims.size())] = at[d];
+    }
+    places.push_back(offset_of(from.dims, read));
+  });
+  return gathered(from, std::move(dims), places.size(), [&](std::size_t i) { return places[i]; });
 }
 
 UNITY_INLINE folded fold_gather(const fold_node& n) {

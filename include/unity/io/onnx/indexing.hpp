@@ -44,6 +44,7 @@ import_result import_any_tile(import_node& n);
 #include <unity/io/onnx/graph_maker.hpp>
 #include <unity/io/onnx/graph_writer.hpp>
 #include <unity/io/onnx/known.hpp>
+#include <unity/io/onnx/logic.hpp>
 #include <unity/io/onnx/movement.hpp>
 #include <unity/io/onnx/proto.hpp>
 #include <unity/io/tensor_data.hpp>
@@ -182,6 +183,22 @@ UNITY_INLINE import_result import_any_tile(import_node& n) {
   }
 }
 
+// Where comparing all with all, as the operator is stated, takes no more than a second and some 100 MB.
+[[nodiscard]] inline import_result import_top_k(import_node& n) {
+  constexpr std::int64_t most_comparisons = std::int64_t{1} << 22;
+  const auto axis = n.axis(n.attributes.integer("axis", -1), n.rank(0));
+  const auto k = n.opset() < 10 ? static_cast<double>(n.attributes.integer("k", 0)) : n.known_real(1).value_or(0);
+  const auto& dims = n.type(0).dims;
+  const auto size = dims[static_cast<std::size_t>(axis)];
+  if (k < 1 || k > static_cast<double>(size) || size > most_comparisons / tensor::element_count(dims)) {
+    return std::nullopt;
+  }
+  return accepted(n, "top_elements", 1,
+                  {{"axis", axis},
+                   {"count", static_cast<std::int64_t>(k)},
+                   {"largest", n.attributes.integer("largest", 1) != 0 ? 1 : 0}});
+}
+
 [[nodiscard]] inline import_result import_depth_to_space(import_node& n) {
   const auto block = n.attributes.integer("blocksize", 0);
   const auto mode = n.attributes.word("mode", "DCR");
@@ -301,6 +318,23 @@ inline void export_one_hot(export_node& n) {
          {{"axis", n.attributes.integer("axis")}});
 }
 
+inline void export_top_k(export_node& n) {
+  const auto count = n.attributes.integer("count");
+  const bool largest = n.attributes.flag("largest");
+  std::vector<onnx_attribute> with{{"axis", n.attributes.integer("axis")}};
+  if (!largest) {
+    require_opset(n, 11, "the smallest elements");
+    with.push_back({"largest", std::int64_t{0}});
+  }
+  auto inputs = n.inputs();
+  if (n.opset() < 10) {
+    with.push_back({"k", count});
+  } else {
+    inputs.push_back(known_number(n, count));
+  }
+  n.out.node("TopK", inputs, n.results(), with);
+}
+
 inline void export_depth_to_space(export_node& n) {
   const auto block = n.attributes.integer("block");
   if (n.kind() == "space_to_depth") {
@@ -338,6 +372,7 @@ UNITY_INLINE onnx_family indexing_family() {
            {"ScatterElements", import_scatter},
            {"ScatterND", import_scatter},
            {"OneHot", import_one_hot},
+           {"TopK", import_top_k},
            {"DepthToSpace", import_depth_to_space},
            {"SpaceToDepth", import_depth_to_space},
            {"Trilu", import_trilu},
@@ -353,6 +388,7 @@ UNITY_INLINE onnx_family indexing_family() {
            {"scatter_elements", export_scatter},
            {"scatter_nd", export_scatter},
            {"one_hot_values", export_one_hot},
+           {"top_elements", export_top_k},
            {"depth_to_space", export_depth_to_space},
            {"space_to_depth", export_depth_to_space},
            {"trilu", export_trilu},

@@ -1,5 +1,5 @@
 // Operators of ONNX over the steps of a sequence or the letters of an equation, convolutions the other way round,
-// images of other sizes and numbers of few bits: one operator each, as in indexing.hpp.
+// and images of other sizes: one operator each, as in indexing.hpp.
 #pragma once
 
 #include <optional>
@@ -181,14 +181,6 @@ UNITY_INLINE import_result import_resize(import_node& n) {
   return accepted(n, "resize", 1, {{"mode", mode}, {"coordinates", where}, {"rounding", rounding}, {"dims", *dims}});
 }
 
-[[nodiscard]] inline import_result import_dequantize(import_node& n) {
-  if (n.attributes.integer("block_size", 0) != 0 || n.attributes.find("output_dtype") != nullptr) {
-    return std::nullopt;
-  }
-  const auto axis = n.rank(1) == 0 ? 0 : n.axis(n.attributes.integer("axis", 1), n.rank(0));
-  return accepted(n, "dequantize", n.has(2) ? 3 : 2, {{"axis", axis}});
-}
-
 inline void export_einsum(export_node& n) {
   n.emit("Einsum", n.inputs(), n.result(), {{"equation", n.attributes.word("equation")}});
 }
@@ -287,20 +279,11 @@ UNITY_INLINE void export_resize(export_node& n) {
   n.out.node(n.opset() < 10 ? "Upsample" : "Resize", inputs, outputs, with);
 }
 
-inline void export_dequantize(export_node& n) {
-  if (n.type(1).rank() == 0) {
-    n.emit("DequantizeLinear", n.inputs(), n.result());
-  } else {
-    n.emit("DequantizeLinear", n.inputs(), n.result(), {{"axis", n.attributes.integer("axis")}});
-  }
-}
-
 UNITY_INLINE onnx_family layer_family() {
   return {{{"Einsum", import_einsum},
            {"ConvTranspose", import_conv_transpose},
            {"Resize", import_resize},
            {"Upsample", import_resize},
-           {"DequantizeLinear", import_dequantize},
            {"LSTM", import_recurrent},
            {"GRU", import_recurrent},
            {"RNN", import_recurrent}},
@@ -308,7 +291,6 @@ UNITY_INLINE onnx_family layer_family() {
            {"conv2d_transpose", export_conv2d_transpose},
            {"conv_transpose", export_conv_transpose},
            {"resize", export_resize},
-           {"dequantize", export_dequantize},
            {"lstm", export_recurrent},
            {"gru", export_recurrent},
            {"rnn", export_recurrent}}};

@@ -33,6 +33,7 @@ struct onnx_operators {
 #include <unity/io/onnx/movement.hpp>
 #include <unity/io/onnx/pooling.hpp>
 #include <unity/io/onnx/products.hpp>
+#include <unity/io/onnx/quantization.hpp>
 #include <unity/io/onnx/statistics.hpp>
 
 namespace unity::io::detail {
@@ -40,7 +41,7 @@ namespace unity::io::detail {
 UNITY_INLINE onnx_operators::onnx_operators() {
   // Of two rows for one operator the first counts: those of indexing_family begin with those of movement_family.
   for (const auto family : {indexing_family, layer_family, elementwise_family, product_family, pooling_family,
-                            movement_family, logic_family, statistics_family, attention_family}) {
+                            movement_family, logic_family, statistics_family, attention_family, quantization_family}) {
     auto rows = family();
     imports.insert(rows.imports.begin(), rows.imports.end());
     for (const auto& row : rows.exports) {

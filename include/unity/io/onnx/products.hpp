@@ -37,6 +37,8 @@ import_result import_conv(import_node& n);
 
 std::string auto_pad_of(const export_node& n);
 std::vector<onnx_attribute> window_attributes(const export_node& n);
+// Of Conv and its kin, whose weights are operand `weights`.
+std::vector<onnx_attribute> conv_attributes(const export_node& n, std::size_t weights);
 
 void export_matmul(export_node& n);
 // A matrix operand makes it a Gemm; of other ranks, a product and a sum.
@@ -194,14 +196,19 @@ UNITY_INLINE void export_linear(export_node& n) {
   n.activate(sum);
 }
 
-UNITY_INLINE void export_conv2d(export_node& n) {
+UNITY_INLINE std::vector<onnx_attribute> conv_attributes(const export_node& n, std::size_t weights) {
   auto attributes = window_attributes(n);
+  const auto& dims = n.type(weights).dims;
   attributes.push_back({"dilations", n.integers("dilation")});
   attributes.push_back({"group", n.attributes.integer("groups")});
-  attributes.push_back({"kernel_shape", std::vector<std::int64_t>{n.type(1).dims[2], n.type(1).dims[3]}});
+  attributes.push_back({"kernel_shape", std::vector<std::int64_t>{dims[2], dims[3]}});
+  return attributes;
+}
+
+UNITY_INLINE void export_conv2d(export_node& n) {
   const auto sum = n.before_activation();
   const std::string outputs[] = {sum};
-  n.out.node("Conv", n.inputs(), outputs, attributes);
+  n.out.node("Conv", n.inputs(), outputs, conv_attributes(n, 1));
   n.activate(sum);
 }
 

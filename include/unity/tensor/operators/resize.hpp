@@ -1,4 +1,4 @@
-// Images of other sizes, and numbers of few bits as reals.
+// Images of other sizes.
 #pragma once
 
 #include <cstdint>
@@ -25,12 +25,7 @@ enum class nearest_rounding : std::uint8_t { prefer_floor, prefer_ceil, floor, c
 // between the nearest two. Shapes: x -> dims, of one rank. Source: ONNX's Resize.
 [[nodiscard]] definition resize();
 
-// (x - zero point) * scale. One scale, or one per position along `axis`.
-// Shapes: x[d...], integers; scale[] or [n]; optional zero point likewise, of the type of x -> [d...], of that of
-// scale.
-[[nodiscard]] definition dequantize();
-
-[[nodiscard]] inline std::vector<definition> resizes() { return {operators::resize(), dequantize()}; }
+[[nodiscard]] inline std::vector<definition> resizes() { return {operators::resize()}; }
 
 }  // namespace unity::tensor::operators
 
@@ -185,43 +180,6 @@ UNITY_INLINE definition resize() {
     return work{flops{saturating_multiply(operations, element_count(out[0].dims))}, total_bytes(in) + total_bytes(out)};
   };
   return d;
-}
-
-UNITY_INLINE definition dequantize() {
-  const auto types = [](judgement& j, const attribute_reader& a) {
-    j.allow_mixed_elements();
-    if (!j.require_operands(2, 3) || !j.require(is_integral(j.inputs()[0].element), "integers", 0) ||
-        !j.require(is_floating(j.inputs()[1].element), "floating-point elements", 1)) {
-      return;
-    }
-    const auto axis = a.integer("axis");
-    const bool is_one = j.rank(1) == 0;
-    const bool within = axis >= 0 && axis < static_cast<std::int64_t>(j.rank(0));
-    if (!j.require(is_one || (within && j.dims(1) == shape{j.dims(0)[static_cast<std::size_t>(axis)]}),
-                   "one scale, or one per position along the axis", 1) ||
-        !j.require(j.inputs().size() == 2 || (j.dims(2) == j.dims(1) && j.inputs()[2].element == j.inputs()[0].element),
-                   "a zero point per scale, of the type of operand 0", 2)) {
-      return;
-    }
-    j.result(j.dims(0), j.inputs()[1].element);
-  };
-  const auto body = [](body_builder& b, const attribute_reader& a, std::span<const value_id> x) {
-    const auto element = name_of(b.type(x[1]).element);
-    shape along(b.type(x[0]).rank(), 1);
-    const auto aligned = [&](value_id v) {
-      if (b.type(v).rank() == 0) {
-        return v;
-      }
-      along[static_cast<std::size_t>(a.integer("axis"))] = b.type(v).dims[0];
-      return tensor::detail::reshaped(b, v, along);
-    };
-    auto v = b.add("cast", {x[0]}, {{"element", element}});
-    if (x.size() == 3) {
-      v = b.add("sub", {v, aligned(b.add("cast", {x[2]}, {{"element", element}}))});
-    }
-    return std::vector{b.add("mul", {v, aligned(x[1])})};
-  };
-  return define("dequantize", op_signature::any, 1, {integer_field("axis", 1)}, composite{body, types});
 }
 
 }  // namespace unity::tensor::operators
