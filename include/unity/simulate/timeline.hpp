@@ -110,7 +110,8 @@ class timeline_builder {
       }
     }
     auto t = *std::max_element(order_.begin(), order_.end(), [&](std::uint32_t a, std::uint32_t b) {
-      return times_[a].end != times_[b].end ? times_[a].end < times_[b].end : program_.tie(a) > program_.tie(b);
+      return times_[a].end != times_[b].end ? times_[a].end < times_[b].end
+                                            : program_.tie(a) > program_.tie(b);
     });
     for (;;) {
       auto step = cause_of(t, previous[t]);
