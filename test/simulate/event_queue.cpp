@@ -18,9 +18,16 @@ TEST_CASE("events come out in order of time, then of ties, however they went in"
     random_engine random{seed};
     simulate::event_queue queue;
     std::vector<event> all;
+    const std::int64_t latest = seed % 3 == 0 ? 9 : 3000;
+    if (seed % 2 == 0) {
+      queue.push({1, 0, 1000});
+      queue.clear();
+      const auto from = random.between(0, latest / 4);
+      queue.spread(from, from + random.between(0, latest), random.below(800));
+    }
     for (std::uint32_t i = 0; i < 400; ++i) {
       if (all.empty() || random.below(3) > 0) {
-        const event e{random.between(0, 9), random.below(50), i};
+        const event e{random.between(0, latest), random.below(50), i};
         queue.push(e);
         all.push_back(e);
       } else {

@@ -96,6 +96,8 @@ TEST_CASE("at every time the sum of the buffers that are alive is held", "[law]"
     const auto alive = lifetimes(p, s);
     const auto profiles = simulate::memory_profiles(p, s.times());
     REQUIRE(profiles.size() == o.devices);
+    const auto bounds = simulate::memory_bounds(p, s.times(), o.devices, picoseconds{end});
+    const auto part = end / 1024 + 1;
     std::vector<std::int64_t> instants{0, end};
     for (const auto& l : alive) {
       instants.push_back(l.from);
@@ -117,6 +119,16 @@ TEST_CASE("at every time the sum of the buffers that are alive is held", "[law]"
         REQUIRE((after == levels.begin() ? 0 : (after - 1)->held.count()) == held);
       }
       REQUIRE(profiles[d].peak.count() == peak);
+      std::int64_t bound = 0;  // what is held at some time of a part of the iteration, as if all at once
+      for (const auto t : instants) {
+        std::int64_t held = 0;
+        for (const auto& l : alive) {
+          held += l.device == d && l.from / part <= t / part && t / part <= l.to / part ? l.size : 0;
+        }
+        bound = std::max(bound, held);
+      }
+      REQUIRE(bounds[d].count() == bound);
+      REQUIRE(bounds[d].count() >= peak);
       for (std::size_t i = 1; i < profiles[d].levels.size(); ++i) {
         REQUIRE(profiles[d].levels[i - 1].from < profiles[d].levels[i].from);
         REQUIRE(profiles[d].levels[i - 1].held != profiles[d].levels[i].held);

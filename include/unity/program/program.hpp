@@ -135,8 +135,8 @@ class program {
   // Of places in use, those that an open edit removed among them.
   [[nodiscard]] const timed_task& timed(std::uint32_t place) const noexcept { return tasks_[place]; }
   // Among tasks of a resource that are ready at the same time the lowest tie is first: by fragment, shard, kind and
-  // place in the fragment. No two are equal.
-  [[nodiscard]] std::uint64_t tie(std::uint32_t place) const noexcept { return ties_[place]; }
+  // place in the fragment. No two are equal. By reference, so that it can be fetched ahead.
+  [[nodiscard]] const std::uint64_t& tie(std::uint32_t place) const noexcept { return ties_[place]; }
   [[nodiscard]] std::span<const task_link> before(std::uint32_t place) const noexcept {
     return before_links_.view(lists_[place].before.first, lists_[place].before.count);
   }

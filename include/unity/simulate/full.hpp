@@ -61,6 +61,8 @@ class full_simulation {
   picoseconds run(const program::program& p) {
     begin(p);
     for_each_place(p, [&](std::uint32_t t) { expect(p, t); });
+    const auto busiest = std::max_element(loads_.begin(), loads_.end());
+    queue_.spread(0, busiest == loads_.end() ? 0 : *busiest + *busiest / 2, task_count_);
     const auto end = run_queue(p, std::numeric_limits<std::int64_t>::max());
     if (!is_complete()) {
       detail::report_cycle(p, [&](std::uint32_t t) { return is_done(t); });
@@ -82,6 +84,7 @@ class full_simulation {
         expect(p, t);
       }
     });
+    queue_.spread(since, before.latest_, task_count_);
     const auto is_kept = [&](std::uint32_t t) { return before.times_[t].ready < since; };
     kept_ = static_cast<std::size_t>(std::partition_point(before.order_.begin(), before.order_.end(), is_kept) -
                                      before.order_.begin());
@@ -176,13 +179,28 @@ class full_simulation {
       queue_.push({next.ready, p.tie(link.task()), link.task()});
     }
   }
+  // What the next events need comes from memory meanwhile: first the task, then its links, then the other ends of
+  // those.
+  void prefetch(const program::program& p) const {
+    if (const auto* const e = queue_.ahead(4)) {
+      __builtin_prefetch(&p.timed(e->task));
+      __builtin_prefetch(&times_[e->task]);
+    }
+    if (const auto* const e = queue_.ahead(2)) {
+      __builtin_prefetch(p.after(e->task).data());
+    }
+    if (const auto* const e = queue_.ahead(0)) {
+      const auto links = p.after(e->task);
+      for (std::size_t i = 0; i < std::min<std::size_t>(links.size(), 4); ++i) {
+        __builtin_prefetch(&times_[links[i].task()]);
+        __builtin_prefetch(&p.tie(links[i].task()));
+      }
+    }
+  }
   // When the resource of the next task is free at the earliest after all that is left for it.
   std::int64_t run_next(const program::program& p) {
     const auto e = queue_.pop();
-    if (!queue_.empty()) {  // most likely the next: its lines come from memory meanwhile
-      __builtin_prefetch(&p.timed(queue_.front().task));
-      __builtin_prefetch(&times_[queue_.front().task]);
-    }
+    prefetch(p);
     const auto& task = p.timed(e.task);
     auto& times = times_[e.task];  // its end: what cut-through asks of it so far
     auto least = std::int64_t{0};

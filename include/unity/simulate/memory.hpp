@@ -41,23 +41,18 @@ class memory_profiler {
       std::int64_t time;
       std::int64_t size;
     };
-    const auto ends = last_uses();
     std::vector<change> changes;
     program::device_index devices = 0;
     for (const auto& r : program_.resources()) {
       devices = r.kind == program::resource_kind::stream ? std::max(devices, r.device + 1) : devices;
     }
-    std::size_t i = 0;
-    for (std::size_t f = 0; f < program_.fragment_count(); ++f) {
-      for (const auto& b : program_.code(program::fragment_id{f}).buffers) {
-        const auto end = ends[i++];
-        devices = std::max(devices, b.device + 1);
-        changes.push_back({b.device, b.permanent ? 0 : of(b.producer, program::fragment_id{f}).start, b.size.count()});
-        if (!b.permanent) {
-          changes.push_back({b.device, end, -b.size.count()});
-        }
+    for_each_buffer([&](const program::buffer& b, std::int64_t start, std::int64_t end) {
+      devices = std::max(devices, b.device + 1);
+      changes.push_back({b.device, start, b.size.count()});
+      if (!b.permanent) {
+        changes.push_back({b.device, end, -b.size.count()});
       }
-    }
+    });
     std::sort(changes.begin(), changes.end(), [](const change& a, const change& b) {
       return a.device != b.device ? a.device < b.device : a.time < b.time;
     });
@@ -76,8 +71,45 @@ class memory_profiler {
     }
     return all;
   }
+  [[nodiscard]] std::vector<bytes> bounds(std::size_t devices, picoseconds iteration) const {
+    constexpr std::size_t parts = 1024;
+    struct change {
+      std::int64_t gained = 0;
+      std::int64_t freed = 0;
+    };
+    std::vector<change> changes(devices * parts);
+    const auto length = iteration.count() / static_cast<std::int64_t>(parts) + 1;
+    for_each_buffer([&](const program::buffer& b, std::int64_t start, std::int64_t end) {
+      auto* const of_device = changes.data() + b.device * parts;
+      of_device[start / length].gained += b.size.count();
+      if (!b.permanent) {
+        of_device[end / length].freed += b.size.count();
+      }
+    });
+    std::vector<bytes> all(devices);
+    for (std::size_t d = 0; d < devices; ++d) {
+      std::int64_t held = 0;
+      for (std::size_t i = 0; i < parts; ++i) {
+        held += changes[d * parts + i].gained;
+        all[d] = std::max(all[d], bytes{held});
+        held -= changes[d * parts + i].freed;
+      }
+    }
+    return all;
+  }
 
  private:
+  // visit(buffer, from when on it is held, when it is freed); a permanent one is held from zero on.
+  template <class Visit>
+  void for_each_buffer(const Visit& visit) const {
+    const auto ends = last_uses();
+    std::size_t i = 0;
+    for (std::size_t f = 0; f < program_.fragment_count(); ++f) {
+      for (const auto& b : program_.code(program::fragment_id{f}).buffers) {
+        visit(b, b.permanent ? 0 : of(b.producer, program::fragment_id{f}).start, ends[i++]);
+      }
+    }
+  }
   // By buffer in order of fragments.
   [[nodiscard]] std::vector<std::int64_t> last_uses() const {
     std::vector<std::size_t> first(program_.fragment_count() + 1, 0);
@@ -116,6 +148,15 @@ class memory_profiler {
                                                                  std::span<const task_times> times) {
   UNITY_EXPECTS(times.size() >= p.capacity(), "the times of the program's tasks");
   return detail::memory_profiler{p, times}.run();
+}
+
+// By device, no less than its peak, and no more than that and what comes within a thousandth of the iteration: where
+// that fits, profiles need not be made. The times are as above, of an iteration of that length.
+// Complexity: linear in buffers, their readers and devices.
+[[nodiscard]] inline std::vector<bytes> memory_bounds(const program::program& p, std::span<const task_times> times,
+                                                      std::size_t devices, picoseconds iteration) {
+  UNITY_EXPECTS(times.size() >= p.capacity(), "the times of the program's tasks");
+  return detail::memory_profiler{p, times}.bounds(devices, iteration);
 }
 
 }  // namespace unity::simulate

@@ -37,7 +37,8 @@ struct evaluation_counters {
 // the operators that they change, their edges and their weights.
 // - What every resource has to do is kept as a sum. No iteration is shorter than that, so a move is refused as soon as
 //   the new tasks of operators, then of edges, then of weights keep one resource busy beyond the bound.
-// - Memory: the sum of all buffers of a device bounds its peak; only where that is over the limit the peak is computed.
+// - Memory: the sum of all buffers of a device bounds its peak, and what it holds in each thousandth of the iteration
+//   bounds it closer; only where both are over the limit the peak is computed.
 // Refers to what the lowering refers to. One thread uses one evaluator; copies are independent.
 // Source: Jia's dissertation (2020), sections 3.4.3 and 3.5.
 class strategy_evaluator {
@@ -277,9 +278,14 @@ UNITY_INLINE cost_value strategy_evaluator::cost_of(picoseconds iteration) {
   if (parallel::excess_over(limits_, sums_.sums()).empty()) {
     return time;
   }
+  const auto& p = simulation_->code();
+  const auto times = simulation_->times();
+  if (parallel::excess_over(limits_, simulate::memory_bounds(p, times, limits_.size(), iteration)).empty()) {
+    return time;
+  }
   ++counts_.profiled;
   std::vector<bytes> peaks;
-  for (const auto& profile : simulate::memory_profiles(simulation_->code(), simulation_->times())) {
+  for (const auto& profile : simulate::memory_profiles(p, times)) {
     peaks.push_back(profile.peak);
   }
   cost_value over = 0;
