@@ -28,6 +28,7 @@
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/rewrite/substitution.hpp>
 #include <unity/search/result.hpp>
+#include <unity/systems/unity/branch_splits.hpp>
 #include <unity/systems/unity/computing_bound.hpp>
 #include <unity/systems/unity/joint_search.hpp>
 #include <unity/systems/unity/mapping_candidates.hpp>
@@ -117,6 +118,10 @@ class unity_search {
   };
 
   [[nodiscard]] simulated_best simulate(const graph_variant& v, std::size_t number, unity_result& r);
+  // Of rooms and objectives of those candidates that are of all devices, the cheapest with branches on blocks of
+  // devices, cheapest first.
+  [[nodiscard]] std::vector<mapping_candidate> split_candidates(const parallel::operator_graph& ops,
+                                                                const std::vector<mapping_candidate>& all);
   // Effects: rooms of some of the devices, where these alone could compute the graph in
   // that time. Returns whether there are any.
   [[nodiscard]] bool add_parts(const tensor::tensor_graph& g, picoseconds time);
@@ -167,6 +172,7 @@ class unity_search {
   parallel::shard_clock clock_;
   computing_bound computing_;
   std::vector<std::unique_ptr<mesh_room>> rooms_{};
+  std::optional<split_mappings> splits_{};  // none where nothing may be placed
   std::optional<pipeline_search> pipelines_{};
   std::vector<mapping_candidate> first_{};  // of the given graph
   std::int64_t limit_ = 0;                  // bytes of the smallest device; 0: not known
@@ -248,6 +254,11 @@ UNITY_INLINE unity_search::unity_search(const tensor::algebra& a, const machine:
     for (const auto uses : sets) {
       add_room(mesh, uses);
     }
+  }
+  if (parallel::has(options.uses, parallel::index_use::placement) && options.joint.dynamic) {
+    constexpr std::size_t axes = 2;  // blocks are small
+    splits_.emplace(a, m, routes_, clock_, options.uses & ~bit(parallel::index_use::placement), options.optimizer,
+                    std::min(axes, options.mesh_axes), limit_);
   }
 }
 
@@ -334,7 +345,49 @@ UNITY_INLINE auto unity_search::simulate(const graph_variant& v, std::size_t num
       is_first = false;
     }
   }
+  const auto split = split_candidates(ops, all);
+  for (std::size_t i = 0; i < std::min(split.size(), least) && !is_late(); ++i) {
+    const auto& c = split[i];
+    auto strategy = splits_->strategy_of(*c.room, ops, c.solution, v.graph.node_count());
+    auto report = parallel::report_on(lowering, v.graph, machine_, strategy);
+    r.simulated.push_back({number, c.room->mesh(), 1, 1, c.room->uses(), picoseconds{c.predicted}, report});
+    if (is_better(report, best.report)) {
+      best = {number, c, std::move(strategy), std::move(report)};
+    }
+  }
   return best;
+}
+
+UNITY_INLINE std::vector<mapping_candidate> unity_search::split_candidates(const parallel::operator_graph& ops,
+                                                                           const std::vector<mapping_candidate>& all) {
+  std::vector<mapping_candidate> found;
+  if (!splits_ || is_large(ops.size(), 1, 1)) {
+    return found;
+  }
+  for (const auto& one : all) {
+    if (one.room->uses() == samples_alone || one.room->mesh().devices.size() < machine_.network.device_count()) {
+      continue;
+    }
+    if (is_late()) {
+      break;
+    }
+    mapping_candidate c{one.room, one.objective, splits_->solve(*one.room, ops, one.objective, [this] { return is_late(); }),
+                        0, 0};
+    const bool is_known = std::any_of(found.begin(), found.end(), [&](const mapping_candidate& k) {
+      return k.room == c.room && k.solution.options == c.solution.options && k.solution.blocks == c.solution.blocks;
+    });
+    if (is_known || !split_mappings::has_blocks(c.solution)) {
+      continue;
+    }
+    const auto [memory, synchronizing] = splits_->memory_and_synchronizing(*c.room, ops, c.solution);
+    c.memory = memory;
+    c.predicted = c.solution.cost - parallel::price_of_memory(memory, c.objective.per_mebibyte) +
+                  synchronizing * (16 - c.objective.synchronizing_16ths) / 16;
+    found.push_back(std::move(c));
+  }
+  std::stable_sort(found.begin(), found.end(),
+                   [](const mapping_candidate& a, const mapping_candidate& b) { return a.predicted < b.predicted; });
+  return found;
 }
 
 UNITY_INLINE bool unity_search::add_parts(const tensor::tensor_graph& g, picoseconds time) {
