@@ -116,8 +116,9 @@ TEST_CASE("no way to share devices out among few branches takes less than the fi
 
 TEST_CASE("ranges are cut where they may be, and many branches are in order of what they take") {
   const auto even = [](device_range, std::uint32_t cut) { return cut % 2 == 0; };
-  const auto all = systems::branch_divisions(
-      8, {0, 8}, even, [](std::size_t b, device_range on) { return static_cast<std::int64_t>((b + 1) * 840 / on.count); });
+  const auto all = systems::branch_divisions(8, {0, 8}, even, [](std::size_t b, device_range on) {
+    return static_cast<std::int64_t>((b + 1) * 840 / on.count);
+  });
   REQUIRE_FALSE(all.empty());
   for (const auto& [time, division] : all) {
     for (const auto& part : division) {

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -64,6 +65,7 @@ struct simulated_mapping {
   parallel::index_uses uses = 0;
   picoseconds predicted{};
   parallel::strategy_report report{};
+  bool is_split = false;  // branches run on blocks of devices
 };
 
 struct unity_result {
@@ -108,6 +110,7 @@ class unity_search {
   struct graph_variant {
     tensor::tensor_graph graph{};
     std::vector<applied_rule> rules{};
+    std::vector<mapping_candidate> candidates{};  // once it was simulated
   };
   // The best of a graph's simulated mappings.
   struct simulated_best {
@@ -117,11 +120,16 @@ class unity_search {
     parallel::strategy_report report{};
   };
 
-  [[nodiscard]] simulated_best simulate(const graph_variant& v, std::size_t number, unity_result& r);
+  [[nodiscard]] simulated_best simulate(graph_variant& v, std::size_t number, unity_result& r);
+  // The best simulated mapping with branches on blocks of devices, of the given graph and of the one that is best
+  // without; those take half of the time that is left at most.
+  [[nodiscard]] std::optional<simulated_best> best_split(const std::vector<graph_variant>& variants,
+                                                         const simulated_best& without, unity_result& r);
   // Of rooms and objectives of those candidates that are of all devices, the cheapest with branches on blocks of
   // devices, cheapest first.
   [[nodiscard]] std::vector<mapping_candidate> split_candidates(const parallel::operator_graph& ops,
-                                                                const std::vector<mapping_candidate>& all);
+                                                                const std::vector<mapping_candidate>& all,
+                                                                const std::function<bool()>& late);
   // Effects: rooms of some of the devices, where these alone could compute the graph in
   // that time. Returns whether there are any.
   [[nodiscard]] bool add_parts(const tensor::tensor_graph& g, picoseconds time);
@@ -151,7 +159,7 @@ class unity_search {
   // count; and those where all operators divide samples: these reductions overlap best.
   void add_variants(const rule_set& rules, std::vector<graph_variant>& variants, unity_result& r);
   // Effects: the last improvements of the chosen plan, and what is said of it.
-  void finish(unity_result& r, mesh_room& room);
+  void finish(unity_result& r, mesh_room& room, bool has_blocks);
   [[nodiscard]] picoseconds computing_of(const tensor::tensor_graph& g) {
     return computing_.of(analyzed_graph{algebra_, g}.ops);
   }
@@ -279,6 +287,9 @@ UNITY_INLINE unity_result unity_search::run(const rule_set& rules, const tensor:
     }
   }
   auto in_stages = best_pipeline(variants, best, r);
+  if (auto split = best_split(variants, best, r); split && is_better(split->report, best.report)) {
+    best = *std::move(split);
+  }
   const bool is_pipeline = in_stages && is_better(in_stages->report, best.report);
   auto& chosen = variants[is_pipeline ? in_stages->graph : best.graph];
   r.rules = chosen.rules;
@@ -289,7 +300,7 @@ UNITY_INLINE unity_result unity_search::run(const rule_set& rules, const tensor:
     r.strategy = std::move(best.strategy);
     r.report = std::move(best.report);
     r.graph = std::move(chosen.graph);
-    finish(r, *best.candidate.room);
+    finish(r, *best.candidate.room, split_mappings::has_blocks(best.candidate.solution));
   }
   for (const auto& one : rooms_) {
     r.goals += one->goals();
@@ -309,8 +320,7 @@ UNITY_INLINE void unity_search::add_room(const machine::device_mesh& mesh, paral
   }
 }
 
-UNITY_INLINE auto unity_search::simulate(const graph_variant& v, std::size_t number, unity_result& r)
-    -> simulated_best {
+UNITY_INLINE auto unity_search::simulate(graph_variant& v, std::size_t number, unity_result& r) -> simulated_best {
   parallel::lowering lowering{algebra_,          v.graph, machine_, durations_, parallel::transfers::exchanges,
                               options_.optimizer};
   const parallel::operator_graph ops{algebra_, v.graph, lowering.dimensions(), lowering.training()};
@@ -345,38 +355,50 @@ UNITY_INLINE auto unity_search::simulate(const graph_variant& v, std::size_t num
       is_first = false;
     }
   }
-  const auto split = split_candidates(ops, all);
-  for (std::size_t i = 0; i < std::min(split.size(), least) && !is_late(); ++i) {
-    const auto& c = split[i];
-    auto strategy = splits_->strategy_of(*c.room, ops, c.solution, v.graph.node_count());
-    auto report = parallel::report_on(lowering, v.graph, machine_, strategy);
-    r.simulated.push_back({number, c.room->mesh(), 1, 1, c.room->uses(), picoseconds{c.predicted}, report});
-    if (is_better(report, best.report)) {
-      best = {number, c, std::move(strategy), std::move(report)};
+  v.candidates = std::move(all);
+  return best;
+}
+
+UNITY_INLINE auto unity_search::best_split(const std::vector<graph_variant>& variants, const simulated_best& without,
+                                           unity_result& r) -> std::optional<simulated_best> {
+  std::optional<simulated_best> best;
+  const auto end = watch_.seconds() + (options_.limits.seconds - watch_.seconds()) / 2;
+  const auto late = [&] { return watch_.seconds() >= end; };
+  for (const auto v : without.graph == 0 ? std::vector<std::size_t>{0} : std::vector<std::size_t>{without.graph, 0}) {
+    const auto& g = variants[v].graph;
+    parallel::lowering lowering{algebra_, g, machine_, durations_, parallel::transfers::exchanges, options_.optimizer};
+    const parallel::operator_graph ops{algebra_, g, lowering.dimensions(), lowering.training()};
+    std::vector<parallel::strategy> met;
+    for (const auto& c : split_candidates(ops, variants[v].candidates, late)) {
+      auto strategy = splits_->strategy_of(*c.room, ops, c.solution, g.node_count());
+      if (met.size() >= options_.candidates || is_late() || std::find(met.begin(), met.end(), strategy) != met.end()) {
+        continue;
+      }
+      met.push_back(strategy);
+      auto report = parallel::report_on(lowering, g, machine_, strategy);
+      r.simulated.push_back({v, c.room->mesh(), 1, 1, c.room->uses(), picoseconds{c.predicted}, report, true});
+      if (!best || is_better(report, best->report)) {
+        best = simulated_best{v, c, std::move(strategy), std::move(report)};
+      }
     }
   }
   return best;
 }
 
 UNITY_INLINE std::vector<mapping_candidate> unity_search::split_candidates(const parallel::operator_graph& ops,
-                                                                           const std::vector<mapping_candidate>& all) {
+                                                                           const std::vector<mapping_candidate>& all,
+                                                                           const std::function<bool()>& late) {
   std::vector<mapping_candidate> found;
   if (!splits_ || is_large(ops.size(), 1, 1)) {
     return found;
   }
   for (const auto& one : all) {
-    if (one.room->uses() == samples_alone || one.room->mesh().devices.size() < machine_.network.device_count()) {
+    const bool is_whole = one.room->mesh().devices.size() == machine_.network.device_count();
+    if (one.room->uses() == samples_alone || !is_whole || late()) {
       continue;
     }
-    if (is_late()) {
-      break;
-    }
-    mapping_candidate c{one.room, one.objective, splits_->solve(*one.room, ops, one.objective, [this] { return is_late(); }),
-                        0, 0};
-    const bool is_known = std::any_of(found.begin(), found.end(), [&](const mapping_candidate& k) {
-      return k.room == c.room && k.solution.options == c.solution.options && k.solution.blocks == c.solution.blocks;
-    });
-    if (is_known || !split_mappings::has_blocks(c.solution)) {
+    mapping_candidate c{one.room, one.objective, splits_->solve(*one.room, ops, one.objective, late), 0, 0};
+    if (!split_mappings::has_blocks(c.solution)) {
       continue;
     }
     const auto [memory, synchronizing] = splits_->memory_and_synchronizing(*c.room, ops, c.solution);
@@ -525,15 +547,17 @@ UNITY_INLINE void unity_search::add_variants(const rule_set& rules, std::vector<
   }
 }
 
-UNITY_INLINE void unity_search::finish(unity_result& r, mesh_room& room) {
+UNITY_INLINE void unity_search::finish(unity_result& r, mesh_room& room, bool has_blocks) {
   parallel::lowering lowering{algebra_,          r.graph, machine_, durations_, parallel::transfers::exchanges,
                               options_.optimizer};
   const parallel::operator_graph ops{algebra_, r.graph, lowering.dimensions(), lowering.training()};
   if (!r.report.is_of_representatives) {
     polish(r, ops, room, lowering);
   }
-  // Tables of meshes that no mapping was looked for on take time; without them the bound is of any plan of the graph.
-  r.mapping_bound = is_late() ? computing_of(r.graph) : bound(ops, rooms_, machine_.network.device_count());
+  // Tables of meshes that no mapping was looked for on take time, and those of blocks are of no mesh of all devices;
+  // without them the bound is of any plan of the graph.
+  r.mapping_bound =
+      is_late() || has_blocks ? computing_of(r.graph) : bound(ops, rooms_, machine_.network.device_count());
 }
 
 UNITY_INLINE bool unity_search::is_better(const parallel::strategy_report& a, const parallel::strategy_report& b) {

@@ -23,7 +23,7 @@ namespace {
 using namespace unity;
 using parallel::mesh_layout;
 
-const tensor::tensor_type matrix{{8, 12}, tensor::dtype::float32};
+const tensor::tensor_type matrix{{8, 12}};
 
 mesh_layout random_layout(random_engine& random, const machine::device_mesh& m) {
   mesh_layout l;

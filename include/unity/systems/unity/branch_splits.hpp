@@ -52,8 +52,8 @@ class split_mappings {
   // Once is_late() is true, no further splits are looked at.
   // Complexity: as the room's, for each kind of block; see branch_divisions; and options of v times states of u and of
   // the ends of branches, for some divisions of each join.
-  [[nodiscard]] solution solve(mesh_room& room, const parallel::operator_graph& g,
-                               const parallel::mapping_objective& o, std::function<bool()> is_late = {});
+  [[nodiscard]] solution solve(mesh_room& room, const parallel::operator_graph& g, const parallel::mapping_objective& o,
+                               std::function<bool()> is_late = {});
   // Does any operator run on a block.
   [[nodiscard]] static bool has_blocks(const solution& s);
   [[nodiscard]] parallel::strategy strategy_of(mesh_room& room, const parallel::operator_graph& g, const solution& s,
@@ -150,7 +150,8 @@ class split_mappings::join_splits : public parallel::parallel_splits {
 
   [[nodiscard]] const join_parts& parts(const goal& join);
   [[nodiscard]] bool find_branches(const goal& join, join_parts& p) const;
-  [[nodiscard]] std::int64_t least(const branch& b, device_range on);
+  // What a branch takes there at least, with what brings its results to v but not what brings u's there.
+  [[nodiscard]] std::int64_t least(const goal& join, const branch& b, device_range on);
   [[nodiscard]] bool can_cut(device_range on, std::uint32_t cut) const;
   [[nodiscard]] std::span<const machine::device_id> devices(device_range on) const {
     return std::span{room_.mesh().devices}.subspan(on.first, on.count);
@@ -257,7 +258,7 @@ UNITY_INLINE auto split_mappings::join_splits::parts(const goal& join) -> const 
   if (!is_late && count > 1 && find_branches(join, p)) {
     p.divisions = branch_divisions(
         p.branches.size(), {0, count}, [this](device_range on, std::uint32_t cut) { return can_cut(on, cut); },
-        [&](std::size_t b, device_range on) { return least(p.branches[b], on); });
+        [&](std::size_t b, device_range on) { return least(join, p.branches[b], on); });
     p.divisions.resize(std::min(p.divisions.size(), most_divisions));
   }
   return joins_[join] = std::move(p);
@@ -294,14 +295,24 @@ UNITY_INLINE bool split_mappings::join_splits::find_branches(const goal& join, j
   return p.branches.size() > 1;
 }
 
-UNITY_INLINE std::int64_t split_mappings::join_splits::least(const branch& b, device_range on) {
+UNITY_INLINE std::int64_t split_mappings::join_splits::least(const goal& join, const branch& b, device_range on) {
   auto cheapest = parallel::unreachable;
   const bool is_whole = on.count == room_.mesh().devices.size();
   for (const auto& in : is_whole ? std::vector{numbered_room{0, &room_}} : all_.rooms_of(devices(on))) {
     auto& p = all_.program_of(*in.room, objective_);
-    if (p.mapping.is_possible()) {
-      const auto& costs = p.goals.solve(b.part).costs;
-      cheapest = std::min(cheapest, *std::min_element(costs.begin(), costs.end()));
+    if (!p.mapping.is_possible()) {
+      continue;
+    }
+    const auto& all = p.goals.solve(b.part);
+    for (std::size_t t = 0; t < all.columns; ++t) {
+      std::int64_t out = 0;
+      if (!is_whole) {
+        const auto& by_option = leaving(join, b, on, in)[t];
+        out = *std::min_element(by_option.begin(), by_option.end());
+      }
+      for (auto at = t; out < parallel::unreachable && at < all.costs.size(); at += all.columns) {
+        cheapest = std::min(cheapest, all.costs[at] + out);
+      }
     }
   }
   return cheapest;
@@ -571,8 +582,8 @@ UNITY_INLINE parallel::strategy split_mappings::strategy_of(mesh_room& room, con
   parallel::strategy all(nodes);
   for (std::uint32_t i = 0; i < g.size(); ++i) {
     const auto& roles = room_of(room, s.blocks[i]).tables().of(g.placed(i)).options[s.options[i]].roles;
-    all[g.node(i).index()] = parallel::configuration_on(*g.placed(i).dimensions, mesh_of(room, s.blocks[i]),
-                                                        {roles.data(), roles.size()});
+    all[g.node(i).index()] =
+        parallel::configuration_on(*g.placed(i).dimensions, mesh_of(room, s.blocks[i]), {roles.data(), roles.size()});
   }
   return all;
 }
@@ -612,8 +623,8 @@ UNITY_INLINE auto split_mappings::rooms_of(std::span<const machine::device_id> d
     }
     for (const auto& mesh : machine::meshes_of(rows, most_axes_)) {
       at->second.push_back({static_cast<std::uint32_t>(all_.size()), nullptr});
-      all_.push_back(std::make_unique<mesh_room>(algebra_, machine_, routes_, mesh, clock_, uses_, optimizer_,
-                                                 memory_limit_));
+      all_.push_back(
+          std::make_unique<mesh_room>(algebra_, machine_, routes_, mesh, clock_, uses_, optimizer_, memory_limit_));
       at->second.back().room = all_.back().get();
     }
   }
