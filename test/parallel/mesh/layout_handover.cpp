@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include <unity/core/random.hpp>
@@ -23,7 +23,7 @@ namespace {
 using namespace unity;
 using parallel::mesh_layout;
 
-const tensor::tensor_type matrix{{8, 12}};
+const tensor::tensor_type matrix{tensor::dtype::float32, tensor::layout::row_major, false, {8, 12}};
 
 mesh_layout random_layout(random_engine& random, const machine::device_mesh& m) {
   mesh_layout l;
