@@ -32,6 +32,7 @@
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/rewrite/substitution.hpp>
 #include <unity/search/result.hpp>
+#include <unity/systems/unity/branch_splits.hpp>
 #include <unity/systems/unity/computing_bound.hpp>
 #include <unity/systems/unity/joint_search.hpp>
 #include <unity/systems/unity/mapping_candidates.hpp>
@@ -73,6 +74,7 @@ struct simulated_mapping {
   parallel::index_uses uses = 0;
   picoseconds predicted{};
   parallel::strategy_report report{};
+  bool is_split = false;  // branches run on blocks of devices
 };
 
 // Seconds of one step of the search.
@@ -132,6 +134,7 @@ class unity_search {
   struct graph_variant {
     tensor::tensor_graph graph{};
     std::vector<applied_rule> rules{};
+    std::vector<mapping_candidate> candidates{};  // once it was simulated
   };
   // The best of a graph's simulated mappings.
   struct simulated_best {
@@ -141,9 +144,18 @@ class unity_search {
     parallel::strategy_report report{};
   };
 
-  [[nodiscard]] simulated_best simulate(const graph_variant& v, std::size_t number, unity_result& r);
+  [[nodiscard]] simulated_best simulate(graph_variant& v, std::size_t number, unity_result& r);
   // Samples divided: what is left where there was no time for a mapping.
   [[nodiscard]] simulated_best simple(const graph_variant& v, parallel::lowering& lowering);
+  // The best simulated mapping with branches on blocks of devices, of the given graph and of the one that is best
+  // without, in the time that they have.
+  [[nodiscard]] std::optional<simulated_best> best_split(const std::vector<graph_variant>& variants,
+                                                         const simulated_best& without, unity_result& r);
+  // Of rooms and objectives of those candidates that are of all devices, the cheapest with branches on blocks of
+  // devices, cheapest first.
+  [[nodiscard]] std::vector<mapping_candidate> split_candidates(const parallel::operator_graph& ops,
+                                                                const std::vector<mapping_candidate>& all,
+                                                                const std::function<bool()>& late);
   // Effects: rooms of some of the devices, where these alone could compute the graph in
   // that time. Returns whether there are any.
   [[nodiscard]] bool add_parts(const tensor::tensor_graph& g, picoseconds time);
@@ -173,8 +185,8 @@ class unity_search {
   // count; the latter also where samples and weights alone are divided; and those where all operators divide samples:
   // these reductions overlap best.
   void add_variants(const rule_set& rules, std::vector<graph_variant>& variants, unity_result& r);
-  // Effects: what is said of the chosen plan, which is in no stages.
-  void finish(unity_result& r);
+  // Effects: what is said of the chosen plan, which is in no stages. has_blocks: it is of no mesh of all devices.
+  void finish(unity_result& r, bool has_blocks);
   [[nodiscard]] picoseconds computing_of(const tensor::tensor_graph& g) {
     return computing_.of(analyzed_graph{algebra_, g}.ops);
   }
@@ -203,6 +215,7 @@ class unity_search {
   parallel::shard_clock clock_;
   computing_bound computing_;
   std::vector<std::unique_ptr<mesh_room>> rooms_{};
+  std::optional<split_mappings> splits_{};  // none where nothing may be placed
   std::optional<pipeline_search> pipelines_{};
   std::vector<mapping_candidate> first_{};  // of the given graph
   std::int64_t limit_ = 0;                  // bytes of the smallest device; 0: not known
@@ -237,6 +250,7 @@ class unity_search {
 
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
+#include <unity/core/stable_sort.hpp>
 #include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/mesh/mesh_program.hpp>
 #include <unity/parallel/strategies/memory_limits.hpp>
@@ -289,6 +303,11 @@ UNITY_INLINE unity_search::unity_search(const tensor::algebra& a, const machine:
       add_room(mesh, uses);
     }
   }
+  if (parallel::has(options.uses, parallel::index_use::placement) && options.joint.dynamic) {
+    constexpr std::size_t axes = 2;  // blocks are small
+    splits_.emplace(a, m, routes_, clock_, options.uses & ~bit(parallel::index_use::placement), options.optimizer,
+                    std::min(axes, options.mesh_axes), limit_);
+  }
 }
 
 UNITY_INLINE unity_result unity_search::run(const rule_set& rules, const tensor::tensor_graph& g) {
@@ -312,6 +331,10 @@ UNITY_INLINE unity_result unity_search::run(const rule_set& rules, const tensor:
   end_phase("mappings_after_substitutions", r);
   auto in_stages = best_pipeline(variants, best, r);
   end_phase("pipelines", r);
+  if (auto split = best_split(variants, best, r); split && is_better(split->report, best.report)) {
+    best = *std::move(split);
+  }
+  end_phase("splits", r);
   const bool is_pipeline = in_stages && is_better(in_stages->report, best.report);
   const auto& chosen = variants[is_pipeline ? in_stages->graph : best.graph];
   r.rules = chosen.rules;
@@ -322,7 +345,7 @@ UNITY_INLINE unity_result unity_search::run(const rule_set& rules, const tensor:
     r.strategy = best.strategy;
     r.report = best.report;
     r.graph = chosen.graph;
-    finish(r);
+    finish(r, split_mappings::has_blocks(best.candidate.solution));
   }
   end_phase("bounds", r);
   polish(variants[best.graph], best, r);
@@ -344,8 +367,7 @@ UNITY_INLINE void unity_search::add_room(const machine::device_mesh& mesh, paral
   }
 }
 
-UNITY_INLINE auto unity_search::simulate(const graph_variant& v, std::size_t number, unity_result& r)
-    -> simulated_best {
+UNITY_INLINE auto unity_search::simulate(graph_variant& v, std::size_t number, unity_result& r) -> simulated_best {
   parallel::lowering lowering{algebra_,          v.graph, machine_, durations_, parallel::transfers::exchanges,
                               options_.optimizer};
   const parallel::operator_graph ops{algebra_, v.graph, lowering.dimensions(), lowering.training()};
@@ -385,6 +407,7 @@ UNITY_INLINE auto unity_search::simulate(const graph_variant& v, std::size_t num
       is_first = false;
     }
   }
+  v.candidates = std::move(all);
   return best;
 }
 
@@ -405,6 +428,60 @@ UNITY_INLINE parallel::strategy_report unity_search::timed(const std::function<p
 UNITY_INLINE void unity_search::end_phase(std::string_view name, unity_result& r) {
   r.phases.push_back({name, watch_.seconds() - phase_end_});
   phase_end_ = watch_.seconds();
+}
+
+UNITY_INLINE auto unity_search::best_split(const std::vector<graph_variant>& variants, const simulated_best& without,
+                                           unity_result& r) -> std::optional<simulated_best> {
+  std::optional<simulated_best> best;
+  const auto end = watch_.seconds() + seconds_for(0.2);
+  const auto late = [&] { return watch_.seconds() >= end; };
+  for (const auto v : without.graph == 0 ? std::vector<std::size_t>{0} : std::vector<std::size_t>{without.graph, 0}) {
+    const auto& g = variants[v].graph;
+    parallel::lowering lowering{algebra_, g, machine_, durations_, parallel::transfers::exchanges, options_.optimizer};
+    const parallel::operator_graph ops{algebra_, g, lowering.dimensions(), lowering.training()};
+    std::vector<parallel::strategy> met;
+    for (const auto& c : split_candidates(ops, variants[v].candidates, late)) {
+      auto strategy = splits_->strategy_of(*c.room, ops, c.solution, g.node_count());
+      if (met.size() >= options_.candidates || is_late(reported_) ||
+          std::find(met.begin(), met.end(), strategy) != met.end()) {
+        continue;
+      }
+      met.push_back(strategy);
+      auto report = timed([&] { return parallel::report_on(lowering, g, machine_, strategy); });
+      r.simulated.push_back({v, c.room->mesh(), 1, 1, c.room->uses(), picoseconds{c.predicted}, report, true});
+      if (!best || is_better(report, best->report)) {
+        best = simulated_best{v, c, std::move(strategy), std::move(report)};
+      }
+    }
+  }
+  return best;
+}
+
+UNITY_INLINE std::vector<mapping_candidate> unity_search::split_candidates(const parallel::operator_graph& ops,
+                                                                           const std::vector<mapping_candidate>& all,
+                                                                           const std::function<bool()>& late) {
+  std::vector<mapping_candidate> found;
+  if (!splits_ || is_large(ops.size(), 1, 1)) {
+    return found;
+  }
+  for (const auto& one : all) {
+    const bool is_whole = one.room->mesh().devices.size() == machine_.network.device_count();
+    if (one.room->uses() == samples_alone || !is_whole || late()) {
+      continue;
+    }
+    mapping_candidate c{one.room, one.objective, splits_->solve(*one.room, ops, one.objective, late), 0, 0};
+    if (!split_mappings::has_blocks(c.solution)) {
+      continue;
+    }
+    const auto [memory, synchronizing] = splits_->memory_and_synchronizing(*c.room, ops, c.solution);
+    c.memory = memory;
+    c.predicted = c.solution.cost - parallel::price_of_memory(memory, c.objective.per_mebibyte) +
+                  synchronizing * (16 - c.objective.synchronizing_16ths) / 16;
+    found.push_back(std::move(c));
+  }
+  unity::stable_sort(found,
+                     [](const mapping_candidate& a, const mapping_candidate& b) { return a.predicted < b.predicted; });
+  return found;
 }
 
 UNITY_INLINE bool unity_search::add_parts(const tensor::tensor_graph& g, picoseconds time) {
@@ -548,11 +625,11 @@ UNITY_INLINE void unity_search::add_variants(const rule_set& rules, std::vector<
   }
 }
 
-UNITY_INLINE void unity_search::finish(unity_result& r) {
+UNITY_INLINE void unity_search::finish(unity_result& r, bool has_blocks) {
   r.mapping_bound = computing_of(r.graph);
   // Tables of meshes that no mapping was looked for on take time. Their times are those of the slowest kind of device,
-  // so they bound no plan on devices of another.
-  if (is_late() || models_of(machine_).size() > 1) {
+  // so they bound no plan on devices of another, nor one on blocks.
+  if (is_late() || has_blocks || models_of(machine_).size() > 1) {
     return;
   }
   for (const auto& room : rooms_) {

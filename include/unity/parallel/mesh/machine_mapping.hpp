@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -24,9 +25,38 @@
 
 namespace unity::parallel {
 
+// Where operators of a mapping run that are not on all devices of its mesh: on neighbours in the list of its devices.
+// Which meshes there are, says who splits.
+struct mesh_block {
+  static constexpr std::uint32_t all_devices = 0xffffffffU;
+
+  std::uint32_t mesh = all_devices;
+  std::uint32_t first = 0;  // place of its first device
+
+  friend bool operator==(const mesh_block&, const mesh_block&) = default;
+};
+
+// The other way to run branches than one after the other on all devices: side by side, on blocks of their own.
+// Source: Unger et al., Unity (OSDI 2022), section 5.2: parallel graph splits.
+class parallel_splits {
+ public:
+  parallel_splits() = default;
+  parallel_splits(const parallel_splits&) = delete;
+  parallel_splits& operator=(const parallel_splits&) = delete;
+  virtual ~parallel_splits() = default;
+
+  // A join with an operator v; costs: what all branches take behind a state of u, by option of v, v's own not counted.
+  // Effects: costs fall where some split takes less.
+  virtual void lower(const mapping_goal& join, std::uint32_t state, std::span<std::int64_t> costs) = 0;
+  // Effects: options and blocks of the operators of all branches where a split before an option of v takes exactly that
+  // much; returns whether one does.
+  virtual bool trace(const mapping_goal& join, std::uint32_t state, std::uint32_t option, std::int64_t cost,
+                     std::vector<std::uint32_t>& options, std::vector<mesh_block>& blocks) = 0;
+};
+
 // Models decomposition. The value of a goal says what it takes, by state of the operator before it and of its last one;
-// parts side by side run one after the other, on all devices. What is not series-parallel is solved by a program over
-// the live values (detail/mapping_core.hpp).
+// parts side by side run one after the other, on all devices, or as parallel splits say. What is not series-parallel is
+// solved by a program over the live values (detail/mapping_core.hpp).
 // Refers to the tables and the graph.
 // Source: Unger et al., Unity (OSDI 2022), section 5.2; which options an operator has is chosen here as well, so that
 // one solution covers all ways to divide the operators of a graph.
@@ -41,6 +71,8 @@ class machine_mapping {
                   std::size_t core_effort = 0)
       : tables_{&tables}, objective_{objective}, core_width_{core_width}, core_effort_{core_effort} {}
 
+  // Effects: branches may run side by side. Before anything is solved; the splits must outlive this.
+  void set_splits(parallel_splits& s) { splits_ = &s; }
   // Effects: the goals that follow are those of this graph, which must outlive them.
   // Throws: time_over.
   void set_graph(const operator_graph& g);
@@ -63,7 +95,8 @@ class machine_mapping {
   // What the cheapest choice of options takes, and which they are, by operator.
   struct solution {
     std::int64_t cost = unreachable;
-    std::vector<std::uint32_t> options{};
+    std::vector<std::uint32_t> options{};  // of the tables of the operator's block
+    std::vector<mesh_block> blocks{};      // by operator
   };
   template <class Program>
   [[nodiscard]] solution solve(Program& program) {
@@ -80,15 +113,29 @@ class machine_mapping {
     s.cost = *best;
     if (s.cost < unreachable) {
       s.options.assign(graph_->size(), 0);
-      trace_branch(program, root(), 0, static_cast<std::uint32_t>(best - all.costs.begin()), s.options);
+      s.blocks.assign(graph_->size(), {});
+      trace(program, root(), 0, static_cast<std::uint32_t>(best - all.costs.begin()), s.options, s.blocks);
       for (std::uint32_t i = 0; i < graph_->size(); ++i) {
-        if (!graph_->is_attached(i)) {
+        if (!graph_->is_attached(i) && s.blocks[i] == mesh_block{}) {
           trace_attached(i, s.options);
         }
       }
     }
     return s;
   }
+  // Effects: the options and blocks of the operators of a whole graph or branch, without what is attached to them, on a
+  // cheapest way from a state of the operator before it to one of its last.
+  template <class Program>
+  void trace(Program& program, const goal_type& g, std::uint32_t from, std::uint32_t to,
+             std::vector<std::uint32_t>& options, std::vector<mesh_block>& blocks) {
+    blocks_.assign(graph_->size(), {});
+    trace_branch(program, g, from, to, options);
+    for (const auto i : goals_->operators(g)) {
+      blocks[i] = blocks_[i];
+    }
+  }
+  // Effects: writes the options of what is attached to an operator, for the one that it has.
+  void trace_attached(std::uint32_t v, std::vector<std::uint32_t>& options);
   // What the cheapest choice takes; unreachable where there is none.
   template <class Program>
   [[nodiscard]] std::int64_t least(Program& program) {
@@ -127,8 +174,6 @@ class machine_mapping {
   // By option of an operator: it, and what is attached to it.
   [[nodiscard]] std::vector<std::int64_t> prices_of(std::uint32_t v);
   [[nodiscard]] std::vector<std::int64_t> attached_costs(std::uint32_t op) const;
-  // Effects: writes the options of what is attached to an operator, for the one that it has.
-  void trace_attached(std::uint32_t v, std::vector<std::uint32_t>& options);
 
   // costs: by state of op, whose results an operator v reads. Adds to `sum`, by option of v, what the operands that
   // come from there take at least, op's own costs counted once.
@@ -215,11 +260,11 @@ class machine_mapping {
     if (known.empty()) {
       trace_join(program, g, from, to, options);
       for (const auto op : inside) {
-        known.push_back(options[op]);
+        known.emplace_back(options[op], blocks_[op]);
       }
     }
     for (std::size_t i = 0; i < inside.size(); ++i) {
-      options[inside[i]] = known[i];
+      std::tie(options[inside[i]], blocks_[inside[i]]) = known[i];
     }
   }
   template <class Program>
@@ -237,8 +282,12 @@ class machine_mapping {
     if (g.v != goal_type::none) {
       const auto& all = program.solve(g);
       behind_.clear();
-      o = option_with(g.v, joined(g, values, from), to, all(from, to));
+      const auto costs = joined(g, values, from);
+      o = option_with(g.v, costs, to, all(from, to));
       options[g.v] = o;
+      if (splits_ != nullptr && splits_->trace(g, from, o, costs[o], options, blocks_)) {
+        return;
+      }
     }
     std::size_t next = 0;
     trace_part(program, g.part, g.u, from, g.v, o, values, next, options);
@@ -286,7 +335,10 @@ class machine_mapping {
   detail::layout_distances distances_{};
   std::vector<std::int64_t> layouts_{};
   bool is_bounded_ = false;
-  std::map<std::pair<fingerprint, std::pair<std::uint32_t, std::uint32_t>>, std::vector<std::uint32_t>>
+  parallel_splits* splits_ = nullptr;
+  std::vector<mesh_block> blocks_{};  // by operator, of the trace at hand
+  std::map<std::pair<fingerprint, std::pair<std::uint32_t, std::uint32_t>>,
+           std::vector<std::pair<std::uint32_t, mesh_block>>>
       traced_{};                                  // by goal and states
   mutable std::optional<mapping_goals> goals_{};  // keeps the fingerprints that it has found
   std::map<part_index, open_costs> behind_{};     // of the join at hand
@@ -497,6 +549,9 @@ UNITY_INLINE auto machine_mapping::joined(const goal_type& g, std::span<const co
   option_costs sum(g.v == goal_type::none ? 1 : table_of_[g.v]->options.size(), 0);
   std::size_t next = 0;
   add_part(g.part, g.u, row, g.v, values, next, sum);
+  if (splits_ != nullptr && g.v != goal_type::none) {
+    splits_->lower(g, row, sum);
+  }
   return sum;
 }
 
