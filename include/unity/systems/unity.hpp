@@ -514,7 +514,7 @@ UNITY_INLINE std::vector<mesh_room*> unity_search::rooms_for(std::size_t graph) 
       all.push_back(room.get());
     }
     // The fewer uses, the sooner a mapping is found: those are there whatever time is left for more of them.
-    std::stable_sort(all.begin(), all.end(), [](const mesh_room* a, const mesh_room* b) {
+    unity::stable_sort(all, [](const mesh_room* a, const mesh_room* b) {
       return std::popcount(a->uses()) < std::popcount(b->uses());
     });
   }

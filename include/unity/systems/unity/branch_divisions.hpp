@@ -51,6 +51,7 @@ using branch_division = std::vector<block_branches>;
 #include <span>
 
 #include <unity/core/config.hpp>
+#include <unity/core/stable_sort.hpp>
 #include <unity/parallel/mesh/mesh_layout.hpp>
 
 namespace unity::systems::detail {
@@ -176,7 +177,7 @@ UNITY_INLINE std::vector<std::vector<std::uint32_t>> branch_orders(std::span<con
     } while (std::next_permutation(order.begin(), order.end()));
     return all;
   }
-  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return costs[a] > costs[b]; });
+  unity::stable_sort(order, [&](auto a, auto b) { return costs[a] > costs[b]; });
   all.push_back(order);
   std::reverse(order.begin(), order.end());
   all.push_back(std::move(order));
