@@ -93,7 +93,7 @@ class split_mappings {
   std::vector<std::unique_ptr<mesh_room>> all_{};
   std::map<fingerprint, std::vector<numbered_room>> by_shape_{};
   std::map<std::vector<machine::device_id>, const std::vector<numbered_room>*> by_devices_{};
-  std::map<std::pair<const mesh_room*, parallel::mapping_objective>, std::unique_ptr<program>> programs_{};
+  std::map<std::pair<const mesh_room*, parallel::mapping_objective>, std::unique_ptr<program>> programs_;
   const parallel::operator_graph* graph_ = nullptr;
   std::uint64_t graphs_ = 0;  // that were solved: programs know whether theirs is the last
   std::function<bool()> is_late_{};
