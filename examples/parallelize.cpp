@@ -229,7 +229,8 @@ void run_flexflow(arguments& a, support::strategy_comparison& c) {
 
 void run_unity(arguments& a, support::strategy_comparison& c) {
   auto& o = a.unity.options;
-  o.proposals = a.proposals;
+  o.proposals = std::numeric_limits<std::uint64_t>::max();
+  o.limits.expansions = a.proposals;
   o.optimizer = a.optimizer;
   o.limits.seconds = support::parse_quantity("--budget", a.budget, support::durations);
   o.seed = a.seed;
