@@ -166,7 +166,7 @@ TEST_CASE("without dynamic programming the same plan where all mappings can be t
   const auto cut =
       systems::unity(operators(), test::joint_rules(), large, m, parallel::analytic_durations(operators(), m), o);
   CHECK(cut.stopped == stop_reason::time);
-  CHECK(cut.proposals == 0);  // the polish has what the mappings left of the time
+  CHECK(cut.proposals <= 100);
   CHECK(cut.report.iteration > picoseconds{});
   CHECK(watch.seconds() < 60);
 }

@@ -1,12 +1,5 @@
-// Measured kernels of PyTorch as lines of text, in two forms. A file of one operator, whose name is the file's:
-//
-//   device,latency_ms,grid,block,kernel,b,h
-//   P4,0.0261,42,128,vectorized_elementwise_kernel<4; CUDAFun,127,168
-//
-// and one of all of them, as bench/torch_kernels.py measures:
-//
-//   device,operator,element,latency_ms,kernel_ms,grid,block,kernel,sizes
-//   H100-80GB-HBM3,add,float32,0.0358,0.0164,1654,128,vectorized,127 168
+// Measured kernels of PyTorch as lines of text, in two forms: a file of one operator, whose name is the file's, and one
+// of all of them, as bench/torch_kernels.py measures. docs/formats.md has their columns.
 //
 // Sizes: rows and columns of element-wise operators (two operands: add, mul, div, pow; one: addu, mulu, divu, powu,
 // gelu, relu, tanh), of softmax and of ln (layer norm); batch, m, n, k of bmm and linear; of conv batch, input
