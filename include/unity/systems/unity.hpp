@@ -151,8 +151,8 @@ class unity_search {
   // without, in the time that they have.
   [[nodiscard]] std::optional<simulated_best> best_split(const std::vector<graph_variant>& variants,
                                                          const simulated_best& without, unity_result& r);
-  // Of rooms and objectives of those candidates that are of all devices, the cheapest with branches on blocks of
-  // devices, cheapest first.
+  // Of rooms and objectives of the few cheapest candidates that are of all devices, the cheapest with branches on
+  // blocks of devices, cheapest first.
   [[nodiscard]] std::vector<mapping_candidate> split_candidates(const parallel::operator_graph& ops,
                                                                 const std::vector<mapping_candidate>& all,
                                                                 const std::function<bool()>& late);
@@ -464,11 +464,14 @@ UNITY_INLINE std::vector<mapping_candidate> unity_search::split_candidates(const
   if (!splits_ || is_large(ops.size(), 1, 1)) {
     return found;
   }
+  constexpr std::size_t few = 4;  // of the cheapest: each is a program of its own over blocks
+  std::size_t looked_at = 0;
   for (const auto& one : all) {
     const bool is_whole = one.room->mesh().devices.size() == machine_.network.device_count();
-    if (one.room->uses() == samples_alone || !is_whole || late()) {
+    if (one.room->uses() == samples_alone || !is_whole || looked_at == few || late()) {
       continue;
     }
+    ++looked_at;
     mapping_candidate c{one.room, one.objective, splits_->solve(*one.room, ops, one.objective, late), 0, 0};
     if (!split_mappings::has_blocks(c.solution)) {
       continue;

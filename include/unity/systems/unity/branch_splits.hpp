@@ -176,12 +176,14 @@ class split_mappings::join_splits : public parallel::parallel_splits {
   // Between layouts on all devices and those on a block, what was asked for so far.
   struct handovers {
     machine::device_mesh block{};
-    std::vector<std::int64_t> costs{};  // by layout on all devices, then on the block; -1: not known
+    const parallel::layout_space* whole = nullptr;  // layouts on all devices
+    const parallel::layout_space* part = nullptr;   // on the block
+    std::vector<std::int64_t> costs{};              // by layout on all devices, then on the block; -1: not known
   };
   [[nodiscard]] handovers& handovers_of(const tensor::tensor_type& t, device_range on, const numbered_room& in,
                                         bool is_entering);
   [[nodiscard]] std::int64_t hand(handovers& known, const tensor::tensor_type& t, std::uint32_t here,
-                                  const numbered_room& in, std::uint32_t there, bool is_entering);
+                                  std::uint32_t there, bool is_entering);
   void trace_branch(const goal& join, const branch& b, device_range on, std::uint32_t state, std::uint32_t option,
                     std::vector<std::uint32_t>& options, std::vector<parallel::mesh_block>& blocks);
 
@@ -426,7 +428,7 @@ UNITY_INLINE auto split_mappings::join_splits::entering(const goal& join, const 
       auto least = parallel::unreachable;
       for (std::uint32_t l = 0; l < space.size(); ++l) {
         if (reached[l] < least) {
-          const auto takes = hand(known, type, l, in, states[s][result], true);
+          const auto takes = hand(known, type, l, states[s][result], true);
           least = std::min(least, reached[l] + (is_wanted ? 2 : 1) * takes);
         }
       }
@@ -459,7 +461,7 @@ UNITY_INLINE auto split_mappings::join_splits::leaving(const goal& join, const b
       cost_list to(v.operands[x]->size(), parallel::unreachable);
       for (std::uint32_t l = 0; l < space.size(); ++l) {
         for (std::uint32_t k = 0; reached[l] < parallel::unreachable && k < to.size(); ++k) {
-          to[k] = std::min(to[k], reached[l] + (is_wanted ? 2 : 1) * hand(hands, type, k, in, l, false));
+          to[k] = std::min(to[k], reached[l] + (is_wanted ? 2 : 1) * hand(hands, type, k, l, false));
         }
       }
       for (std::size_t o = 0; o < v.options.size(); ++o) {
@@ -477,19 +479,20 @@ UNITY_INLINE auto split_mappings::join_splits::handovers_of(const tensor::tensor
   auto& known = hands_[{std::move(key), {on, in.number, is_entering}}];
   if (known.costs.empty()) {
     known.block = all_.mesh_of(room_, {in.number, on.first});
-    known.costs.assign(room_.tables().space(t, false).size() * in.room->tables().space(t, false).size(), -1);
+    known.whole = &room_.tables().space(t, false);
+    known.part = &in.room->tables().space(t, false);
+    known.costs.assign(known.whole->size() * known.part->size(), -1);
   }
   return known;
 }
 
 UNITY_INLINE std::int64_t split_mappings::join_splits::hand(handovers& known, const tensor::tensor_type& t,
-                                                            std::uint32_t here, const numbered_room& in,
-                                                            std::uint32_t there, bool is_entering) {
-  const auto& part = in.room->tables().space(t, false);
+                                                            std::uint32_t here, std::uint32_t there, bool is_entering) {
+  const auto& part = *known.part;
   auto& takes = known.costs[here * part.size() + there];
   if (takes < 0) {
     const auto& m = room_.mesh();
-    const auto whole = room_.tables().space(t, false)[here];
+    const auto whole = (*known.whole)[here];
     if (!parallel::is_everywhere(m, whole) || !parallel::is_everywhere(known.block, part[there])) {
       takes = parallel::unreachable / 2;
     } else if (is_entering) {
