@@ -25,7 +25,6 @@
 #include <unity/systems/unity/mesh_room.hpp>
 #include <unity/tensor/builder.hpp>
 
-#include "../support/cases.hpp"
 #include "../support/operators.hpp"
 
 namespace tests_of_branch_splits {
@@ -106,7 +105,7 @@ TEST_CASE("a mapping with blocks is no dearer than one without, and each branch 
   std::size_t split = 0;
   const auto mesh = machine::meshes_of(at.machine.network, 1).front();
   auto room = at.room(mesh);
-  for (std::uint64_t i = 0; i < unity::test::cases(12); ++i) {
+  for (std::uint64_t i = 0; i < 12; ++i) {
     std::vector<std::vector<std::int64_t>> widths(2 + random.below(3));
     for (auto& w : widths) {
       w.assign(1 + random.below(2), static_cast<std::int64_t>(16 + 101 * random.below(9)));
@@ -178,7 +177,7 @@ TEST_CASE("for single operators side by side no choice of blocks, meshes and opt
   const auto mesh = machine::meshes_of(at.machine.network, 1).front();
   auto room = at.room(mesh);
   std::size_t split = 0;
-  for (std::uint64_t i = 0; i < unity::test::cases(6); ++i) {
+  for (std::uint64_t i = 0; i < 6; ++i) {
     const std::vector<std::vector<std::int64_t>> widths{{static_cast<std::int64_t>(24 + 311 * random.below(7))},
                                                         {static_cast<std::int64_t>(36 + 311 * random.below(7))}};
     const analyzed g{branches(widths, static_cast<std::int64_t>(960 + random.below(4)), false)};

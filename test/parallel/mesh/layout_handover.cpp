@@ -83,7 +83,7 @@ TEST_CASE("a handover takes nothing where all is there, and else no less than wh
   const machine::route_table routes{m.network};
   std::size_t moved = 0;
   std::size_t free = 0;
-  for (std::uint64_t i = 0; i < unity::test::cases(150); ++i) {
+  for (std::uint64_t i = 0; i < 150; ++i) {
     const auto from = random.below(2) == 0 ? block(random.below(5), {2, 2}) : block(random.below(7), {2});
     const auto to = random.below(2) == 0 ? block(random.below(5), {4}) : block(random.below(8), {1});
     const auto held = random_layout(random, from);
