@@ -1,5 +1,6 @@
 // Rewrites for inference engines, which fuse operators and choose kernels by sizes: what these gain, no sum of times of
-// single operators shows. So `optimize --target` applies each wherever it applies, and times whole models.
+// single operators shows. So `optimize --target` applies each wherever it applies, and times whole models. They are
+// tested, not proved; each result is compared with the original.
 #pragma once
 
 #include <string_view>

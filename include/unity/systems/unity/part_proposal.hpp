@@ -15,7 +15,7 @@
 #include <unity/parallel/strategies/placements.hpp>
 #include <unity/search/evaluator.hpp>
 #include <unity/systems/flexflow/moves.hpp>
-#include <unity/systems/unity/polish.hpp>
+#include <unity/systems/unity/mesh_proposal.hpp>
 
 namespace unity::systems {
 

@@ -42,7 +42,7 @@ class mesh_proposal {
 
 }  // namespace unity::systems
 
-#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_UNITY_POLISH)
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_UNITY_MESH_PROPOSAL)
 
 #include <map>
 
