@@ -93,8 +93,7 @@ std::string builder_names() {
 }
 
 void declare(CLI::App& app, arguments& a) {
-  app.add_option("model", a.model,
-                 std::string{support::model_help} + "; the batch of a zoo model is that of all devices together")
+  app.add_option("model", a.model, std::string{support::model_help} + "; the batch of a zoo model is the global one")
       ->type_name("MODEL")
       ->required();
   app.add_option("--dim", a.dimensions, support::dimension_help);
@@ -103,7 +102,7 @@ void declare(CLI::App& app, arguments& a) {
          "resource_spec.yml, after a comma the kind of its GPUs (FILE.yml,v100), or of each node (FILE.yml,m60+t4)")
       ->type_name("FILE");
   app.add_option("--machine", a.machine,
-                 "in its place, all of whose devices compute and serve: " + support::machine_help())
+                 "instead of --resources; each device computes and serves: " + support::machine_help())
       ->type_name("MACHINE");
   app.add_option(
          "--strategy", a.strategy,
@@ -112,44 +111,46 @@ void declare(CLI::App& app, arguments& a) {
                      builder_names()))
       ->type_name("NAME")
       ->capture_default_str();
-  app.add_option("--trials", a.trials, fmt::format("that each search may make ({})", usual_trials))
+  app.add_option("--trials", a.trials, fmt::format("trials of each search ({})", usual_trials))
       ->check(support::number_in(1, 1'000'000));
-  app.add_option("--trial", a.trial,
-                 "COMMAND of the shell that runs a plan, in which {plan} is its file, and prints as its last line the "
-                 "seconds of an iteration: trials of rules, auto and random are made so, not simulated")
+  app.add_option(
+         "--trial", a.trial,
+         "shell command that runs the plan in the file {plan} and prints the seconds of an iteration as its last "
+         "line; trials of rules, auto and random run it instead of simulating")
       ->type_name("COMMAND");
   app.add_option("--reruns", a.reruns,
-                 fmt::format("of the fastest three rules and the fastest three that searches ran, in turns, whose "
-                             "median decides; 0: the first runs decide ({})",
+                 fmt::format("repeated runs of the fastest three rules and the fastest three found strategies, in "
+                             "turns; medians decide; 0: the first runs decide ({})",
                              systems::rerun_options{}.rounds))
       ->check(support::number_in(0, 1000));
-  app.add_option("--budget", a.budget, "time for each search")->capture_default_str();
+  app.add_option("--budget", a.budget, "time limit of each search")->capture_default_str();
   app.add_option("--chunk", a.chunk,
-                 fmt::format("neighbouring weights that are all-reduced together ({}; 1 with top_k and power_sgd)",
-                             a.options.chunk))
+                 fmt::format("neighbouring weights per all-reduce ({}; 1 with top_k and power_sgd)", a.options.chunk))
       ->check(support::number_in(1, 1'000'000));
-  app.add_flag("--proxies", a.options.is_proxied, "devices keep what servers serve");
-  app.add_flag("--per-device", a.is_per_device, "each device exchanges with servers, not each node");
-  app.add_option("--staleness", a.options.staleness, "iterations that devices may be behind their servers")
+  app.add_flag("--proxies", a.options.is_proxied, "devices keep a copy of the weights that servers hold");
+  app.add_flag("--per-device", a.is_per_device,
+               "each device exchanges with the servers itself, instead of one device per node");
+  app.add_option("--staleness", a.options.staleness, "iterations by which devices may lag behind their servers")
       ->check(support::number_in(0, 64))
       ->capture_default_str();
-  app.add_option("--compressor", a.compressor, "of gradients that are all-reduced")
+  app.add_option("--compressor", a.compressor, "compression of all-reduced gradients")
       ->check(CLI::IsMember(
           std::vector<std::string>{parallel::compression_names.begin(), parallel::compression_names.end()}))
       ->capture_default_str();
-  app.add_flag("--feedback", a.options.compressor.has_feedback, "what rounding lost is added to the next gradient");
-  app.add_option("--amount", a.options.compressor.amount,
-                 "top_k: elements of 1,000 that are sent; power_sgd: columns of its matrices")
+  app.add_flag("--feedback", a.options.compressor.has_feedback,
+               "error feedback: add the compression error to the next gradient");
+  app.add_option("--amount", a.options.compressor.amount, "top_k: elements sent per 1,000; power_sgd: the rank")
       ->check(support::number_in(1, 1'000'000));
   app.add_option_function<std::string>(
-         "--optimizer", [&a](const std::string& name) { a.optimizer = *parallel::find_optimizer(name); },
-         "of the updates that are simulated and trained")
+         "--optimizer", [&a](const std::string& name) { a.optimizer = *parallel::find_optimizer(name); }, "optimizer")
       ->check(
           CLI::IsMember(std::vector<std::string>{parallel::optimizer_names.begin(), parallel::optimizer_names.end()}));
-  app.add_option("--seed", a.options.seed, "of random_axis_all_reduce, and of searches")->capture_default_str();
-  app.add_option("--json", a.json, "FILE for the result");
-  app.add_option("--out", a.out,
-                 "DIR for strategy.pb, strategy.json and plan.json of the fastest, and a copy of the resources");
+  app.add_option("--seed", a.options.seed, "random seed of random_axis_all_reduce and of the searches")
+      ->capture_default_str();
+  app.add_option("--json", a.json, "file for the result as JSON");
+  app.add_option(
+      "--out", a.out,
+      "folder for strategy.pb, strategy.json and plan.json of the fastest strategy, and a copy of the resources");
   support::declare(app, a.timing);
 }
 

@@ -75,77 +75,75 @@ struct arguments {
 };
 
 void declare(CLI::App& app, arguments& a) {
-  auto* const model = app.add_option("MODEL", a.model,
-                                     std::string{support::model_help} + "; the batch of a zoo model is of each device");
-  app.add_option("--hlo", a.hlo,
-                 "instead of MODEL: a file of HLO text, as jax.jit(f).lower(x).compile().as_text() gives; its entry "
-                 "computation is what a device does in an iteration")
+  auto* const model =
+      app.add_option("MODEL", a.model, std::string{support::model_help} + "; the batch of a zoo model is per device");
+  app.add_option(
+         "--hlo", a.hlo,
+         "HLO text instead of MODEL, as printed by jax.jit(f).lower(x).compile().as_text(); its entry computation "
+         "is one iteration of one device")
       ->excludes(model);
   app.add_option("--machine", a.machine, support::machine_help())->required();
-  app.add_option("--budget", a.budget, "time to search: 500ms, 10s, 5m")->capture_default_str();
-  app.add_option("--seed", a.options.moves.seed, "with equal seeds and no limit of time results are equal")
+  app.add_option("--budget", a.budget, "time limit of the search: 500ms, 10s, 5m")->capture_default_str();
+  app.add_option("--seed", a.options.moves.seed,
+                 "random seed; equal seeds give equal results where time does not end the search")
       ->check(support::number_from(std::uint64_t{0}));
-  app.add_option("--alpha", a.options.alpha, "strategies that take this times the best or more are not followed")
+  app.add_option("--alpha", a.options.alpha, "drop strategies that take at least this many times the best")
       ->check(support::number_in(1.0, 100.0))
       ->capture_default_str();
-  app.add_option("--beta", a.beta, "changes that a move makes at most")
-      ->check(support::number_in(1, 255))
-      ->capture_default_str();
-  app.add_option("--samples", a.options.moves.samples, "moves of each method that are tried from a strategy")
+  app.add_option("--beta", a.beta, "most changes per move")->check(support::number_in(1, 255))->capture_default_str();
+  app.add_option("--samples", a.options.moves.samples, "moves per method and strategy")
       ->check(support::number_in(1, 1'000'000))
       ->capture_default_str();
-  app.add_option("--patience", a.options.patience, "strategies looked at without a better one before a round ends")
+  app.add_option("--patience", a.options.patience, "a round ends after this many strategies without a better one")
       ->check(support::number_from(std::uint64_t{1}))
       ->capture_default_str();
-  app.add_option(
-         "--refine", a.refine,
-         "on: rounds with moves of fewer changes follow, while there is time; off: one round, as the paper has it")
+  app.add_option("--refine", a.refine,
+                 "on: further rounds with smaller moves while time is left; off: one round, as in the paper")
       ->check(CLI::IsMember({"on", "off"}))
       ->capture_default_str();
-  app.add_option("--methods", a.methods, "fuse, duplicate, join, separate: those that are searched; default: all")
+  app.add_option("--methods", a.methods, "kinds of moves; default: all")
       ->delimiter(',')
       ->check(CLI::IsMember({"fuse", "duplicate", "join", "separate"}));
   app.add_option(
          "--grain", a.grain,
-         "of a model: primitives, with layer norms and the like spelled out; operators, as they are: for devices "
-         "that have kernels of their own for them")
+         "primitives: expand composite operators such as layer norm; operators: keep them, for devices that have "
+         "kernels for them")
       ->check(CLI::IsMember({"primitives", "operators"}))
       ->capture_default_str();
-  app.add_option("--threads", a.options.threads, "that price moves; the result does not depend on it")
+  app.add_option("--threads", a.options.threads, "threads that price moves; they do not change the result")
       ->check(support::number_in(1, 1024));
-  app.add_option(
-         "--reductions", a.reductions,
-         "what all-reduces take: line, T = C x + D fitted to the machine; curve, by the way that suits each size")
+  app.add_option("--reductions", a.reductions,
+                 "time of all-reduces: line, T = C x + D fitted to the machine; curve, the fastest algorithm per size")
       ->check(CLI::IsMember({"line", "curve"}))
       ->capture_default_str();
-  app.add_option("--collectives", a.collectives,
-                 "measured all-reduces (.csv: collective,gpus,size_mb,time_ms) to fit T = C x + D to, instead of the "
-                 "machine's links");
+  app.add_option(
+      "--collectives", a.collectives,
+      "measured all-reduces (.csv: collective,gpus,size_mb,time_ms) that T = C x + D is fitted to, instead of "
+      "the machine's links");
   app.add_option("--estimator", a.estimator,
-                 "what fused kernels take, by a file of `train_estimator` instead of the device's rates");
-  app.add_option("--channels", a.channels, "also simulate what is found with so many channels of all-reduces")
+                 "file of `train_estimator` that predicts fused kernels, instead of the device's rates");
+  app.add_option("--channels", a.channels, "also simulate the result with this many concurrent all-reduces")
       ->check(support::number_in(1, 64));
   app.add_option_function<std::string>(
          "--optimizer", [&a](const std::string& name) { a.optimizer = *parallel::find_optimizer(name); },
-         "what is kept for each weight: sgd (nothing), momentum, adam")
+         "optimizer, which decides the state per weight")
       ->check(
           CLI::IsMember(std::vector<std::string>{parallel::optimizer_names.begin(), parallel::optimizer_names.end()}));
   app.add_option("--algorithm", a.algorithm,
-                 "of the search; alpha and patience are of backtracking, as checkpoints are")
+                 "search algorithm; --alpha, --patience and checkpoints belong to backtracking")
       ->check(CLI::IsMember(
           std::vector<std::string>{systems::disco_algorithm_names.begin(), systems::disco_algorithm_names.end()}))
       ->capture_default_str();
-  app.add_option("--checkpoint", a.options.checkpoint,
-                 "file for the state of the search's first round, written as it goes");
-  app.add_option("--resume", a.options.resume, "go on from such a file");
+  app.add_option("--checkpoint", a.options.checkpoint, "file for the state of the first round, saved regularly");
+  app.add_option("--resume", a.options.resume, "checkpoint to continue from");
   support::declare(app, a.timing);
   app.add_option("--dim", a.dimensions, support::dimension_help)->allow_extra_args(false);
-  app.add_option("--strategy", a.strategy, "which one to write, by its name; default: the best")
+  app.add_option("--strategy", a.strategy, "strategy to write; default: the best")
       ->check(CLI::IsMember(std::vector<std::string>{support::fusion_names.begin(), support::fusion_names.end()}));
   app.add_option(
       "--out", a.out,
-      "folder for plan.json and fusion.json, which `train --fusion` runs, and ddp_buckets.json; with --hlo for "
-      "module.hlo; xla_flags.txt");
+      "folder for plan.json, fusion.json (for `train --fusion`), ddp_buckets.json and xla_flags.txt; with --hlo also "
+      "module.hlo");
   app.add_option("--json", a.json, "file for the result as JSON");
 }
 

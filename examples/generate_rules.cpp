@@ -8,11 +8,11 @@
 
 #include <unistd.h>
 
+#include <fmt/core.h>
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <exception>
-#include <fmt/core.h>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -67,30 +67,31 @@ const std::map<std::string, std::string_view> shipped_texts{{"standard", tensor:
 
 void declare(CLI::App& app, arguments& a) {
   auto& e = a.generation.enumeration;
-  app.add_option("--ops", a.ops, "tensor, taso, matrix, image or a file: operators, parameters and inputs");
-  app.add_flag("--parallel", a.parallel,
-               "terms of parallel computation graphs instead: how many there are, are equal, and are left; of the "
-               "other flags, --max-ops, "
-               "--out, which gets the rules that are made for all degrees, and --json")
+  app.add_option("--ops", a.ops,
+                 "vocabulary: tensor, taso, matrix, image, or a file with operators, parameters and inputs");
+  app.add_flag(
+         "--parallel", a.parallel,
+         "enumerate terms of parallel computation graphs instead and count them; goes with --max-ops, --json, and "
+         "--out, which gets the rules for all degrees")
       ->excludes("--ops");
   app.add_option("--shipped", a.shipped,
-                 "generates nothing, but prints rules that ship, to --out if that is said: standard, generated, axioms "
-                 "or parallel")
+                 "print shipped rules, or write them to --out, and generate nothing: standard, generated, axioms or "
+                 "parallel")
       ->check(CLI::IsMember({"standard", "generated", "axioms", "parallel"}))
       ->excludes("--ops")
       ->excludes("--parallel");
-  app.add_option("--max-ops", e.most_operators, "operators of a side, at most")->check(support::number_in(1, 7));
-  app.add_option("--variables", e.variables, "of each sort, at most")->check(support::number_in(1, 8));
-  app.add_option("--threads", e.threads, "the result does not depend on it")->check(support::number_in(1, 1024));
-  app.add_option("--memory", a.memory_mb, "megabytes that terms may take before they go to disk")
+  app.add_option("--max-ops", e.most_operators, "most operators per side")->check(support::number_in(1, 7));
+  app.add_option("--variables", e.variables, "most variables of each sort")->check(support::number_in(1, 8));
+  app.add_option("--threads", e.threads, "threads; they do not change the result")->check(support::number_in(1, 1024));
+  app.add_option("--memory", a.memory_mb, "megabytes of terms in memory; more go to disk")
       ->check(support::number_in(1, 1 << 20));
-  app.add_option("--spill", e.folder, "folder where they go");
+  app.add_option("--spill", e.folder, "folder for terms on disk");
   app.add_option("--rewrites", a.generation.collection.most_steps,
-                 "what follows from other rules by so many is left out")
+                 "drop rules that follow from others in at most this many rewrites")
       ->check(support::number_in(1, 100));
-  app.add_option("--axioms", a.axioms, "rule file to prove from instead of the shipped properties of operators");
-  app.add_option("--checkpoint", a.generation.checkpoint, "file to keep what is done in, and to go on from");
-  app.add_option("--out", a.out, "rule file to write: what is proved, and as comments what is not");
+  app.add_option("--axioms", a.axioms, "rule file of axioms, instead of the shipped properties of operators");
+  app.add_option("--checkpoint", a.generation.checkpoint, "file to save progress to and to continue from");
+  app.add_option("--out", a.out, "rule file to write; unproved rules become comments");
   app.add_option("--json", a.json, "file for the counts as JSON");
 }
 
@@ -220,8 +221,8 @@ void run(arguments a) {
       fmt::print(stderr, "\r{}: {} of {}      ", step, done, of);
     }
   };
-  const auto result = tensor::generate_rules(
-      language, [&](const syntax::rule& r) { return verifier.verify(r); }, a.generation, show);
+  const auto result =
+      tensor::generate_rules(language, [&](const syntax::rule& r) { return verifier.verify(r); }, a.generation, show);
   if (watched) {
     fmt::print(stderr, "\r{:60}\r", "");
   }

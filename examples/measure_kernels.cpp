@@ -55,18 +55,18 @@ struct arguments {
 
 void declare(CLI::App& app, arguments& a) {
   app.add_option("MODELS", a.models,
-                 std::string{support::model_help} + ", several; the batch of a zoo model is of a rank")
+                 std::string{support::model_help} + "; several models; the batch of a zoo model is per rank")
       ->required();
-  app.add_option("--samples", a.samples, "different kernels of each model, at most")
+  app.add_option("--samples", a.samples, "most distinct kernels per model")
       ->check(support::number_in(std::size_t{1}, std::size_t{1'000'000}))
       ->capture_default_str();
-  app.add_option("--seconds", a.seconds, "to run each kernel for")
+  app.add_option("--seconds", a.seconds, "seconds to run each kernel")
       ->check(support::number_in(1e-4, 10.0))
       ->capture_default_str();
-  app.add_option("--threads", a.threads, "that a kernel runs on; 0: all that the machine has")
+  app.add_option("--threads", a.threads, "threads per kernel; 0: all of the machine")
       ->check(support::number_in(0, 1024))
       ->capture_default_str();
-  app.add_option("--seed", a.seed, "of what is fused")->check(support::number_from(std::uint64_t{0}));
+  app.add_option("--seed", a.seed, "random seed of the fusions")->check(support::number_from(std::uint64_t{0}));
   app.add_option("--out", a.out, "file for the samples")->required();
 }
 

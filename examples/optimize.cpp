@@ -107,7 +107,7 @@ void declare(CLI::App& app, arguments& a) {
   auto& o = a.options;
   app.add_option("MODEL", a.model, support::model_help)->required();
   app.add_option("--rules", a.rules, "rule file to use instead of the shipped rules");
-  app.add_option("--floor", a.floor, "use rules that are known at least so well: proved, tested or assumed")
+  app.add_option("--floor", a.floor, "least confidence of the rules used: proved, tested or assumed")
       ->transform(CLI::CheckedTransformer(floors));
   app.add_option("--cost", a.cost,
                  fmt::format("analytic:DEVICE (taso, {}, or the FILE.json of calibrate), measured:BACKEND ({}; or the "
@@ -117,33 +117,39 @@ void declare(CLI::App& app, arguments& a) {
                  "file that keeps measured times, or none; default: in the user's cache folder");
   app.add_option("--run", a.runs.run,
                  fmt::format("time both graphs end to end on a backend: {}", support::backend_list()));
-  app.add_option("--backend-threads", a.runs.threads, "of the cpu backend; 0: all that the machine has")
+  app.add_option("--backend-threads", a.runs.threads, "threads of the cpu backend; 0: all of the machine")
       ->check(support::number_in(0, 1024));
   support::declare_target(app, a.target);
-  app.add_option("--flops-weight", a.flops_weight, "0: time alone ... 1: arithmetic alone")
+  app.add_option("--flops-weight", a.flops_weight,
+                 "weight of arithmetic in the cost: 0 is time alone, 1 is arithmetic alone")
       ->check(support::number_in(0.0, 1.0));
-  app.add_option("--memory-limit", a.memory_limit, "most memory that results and parameters may take: 512MB, 2GB");
-  app.add_option("--search", o.algorithm, "backtracking, beam, mcmc or exact")
-      ->transform(CLI::CheckedTransformer(algorithms));
-  app.add_option("--mode", o.objective.mode, "inference or training")->transform(CLI::CheckedTransformer(modes));
-  app.add_option("--layouts", o.layouts, "kept or searched")->transform(CLI::CheckedTransformer(layout_choices));
-  app.add_option("--alpha", a.alpha, "of backtracking: keep candidates up to this times the best cost")
+  app.add_option("--memory-limit", a.memory_limit, "limit on the memory of results and parameters: 512MB, 2GB");
+  app.add_option("--search", o.algorithm, "search algorithm")->transform(CLI::CheckedTransformer(algorithms));
+  app.add_option("--mode", o.objective.mode, "inference precomputes what depends on weights alone")
+      ->transform(CLI::CheckedTransformer(modes));
+  app.add_option("--layouts", o.layouts, "searched: choose layouts of intermediate results together with the rewrites")
+      ->transform(CLI::CheckedTransformer(layout_choices));
+  app.add_option("--alpha", a.alpha, "backtracking keeps candidates of up to this many times the best cost")
       ->check(support::number_in(1.0, 1e9));
   app.add_option("--patience", a.patience,
-                 fmt::format("of backtracking: graphs to expand without a better one before it stops; default: {}",
+                 fmt::format("backtracking stops after expanding this many graphs without a better one; default: {}",
                              default_patience))
       ->check(support::number_from(std::uint64_t{1}));
-  app.add_option("--width", a.width, "of beam: graphs of a level that are kept")->check(support::number_in(1, 1 << 20));
-  app.add_option("--beta", a.beta, "of mcmc: how seldom a dearer graph is taken")->check(support::number_in(0.0, 1e9));
-  app.add_option("--budget", a.budget, "time to search at most, measuring apart: 500ms, 30s, 5m; default: 10s");
-  app.add_option("--max-expansions", a.expansions, "graphs to expand at most");
-  app.add_option("--seed", o.seed, "of mcmc and of the equality check")->check(support::number_from(std::uint64_t{0}));
-  app.add_option("--threads", o.threads, "the result does not depend on it")->check(support::number_in(1, 1024));
+  app.add_option("--width", a.width, "graphs that a beam keeps per level")->check(support::number_in(1, 1 << 20));
+  app.add_option("--beta", a.beta,
+                 "inverse temperature of mcmc: the higher, the more rarely a more expensive graph is accepted")
+      ->check(support::number_in(0.0, 1e9));
+  app.add_option("--budget", a.budget, "time limit of the search, without measuring: 500ms, 30s, 5m; default: 10s");
+  app.add_option("--max-expansions", a.expansions, "limit on expanded graphs");
+  app.add_option("--seed", o.seed, "random seed of mcmc and of the equality check")
+      ->check(support::number_from(std::uint64_t{0}));
+  app.add_option("--threads", o.threads, "threads of the search; they do not change the result")
+      ->check(support::number_in(1, 1024));
   app.add_option("--dim", a.dimensions, support::open_dimension_help)->allow_extra_args(false);
   auto* const checkpoint =
-      app.add_option("--checkpoint", o.checkpoint, "file to save the search to, while it goes on and at the end");
-  app.add_option("--every", a.every, "time between two of these savings: 500ms, 30s, 5m")->needs(checkpoint);
-  app.add_option("--resume", o.resume, "checkpoint to go on from");
+      app.add_option("--checkpoint", o.checkpoint, "file to save the search to, regularly and at the end");
+  app.add_option("--every", a.every, "time between two checkpoints: 500ms, 30s, 5m")->needs(checkpoint);
+  app.add_option("--resume", o.resume, "checkpoint to continue from");
   app.add_option("--out", a.out, "folder for optimized.onnx, optimized.dot, before_after.dot and .svg");
   app.add_option("--json", a.json, "file for the result as JSON");
   app.parse_complete_callback([&app, &a] { a.has_cost = app.count("--cost") > 0; });

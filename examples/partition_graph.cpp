@@ -42,13 +42,14 @@ struct arguments {
 
 void declare(CLI::App& app, arguments& a) {
   app.add_option("GRAPH", a.graph, support::graph_names)->required();
-  app.add_option("--parts", a.parts, "devices")->check(support::number_in(std::size_t{1}, std::size_t{65536}));
+  app.add_option("--parts", a.parts, "number of ranges, one per device")
+      ->check(support::number_in(std::size_t{1}, std::size_t{65536}));
   app.add_option("--width", a.width, "columns of the layer's input")
       ->check(support::number_in(std::uint32_t{1}, std::uint32_t{65536}));
-  app.add_option("--samples", a.samples, "ranges that are timed")
+  app.add_option("--samples", a.samples, "ranges to time")
       ->check(support::number_in(std::size_t{1}, std::size_t{100'000}));
-  app.add_option("--seed", a.seed, "of what is drawn")->check(support::number_from(std::uint64_t{0}));
-  app.add_option("--out", a.out, "file for the graph, as .lux");
+  app.add_option("--seed", a.seed, "random seed")->check(support::number_from(std::uint64_t{0}));
+  app.add_option("--out", a.out, "file for the graph in .lux format");
 }
 
 // The layer: each vertex has the sum of the rows of those that its in-edges come from.

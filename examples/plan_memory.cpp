@@ -52,13 +52,13 @@ struct arguments {
 void declare(CLI::App& app, arguments& a) {
   app.add_option("MODEL", a.model,
                  std::string{support::model_help} +
-                     ", or a network on a graph by its sizes, gcn:VERTICES:EDGES:WIDTH:WIDTH[:WIDTH...] or "
-                     "gin:VERTICES:EDGES:WIDTH:WIDTH:WIDTH; widths begin with that of the features")
+                     ", or a graph neural network by its sizes, gcn:VERTICES:EDGES:WIDTH:WIDTH[:WIDTH...] or "
+                     "gin:VERTICES:EDGES:WIDTH:WIDTH:WIDTH; the first width is that of the features")
       ->required();
   app.add_option("--limit", a.limit, "memory of the device: 1122MB, 16GB, 1070MiB")->required();
   app.add_option("--dim", a.dimensions, support::dimension_help);
   app.add_option("--width", a.planning.search.width,
-                 "of graphs beyond the dynamic program: states of execution that the search follows")
+                 "states that the beam keeps for graphs that are too large for the dynamic program")
       ->check(support::number_in(std::size_t{1}, std::size_t{1'000'000}))
       ->capture_default_str();
   app.add_option("--json", a.json, "file for the result as JSON");

@@ -45,25 +45,26 @@ struct arguments {
 };
 
 void declare(CLI::App& app, arguments& a) {
-  app.add_option(
-         "FILE", a.files,
-         "traces of a job: of PyTorch's profiler, of ranks of `train`, of dPRO or of Chakra; .json, compressed, "
-         "or archives of them")
+  app.add_option("FILE", a.files,
+                 "traces of one job from PyTorch's profiler, `train`, dPRO or Chakra: .json files, compressed files or "
+                 "archives")
       ->required();
-  app.add_option(
-         "--clocks", a.clocks,
-         "aligned: clocks of ranks are made one by what ranks send each other; stated: they are right as they are")
+  app.add_option("--clocks", a.clocks,
+                 "aligned: correct the clocks of ranks by the messages between them; stated: trust them")
       ->check(CLI::IsMember({"aligned", "stated"}))
       ->capture_default_str();
-  app.add_option("--link", a.link,
-                 "bytes per second of a link (12.5GB), for the comparison with Daydream's way; otherwise that of the "
-                 "largest message");
-  app.add_option("--what-if", a.what_if,
-                 "what is different, one or several: bandwidth=2 and latency=0.5 of links, device=1.5 times as fast, "
-                 "workers=16, bucket=25MB, algorithm=ring, tree or halving_doubling, operator=NAME takes no time");
+  app.add_option(
+      "--link", a.link,
+      "bytes per second of a link (12.5GB) for the comparison with Daydream; default: the rate of the largest "
+      "message");
+  app.add_option(
+      "--what-if", a.what_if,
+      "one or several changes: bandwidth=2 and latency=0.5 (factors), device=1.5 (times as fast), workers=16, "
+      "bucket=25MB, algorithm=ring, tree or halving_doubling, operator=NAME (takes no time)");
   app.add_option("--json", a.json, "file for the result as JSON");
-  app.add_option("--trace", a.trace, "file for a trace that Perfetto shows: as recorded, as replayed, and what if");
-  app.add_option("--html", a.html, "file for a report with the same timelines, for any browser");
+  app.add_option("--trace", a.trace,
+                 "file for a Perfetto trace with the recorded, the replayed and the changed timeline");
+  app.add_option("--html", a.html, "file for an HTML report with the same timelines");
   support::declare_optimizer(app, a.optimizer);
 }
 

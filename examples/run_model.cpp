@@ -60,18 +60,18 @@ struct arguments {
 
 void declare(CLI::App& app, arguments& a) {
   app.add_option("MODEL", a.model, support::model_help)->required();
-  auto* const against = app.add_option("--against", a.against,
-                                       "another model of the same inputs and outputs, to run in turns with the first");
-  app.add_option("--backend", a.backend, fmt::format("where to run: {}", support::backend_list()));
-  app.add_option("--backend-threads", a.backend_threads, "of the cpu backend; 0: all that the machine has")
+  auto* const against =
+      app.add_option("--against", a.against, "second model with the same inputs and outputs; both run in turns");
+  app.add_option("--backend", a.backend, fmt::format("backend: {}", support::backend_list()));
+  app.add_option("--backend-threads", a.backend_threads, "threads of the cpu backend; 0: all of the machine")
       ->check(support::number_in(0, 1024));
   app.add_option("--dim", a.dimensions, support::dimension_help)->allow_extra_args(false);
   app.add_option("--against-dim", a.against_dimensions, "the same for --against")
       ->allow_extra_args(false)
       ->needs(against);
-  app.add_option("--data", a.data, "folder of input_N.pb, and of output_N.pb to compare with where there are any");
+  app.add_option("--data", a.data, "folder with input_N.pb and, to compare with, output_N.pb");
   app.add_option("--save", a.save, "folder to write input_N.pb and output_N.pb to");
-  app.add_option("--seed", a.seed, "of values that neither the model nor --data holds")
+  app.add_option("--seed", a.seed, "random seed of values that neither the model nor --data has")
       ->check(support::number_from(std::uint64_t{0}));
   app.add_option("--tolerance", a.tolerance, "largest relative error of an output; default: 1e-4")
       ->check(support::number_in(0.0, 1e9));
@@ -152,9 +152,8 @@ void save(const arguments& a, const io::onnx_model& model, const std::vector<nam
   const support::output_folder folder{a.save};
   std::vector<support::output> files;
   const auto add = [&](const std::filesystem::path& file, const std::string& name, auto data) {
-    files.push_back({file, "", [name, kept = std::move(data)](const auto& path) {
-                       io::write_onnx_tensor(path, {name, kept});
-                     }});
+    files.push_back(
+        {file, "", [name, kept = std::move(data)](const auto& path) { io::write_onnx_tensor(path, {name, kept}); }});
   };
   for (const auto& [i, input] : ranges::views::enumerate(inputs)) {
     const auto value = values(input.name).value();

@@ -52,22 +52,22 @@ struct arguments {
 void declare(CLI::App& app, arguments& a) {
   using support::number_in;
   app.add_option("SAMPLES", a.samples, "a file of measured kernels")->required();
-  app.add_flag("--without-times", a.without_times, "do not read what operators take alone");
-  app.add_option("--holdout", a.holdout, "learn from all networks but this one, and test on it alone");
-  app.add_option("--epochs", a.settings.epochs, "how often all samples are learned from, at most")
+  app.add_flag("--without-times", a.without_times, "ignore the measured times of single operators");
+  app.add_option("--holdout", a.holdout, "network to test on; train on all others");
+  app.add_option("--epochs", a.settings.epochs, "most epochs")->check(number_in<std::uint64_t>(1, 1'000'000));
+  app.add_option("--patience", a.settings.patience, "stop after this many epochs without a better estimate")
       ->check(number_in<std::uint64_t>(1, 1'000'000));
-  app.add_option("--patience", a.settings.patience, "epochs without a better estimate after which training ends")
-      ->check(number_in<std::uint64_t>(1, 1'000'000));
-  app.add_option("--hidden", a.settings.shape.hidden, "numbers per operator between layers")
+  app.add_option("--hidden", a.settings.shape.hidden, "hidden size per operator")
       ->check(number_in<std::uint64_t>(4, 1024));
-  app.add_option("--layers", a.settings.shape.layers, "of attention")->check(number_in<std::uint64_t>(0, 64));
-  app.add_option("--budget", a.budget, "when to stop, such as 10m; the best weights until then are written");
-  app.add_option("--seed", a.settings.seed, "of first weights, orders and which samples test");
-  app.add_option("--checkpoint", a.checkpoint, "where to keep the state of the run, every ten seconds and at the end");
-  app.add_flag("--resume", a.resume, "go on from the checkpoint")->needs("--checkpoint");
-  app.add_option("--threads", a.threads, "results do not depend on it")->check(number_in<std::uint64_t>(1, 1024));
-  app.add_option("--json", a.json, "where to write the report");
-  app.add_option("--out", a.out, "where to write the estimator")->required();
+  app.add_option("--layers", a.settings.shape.layers, "attention layers")->check(number_in<std::uint64_t>(0, 64));
+  app.add_option("--budget", a.budget, "time limit, such as 10m; the best weights so far are written");
+  app.add_option("--seed", a.settings.seed, "random seed of initial weights, order and split of samples");
+  app.add_option("--checkpoint", a.checkpoint, "file for the state of the run, saved every ten seconds and at the end");
+  app.add_flag("--resume", a.resume, "continue from the checkpoint")->needs("--checkpoint");
+  app.add_option("--threads", a.threads, "threads; they do not change the result")
+      ->check(number_in<std::uint64_t>(1, 1024));
+  app.add_option("--json", a.json, "file for the report as JSON");
+  app.add_option("--out", a.out, "file for the estimator")->required();
 }
 
 // Until all epochs are done, nothing becomes better, or the budget is spent; says which.

@@ -60,15 +60,14 @@ const std::map<std::string, io::group_reading> group_readings{{"implied", io::gr
 
 void declare(CLI::App& app, arguments& a) {
   app.add_option("FILE", a.file, "a .rules file, TASO's .pb or FlexFlow's .json")->required();
-  app.add_option("--axioms", a.axioms, "rule file to prove from instead of the shipped properties of operators");
+  app.add_option("--axioms", a.axioms, "rule file of axioms, instead of the shipped properties of operators");
   app.add_flag("--check-axioms", a.check_axioms,
-               "also look for properties that contradict each other (then nothing is proved) or follow from the "
-               "others");
+               "also look for axioms that contradict each other (then nothing is proved) or follow from the others");
   app.add_option("--groups", a.groups,
-                 "how many groups a convolution of a .pb file has: implied (by its channels, as TASO reads it) or one")
+                 "groups of a convolution in a .pb file: implied by its channels, as TASO reads it, or one")
       ->transform(CLI::CheckedTransformer(group_readings));
-  app.add_option("--threads", a.threads, "the result does not depend on it")->check(support::number_in(1, 1024));
-  app.add_option("--out", a.out, "file for the same rules with how they are known");
+  app.add_option("--threads", a.threads, "threads; they do not change the result")->check(support::number_in(1, 1024));
+  app.add_option("--out", a.out, "file for the same rules with their verdicts");
   app.add_option("--json", a.json, "file for the result as JSON");
 }
 
@@ -236,12 +235,17 @@ nlohmann::json to_json(const result& r) {
       duplicates.push_back({{"name", e.name}, {"of", r.rules[*e.duplicate_of].name}});
     }
   }
-  return {{"rules", r.rules.size()}, {"proved", r.count(verdict::proved) - r.axiom_count()},
+  return {{"rules", r.rules.size()},
+          {"proved", r.count(verdict::proved) - r.axiom_count()},
           {"are_axioms", r.axiom_count()},
-          {"refuted", refuted},      {"unknown", unknown},
-          {"outside", outside},      {"duplicates", duplicates},
-          {"proofs", proofs},        {"prover", z3_prover{}.name()},
-          {"axioms", r.axioms},      {"seconds", r.seconds}};
+          {"refuted", refuted},
+          {"unknown", unknown},
+          {"outside", outside},
+          {"duplicates", duplicates},
+          {"proofs", proofs},
+          {"prover", z3_prover{}.name()},
+          {"axioms", r.axioms},
+          {"seconds", r.seconds}};
 }
 
 // Of names and findings, which hold what a file says: it may break lines.
@@ -310,10 +314,10 @@ void print(const result& r) {
 // Throws: unity::error where properties contradict each other.
 void check_axioms(const tensor::algebra& operators, const arguments& a, const theory& axioms) {
   if (const auto found = tensor::contradiction(operators, axioms.rules())) {
-    throw error{a.axioms.empty() ? "shipped properties" : a.axioms,
-                fmt::format("a contradiction, from {} and those that it is used with ({})", found->name,
-                            found->instance),
-                "properties that can hold together"};
+    throw error{
+        a.axioms.empty() ? "shipped properties" : a.axioms,
+        fmt::format("a contradiction, from {} and those that it is used with ({})", found->name, found->instance),
+        "properties that can hold together"};
   }
   for (const auto& f : tensor::redundant_axioms(operators, axioms.rules())) {
     std::string from;

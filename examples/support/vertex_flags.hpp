@@ -50,86 +50,85 @@ struct vertex_flags {
 
 inline void declare(CLI::App& app, vertex_flags& a) {
   app.add_option("GRAPH", a.graph, graph_names)->required();
-  app.add_option("--data", a.folder, "folder that GRAPH lies in");
-  app.add_option("--model", a.model, "layers of the network")
+  app.add_option("--data", a.folder, "folder of GRAPH");
+  app.add_option("--model", a.model, "kind of layer")
       ->check(CLI::IsMember(std::vector<std::string>(unity::systems::vertex_layer_names.begin(),
                                                      unity::systems::vertex_layer_names.end())))
       ->capture_default_str();
-  app.add_option("--layers", a.shape.layers, "how many")->check(number_in(1, 1000))->capture_default_str();
-  app.add_option("--hidden", a.shape.hidden, "columns behind each layer but the last; of gat, of each head")
+  app.add_option("--layers", a.shape.layers, "number of layers")->check(number_in(1, 1000))->capture_default_str();
+  app.add_option("--hidden", a.shape.hidden, "hidden size; for gat, per head")
       ->check(number_in(1, 1 << 20))
       ->capture_default_str();
-  app.add_option("--heads", a.shape.heads, "of gat, in each layer but the last")
+  app.add_option("--heads", a.shape.heads, "attention heads of gat, in all layers but the last")
       ->check(number_in(1, 1024))
       ->capture_default_str();
-  app.add_option("--dropout", a.shape.dropout, "of what a layer reads")
+  app.add_option("--dropout", a.shape.dropout, "dropout rate of layer inputs")
       ->check(number_in(0.0, 1 - 0x1.0p-24))
       ->capture_default_str();
-  app.add_option("--drawn", a.shape.drawn, "of fastgcn: vertices that a layer draws, on average")
+  app.add_option("--drawn", a.shape.drawn, "average number of vertices that fastgcn samples per layer")
       ->check(number_in(1.0, 1e18))
       ->capture_default_str();
-  app.add_option("--element", a.element, "numbers of features and weights")
+  app.add_option("--element", a.element, "element type of features and weights")
       ->check(CLI::IsMember({"float32", "float64"}))
       ->capture_default_str();
   app.add_option(
          "--epochs", a.epochs,
-         "iterations over all vertices, with those of the run that is resumed; 0: --machine alone, or vertices are "
-         "classified with the weights of --resume")
+         "epochs, including those of the resumed run; 0: only simulate --machine, or classify with the weights of "
+         "--resume")
       ->check(number_in(0, 100'000'000))
       ->capture_default_str();
-  app.add_option("--ranks", a.ranks, "how many, each with a range of the vertices; under mpirun as many as it started")
+  app.add_option("--ranks", a.ranks,
+                 "number of ranks, each with a range of vertices; under mpirun as many as it started")
       ->check(number_in(1, 4096));
   const auto backends = rank_backends();
   a.backend = backends.front();
-  app.add_option("--backend", a.backend, "what operators run on")->check(CLI::IsMember(backends));
+  app.add_option("--backend", a.backend, "backend that runs operators")->check(CLI::IsMember(backends));
   std::vector<std::string> partitions{"learned", "equal_vertices", "equal_edges"};
 #ifdef UNITY_HAS_METIS
   partitions.emplace_back("metis");
 #endif
   app.add_option("--partition", a.partition,
-                 "ranges of vertices: of equal cost, as it is learned from measured times, beginning with equal_edges; "
-                 "or as named")
+                 "how vertices are divided; learned: into ranges of equal measured cost, starting from equal_edges")
       ->check(CLI::IsMember(partitions))
       ->capture_default_str();
-  app.add_option("--repartition-every", a.repartition, "after how many epochs learned ranges may change")
+  app.add_option("--repartition-every", a.repartition, "epochs between changes of learned ranges")
       ->check(number_in(1, 100'000'000))
       ->capture_default_str();
-  app.add_option("--evaluate-every", a.evaluate, "after how many epochs accuracies are told, besides at the end")
+  app.add_option("--evaluate-every", a.evaluate, "epochs between evaluations; default: only at the end")
       ->check(number_in(1, 100'000'000));
-  app.add_option("--rate", a.rate, "learning rate, of Adam")->check(number_in(0.0, 1e308))->capture_default_str();
-  app.add_option("--decay", a.decay, "share of the first layer's weights that is added to their gradients")
+  app.add_option("--rate", a.rate, "learning rate of Adam")->check(number_in(0.0, 1e308))->capture_default_str();
+  app.add_option("--decay", a.decay, "weight decay of the first layer")
       ->check(number_in(0.0, 1e308))
       ->capture_default_str();
-  app.add_option("--seed", a.seed, "of first weights, dropout and what is drawn, such as graphs")
+  app.add_option("--seed", a.seed, "random seed of initial weights, dropout, samples and generated graphs")
       ->check(number_from(std::uint64_t{0}))
       ->capture_default_str();
-  app.add_option("--features", a.drawn.features, "columns that are drawn for a graph without data")
+  app.add_option("--features", a.drawn.features, "random feature columns for a graph without data")
       ->check(number_in(std::size_t{1}, std::size_t{1} << 20U))
       ->capture_default_str();
-  app.add_option("--classes", a.drawn.classes, "classes that are drawn for a graph without data")
+  app.add_option("--classes", a.drawn.classes, "random classes for a graph without data")
       ->check(number_in(2, 1 << 20))
       ->capture_default_str();
-  app.add_flag("--raw-features", a.raw_features, "features as they are; otherwise those of a vertex add up to 1");
-  app.add_option("--unseen", a.unseen, "another graph, whose vertices are classified in the end");
+  app.add_flag("--raw-features", a.raw_features, "do not normalize the features of a vertex to sum 1");
+  app.add_option("--unseen", a.unseen, "another graph to classify at the end");
+  app.add_option("--machine", a.machine,
+                 "also simulate an epoch on this machine, each device with a range of vertices: " + machine_help());
   app.add_option(
-      "--machine", a.machine,
-      "simulates an epoch, too, on a machine whose devices have a range of the vertices each: " + machine_help());
-  app.add_option("--memory", a.memory,
-                 "of each rank's device, for all but weights and what the optimizer keeps: 100MB, 2GiB. Values that do "
-                 "not fit lie on the host meanwhile");
+      "--memory", a.memory,
+      "memory limit of each rank, without weights and optimizer state: 100MB, 2GiB; values that do not fit are "
+      "offloaded to the host");
   app.add_option("--offload", a.offload,
-                 "bytes a second between a device of --machine and its host, 12GB/s, for what --memory has move");
+                 "bandwidth between a device of --machine and its host for offloading, such as 12GB/s");
   auto* const checkpoint =
-      app.add_option("--checkpoint", a.checkpoint, "file for weights and what the optimizer keeps, at the end");
-  app.add_option("--every", a.every, "after how many epochs there is a checkpoint, too")
+      app.add_option("--checkpoint", a.checkpoint, "file for weights and optimizer state, written at the end");
+  app.add_option("--every", a.every, "epochs between further checkpoints")
       ->check(number_in(1, 100'000'000))
       ->needs(checkpoint);
   app.add_option("--resume", a.resume,
-                 "a checkpoint to go on from, of any number of ranks; with --epochs 0, whose weights classify");
-  app.add_flag("--check", a.check,
-               "trains on one rank, too, and fails where losses differ by more than 1e-5, relative");
+                 "checkpoint to continue from, of any number of ranks; with --epochs 0 its weights classify");
+  app.add_flag("--check", a.check, "also train on one rank, and fail if losses differ by more than 1e-5, relative");
   app.add_option("--json", a.json, "file for the result as JSON");
-  app.add_option("--trace", a.trace, "file for what each rank did in the last epoch; Perfetto shows it");
+  app.add_option("--trace", a.trace, "file for a Perfetto trace of the last epoch");
   app.parse_complete_callback([&app, &a] {
     const auto refuse = [&](const char* flag, bool has_effect, const char* where) {
       if (app.count(flag) > 0 && !has_effect) {

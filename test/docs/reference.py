@@ -24,7 +24,7 @@ SENTENCES = {
     "a list": "No iteration is shorter than that, so a move is refused as soon as",
     "code in a comment": "matmul(x, matmul(y, z)) == matmul(matmul(x, y), z)",
     "a macro": "A precondition of a public function.",
-    "README.md": "A C++20 library that finds a cheaper graph which computes the same",
+    "README.md": "unity finds a cheaper graph that computes the same",
 }
 
 
