@@ -11,7 +11,8 @@ import sys
 
 # The guide that shows the program at work.
 GUIDES = {
-    "calibrate": "optimizing", "distribute": "synchronization", "fit_kernels": "machines", "fuse": "fusion",
+    "calibrate": "optimizing", "diff_plans": "dividing", "distribute": "synchronization",
+    "explain_plan": "dividing", "fit_kernels": "machines", "fuse": "fusion",
     "generate_rules": "rules", "measure_kernels": "fusion", "optimize": "optimizing", "parallelize": "dividing",
     "partition_graph": "graphs", "plan_memory": "memory", "replay": "replay", "run_model": "optimizing",
     "simulate": "dividing", "train": "training", "train_estimator": "fusion", "train_graph": "graphs",

@@ -1,0 +1,212 @@
+// What two plans do differently, and what each takes.
+//
+// run: {source}/examples/plans/lenet_p100.json {source}/examples/plans/lenet_p100.json --json {out}/result.json
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/core.h>
+#include <range/v3/view/take.hpp>
+
+#include <unity/core/id.hpp>
+#include <unity/core/units.hpp>
+#include <unity/io/plan_json.hpp>
+#include <unity/parallel/lowering/lowering.hpp>
+#include <unity/parallel/optimizer.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/parallel/recomputation.hpp>
+#include <unity/parallel/strategies/plan_difference.hpp>
+#include <unity/simulate/full.hpp>
+#include <unity/simulate/timeline.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/cost.hpp>
+
+#include "support/number_range.hpp"
+#include "support/operation_times.hpp"
+#include "support/outputs.hpp"
+#include "support/program.hpp"
+
+namespace {
+
+using namespace unity;
+
+struct arguments {
+  std::string first{};
+  std::string second{};
+  std::size_t rows = 20;
+  support::timing_flags timing{};
+  std::string json{};
+};
+
+void declare(CLI::App& app, arguments& a) {
+  app.add_option("FIRST", a.first, "a plan's .json file")->required();
+  app.add_option("SECOND", a.second, "another plan's .json file")->required();
+  app.add_option("--rows", a.rows, "operators to print of each kind of difference")
+      ->check(support::number_in(std::size_t{1}, std::size_t{1'000'000}))
+      ->capture_default_str();
+  support::declare(app, a.timing);
+  app.add_option("--json", a.json, "file for the result as JSON");
+}
+
+struct simulated_plan {
+  parallel::plan plan{};
+  picoseconds iteration{};
+  bytes moved{};
+  bytes peak{};
+};
+
+simulated_plan simulated(const tensor::algebra& operators, const arguments& a, const std::string& file) {
+  simulated_plan r{io::read_plan(operators, file), {}, {}, {}};
+  support::with_durations(a.timing, operators, r.plan.machine, "diff_plans", [&](const tensor::durations& times) {
+    const auto program = parallel::lower(operators, r.plan, times);
+    simulate::full_simulation simulation;
+    simulation.run(program);
+    const auto line = simulate::summarize(program, {simulation.times().begin(), simulation.times().end()});
+    r.iteration = line.iteration;
+    r.moved = line.communicated;
+    for (const auto& m : line.memory) {
+      r.peak = std::max(r.peak, m.peak);
+    }
+  });
+  return r;
+}
+
+class comparison {
+ public:
+  explicit comparison(const arguments& a)
+      : arguments_{a},
+        first_{simulated(operators_, a, a.first)},
+        second_{simulated(operators_, a, a.second)},
+        difference_{parallel::difference_of(operators_, first_.plan, second_.plan)} {}
+
+  void print() const {
+    row("", arguments_.first, arguments_.second);
+    row("machine", first_.plan.machine.name, second_.plan.machine.name);
+    row("iteration, ms", fmt::format("{:.6f}", to_seconds(first_.iteration) * 1e3),
+        fmt::format("{:.6f}", to_seconds(second_.iteration) * 1e3));
+    row("moved over links, MB", megabytes(first_.moved), megabytes(second_.moved));
+    row("memory of a device, MB", megabytes(first_.peak), megabytes(second_.peak));
+    row("optimizer", optimizer_of(first_.plan), optimizer_of(second_.plan));
+    row("stages, micro-batches", pipeline_of(first_.plan), pipeline_of(second_.plan));
+    row("operators recomputed", fmt::format("{}", recomputed(first_.plan)),
+        fmt::format("{}", recomputed(second_.plan)));
+    const auto& d = difference_;
+    if (d.is_none()) {
+      fmt::print("\nboth plans are the same\n");
+      return;
+    }
+    list("\noperators of the first plan alone", d.only_first,
+         [&](node_id n) { return fmt::format("- {}", name(first_.plan, n)); });
+    list("\noperators of the second plan alone", d.only_second,
+         [&](node_id n) { return fmt::format("+ {}", name(second_.plan, n)); });
+    list(fmt::format("\nof {} operators of both divided differently", d.common), d.divided, [&](const auto& pair) {
+      return fmt::format("- {}: {}\n+ {}: {}", name(first_.plan, pair.first),
+                         first_.plan.configurations[pair.first.index()], name(second_.plan, pair.second),
+                         second_.plan.configurations[pair.second.index()]);
+    });
+    list("\nrecomputed by one plan alone", d.recomputed, [&](const auto& pair) {
+      return parallel::is_recomputed(first_.plan.recomputed, pair.first)
+                 ? fmt::format("- {}", name(first_.plan, pair.first))
+                 : fmt::format("+ {}", name(second_.plan, pair.second));
+    });
+    list("\nweights synchronized differently", d.synchronized, [](const std::string& w) { return "  " + w; });
+  }
+
+  [[nodiscard]] nlohmann::json to_json() const {
+    const auto& d = difference_;
+    const auto names = [&](const parallel::plan& p, const std::vector<node_id>& nodes) {
+      auto all = nlohmann::json::array();
+      for (const auto n : nodes) {
+        all.push_back(name(p, n));
+      }
+      return all;
+    };
+    auto divided = nlohmann::json::array();
+    for (const auto& [n, m] : d.divided) {
+      divided.push_back(
+          {{"first", fmt::format("{}: {}", name(first_.plan, n), first_.plan.configurations[n.index()])},
+           {"second", fmt::format("{}: {}", name(second_.plan, m), second_.plan.configurations[m.index()])}});
+    }
+    auto recomputed = nlohmann::json::array();
+    for (const auto& [n, m] : d.recomputed) {
+      recomputed.push_back({{"first", name(first_.plan, n)},
+                            {"second", name(second_.plan, m)},
+                            {"by_first", parallel::is_recomputed(first_.plan.recomputed, n)}});
+    }
+    return {{"first", numbers(first_)},
+            {"second", numbers(second_)},
+            {"same", d.is_none()},
+            {"common", d.common},
+            {"only_first", names(first_.plan, d.only_first)},
+            {"only_second", names(second_.plan, d.only_second)},
+            {"divided", std::move(divided)},
+            {"recomputed", std::move(recomputed)},
+            {"synchronized", d.synchronized},
+            {"other_machine", d.has_other_machine},
+            {"other_pipeline", d.has_other_pipeline},
+            {"other_optimizer", d.has_other_optimizer}};
+  }
+
+ private:
+  static void row(const std::string& what, const std::string& first, const std::string& second) {
+    fmt::print("{:<24} {:>24} {:>24}\n", what, first, second);
+  }
+  static std::string megabytes(bytes b) { return fmt::format("{:.3f}", static_cast<double>(b.count()) * 1e-6); }
+  static std::string optimizer_of(const parallel::plan& p) {
+    return std::string{parallel::optimizer_names[static_cast<std::size_t>(p.updates)]};
+  }
+  static std::string pipeline_of(const parallel::plan& p) {
+    return fmt::format("{}, {}", p.pipeline.stage_count(), p.pipeline.microbatches);
+  }
+  static std::size_t recomputed(const parallel::plan& p) {
+    return static_cast<std::size_t>(std::count(p.recomputed.begin(), p.recomputed.end(), true));
+  }
+  static nlohmann::json numbers(const simulated_plan& p) {
+    return {{"machine", p.plan.machine.name},
+            {"iteration_s", to_seconds(p.iteration)},
+            {"moved_bytes", p.moved.count()},
+            {"memory_peak_bytes", p.peak.count()}};
+  }
+  [[nodiscard]] std::string name(const parallel::plan& p, node_id n) const {
+    return fmt::format("{} {}", operators_.signature(p.graph.operation(n).kind).name, n.index());
+  }
+  template <class T, class Show>
+  void list(const std::string& title, const std::vector<T>& all, const Show& show) const {
+    if (all.empty()) {
+      return;
+    }
+    fmt::print("{}: {}\n", title, all.size());
+    for (const auto& item : all | ranges::views::take(arguments_.rows)) {
+      fmt::print("{}\n", show(item));
+    }
+    if (all.size() > arguments_.rows) {
+      fmt::print("  and {} more\n", all.size() - arguments_.rows);
+    }
+  }
+
+  const arguments& arguments_;
+  tensor::algebra operators_ = tensor::training_algebra();
+  simulated_plan first_;
+  simulated_plan second_;
+  parallel::plan_difference difference_;
+};
+
+void run(const arguments& a) {
+  support::expect_writable(a.json);
+  const comparison c{a};
+  if (!a.json.empty()) {
+    support::write_all({{a.json, fmt::format("{}\n", c.to_json().dump(2)), {}, {}}});
+  }
+  c.print();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return support::run_program<arguments>("diff_plans", "Says what two plans do differently", argc, argv, declare, run);
+}

@@ -1,0 +1,195 @@
+// Why each operator of a plan is divided as it is: what it takes, and the best other division of it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <unity/core/id.hpp>
+#include <unity/core/units.hpp>
+#include <unity/cost/cost_model.hpp>
+#include <unity/parallel/configuration.hpp>
+#include <unity/parallel/lowering/lowering.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/systems/flexflow/evaluator.hpp>
+#include <unity/systems/flexflow/moves.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/differentiate.hpp>
+
+namespace unity::systems {
+
+// Another division of an operator, with all others as they are, or with those of its unit following it.
+struct explained_alternative {
+  parallel::configuration to{};
+  std::size_t operators = 1;  // that change
+  cost_value cost = 0;        // of an iteration, picoseconds; over_memory and more where it does not fit
+
+  friend bool operator==(const explained_alternative&, const explained_alternative&) = default;
+};
+
+struct operator_explanation {
+  node_id node{};
+  std::string name{};
+  picoseconds computing{};  // all its tasks of one micro-batch, on all devices
+  picoseconds receiving{};  // messages that bring its operands and take their gradients back, on all links
+  picoseconds gradients{};  // reductions and updates of the weights that it is the first to read
+  std::size_t priced = 0;   // alternatives
+  std::optional<explained_alternative> next{};  // the cheapest of them; none where nothing was priced
+
+  [[nodiscard]] picoseconds total() const { return computing + receiving + gradients; }
+};
+
+// Prices of changes to a plan: by delta simulation where it is a strategy alone, by whole simulations where it has
+// stages, micro-batches, recomputation or ways to synchronize. The plan and the algebra must outlive it.
+class plan_prices {
+ public:
+  // Throws: unity::error where the plan is none of its graph and machine.
+  plan_prices(const tensor::algebra& a, const parallel::plan& p, tensor::durations durations);
+
+  // Of the plan, as of explained_alternative.
+  [[nodiscard]] cost_value cost() const noexcept { return cost_; }
+  // Nothing where the change is not one of the plan, such as to devices of another stage. Complexity: of a simulation.
+  [[nodiscard]] std::optional<cost_value> price(const strategy_change& change);
+  [[nodiscard]] parallel::lowering& lowering() noexcept { return lowering_; }
+  [[nodiscard]] const parallel::plan& plan() const noexcept { return plan_; }
+
+ private:
+  [[nodiscard]] cost_value simulated(const parallel::strategy& s);
+
+  const parallel::plan& plan_;
+  parallel::lowering lowering_;
+  std::unique_ptr<strategy_evaluator> evaluator_{};  // none: whole simulations
+  cost_value cost_ = 0;
+};
+
+// Each operator of the plan, the one that takes most first. The best alternative is among all degrees on aligned blocks
+// of devices, for the operator alone and, where others follow it (parallel::units_of), for them together.
+// go_on: asked between two prices; where it says false, what was not priced yet is left out.
+// Complexity: a price for each alternative; parallel::placements::all says how many there are.
+[[nodiscard]] std::vector<operator_explanation> explain(const tensor::algebra& a, plan_prices& prices,
+                                                        const std::function<bool()>& go_on);
+
+}  // namespace unity::systems
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_FLEXFLOW_EXPLANATION)
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+#include <unity/core/stable_sort.hpp>
+#include <unity/parallel/pipeline.hpp>
+#include <unity/parallel/strategies/memory_limits.hpp>
+#include <unity/parallel/strategies/strategy_report.hpp>
+#include <unity/program/program.hpp>
+
+namespace unity::systems {
+
+UNITY_INLINE plan_prices::plan_prices(const tensor::algebra& a, const parallel::plan& p, tensor::durations durations)
+    : plan_{p}, lowering_{a, p.graph, p.machine, std::move(durations), parallel::transfers::exchanges, p.updates} {
+  const bool is_plain = p.pipeline.is_trivial() && p.synchronization.is_trivial() &&
+                        std::find(p.recomputed.begin(), p.recomputed.end(), true) == p.recomputed.end();
+  if (is_plain) {
+    evaluator_ = std::make_unique<strategy_evaluator>(lowering_, parallel::memory_limits(p.machine));
+    cost_ = evaluator_->reset(p.configurations);
+  } else {
+    cost_ = simulated(p.configurations);
+  }
+}
+
+UNITY_INLINE std::optional<cost_value> plan_prices::price(const strategy_change& change) {
+  if (evaluator_) {
+    const auto found = evaluator_->try_move(change, std::numeric_limits<cost_value>::max());
+    if (found) {
+      evaluator_->rollback();
+    }
+    return found;
+  }
+  auto s = plan_.configurations;
+  for (const auto& r : change) {
+    s[r.node.index()] = r.to;
+  }
+  try {
+    parallel::check(plan_.graph, s, plan_.pipeline, plan_.machine.network.device_count());
+  } catch (const error&) {
+    return std::nullopt;
+  }
+  return simulated(s);
+}
+
+UNITY_INLINE cost_value plan_prices::simulated(const parallel::strategy& s) {
+  const auto report = parallel::report_on(lowering_, plan_.graph, plan_.machine, s, plan_.pipeline,
+                                          plan_.synchronization, plan_.recomputed);
+  cost_value over = 0;
+  for (const auto& e : report.excess) {
+    over += e.over.count();
+  }
+  return over == 0 ? report.iteration.count() : over_memory + 1000 * over + report.iteration.count();
+}
+
+UNITY_INLINE std::vector<operator_explanation> explain(const tensor::algebra& a, plan_prices& prices,
+                                                       const std::function<bool()>& go_on) {
+  const auto& p = prices.plan();
+  auto& l = prices.lowering();
+  const auto code = l.run(p.configurations, p.synchronization, p.recomputed);
+  const auto taken = [&](program::fragment_id f) {
+    picoseconds sum{};
+    for (const auto& t : code.code(f).tasks) {
+      sum += t.duration;
+    }
+    return sum;
+  };
+  const strategy_moves moves{a, p.graph, l.dimensions(), p.machine.network.device_count()};
+  std::vector<std::optional<std::size_t>> led(p.graph.node_count());  // unit that the node leads
+  for (std::size_t u = 0; u < moves.units().size(); ++u) {
+    if (moves.units()[u].nodes.size() > 1) {
+      led[moves.units()[u].lead.index()] = u;
+    }
+  }
+  std::vector<operator_explanation> all;
+  for (const auto n : moves.operators()) {
+    operator_explanation e{n, code.owner_of(l.fragment_of(n)).name, taken(l.fragment_of(n)), {}, {}, 0, {}};
+    for (const auto edge : l.training().edges_of(n)) {
+      e.receiving += l.training().edges()[edge].to == n ? taken(l.edge_fragment(edge)) : picoseconds{};
+    }
+    for (const auto w : l.training().weights_of(n)) {
+      e.gradients += l.training().weights()[w].uses.front().node == n ? taken(l.weight_fragment(w)) : picoseconds{};
+    }
+    all.push_back(std::move(e));
+  }
+  unity::stable_sort(all, [](const auto& x, const auto& y) { return x.total() > y.total(); });
+  for (auto& e : all) {
+    const auto consider = [&](const strategy_change& change, const parallel::configuration& to) {
+      const auto cost = prices.price(change);
+      if (cost) {
+        ++e.priced;
+        if (!e.next || *cost < e.next->cost) {
+          e.next = explained_alternative{to, change.size(), *cost};
+        }
+      }
+    };
+    for (const auto& c : moves.placements().all(e.node)) {
+      if (c == p.configurations[e.node.index()]) {
+        continue;
+      }
+      if (!go_on()) {
+        return all;
+      }
+      consider({{e.node, c}}, c);
+      if (const auto unit = led[e.node.index()]) {
+        consider(moves.change_unit(*unit, c), c);
+      }
+    }
+  }
+  return all;
+}
+
+}  // namespace unity::systems
+
+#endif

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# `explain_plan` and `diff_plans`: what they say of plans that a rule made; bad plans get one line, and nothing is
+# written.
+# usage: explain_plan.sh EXPLAIN_PLAN DIFF_PLANS MAKE_PLAN SCRATCH_DIR
+set -u
+explain=$1 diff=$2 make_plan=$3 scratch=$4
+rm -rf "$scratch" && mkdir -p "$scratch"
+# shellcheck source=../support/checks.sh
+. "$(dirname "$0")/../support/checks.sh"
+python=${python:-/usr/bin/python3}
+
+for strategy in data expert; do
+  check "a plan by $strategy is made" silent "$make_plan" zoo:lenet p100:1x4 $strategy "$scratch/$strategy.json"
+done
+check 'it is explained' silent "$explain" "$scratch/data.json" --json "$scratch/a.json" --rows 3
+check 'a row for each operator, as many as wanted' test "$(grep -cE '^[a-z0-9_]+ [0-9]+  ' "$scratch/stdout")" = 3
+check 'the JSON has all operators, the most expensive first, each with an alternative' json "$scratch/a.json" '
+  set(x) == {"iteration_s", "fits", "operators"} and x["fits"] and len(x["operators"]) == 13
+  and all(o["alternatives"] > 0 and o["next"]["operators"] >= 1 for o in x["operators"])
+  and (lambda t: t == sorted(t, reverse=True))(
+    [o["computing_s"] + o["receiving_s"] + o["gradients_s"] for o in x["operators"]])'
+check 'no time for alternatives' silent "$explain" "$scratch/data.json" --budget 0s --json "$scratch/b.json"
+check 'is said' grep -q '^0 of 13 operators were looked at' "$scratch/stdout"
+check 'and has none' json "$scratch/b.json" 'all("next" not in o for o in x["operators"])'
+
+check 'a plan and itself' silent "$diff" "$scratch/data.json" "$scratch/data.json" --json "$scratch/same.json"
+check 'are the same' grep -q '^both plans are the same$' "$scratch/stdout"
+check 'also in JSON' json "$scratch/same.json" 'x["same"] and x["first"] == x["second"]'
+check 'two plans' silent "$diff" "$scratch/data.json" "$scratch/expert.json" --json "$scratch/other.json"
+check 'differ by what is divided' json "$scratch/other.json" '
+  not x["same"] and x["common"] == 13 and len(x["divided"]) > 0 and x["only_first"] == x["only_second"] == []
+  and x["first"]["iteration_s"] != x["second"]["iteration_s"]'
+
+check 'no such plan' complains 1 'none.json' "$explain" "$scratch/none.json" --json "$scratch/none"
+check 'a budget that is no time' complains 1 'budget' "$explain" "$scratch/data.json" --budget soon
+check 'a plan that is none' complains 1 'a.json' "$diff" "$scratch/data.json" "$scratch/a.json" --json "$scratch/none"
+check 'one plan is bad usage' complains 2 'SECOND' "$diff" "$scratch/data.json"
+check 'a file that cannot be written' complains 1 'no_folder' \
+  "$explain" "$scratch/data.json" --json "$scratch/no_folder/x.json"
+check 'nothing was written' test ! -e "$scratch/none"
+finish
