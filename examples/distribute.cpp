@@ -25,6 +25,7 @@
 #include <unity/core/units.hpp>
 #include <unity/io/autodist_plan.hpp>
 #include <unity/io/autodist_strategy.hpp>
+#include <unity/io/html_report.hpp>
 #include <unity/io/plan_json.hpp>
 #include <unity/io/resource_spec.hpp>
 #include <unity/io/synchronization_json.hpp>
@@ -68,6 +69,7 @@ struct arguments {
   std::string trial;
   std::string budget = "1h";
   std::string json;
+  std::string report;
   std::string out;
   std::vector<std::string> dimensions{};
   systems::builder_options options{};
@@ -148,6 +150,7 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--seed", a.options.seed, "random seed of random_axis_all_reduce and of the searches")
       ->capture_default_str();
   app.add_option("--json", a.json, "file for the result as JSON");
+  app.add_option("--report", a.report, "file for an HTML report: strategies side by side, and the trials of a search");
   app.add_option(
       "--out", a.out,
       "folder for strategy.pb, strategy.json and plan.json of the fastest strategy, and a copy of the resources");
@@ -358,6 +361,39 @@ std::string result_text(const arguments& a, const io::resources& r, support::syn
   return all.dump(1) + "\n";
 }
 
+std::string report_text(const arguments& a, const io::resources& r, support::sync_comparison& c) {
+  io::html_report page{fmt::format("{} on {}, synchronized", a.model, a.resources.empty() ? a.machine : a.resources)};
+  page.paragraph(fmt::format("{} replicas, {} servers. Times are {}; computing alone takes {:.3f} ms.",
+                             r.replicas.size(), r.servers.size(),
+                             a.trial.empty() ? "simulated" : "measured where a strategy was run, simulated elsewhere",
+                             1e3 * to_seconds(c.computing())));
+  std::vector<io::chart_bar> times;
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& o : c.all()) {
+    times.push_back({o.name, 1e3 * to_seconds(o.time())});
+    rows.push_back({o.name, fmt::format("{:.3f}", 1e3 * to_seconds(o.time())),
+                    fmt::format("{:.3f}", static_cast<double>(o.moved.count()) / 1e6),
+                    fmt::format("{:.3f}", static_cast<double>(o.memory_peak.count()) / 1e6),
+                    o.load ? fmt::format("{:.3f}", *o.load) : "", o.excess.empty() ? "yes" : "no",
+                    &o == &c.best() ? "best" : ""});
+  }
+  page.chart(times, "ms");
+  page.table(std::vector<std::string>{"strategy", "ms", "MB moved", "MB held", "load", "fits", ""}, rows);
+  if (c.trials() && !c.trials()->trials.empty()) {
+    page.heading("Trials of the search");
+    io::line_chart chart{"trials", "ms of an iteration", {{"trial", {}}, {"best so far", {}}}, false, false};
+    auto best = c.trials()->trials.front().time;
+    for (std::size_t k = 0; k < c.trials()->trials.size(); ++k) {
+      const auto time = c.trials()->trials[k].time;
+      best = std::min(best, time);
+      chart.lines[0].points.push_back({static_cast<double>(k + 1), 1e3 * to_seconds(time)});
+      chart.lines[1].points.push_back({static_cast<double>(k + 1), 1e3 * to_seconds(best)});
+    }
+    page.chart(chart);
+  }
+  return page.text();
+}
+
 void print(const arguments& a, const io::resources& r, support::sync_comparison& c) {
   fmt::print("{} on {}: {} replicas, {} servers; simulated{}\n", a.model, a.resources.empty() ? a.machine : a.resources,
              r.replicas.size(), r.servers.size(), a.trial.empty() ? "" : ", and measured");
@@ -418,6 +454,7 @@ std::vector<support::output> files_of(const tensor::algebra& operators, const ar
 void run(arguments& a) {
   const support::output_folder folder{a.out};
   support::expect_writable(a.json);
+  support::expect_writable(a.report);
   set_options(a);
   const auto seconds = support::parse_quantity("--budget", a.budget, support::durations);
   const auto operators = tensor::training_algebra();
@@ -464,6 +501,9 @@ void run(arguments& a) {
     }
     if (!a.json.empty()) {
       files.push_back({a.json, result_text(a, r, c, autodist.has_value())});
+    }
+    if (!a.report.empty()) {
+      files.push_back({a.report, report_text(a, r, c)});
     }
     support::write_all(files);
   });

@@ -72,6 +72,7 @@ struct arguments {
   parallel::optimizer optimizer = parallel::optimizer::sgd;
   std::string out{};
   std::string json{};
+  std::string report{};
 };
 
 void declare(CLI::App& app, arguments& a) {
@@ -145,6 +146,7 @@ void declare(CLI::App& app, arguments& a) {
       "folder for plan.json, fusion.json (for `train --fusion`), ddp_buckets.json and xla_flags.txt; with --hlo also "
       "module.hlo");
   app.add_option("--json", a.json, "file for the result as JSON");
+  app.add_option("--report", a.report, "file for an HTML report: strategies side by side, and how the search went on");
 }
 
 // What all-reduces take, and the line that says so where one does.
@@ -258,6 +260,9 @@ void search_and_write(const arguments& a, const machine::machine& machine, const
     }
     files.push_back({a.json, result.dump(2) + "\n"});
   }
+  if (!a.report.empty()) {
+    files.push_back({a.report, support::to_report(c, about)});
+  }
   support::print(c, about);
   if (left_out > 0) {
     fmt::print("{} kernels are left out, as XLA cannot make them\n", left_out);
@@ -311,6 +316,7 @@ void run(arguments& a) {
   }
   const support::output_folder folder{a.out};
   support::expect_writable(a.json);
+  support::expect_writable(a.report);
   const auto estimate = estimator_for(a);
   const auto machine = support::load_machine(a.machine);
   a.hlo.empty() ? run_model(a, machine, estimate) : run_hlo(a, machine, estimate);

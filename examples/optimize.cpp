@@ -27,6 +27,7 @@
 
 #include <unity/io/dot.hpp>
 #include <unity/io/fold_constants.hpp>
+#include <unity/io/html_report.hpp>
 #include <unity/io/machine_json.hpp>
 #include <unity/io/onnx.hpp>
 #include <unity/io/onnx_open.hpp>
@@ -80,6 +81,7 @@ struct arguments {
   machine::machine calibrated{};  // the machine of --cost analytic:FILE.json
   std::string out{};
   std::string json{};
+  std::string report{};
   std::string memory_limit{};
   std::vector<std::string> dimensions{};
   std::string budget = "10s";
@@ -152,6 +154,7 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--resume", o.resume, "checkpoint to continue from");
   app.add_option("--out", a.out, "folder for optimized.onnx, optimized.dot, before_after.dot and .svg");
   app.add_option("--json", a.json, "file for the result as JSON");
+  app.add_option("--report", a.report, "file for an HTML report: times, rules and what each gained, both graphs");
   app.parse_complete_callback([&app, &a] { a.has_cost = app.count("--cost") > 0; });
 }
 
@@ -374,9 +377,55 @@ void weigh(const tensor::algebra& operators, const io::onnx_model& written, outc
   }
 }
 
+// What is new is marked.
+io::dot_options drawn_after(const outcome& r) {
+  io::dot_options after{.title = title("after", r.found.cost_after_s)};
+  for (std::size_t n = 0; n < r.found.origins.size(); ++n) {
+    if (!r.found.origins[n].valid()) {
+      after.highlighted.insert(node_id{n});
+    }
+  }
+  return after;
+}
+
+// Effects: a report, with a picture where Graphviz draws one in time.
+void write_report(const std::filesystem::path& file, const arguments& a, const outcome& r, const std::string& both) {
+  io::html_report page{fmt::format("{}, optimized", a.model)};
+  page.paragraph(fmt::format("{} operators before, {} after; the cost is {}. {}",
+                             support::running_operators(r.before.graph, a.options.objective.mode),
+                             support::running_operators(r.found.graph, a.options.objective.mode), a.cost,
+                             r.kept_original ? "The original is kept: nothing that was found is better." : ""));
+  page.chart(std::vector<io::chart_bar>{{"before", r.found.cost_before_s * 1e6}, {"after", r.found.cost_after_s * 1e6}},
+             "us, predicted");
+  if (!r.found.rules_used.empty()) {
+    page.heading("What each rule gained");
+    std::vector<io::chart_bar> gains;
+    for (const auto& use : r.found.rules_used) {
+      gains.push_back({fmt::format("{} x {}", use.count, use.name), std::max(use.gain_s * 1e6, 0.0)});
+    }
+    page.chart(gains, "us");
+    page.paragraph("A rule without a gain of its own makes another one possible.");
+  }
+  page.heading("Both graphs");
+  const auto picture = name_beside(file, ".graph.svg");
+  if (const auto problem = io::write_svg(picture, both, std::chrono::seconds{5})) {
+    page.paragraph(fmt::format("No picture: {}.", *problem));
+  } else {
+    page.paragraph("Nodes that the search made are marked.");
+    page.picture(read_file(picture), "the graphs before and after");
+    std::filesystem::remove(picture);
+  }
+  atomic_write(file, page.text());
+}
+
 // The model, its graph, and both graphs side by side with what is new marked.
 void write(const tensor::algebra& operators, const arguments& a, const io::onnx_model& written, outcome& r) {
   std::vector<support::output> files;
+  const auto after = drawn_after(r);
+  const auto both = a.out.empty() && a.report.empty()
+                        ? std::string{}
+                        : io::to_dot(operators, r.before.graph, {.title = title("before", r.found.cost_before_s)},
+                                     r.found.graph, after);
   if (!a.out.empty()) {
     const std::filesystem::path folder{a.out};
     const auto write_model = [&](const std::filesystem::path& file) {
@@ -386,15 +435,7 @@ void write(const tensor::algebra& operators, const arguments& a, const io::onnx_
         io::export_onnx(operators, written, file);
       }
     };
-    io::dot_options before{.title = title("before", r.found.cost_before_s)};
-    io::dot_options after{.title = title("after", r.found.cost_after_s)};
-    for (std::size_t n = 0; n < r.found.origins.size(); ++n) {
-      if (!r.found.origins[n].valid()) {
-        after.highlighted.insert(node_id{n});
-      }
-    }
-    const auto both = io::to_dot(operators, r.before.graph, before, r.found.graph, after);
-    const auto draw = [both](const std::filesystem::path& file) {
+    const auto draw = [&both](const std::filesystem::path& file) {
       if (const auto problem = io::write_svg(file, both, std::chrono::seconds{5})) {
         fmt::print(stderr, "no picture: {}\n", *problem);
       }
@@ -406,6 +447,9 @@ void write(const tensor::algebra& operators, const arguments& a, const io::onnx_
   }
   if (!a.json.empty()) {
     files.push_back({a.json, fmt::format("{}\n", support::to_json(about(a), r).dump(2))});
+  }
+  if (!a.report.empty()) {
+    files.push_back({a.report, "", [&](const std::filesystem::path& file) { write_report(file, a, r, both); }});
   }
   support::write_all(files);
 }
@@ -536,6 +580,7 @@ void run(arguments& a) {
   resolve(a);
   const support::output_folder folder{a.out};  // before the search: it takes long
   support::expect_writable(a.json);
+  support::expect_writable(a.report);
   const auto operators = tensor::standard_algebra();
   const auto rules = load_rules(operators, a);
   outcome r{.before = support::load_open_model(operators, a.model, a.dimensions)};
@@ -565,7 +610,7 @@ void run(arguments& a) {
     support::search_measured(a.runs, operators, rules, a.options, r, check_found);
   }
   support::end_progress(a.options.watch);
-  const bool is_written = !a.out.empty() || !a.json.empty();
+  const bool is_written = !a.out.empty() || !a.json.empty() || !a.report.empty();
   const bool folds = a.options.objective.mode == tensor::mode::inference;
   const auto written = is_written ? written_model(operators, r.before, r.found, folds) : io::onnx_model{};
   weigh(operators, written, r);

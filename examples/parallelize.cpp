@@ -23,14 +23,18 @@
 
 #include <fmt/core.h>
 
+#include <unity/io/html_report.hpp>
 #include <unity/io/machine_json.hpp>
 #include <unity/io/plan_json.hpp>
 #include <unity/io/plan_notes.hpp>
+#include <unity/io/simulation_report.hpp>
 #include <unity/io/strategy_json.hpp>
 #include <unity/io/strategy_svg.hpp>
+#include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/microbatch.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/strategies/mesh_report.hpp>
+#include <unity/simulate/full.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/convert.hpp>
 #include <unity/tensor/dtype.hpp>
@@ -63,6 +67,7 @@ struct arguments {
   std::string out{};
   std::string plans{};
   std::string json{};
+  std::string report{};
   std::vector<std::string> dimensions{};
   std::vector<std::string> strategies{};  // files
   std::uint64_t proposals = std::numeric_limits<std::uint64_t>::max();
@@ -121,6 +126,8 @@ void declare(CLI::App& app, arguments& a) {
                  "pcg.svg and substitutions.txt");
   app.add_option("--plans", a.plans, "folder for a plan of each strategy that was compared, NAME.json");
   app.add_option("--json", a.json, "file for the result as JSON");
+  app.add_option("--report", a.report,
+                 "file for an HTML report: strategies side by side, and the best one's iteration");
 }
 
 // The batch of a zoo model is per device, so machines are compared on work that grows with them; but figure 1 of the
@@ -167,6 +174,42 @@ std::string title_of(const arguments& a, const support::strategy_comparison& c) 
   return fmt::format("{} on {}: {}", a.model, c.machine().name, c.best().name);
 }
 
+std::string to_report(const arguments& a, const support::strategy_comparison& c) {
+  io::html_report page{fmt::format("{} on {}", a.model, c.machine().name)};
+  page.paragraph(
+      fmt::format("Strategies for an iteration on {} devices, simulated.", c.machine().network.device_count()));
+  std::vector<io::chart_bar> times;
+  std::vector<std::vector<std::string>> rows;
+  io::line_chart frontier{"ms of an iteration", "MB that the fullest device holds", {}, false, true};
+  for (const auto& s : c.strategies()) {
+    const double ms = to_seconds(s.report.iteration) * 1e3;
+    const double held = static_cast<double>(s.report.memory_peak().count()) * 1e-6;
+    times.push_back({s.name, ms});
+    frontier.lines.push_back({s.name, {{ms, held}}});
+    rows.push_back({s.name, fmt::format("{:.3f}", ms), fmt::format("{:.3f}", to_seconds(s.report.compute) * 1e3),
+                    fmt::format("{:.3f}", to_seconds(s.report.communication) * 1e3), fmt::format("{:.3f}", held),
+                    s.report.excess.empty() ? "yes" : "no", &s == &c.best() ? "best" : ""});
+  }
+  page.chart(times, "ms");
+  page.table(std::vector<std::string>{"strategy", "iteration, ms", "computing, ms", "communicating, ms", "memory, MB",
+                                      "fits", ""},
+             rows);
+  page.heading("Time and memory");
+  page.chart(frontier);
+  const auto& best = c.best();
+  if (!best.report.is_of_representatives) {
+    const auto plan = c.plan_of(best);
+    const auto program = parallel::lower(c.operators(), plan, c.durations());
+    simulate::full_simulation simulation;
+    simulation.run(program);
+    io::add_simulation(page, program, simulation.times());
+    page.heading("Divisions");
+    page.paragraph("Operators of the best strategy, divided and coloured by devices.");
+    page.picture(io::to_strategy_svg(c.operators(), plan, title_of(a, c)), "operators, divided");
+  }
+  return page.text();
+}
+
 // Of the best strategy, and of the result.
 std::vector<support::output> files_of(const arguments& a, const support::strategy_comparison& c,
                                       const nlohmann::json& own, const io::plan_notes& notes) {
@@ -195,6 +238,9 @@ std::vector<support::output> files_of(const arguments& a, const support::strateg
   }
   if (!a.json.empty()) {
     files.push_back({a.json, to_json(a, c, own).dump(2) + "\n"});
+  }
+  if (!a.report.empty()) {
+    files.push_back({a.report, to_report(a, c)});
   }
   return files;
 }
@@ -266,6 +312,7 @@ void run(arguments& a) {
   const support::output_folder folder{a.out};  // before the search: it takes long
   const support::output_folder plans{a.plans};
   support::expect_writable(a.json);
+  support::expect_writable(a.report);
   if (!support::measured_backend(a.timing).empty() &&
       a.threads > 1) {  // the others would disturb the one that measures
     throw error{"--threads", fmt::format("{} of them, beside measurements", a.threads), "1 with --cost measured"};

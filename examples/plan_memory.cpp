@@ -23,6 +23,7 @@
 #include <unity/core/error.hpp>
 #include <unity/core/to_number.hpp>
 #include <unity/core/units.hpp>
+#include <unity/io/html_report.hpp>
 #include <unity/placement/find_memory_plan.hpp>
 #include <unity/placement/memory_baselines.hpp>
 #include <unity/placement/memory_graph.hpp>
@@ -47,6 +48,7 @@ struct arguments {
   std::vector<std::string> dimensions{};
   placement::memory_planning planning{};
   std::string json{};
+  std::string report{};
 };
 
 void declare(CLI::App& app, arguments& a) {
@@ -62,6 +64,7 @@ void declare(CLI::App& app, arguments& a) {
       ->check(support::number_in(std::size_t{1}, std::size_t{1'000'000}))
       ->capture_default_str();
   app.add_option("--json", a.json, "file for the result as JSON");
+  app.add_option("--report", a.report, "file for an HTML report: loads beside the baselines, memory by operator");
 }
 
 // A network on a graph, or nothing where the name is that of another model.
@@ -207,13 +210,56 @@ std::string result_text(const arguments& a, const outcome& r) {
   return all.dump(1) + "\n";
 }
 
+std::string report_text(const arguments& a, const outcome& r) {
+  io::html_report page{fmt::format("{} in {:.3f} MB", a.model, megabytes(r.limit))};
+  page.heading("Loaded from the host");
+  std::vector<io::chart_bar> loads;
+  for (const auto& b : r.baselines) {
+    loads.push_back({b.name, megabytes(b.traffic.loaded)});
+  }
+  loads.push_back({"dp", megabytes(r.found.traffic.loaded)});
+  if (r.found.bound > bytes{}) {
+    loads.push_back({"bound of any plan", megabytes(r.found.bound)});
+  }
+  page.chart(loads, "MB");
+  page.heading("Operators in their order");
+  page.paragraph("Megabytes on the device while each operator runs, and what is loaded before it and stored after it.");
+  const auto sum = [&](const std::vector<placement::tensor_id>& tensors) {
+    bytes all{};
+    for (const auto t : tensors) {
+      all += r.graph.tensor(t).size;
+    }
+    return megabytes(all);
+  };
+  io::line_chart chart{"operators", "MB", {{"on the device", {}}, {"loaded", {}}, {"stored", {}}}, true, false};
+  std::vector<std::vector<std::string>> rows;
+  for (std::size_t s = 0; s < r.found.plan.size(); ++s) {
+    const auto& step = r.found.traffic.steps[s];
+    const auto x = static_cast<double>(s);
+    chart.lines[0].points.push_back({x, megabytes(step.held)});
+    chart.lines[1].points.push_back({x, sum(step.loaded)});
+    chart.lines[2].points.push_back({x, sum(step.stored)});
+    rows.push_back({r.graph.operation(r.found.plan[s].operation).name, fmt::format("{:.3f}", megabytes(step.held)),
+                    fmt::format("{:.3f}", sum(step.loaded)), fmt::format("{:.3f}", sum(step.stored))});
+  }
+  page.chart(chart);
+  page.table(std::vector<std::string>{"operator", "MB held", "MB loaded", "MB stored"}, rows);
+  return page.text();
+}
+
 void run(const arguments& a) {
   support::expect_writable(a.json);
+  support::expect_writable(a.report);
   const auto r = planned(a);
   print(a, r);
+  std::vector<support::output> files;
   if (!a.json.empty()) {
-    support::write_all({{a.json, result_text(a, r), {}, {}}});
+    files.push_back({a.json, result_text(a, r), {}, {}});
   }
+  if (!a.report.empty()) {
+    files.push_back({a.report, report_text(a, r), {}, {}});
+  }
+  support::write_all(files);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <numeric>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -26,7 +27,9 @@
 #include <unity/core/units.hpp>
 #include <unity/cost/duration.hpp>
 #include <unity/io/chrome_trace.hpp>
+#include <unity/io/html_report.hpp>
 #include <unity/io/plan_json.hpp>
+#include <unity/io/simulation_report.hpp>
 #include <unity/io/strategy_svg.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/lowering/network.hpp>
@@ -72,6 +75,7 @@ struct arguments {
   std::string json{};
   std::string trace{};
   std::string svg{};
+  std::string report{};
 };
 
 void declare(CLI::App& app, arguments& a) {
@@ -96,6 +100,7 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--json", a.json, "file for the result as JSON");
   app.add_option("--trace", a.trace, "file for a trace that Perfetto and chrome://tracing show");
   app.add_option("--svg", a.svg, "file for a picture: operators, divided and coloured by their devices");
+  app.add_option("--report", a.report, "file for an HTML report: timeline, memory, critical path, divisions");
 }
 
 struct outcome {
@@ -105,8 +110,8 @@ struct outcome {
   simulate::timeline line;
   std::vector<bytes> over;  // by device: more than it has
   std::optional<simulate::steady_iteration> steady;
-  std::vector<bytes> held;  // by device, with --ranks
-  fingerprint durations{};  // of what operators' times come from
+  std::vector<bytes> held;                                      // by device, with --ranks
+  fingerprint durations{};                                      // of what operators' times come from
   std::optional<std::pair<picoseconds, picoseconds>> interval;  // where those have one
 };
 
@@ -190,9 +195,8 @@ outcome simulated(const tensor::algebra& operators, const arguments& a) {
     if (r.plan.pipeline.is_delayed) {
       throw error{a.plan, "--steady with updates that are delayed", "a plan that updates after each iteration"};
     }
-    r.steady =
-        simulate::run_until_steady(r.program, parallel::carried_dependencies(operators, r.plan, r.program), 64,
-                                   [&](const program::program& some) { return times_of(some, a.schedule); });
+    r.steady = simulate::run_until_steady(r.program, parallel::carried_dependencies(operators, r.plan, r.program), 64,
+                                          [&](const program::program& some) { return times_of(some, a.schedule); });
   }
   if (!a.ranks.empty()) {
     r.held = held_by_ranks(operators, r.plan, a.ranks);
@@ -294,15 +298,16 @@ void print_links(const outcome& r) {
              megabytes(r.line.communicated));
 }
 
+std::string_view name_of(simulate::wait_reason w) {
+  return w == simulate::wait_reason::dependency ? "dependency"
+         : w == simulate::wait_reason::resource ? "resource"
+                                                : "nothing";
+}
+
 void print_critical_path(const outcome& r) {
-  const auto reason_of = [](simulate::wait_reason w) {
-    return w == simulate::wait_reason::dependency ? "dependency"
-           : w == simulate::wait_reason::resource ? "resource"
-                                                  : "nothing";
-  };
   fmt::print("\n{:<24} {:<12} {:>8} {:>12} {:>8}\n", "critical path", "waited for", "steps", "ms", "%");
   for (const auto& share : simulate::path_shares(r.program, r.line.critical_path, r.times)) {
-    fmt::print("{:<24} {:<12} {:8} {:12.3f} {:8.1f}\n", r.program.name_of(share.kind), reason_of(share.reason),
+    fmt::print("{:<24} {:<12} {:8} {:12.3f} {:8.1f}\n", r.program.name_of(share.kind), name_of(share.reason),
                share.steps, milliseconds(share.time), percent(share.time, r.line.iteration));
   }
   constexpr std::size_t most = 8;
@@ -385,6 +390,24 @@ nlohmann::json to_json(const outcome& r) {
   return all;
 }
 
+std::string to_report(const tensor::algebra& operators, const arguments& a, const outcome& r) {
+  io::html_report page{fmt::format("{} on {}", a.plan, r.plan.machine.name)};
+  io::add_simulation(page, r.program, r.times);
+  page.heading("Critical path");
+  page.paragraph("What the iteration waits for, from its begin to its end, by kinds of tasks.");
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& share : simulate::path_shares(r.program, r.line.critical_path, r.times)) {
+    rows.push_back({r.program.name_of(share.kind), std::string{name_of(share.reason)}, fmt::format("{}", share.steps),
+                    fmt::format("{:.3f}", milliseconds(share.time)),
+                    fmt::format("{:.1f}", percent(share.time, r.line.iteration))});
+  }
+  page.table(std::vector<std::string>{"tasks", "waited for", "steps", "ms", "%"}, rows);
+  page.heading("Divisions");
+  page.paragraph("Operators, divided as the plan says and coloured by devices.");
+  page.picture(io::to_strategy_svg(operators, r.plan, a.plan), "operators, divided and coloured by devices");
+  return page.text();
+}
+
 // All texts come first.
 void write(const tensor::algebra& operators, const arguments& a, const outcome& r) {
   std::vector<support::output> files;
@@ -396,6 +419,9 @@ void write(const tensor::algebra& operators, const arguments& a, const outcome& 
   }
   if (!a.svg.empty()) {
     files.push_back({a.svg, io::to_strategy_svg(operators, r.plan, a.plan)});
+  }
+  if (!a.report.empty()) {
+    files.push_back({a.report, to_report(operators, a, r)});
   }
   support::write_all(files);
 }

@@ -8,6 +8,7 @@
 #include <unity/core/config.hpp>
 #include <unity/fusion/fusion_program.hpp>
 #include <unity/fusion/reduction_times.hpp>
+#include <unity/io/html_report.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/simulate/timeline.hpp>
 
@@ -120,6 +121,34 @@ nlohmann::json to_json(const fusion_comparison& c, const fusion_summary& about) 
             {"stopped", to_string(found.stopped)}}},
           {"groups", groups},
           {"buckets", buckets}};
+}
+
+std::string to_report(const fusion_comparison& c, const fusion_summary& about) {
+  io::html_report page{fmt::format("{} on {}, fused", about.model, about.machine)};
+  page.paragraph(
+      fmt::format("Iterations are simulated. No strategy takes less than {:.3f} ms.", seconds(about.bound) * 1e3));
+  std::vector<io::chart_bar> times;
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& o : c.all()) {
+    const auto ms = [](double s) { return fmt::format("{:.3f}", s * 1e3); };
+    times.push_back({o.name, seconds(o.times.iteration) * 1e3});
+    rows.push_back({o.name, ms(seconds(o.times.iteration)), ms(seconds(o.times.compute)),
+                    ms(seconds(o.times.communication)), fmt::format("{}", o.groups.kernels),
+                    fmt::format("{}", o.groups.copies), fmt::format("{}", o.groups.buckets),
+                    ms(to_seconds(o.on_network)), &o == &c.best() ? "best" : ""});
+  }
+  page.chart(times, "ms");
+  page.table(std::vector<std::string>{"strategy", "iteration, ms", "computing, ms", "reducing, ms", "kernels", "copies",
+                                      "buckets", "over links, ms", ""},
+             rows);
+  page.heading("The search");
+  io::line_chart chart{"s", "ms of the best strategy", {{"best so far", {}}}, true, true};
+  for (const auto& i : about.found.history) {
+    chart.lines[0].points.push_back({i.seconds, seconds(i.cost) * 1e3});
+  }
+  chart.lines[0].points.push_back({about.found.seconds, chart.lines[0].points.back().y});
+  page.chart(chart);
+  return page.text();
 }
 
 std::string to_xla_flags(const fusion::instruction_graph& g, const fusion::fusion_target& t,

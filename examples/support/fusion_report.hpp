@@ -69,6 +69,9 @@ void print(const fusion_comparison& c, const fusion_summary& s);
 
 nlohmann::json to_json(const fusion_comparison& c, const fusion_summary& s);
 
+// As HTML.
+std::string to_report(const fusion_comparison& c, const fusion_summary& s);
+
 // The threshold with which XLA's combiner makes the strategy's buckets, if one does.
 std::string to_xla_flags(const unity::fusion::instruction_graph& g, const unity::fusion::fusion_target& t,
                          const unity::fusion::fusion_strategy& s);

@@ -45,6 +45,7 @@ struct training_flags {
   std::string resume{};
   bool check = false;
   std::string json{};
+  std::string report{};
   std::string trace{};
   std::uint64_t traced = 1;  // steps
   std::string program{};
@@ -118,6 +119,7 @@ inline void declare(CLI::App& app, training_flags& a) {
                "trains the undivided graph, too, and fails where losses differ by more than 1e-4, relative, though no "
                "gradients are compressed");
   app.add_option("--json", a.json, "file for the result as JSON");
+  app.add_option("--report", a.report, "file for an HTML report: losses, and what each rank did in the last step");
   auto* const program =
       app.add_option("--program", a.program, "file for what each rank does in an iteration, step by step, as text");
   app.add_option("--memory", a.arena,

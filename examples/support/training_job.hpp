@@ -118,7 +118,7 @@ inline void expect_writable(const training_flags& a) {
   if (!a.checkpoint.empty()) {
     const unity::io::replaced_file probe{a.checkpoint};
   }
-  for (const auto& path : {a.json, a.trace, a.program}) {
+  for (const auto& path : {a.json, a.report, a.trace, a.program}) {
     expect_writable(path);
   }
 }

@@ -1,6 +1,7 @@
 #include "training_report.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -15,6 +16,7 @@
 #include <range/v3/view/zip.hpp>
 
 #include <unity/core/units.hpp>
+#include <unity/io/html_report.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/ranks/rank_lowering.hpp>
@@ -149,6 +151,54 @@ void print(const training_job& j, const training_outcome& r, const simulated_ite
   }
 }
 
+// Losses, shares of time, and the last step from `from` on.
+std::string to_report(const training_flags& a, const training_job& j, const training_outcome& r,
+                      const unity::train::breakdown& shares, std::int64_t from) {
+  unity::io::html_report page{fmt::format("{}, trained on {} ranks", a.plan, r.timeline.ranks.size())};
+  page.paragraph(fmt::format("An iteration takes {:.3f} ms, the median of those after the first.", r.seconds * 1e3));
+  page.heading("Losses");
+  unity::io::line_chart losses{"steps", "loss", {{"loss", {}}}, false, false};
+  for (std::size_t s = 0; s < r.losses.size(); ++s) {
+    losses.lines[0].points.push_back({static_cast<double>(j.first + s), std::isfinite(r.losses[s]) ? r.losses[s] : 0});
+  }
+  page.chart(losses);
+  page.heading("The last step");
+  std::vector<std::vector<std::string>> rows;
+  for (std::size_t k = 0; k < shares.ranks.size(); ++k) {
+    const auto& s = shares.ranks[k];
+    std::vector<std::string> row{fmt::format("rank {}", k)};
+    for (const auto time : {s.compute, s.update, s.communication, s.waiting, s.other}) {
+      row.push_back(fmt::format("{:.3f}", unity::to_seconds(time) * 1e3));
+    }
+    rows.push_back(std::move(row));
+  }
+  page.table(
+      std::vector<std::string>{"", "computing, ms", "updating, ms", "communicating, ms", "waiting, ms", "other, ms"},
+      rows);
+  unity::io::timeline_chart chart{"ms", {}, {}, {}};
+  for (const auto name : unity::train::activity_names) {
+    chart.kinds.emplace_back(name);
+  }
+  chart.kinds.pop_back();  // steps
+  constexpr std::size_t most = 16;
+  for (std::size_t k = 0; k < std::min(r.timeline.ranks.size(), most); ++k) {
+    chart.rows.push_back(fmt::format("rank {} computes", k));
+    chart.rows.push_back(fmt::format("rank {} exchanges", k));
+    for (const auto& s : r.timeline.ranks[k].spans) {
+      if (s.kind == unity::train::activity::step || s.start < from) {
+        continue;
+      }
+      const bool exchanges =
+          s.kind == unity::train::activity::communication || s.kind == unity::train::activity::waiting;
+      chart.bars.push_back({static_cast<std::uint32_t>(2 * k + (exchanges ? 1 : 0)), static_cast<std::uint32_t>(s.kind),
+                            static_cast<double>(s.start - from) * 1e-6, static_cast<double>(s.end - from) * 1e-6,
+                            s.label < r.timeline.labels.size() ? r.timeline.labels[s.label] : std::string{}});
+    }
+  }
+  page.chart(std::move(chart));
+  return page.text();
+}
+
 }  // namespace
 
 void report(const training_flags& a, const unity::tensor::algebra& operators, const training_job& j, int ranks,
@@ -207,6 +257,9 @@ void report(const training_flags& a, const unity::tensor::algebra& operators, co
       result["memory"][rank]["predicted_stored_bytes"] = r.predicted[rank].stored.count();
     }
     files.push_back({a.json, fmt::format("{}\n", result.dump(2)), {}, {}});
+  }
+  if (!a.report.empty()) {
+    files.push_back({a.report, to_report(a, j, r, shares, from), {}, {}});
   }
   write_all(files);
 }

@@ -1,0 +1,344 @@
+// A report as one HTML file that loads nothing: text, tables, charts and pictures, all static.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace unity::io {
+
+// Points in ascending order of x.
+struct chart_point {
+  double x = 0;
+  double y = 0;
+};
+
+struct chart_line {
+  std::string name{};
+  std::vector<chart_point> points{};
+};
+
+// Axes begin at 0.
+struct line_chart {
+  std::string x{};  // what is along the axes, with units
+  std::string y{};
+  std::vector<chart_line> lines{};
+  bool is_stepped = false;  // a level stays until the next point
+  bool has_marks = false;   // points are marked, and named where the pointer rests
+};
+
+struct timeline_bar {
+  std::uint32_t row = 0;
+  std::uint32_t kind = 0;
+  double begin = 0;
+  double end = 0;
+  std::string name{};
+};
+
+struct chart_bar {
+  std::string name{};
+  double value = 0;  // 0 or more
+};
+
+// What runs where, and when. Bars of a row do not overlap.
+struct timeline_chart {
+  std::string x{};  // unit of time
+  std::vector<std::string> rows{};
+  std::vector<std::string> kinds{};  // colours
+  std::vector<timeline_bar> bars{};
+};
+
+// Builds the page from top to bottom. Names and text may be any bytes; what is not UTF-8 is replaced.
+// Complexity: linear in what is added, n log n in the bars of a timeline.
+class html_report {
+ public:
+  explicit html_report(std::string_view title);
+
+  void heading(std::string_view text);
+  void paragraph(std::string_view text);
+  // Cells that are numbers stand on the right.
+  void table(std::span<const std::string> heads, std::span<const std::vector<std::string>> rows);
+  // A whole SVG document, and what it shows.
+  void picture(std::string_view svg, std::string_view about);
+  // Lines without points are left out.
+  void chart(const line_chart& c);
+  // Horizontal bars with their values. unit: "ms".
+  void chart(std::span<const chart_bar> bars, std::string_view unit);
+  // Neighbouring bars of one kind that are narrower than a pixel become one, whose name says how many they are.
+  void chart(timeline_chart c);
+
+  // The page. Nothing is added afterwards.
+  [[nodiscard]] std::string text() const;
+
+ private:
+  std::string title_;
+  std::string body_;
+};
+
+// "1.5", "-0.25 ms": text that begins with a number, at most.
+[[nodiscard]] bool is_numeric(std::string_view cell) noexcept;
+
+}  // namespace unity::io
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_HTML_REPORT)
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <tuple>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include <unity/core/config.hpp>
+#include <unity/core/printable.hpp>
+
+namespace unity::io {
+
+namespace detail {
+
+inline constexpr int chart_width = 1000;  // pixels, of the area within the axes
+inline constexpr int chart_left = 170;    // of names of rows, and numbers
+
+// Okabe and Ito's colours, which people who are colour-blind can tell apart.
+inline constexpr std::array<std::string_view, 8> chart_colours{"#0072b2", "#e69f00", "#009e73", "#cc79a7",
+                                                               "#56b4e9", "#d55e00", "#f0e442", "#888888"};
+UNITY_INLINE std::string_view chart_colour(std::size_t k) { return chart_colours[k % chart_colours.size()]; }
+
+UNITY_INLINE std::string escaped(std::string_view text) {
+  std::string all;
+  for (const char c : printable(text, text.size())) {
+    switch (c) {
+      case '&': all += "&amp;"; break;
+      case '<': all += "&lt;"; break;
+      case '>': all += "&gt;"; break;
+      case '"': all += "&quot;"; break;
+      default: all += c;
+    }
+  }
+  return all;
+}
+
+// Source: RFC 4648, section 4.
+UNITY_INLINE std::string base64(std::string_view data) {
+  constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string all;
+  for (std::size_t i = 0; i < data.size(); i += 3) {
+    const auto count = std::min<std::size_t>(data.size() - i, 3);
+    std::uint32_t bits = 0;
+    for (std::size_t k = 0; k < 3; ++k) {
+      bits = bits << 8U | (k < count ? static_cast<unsigned char>(data[i + k]) : 0U);
+    }
+    for (std::size_t k = 0; k < 4; ++k) {
+      all += k <= count ? digits[bits >> (18 - 6 * k) & 63U] : '=';
+    }
+  }
+  return all;
+}
+
+// 1, 2 or 5 times a power of ten: about a fifth of the range.
+UNITY_INLINE double tick_of(double range) {
+  const double raw = range / 5;
+  const double power = std::pow(10, std::floor(std::log10(raw)));
+  const double lead = raw / power;
+  return (lead < 1.5 ? 1 : lead < 3.5 ? 2 : lead < 7.5 ? 5 : 10) * power;
+}
+
+// The largest value of an axis, so that there is one.
+UNITY_INLINE double axis_end(double largest) { return largest > 0 && std::isfinite(largest) ? largest : 1; }
+
+UNITY_INLINE std::string x_axis(double end, std::string_view label, double bottom) {
+  std::string all;
+  const double tick = tick_of(end);
+  for (int k = 0; k * tick <= end * 1.0001; ++k) {
+    const double x = chart_left + k * tick / end * chart_width;
+    all += fmt::format(
+        R"(<line class="axis" x1="{0:.1f}" y1="0" x2="{0:.1f}" y2="{1:.1f}"/><text x="{0:.1f}" y="{2:.1f}" text-anchor="middle">{3:.6g}</text>)",
+        x, bottom, bottom + 14, k * tick);
+  }
+  return all + fmt::format(R"(<text x="{}" y="{:.1f}" text-anchor="end">{}</text>)", chart_left + chart_width,
+                           bottom + 30, escaped(label));
+}
+
+UNITY_INLINE std::string legend(const std::vector<std::string>& names) {
+  std::string all = "<p class=\"legend\">";
+  for (std::size_t k = 0; k < names.size(); ++k) {
+    all += fmt::format(R"(<span><i style="background:{}"></i>{}</span>)", chart_colour(k), escaped(names[k]));
+  }
+  return all + "</p>\n";
+}
+
+UNITY_INLINE std::string svg_of(int height, const std::string& content) {
+  return fmt::format("<svg viewBox=\"0 0 {} {}\" role=\"img\">{}</svg>\n", chart_left + chart_width + 10, height,
+                     content);
+}
+
+}  // namespace detail
+
+UNITY_INLINE bool is_numeric(std::string_view cell) noexcept {
+  const auto first = cell.find_first_not_of("+-");
+  return first != std::string_view::npos && first <= 1 && cell[first] >= '0' && cell[first] <= '9';
+}
+
+UNITY_INLINE html_report::html_report(std::string_view title) : title_{detail::escaped(title)} {}
+
+UNITY_INLINE void html_report::heading(std::string_view text) {
+  body_ += fmt::format("<h2>{}</h2>\n", detail::escaped(text));
+}
+
+UNITY_INLINE void html_report::paragraph(std::string_view text) {
+  body_ += fmt::format("<p>{}</p>\n", detail::escaped(text));
+}
+
+UNITY_INLINE void html_report::table(std::span<const std::string> heads,
+                                     std::span<const std::vector<std::string>> rows) {
+  body_ += "<div class=\"wide\"><table><tr>";
+  for (const auto& h : heads) {
+    body_ += fmt::format("<th>{}</th>", detail::escaped(h));
+  }
+  body_ += "</tr>\n";
+  for (const auto& row : rows) {
+    body_ += "<tr>";
+    for (const auto& cell : row) {
+      body_ += fmt::format("<td{}>{}</td>", is_numeric(cell) ? " class=\"number\"" : "", detail::escaped(cell));
+    }
+    body_ += "</tr>\n";
+  }
+  body_ += "</table></div>\n";
+}
+
+// As an image of its own: styles of a picture would hold for the whole page.
+UNITY_INLINE void html_report::picture(std::string_view svg, std::string_view about) {
+  body_ += fmt::format("<div class=\"wide\"><img alt=\"{}\" src=\"data:image/svg+xml;base64,{}\"/></div>\n",
+                       detail::escaped(about), detail::base64(svg));
+}
+
+UNITY_INLINE void html_report::chart(const line_chart& c) {
+  constexpr double bottom = 260;
+  double x_end = 0;
+  double y_end = 0;
+  std::vector<std::string> names;
+  for (const auto& line : c.lines) {
+    names.push_back(line.name);
+    for (const auto& p : line.points) {
+      x_end = std::max(x_end, p.x);
+      y_end = std::max(y_end, p.y);
+    }
+  }
+  x_end = detail::axis_end(x_end);
+  y_end = detail::axis_end(y_end);
+  const auto x_of = [&](double x) { return detail::chart_left + x / x_end * detail::chart_width; };
+  const auto y_of = [&](double y) { return bottom - y / y_end * (bottom - 10); };
+  auto content = detail::x_axis(x_end, c.x, bottom);
+  const double tick = detail::tick_of(y_end);
+  for (int k = 0; k * tick <= y_end * 1.0001; ++k) {
+    content += fmt::format(
+        R"(<line class="axis" x1="{0}" y1="{1:.1f}" x2="{2}" y2="{1:.1f}"/><text x="{3}" y="{4:.1f}" text-anchor="end">{5:.6g}</text>)",
+        detail::chart_left, y_of(k * tick), detail::chart_left + detail::chart_width, detail::chart_left - 6,
+        y_of(k * tick) + 4, k * tick);
+  }
+  for (std::size_t k = 0; k < c.lines.size(); ++k) {
+    const auto& points = c.lines[k].points;
+    if (points.empty()) {
+      continue;
+    }
+    std::string path;
+    double last = 0;
+    for (const auto& p : points) {
+      path += path.empty()   ? fmt::format("M{:.2f} {:.2f}", x_of(p.x), y_of(p.y))
+              : c.is_stepped ? fmt::format("L{0:.2f} {1:.2f}L{0:.2f} {2:.2f}", x_of(p.x), last, y_of(p.y))
+                             : fmt::format("L{:.2f} {:.2f}", x_of(p.x), y_of(p.y));
+      last = y_of(p.y);
+    }
+    content += fmt::format(R"(<path d="{}" fill="none" stroke="{}" stroke-width="1.5"><title>{}</title></path>)", path,
+                           detail::chart_colour(k), detail::escaped(c.lines[k].name));
+    for (std::size_t i = 0; c.has_marks && i < points.size(); ++i) {
+      content +=
+          fmt::format(R"(<circle cx="{:.2f}" cy="{:.2f}" r="3.5" fill="{}"><title>{}: {:.6g}, {:.6g}</title></circle>)",
+                      x_of(points[i].x), y_of(points[i].y), detail::chart_colour(k), detail::escaped(c.lines[k].name),
+                      points[i].x, points[i].y);
+    }
+  }
+  body_ += fmt::format("<p class=\"label\">{}</p>\n", detail::escaped(c.y));
+  body_ += detail::svg_of(static_cast<int>(bottom) + 36, content) + detail::legend(names);
+}
+
+UNITY_INLINE void html_report::chart(std::span<const chart_bar> bars, std::string_view unit) {
+  constexpr double height = 22;
+  double largest = 0;
+  for (const auto& b : bars) {
+    largest = std::max(largest, b.value);
+  }
+  largest = detail::axis_end(largest);
+  std::string content;
+  for (std::size_t k = 0; k < bars.size(); ++k) {
+    const double top = height * static_cast<double>(k);
+    const double width = bars[k].value / largest * (detail::chart_width - 100);  // room for the value behind it
+    content += fmt::format(
+        R"(<text x="{0}" y="{1:.1f}" text-anchor="end">{2}</text><rect x="{3}" y="{4:.1f}" width="{5:.2f}" height="{6}" fill="{7}"/><text x="{8:.2f}" y="{1:.1f}">{9:.6g} {10}</text>)",
+        detail::chart_left - 6, top + 15, detail::escaped(bars[k].name), detail::chart_left, top + 3, width, height - 6,
+        detail::chart_colour(0), detail::chart_left + width + 6, bars[k].value, detail::escaped(unit));
+  }
+  body_ += detail::svg_of(static_cast<int>(height * static_cast<double>(bars.size())) + 6, content);
+}
+
+UNITY_INLINE void html_report::chart(timeline_chart c) {
+  constexpr double height = 18;
+  double end = 0;
+  for (const auto& b : c.bars) {
+    end = std::max(end, b.end);
+  }
+  end = detail::axis_end(end);
+  const double pixel = end / detail::chart_width;
+  std::sort(c.bars.begin(), c.bars.end(), [](const timeline_bar& a, const timeline_bar& b) {
+    return std::tie(a.row, a.begin, a.end, a.kind, a.name) < std::tie(b.row, b.begin, b.end, b.kind, b.name);
+  });
+  const double bottom = height * static_cast<double>(c.rows.size());
+  auto content = detail::x_axis(end, c.x, bottom);
+  for (std::size_t r = 0; r < c.rows.size(); ++r) {
+    content += fmt::format(R"(<text x="{}" y="{:.1f}" text-anchor="end">{}</text>)", detail::chart_left - 6,
+                           height * static_cast<double>(r) + 13, detail::escaped(c.rows[r]));
+  }
+  for (std::size_t i = 0; i < c.bars.size();) {
+    auto bar = c.bars[i];
+    std::size_t count = 1;
+    while (i + count < c.bars.size() && bar.end - bar.begin < pixel) {
+      const auto& next = c.bars[i + count];
+      if (next.row != bar.row || next.kind != bar.kind || next.end - next.begin >= pixel ||
+          next.begin - bar.end >= pixel / 2) {
+        break;
+      }
+      bar.end = next.end;
+      ++count;
+    }
+    i += count;
+    if (count > 1) {
+      bar.name = fmt::format("{} tasks from {} on", count, bar.name);
+    }
+    content += fmt::format(
+        R"(<rect x="{:.2f}" y="{:.1f}" width="{:.2f}" height="{}" fill="{}"><title>{}, {}: {:.6g} to {:.6g}</title></rect>)",
+        detail::chart_left + bar.begin / pixel, height * bar.row + 2, std::max((bar.end - bar.begin) / pixel, 0.2),
+        height - 4, detail::chart_colour(bar.kind), detail::escaped(bar.name),
+        detail::escaped(bar.kind < c.kinds.size() ? c.kinds[bar.kind] : ""), bar.begin, bar.end);
+  }
+  body_ += detail::svg_of(static_cast<int>(bottom) + 36, content) + detail::legend(c.kinds);
+}
+
+UNITY_INLINE std::string html_report::text() const {
+  return fmt::format(
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"/><title>{0}</title>\n<style>\n"
+      "body{{font:14px sans-serif;margin:2em auto;max-width:75em;padding:0 1em;color:#222;background:#fff}}\n"
+      "table{{border-collapse:collapse}}th,td{{padding:.2em .8em;border-bottom:1px solid #ddd;text-align:left}}\n"
+      "td.number{{text-align:right;font-variant-numeric:tabular-nums}}.wide{{overflow-x:auto}}\n"
+      "svg text{{font:11px sans-serif;fill:#444}}svg .axis{{stroke:#eee}}.label{{margin:.5em 0 0;color:#444}}\n"
+      ".legend span{{margin-right:1.2em}}.legend i{{display:inline-block;width:.9em;height:.9em;margin-right:.4em}}\n"
+      "</style></head>\n<body>\n<h1>{0}</h1>\n{1}</body>\n</html>\n",
+      title_, body_);
+}
+
+}  // namespace unity::io
+
+#endif
