@@ -83,8 +83,8 @@ UNITY_INLINE timeline_chart timeline_of(const program::program& p, std::span<con
         chart.kinds.push_back(name);
       }
       const auto& when = times[p.find(id, i).index()];
-      chart.bars.push_back({*rows[t.resource.index()], kind, static_cast<double>(when.start) * 1e-9, static_cast<double>(when.end) * 1e-9,
-                            p.owner_of(id).name});
+      chart.bars.push_back({*rows[t.resource.index()], kind, static_cast<double>(when.start) * 1e-9,
+                            static_cast<double>(when.end) * 1e-9, p.owner_of(id).name});
     }
   }
   return chart;
