@@ -8,6 +8,8 @@
 
 #include <fmt/core.h>
 
+#include <unity/core/to_number.hpp>
+
 namespace support {
 
 // From `least` to `most`, both included; whole numbers where Number is an integer.
@@ -17,10 +19,8 @@ CLI::Validator number_in(Number least, Number most) {
   const auto range = most == std::numeric_limits<Number>::max() ? fmt::format("from {} on", least)
                                                                 : fmt::format("from {} to {}", least, most);
   return CLI::Validator{[=](std::string& text) {
-                          Number value{};
-                          const bool is_in = CLI::detail::lexical_cast(text, value) && value >= least &&
-                                             value <= most &&
-                                             (std::is_signed_v<Number> || text.find('-') == std::string::npos);
+                          const auto value = unity::to_number<Number>(text);
+                          const bool is_in = value && *value >= least && *value <= most;
                           return is_in ? std::string{} : fmt::format("'{}'; expected a {} {}", text, kind, range);
                         },
                         std::is_integral_v<Number> ? "INT" : "FLOAT"};

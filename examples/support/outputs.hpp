@@ -28,7 +28,19 @@ inline void make_folder(const std::filesystem::path& folder) {
   }
 }
 
-// A folder that is there from now on. One that was made for it and stays empty is taken back at the end.
+// Before the work, not after it: what is not committed leaves nothing. A pipe is left alone, as its reader would see it
+// end, and an empty name is none. Throws: unity::error where the file could not be written.
+inline void expect_writable(const std::filesystem::path& path) {
+  std::error_code ignored;
+  const bool is_pipe = std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored) &&
+                       !std::filesystem::is_directory(path, ignored);
+  if (!path.empty() && !is_pipe) {
+    const unity::atomic_file place{path};
+  }
+}
+
+// A folder that is there from now on, and can be written to. One that was made for it and stays empty is taken back at
+// the end.
 class output_folder {
  public:
   // None for an empty name. Throws: as make_folder.
@@ -37,6 +49,7 @@ class output_folder {
       std::error_code ignored;
       was_there_ = std::filesystem::exists(folder_, ignored);
       make_folder(folder_);
+      expect_writable(folder_ / "written-here");
     }
   }
   output_folder(const output_folder&) = delete;
@@ -52,17 +65,6 @@ class output_folder {
   std::filesystem::path folder_;
   bool was_there_ = true;
 };
-
-// Before the work, not after it: what is not committed leaves nothing. A pipe is left alone, as its reader would see it
-// end, and an empty name is none. Throws: unity::error where the file could not be written.
-inline void expect_writable(const std::filesystem::path& path) {
-  std::error_code ignored;
-  const bool is_pipe = std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored) &&
-                       !std::filesystem::is_directory(path, ignored);
-  if (!path.empty() && !is_pipe) {
-    const unity::atomic_file place{path};
-  }
-}
 
 // A file with that text; or what `write` makes of its path, which on failure leaves the file as it was, and may leave
 // `beside`.

@@ -4,16 +4,58 @@
 #include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <new>
 #include <string>
+#include <system_error>
 #include <type_traits>
+#include <vector>
 
 #include <fmt/core.h>
 
+#include <unity/core/error.hpp>
+
 namespace support {
+
+namespace detail {
+
+// Flags that name a file which is written, and not read.
+inline bool is_output(const CLI::Option& o) {
+  static constexpr std::array<const char*, 8> names{"--json", "--report",  "--trace",   "--svg",
+                                                    "--html", "--program", "--buckets", "--plan-out"};
+  return std::any_of(names.begin(), names.end(), [&](const char* name) { return o.check_name(name); });
+}
+
+// Throws: unity::error where a file would be written over one that is read, or over another result.
+inline void expect_distinct_files(const CLI::App& app) {
+  namespace fs = std::filesystem;
+  const auto is_same = [](const fs::path& a, const fs::path& b) {
+    std::error_code failed;
+    return fs::equivalent(a, b, failed) || (fs::weakly_canonical(a, failed) == fs::weakly_canonical(b, failed));
+  };
+  const auto options = app.get_options();
+  for (const auto* output : options) {
+    for (const auto& file : is_output(*output) ? output->results() : std::vector<std::string>{}) {
+      for (const auto* other : options) {
+        for (const auto& name : other == output ? std::vector<std::string>{} : other->results()) {
+          std::error_code ignored;
+          const bool is_file = is_output(*other) || fs::is_regular_file(name, ignored);
+          if (is_file && !fs::is_character_file(file, ignored) && is_same(file, name)) {
+            throw unity::error{output->get_name(), fmt::format("{}, which {} names, too", file, other->get_name()),
+                               "a file of its own"};
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace detail
 
 // declare(app, arguments), then run(arguments), which may return an exit code.
 // Returns 0; 1 after an exception, told in one line on standard error; 2 for bad usage.
@@ -29,12 +71,17 @@ int run_program(const char* name, const char* description, int argc, char** argv
     } catch (const CLI::ParseError& e) {
       return app.exit(e) == 0 ? 0 : 2;
     }
+    detail::expect_distinct_files(app);
+    int code = 0;
     if constexpr (std::is_void_v<decltype(run(a))>) {
       run(a);
-      return 0;
     } else {
-      return run(a);
+      code = run(a);
     }
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+      throw unity::error{"standard output", "it cannot be written", "a place with room"};
+    }
+    return code;
   } catch (const std::bad_alloc&) {
     fmt::print(stderr, "{}: out of memory\n", name);
     return 1;

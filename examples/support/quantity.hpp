@@ -21,7 +21,7 @@ using units = std::map<std::string, double>;
 inline const units durations{{"", 1}, {"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"m", 60}, {"h", 3600}};
 inline const units memory_sizes{{"", 1},     {"B", 1},        {"KB", 1e3},     {"MB", 1e6},
                                 {"GB", 1e9}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}};
-inline const units rates{{"", 1}, {"B/s", 1}, {"KB/s", 1e3}, {"MB/s", 1e6}, {"GB/s", 1e9}};
+inline const units rates{{"B/s", 1}, {"KB/s", 1e3}, {"MB/s", 1e6}, {"GB/s", 1e9}};
 
 // Throws: unity::error where `text` is no number from 0 to 1e18 followed by a unit; `flag`: what it was given for.
 inline double parse_quantity(const std::string& flag, const std::string& text, const units& known) {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <fmt/core.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <unity/core/error.hpp>
@@ -83,7 +84,10 @@ class trial_command {
     const auto seconds = unity::to_number<double>(last);
     constexpr double longest = 1e6;
     if (status != 0) {
-      throw unity::error{"--trial", fmt::format("status {} of {}", status, unity::printable(line)),
+      throw unity::error{"--trial",
+                         WIFEXITED(status)
+                             ? fmt::format("exit code {} of {}", WEXITSTATUS(status), unity::printable(line))
+                             : fmt::format("signal {} in {}", WTERMSIG(status), unity::printable(line)),
                          "a command that succeeds"};
     }
     if (!seconds || !(*seconds > 0) || *seconds > longest) {

@@ -33,9 +33,22 @@ check 'differ by what is divided' json "$scratch/other.json" '
 
 check 'no such plan' complains 1 'none.json' "$explain" "$scratch/none.json" --json "$scratch/none"
 check 'a budget that is no time' complains 1 'budget' "$explain" "$scratch/data.json" --budget soon
+check 'a number beyond all' complains 2 'rows' "$explain" "$scratch/data.json" --rows 18446744073709551617
 check 'a plan that is none' complains 1 'a.json' "$diff" "$scratch/data.json" "$scratch/a.json" --json "$scratch/none"
 check 'one plan is bad usage' complains 2 'SECOND' "$diff" "$scratch/data.json"
 check 'a file that cannot be written' complains 1 'no_folder' \
   "$explain" "$scratch/data.json" --json "$scratch/no_folder/x.json"
+cp "$scratch/data.json" "$scratch/kept.json"
+check 'a result over the plan' complains 1 '--json: .*kept.json, which PLAN names, too; expected a file of its own' \
+  "$explain" "$scratch/kept.json" --json "$scratch/kept.json"
+ln -s kept.json "$scratch/link.json"
+check 'nor by another name' complains 1 'which FIRST names, too' \
+  "$diff" "$scratch/kept.json" "$scratch/data.json" --json "$scratch/link.json"
+check 'nor over another result' complains 1 'names, too' \
+  "$explain" "$scratch/data.json" --json "$scratch/one" --report "$scratch/one"
+check 'the plan is as it was' cmp "$scratch/data.json" "$scratch/kept.json"
+check 'output that nobody can keep' complains 1 'standard output: it cannot be written' \
+  bash -c 'exec "$0" "$1" >/dev/full' "$explain" "$scratch/data.json"
+check 'nothing was written' test ! -e "$scratch/one"
 check 'nothing was written' test ! -e "$scratch/none"
 finish
