@@ -85,38 +85,38 @@ struct arguments {
 };
 
 void declare(CLI::App& app, arguments& a) {
-  app.add_option("MODEL", a.model, std::string{support::model_help} + "; the batch of a zoo model is of each device")
+  app.add_option("MODEL", a.model, std::string{support::model_help} + "; the batch of a zoo model is per device")
       ->required();
   app.add_option("--machine", a.machine, support::machine_help())->required();
-  app.add_option("--search", a.search, "the system whose strategies are searched: flexflow or unity")
+  app.add_option("--search", a.search, "search algorithm: flexflow divides operators, unity also rewrites the graph")
       ->check(CLI::IsMember({"flexflow", "unity"}));
   app.add_option("--budget", a.budget,
-                 "time of all searches together, those of unity's --baselines too: 500ms, 30s, 5m; default: 30s");
+                 "time limit of all searches together, including unity's --baselines: 500ms, 30s, 5m; default: 30s");
   app.add_option("--max-proposals", a.proposals,
-                 "proposals (prices of beams, prefixes of exact) at most, of all chains together; of unity: those "
-                 "that change the best of all plans")
+                 "limit on proposals of all chains together (on prices for beam, on prefixes for exact); with unity, "
+                 "on those that change the best plan")
       ->check(support::number_in(std::uint64_t{0}, std::uint64_t{1'000'000'000'000'000'000}));
-  app.add_option("--seed", a.seed, "with equal seeds and no limit of time results are equal")
+  app.add_option("--seed", a.seed, "random seed; equal seeds give equal results where time does not end the search")
       ->check(support::number_from(std::uint64_t{0}));
   app.add_option("--threads", a.threads,
-                 "of all but Unity's own search; the result does not depend on it, but for a limit of time")
+                 "threads of FlexFlow's search; they do not change the result where time does not end it")
       ->check(support::number_in(1, 1024));
-  app.add_option("--strategy", a.strategies, "file of a strategy to compare, and, with flexflow, to start from");
+  app.add_option("--strategy", a.strategies, "strategy file to compare with; flexflow also starts from it");
   app.add_option_function<std::string>(
          "--optimizer", [&a](const std::string& name) { a.optimizer = *parallel::find_optimizer(name); },
-         "what is kept for each weight: sgd (nothing), momentum, adam")
+         "optimizer, which decides the state per weight")
       ->check(
           CLI::IsMember(std::vector<std::string>{parallel::optimizer_names.begin(), parallel::optimizer_names.end()}));
   app.add_option_function<std::string>(
          "--element", [&a](const std::string& name) { a.element = *tensor::find_dtype(name); },
-         "of the model's float32 values")
+         "type that replaces float32 in the model")
       ->check(CLI::IsMember({"float32", "float16", "bfloat16"}));
   support::declare_sync(app, a.sync);
   support::declare(app, a.memory);
   app.add_option(
       "--offload", a.offload,
-      "bytes a second between a device and its host, 12GB/s: strategies that do not fit in memory have values "
-      "leave for the host meanwhile, and are compared as that takes");
+      "bandwidth between a device and its host, such as 12GB/s: strategies that do not fit in memory offload values "
+      "to the host, and are compared with the time that takes");
   support::declare(app, a.flags, a.flexflow);
   support::declare(app, a.flags, a.unity);
   support::declare(app, a.timing);
@@ -124,7 +124,7 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--out", a.out,
                  "folder for plan.json, strategy.json and strategy.svg of the best strategy; with unity also pcg.dot, "
                  "pcg.svg and substitutions.txt");
-  app.add_option("--plans", a.plans, "folder for a plan of each strategy that was compared, NAME.json");
+  app.add_option("--plans", a.plans, "folder for a plan of each compared strategy, NAME.json");
   app.add_option("--json", a.json, "file for the result as JSON");
   app.add_option("--report", a.report,
                  "file for an HTML report: strategies side by side, and the best one's iteration");

@@ -84,22 +84,21 @@ void declare(CLI::App& app, arguments& a) {
   support::declare_sync(app, a.sync);
   support::declare(app, a.memory);
   app.add_option("--schedule", a.schedule,
-                 "what a device or link that falls free takes of what is ready: fifo, the first that was; kind, "
-                 "forward before backward before messages; order, the front layers; path, the longest way to the end")
+                 "which ready task a free device or link runs first: fifo, the one that was ready first; kind, forward "
+                 "before backward before messages; order, front layers; path, the longest remaining path")
       ->check(CLI::IsMember({"fifo", "kind", "order", "path"}))
       ->capture_default_str();
   auto* const launch =
       app.add_option("--launch", a.launch,
-                     "a host thread per device launches its operators one after the other, each in so long (6us), "
-                     "instead of the overhead that the model of a device adds");
-  app.add_flag("--steady", a.steady, "also what an iteration takes among others, which overlap")->excludes(launch);
-  app.add_option(
-      "--ranks", a.ranks,
-      "also what each rank holds when `train` trains the plan on that backend, with the loss cross_entropy: " +
-          support::backend_list());
+                     "simulate a host thread per device that launches one operator after another, each in this time "
+                     "(6us), instead of the launch overhead of the device model");
+  app.add_flag("--steady", a.steady, "also simulate overlapping iterations until they are steady")->excludes(launch);
+  app.add_option("--ranks", a.ranks,
+                 "also compute what each rank of `train` holds on this backend, with the loss cross_entropy: " +
+                     support::backend_list());
   app.add_option("--json", a.json, "file for the result as JSON");
-  app.add_option("--trace", a.trace, "file for a trace that Perfetto and chrome://tracing show");
-  app.add_option("--svg", a.svg, "file for a picture: operators, divided and coloured by their devices");
+  app.add_option("--trace", a.trace, "file for a trace for Perfetto or chrome://tracing");
+  app.add_option("--svg", a.svg, "file for a picture of the operators, divided and coloured by devices");
   app.add_option("--report", a.report, "file for an HTML report: timeline, memory, critical path, divisions");
 }
 

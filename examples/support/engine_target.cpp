@@ -202,16 +202,15 @@ class contest {
 
 void declare_target(CLI::App& app, target_flags& f) {
   app.add_option("--target", f.name,
-                 fmt::format("an engine on this machine that times what is found beside the original, which stays "
-                             "where nothing is faster: {}; or none. Default, of a file without --cost, --run and "
-                             "checkpoints: the first that --python has",
+                 fmt::format("engine on this machine that times candidates beside the original; the original is kept "
+                             "where nothing is faster: {}; or none. Default for a file without --cost, --run and "
+                             "checkpoints: the first engine that --python has",
                              fmt::join(engines, ", ")))
       ->envname("UNITY_TARGET");
-  app.add_option("--python", f.python, "that has the engine of --target: a program, found in PATH")
-      ->capture_default_str();
-  app.add_option("--timer", f.timer, "script that it runs to time files; default: the project's for the engine");
-  app.add_option("--engine-limit", f.limit, "longest time for an answer of the engine: 30s, 5m")->capture_default_str();
-  app.add_option("--engine-threads", f.threads, "of the engine; 0: all that this process may use")
+  app.add_option("--python", f.python, "Python interpreter with the engine of --target")->capture_default_str();
+  app.add_option("--timer", f.timer, "script that times files in the engine; default: the one of this project");
+  app.add_option("--engine-limit", f.limit, "time limit for an answer of the engine: 30s, 5m")->capture_default_str();
+  app.add_option("--engine-threads", f.threads, "threads of the engine; 0: all that this process may use")
       ->check(number_in(0, 1024));
 }
 

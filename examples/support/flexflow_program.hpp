@@ -54,23 +54,22 @@ inline void declare(CLI::App& app, search_flags& flags, flexflow_flags& f) {
   const auto own = [&flags](CLI::Option* flag) { return flags.of("flexflow", flag); };
   own(app.add_option_function<std::string>(
           "--algorithm", [&o](const std::string& name) { o.algorithm = strategy_algorithms.at(name); },
-          "mcmc, beam, greedy, or exact, which proves an optimum of small graphs"))
+          "search algorithm; exact proves an optimum of small graphs"))
       ->check(CLI::IsMember({"mcmc", "beam", "greedy", "exact"}));
   own(app.add_option("--beta", o.beta,
-                     "a strategy dearer by the share r of the first is kept with probability exp(-beta r)"))
+                     "accept a strategy that is worse by a share r of the first with probability exp(-beta r)"))
       ->check(number_in(0.0, 1e9));
-  own(app.add_option("--chains", o.chains, "from each strategy that the search starts with"))
-      ->check(number_in(1, 1024));
+  own(app.add_option("--chains", o.chains, "Markov chains per starting strategy"))->check(number_in(1, 1024));
   own(app.add_option("--patience", o.patience,
-                     "a chain ends without a better strategy for this share of its budget; 1: never"))
+                     "end a chain after this share of its budget without a better strategy; 1: never"))
       ->check(number_in(0.0, 1.0));
-  own(app.add_option("--random", f.random, "random strategies to start from, besides data parallel and expert ones"))
+  own(app.add_option("--random", f.random, "random starting strategies, besides the data-parallel and expert ones"))
       ->check(number_in(0, 1024));
   own(app.add_option("--unit-share", o.unit_share,
-                     "share of proposals that change all steps of a layer and what follows it at once; default: the "
-                     "more the longer the layers"))
+                     "share of proposals that change all steps of a layer and its followers together; default: more "
+                     "for longer layers"))
       ->check(number_in(0.0, 1.0));
-  own(app.add_option("--spread", o.spread, "probability that a neighbour of what changes at once changes with it"))
+  own(app.add_option("--spread", o.spread, "probability that a neighbouring layer changes with it"))
       ->check(number_in(0.0, 1.0));
   own(app.add_option_function<std::string>(
           "--placement",
@@ -80,7 +79,7 @@ inline void declare(CLI::App& app, search_flags& flags, flexflow_flags& f) {
           },
           "of tasks that a proposal draws: one (neighbouring devices), strided (also every k-th), any"))
       ->check(CLI::IsMember({"one", "strided", "any"}));
-  own(app.add_option("--width", o.width, "of beams"))->check(number_in(1, 1 << 20));
+  own(app.add_option("--width", o.width, "strategies that a beam keeps"))->check(number_in(1, 1 << 20));
 }
 
 // What would be ignored by the search. Throws: unity::error.

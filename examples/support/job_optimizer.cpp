@@ -161,22 +161,22 @@ std::vector<std::pair<std::string, std::int64_t>> alone_of(const trace::flow_gra
 }  // namespace
 
 void declare_optimizer(CLI::App& app, optimizer_flags& f) {
-  app.add_flag("--optimize", f.optimize, "looks for what would make the iteration faster, by dPRO's algorithm");
-  app.add_option("--budget", f.budget, "time for --optimize, such as 10s or 2m")->capture_default_str();
+  app.add_flag("--optimize", f.optimize, "search for changes that make the iteration faster, by dPRO's algorithm");
+  app.add_option("--budget", f.budget, "time limit of --optimize, such as 10s or 2m")->capture_default_str();
   app.add_option("--passes", f.passes,
-                 "what --optimize may do: operator_fusion, tensor_fusion, tensor_partition, recomputation, "
+                 "changes that --optimize may make: operator_fusion, tensor_fusion, tensor_partition, recomputation, "
                  "accumulation=N, mixed_precision (products 4 times as fast) or mixed_precision=SPEED, which changes "
-                 "numbers; by default all but the last, and those that save memory only where it does not fit");
-  app.add_option("--memory", f.memory, "bytes that a rank has (16GB); otherwise the job fits");
+                 "results; default: all but mixed_precision, and those that save memory only where it does not fit");
+  app.add_option("--memory", f.memory, "memory of a rank (16GB); default: enough");
   app.add_option("--operator-start", f.start,
-                 "what an operator takes besides arithmetic and data (5us), which fusing saves; otherwise as long as "
-                 "the shortest hundredth of the operators");
+                 "launch overhead of an operator (5us), which fusion saves; default: the first percentile of operator "
+                 "times");
   app.add_option("--search", f.search, "dpro: Algorithm 1 of the paper; beam, backtracking: searches on the same space")
       ->check(CLI::IsMember({"dpro", "beam", "backtracking"}))
       ->capture_default_str();
-  app.add_option("--buckets", f.buckets, "file for the buckets that were found, for PyTorch's DistributedDataParallel");
-  app.add_option("--plan", f.plan, "the plan that `train` ran when the traces were made");
-  app.add_option("--plan-out", f.plan_out, "file for that plan with the buckets that were found, which `train` runs");
+  app.add_option("--buckets", f.buckets, "file for the found buckets, for PyTorch's DistributedDataParallel");
+  app.add_option("--plan", f.plan, "plan that `train` ran when it recorded the traces");
+  app.add_option("--plan-out", f.plan_out, "file for that plan with the found buckets");
 }
 
 void check_optimizer(const optimizer_flags& f) {

@@ -30,12 +30,12 @@ struct memory_flags {
 inline void declare(CLI::App& app, memory_flags& a) {
   app.add_option(
       "--recompute", a.recompute,
-      "what is not kept for the backward pass, but computed again: none; full, all but about the root of the "
-      "number of operators, where all paths meet; products, all but results of matrix products and "
-      "convolutions; every=K, all but each K-th operator. What the plan says, where it is not given");
+      "results that are recomputed in the backward pass: none; full, all but about sqrt(n) checkpoints where all "
+      "paths meet; products, all but results of matrix products and convolutions; every=K, all but each K-th "
+      "operator; default: what the plan says");
   app.add_option("--microbatches", a.microbatches,
-                 "into how many a batch is divided, of which one is worked on after the other; their gradients are "
-                 "added up before weights change")
+                 "gradient accumulation: micro-batches per batch, one after another; their gradients are added up "
+                 "before the weights change")
       ->check(number_in(1, 1'000'000));
 }
 

@@ -76,7 +76,7 @@ inline void declare(CLI::App& app, training_flags& a) {
   app.add_option("PLAN", a.plan, "a plan's .json file: graph, machine, strategy and optimizer")->required();
   const auto backends = rank_backends();
   std::vector<std::string> comms{"local"};
-  std::string about_comms = "what connects ranks: local (threads)";
+  std::string about_comms = "how ranks communicate: local (threads)";
 #ifdef UNITY_HAS_MPI
   comms.emplace_back("mpi");
   about_comms += ", mpi (processes, started by mpirun)";
@@ -86,51 +86,46 @@ inline void declare(CLI::App& app, training_flags& a) {
   about_comms += ", nccl (either, with a GPU each, for the backend cuda)";
 #endif
   a.backend = backends.front();
-  app.add_option("--backend", a.backend, "what operators run on")->check(CLI::IsMember(backends));
+  app.add_option("--backend", a.backend, "backend that runs operators")->check(CLI::IsMember(backends));
   app.add_option("--comm", a.comm, about_comms)->check(CLI::IsMember(comms));
-  app.add_option("--ranks", a.ranks, "how many; as many as the plan has devices")->check(number_in(1, 4096));
-  app.add_option("--steps", a.steps, "iterations, with those of the run that is resumed")
+  app.add_option("--ranks", a.ranks, "number of ranks: as many as the plan has devices")->check(number_in(1, 4096));
+  app.add_option("--steps", a.steps, "iterations, including those of the resumed run")
       ->check(number_in(1, 100'000'000));
-  app.add_option("--loss", a.loss, "cross_entropy or mean_square")
-      ->check(CLI::IsMember({"cross_entropy", "mean_square"}));
+  app.add_option("--loss", a.loss, "loss")->check(CLI::IsMember({"cross_entropy", "mean_square"}));
   for (auto&& [f, number] : ranges::views::zip(rule_flags, a.rule)) {
     app.add_option(fmt::format("--{}", f.setting.name), number, f.text)->check(number_in(f.least, f.most));
   }
-  app.add_option("--seed", a.seed, "of data and first weights")->check(number_from(std::uint64_t{0}));
-  auto* const data =
-      app.add_option("--data", a.data, "a data set (examples/data makes some); otherwise data are synthetic");
-  app.add_option("--shift", a.shift, "by how many pixels images are moved at most")
-      ->check(number_in(0, 64))
-      ->needs(data);
+  app.add_option("--seed", a.seed, "random seed of data and initial weights")->check(number_from(std::uint64_t{0}));
+  auto* const data = app.add_option("--data", a.data, "data set (examples/data makes some); default: synthetic data");
+  app.add_option("--shift", a.shift, "most pixels by which images are shifted")->check(number_in(0, 64))->needs(data);
   auto* const checkpoint =
-      app.add_option("--checkpoint", a.checkpoint, "file for weights and what the optimizer keeps, at the end");
-  app.add_option("--every", a.every, "after how many steps there is a checkpoint, too")
+      app.add_option("--checkpoint", a.checkpoint, "file for weights and optimizer state, written at the end");
+  app.add_option("--every", a.every, "steps between further checkpoints")
       ->check(number_in(1, 100'000'000))
       ->needs(checkpoint);
-  app.add_option("--resume", a.resume, "a checkpoint, of any plan for this model, to go on from");
+  app.add_option("--resume", a.resume, "checkpoint to continue from, of any plan for this model");
   app.add_flag(
       "--delayed", a.delayed,
-      "a batch begins while backward passes of the one before go on, and its gradients change weights one step later "
-      "(PipeDream-2BW)");
+      "do not flush pipelines: a batch begins during the backward passes of the one before, and weights change one "
+      "step later (PipeDream-2BW)");
   declare_sync(app, a.sync);
-  app.add_option("--fusion", a.fusion, "fusion.json of `fuse`: which operators run as one kernel");
+  app.add_option("--fusion", a.fusion, "fusion.json of `fuse`, which says what runs as one kernel");
   declare(app, a.memory);
   app.add_flag("--check", a.check,
-               "trains the undivided graph, too, and fails where losses differ by more than 1e-4, relative, though no "
+               "also train the undivided graph, and fail if losses differ by more than 1e-4, relative, and no "
                "gradients are compressed");
   app.add_option("--json", a.json, "file for the result as JSON");
   app.add_option("--report", a.report, "file for an HTML report: losses, and what each rank did in the last step");
-  auto* const program =
-      app.add_option("--program", a.program, "file for what each rank does in an iteration, step by step, as text");
+  auto* const program = app.add_option("--program", a.program, "file for the program of each rank, as text");
   app.add_option("--memory", a.arena,
-                 "of each rank's device, for all but weights and what the optimizer keeps: 100MB, 2GiB. Values that do "
-                 "not fit lie on the host meanwhile")
+                 "memory limit of each rank, without weights and optimizer state: 100MB, 2GiB; values that do not fit "
+                 "are offloaded to the host")
       ->excludes(program);
   declare(app, a.timing);
   auto* const trace = app.add_option("--trace", a.trace,
-                                     "file for what each rank did and when; Perfetto and chrome://tracing show it, and "
-                                     "replay replays it");
-  app.add_option("--trace-steps", a.traced, "how many steps the trace has, the last ones")
+                                     "file for a trace of what each rank did, for Perfetto, chrome://tracing and "
+                                     "replay");
+  app.add_option("--trace-steps", a.traced, "number of last steps in the trace")
       ->check(number_in(1, 10'000))
       ->needs(trace)
       ->capture_default_str();
