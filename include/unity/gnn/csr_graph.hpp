@@ -1,4 +1,4 @@
-// Directed graphs of many vertices, as one array of in-edges: compressed sparse rows.
+// Directed graphs with many vertices, stored as in-edges in compressed sparse rows.
 #pragma once
 
 #include <compare>
@@ -12,7 +12,7 @@
 
 namespace unity::gnn {
 
-// Plain numbers, not unity::id: they fill arrays that are mapped from files and handed to devices.
+// Plain integers, not unity::id: they fill arrays that are mapped from files and passed to devices.
 using vertex_id = std::uint32_t;
 using edge_id = std::uint64_t;
 
@@ -24,7 +24,7 @@ struct edge {
   friend auto operator<=>(const edge&, const edge&) = default;
 };
 
-// The vertices begin .. end - 1. Regular.
+// The vertices begin to end - 1. Regular.
 struct vertex_range {
   vertex_id begin = 0;
   vertex_id end = 0;
@@ -35,8 +35,8 @@ struct vertex_range {
   friend bool operator==(const vertex_range&, const vertex_range&) = default;
 };
 
-// A graph in memory that somebody else keeps: the in-edges of vertex v come from sources[offsets[v]] up to
-// sources[offsets[v + 1] - 1]. Copied in constant time.
+// A graph whose arrays are owned elsewhere: the in-edges of vertex v come from sources[offsets[v]] to sources[offsets[v
+// + 1] - 1]. Copied in constant time.
 class csr_view {
  public:
   // Precondition: check_csr accepts them.
@@ -46,11 +46,11 @@ class csr_view {
   [[nodiscard]] vertex_id vertices() const noexcept { return static_cast<vertex_id>(offsets_.size() - 1); }
   [[nodiscard]] edge_id edges() const noexcept { return sources_.size(); }
   [[nodiscard]] edge_id in_degree(vertex_id v) const noexcept { return offsets_[v + 1UL] - offsets_[v]; }
-  // In the order of the array, which need not be ascending.
+  // In the order of the array, which need not be sorted.
   [[nodiscard]] std::span<const vertex_id> sources_of(vertex_id v) const noexcept {
     return sources_.subspan(static_cast<std::size_t>(offsets_[v]), static_cast<std::size_t>(in_degree(v)));
   }
-  // One more than there are vertices; from 0 to the number of edges.
+  // One more entry than there are vertices; from 0 to the number of edges.
   [[nodiscard]] std::span<const edge_id> offsets() const noexcept { return offsets_; }
   [[nodiscard]] std::span<const vertex_id> sources() const noexcept { return sources_; }
 
@@ -59,15 +59,15 @@ class csr_view {
   std::span<const vertex_id> sources_;
 };
 
-// Whether arrays are a graph: one offset more than vertices, which begin at 0, never fall, and end at the number of
-// sources, all of which are vertices. Complexity: linear.
-// Throws: unity::error that begins with `where` and names the first vertex or edge that is wrong.
+// Checks that the arrays form a graph: offsets start at 0, never decrease and end at the number of sources; sources are
+// vertices. Complexity: linear. Throws: unity::error that begins with `where` and names the first vertex or edge that
+// is wrong.
 void check_csr(std::span<const edge_id> offsets, std::span<const vertex_id> sources, std::string_view where);
 
 // A graph that owns its arrays. Regular; converts to a view of itself.
 class csr_graph {
  public:
-  // Without vertices.
+  // An empty graph.
   csr_graph() = default;
   // Throws: as check_csr.
   csr_graph(std::vector<edge_id> offsets, std::vector<vertex_id> sources, std::string_view where = "graph");
@@ -89,9 +89,9 @@ class csr_graph {
 // Whether both have the same edges in the same order. Complexity: linear.
 [[nodiscard]] bool equal(csr_view a, csr_view b);
 
-// Edges into each vertex. Complexity: linear in vertices.
+// In-degrees. Complexity: linear in vertices.
 [[nodiscard]] std::vector<edge_id> in_degrees(csr_view g);
-// Edges out of each vertex. Complexity: linear.
+// Out-degrees. Complexity: linear.
 [[nodiscard]] std::vector<edge_id> out_degrees(csr_view g);
 
 }  // namespace unity::gnn

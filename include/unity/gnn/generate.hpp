@@ -1,4 +1,4 @@
-// Graphs of generators, with bounded memory: their edges in order, or all of them at once.
+// Generates graphs in bounded memory: as a stream of edges in order, or as a whole.
 #pragma once
 
 #include <algorithm>
@@ -16,33 +16,33 @@
 
 namespace unity::gnn {
 
-// Which edges a graph has beside those that are drawn. Regular.
+// Which edges a graph has besides those that are drawn. Regular.
 struct edge_rules {
-  bool both_directions = false;  // each edge, and the one back
-  bool self_edges = false;       // one from each vertex to itself
-  bool distinct = true;          // of equal edges one
+  bool both_directions = false;  // also the reverse of each edge
+  bool self_edges = false;       // a self-loop at each vertex
+  bool distinct = true;          // without duplicates
 
   friend bool operator==(const edge_rules&, const edge_rules&) = default;
 };
 
-// What making a graph may take. Regular.
+// Resource limits of a generator. Regular.
 struct generation_limits {
-  std::size_t memory = std::size_t{1} << 30U;  // bytes, of edges that are sorted; the rest goes through files
-  std::filesystem::path folder{};              // of these files; empty: the system's for temporary ones
-  std::size_t threads = 1;                     // that draw edges; the graph is the same for any number
+  std::size_t memory = std::size_t{1} << 30U;  // bytes for sorting edges; more goes to files
+  std::filesystem::path folder{};              // folder of these files; empty: the system's temporary folder
+  std::size_t threads = 1;                     // that draw edges; the graph does not depend on it
 
   friend bool operator==(const generation_limits&, const generation_limits&) = default;
 };
 
 namespace detail {
 
-// An edge as a number: in order of targets, then of sources.
+// An edge as a number that orders edges by target, then by source.
 [[nodiscard]] constexpr std::uint64_t packed(edge e) noexcept { return std::uint64_t{e.target} << 32U | e.source; }
 [[nodiscard]] constexpr edge unpacked(std::uint64_t e) noexcept {
   return {static_cast<vertex_id>(e), static_cast<vertex_id>(e >> 32U)};
 }
 
-// Effects: push(packed edge) for each edge that the generator draws, in its order, made by the pool block by block.
+// Effects: push(packed edge) for each drawn edge, in order; the pool generates them block by block.
 template <edge_generator G, class F>
 void draw(const G& g, std::size_t block, thread_pool& pool, F&& push) {
   std::vector<std::uint64_t> drawn;
@@ -61,9 +61,9 @@ void draw(const G& g, std::size_t block, thread_pool& pool, F&& push) {
 
 }  // namespace detail
 
-// Effects: f(edge) for each edge of the graph, in the order of targets, and of sources for each target.
-// Complexity: n log n. Memory: as limited, but 64 KiB at least, whatever the number of edges; beyond that, files of 8
-// bytes for each edge that is drawn. Throws: unity::error where a file cannot be written, or what f throws.
+// Effects: f(edge) for each edge of the graph, ordered by target, then by source. Complexity: n log n. Memory: as
+// limited, but at least 64 KiB for any number of edges; beyond that, files with 8 bytes per drawn edge. Throws:
+// unity::error if a file cannot be written, and what f throws.
 template <edge_generator G, std::invocable<edge> F>
 void for_each_edge(const G& g, const edge_rules& rules, const generation_limits& limits, F&& f) {
   const auto block = std::clamp<std::size_t>(limits.memory / 128, 1024, std::size_t{1} << 20U);

@@ -1,4 +1,4 @@
-// Graphs made of edges and of other graphs.
+// Builds graphs from edges and from other graphs.
 #pragma once
 
 #include <span>
@@ -10,30 +10,30 @@
 
 namespace unity::gnn {
 
-// The edges in the order of targets, and of sources for each target; an edge that is there twice stays twice.
-// Complexity: n log n in the largest in-degree. Throws: unity::error that begins with `where` and names the edge, by
-// its place, of which an end is no vertex.
+// Orders the edges by target, then by source; duplicate edges stay. Complexity: n log n in the largest in-degree.
+// Throws: unity::error that begins with `where` and names, by its position, the first edge with an invalid end.
 [[nodiscard]] csr_graph from_edges(vertex_id vertices, std::span<const edge> edges, std::string_view where = "edges");
 
-// Each edge the other way round; sources ascend. Complexity: linear.
+// Reverses every edge; sources ascend. Complexity: linear.
 [[nodiscard]] csr_graph transposed(csr_view g);
 
-// Each edge once; sources ascend. Complexity: n log n in the largest in-degree.
+// Removes duplicate edges; sources ascend. Complexity: n log n in the largest in-degree.
 [[nodiscard]] csr_graph distinct(csr_view g);
 
-// An edge from each vertex to itself where there is none, in front of the first source that is larger; all others stay
-// as they are. Source: Kipf and Welling, Semi-supervised classification with graph convolutional networks, ICLR 2017,
-// equation 2 (the renormalization trick). Complexity: linear.
+// Adds a self-loop to each vertex that has none, before the first larger source; all other edges stay as they are.
+// Source: Kipf and Welling, Semi-supervised classification with graph convolutional networks, ICLR 2017, equation 2
+// (the renormalization trick). Complexity: linear.
 [[nodiscard]] csr_graph with_self_edges(csr_view g);
 
-// Each edge in both directions, once; sources ascend. Complexity: n log n in the largest degree.
+// Makes the graph undirected: each edge in both directions, once; sources ascend. Complexity: n log n in the largest
+// degree.
 [[nodiscard]] csr_graph symmetric(csr_view g);
 
-// Whether each edge is there in the other direction as well, as often. Complexity: as of distinct.
+// Whether every edge has its reverse with the same multiplicity. Complexity: as distinct.
 [[nodiscard]] bool is_symmetric(csr_view g);
 
-// Vertex v of `g` is vertex numbers[v] of the result; sources ascend. Complexity: n log n in the largest in-degree.
-// Throws: unity::error where the numbers are no permutation of the vertices.
+// Vertex v of `g` becomes vertex numbers[v] of the result; sources ascend. Complexity: n log n in the largest
+// in-degree. Throws: unity::error if the numbers are not a permutation of the vertices.
 [[nodiscard]] csr_graph renumbered(csr_view g, std::span<const vertex_id> numbers);
 
 }  // namespace unity::gnn
@@ -54,7 +54,7 @@ namespace unity::gnn {
 
 namespace detail {
 
-// Offsets of lists as long as `lengths` says, whose last number is ignored.
+// Offsets of lists with these lengths; the last length is ignored.
 [[nodiscard]] UNITY_INLINE std::vector<edge_id> offsets_of(std::vector<edge_id> lengths) {
   std::exclusive_scan(lengths.begin(), lengths.end(), lengths.begin(), edge_id{0});
   return lengths;
@@ -67,7 +67,7 @@ UNITY_INLINE void sort_lists(const std::vector<edge_id>& offsets, std::vector<ve
   }
 }
 
-// The lists that append(v, sources) appends to.
+// The lists to which append(v, sources) appends.
 template <class F>
 [[nodiscard]] csr_graph lists(vertex_id vertices, edge_id expected, F&& append) {
   std::vector<edge_id> offsets{0};

@@ -1,4 +1,4 @@
-// What a layer takes on a range of vertices, learned from measurements: seconds as a sum of features times weights.
+// The time of a layer on a range of vertices, as a linear function of features learned from measurements.
 #pragma once
 
 #include <array>
@@ -12,7 +12,8 @@
 
 namespace unity::gnn {
 
-// Seconds for one of each feature. None is below 0, so a range takes no less than one within it. Regular.
+// Seconds per unit of each feature. None is negative, so a range takes at least as long as any range within it.
+// Regular.
 struct layer_cost {
   std::array<double, vertex_feature_count> weights{};
 
@@ -27,17 +28,17 @@ struct layer_cost {
   friend bool operator==(const layer_cost&, const layer_cost&) = default;
 };
 
-// Before anything was measured: 1 ns for each vertex and each edge.
+// Used before anything is measured: 1 ns per vertex and per edge.
 inline constexpr layer_cost unmeasured_layer{{1e-9, 1e-9, 0, 0, 0}};
 
 namespace detail {
 
-// What fits depend on, of any number of observations. Regular.
+// What a fit depends on, for any number of observations. Regular.
 struct observed_layer {
   static constexpr std::size_t columns = vertex_feature_count + 1;  // the features, and the seconds
 
-  // Upper triangular, of the same inner products of columns as the matrix with a row for each observation (its R), and
-  // so with the same errors for any weights.
+  // Upper triangular with the same inner products of columns as the matrix of all observations (the R of its QR
+  // decomposition), so every choice of weights has the same error on both.
   std::array<std::array<double, columns>, columns> rows{};
   std::array<double, columns> largest{};  // of each column
 
@@ -46,24 +47,24 @@ struct observed_layer {
 
 }  // namespace detail
 
-// Learns the weights of one layer on one device: those, none of them below 0, that minimize the mean square error, plus
-// `ridge` times the sum of the squares of what each feature contributes at its largest, in units of the longest time
-// (on graphs with few runs, the last three features depend on each other).
+// Learns the weights of one layer on one device: the non-negative weights that minimize the mean square error plus
+// `ridge` times the sum of squares of each feature's largest contribution, in units of the longest time. The ridge is
+// needed because on graphs with few runs the last three features are linearly dependent.
 // Source: equations 4.4 to 4.7 of ROC; Hoerl and Kennard, Ridge regression, Technometrics 12(1), 1970; Lawson and
-// Hanson, Solving least squares problems, 1974, chapter 23 (no weight below 0).
+// Hanson, Solving least squares problems, 1974, chapter 23 (non-negativity).
 class layer_cost_learner {
  public:
   static constexpr double default_ridge = 1e-6;
 
-  // Throws: unity::error for a ridge below 0, or that is no number.
+  // Throws: unity::error if the ridge is negative or NaN.
   explicit layer_cost_learner(double ridge = default_ridge);
 
-  // Throws: unity::error where the seconds are below 0 or not finite.
+  // Throws: unity::error if the seconds are negative or not finite.
   void observe(const vertex_features& x, double seconds);
   [[nodiscard]] std::size_t observations() const noexcept { return observations_; }
 
-  // unmeasured_layer without observations, and where all took no time. The same observations in the same order give the
-  // same weights. Complexity: like that of observing, it does not depend on how many observations there were.
+  // Returns unmeasured_layer if there are no observations or all took no time. The same observations in the same order
+  // give the same weights. Complexity: constant in the number of observations, like observe.
   [[nodiscard]] layer_cost snapshot() const;
 
  private:
@@ -79,7 +80,7 @@ class layer_cost_models {
   explicit layer_cost_models(double ridge = layer_cost_learner::default_ridge);
 
   void observe(std::size_t layer, std::size_t device, const vertex_features& x, double seconds);
-  // What was learned of the layer on that device; where nothing was, unmeasured_layer.
+  // The learned cost of the layer on that device; unmeasured_layer if nothing was observed.
   [[nodiscard]] layer_cost snapshot(std::size_t layer, std::size_t device) const;
 
  private:
@@ -105,15 +106,15 @@ namespace unity::gnn {
 
 namespace detail {
 
-// What layer_cost_learner minimizes, for weights of the features in the set alone.
+// The loss of layer_cost_learner, for weights of the features in the set alone.
 struct restricted_fit {
   layer_cost cost{};
   double loss = 0;
-  bool is_feasible = true;  // no weight is below 0
+  bool is_feasible = true;  // no weight is negative
 };
 
-// Effects: one more row, turned into those that are there by rotations. Source: Givens, Computation of plane unitary
-// rotations transforming a general matrix to triangular form, J. SIAM 6(1), 1958.
+// Effects: adds a row and restores the triangular form by Givens rotations. Source: Givens, Computation of plane
+// unitary rotations transforming a general matrix to triangular form, J. SIAM 6(1), 1958.
 UNITY_INLINE void observe(observed_layer& all, std::array<double, observed_layer::columns> row) {
   for (std::size_t i = 0; i < row.size(); ++i) {
     all.largest[i] = std::max(all.largest[i], row[i]);
@@ -159,7 +160,7 @@ UNITY_INLINE void observe(observed_layer& all, std::array<double, observed_layer
   restricted_fit result;
   const auto found = fit.snapshot();
   for (std::size_t c = 0; c < chosen.size(); ++c) {
-    const auto share = found.coefficients()[c];  // of the longest time, where the feature is largest
+    const auto share = found.coefficients()[c];  // relative to the longest time, at the feature's largest value
     result.is_feasible &= share >= 0;
     result.cost.weights[chosen[c]] = share * longest / unit(chosen[c]);
     result.loss += ridge * share * share;
@@ -193,8 +194,8 @@ UNITY_INLINE void layer_cost_learner::observe(const vertex_features& x, double s
   ++observations_;
 }
 
-// Weights that minimize a convex loss without being below 0 minimize it over the features whose weight is above 0: of
-// the 31 sets of features, the one whose own minimum is feasible and least has them.
+// Non-negative weights minimize a convex loss if and only if they minimize it over the features with positive weight.
+// So of the 31 sets of features, the best one whose own minimum is non-negative is the solution.
 UNITY_INLINE layer_cost layer_cost_learner::snapshot() const {
   if (observed_.largest.back() <= 0) {
     return unmeasured_layer;

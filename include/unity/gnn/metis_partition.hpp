@@ -1,4 +1,4 @@
-// A baseline: parts by METIS, which cuts few edges. Needs unity::metis.
+// A baseline: METIS partitions, which cut few edges. Needs unity::metis.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +11,11 @@
 
 namespace unity::gnn {
 
-// The part of each vertex; edges count in both directions, as one. The sums of `weights` over the vertices of a part
-// are about equal (within 3%, where METIS finds such parts); none: the numbers of vertices. vertex_order.hpp makes
-// ranges of the parts. The same arguments give the same parts.
-// Throws: unity::error where there are no parts, or as many weights as vertices are not given, or METIS cannot count
-// the edges or weights (32 bits in Debian's package) or lacks memory.
+// The part of each vertex; edges count as undirected. Parts have about equal sums of `weights` (within 3%, if METIS
+// finds such parts), or, without weights, about equal numbers of vertices. vertex_order.hpp turns the parts into
+// ranges. The same arguments give the same parts.
+// Throws: unity::error without parts, if the number of weights is wrong, if METIS cannot represent the edges or weights
+// (32 bits in Debian's package), or if it runs out of memory.
 // Source: Karypis and Kumar, Multilevel k-way partitioning scheme for irregular graphs, Journal of Parallel and
 // Distributed Computing 48(1), 1998.
 [[nodiscard]] std::vector<std::uint32_t> metis_parts(csr_view g, std::size_t parts,
@@ -41,7 +41,7 @@ namespace unity::gnn {
 
 namespace detail {
 
-// A graph as METIS reads it: no edge from a vertex to itself, each in both directions.
+// A graph in METIS's form: no self-loops, every edge in both directions.
 struct metis_graph {
   std::vector<idx_t> offsets{0};
   std::vector<idx_t> neighbours{};
@@ -85,7 +85,7 @@ UNITY_INLINE std::vector<std::uint32_t> metis_parts(csr_view g, std::size_t part
                                                     std::span<const std::uint32_t> weights, std::uint32_t seed) {
   expect_parts(parts);
   auto weight_of = detail::metis_weights(g, weights);
-  if (parts == 1 || g.vertices() < 2) {  // METIS divides by logarithms of these
+  if (parts == 1 || g.vertices() < 2) {  // METIS takes logarithms of these
     return std::vector<std::uint32_t>(g.vertices());
   }
   detail::metis_graph graph{g};

@@ -1,4 +1,4 @@
-// The division of vertices into ranges whose dearest range is as cheap as can be.
+// Divides vertices into ranges such that the most expensive range is as cheap as possible.
 #pragma once
 
 #include <algorithm>
@@ -14,16 +14,16 @@
 
 namespace unity::gnn {
 
-// What the vertices of a range cost on the device of a part.
+// The cost of a range of vertices on the device of a part.
 //   c(part, range)   an integer, in any unit
-// Law: a range costs no less than one within it, on the same device; no vertices cost 0.
-// Models: range_costs. Not a model: what a range reads from others (a larger range may read less).
+// Law: a range costs at least as much as any range within it on the same device; an empty range costs 0. Models:
+// range_costs. Non-model: what a range reads from other devices (a larger range may read less).
 template <class C>
 concept range_cost = requires(const C& c, std::size_t part, vertex_range r) {
   { c(part, r) } -> std::same_as<std::uint64_t>;
 };
 
-// What the dearest part costs.
+// The cost of the most expensive part.
 template <range_cost C>
 [[nodiscard]] std::uint64_t bottleneck(const vertex_partition& p, const C& cost) {
   std::uint64_t most = 0;
@@ -35,7 +35,8 @@ template <range_cost C>
 
 namespace detail {
 
-// How far part k reaches from `begin` on, for `bound` and up to `last`. Complexity: logarithmic in the vertices.
+// The end of the longest range from `begin` that costs at most `bound` on the device of part k, at most `last`.
+// Complexity: logarithmic in the vertices.
 template <range_cost C>
 [[nodiscard]] vertex_id farthest_cut(const C& cost, std::uint64_t bound, std::size_t k, vertex_id begin,
                                      vertex_id last) {
@@ -52,8 +53,8 @@ template <range_cost C>
   return low;
 }
 
-// Cuts such that no part costs more than `bound`, or nothing where there are none. Each part takes as much as it can,
-// or, with `leaves`, as leaves a vertex for each part behind it where there are so many. Complexity: O(P log V).
+// Cuts such that no part costs more than `bound`, or nothing if there are none. Each part takes as much as it can, or,
+// with `leaves`, leaves one vertex for each later part where possible. Complexity: O(P log V).
 template <range_cost C>
 [[nodiscard]] std::optional<std::vector<vertex_id>> cuts_within(std::size_t parts, vertex_id vertices, const C& cost,
                                                                 std::uint64_t bound, bool leaves) {
@@ -70,13 +71,11 @@ template <range_cost C>
 
 }  // namespace detail
 
-// Part k goes to device k; of all divisions into so many ranges, none has a cheaper dearest part. Each part has a
-// vertex where there are so many, unless devices differ and one can take none for what the dearest part costs.
-// Complexity: O(P log V) for each of the at most 65 bounds that are probed (a bisection over what the dearest part
-// costs).
-// Throws: unity::error without parts.
-// Source: section 4.4.2 of ROC; the probe: Pinar and Aykanat, Fast optimal load balancing algorithms for 1D
-// partitioning, Journal of Parallel and Distributed Computing 64(8), 2004.
+// Part k goes to device k; no other division into as many ranges has a cheaper most expensive part. Every part has a
+// vertex where there are enough, unless devices differ and one cannot take any within the optimal cost. Complexity: O(P
+// log V) for each of at most 65 probed bounds (bisection over the cost).
+// Throws: unity::error without parts. Source: section 4.4.2 of ROC; the probe: Pinar and Aykanat, Fast optimal load
+// balancing algorithms for 1D partitioning, Journal of Parallel and Distributed Computing 64(8), 2004.
 template <range_cost C>
 [[nodiscard]] vertex_partition minmax_partition(std::size_t parts, vertex_id vertices, const C& cost) {
   auto best = equal_vertices(vertices, parts);
@@ -95,7 +94,7 @@ template <range_cost C>
   return spread ? vertex_partition{std::move(*spread)} : best;
 }
 
-// A baseline: the part with the most in-edges has as few as ranges allow. Throws: unity::error without parts.
+// A baseline: minimizes the largest number of in-edges of a part. Throws: unity::error without parts.
 [[nodiscard]] inline vertex_partition equal_edges(csr_view g, std::size_t parts) {
   const auto count = [&](std::size_t, vertex_range r) { return g.offsets()[r.end] - g.offsets()[r.begin]; };
   return minmax_partition(parts, g.vertices(), count);

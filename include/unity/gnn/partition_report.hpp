@@ -1,4 +1,4 @@
-// What a partition makes devices read from each other.
+// How much a partition makes devices read from each other.
 #pragma once
 
 #include <cstddef>
@@ -11,22 +11,22 @@
 
 namespace unity::gnn {
 
-// Of a part. Regular.
+// Of one part. Regular.
 struct part_report {
   vertex_id vertices = 0;
   edge_id edges = 0;              // into these vertices
-  edge_id edges_from_others = 0;  // of these, from vertices of other parts
-  vertex_id remote_sources = 0;   // vertices of other parts that they come from, each once
+  edge_id edges_from_others = 0;  // of these, edges from vertices of other parts
+  vertex_id remote_sources = 0;   // distinct vertices of other parts that are read
 
   friend bool operator==(const part_report&, const part_report&) = default;
 };
 
-// Complexity: linear in edges and in vertices times parts / 64. Throws: unity::error where the partition is of another
+// Complexity: linear in edges and in vertices times parts / 64. Throws: unity::error if the partition has another
 // number of vertices.
 [[nodiscard]] std::vector<part_report> report(csr_view g, const vertex_partition& p);
 
-// The sources outside of the range from which edges lead into it, each once, ascending. Complexity: linear in its edges
-// and n log n in the result; a bit for each vertex.
+// The distinct sources outside of the range with edges into it, ascending. Complexity: linear in its edges and n log n
+// in the result; one bit per vertex.
 [[nodiscard]] std::vector<vertex_id> remote_sources(csr_view g, vertex_range r);
 
 }  // namespace unity::gnn

@@ -1,4 +1,4 @@
-// What the layers of a network take on ranges of vertices, on each device, as integers that add up exactly.
+// The times of a network's layers on ranges of vertices, per device, as integers that add up exactly.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace unity::gnn {
 
-// A layer on a device: its cost, and which of the widths of the feature sums its input has. Regular.
+// A layer on a device: its cost, and which width of the feature sums its input has. Regular.
 struct layer_on_device {
   layer_cost cost{};
   std::size_t width = 0;
@@ -22,14 +22,14 @@ struct layer_on_device {
   friend bool operator==(const layer_on_device&, const layer_on_device&) = default;
 };
 
-// Models range_cost: the layers of a device one after the other. Weights are rounded to integers of one unit, in which
-// no range costs 2^62 and the whole graph, where it takes longest, more than 2^60, so that a range's seconds are off by
-// half a unit for each of its features.
+// Models range_cost: the sum over a device's layers. Weights are rounded to integer multiples of one unit, chosen so
+// that no range costs 2^62 and the whole graph on the slowest device costs more than 2^60. A range's seconds are
+// therefore off by at most half a unit per feature.
 class range_costs {
  public:
-  // The layers of each device, one device after the other. The sums are referred to.
-  // Throws: unity::error without devices, for a layer of another width than the sums have, and for a weight that is
-  // below 0 or not finite, or where what the whole graph takes is not finite.
+  // One list of layers per device. Keeps a reference to the sums.
+  // Throws: unity::error without devices, for a layer whose width the sums lack, for a weight that is negative or not
+  // finite, and if the time of the whole graph is not finite.
   range_costs(const vertex_feature_sums& sums, std::span<const std::vector<layer_on_device>> devices);
   range_costs(vertex_feature_sums&& sums, std::span<const std::vector<layer_on_device>> devices) = delete;
 
@@ -38,17 +38,17 @@ class range_costs {
   // Complexity: linear in the widths.
   [[nodiscard]] std::uint64_t operator()(std::size_t part, vertex_range r) const;
   [[nodiscard]] double seconds(std::uint64_t cost) const noexcept { return static_cast<double>(cost) * unit_; }
-  // How long the slowest device takes.
+  // The time of the slowest device.
   [[nodiscard]] double seconds(const vertex_partition& p) const { return seconds(bottleneck(p, *this)); }
 
  private:
   const vertex_feature_sums* sums_;
   double unit_ = 1;  // seconds
-  // Of each device: for one of each feature but row_reads, then for one row_read of each width.
+  // per device: one entry for each feature but row_reads, then a row_reads entry per width
   std::vector<std::vector<std::uint64_t>> weights_{};
 };
 
-// The partition whose slowest device takes least. Complexity: as of minmax_partition.
+// The partition that minimizes the time of the slowest device. Complexity: as minmax_partition.
 [[nodiscard]] vertex_partition balanced_partition(const range_costs& costs);
 
 }  // namespace unity::gnn
@@ -67,9 +67,9 @@ namespace unity::gnn {
 
 namespace detail {
 
-inline constexpr std::size_t narrow_features = vertex_feature_count - 1;  // those that do not depend on a width
+inline constexpr std::size_t narrow_features = vertex_feature_count - 1;  // features that do not depend on a width
 
-// Seconds for one of each feature, all layers together. Throws: unity::error where a layer cannot be.
+// Seconds per unit of each feature, summed over layers. Throws: unity::error for an invalid layer.
 [[nodiscard]] UNITY_INLINE std::vector<double> weights_of(const std::vector<layer_on_device>& layers,
                                                           std::size_t widths) {
   std::vector<double> all(narrow_features + widths);
@@ -90,7 +90,7 @@ inline constexpr std::size_t narrow_features = vertex_feature_count - 1;  // tho
   return all;
 }
 
-// The features of a range without those of a width, then of all widths.
+// The features of a range: those that do not depend on a width, then one per width.
 template <class F>
 void for_each_feature(const vertex_feature_sums& sums, vertex_range r, F&& f) {
   for (std::size_t w = 0; w < sums.widths().size(); ++w) {
@@ -125,7 +125,7 @@ UNITY_INLINE range_costs::range_costs(const vertex_feature_sums& sums,
   for (const auto& of_device : exact) {
     weights_.emplace_back(of_device.size());
     detail::for_each_feature(sums, {0, sums.vertices()}, [&](std::size_t i, std::uint64_t x) {
-      // What no vertex has may have a weight that no integer can say.
+      // A feature that no vertex has may have a weight beyond the range of integers.
       weights_.back()[i] = x == 0 ? 0 : static_cast<std::uint64_t>(std::llround(of_device[i] / unit_));
     });
   }

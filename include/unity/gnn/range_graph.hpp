@@ -1,5 +1,5 @@
-// What a device with a range of vertices needs of a graph: the edges into the range, both ways round, and which rows it
-// exchanges with others.
+// The part of a graph that a device with a range of vertices needs: edges into the range, in both directions, and the
+// rows it exchanges with other devices.
 #pragma once
 
 #include <cstddef>
@@ -12,9 +12,9 @@
 
 namespace unity::gnn {
 
-// Edges from the rows of one table to the rows of another, by target and by source. The in-edges of row t are
-// sources[offsets[t]] up to sources[offsets[t + 1] - 1]; the edges out of row s are targets[out_offsets[s]] up to
-// targets[out_offsets[s + 1] - 1], in the order of targets, and out_edges says where each is among the in-edges.
+// Edges from the rows of one table to the rows of another, indexed by target and by source. The in-edges of row t are
+// sources[offsets[t]] to sources[offsets[t + 1] - 1]; the out-edges of row s are targets[out_offsets[s]] to
+// targets[out_offsets[s + 1] - 1], ordered by target, and out_edges gives the position of each among the in-edges.
 // Regular.
 struct edge_lists {
   std::vector<std::int32_t> offsets{};
@@ -24,13 +24,13 @@ struct edge_lists {
   std::vector<std::int32_t> out_edges{};
 
   [[nodiscard]] std::size_t edges() const noexcept { return sources.size(); }
-  // Both ways round are the same lists, as of a graph whose edges all have their reverse.
+  // Both directions share their lists, as in a graph where every edge has its reverse.
   [[nodiscard]] bool is_symmetric() const { return offsets == out_offsets && sources == targets; }
 
   friend bool operator==(const edge_lists&, const edge_lists&) = default;
 };
 
-// Rows begin .. end - 1 of a list go to a part, or come from it. Regular.
+// Rows begin to end - 1 of a list are sent to a part or received from it. Regular.
 struct row_exchange_part {
   std::size_t part = 0;
   std::size_t begin = 0;
@@ -43,23 +43,25 @@ struct row_exchange_part {
 // joint   all edges in one list, in which the others' rows stand behind the range's own
 enum class edge_split : std::uint8_t { apart, joint };
 
-// Rows are numbered from the first vertex of the range, the others' in the order of `halo`. Regular.
+// Rows are numbered from the first vertex of the range; rows of other parts are numbered in the order of `halo`.
+// Regular.
 struct range_graph {
   vertex_range range{};
-  edge_lists own{};                           // of joint edges: all
-  edge_lists remote{};                        // of joint edges: none
-  std::vector<vertex_id> halo{};              // the others' vertices that edges come from, each once, ascending
-  std::vector<row_exchange_part> received{};  // rows of `halo`, by the part that has them, ascending
-  std::vector<std::int32_t> rows{};           // the range's own rows that others read, for each part that does
-  std::vector<row_exchange_part> sent{};      // rows of `rows`, by the part that reads them, ascending
+  edge_lists own{};                           // with `joint`: all edges
+  edge_lists remote{};                        // with `joint`: empty
+  std::vector<vertex_id> halo{};              // sources that lie outside of the range, each once, ascending
+  std::vector<row_exchange_part> received{};  // rows of `halo` by the part that owns them, ascending
+  std::vector<std::int32_t> rows{};           // own rows that others read, per part
+  std::vector<row_exchange_part> sent{};      // rows of `rows` by the part that reads them, ascending
 
   friend bool operator==(const range_graph&, const range_graph&) = default;
 };
 
-// Part k's. What one part sends to another is what that one receives from it, row by row.
-// Complexity: linear in the graph's edges, as what others read is sought in them; memory linear in the part's.
-// Throws: unity::error where the partition is of another number of vertices, or the range has no vertex or more than
-// 2^31 - 1 edges.
+// The range of part k. What one part sends to another is what the other receives from it, row by row.
+// Complexity: linear in the graph's edges, because rows read by others are searched for there; memory linear in the
+// part's edges.
+// Throws: unity::error if the partition has another number of vertices, or the range is empty or has more than 2^31 - 1
+// edges.
 [[nodiscard]] range_graph range_graph_of(csr_view g, const vertex_partition& p, std::size_t part, edge_split split);
 
 }  // namespace unity::gnn
@@ -80,7 +82,7 @@ namespace unity::gnn {
 
 namespace detail {
 
-// Fills in the lists by source. rows: of the table that edges come from.
+// Fills the lists by source. rows: of the source table.
 UNITY_INLINE void add_out_edges(edge_lists& e, std::size_t rows) {
   e.out_offsets.assign(rows + 1, 0);
   for (const auto s : e.sources) {
@@ -102,7 +104,7 @@ UNITY_INLINE void add_out_edges(edge_lists& e, std::size_t rows) {
   }
 }
 
-// The parts that hold ascending vertices; rows are places in the list.
+// The parts that own ascending vertices; rows are positions in the list.
 [[nodiscard]] UNITY_INLINE std::vector<row_exchange_part> parts_holding(std::span<const vertex_id> vertices,
                                                                         const vertex_partition& p) {
   std::vector<row_exchange_part> all;
@@ -116,7 +118,7 @@ UNITY_INLINE void add_out_edges(edge_lists& e, std::size_t rows) {
   return all;
 }
 
-// Effects: appends the rows of `own` that edges into `readers` come from, ascending.
+// Effects: appends the rows of `own` that have edges into `readers`, ascending.
 UNITY_INLINE void add_rows_read(csr_view g, vertex_range own, vertex_range readers, std::vector<bool>& is_read,
                                 std::vector<std::int32_t>& rows) {
   is_read.assign(own.size(), false);

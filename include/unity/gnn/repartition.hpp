@@ -1,4 +1,4 @@
-// Whether vertices move to other devices: only for a gain that is worth the way.
+// Decides whether vertices should move between devices: only if the gain is worth the cost.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +11,19 @@
 
 namespace unity::gnn {
 
-// What moving takes. Regular.
+// The cost of moving. Regular.
 struct move_cost {
-  double seconds_per_vertex = 0;  // what it has, such as features, from one device to another
-  double seconds_per_edge = 0;    // of its in-edges
-  double seconds_each = 0;        // for any move at all, such as kernels that are prepared anew
+  double seconds_per_vertex = 0;  // seconds per vertex for its data, such as features
+  double seconds_per_edge = 0;    // seconds per in-edge
+  double seconds_each = 0;        // fixed seconds per move, such as preparing kernels again
 
   friend bool operator==(const move_cost&, const move_cost&) = default;
 };
 
-// When a partition is given up for another. Regular.
+// When to replace a partition. Regular.
 struct repartition_rule {
-  double least_gain = 0.05;  // share of the time of the iterations to come
-  double iterations = 100;   // for which the next partition would be used
+  double least_gain = 0.05;  // smallest gain, as a share of the time of the remaining iterations
+  double iterations = 100;   // iterations for which the next partition would be used
   move_cost moving{};
 
   friend bool operator==(const repartition_rule&, const repartition_rule&) = default;
@@ -32,23 +32,23 @@ struct repartition_rule {
 // Regular.
 struct repartition_decision {
   bool is_worth_it = false;
-  double seconds_now = 0;     // of an iteration, predicted
-  double seconds_next = 0;    // likewise, under the other partition
+  double seconds_now = 0;     // predicted seconds of an iteration
+  double seconds_next = 0;    // the same, under the other partition
   double seconds_moving = 0;  // once
   vertex_id moved = 0;        // vertices that change their device
 
   friend bool operator==(const repartition_decision&, const repartition_decision&) = default;
 };
 
-// What each part would have that it has not, as ranges: two at most for each part, in order.
-// Precondition: as many vertices and parts in both.
+// The ranges that each part would have to receive, at most two per part, in order. Precondition: equal numbers of
+// vertices and parts.
 [[nodiscard]] std::vector<std::vector<vertex_range>> received_ranges(const vertex_partition& now,
                                                                      const vertex_partition& next);
 
-// Whether to go over to `next`: where (now - next) * iterations - moving is more than least_gain * now * iterations.
-// Devices receive at the same time, so the one that receives most says how long moving takes.
-// Complexity: linear in the parts, for each of them as range_costs. Throws: unity::error where the partitions are of
-// other numbers of vertices or parts than the costs.
+// Whether to switch to `next`: if (now - next) * iterations - moving > least_gain * now * iterations. Devices receive
+// at the same time, so the device that receives most determines the cost of moving. Complexity: linear in the parts,
+// times that of range_costs. Throws: unity::error if the partitions and the costs have different numbers of vertices or
+// parts.
 [[nodiscard]] repartition_decision judge_repartition(const range_costs& costs, csr_view g, const vertex_partition& now,
                                                      const vertex_partition& next, const repartition_rule& rule);
 

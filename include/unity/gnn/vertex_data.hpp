@@ -1,4 +1,4 @@
-// What is known of the vertices of a graph: features, classes, and which of them a model is trained on.
+// Data on the vertices of a graph: features, classes, and which vertices a model is trained on.
 #pragma once
 
 #include <array>
@@ -13,11 +13,11 @@
 
 namespace unity::gnn {
 
-// What a vertex is for: it counts in the loss, or is predicted to choose or to judge a model, or neither.
+// Whether a vertex counts in the loss, is used to choose or to evaluate a model, or neither.
 enum class vertex_role : std::uint8_t { none, train, validation, test };
 inline constexpr std::array<std::string_view, 4> vertex_role_names{"none", "train", "validation", "test"};
 
-// Row-major, a row for each vertex. Regular.
+// Row-major, one row per vertex. Regular.
 struct feature_matrix {
   std::size_t columns = 0;
   std::vector<float> values{};
@@ -28,10 +28,10 @@ struct feature_matrix {
   friend bool operator==(const feature_matrix&, const feature_matrix&) = default;
 };
 
-// The class of a vertex that has none.
+// The class of a vertex without one.
 inline constexpr std::int32_t no_label = -1;
 
-// A graph with what is known of its vertices. Regular.
+// A graph with data on its vertices. Regular.
 struct vertex_dataset {
   csr_graph graph{};
   feature_matrix features{};
@@ -42,15 +42,15 @@ struct vertex_dataset {
   friend bool operator==(const vertex_dataset&, const vertex_dataset&) = default;
 };
 
-// Throws: unity::error that begins with `where` where there is not one row of features, one label and one role for each
-// vertex, or a vertex of a role that needs a label has none or one that is no class.
+// Throws: unity::error that begins with `where` unless there is one row of features, one label and one role per vertex,
+// and every vertex whose role needs a label has a valid one.
 void check(const vertex_dataset& data, std::string_view where);
 
-// Vertex v of `data` is vertex numbers[v] of the result. Complexity: as renumbered of the graph, and linear in
-// features. Throws: unity::error where the numbers are no permutation of the vertices.
+// Vertex v of `data` becomes vertex numbers[v] of the result. Complexity: as renumbered of the graph, and linear in
+// features. Throws: unity::error if the numbers are not a permutation of the vertices.
 [[nodiscard]] vertex_dataset renumbered(const vertex_dataset& data, std::span<const vertex_id> numbers);
 
-// The largest label and 1; 0 where there is none.
+// The largest label plus 1; 0 if there is none.
 [[nodiscard]] std::int32_t class_count(std::span<const std::int32_t> labels);
 
 }  // namespace unity::gnn

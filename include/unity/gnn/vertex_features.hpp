@@ -1,4 +1,4 @@
-// What the time of a layer on a range of vertices is predicted from: integers of each vertex, and their sums.
+// The features from which the time of a layer on a range is predicted: integers per vertex, and their prefix sums.
 #pragma once
 
 #include <array>
@@ -13,38 +13,37 @@
 
 namespace unity::gnn {
 
-// In this order. The in-neighbours of a vertex, each counted once, are runs of consecutive numbers, c_1, c_2, ... long;
-// threads of a warp read consecutive addresses in one access.
+// In this order. The distinct in-neighbours of a vertex form runs of consecutive numbers with lengths c_1, c_2, ...;
+// the threads of a warp read consecutive addresses in one access.
 //   vertices   1
-//   edges      in-edges, equal ones counted as often as they are
-//   runs       how many
-//   reads      accesses to load the numbers of the neighbours: the sum of ceil(c_i / warp)
-//   row_reads  accesses to load their activations: the sum of ceil(c_i * width / warp)
+//   edges      in-edges, with multiplicity
+//   runs       number of runs
+//   reads      accesses that load the neighbours' numbers: the sum of ceil(c_i / warp)
+//   row_reads  accesses that load their activations: the sum of ceil(c_i * width / warp)
 // Source: table 4.2 of ROC, where these are x_1 to x_5.
 inline constexpr std::size_t vertex_feature_count = 5;
 inline constexpr std::array<std::string_view, vertex_feature_count> vertex_feature_names{"vertices", "edges", "runs",
                                                                                          "reads", "row_reads"};
 using vertex_features = std::array<std::uint64_t, vertex_feature_count>;
 
-// Sums of the features over ranges of vertices of one graph, for layers whose inputs have so many columns.
+// Sums of the features over ranges of one graph, for layers with the given input widths.
 class vertex_feature_sums {
  public:
-  // Threads of an NVIDIA GPU that run in step.
+  // Threads of an NVIDIA GPU that run in lockstep.
   static constexpr std::uint32_t warp_size = 32;
 
-  // Widths: of inputs of layers, each once; row_reads counts columns. Complexity: linear; n log n in the in-degree of a
-  // vertex whose sources do not ascend. Memory: 8 bytes for each vertex and each of 3 features, and each width. The
-  // result does not depend on the threads.
-  // Throws: unity::error without a width, for a width or a warp of 0, and where sums may not fit in 58 bits, of all
-  // widths together.
+  // Widths: distinct input widths of layers; row_reads depends on them. Complexity: linear; n log n in the in-degree of
+  // a vertex whose sources are not sorted. Memory: 8 bytes per vertex for each of 3 features and each width. The result
+  // does not depend on the number of threads.
+  // Throws: unity::error without a width, for a width or warp of 0, and if sums over all widths may not fit in 58 bits.
   vertex_feature_sums(csr_view g, std::vector<std::uint32_t> widths, thread_pool& pool, std::uint32_t warp = warp_size);
-  // The same, in the thread that asks.
+  // The same, in the calling thread.
   vertex_feature_sums(csr_view g, std::vector<std::uint32_t> widths, std::uint32_t warp = warp_size);
 
   [[nodiscard]] vertex_id vertices() const noexcept { return static_cast<vertex_id>(edges_.size() - 1); }
   [[nodiscard]] const std::vector<std::uint32_t>& widths() const noexcept { return widths_; }
 
-  // Preconditions: the range is one of vertices, `width` the place of one. Complexity: constant.
+  // Preconditions: the range is one of vertices, `width` is the index of a width. Complexity: constant.
   [[nodiscard]] vertex_features of(vertex_range r, std::size_t width = 0) const {
     const auto between = [&](const std::vector<std::uint64_t>& sums) { return sums[r.end] - sums[r.begin]; };
     return {r.size(), between(edges_), between(runs_), between(reads_), between(row_reads_[width])};
@@ -56,7 +55,7 @@ class vertex_feature_sums {
   void count_run(vertex_id v, std::uint64_t length, std::uint32_t warp);
 
   std::vector<std::uint32_t> widths_;
-  // Of the vertices in front of each, and of all.
+  // Prefix sums over vertices, and the total.
   std::vector<std::uint64_t> edges_;
   std::vector<std::uint64_t> runs_;
   std::vector<std::uint64_t> reads_;

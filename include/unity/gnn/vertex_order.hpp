@@ -1,4 +1,4 @@
-// New numbers for vertices, such that parts of any vertices become ranges.
+// Renumbers vertices so that arbitrary parts become ranges.
 #pragma once
 
 #include <cstddef>
@@ -20,11 +20,11 @@ struct vertex_order {
   friend bool operator==(const vertex_order&, const vertex_order&) = default;
 };
 
-// Part by part; vertices of a part stay in their order. Complexity: linear.
-// Throws: unity::error naming the first vertex whose part is none of so many, and without parts.
+// Part by part; vertices keep their order within a part. Complexity: linear. Throws: unity::error without parts, and
+// for the first vertex whose part does not exist.
 [[nodiscard]] vertex_order order_by_part(std::span<const std::uint32_t> part_of_vertex, std::size_t parts);
 
-// What vertices and in-edges of a graph with other numbers were before. Regular.
+// The original numbers of the vertices and in-edges of a renumbered graph. Regular.
 struct earlier_numbers {
   std::vector<std::uint64_t> vertices{};
   std::vector<std::uint64_t> edges{};  // of a graph whose sources ascended

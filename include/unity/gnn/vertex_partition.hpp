@@ -1,4 +1,4 @@
-// Vertices divided into ranges, one for each device.
+// Vertices divided into consecutive ranges, one per device.
 #pragma once
 
 #include <algorithm>
@@ -13,14 +13,15 @@
 
 namespace unity::gnn {
 
-// Part k has the vertices from cuts[k] up to cuts[k + 1] - 1; none, where both are equal. Each vertex is in one part.
-// Source: Jia et al., A distributed multi-GPU system for fast graph processing (Lux), VLDB 2017, section 5: ranges keep
-// what neighbours read close together, and P + 1 numbers say them.
+// Part k has the vertices cuts[k] to cuts[k + 1] - 1; it is empty if both are equal. Source: Jia et al., A distributed
+// multi-GPU system for fast graph processing (Lux), VLDB 2017, section 5: ranges keep neighbouring data together and
+// need P + 1 numbers only.
 class vertex_partition {
  public:
-  // One part without vertices.
+  // One empty part.
   vertex_partition() = default;
-  // Throws: unity::error that begins with `where` unless the cuts are two at least, begin with 0, and never fall.
+  // Throws: unity::error that begins with `where` unless there are at least two cuts that start at 0 and never
+  // decrease.
   explicit vertex_partition(std::vector<vertex_id> cuts, std::string_view where = "partition");
 
   [[nodiscard]] std::size_t parts() const noexcept { return cuts_.size() - 1; }
@@ -39,7 +40,8 @@ class vertex_partition {
 // Throws: unity::error where there are none.
 void expect_parts(std::size_t parts);
 
-// A baseline: sizes differ by one vertex at most, the first parts have more. Throws: unity::error without parts.
+// A baseline: sizes differ by at most one vertex; the first parts are the larger ones. Throws: unity::error without
+// parts.
 [[nodiscard]] vertex_partition equal_vertices(vertex_id vertices, std::size_t parts);
 
 // A baseline: all vertices in the first part. Throws: unity::error without parts.
