@@ -1,4 +1,4 @@
-// Plans for graphs beyond the dynamic program: a beam over states of execution, with a proved bound.
+// Plans for graphs that are too large for the dynamic program: a beam over states of execution, with a proved bound.
 #pragma once
 
 #include <cstddef>
@@ -12,25 +12,24 @@
 namespace unity::placement {
 
 struct memory_search_options {
-  std::size_t width = 256;   // states of execution with the tensors cached in them that are followed, by operators done
-  std::size_t choices = 16;  // of what leaves when room is needed for an operator
+  std::size_t width = 256;           // states that the beam keeps per number of executed operators
+  std::size_t choices = 16;          // ways to evict tensors for an operator
   std::uint64_t work = 100'000'000;  // ways to run an operator times operators, in each pass: a few seconds
 };
 
 struct memory_search_result {
   memory_plan plan{};
   bytes loaded{};
-  bytes bound{};  // no plan loads less; the plan is the best where it loads as much
+  bytes bound{};  // no plan loads less; the plan is optimal if it loads exactly this much
 };
 
-// Tensors stay until room is needed; then as few leave as must, in several ways. Of states with as many operators done
-// those are followed from which the least loads are expected: what was loaded, and the bound of what must be. The
-// first plan is the best of the baselines, and what cannot become better is dropped. Where several orders are possible,
-// the operators' own order is searched first, by a bound for it alone, and then all orders. The result's bound is the
-// larger of least_loads and the least that anything dropped or not tried could have led to, so where nothing of worth
-// was dropped the plan is proved to be the best.
-// Deterministic.
-// Complexity: operators times width, operators that are ready, choices, and the bound's; or what `work` allows.
+// Tensors stay until memory is needed; then the search tries several minimal evictions. Among states with equally many
+// executed operators it keeps those with the least expected loads: the loads so far plus a lower bound on the rest. The
+// search starts from the best baseline and drops what cannot improve on the best plan. If several orders are valid, it
+// searches the operators' own order first, with a bound for that order alone, and then all orders. The bound of the
+// result is the larger of least_loads and the least that any dropped or untried choice could have led to. So if nothing
+// promising was dropped, the plan is proved optimal. Deterministic.
+// Complexity: operators times width, ready operators, evictions and the cost of the bound; or what `work` allows.
 // Throws: unity::error as require_capacity.
 [[nodiscard]] memory_search_result bounded_memory_search(const memory_graph& g, bytes capacity,
                                                          const memory_search_options& options = {});
@@ -59,12 +58,13 @@ namespace detail {
 
 class memory_beam {
  public:
-  // chain: of the bound. is_in_order: operators run in their order, and the chain may have all of them.
+  // chain: the one that the bound uses. is_in_order: operators run in their own order, and the chain may contain all of
+  // them.
   memory_beam(const memory_graph& g, bytes capacity, const memory_search_options& options,
               std::span<const operator_id> chain, bool is_in_order)
       : graph_{g}, capacity_{capacity}, options_{options}, bound_{g, capacity, chain}, is_in_order_{is_in_order} {}
 
-  // Effects: the plan becomes better, or stays. Returns what a plan loads at least that is better still.
+  // Effects: improves the plan or leaves it. Returns a lower bound on the loads of any better plan.
   [[nodiscard]] std::int64_t improve(memory_search_result& best);
 
  private:
@@ -72,9 +72,9 @@ class memory_beam {
     operator_set done{};
     tensor_set cached{};
     std::int64_t loaded = 0;
-    std::int64_t expected = 0;    // at least, in all
-    std::uint32_t before = 0;     // the one that it came from, in the level before
-    operator_id operation{};      // that ran last
+    std::int64_t expected = 0;    // lower bound on all loads
+    std::uint32_t before = 0;     // predecessor in the level before
+    operator_id operation{};      // operator that ran last
     std::vector<tensor_id> left;  // before that
   };
   using level = std::vector<entry>;
@@ -82,11 +82,11 @@ class memory_beam {
   void expand_all(std::size_t done, level& next);
   void expand(const entry& e, std::uint32_t number, level& next);
   void run_operator(const entry& e, std::uint32_t number, operator_id o, level& next);
-  // Sets of candidates that make room for the excess, without any that need not leave; those that follow the
-  // candidates' order the most come first. False where there may be more.
+  // Minimal sets of candidates whose eviction frees the excess, those that follow the candidates' order most closely
+  // first. Returns false if there may be more.
   [[nodiscard]] bool find_choices(const std::vector<tensor_id>& candidates, std::int64_t excess,
                                   std::vector<std::vector<tensor_id>>& found) const;
-  // Those that may become better than the best plan, so many at most.
+  // The states that may improve on the best plan, at most this many.
   void keep_best(level& entries, std::size_t most);
   [[nodiscard]] memory_plan plan_to(std::size_t number) const;
   [[nodiscard]] std::size_t next_use(tensor_id t, const operator_set& done) const;
@@ -98,7 +98,8 @@ class memory_beam {
   bool is_in_order_;
   std::uint64_t runs_ = 0;  // ways to run an operator, so far
   std::int64_t incumbent_ = 0;
-  std::int64_t dropped_ = std::numeric_limits<std::int64_t>::max();  // the least that what was dropped could load
+  // lower bound on the loads of everything that was dropped
+  std::int64_t dropped_ = std::numeric_limits<std::int64_t>::max();
   std::vector<level> levels_{};
 };
 
@@ -210,7 +211,7 @@ UNITY_INLINE void memory_beam::expand(const entry& e, std::uint32_t number, leve
   }
 }
 
-// Those of the last level, the most promising first, as far as its share of the work goes.
+// The states of the last level, the most promising first, as many as its share of the work allows.
 UNITY_INLINE void memory_beam::expand_all(std::size_t done, level& next) {
   const auto count = graph_.operator_count();
   const auto all = options_.work / count;
@@ -227,7 +228,7 @@ UNITY_INLINE void memory_beam::expand_all(std::size_t done, level& next) {
 
 UNITY_INLINE void memory_beam::keep_best(level& entries, std::size_t most) {
   unity::stable_sort(entries, [](const entry& a, const entry& b) { return a.expected < b.expected; });
-  std::unordered_map<fingerprint, std::vector<std::size_t>> seen;  // by what is cached
+  std::unordered_map<fingerprint, std::vector<std::size_t>> seen;  // by cached tensors
   level kept;
   for (auto& e : entries) {
     if (e.expected >= incumbent_) {

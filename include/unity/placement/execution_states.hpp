@@ -1,4 +1,4 @@
-// The sets of operators that may have run at some point of an iteration, and which tensors are live then.
+// The sets of operators that may have run at some point of an iteration, and the tensors that are live then.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,8 @@
 
 namespace unity::placement {
 
-// Tensors that an operator of the set has read or written and one outside it reads: what is worth keeping on the
-// device. Inputs that were not read yet are not among them.
-// Complexity: linear in what operators read and write.
+// Live tensors: used by an operator of the set and read by one outside it. Inputs that were not read yet do not count.
+// Complexity: linear in operands and results.
 // Source: table 4.3 of Jia's thesis (Automated discovery of machine learning optimizations, 2020).
 [[nodiscard]] tensor_set live_tensors(const memory_graph& g, const operator_set& done);
 
@@ -29,15 +28,14 @@ struct state_step {
 struct execution_state {
   operator_set done{};
   std::vector<tensor_id> live{};   // ascending
-  std::vector<state_step> last{};  // one for each operator that can have run last
+  std::vector<state_step> last{};  // one step for each operator that can have run last
 
   friend bool operator==(const execution_state&, const execution_state&) = default;
 };
 
-// All of them: down-sets of the operators' order. The first is empty, the last is everything, and each comes after
-// those with fewer operators. Nothing where they are more than `most`; a graph of n operators without dependencies has
-// 2^n.
-// Complexity: states times operators and tensors.
+// All states: the down-sets of the operators' partial order, from the empty set to all operators, ordered by size.
+// Nothing if there are more than `most`; n independent operators have 2^n states. Complexity: states times operators
+// and tensors.
 [[nodiscard]] std::optional<std::vector<execution_state>> execution_states(const memory_graph& g, std::size_t most);
 
 }  // namespace unity::placement

@@ -1,4 +1,4 @@
-// A plan for any graph: the best where the dynamic program reaches, else one with a proved bound.
+// A plan for any graph: optimal within the limits of the dynamic program, otherwise with a proved bound.
 #pragma once
 
 #include <unity/core/config.hpp>
@@ -19,13 +19,13 @@ struct found_memory_plan {
   memory_plan plan{};
   memory_traffic traffic{};
   bytes bound{};               // no plan loads less
-  bool is_of_program = false;  // of the dynamic program; else of the bounded search
+  bool is_of_program = false;  // from the dynamic program; otherwise from the bounded search
 
   [[nodiscard]] bool is_best() const { return traffic.loaded == bound; }
 };
 
-// Complexity: as optimal_memory_plan within its limits, else as bounded_memory_search.
-// Throws: unity::error that tells the least capacity, where the given one is below it.
+// Complexity: as optimal_memory_plan within its limits, otherwise as bounded_memory_search. Throws: unity::error that
+// states the least capacity if the given one is below it.
 [[nodiscard]] found_memory_plan find_memory_plan(const memory_graph& g, bytes capacity,
                                                  const memory_planning& how = {});
 

@@ -1,4 +1,4 @@
-// What any plan of a given capacity has to load, at least.
+// A lower bound on the bytes that any plan of a given capacity has to load.
 #pragma once
 
 #include <cstddef>
@@ -12,25 +12,25 @@
 
 namespace unity::placement {
 
-// A lower bound by a chain of operators, each of which depends on the one before, so that every order has them in this
-// one. A tensor that one operator touches before, and another reads after, some of the chain is either on the device
-// while those run, or loaded between. Beside what they read and write, there is room for so much. The bound takes
-// tensors as divisible: what does not fit leaves by bytes, those that are needed last in the chain first, which is the
-// least that any choice loads, as in paging with pages of one byte. Besides, every input is loaded once.
-// Source: Belady (1966) for pages of one size; here each chooses among a chain's needs only, so that all orders are
-// bounded. Exact where every operator is of the chain and tensors may be cut.
+// Bounds every order of the operators through one chain: operators that each depend on the one before, so every order
+// keeps their order. A tensor that is used before some operators of the chain and read after them either stays on the
+// device while these run, or is loaded again. The operators leave a known amount of memory free. The bound treats
+// tensors as divisible: what does not fit is evicted byte by byte, the bytes needed last in the chain first. That loads
+// the least, as in paging with pages of one byte. In addition every input is loaded once.
+// Source: Belady (1966) for pages of one size; here each considers a chain's needs only, so all orders are bounded.
+// Exact if all operators are in the chain and tensors can be cut.
 class load_bound {
  public:
-  // chain: each reachable from the one before.
-  // Complexity: operators times the chain, and linear in what operators read and write.
+  // chain: each operator must be reachable from the one before. Complexity: operators times the chain, and linear in
+  // operands and results.
   load_bound(const memory_graph& g, bytes capacity, std::span<const operator_id> chain);
 
-  // From a state of execution on, with these tensors on the device.
-  // Complexity: linear in tensors and what operators read and write.
+  // From a state of execution on, with these tensors on the device. Complexity: linear in tensors, operands and
+  // results.
   [[nodiscard]] bytes loads_after(const operator_set& done, const tensor_set& cached) const;
 
  private:
-  // The tensor stays from one touch to the next while operators [begin, end) of the chain run, or is loaded again.
+  // The tensor stays on the device between two uses while operators [begin, end) of the chain run, or is loaded again.
   struct interval {
     tensor_id tensor{};
     operator_id from{};
@@ -38,8 +38,8 @@ class load_bound {
     std::uint32_t begin = 0;
     std::uint32_t end = 0;
   };
-  // Where an operator runs: not before the chain's operator `low`, and not after its operator `high`. Both are its own
-  // place where it is of the chain; -1, and the chain's length, where it depends on none, and none on it.
+  // When an operator runs relative to the chain: not before the chain's operator `low`, and not after its operator
+  // `high`. Both are its own position if it is in the chain; -1 and the chain's length if it is independent of it.
   struct range {
     std::int64_t low = -1;
     std::int64_t high = 0;
@@ -47,22 +47,21 @@ class load_bound {
 
   [[nodiscard]] std::vector<range> ranges_of(std::span<const operator_id> chain) const;
   void add_intervals(tensor_id t, const std::vector<range>& ranges);
-  // Of inputs and of what has left the device.
+  // Of inputs and of evicted tensors.
   [[nodiscard]] std::int64_t certain_loads(const operator_set& done, const tensor_set& cached) const;
 
   const memory_graph* graph_;
   std::vector<operator_id> chain_;
-  std::vector<std::int64_t> room_{};   // bytes, by place in the chain: beside what the operator touches
+  std::vector<std::int64_t> room_{};   // free bytes beside what the operator uses, by position in the chain
   std::vector<interval> intervals_{};  // by begin
 };
 
-// The longest chain through an operator; through the first of all longest ones for the null id.
-// Complexity: linear in the graph's dependencies.
+// The longest chain through an operator; the first of all longest chains for the null id. Complexity: linear in the
+// graph's dependencies.
 [[nodiscard]] std::vector<operator_id> longest_chain(const memory_graph& g, operator_id through = {});
 
-// The largest bound of the longest chains through each operator.
-// Complexity: as that of load_bound, for each chain; of these `most_chains` at most are looked at.
-// Throws: unity::error as require_capacity.
+// The largest bound over the longest chains through each operator. Complexity: as load_bound for each chain, of which
+// at most `most_chains` are considered. Throws: unity::error as require_capacity.
 [[nodiscard]] bytes least_loads(const memory_graph& g, bytes capacity, std::size_t most_chains = 64);
 
 }  // namespace unity::placement
@@ -182,7 +181,7 @@ UNITY_INLINE bytes load_bound::loads_after(const operator_set& done, const tenso
 
 UNITY_INLINE std::vector<operator_id> longest_chain(const memory_graph& g, operator_id through) {
   const auto count = g.operator_count();
-  std::vector<std::size_t> before(count);  // operators of the longest chain to it, without it
+  std::vector<std::size_t> before(count);  // length of the longest chain to it, without it
   std::vector<operator_id> previous(count);
   std::vector<std::size_t> after(count);
   std::vector<operator_id> next(count);

@@ -1,4 +1,4 @@
-// Plans by rules that caches follow: nothing stays, or what was used least recently leaves, or what is largest.
+// Plans by cache policies: nothing stays, least recently used, largest first, or furthest next use.
 #pragma once
 
 #include <unity/core/config.hpp>
@@ -8,21 +8,20 @@
 
 namespace unity::placement {
 
-// All run the operators in their order, and throw unity::error as require_capacity.
+// All run the operators in their own order, and throw unity::error as require_capacity.
 
-// Nothing stays: each operator loads all that it reads. Source: Ma et al., NeuGraph, USENIX ATC 2019.
+// Nothing stays: each operator loads all its operands. Source: Ma et al., NeuGraph, USENIX ATC 2019.
 [[nodiscard]] memory_plan streaming_plan(const memory_graph& g, bytes capacity);
 
-// What was used least recently leaves when room is needed. It knows nothing of what comes, so what no operator reads
-// any more stays until then, too. An operator uses what it reads in the order of numbers, then what it writes.
-// Complexity: operators times tensors.
+// Evicts the least recently used tensor when memory is needed. It does not look ahead, so dead tensors stay until
+// evicted as well. Operands are used in the order of their numbers, then results. Complexity: operators times tensors.
 [[nodiscard]] memory_plan lru_plan(const memory_graph& g, bytes capacity);
 
-// The largest leaves when room is needed; of equal ones, what was used least recently.
+// Evicts the largest tensor when memory is needed; among equal ones the least recently used.
 [[nodiscard]] memory_plan largest_first_plan(const memory_graph& g, bytes capacity);
 
-// What is read last, or never, leaves when room is needed: the least loads where all tensors are of one size.
-// Source: Belady, A study of replacement algorithms for a virtual-storage computer, IBM Systems Journal 5, 1966.
+// Evicts the tensor with the furthest next use. Optimal if all tensors have one size. Source: Belady, A study of
+// replacement algorithms for a virtual-storage computer, IBM Systems Journal 5, 1966.
 [[nodiscard]] memory_plan farthest_first_plan(const memory_graph& g, bytes capacity);
 
 }  // namespace unity::placement
@@ -39,12 +38,12 @@ namespace unity::placement {
 
 namespace detail {
 
-// victim(tensors on the device that may leave, the least recently used first; the operator): which one leaves.
+// victim(evictable tensors on the device, least recently used first; the operator): which one to evict.
 template <class Victim>
 [[nodiscard]] memory_plan plan_by_eviction(const memory_graph& g, bytes capacity, const Victim& victim) {
   require_capacity(g, capacity);
   memory_plan plan;
-  std::vector<tensor_id> on_device;  // by last use, the least recent first
+  std::vector<tensor_id> on_device;  // by last use, least recent first
   bytes held;
   for (std::size_t i = 0; i < g.operator_count(); ++i) {
     const operator_id o{i};
@@ -82,7 +81,7 @@ template <class Victim>
   return plan;
 }
 
-// The first operator from `now` on, in their order, that reads the tensor; larger than all where there is none.
+// The first operator from `now` on that reads the tensor; past the end if there is none.
 [[nodiscard]] UNITY_INLINE std::size_t next_read(const memory_graph& g, tensor_id t, operator_id now) {
   const auto readers = g.readers(t);
   const auto next = std::lower_bound(readers.begin(), readers.end(), now);

@@ -1,4 +1,4 @@
-// Operators with the tensors that they read and write, and how large those are.
+// Operators with the tensors that they read and write, and the sizes of these.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ using operator_set = boost::dynamic_bitset<std::uint64_t>;
 struct memory_tensor {
   std::string name{};
   bytes size{};
-  bool is_result = false;  // must be on the host in the end
+  bool is_result = false;  // must be on the host at the end
 
   friend bool operator==(const memory_tensor&, const memory_tensor&) = default;
 };
@@ -42,21 +42,20 @@ struct memory_operator {
   friend bool operator==(const memory_operator&, const memory_operator&) = default;
 };
 
-// What a device does in an iteration, as its memory sees it. Operators are numbered in an order in which they may run.
-// A tensor that no operator writes is an input and lies on the host. Regular.
+// An iteration as the memory of a device sees it. Operators are numbered in a valid order. A tensor that no operator
+// writes is an input and starts on the host. Regular.
 // Source: Jia et al., Improving the accuracy, scalability, and performance of graph neural networks with ROC, MLSys
-// 2020, section 5 (the computation graph of an iteration; here tensors of any kind).
+// 2020, section 5 (the computation graph of an iteration; here with tensors of any kind).
 class memory_graph {
  public:
-  // Throws: unity::error for a negative size, and where all sizes together exceed 2^52 bytes.
+  // Throws: unity::error for a negative size, and if the sum of all sizes exceeds 2^52 bytes.
   tensor_id add_tensor(std::string name, bytes size, bool is_result = false);
-  // The tensor must be on the host in the end.
+  // The tensor must be on the host at the end.
   void set_result(tensor_id t) { tensors_[t.index()].is_result = true; }
-  // What is listed several times counts once.
-  // Throws: unity::error that names the operator, where a tensor is none of the graph, is both read and written, has
-  // been written before, or is written after an operator has read it.
+  // Duplicates count once. Throws: unity::error that names the operator if a tensor does not exist, is both read and
+  // written, was written before, or is written after an operator has read it.
   operator_id add_operator(std::string name, std::vector<tensor_id> reads, std::vector<tensor_id> writes);
-  // The operator runs after an earlier one even where it reads nothing of it. Precondition: first < second.
+  // Adds a dependency without a tensor. Precondition: first < second.
   void add_order(operator_id first, operator_id second);
 
   [[nodiscard]] std::size_t tensor_count() const noexcept { return tensors_.size(); }
@@ -67,11 +66,11 @@ class memory_graph {
   [[nodiscard]] operator_id writer(tensor_id t) const { return writers_[t.index()]; }
   // Ascending.
   [[nodiscard]] std::span<const operator_id> readers(tensor_id t) const { return readers_[t.index()]; }
-  // Those that write what the operator reads, or must come before it, each once, ascending.
+  // Producers of what the operator reads, and operators that must run before it, each once, ascending.
   [[nodiscard]] std::span<const operator_id> predecessors(operator_id o) const { return predecessors_[o.index()]; }
 
   [[nodiscard]] bytes size_of(const tensor_set& tensors) const;
-  // What the operator reads or writes.
+  // Operands and results of the operator.
   [[nodiscard]] tensor_set touched(operator_id o) const;
 
   friend bool operator==(const memory_graph&, const memory_graph&) = default;
@@ -87,19 +86,19 @@ class memory_graph {
   bytes total_{};
 };
 
-// What an operator reads and writes has to be on the device together.
+// The operands and results of an operator must be on the device together.
 struct capacity_need {
-  operator_id operation{};  // null where there is none
+  operator_id operation{};  // null if there is none
   bytes size{};
 };
 
-// The operator that needs the most: no plan runs with less, and some plan runs with as much.
+// The operator that needs the most memory. No plan runs with less, and some plan runs with exactly that much.
 [[nodiscard]] capacity_need least_capacity(const memory_graph& g);
 
-// Throws: unity::error that tells the least capacity, where the given one is below it.
+// Throws: unity::error that states the least capacity if the given one is below it.
 void require_capacity(const memory_graph& g, bytes capacity);
 
-// The inputs that operators read: each has to be loaded once, with any capacity.
+// The inputs that operators read. Each has to be loaded once, with any capacity.
 [[nodiscard]] bytes input_bytes(const memory_graph& g);
 
 }  // namespace unity::placement

@@ -1,4 +1,4 @@
-// In which order operators run on a device of limited memory, and which tensors stay on it between them.
+// The order in which operators run on a device of limited memory, and which tensors stay on it between them.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace unity::placement {
 
-// Before the operator runs, what it reads is loaded where the step before did not keep it, and what it writes gets
-// memory. After it, all leaves the device but what is kept.
+// Before the operator runs, its operands are loaded unless the step before kept them, and its results are allocated.
+// After it, everything is evicted except what is kept.
 struct memory_step {
   operator_id operation{};
   std::vector<tensor_id> kept{};  // ascending
@@ -42,11 +42,11 @@ struct memory_traffic {
   friend bool operator==(const memory_traffic&, const memory_traffic&) = default;
 };
 
-// What a plan moves. Every load counts, first loads of inputs too. A tensor is stored once, when it leaves the device
-// and a later operator reads it or it is a result; an input is on the host already.
-// Complexity: linear in what operators read and write and steps keep.
-// Throws: unity::error that names the step, where the plan is none of the graph (not each operator once, an operator
-// before one that writes what it reads, a kept tensor that is not on the device) or what a step holds exceeds the
+// The traffic of a plan. Every load counts, including first loads of inputs. A tensor is stored once, when it is
+// evicted and is a result or is read later; inputs are on the host already.
+// Complexity: linear in operands, results and kept tensors.
+// Throws: unity::error that names the step if the plan does not belong to the graph (an operator is missing or
+// repeated, runs before a producer of its operands, or keeps a tensor that is not on the device) or a step exceeds the
 // capacity.
 [[nodiscard]] memory_traffic replay(const memory_graph& g, const memory_plan& p, bytes capacity);
 

@@ -1,4 +1,4 @@
-// The plan that loads the least, by dynamic programming over states of execution and the tensors cached in them.
+// The plan with the fewest loaded bytes, by dynamic programming over states of execution and cached tensors.
 #pragma once
 
 #include <cstddef>
@@ -35,10 +35,10 @@ class memory_program {
     std::uint32_t state = 0;
     std::uint64_t cached = 0;  // bit i: the state's live tensor i
   };
-  // Lexicographic. A goal that does not fit has the largest.
+  // Lexicographic. A goal that does not fit has the largest value.
   struct value_type {
     std::int64_t loaded = 0;  // bytes
-    std::int64_t left = 0;    // bytes of tensors that were computed, leave the device, and are read again
+    std::int64_t left = 0;    // bytes of computed tensors that are evicted and read again
 
     friend auto operator<=>(const value_type&, const value_type&) = default;
   };
@@ -47,8 +47,7 @@ class memory_program {
     std::uint64_t cached = 0;
   };
 
-  // Nothing where there are more states or alternatives than the limits allow.
-  // Throws: unity::error as require_capacity.
+  // Nothing if there are more states or alternatives than the limits allow. Throws: unity::error as require_capacity.
   [[nodiscard]] static std::optional<memory_program> make(const memory_graph& g, bytes capacity,
                                                           const memory_program_limits& limits = {});
 
@@ -58,21 +57,21 @@ class memory_program {
   [[nodiscard]] value_type combine(const goal_type& goal, std::span<const value_type* const> values,
                                    decision_type& decision) const;
 
-  // Everything has run, and nothing stays.
+  // All operators have run, and nothing stays.
   [[nodiscard]] goal_type last() const { return {static_cast<std::uint32_t>(states_.size() - 1), 0}; }
   [[nodiscard]] const std::vector<execution_state>& states() const noexcept { return states_; }
   [[nodiscard]] std::uint64_t goals() const { return first_.back(); }
 
  private:
-  // Of an operator that ran last. Sets of tensors: bits of the live ones after it, or before it.
+  // Of an operator that ran last. Sets of tensors are bits of the live ones after it, or before it.
   struct transition {
     std::int64_t needs = 0;              // bytes: IN and OUT
     std::int64_t reads = 0;              // bytes: IN
-    std::uint64_t touched_after = 0;     // IN and OUT among those live after it
+    std::uint64_t touched_after = 0;     // IN and OUT among tensors that are live after it
     std::uint64_t written_after = 0;     // OUT
-    std::uint64_t read_before = 0;       // IN among those live before it
-    std::vector<std::uint8_t> before{};  // by live tensor after it: which it is before it; touched ones: no_tensor
-    std::vector<std::uint8_t> after{};   // by live tensor before it: which it is after it
+    std::uint64_t read_before = 0;       // IN among tensors that are live before it
+    std::vector<std::uint8_t> before{};  // by live tensor after it: its number before it; no_tensor if it is used here
+    std::vector<std::uint8_t> after{};   // by live tensor before it: its number after it
   };
   static constexpr std::uint8_t no_tensor = 255;
 
@@ -87,16 +86,15 @@ class memory_program {
 
   std::int64_t capacity_ = 0;
   std::vector<execution_state> states_{};
-  std::vector<std::uint64_t> first_{};                  // numbers of goals, by state; and their count
+  std::vector<std::uint64_t> first_{};                  // numbers of goals by state, and their count
   std::vector<std::vector<std::int64_t>> sizes_{};      // by state and live tensor
-  std::vector<std::uint64_t> computed_{};               // by state: live tensors that are no inputs
+  std::vector<std::uint64_t> computed_{};               // by state: live tensors that are not inputs
   std::vector<std::vector<transition>> transitions_{};  // by state and step
 };
 
-// The plan that loads the least; nothing where the graph is beyond the limits.
-// Complexity: states, sets of live tensors in each, operators that can have run last, and sets of what these read,
-// multiplied.
-// Throws: unity::error as require_capacity.
+// The plan that loads the least; nothing if the graph exceeds the limits. Complexity: the product of states, sets of
+// live tensors in each, operators that can have run last, and subsets of their operands. Throws: unity::error as
+// require_capacity.
 [[nodiscard]] std::optional<memory_plan> optimal_memory_plan(const memory_graph& g, bytes capacity,
                                                              const memory_program_limits& limits = {});
 
@@ -115,7 +113,7 @@ namespace unity::placement {
 
 namespace detail {
 
-inline constexpr std::size_t most_live = 40;  // beyond what limits allow
+inline constexpr std::size_t most_live = 40;  // beyond the limits
 
 [[nodiscard]] UNITY_INLINE std::uint64_t bits_of(const std::vector<tensor_id>& live,
                                                  const std::vector<tensor_id>& some) {
@@ -126,7 +124,7 @@ inline constexpr std::size_t most_live = 40;  // beyond what limits allow
   return bits;
 }
 
-// Of each tensor of `from`, its place in `to`, or that of none.
+// For each tensor of `from` its position in `to`, or no_tensor.
 [[nodiscard]] UNITY_INLINE std::vector<std::uint8_t> places_of(const std::vector<tensor_id>& from,
                                                                const std::vector<tensor_id>& to, std::uint8_t none) {
   std::vector<std::uint8_t> all;
@@ -233,7 +231,7 @@ void memory_program::for_each_alternative(const goal_type& goal, const F& f) con
       kept |= std::uint64_t{1} << t.before[static_cast<std::size_t>(std::countr_zero(rest))];
     }
     const auto before = states_[goal.state].last[k].before;
-    const auto written = t.written_after & ~goal.cached;  // and dropped, though read later
+    const auto written = t.written_after & ~goal.cached;  // and evicted, though read later
     for (auto chosen = t.read_before;; chosen = (chosen - 1) & t.read_before) {
       std::int64_t left = size_of(goal.state, written);
       for (auto rest = chosen & computed_[before]; rest != 0; rest &= rest - 1) {
