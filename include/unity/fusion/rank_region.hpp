@@ -7,7 +7,7 @@
 
 namespace unity::fusion {
 
-// What a backend makes a kernel of: its operators with its inputs as nodes of kind "input".
+// The graph that a backend compiles as one kernel: its operators, with inputs as nodes of kind "input".
 [[nodiscard]] kernel_region region_of(const tensor::algebra& a, const parallel::rank_program& p,
                                       const parallel::rank_kernel& k);
 
