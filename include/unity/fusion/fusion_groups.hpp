@@ -1,5 +1,5 @@
-// A fusion strategy that is changed step by step, and what each kernel then reads, computes and writes.
-// Over 500 lines because all changes go by the same arrays and one journal.
+// A fusion strategy that changes step by step, and what each kernel then reads, computes and writes. Over 500 lines
+// because all changes share the same arrays and one journal.
 // Source: Yi et al., Optimizing DNN compilation for distributed training with joint OP and tensor fusion (DisCo), TPDS
 // 2022, section 4.5.
 #pragma once
@@ -19,10 +19,10 @@
 
 namespace unity::fusion {
 
-// Changes are made on top of the strategy of the last reset, and undone together. Groups have handles, which change
-// with what is in them; their numbers are those of strategies. Refers to the graph, which must outlive it. Invariants:
-// no kernel depends on itself by way of others, holds more than the limits say or reads inside what it cannot; what is
-// computed nowhere else stays in its group, and nothing else that nobody reads.
+// Changes apply to the strategy of the last reset and are undone together. Groups have handles, which change with their
+// content; their numbers are those of strategies. Holds a reference to the graph, which must outlive it.
+// Invariants: no kernel depends on itself through others, exceeds the limits, or reads within itself what it must not;
+// an instruction that is computed nowhere else stays in its group, and nothing else that is unread stays.
 class fusion_groups {
  public:
   static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
@@ -38,19 +38,19 @@ class fusion_groups {
   // Complexity: linear in the graph.
   [[nodiscard]] fusion_strategy strategy() const;
   [[nodiscard]] fingerprint print() const noexcept { return print_; }
-  // The one that others have the instruction's result from.
+  // The group that provides the instruction's result to others.
   [[nodiscard]] std::uint32_t group_of(instruction_id i) const { return group_[i]; }
-  // Ascending; empty: there is no such group.
+  // Ascending; empty if there is no such group.
   [[nodiscard]] std::span<const instruction_id> members(std::uint32_t group) const {
     return {pool_.data() + begin_[group], pool_.data() + end_[group]};
   }
   [[nodiscard]] std::uint32_t number(std::uint32_t group) const { return number_[group]; }
   [[nodiscard]] const kernel_sums& sums(std::uint32_t group) const { return sums_[group]; }
-  // Per group: how many reads of its members are of results of other groups.
+  // Per group: how many operands of its members are results of other groups.
   [[nodiscard]] const std::vector<std::uint32_t>& waits() const noexcept { return waits_; }
-  // Groups that are not as they were at the last reset; some may stand there more than once, or be gone.
+  // Groups that differ from the last reset; some may be listed more than once, or be gone.
   [[nodiscard]] std::span<const std::uint32_t> changed() const noexcept { return changed_; }
-  // Complexity: in the kernel's parts and their operands.
+  // Complexity: in the kernel's members and their operands.
   [[nodiscard]] kernel_description description(std::uint32_t group) const;
   // Calls f(group) for each read of a result of this group by another one.
   template <class F>
@@ -75,19 +75,19 @@ class fusion_groups {
   }
 
   // Each makes one change or none, and says whether it did.
-  // Two kernels, of which the second reads the first, become one, which hands out the results of both.
+  // Merges two kernels, of which the second reads the first; the merged kernel provides the results of both.
   bool fuse(std::uint32_t from, std::uint32_t to);
-  // The second kernel computes what it reads of the first one itself; others go on reading the first, out of which goes
-  // what nobody reads any more.
+  // The second kernel recomputes what it reads of the first one; others keep reading the first, which drops what nobody
+  // reads any more.
   bool duplicate(std::uint32_t from, std::uint32_t to);
-  // Two buckets become one.
+  // Merges two buckets.
   bool join(std::uint32_t a, std::uint32_t b);
-  // An instruction that no other kernel computes, and that nobody in its group reads, or that reads nobody there,
-  // becomes a group of its own.
+  // Separates an instruction into a group of its own, if no other kernel computes it and nobody in its group reads it,
+  // or it reads nobody there.
   bool separate(instruction_id i);
 
  private:
-  // Places in the order have room between them for what separates.
+  // Positions in the order leave room for separated groups.
   static constexpr std::uint32_t order_step = 1024;
 
   enum class array : std::uint8_t { group, begin, end, order, waits, copies, number };
@@ -112,7 +112,7 @@ class fusion_groups {
     std::uint32_t next;
   };
 
-  // Changes of arrays, which back_to takes back.
+  // Changes to arrays, which back_to undoes.
   [[nodiscard]] std::vector<std::uint32_t>& of(array what);
   void put(array what, std::uint32_t at, std::uint32_t value) {
     auto& a = of(what);
@@ -126,7 +126,7 @@ class fusion_groups {
   [[nodiscard]] mark here() const { return {journal_.size(), changed_.size(), pool_.size(), links_.size(), room_}; }
   void back_to(const mark& m);
 
-  // Who computes what, and waits for whom.
+  // Which groups compute what, and wait for what.
   [[nodiscard]] bool is_copied(instruction_id i) const { return copies_[i] != none; }
   [[nodiscard]] std::vector<std::uint32_t> copies_of(instruction_id i) const;
   [[nodiscard]] bool contains(std::uint32_t group, instruction_id i) const;
@@ -158,18 +158,18 @@ class fusion_groups {
   }
   [[nodiscard]] bool is_needed_outside(std::uint32_t group, instruction_id i) const;
 
-  // Parts of changes. Where one says false only back_to is left.
+  // Parts of changes. If one returns false, only back_to may follow.
   [[nodiscard]] bool may_fuse(std::uint32_t from, std::uint32_t to) const;
-  // May the second kernel compute with what the first one has, row by row.
+  // Whether the second kernel may compute with the first one's results, row by row.
   [[nodiscard]] bool may_read_inside(std::uint32_t from, std::uint32_t to) const;
-  // The groups' members in one, which `to` becomes.
+  // The members of both groups, which become group `to`.
   void merge(std::uint32_t from, std::uint32_t to);
-  // Effects: takes the group's sums anew. False: no kernel can hold it.
+  // Effects: recomputes the group's sums. False: it exceeds the limits of a kernel.
   bool update(std::uint32_t group);
-  // Effects: takes out of the group, and of those before it, what nobody reads from them.
+  // Effects: removes from the group, and from those before it, what nobody reads.
   bool prune(std::uint32_t group);
-  // Effects: makes room in the order for the two as one. False: a path leads from one to the other by way of others, or
-  // directly, if they may not touch.
+  // Effects: makes room in the order for the merged group. False: a path leads from one to the other through other
+  // groups, or directly if that is not allowed.
   bool make_adjacent(std::uint32_t from, std::uint32_t to, bool may_touch);
   void order_groups();
 
@@ -522,7 +522,7 @@ UNITY_INLINE void fusion_groups::merge(std::uint32_t from, std::uint32_t to) {
 
 UNITY_INLINE bool fusion_groups::fuse(std::uint32_t from, std::uint32_t to) {
   if (order_[from] > order_[to]) {
-    std::swap(from, to);  // the second computes what it would read itself: they need not be read in this order
+    std::swap(from, to);  // the second recomputes the operands: they need not be read in this order
   }
   if (!may_fuse(from, to)) {
     return false;
@@ -536,7 +536,7 @@ UNITY_INLINE bool fusion_groups::fuse(std::uint32_t from, std::uint32_t to) {
   for (std::size_t x = 0; fits && x < members(to).size(); ++x) {
     const auto m = members(to)[x];
     if (group_[m] != to) {
-      fits = prune(group_[m]);  // whoever read it from there may read it inside now
+      fits = prune(group_[m]);  // who read it from there may now read it within
     }
   }
   if (!fits) {
@@ -549,7 +549,7 @@ UNITY_INLINE bool fusion_groups::duplicate(std::uint32_t from, std::uint32_t to)
   if (!may_fuse(from, to)) {
     return false;
   }
-  // What of the first kernel the second one needs.
+  // What the second kernel needs of the first one.
   ++stamp_;
   merged_.clear();
   const auto need = [&](instruction_id i) {
@@ -568,7 +568,7 @@ UNITY_INLINE bool fusion_groups::duplicate(std::uint32_t from, std::uint32_t to)
   }
   for (std::size_t x = 0; x < merged_.size(); ++x) {
     if ((*graph_)[merged_[x]].is_head()) {
-      return false;  // too dear
+      return false;  // too expensive
     }
     for (const auto& o : graph_->operands(merged_[x])) {
       need(o.from);
@@ -599,13 +599,13 @@ UNITY_INLINE bool fusion_groups::prune(std::uint32_t group) {
   const std::vector<instruction_id> old{members(group).begin(), members(group).end()};
   std::vector<instruction_id> kept;
   std::vector<instruction_id> gone;
-  // From the last one on: what reads it in the group is known to stay by then.
+  // From the last one on: readers within the group are known to stay by then.
   ++stamp_;
   for (auto m = old.rbegin(); m != old.rend(); ++m) {
     const auto& readers = graph_->readers(*m);
     bool stays = std::any_of(readers.begin(), readers.end(), [&](instruction_id r) { return seen_[r] == stamp_; });
     if (!stays && group_[*m] == group) {
-      // Where it is computed nowhere else it stays, whoever reads it.
+      // If it is computed nowhere else it stays, whoever reads it.
       stays = !is_copied(*m) || is_needed_outside(group, *m);
     }
     if (stays) {
@@ -623,7 +623,7 @@ UNITY_INLINE bool fusion_groups::prune(std::uint32_t group) {
   for (const auto m : gone) {
     auto groups = copies_of(m);
     std::erase(groups, group);
-    if (group_[m] == group) {  // another of those that compute it hands it out
+    if (group_[m] == group) {  // another group that computes it provides it
       const auto next = std::min_element(groups.begin(), groups.end(),
                                          [&](std::uint32_t a, std::uint32_t b) { return number_[a] < number_[b]; });
       const auto own = *next;
@@ -682,7 +682,7 @@ UNITY_INLINE bool fusion_groups::separate(instruction_id i) {
   const bool reads =
       std::any_of(operands.begin(), operands.end(), [&](const auto& o) { return contains(group, o.from); });
   const bool reads_copy = std::any_of(operands.begin(), operands.end(), [&](const auto& o) {
-    return group_[o.from] != group && contains(group, o.from);  // whose own group would have to hand it out
+    return group_[o.from] != group && contains(group, o.from);  // whose own group would have to provide it
   });
   const auto own = std::find_if(all.begin(), all.end(), [&](instruction_id m) { return begin_[m] == end_[m]; });
   const auto others = std::count_if(all.begin(), all.end(), [&](instruction_id m) { return group_[m] == group; });
@@ -731,7 +731,7 @@ UNITY_INLINE bool fusion_groups::make_adjacent(std::uint32_t from, std::uint32_t
     return false;
   }
   if (forward_.empty()) {
-    return true;  // the place of the second will do
+    return true;  // the position of the second will do
   }
   ++stamp_;
   backward_.clear();
@@ -772,7 +772,7 @@ UNITY_INLINE bool fusion_groups::make_adjacent(std::uint32_t from, std::uint32_t
 }
 
 UNITY_INLINE void fusion_groups::order_groups() {
-  // What became ready last comes first: groups that read each other stand close together.
+  // What became ready last comes first, so groups that read each other stand close together.
   auto remaining = waits_;
   auto& ready = forward_;
   ready.clear();

@@ -11,38 +11,37 @@
 
 namespace unity::fusion {
 
-// A step that runs an operator: which one of those that belong to a node of the plan's graph, forward or backward, in
-// their order. The same on all ranks, and however gradients are reduced. Regular.
+// Names a step by the node of the plan's graph that it belongs to, forward or backward, and its index among that node's
+// steps. The same on all ranks, however gradients are reduced. Regular.
 struct step_name {
   std::uint32_t origin = 0;
   bool is_backward = false;
   std::uint32_t number = 0;
-  std::string operation{};  // its name, to tell programs of other graphs
+  std::string operation{};  // operator name, to detect programs of other graphs
 
   friend auto operator<=>(const step_name&, const step_name&) = default;
 };
 
 struct planned_step {
   step_name step{};
-  bool is_copy = false;  // another kernel hands its result out
+  bool is_copy = false;  // another kernel provides its result
 
   friend bool operator==(const planned_step&, const planned_step&) = default;
 };
 
 // Regular.
 struct fusion_plan {
-  // Steps are of the program with composites spelled out (parallel/ranks/spelled_out.hpp), or of the program as it is.
+  // Whether steps belong to the program with composites spelled out (parallel/ranks/spelled_out.hpp).
   bool is_spelled_out = true;
-  // Kernels of one step and of several, in the order in which they run, steps of each in theirs.
+  // Kernels of one or several steps, in the order in which they run, with their steps in order.
   std::vector<std::vector<planned_step>> kernels{};
-  // Numbers of weights of the plan's graph, in the order of their nodes; buckets in the order in which they are
-  // reduced.
+  // Weights of the plan's graph by number, in node order; buckets in the order in which they are reduced.
   std::vector<std::vector<std::uint32_t>> buckets{};
 
   friend bool operator==(const fusion_plan&, const fusion_plan&) = default;
 };
 
-// Names of a spelled-out program's steps, by step; of others than those that run operators they are empty.
+// The names of a spelled-out program's steps; empty for steps that do not run operators.
 [[nodiscard]] std::vector<step_name> step_names(const tensor::algebra& a, const parallel::rank_program& p);
 
 }  // namespace unity::fusion

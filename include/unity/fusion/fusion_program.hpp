@@ -1,4 +1,4 @@
-// A fusion strategy as a program, for the simulators of all programs.
+// A fusion strategy as a program for the simulators.
 #pragma once
 
 #include <cstddef>
@@ -15,20 +15,20 @@
 namespace unity::fusion {
 
 // Adds the tasks of one all-reduce to its fragment. Returns the last one, which readers wait for.
-//   begin   a task of the fragment that takes no time: all devices have what is reduced
+//   begin   a task that takes no time: all devices have their operands
 //   number  of the bucket, in the order of group numbers
 using reduction_writer = std::function<program::task_ref(program::program& p, program::fragment& f,
                                                          program::task_ref begin, std::size_t number, bytes size)>;
 
-// Kernels run on the first resource, a stream; a fragment for each group, in the order of their numbers.
-// duration(group): what a kernel takes. Precondition: a strategy of the graph without a cycle.
-// Complexity: linear in the graph, besides what is written for all-reduces.
+// Kernels run on the first resource, a stream; one fragment per group, in the order of their numbers. duration(group):
+// the time of a kernel. Precondition: an acyclic strategy of the graph. Complexity: linear in the graph, plus what the
+// writer of all-reduces adds.
 [[nodiscard]] program::program fusion_program(const instruction_graph& g, const fusion_strategy& s,
                                               const std::function<picoseconds(std::uint32_t group)>& duration,
                                               const reduction_writer& reduce);
 
-// Bucket b is reduced on channel b % channels, in as long as `time` says, one after the other there.
-// Precondition: a channel at least.
+// Bucket b is reduced on channel b % channels, in the time that `time` gives, one after another. Precondition: at least
+// one channel.
 [[nodiscard]] reduction_writer on_channels(std::size_t channels, std::function<picoseconds(bytes)> time);
 
 }  // namespace unity::fusion
@@ -62,7 +62,7 @@ UNITY_INLINE program::program fusion_program(const instruction_graph& g, const f
       fragments[k] = p.add_fragment({kind, static_cast<std::uint32_t>(k), first.name});
     }
   }
-  // Of each group, the task that others wait for.
+  // For each group, the task that readers wait for.
   std::vector<program::task_ref> ends(members.size());
   std::vector<program::fragment> codes(members.size());
   std::size_t buckets = 0;

@@ -1,5 +1,5 @@
-// What an iteration takes under a fusion strategy that is changed step by step.
-// Over 500 lines because a run from the start and one from the first kernel that a change can touch share one state.
+// The time of an iteration under a fusion strategy that changes step by step. Over 500 lines because a full run and a
+// run from the first changed kernel share one state.
 // Source: Yi et al., Optimizing DNN compilation for distributed training with joint OP and tensor fusion (DisCo), TPDS
 // 2022, section 4.4.
 #pragma once
@@ -37,17 +37,17 @@ struct simulated_group {
   friend bool operator==(const simulated_group&, const simulated_group&) = default;
 };
 
-// A device runs kernels in the order in which they became ready, a channel all-reduces likewise; of what becomes ready
-// at once, the lower number is first. simulate::full_simulation of fusion_program (fusion_program.hpp) gives the same
-// times. Refers to graph and target, which must outlive it. One thread uses one session.
+// A device runs kernels in the order in which they become ready, and a channel runs all-reduces likewise; ties go to
+// the lower number. Equal to simulate::full_simulation of fusion_program (fusion_program.hpp). Holds references to
+// graph and target, which must outlive it. One thread uses one session.
 //
-// The strategy of the last reset is simulated whole, and what is then changed from the first kernel on that it can
-// touch: of every so many kernels the state of the simulation is kept.
+// The strategy of the last reset is simulated from the start; changes are simulated from the first kernel that they can
+// affect. For that the state of the simulation is saved every few kernels.
 class fusion_session {
  public:
   fusion_session(const instruction_graph& g, const fusion_target& t);
 
-  // As of fusion_groups.
+  // As in fusion_groups.
   void reset(const fusion_strategy& s);
   void undo();
   bool fuse(std::uint32_t from, std::uint32_t to) { return groups_.fuse(from, to); }
@@ -56,28 +56,28 @@ class fusion_session {
   bool separate(instruction_id i) { return groups_.separate(i); }
   [[nodiscard]] const fusion_groups& groups() const noexcept { return groups_; }
 
-  // What an iteration takes now. Complexity: linear in the kernels that run from the first change on.
+  // The time of an iteration now. Complexity: linear in the kernels that run from the first change on.
   [[nodiscard]] std::int64_t iteration();
   // As of the last reset.
   [[nodiscard]] const fusion_times& times() const noexcept { return times_; }
-  // All groups, in the order in which they begin. Precondition: nothing changed since the last reset.
+  // All groups in the order in which they begin. Precondition: nothing changed since the last reset.
   [[nodiscard]] std::vector<simulated_group> schedule() const;
   [[nodiscard]] std::vector<std::uint32_t> order() const;
-  // A member of each bucket, in the order in which these are reduced.
+  // One member of each bucket, in the order in which the buckets are reduced.
   [[nodiscard]] std::span<const instruction_id> buckets() const noexcept { return buckets_; }
   [[nodiscard]] std::int64_t duration(std::uint32_t group) const { return duration_[group]; }
 
  private:
   static constexpr std::uint32_t never = 0xffffffffU;
 
-  // How far a simulation has come. Events are ends of kernels, numbered from 1.
+  // The progress of a simulation. Events are ends of kernels, numbered from 1.
   struct progress {
     std::uint32_t event = 0;    // kernels that have ended
-    std::uint32_t queued = 0;   // that were ready so far
+    std::uint32_t queued = 0;   // kernels that became ready so far
     std::uint32_t issued = 0;   // buckets likewise
     std::uint32_t arrived = 0;  // buckets that were reduced
     std::int64_t clock = 0;
-    std::int64_t channel = 0;  // when it falls free
+    std::int64_t channel = 0;  // when the channel becomes free
   };
   struct successor {
     std::uint32_t group;
@@ -88,10 +88,10 @@ class fusion_session {
   [[nodiscard]] std::int64_t time_of(std::uint32_t group);
   void time_changed();
   void list_successors();
-  // Effects: marks what may not go by successors_. Returns the first event that what changed can touch.
+  // Effects: marks what must not follow successors_. Returns the first event that the change can affect.
   [[nodiscard]] std::uint32_t first_touched();
   void begin(progress& at);
-  // After all that has ended: kernels and buckets that became ready at that time.
+  // After everything that has ended: kernels and buckets that became ready at that time.
   void enqueue(progress& at, std::int64_t now);
   void sort_ready(std::vector<std::uint32_t>& groups, std::uint32_t count) const;
   void read(std::uint32_t group, std::uint32_t reads) {
@@ -99,7 +99,7 @@ class fusion_session {
       is_bucket_[group] != 0 ? ready_buckets_[ready_bucket_count_++] = group : ready_[ready_count_++] = group;
     }
   }
-  // Who reads the group waits for it no longer.
+  // Readers of the group no longer wait for it.
   void release(std::uint32_t group) {
     if (is_touched_[group] + 1 >= stamp_) {
       groups_.for_each_successor(group, [&](std::uint32_t s) { read(s, 1); });
@@ -119,7 +119,7 @@ class fusion_session {
   std::vector<std::int64_t> duration_{};                          // by group
   std::vector<std::pair<std::uint32_t, std::int64_t>> before_{};  // durations as of the last reset
   std::size_t timed_ = 0;                                         // of groups_.changed()
-  std::unordered_map<fingerprint, std::int64_t> known_{};         // kernels that were estimated
+  std::unordered_map<fingerprint, std::int64_t> known_{};         // kernels whose time was estimated
 
   // As of the last reset.
   fusion_times times_{};
@@ -130,8 +130,8 @@ class fusion_session {
   std::vector<std::uint32_t> first_predecessor_{};
   std::vector<std::uint32_t> predecessors_{};
   std::vector<std::uint32_t> is_bucket_{};    // by group
-  std::vector<std::uint32_t> ready_event_{};  // by group: after which event it was ready
-  std::vector<std::uint32_t> done_event_{};   // by group: by which event others could read it
+  std::vector<std::uint32_t> ready_event_{};  // by group: the event after which it was ready
+  std::vector<std::uint32_t> done_event_{};   // by group: the event by which others could read it
   std::vector<std::uint32_t> base_queue_{};
   std::vector<std::uint32_t> base_issued_{};
   std::vector<std::int64_t> base_ends_{};
@@ -141,7 +141,7 @@ class fusion_session {
   // Of the simulation at hand.
   std::uint32_t stamp_ = 0;
   std::vector<std::uint32_t> is_touched_{};  // by group, stamped
-  std::vector<std::uint32_t> waits_{};       // by group: reads of what has not ended
+  std::vector<std::uint32_t> waits_{};       // by group: reads of unfinished groups
   std::vector<std::uint32_t> queue_{};
   std::vector<std::uint32_t> issued_{};
   std::vector<std::int64_t> ends_{};    // of issued_
@@ -151,7 +151,7 @@ class fusion_session {
   std::uint32_t ready_bucket_count_ = 0;
 };
 
-// Every kernel, and then every bucket that arrives behind the last one: keep(at, group, start) as it ends.
+// Runs every kernel, then the buckets that arrive after the last one, and calls keep(at, group, start) as each ends.
 template <class Keep>
 std::int64_t fusion_session::go_on(progress at, const Keep& keep) {
   while (true) {
@@ -366,7 +366,8 @@ UNITY_INLINE void fusion_session::enqueue(progress& at, std::int64_t now) {
   ready_bucket_count_ = 0;
 }
 
-// What ends at that time itself is released only: it becomes ready together with what the kernel that ends then gives.
+// A group that ends at that time is only released here: it becomes ready together with the results of the kernel that
+// ends then.
 UNITY_INLINE void fusion_session::arrive(progress& at, std::int64_t now) {
   while (at.arrived < at.issued && ends_[at.arrived] < now) {
     const auto end = ends_[at.arrived];
@@ -426,7 +427,7 @@ UNITY_INLINE void fusion_session::simulate_base() {
       stop_waits_.insert(stop_waits_.end(), waits_.begin(), waits_.end());
     }
   });
-  // Kernels may have waited for buckets behind the last event that was noted, and buckets have arrived since.
+  // Kernels may have waited for buckets beyond the last recorded event, and buckets may have arrived since.
   buckets_.clear();
   const auto kernels = static_cast<std::uint32_t>(starts_.size());
   for (std::uint32_t g = 0; g < graph().size(); ++g) {
@@ -444,7 +445,7 @@ UNITY_INLINE void fusion_session::simulate_base() {
 
 UNITY_INLINE std::uint32_t fusion_session::first_touched() {
   const auto changed = groups_.changed();
-  stamp_ += 2;  // one less: touched, but not changed
+  stamp_ += 2;  // one less: affected, but not changed
   for (const auto g : changed) {
     is_touched_[g] = stamp_;
     const auto all = groups_.members(g);
@@ -457,8 +458,8 @@ UNITY_INLINE std::uint32_t fusion_session::first_touched() {
     for (auto x = first_predecessor_[g]; x < first_predecessor_[g + 1]; ++x) {
       touch(predecessors_[x]);
     }
-    // It may be ready earlier than it was: when the last of what it reads has ended. If that has changed itself, what
-    // is known of that holds.
+    // It may become ready earlier than before: when the last of its operands has ended. If that operand changed itself,
+    // what is known of it holds.
     std::uint32_t ready = 0;
     bool follows_changed = groups_.members(g).empty();
     groups_.for_each_predecessor(g, [&](std::uint32_t p) {
@@ -479,7 +480,7 @@ UNITY_INLINE std::int64_t fusion_session::iteration() {
   time_changed();
   const auto first = first_touched();
   const auto nobody = [](const progress&, std::uint32_t, std::int64_t) {};
-  // From the last stop before that.
+  // From the last saved state before that.
   const auto stop =
       std::partition_point(stops_.begin(), stops_.end(), [&](const progress& p) { return p.event < first; });
   progress at;

@@ -1,4 +1,4 @@
-// An iteration on one device as a graph of instructions: what fusion puts together.
+// An iteration on one device as a graph of instructions, the input of fusion.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ using instruction_id = std::uint32_t;
 // all_reduce  adds up what it reads over all devices
 enum class instruction_role : std::uint8_t { source, fusible, alone, all_reduce };
 
-// One result each; of several results they are one value here.
+// Has one result; an operator with several results counts as one value here.
 struct instruction {
   static constexpr std::uint32_t any_domain = 0xffffffffU;
 
@@ -27,17 +27,17 @@ struct instruction {
   operator_class kind = operator_class::elementwise;
   bool is_folding = false;  // sums over the rows of a kernel (kernel_region.hpp)
   bool leaves = false;      // the result is needed after the iteration
-  // Fusible ones run in one kernel if they have the same domain: all that go over the batch have one, and others those
-  // of their sizes; any_domain goes with all.
+  // Fusible instructions may run in one kernel if they have the same domain: all instructions over the batch share one,
+  // others have that of their sizes; any_domain matches all.
   std::uint32_t domain = 0;
-  std::uint32_t sizes = 0;  // equal: results of the same sizes
+  std::uint32_t sizes = 0;  // equal if the results have the same sizes
   double flops = 0;
-  double arithmetic = 0;      // picoseconds that the arithmetic takes alone
-  double size = 0;            // bytes of the result; of all_reduce: that are reduced
-  std::int64_t duration = 0;  // picoseconds as a kernel of its own; not of sources and all_reduces
+  double arithmetic = 0;      // picoseconds for the arithmetic alone
+  double size = 0;            // bytes of the result; for an all_reduce, bytes to reduce
+  std::int64_t duration = 0;  // picoseconds as a kernel of its own; not for sources and all_reduces
   std::string name{};
 
-  // A product or convolution begins a kernel: what it reads comes from outside.
+  // A product or convolution starts a kernel: its operands come from outside.
   [[nodiscard]] bool is_head() const noexcept {
     return kind == operator_class::product || kind == operator_class::convolution;
   }
@@ -45,15 +45,15 @@ struct instruction {
 
 struct instruction_operand {
   instruction_id from = 0;
-  double bytes = 0;  // of it that are read
+  double bytes = 0;  // bytes of it that are read
 };
 
-// Instructions in an order in which operands come before readers. Immutable once it is made; readers are kept, too.
+// Instructions in topological order. Immutable once finished; readers are indexed, too.
 class instruction_graph {
  public:
-  // Preconditions: operands are there already, and differ.
+  // Preconditions: operands exist already, and differ.
   instruction_id add(instruction i, std::span<const instruction_operand> operands);
-  // Effects: readers() can be asked from now on. Complexity: linear.
+  // Effects: indexes readers(). Complexity: linear.
   void finish();
 
   [[nodiscard]] std::size_t size() const noexcept { return instructions_.size(); }

@@ -1,4 +1,4 @@
-// What is known of operators that run as one kernel before they have run: what estimators of its time go by.
+// What is known of the operators of one kernel before it runs, the input of time estimators.
 #pragma once
 
 #include <array>
@@ -40,17 +40,18 @@ struct kernel_part {
   double flops = 0;           // arithmetic
   double reads = 0;           // bytes of all operands
   double writes = 0;          // bytes of the result
-  double reads_outside = 0;   // bytes of operands that come from outside of the kernel
-  double writes_outside = 0;  // bytes of the result, if it leaves the kernel
-  std::int64_t duration = 0;  // picoseconds that it takes alone; 0: not known
+  double reads_outside = 0;   // bytes of operands from outside of the kernel
+  double writes_outside = 0;  // bytes of the result if it leaves the kernel
+  std::int64_t duration = 0;  // picoseconds as a kernel of its own; 0 if not known
 
   friend bool operator==(const kernel_part&, const kernel_part&) = default;
 };
 
 // Regular.
 struct kernel_description {
-  std::vector<kernel_part> parts{};                              // operands before readers
-  std::vector<std::pair<std::uint16_t, std::uint16_t>> edges{};  // from a part to one that reads its result; ascending
+  std::vector<kernel_part> parts{};  // operands before readers
+  // from an operator to a reader of its result; ascending
+  std::vector<std::pair<std::uint16_t, std::uint16_t>> edges{};
 
   friend bool operator==(const kernel_description&, const kernel_description&) = default;
 };

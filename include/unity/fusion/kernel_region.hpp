@@ -1,4 +1,4 @@
-// Operators that run as one kernel, as a backend sees them.
+// The operators of one kernel as a backend sees them.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,13 @@
 
 namespace unity::fusion {
 
-// A graph that its inputs (nodes without operands, of kind "input"), in order, feed, and whose outputs are the
-// kernel's.
+// A graph whose inputs (nodes without operands, of kind "input") are the kernel's operands, in order, and whose outputs
+// are its results.
 //
-// A kernel goes over `rows` rows. A value is *divided* where the first `rows`-th part of its elements belongs to the
-// first row, and so on: its first dimension is a multiple of rows. What operators make of divided operands is divided,
-// row by row, but for those that fold: their result is a sum or a maximum over rows, and nobody in the region reads it.
-// rows = 1: nothing is divided. Regular.
+// A kernel iterates over `rows` rows. A value is *divided* if the first `rows`-th part of its elements belongs to the
+// first row, and so on: its first dimension is a multiple of rows. Operators map divided operands to divided results
+// row by row, except for those that fold: their result is a sum or a maximum over rows, and nobody in the region reads
+// it. rows = 1: nothing is divided. Regular.
 struct kernel_region {
   tensor::tensor_graph graph{};
   std::vector<bool> is_divided{};  // per value of the graph

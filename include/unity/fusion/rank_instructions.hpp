@@ -1,4 +1,4 @@
-// What a rank does in an iteration, as instructions, and strategies of these by the names of its steps.
+// A rank's iteration as instructions, and strategies of these by the names of steps.
 #pragma once
 
 #include <cstddef>
@@ -27,29 +27,30 @@ struct rank_instructions {
   static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
 
   instruction_graph graph{};
-  // Per instruction: false for what begins with a message of another rank, such as the loss of all ranks: not every
-  // rank has it. It runs alone.
+  // Per instruction: false for what depends on a message from another rank first, such as the loss over all ranks.
+  // Other ranks may lack it, so it runs alone.
   std::vector<bool> is_common{};
-  std::vector<std::uint32_t> steps{};    // per instruction: the step that it stands for; none: of a source
+  std::vector<std::uint32_t> steps{};    // per instruction: its step; none for a source
   std::vector<std::uint32_t> by_step{};  // per step: the instruction, or none
 };
 
 struct rank_costs {
   tensor::durations times;      // of operators that run by themselves
-  double flops_per_second = 0;  // for arithmetic alone, at its best
-  kernel_model kernels{};       // of operators together
+  double flops_per_second = 0;  // the best arithmetic rate
+  kernel_model kernels{};       // of kernels of several operators
   parallel::optimizer updates = parallel::optimizer::sgd;
 };
 
-// Of a program that is spelled out (parallel/ranks/spelled_out.hpp). What changes no byte is no instruction: who reads
-// its result reads what it was made of. A reduction over ranks is an all_reduce; sends, receives and updates run alone.
-// The algebra need not outlive it. Complexity: linear in the program.
-// Throws: unity::error for steps of other kinds (scatter, gather), or late ones.
+// From a program that is spelled out (parallel/ranks/spelled_out.hpp). A step that changes no byte is not an
+// instruction: readers of its result read its operand instead. A reduction over ranks is an all_reduce; sends, receives
+// and updates run alone. The algebra need not outlive it.
+// Complexity: linear in the program. Throws: unity::error for other kinds of steps (scatter, gather) and for delayed
+// ones.
 [[nodiscard]] rank_instructions instructions_of(const tensor::algebra& a, const parallel::rank_program& p,
                                                 const rank_costs& costs);
 
-// order: numbers of all groups, as they begin (fusion_session::order). weights: the numbers of the program's weights in
-// the plan's graph.
+// order: all groups as they begin (fusion_session::order). weights: the numbers of the program's weights in the plan's
+// graph.
 [[nodiscard]] fusion_plan plan_of(const tensor::algebra& a, const parallel::rank_program& p,
                                   const rank_instructions& all, const fusion_strategy& s,
                                   std::span<const std::uint32_t> order, std::span<const std::uint32_t> weights);
@@ -104,7 +105,7 @@ class rank_reader {
   rank_instructions all_{};
   row_labels labels_{};
   std::vector<bool> leaves_{};              // by value
-  std::vector<instruction_id> by_value_{};  // what a value is read from; none: not made
+  std::vector<instruction_id> by_value_{};  // producer of a value; none: not computed
   std::map<tensor::shape, std::uint32_t> domains_{};
 };
 
@@ -187,11 +188,11 @@ UNITY_INLINE void rank_reader::add_step(std::uint32_t s) {
     case kinds::send:
     case kinds::receive:
     case kinds::reduce: add_move(s); break;
-    default: break;  // loads are sources; who reads what is reduced waits for it
+    default: break;  // Loads are sources; readers of a reduced value wait for the reduction.
   }
 }
 
-// At the best rate, or slower where the operator by itself takes longer than that and its bytes explain: products of
+// At the best rate, or slower if the operator alone takes longer than that rate and its bytes explain, as products of
 // some layouts do.
 UNITY_INLINE double rank_reader::arithmetic_of(const instruction& i, double moved) const {
   constexpr double rounding = 1.01;
@@ -223,7 +224,7 @@ UNITY_INLINE void rank_reader::add_run(std::uint32_t s) {
       role != row_role::mixing && i.kind != operator_class::other && !(i.is_head() && role != row_role::local);
   i.role = is_fusible ? instruction_role::fusible : instruction_role::alone;
   if (role == row_role::whole) {
-    // 0 is that of what goes over the batch.
+    // 0 is the row count of the batch.
     i.domain = operands.empty() ? instruction::any_domain
                                 : domains_.try_emplace(t.outputs[0].dims, domains_.size() + 1).first->second;
   }
@@ -238,7 +239,7 @@ UNITY_INLINE void rank_reader::add_run(std::uint32_t s) {
     i.size += size_of(v);
     i.leaves = i.leaves || leaves_[v.index()];
   }
-  // Slices and lookups read a part of what they are given.
+  // Slices and lookups read only a part of their operands.
   const auto moved = std::max(static_cast<double>(work.moved.count()) - i.size, 0.0);
   if (moved < sum && !reads.empty()) {
     auto& largest = *std::max_element(reads.begin(), reads.end());

@@ -7,13 +7,13 @@
 
 namespace unity::fusion {
 
-// The spelled-out program with the plan's kernels in their order. Steps of the plan that the rank does not have are
-// left out. What the plan does not name, such as what buckets add, comes as soon as what it reads is there; sums over
-// ranks are waited for, and weights updated, at the end. Ranks whose programs differ in steps that the plan does not
-// name agree on the order of all others.
+// The spelled-out program with the plan's kernels in their order. Steps that the rank lacks are left out. Steps that
+// the plan does not name, such as additions within buckets, run as soon as their operands are there; sums over ranks
+// are awaited, and weights updated, at the end. Ranks whose programs differ only in steps that the plan does not name
+// agree on the order of all others.
 // Complexity: n log n in the program.
-// Throws: unity::error where the plan takes a step for another operator than it is, where two kernels hand out one
-// result, or where kernels depend on each other in a circle.
+// Throws: unity::error if a step of the plan is another operator here, if two kernels provide one result, or if kernels
+// depend on each other in a cycle.
 [[nodiscard]] parallel::rank_program with_kernels(const tensor::algebra& a, const parallel::rank_program& p,
                                                   const fusion_plan& plan);
 
@@ -57,7 +57,7 @@ class kernel_writer {
   // A step, or the steps of a kernel.
   struct unit {
     std::vector<std::uint32_t> steps{};  // ascending
-    std::uint64_t key = 0;               // units that may go next go in the order of keys
+    std::uint64_t key = 0;               // ready units run in the order of keys
     bool is_needed = true;
   };
 
@@ -72,7 +72,7 @@ class kernel_writer {
   void find_views();
   void plan_kernels();
   void add_other_steps();
-  // Effects: takes into the kernel the views of what it computes.
+  // Effects: adds to the kernel the views of its results.
   void take_in_views(unit& u);
   void set_keys_of_waits();
   void need(std::uint32_t reader, value_id v);
@@ -87,10 +87,10 @@ class kernel_writer {
   parallel::rank_program made_;
   rank_rows rows_;
   std::vector<unit> units_{};
-  std::vector<std::uint32_t> unit_of_{};              // by step: that hands its results out
+  std::vector<std::uint32_t> unit_of_{};              // by step: provides its results
   std::vector<std::uint32_t> makers_{};               // by value: the step after which it can be read
   std::vector<bool> is_view_{};                       // by step
-  std::vector<bool> is_read_outside_{};               // by value: of the unit that makes it
+  std::vector<bool> is_read_outside_{};               // by value: the unit that computes it
   std::vector<std::vector<std::uint32_t>> before_{};  // by unit
 };
 
@@ -169,7 +169,7 @@ UNITY_INLINE void kernel_writer::plan_kernels() {
     for (const auto& x : k) {
       const auto found = steps.find({x.step.origin, x.step.is_backward, x.step.number});
       if (found == steps.end()) {
-        continue;  // another rank's
+        continue;  // of another rank
       }
       if (names[found->second].operation != x.step.operation) {
         throw error{fmt::format("kernel {} of a fusion plan", units_.size()),
@@ -238,10 +238,10 @@ UNITY_INLINE void kernel_writer::add_other_steps() {
   }
 }
 
-// What a kernel reads is waited for just before it, and what updates alone read at the end.
+// Operands of a kernel are awaited just before it; operands of updates alone, at the end.
 UNITY_INLINE void kernel_writer::set_keys_of_waits() {
   using kinds = parallel::step_kind;
-  std::vector<std::uint64_t> first(program_.steps.size(), last);  // key that reads, by step that is waited for
+  std::vector<std::uint64_t> first(program_.steps.size(), last);  // key of the reader, by awaited step
   for (std::uint32_t s = 0; s < program_.steps.size(); ++s) {
     for (const auto v : program_.steps[s].kind == kinds::update ? std::vector<value_id>{} : reads(s)) {
       const auto maker = makers_[v.index()];
@@ -257,7 +257,7 @@ UNITY_INLINE void kernel_writer::set_keys_of_waits() {
   }
 }
 
-// The unit reads the value, if it does not make it itself.
+// The unit reads the value unless it computes it itself.
 UNITY_INLINE void kernel_writer::need(std::uint32_t reader, value_id v) {
   const auto maker = makers_[v.index()];
   if (maker == none || contains(reader, maker)) {
@@ -289,7 +289,7 @@ UNITY_INLINE void kernel_writer::find_needs() {
       }
     }
   }
-  // What leaves the iteration is read by nobody here.
+  // Nothing here reads what leaves the iteration.
   const auto leaves = [&](value_id v) {
     units_.push_back({{}, last, false});
     before_.emplace_back();
@@ -304,7 +304,7 @@ UNITY_INLINE void kernel_writer::find_needs() {
   wait_for_readers_of_kept();
 }
 
-// What an iteration leaves to the next one lies where what was left to it does.
+// A value for the next iteration is stored where the value for this one was.
 UNITY_INLINE void kernel_writer::wait_for_readers_of_kept() {
   std::vector<std::uint32_t> writer_of(program_.graph.value_count(), none);
   for (const auto& k : program_.kept) {
@@ -365,7 +365,7 @@ UNITY_INLINE void kernel_writer::write(const unit& u) {
   const auto& g = program_.graph;
   const auto computing = std::count_if(u.steps.begin(), u.steps.end(), [&](std::uint32_t s) { return !is_view_[s]; });
   if (u.steps.size() == 1 || computing == 1) {
-    // Views behind an operator that runs alone are steps of their own where they are needed.
+    // Views of the result of an operator that runs alone become steps of their own where they are needed.
     const auto s = *std::find_if(u.steps.begin(), u.steps.end(),
                                  [&](std::uint32_t x) { return u.steps.size() == 1 || !is_view_[x]; });
     made_.steps.push_back(program_.steps[s]);

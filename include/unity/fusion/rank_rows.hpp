@@ -1,4 +1,4 @@
-// What of a rank's program goes over the samples of its batch.
+// Which values of a rank's program are divided by the samples of its batch.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@ struct rank_rows {
   std::int64_t rows = 1;  // samples
   row_labels labels{};
 };
-// Inputs have the samples of the batch along their first dimension, as many as the one that has fewest.
+// Inputs have samples along their first dimension, as many as the input that has fewest.
 [[nodiscard]] rank_rows rows_of_rank(const tensor::algebra& a, const parallel::rank_program& p);
 
-// Do the node's results lie in its operand, so that nothing runs.
+// Whether the node's results alias its operand, so nothing runs.
 [[nodiscard]] bool shares_memory(const tensor::algebra& a, const tensor::tensor_graph& g, node_id n);
 
 namespace detail {

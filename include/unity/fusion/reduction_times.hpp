@@ -1,4 +1,4 @@
-// What all-reduces take: on a machine, and by the line T = C x + D. Needs unity::eigen.
+// Times of all-reduces: on a machine, and by the line T = C x + D. Needs unity::eigen.
 // Source: Yi et al., DisCo, TPDS 2022, section 4.2.
 #pragma once
 
@@ -18,20 +18,20 @@ struct reduction_sample {
   double seconds = 0;
 };
 
-// The line that minimizes the sum of squared relative errors; C and D are not negative.
-// Preconditions: a sample at least, positive times. Complexity: linear.
+// The line that minimizes the sum of squared relative errors with C and D not negative. Preconditions: at least one
+// sample; positive times. Complexity: linear.
 [[nodiscard]] reduction_line fit_reductions(std::span<const reduction_sample> samples);
 
-// What an all-reduce of so many bytes among all devices takes on a machine, in picoseconds: as measured where its links
-// say so (machine::link), by the closed form of the way that suits the size elsewhere. Refers to nothing.
-// Throws: unity::error where the machine has one device alone, or no topology.
+// The time of an all-reduce of this many bytes among all devices of a machine, in picoseconds: measured if its links
+// say so (machine::link), otherwise the closed form of the fastest algorithm for the size. The function holds no
+// references. Throws: unity::error if the machine has a single device or no topology.
 [[nodiscard]] std::function<std::int64_t(double)> reductions_on(const machine::machine& m);
 
-// The line of a machine: fitted to reductions_on at sizes from 1 KB to 256 MB, in steps of 2. Throws likewise.
+// The line of a machine: fitted to reductions_on at sizes from 1 KB to 256 MB, in powers of 2. Throws likewise.
 [[nodiscard]] reduction_line reduction_line_of(const machine::machine& m);
 
-// Writes an all-reduce as messages over the links of the machine, which share these with others under way. Kernels of
-// the program are on the stream of the machine's first device. The machine must outlive it. Throws likewise.
+// Writes an all-reduce as messages over the machine's links, shared with other messages. Kernels of the program run on
+// the stream of the machine's first device. The machine must outlive it. Throws likewise.
 [[nodiscard]] reduction_writer on_network(const machine::machine& m);
 
 }  // namespace unity::fusion
@@ -120,7 +120,7 @@ UNITY_INLINE reduction_writer on_network(const machine::machine& m) {
   const auto devices = detail::devices_of(m);
   const auto links = std::make_shared<parallel::network>(m);
   return [links, devices](program::program& p, program::fragment& f, program::task_ref begin, std::size_t, bytes size) {
-    if (p.resources().size() == 1) {  // that of the first device stands there already
+    if (p.resources().size() == 1) {  // the first device's stream exists already
       program::program whole;
       links->declare(whole);
       for (std::size_t r = 1; r < whole.resources().size(); ++r) {

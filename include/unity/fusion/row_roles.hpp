@@ -1,4 +1,4 @@
-// Which operators of a graph go row by row over a batch, read off their definitions: what may run as one kernel.
+// Which operators work row by row over a batch, derived from their definitions: candidates for one kernel.
 #pragma once
 
 #include <cstddef>
@@ -17,68 +17,67 @@
 
 namespace unity::fusion {
 
-// A value is divided into rows as its elements lie in memory: each row is as many elements, next to each other.
-//
-// whole    no operand is divided, nor is a result
-// local    a row of the results needs the same row of each operand, or all of an operand that is not divided
-// folding  some results are sums or maxima over rows, and not divided; the others are as those of local operators
-// mixing   rows depend on each other in another way; results count as not divided
+// A value is divided into rows as its elements lie in memory: each row is an equal number of adjacent elements.
+//   whole    no operand is divided, and no result is
+//   local    a row of the results needs the same row of each operand, or all of an operand that is not divided
+//   folding  some results are sums or maxima over rows, and not divided; the others are as those of local operators
+//   mixing   rows depend on each other in another way; results count as not divided
 enum class row_role : std::uint8_t { whole, local, folding, mixing };
 
-// What one operator does with rows.
+// How one operator treats rows.
 struct node_rows {
   row_role role = row_role::whole;
-  std::vector<bool> by_rows{};             // per operand: a row of the results needs that row of it, else all of it
-  std::vector<tensor::reduction> folds{};  // per result: how rows make it; none: it is divided, or of no rows
+  std::vector<bool> by_rows{};             // per operand: a result row needs only that row of it, otherwise all of it
+  std::vector<tensor::reduction> folds{};  // per result: how it is reduced over rows; none: divided, or without rows
 };
 
 // Of a graph.
 struct row_labels {
   std::vector<row_role> roles{};           // per node
   std::vector<bool> is_divided{};          // per value
-  std::vector<tensor::reduction> folds{};  // per value: how rows make it
+  std::vector<tensor::reduction> folds{};  // per value: how it is reduced over rows
 };
 
-// Can the elements be divided into so many rows, along the outermost dimensions.
+// Whether the elements can be divided into this many rows along the outermost dimensions.
 [[nodiscard]] bool divides(const tensor::tensor_type& t, std::int64_t rows);
 
-// The sizes of `count` rows of such a type. The rank stays: outer dimensions have size 1.
+// The sizes of `count` rows of such a type. The rank stays; outer dimensions become 1.
 [[nodiscard]] tensor::shape shape_of_rows(const tensor::tensor_type& t, std::int64_t rows, std::int64_t count);
 
-// is_divided: per operand. Operands that are not divided may be read by rows, as a tensor of zeros for each sample is.
-// Complexity: as tensor::dimension_indices.
+// is_divided: per operand. Operands that are not divided may still be read row by row, such as a tensor of zeros per
+// sample. Complexity: as tensor::dimension_indices.
 [[nodiscard]] node_rows rows_of(const tensor::algebra& a, const tensor::operation& op,
                                 std::span<const tensor::tensor_type> inputs, const std::vector<bool>& is_divided,
                                 std::int64_t rows);
 
-// The same of an operator whose results are asked for by rows while no operand is divided: local where that can be.
+// The same for an operator whose results should be divided though no operand is: local if possible.
 [[nodiscard]] node_rows rows_of_results(const tensor::algebra& a, const tensor::operation& op,
                                         std::span<const tensor::tensor_type> inputs, std::int64_t rows);
 
-// divided: values of the graph, inputs, each of which divides into so many rows. Complexity: linear in the graph.
+// divided: inputs, each of which divides into this many rows. Complexity: linear in the graph.
 [[nodiscard]] row_labels row_roles(const tensor::algebra& a, const tensor::tensor_graph& g,
                                    std::span<const value_id> divided, std::int64_t rows);
 
-// What estimators of times take an operator for.
+// The operator class that estimators of times use.
 [[nodiscard]] operator_class class_of(const tensor::algebra& a, const tensor::operation& op,
                                       std::span<const tensor::tensor_type> inputs,
                                       std::span<const tensor::tensor_type> outputs);
 
 namespace detail {
 
-// Indices, outermost first, over which rows are counted.
+// Indices, outermost first, that count rows.
 using row_indices = std::vector<std::size_t>;
 
-// The outermost indices of a tensor that go through `rows` rows; nothing where none do.
+// The outermost indices of a tensor whose sizes multiply to `rows`; nothing if none do.
 [[nodiscard]] std::optional<row_indices> leading_indices(const tensor::index_structure& s,
                                                          const tensor::tensor_indices& dims,
                                                          const tensor::tensor_type& t, std::int64_t rows);
 
-// Does any of the indices run along the dimensions.
+// Whether any of the indices runs along the dimensions.
 [[nodiscard]] bool has_any(const tensor::index_structure& s, const tensor::tensor_indices& dims,
                            const row_indices& rows);
 
-// How the results of a primitive or composite that lack the row indices are made of rows; nothing where rows mix.
+// How the results of a primitive or composite without the row indices are reduced over rows; nothing if rows mix.
 [[nodiscard]] std::optional<std::vector<tensor::reduction>> folds_of(const tensor::algebra& a,
                                                                      const tensor::operation& op,
                                                                      std::span<const tensor::tensor_type> inputs,
@@ -103,7 +102,7 @@ using row_indices = std::vector<std::size_t>;
 
 namespace unity::fusion::detail {
 
-// Dimensions in the order in which elements lie, outermost first.
+// Dimensions in the order in which elements are stored, outermost first.
 [[nodiscard]] inline std::vector<std::size_t> outer_to_inner(const tensor::tensor_type& t) {
   std::vector<std::size_t> order;
   for (std::size_t d = 0; d < t.rank(); ++d) {

@@ -1,4 +1,4 @@
-// Which instructions run as one kernel, and which all-reduces are one.
+// Which instructions run as one kernel, and which all-reduces run as one.
 #pragma once
 
 #include <compare>
@@ -11,7 +11,7 @@
 
 namespace unity::fusion {
 
-// An instruction that a kernel computes for itself, beside the kernel that others have its result from.
+// An instruction that a kernel recomputes for itself, besides the kernel that provides its result to others.
 struct instruction_copy {
   instruction_id instruction = 0;
   std::uint32_t group = 0;
@@ -19,10 +19,10 @@ struct instruction_copy {
   friend auto operator<=>(const instruction_copy&, const instruction_copy&) = default;
 };
 
-// A group is a kernel, or a bucket of all-reduces. It has the number of the first instruction of which others have the
-// result from it. Regular.
+// A group is a kernel or a bucket of all-reduces. Its number is that of the first instruction whose result it provides.
+// Regular.
 struct fusion_strategy {
-  std::vector<std::uint32_t> group_of{};   // by instruction; of a source: itself
+  std::vector<std::uint32_t> group_of{};   // by instruction; a source: itself
   std::vector<instruction_copy> copies{};  // ascending, each once
 
   [[nodiscard]] fingerprint print() const;
@@ -32,7 +32,7 @@ struct fusion_strategy {
 
 namespace detail {
 
-// Of one member of a group. Those of a group are added up, mixed, and added up over the groups.
+// The hash of one group member. Members' hashes are added up, mixed, and added up over the groups.
 [[nodiscard]] constexpr fingerprint print_of_member(instruction_id i, bool is_copy) noexcept {
   const auto low = mix64(2 * std::uint64_t{i} + (is_copy ? 1U : 0U));
   return {low, mix64(low + i)};
@@ -43,10 +43,10 @@ namespace detail {
 
 }  // namespace detail
 
-// Every instruction by itself.
+// Every instruction in a group of its own.
 [[nodiscard]] fusion_strategy unfused(const instruction_graph& g);
 
-// By group number: its instructions, ascending, copies among them. Empty where there is no such group.
+// Per group number its instructions, ascending, recomputed ones included. Empty if there is no such group.
 [[nodiscard]] std::vector<std::vector<instruction_id>> members_of(const fusion_strategy& s);
 
 // The number of kernels, and of buckets.

@@ -1,4 +1,4 @@
-// What kernels of a device can hold and take, and what an all-reduce takes.
+// Limits and times of a device's kernels, and times of all-reduces.
 #pragma once
 
 #include <algorithm>
@@ -11,19 +11,20 @@
 
 namespace unity::fusion {
 
-// What one kernel can hold.
+// The limits of one kernel.
 struct kernel_limits {
   std::uint32_t operators = 32;
-  std::uint32_t operands = 24;        // values that it reads and writes, together
-  bool may_follow_heads = true;       // products and convolutions go on with what reads them
-  bool may_follow_reductions = true;  // a reduction along other dimensions than rows is read in the kernel
+  std::uint32_t operands = 24;        // most operands and results together
+  bool may_follow_heads = true;       // products and convolutions may fuse with their readers
+  bool may_follow_reductions = true;  // reductions along dimensions other than rows may be read within the kernel
 
-  bool results_alike = false;  // all that it hands out has the same sizes (instruction::sizes)
+  bool results_alike = false;  // all results have the same sizes (instruction::sizes)
 
   friend bool operator==(const kernel_limits&, const kernel_limits&) = default;
 };
 
-// Of a kernel: the sums over its parts, as a roofline needs them. Reads and writes are those that leave the kernel.
+// Sums over the parts of a kernel, the input of a roofline. Reads and writes are those that cross the kernel's
+// boundary.
 struct kernel_sums {
   double arithmetic = 0;  // picoseconds
   double reads = 0;       // bytes
@@ -31,11 +32,11 @@ struct kernel_sums {
   std::uint32_t parts = 0;
 };
 
-// What a kernel of several instructions takes.
+// The time of a kernel of several instructions.
 struct kernel_model {
   double bytes_per_picosecond = 0;
   std::int64_t launch = 0;  // picoseconds
-  // Empty: a launch, and arithmetic or traffic, whichever takes longer. Otherwise asked once for each different kernel.
+  // Empty: a launch, plus the longer of arithmetic and traffic. Otherwise called once per distinct kernel.
   std::function<std::int64_t(const kernel_description&)> estimate{};
 
   [[nodiscard]] std::int64_t time_of(const kernel_sums& s) const {
@@ -44,10 +45,10 @@ struct kernel_model {
   }
 };
 
-// By the rates of the machine's first device. Throws: unity::error where it has none for float32.
+// By the rates of the machine's first device. Throws: unity::error if it has no rate for float32.
 [[nodiscard]] kernel_model roofline_kernels(const machine::machine& m);
 
-// T = C x + D: what an all-reduce of x bytes takes. Units: picoseconds.
+// T = C x + D: the time of an all-reduce of x bytes. Units: picoseconds.
 struct reduction_line {
   double per_byte = 0;
   double fixed = 0;
@@ -62,7 +63,8 @@ struct reduction_line {
 struct fusion_target {
   kernel_limits limits{};
   kernel_model kernels{};
-  // What an all-reduce of so many bytes takes, in picoseconds; reduction_line is the paper's. Not less for more bytes.
+  // The time of an all-reduce of this many bytes, in picoseconds; reduction_line is the paper's. Must not decrease with
+  // bytes.
   std::function<std::int64_t(double)> all_reduce{};
 };
 
