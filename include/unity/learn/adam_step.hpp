@@ -1,4 +1,4 @@
-// One step of Adam on a vector of weights, with weight decay beside it.
+// One step of Adam on a vector of weights, with decoupled weight decay.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ class adam_step {
  public:
   adam_step(const tensor::algebra& a, std::size_t weights);
 
-  // decay: of weights, per step and learning rate. Precondition: as many weights and gradients as it was made for.
+  // decay: per step and learning rate. Precondition: as many weights and gradients as at construction.
   void operator()(adam_state& s, std::span<const float> gradient, double rate, double decay);
 
  private:

@@ -13,9 +13,9 @@ namespace unity::learn {
 // Models kernel_estimator. Regular. Equal values estimate alike, on any thread.
 struct attention_estimator {
   network_shape shape{};
-  bool own_times = true;  // whether it reads what parts take alone
+  bool own_times = true;  // whether it uses the measured times of single operators
   feature_scaling scaling{};
-  float offset = 0;  // the mean of log(time / baseline) of what it has learned from
+  float offset = 0;  // the mean of log(time / baseline) over its training samples
   std::vector<float> weights{};
 
   // Picoseconds. Complexity: as attention_forward; kernels of more than most_parts parts are the sum of their pieces.

@@ -1,4 +1,4 @@
-// The forward pass of one kernel through an attention network, without padding and without anything to prepare.
+// The forward pass of one kernel through an attention network, without padding and without preparation.
 #pragma once
 
 #include <span>
@@ -10,9 +10,8 @@
 
 namespace unity::learn {
 
-// y of attention_graph, but for rounding. f.rows: scaled. On the calling thread.
-// Preconditions: as many weights as the shape has; features and edges of one kernel.
-// Complexity: parts times hidden^2, per layer.
+// y of attention_graph, up to rounding. f.rows must be scaled. Runs on the calling thread. Preconditions: as many
+// weights as the shape has; features and edges of one kernel. Complexity: operators times hidden^2, per layer.
 [[nodiscard]] float attention_forward(const network_shape& s, std::span<const float> weights,
                                       const fusion::kernel_description& k, const kernel_features& f);
 
@@ -42,7 +41,7 @@ class forward_pass {
   using numbers = std::vector<float>;
 
   void layer(numbers& h);
-  // Adds what a part sees to `out`.
+  // Adds the attention output of an operator to `out`.
   void attend(const numbers& values, const numbers& scores, std::size_t head, numbers& out);
   [[nodiscard]] float log_sum_of_parts(const numbers& h);
   // Sums, then means, of columns.

@@ -31,7 +31,7 @@ namespace unity::learn {
 
 // Regular.
 struct network_shape {
-  std::size_t hidden = 32;  // numbers per part between layers: a multiple of heads
+  std::size_t hidden = 32;  // features per operator between layers: a multiple of heads
   std::size_t heads = 4;    // an even number
   std::size_t layers = 3;
 
@@ -47,20 +47,19 @@ struct network_shape {
 [[nodiscard]] std::vector<weight_block> weight_blocks(const network_shape& s);
 [[nodiscard]] std::size_t weight_count(const network_shape& s);
 
-// Matrices uniform with variance 1 / rows; biases, and what gives the results, 0: at first the estimate is the
-// baseline.
+// Matrices uniform with variance 1 / rows; biases and output weights 0, so that the first estimate is the baseline.
 [[nodiscard]] std::vector<float> initial_weights(const network_shape& s, std::uint64_t seed);
 
-inline constexpr float pool_scale = 0.125F;  // of sums over parts, beside means
+inline constexpr float pool_scale = 0.125F;  // scale of sums over operators, beside means
 inline constexpr float negative_slope = 0.2F;
-inline constexpr float factor_bound = 4;  // of the logarithm of a part's factor
+inline constexpr float factor_bound = 4;  // bound of the logarithm of an operator's factor
 
-// What a part does not see has this added to what its attention is the softmax of.
+// Added to the attention scores of operators that are not attended to, before the softmax.
 inline constexpr float unseen = -1e4F;
 
 namespace detail {
 
-// Writes the graph down, block of weights by block.
+// Builds the graph, one block of weights after another.
 class network_writer {
  public:
   network_writer(const tensor::algebra& a, const network_shape& s, std::int64_t kernels, std::int64_t nodes);
@@ -98,7 +97,7 @@ class network_writer {
 [[nodiscard]] tensor::tensor_graph attention_graph(const tensor::algebra& a, const network_shape& s,
                                                    std::int64_t kernels, std::int64_t nodes);
 
-// The same with a third output, the loss' gradient by the weights.
+// The same with a third output, the gradient of the loss by the weights.
 [[nodiscard]] tensor::tensor_graph trained_attention_graph(const tensor::algebra& a, const network_shape& s,
                                                            std::int64_t kernels, std::int64_t nodes);
 

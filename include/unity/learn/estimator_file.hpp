@@ -20,18 +20,18 @@ namespace unity::learn {
 
 inline constexpr std::string_view estimator_line = "unity learned 1\n";
 
-// Effects: as io::replaced_file. Throws: unity::error where it cannot be written.
+// Effects: as io::replaced_file. Throws: unity::error if it cannot be written.
 void write_estimator(const std::filesystem::path& path, const attention_estimator& e);
 
-// Throws: unity::error, one line, where the file is missing, another kind of file or version, cut short or altered, has
-// learned from other features, or says what cannot be.
+// Throws: unity::error, one line, if the file is missing, of another kind or version, truncated or altered, was trained
+// on other features, or has invalid content.
 [[nodiscard]] attention_estimator read_estimator(const std::filesystem::path& path);
 
-// Effects: as io::replaced_file. Throws: unity::error where it cannot be written.
+// Effects: as io::replaced_file. Throws: unity::error if it cannot be written.
 void write_training(const std::filesystem::path& path, const estimator_training& run);
 
-// Effects: the run goes on from where the one that was written stood.
-// Throws: unity::error where the file cannot be used, or is of a run with other settings or samples.
+// Effects: the run continues from the saved state. Throws: unity::error if the file cannot be used, or belongs to a run
+// with other settings or samples.
 void resume_training(const std::filesystem::path& path, estimator_training& run);
 
 }  // namespace unity::learn
@@ -69,7 +69,7 @@ namespace unity::learn::detail {
   return static_cast<std::size_t>(n);
 }
 
-// As many finite numbers as there must be.
+// Exactly as many finite numbers as expected.
 [[nodiscard]] inline std::vector<float> numbers_from(const io::sealed_tensors_reader& file, std::string_view name,
                                                      std::size_t count) {
   auto all = file.get<float>(name);

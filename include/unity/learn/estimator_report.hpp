@@ -1,4 +1,4 @@
-// How far estimators are off.
+// Errors of estimators.
 #pragma once
 
 #include <algorithm>
@@ -15,12 +15,12 @@
 
 namespace unity::learn {
 
-// Of |estimate - measured| / measured. Of no samples all is 0. Regular.
+// Of |estimate - measured| / measured. Without samples everything is 0. Regular.
 struct accuracy {
   std::size_t samples = 0;
   double median = 0;
-  double p90 = 0;        // nine of ten are no farther off
-  double within_14 = 0;  // share of samples that are off by 14% at most
+  double p90 = 0;        // the 90th percentile
+  double within_14 = 0;  // share of samples with an error of at most 14%
   double within_20 = 0;
 
   friend bool operator==(const accuracy&, const accuracy&) = default;
@@ -38,14 +38,14 @@ template <kernel_estimator E>
   return accuracy_of_errors(std::move(errors));
 }
 
-// Samples to learn from, and others that only judge.
+// Training samples and test samples.
 struct sample_division {
   std::vector<kernel_sample> learned{};
   std::vector<kernel_sample> tested{};
 };
 
-// One of ten kernels is for testing: by what it is, so of equal kernels all or none. With a network's name: the whole
-// network, and no other. Throws: unity::error where no sample is of that network, or all are.
+// One of ten kernels is for testing, chosen by hash, so equal kernels are together. With a network's name: all kernels
+// of that network, and no others. Throws: unity::error if no sample, or every sample, is of that network.
 [[nodiscard]] sample_division divide_samples(std::vector<kernel_sample> samples, std::string_view holdout,
                                              std::uint64_t seed);
 
@@ -84,7 +84,7 @@ UNITY_INLINE sample_division divide_samples(std::vector<kernel_sample> samples, 
                                             std::uint64_t seed) {
   sample_division d;
   for (auto& s : samples) {
-    // Another hash than the one that says what validates.
+    // A hash independent of the one that chooses validation samples.
     const bool is_test =
         holdout.empty() ? hash_combine(mix64(seed), kernel_hash(s.kernel)) % 10 == 0 : s.network == holdout;
     (is_test ? d.tested : d.learned).push_back(std::move(s));

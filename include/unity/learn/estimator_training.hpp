@@ -21,25 +21,25 @@
 
 namespace unity::learn {
 
-// What results depend on; threads are not among it. Regular.
+// Settings that determine the result; the number of threads is not among them. Regular.
 struct training_settings {
   network_shape shape{};
-  bool own_times = true;  // off: an ablation, without what parts take alone
+  bool own_times = true;  // false: an ablation without the measured times of single operators
   std::uint64_t seed = 1;
-  std::size_t epochs = 150;      // the learning rate goes to 0 until then, as half of a cosine
-  double rate = 5e-3;            // of Adam, at first
-  double decay = 0.1;            // of weights, per step and learning rate
-  std::size_t patience = 50;     // epochs without a better estimate of what validates
-  std::size_t step_batches = 4;  // batches of which a step adds up the gradients
+  std::size_t epochs = 150;      // epochs of the learning-rate schedule, half a cosine down to 0
+  double rate = 5e-3;            // initial learning rate of Adam
+  double decay = 0.1;            // weight decay, per step and learning rate
+  std::size_t patience = 50;     // stop after this many epochs without a better validation error
+  std::size_t step_batches = 4;  // batches whose gradients a step adds up
 
   friend bool operator==(const training_settings&, const training_settings&) = default;
 };
 
-// Where training stands after an epoch: what a checkpoint has to hold. Regular.
+// The state of training after an epoch, as a checkpoint stores it. Regular.
 struct training_state {
-  std::size_t epoch = 0;  // how many were done
+  std::size_t epoch = 0;  // completed epochs
   std::size_t best_epoch = 0;
-  double best_error = 0;  // the mean square of log(estimate / measured) of what validates
+  double best_error = 0;  // the mean square of log(estimate / measured) on validation samples
   adam_state now{};
   std::vector<float> best{};  // the weights of best_epoch
 
@@ -48,7 +48,7 @@ struct training_state {
 
 namespace detail {
 
-// A sample as the network reads it.
+// A sample in the form that the network reads.
 struct prepared_sample {
   const fusion::kernel_description* kernel = nullptr;
   kernel_features features{};
@@ -87,14 +87,13 @@ class batch_runner {
 
 }  // namespace detail
 
-// A training run. Samples are divided by what their kernels are, not by number: of equal kernels all or none validate.
-// Those of more than most_parts parts are left out.
-// Each batch has kernels of one padded size, about 256 parts; batches of a step run on the threads there are, each on
-// one, and their gradients are added up in order: weights do not depend on the number of threads.
-// The algebra must outlive it.
+// A training run. Samples are split by a hash of their kernels, so equal kernels are all in training or all in
+// validation. Kernels with more than most_parts operators are left out. Each batch has kernels of one padded size,
+// about 256 operators; the batches of a step run on the available threads, and their gradients are added up in order,
+// so weights do not depend on the number of threads. The algebra must outlive it.
 class estimator_training {
  public:
-  // Throws: unity::error where no sample is left to learn from.
+  // Throws: unity::error if no training sample is left.
   estimator_training(const tensor::algebra& a, std::span<const kernel_sample> samples, const training_settings& s,
                      std::size_t threads);
 
@@ -102,21 +101,22 @@ class estimator_training {
   // Depends on settings and samples.
   [[nodiscard]] fingerprint version() const noexcept { return version_; }
   [[nodiscard]] const training_state& state() const noexcept { return state_; }
-  // Goes on from a state of a run of the same version: what follows is what would have followed.
+  // Continues from a state of a run of the same version, with the same results as an uninterrupted run.
   void resume(training_state s);
 
-  // Whether all epochs are done, or the estimate has not become better for too long.
+  // Whether all epochs are done, or the validation error has not improved for too long.
   [[nodiscard]] bool is_done() const noexcept {
     return state_.epoch >= settings_.epochs || state_.epoch - state_.best_epoch >= settings_.patience;
   }
-  // Effects: each sample counts once. Returns the mean square of log(estimate / measured) over them, weights changing.
+  // Effects: trains on every sample once. Returns the mean square of log(estimate / measured) over them, while weights
+  // change.
   double run_epoch();
 
-  // With the weights that were the best so far.
+  // With the best weights so far.
   [[nodiscard]] attention_estimator best() const { return with(state_.best); }
 
  private:
-  // One of ten samples validates.
+  // One of ten samples is for validation.
   void divide(std::span<const kernel_sample> samples);
   // Features and targets of all samples, scaled.
   void prepare();
@@ -132,7 +132,7 @@ class estimator_training {
   fingerprint version_{};
   feature_scaling scaling_{};
   float offset_ = 0;
-  std::vector<kernel_sample> samples_;  // those that are learned from, then those that validate
+  std::vector<kernel_sample> samples_;  // training samples, then validation samples
   std::vector<detail::prepared_sample> learned_{};
   std::vector<detail::prepared_sample> validating_{};
   training_state state_{};
@@ -141,7 +141,7 @@ class estimator_training {
   adam_step adam_;
 };
 
-// A number that depends on the kernel alone: what divides samples.
+// A hash of the kernel, by which samples are split.
 [[nodiscard]] std::uint64_t kernel_hash(const fusion::kernel_description& k) noexcept;
 
 }  // namespace unity::learn
@@ -192,7 +192,7 @@ UNITY_INLINE batch_inputs::batch_inputs(const network_shape& s, std::span<const 
     sight[row * nodes + row % nodes] = 0;
   }
   for (std::size_t k = batch.samples.size(); k < target.size(); ++k) {
-    pooling[(2 * k + 1) * nodes] = 1;  // the logarithm of no shares would be no number
+    pooling[(2 * k + 1) * nodes] = 1;  // the logarithm of zero would be infinite
   }
   for (std::size_t k = 0; k < batch.samples.size(); ++k) {
     const auto& sample = all[batch.samples[k]];

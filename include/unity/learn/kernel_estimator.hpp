@@ -1,4 +1,4 @@
-// What estimates how long a kernel takes.
+// Estimators of kernel times.
 #pragma once
 
 #include <concepts>
@@ -11,8 +11,7 @@
 
 namespace unity::learn {
 
-// e(k): picoseconds of the kernel, at least 1.
-// Laws: a pure function; safe to call from several threads at once.
+// e(k): picoseconds of the kernel, at least 1. Laws: a pure function; safe to call from several threads at once.
 // Models: attention_estimator, linear_estimator, sum_of_parts, kernel_time.
 template <class E>
 concept kernel_estimator = std::copy_constructible<E> && requires(const E& e, const fusion::kernel_description& k) {
@@ -21,19 +20,19 @@ concept kernel_estimator = std::copy_constructible<E> && requires(const E& e, co
 
 using kernel_time = std::function<std::int64_t(const fusion::kernel_description&)>;
 
-// What the parts take one after the other; assumed_time of a part that nobody has timed.
+// The sum of the operators' times; assumed_time for an operator that nobody has timed.
 struct sum_of_parts {
   [[nodiscard]] std::int64_t operator()(const fusion::kernel_description& k) const;
 };
 
-// Whole picoseconds, at least 1; of what is no number, 1.
+// Whole picoseconds, at least 1; NaN gives 1.
 [[nodiscard]] std::int64_t whole_picoseconds(double x) noexcept;
 
-// What is known of an operator of a trace, as a kernel of its own: outside reads and writes are all there are.
+// An operator of a trace as a kernel of its own: all its reads and writes are outside.
 using part_lookup = std::function<fusion::kernel_part(trace::name_id)>;
 
-// Operators of a trace as a chain: each reads what the one before it writes, and only the last one's result leaves.
-// What the trace says that parts take replaces what is looked up; of all parts together it is an upper bound.
+// Operators of a trace as a chain: each reads the result of the one before, and only the last result leaves. The times
+// in the trace replace looked-up ones; for the whole chain they are an upper bound.
 [[nodiscard]] trace::fusion_time fusion_time_of(kernel_time estimate, part_lookup parts);
 
 }  // namespace unity::learn

@@ -1,4 +1,4 @@
-// What a network reads of a kernel: a row of numbers per part, and which parts each one sees.
+// The input of a network for one kernel: a feature row per operator, and which operators each one attends to.
 #pragma once
 
 #include <array>
@@ -13,7 +13,8 @@
 
 namespace unity::learn {
 
-// Columns of a row. Bytes, flops and times are logarithms, of 1 + x; "kernel ..." is the same in all rows of a kernel.
+// Columns of a row. Bytes, flops and times enter as log(1 + x); "kernel ..." columns are the same in all rows of a
+// kernel.
 inline constexpr std::array<std::string_view, 25> part_feature_names{
     "elementwise",    "broadcast",    "movement",      "reduction",     "product",       "convolution",
     "other",          "folding",      "flops",         "reads",         "writes",        "outside reads",
@@ -22,29 +23,29 @@ inline constexpr std::array<std::string_view, 25> part_feature_names{
     "kernel time"};
 inline constexpr std::size_t part_features = part_feature_names.size();
 
-// Picoseconds that a part takes alone, roughly, where nobody has timed it: 1 us, 20 ps per operation of arithmetic and
-// 100 ps per byte. Only ratios count: networks learn what they are off by.
+// A rough time in picoseconds for an operator that nobody has timed: 1 us, plus 20 ps per flop and 100 ps per byte.
+// Only ratios matter: networks learn the error.
 [[nodiscard]] double assumed_time(const fusion::kernel_part& p) noexcept;
 
 // Regular.
 struct kernel_features {
   std::vector<float> rows{};    // parts x part_features
-  std::vector<float> shares{};  // of each part in the baseline: their sum is 1
-  double baseline = 0;          // picoseconds: what the parts take one after the other
+  std::vector<float> shares{};  // each operator's share of the baseline; the shares add up to 1
+  double baseline = 0;          // picoseconds: the operators one after another
 
   [[nodiscard]] std::size_t parts() const noexcept { return shares.size(); }
 
   friend bool operator==(const kernel_features&, const kernel_features&) = default;
 };
 
-// own_times: with what parts take alone, as far as that is known; otherwise assumed_time stands for it.
-// Precondition: at least one part, edges between parts. Complexity: linear in parts and edges.
+// own_times: whether to use the measured times of single operators, as far as they are known; assumed_time is used
+// otherwise. Precondition: at least one operator, edges between operators. Complexity: linear in operators and edges.
 [[nodiscard]] kernel_features features_of(const fusion::kernel_description& k, bool own_times);
 
-// Which parts a part sees, itself among them: those whose results it reads, or those that read its result.
+// Which operators an operator attends to besides itself: those whose results it reads, or those that read its result.
 enum class sight : std::uint8_t { operands, readers };
 
-// Calls f(part, seen) for each pair, by edges first.
+// Calls f(operator, attended) for each pair, in the order of edges.
 template <class F>
 void for_each_seen(const fusion::kernel_description& k, sight s, const F& f) {
   for (const auto& [from, to] : k.edges) {
@@ -59,12 +60,12 @@ void for_each_seen(const fusion::kernel_description& k, sight s, const F& f) {
   }
 }
 
-// Makes each column of rows one of mean 0 and variance 1, over the kernels that it was made from. Regular.
+// Standardizes each column of rows to mean 0 and variance 1 over the kernels that it was made from. Regular.
 struct feature_scaling {
   std::array<float, part_features> means{};
-  std::array<float, part_features> scales{};  // 1 / deviation; 0 of columns that do not vary
+  std::array<float, part_features> scales{};  // 1 / deviation; 0 for constant columns
 
-  // Effects: rows are scaled; those far from all that was seen, at 8 deviations, stay there.
+  // Effects: scales the rows; outliers are clamped to 8 deviations.
   void apply(std::span<float> rows) const noexcept;
 
   friend bool operator==(const feature_scaling&, const feature_scaling&) = default;
@@ -72,14 +73,14 @@ struct feature_scaling {
 
 [[nodiscard]] feature_scaling scaling_of(std::span<const kernel_features> kernels);
 
-// Kernels run through a network in batches of these sizes, filled up with parts that nobody sees.
+// Batches have kernels padded to these sizes with operators that nobody attends to.
 inline constexpr std::array<std::size_t, 4> padded_sizes{8, 16, 32, 64};
 
-// Parts beyond the last size make a kernel of their own: it is estimated as the sum of pieces of so many neighbouring
-// parts, without the edges between pieces.
+// A kernel with more operators than the last size is split into pieces of that many neighbouring operators; its
+// estimate is the sum over the pieces, without the edges between them.
 inline constexpr std::size_t most_parts = padded_sizes.back();
 
-// Index of the smallest of padded_sizes that holds so many parts; nothing where none does.
+// Index of the smallest of padded_sizes that is large enough; nothing if none is.
 [[nodiscard]] std::optional<std::size_t> padded_size(std::size_t parts) noexcept;
 
 [[nodiscard]] std::vector<fusion::kernel_description> pieces_of(const fusion::kernel_description& k);

@@ -23,7 +23,7 @@ namespace unity::learn {
 
 // Regular.
 struct kernel_sample {
-  std::string network{};  // what the kernel is a part of
+  std::string network{};  // network that contains the kernel
   fusion::kernel_description kernel{};
   std::int64_t picoseconds = 0;  // measured
 
@@ -32,12 +32,12 @@ struct kernel_sample {
 
 inline constexpr std::string_view kernel_samples_line = "unity kernels 1\n";
 
-// Effects: as io::replaced_file: the file is whole whenever this is interrupted, and what it was before is kept.
-// Preconditions: samples with parts, times above 0. Throws: unity::error where it cannot be written.
+// Effects: as io::replaced_file: an interruption leaves the old or the new file. Preconditions: samples have operators
+// and positive times. Throws: unity::error if it cannot be written.
 void write_kernel_samples(const std::filesystem::path& path, std::span<const kernel_sample> samples);
 
-// Throws: unity::error, one line, where the file is missing, another kind of file or version, cut short or altered, or
-// says what cannot be.
+// Throws: unity::error, one line, if the file is missing, of another kind or version, truncated or altered, or has
+// invalid content.
 [[nodiscard]] std::vector<kernel_sample> read_kernel_samples(const std::filesystem::path& path);
 
 }  // namespace unity::learn
@@ -89,7 +89,7 @@ struct sample_lists {
   }
 
   void add(const kernel_sample& s, std::size_t network);
-  // Whether they are of one number of samples, parts and edges.
+  // Whether they have equal numbers of samples, operators and edges.
   [[nodiscard]] bool fit() const;
 };
 
@@ -127,7 +127,7 @@ UNITY_INLINE bool sample_lists::fit() const {
          durations.size() == parts && edges.size() == 2 * sum(edge_counts);
 }
 
-// Samples one after the other, each checked.
+// Samples one after another, each checked.
 class kernel_samples_reader {
  public:
   explicit kernel_samples_reader(const std::filesystem::path& path);

@@ -1,4 +1,4 @@
-// What a kernel takes as a sum over its parts: what estimators have to beat.
+// A linear model of kernel times, the baseline for other estimators.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +12,12 @@
 
 namespace unity::learn {
 
-// A launch, and per class of operators how many there are, their flops, bytes outside and bytes inside, each times a
+// A launch, plus, per class of operators, their number, flops, outside bytes and inside bytes, each times a
 // coefficient. Models kernel_estimator. Regular.
 class linear_estimator {
  public:
   linear_estimator() = default;
-  // The coefficients with the least squares of relative errors. Complexity: linear in samples.
+  // Coefficients that minimize the squared relative errors. Complexity: linear in samples.
   explicit linear_estimator(std::span<const kernel_sample> samples);
 
   [[nodiscard]] std::int64_t operator()(const fusion::kernel_description& k) const;

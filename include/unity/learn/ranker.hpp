@@ -1,4 +1,4 @@
-// Ranks lists of items by a network that learns from pairs of which it is known which is better.
+// Ranks lists of items by a network that learns from pairs of lists whose order is known.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace unity::learn {
 
-// Row by row: of each item its features, and those of the whole. Regular.
+// Row-major: features per item, and features of the whole list. Regular.
 struct ranked_list {
   std::vector<float> items{};
   std::vector<float> whole{};
@@ -24,12 +24,12 @@ struct ranked_list {
   friend bool operator==(const ranked_list&, const ranked_list&) = default;
 };
 
-// By feature: what is subtracted, and what that is divided by. Of what never changes, 1.
+// Per feature an offset and a divisor; the divisor of a constant feature is 1.
 class ranked_scaling {
  public:
   ranked_scaling(const ranking_shape& s, std::span<const ranked_list> all);
 
-  // Numbers beyond 10 deviations become 10.
+  // Values beyond 10 deviations are clamped to 10.
   void apply(ranked_list& l) const;
 
  private:
@@ -46,12 +46,12 @@ class ranked_scaling {
   std::vector<column> whole_;
 };
 
-// y of ranking_graph, but for rounding: higher is better. On the calling thread.
-// Preconditions: as many weights as the shape has; at least one item. Complexity: items times hidden^2.
+// y of ranking_graph, up to rounding: higher is better. Runs on the calling thread. Preconditions: as many weights as
+// the shape has; at least one item. Complexity: items times hidden^2.
 [[nodiscard]] float ranking_score(const ranking_shape& s, std::span<const float> weights, const ranked_list& l);
 
-// Of pairs whose values are apart by more than that share of the lesser, how many have the higher score where the value
-// is less; of those alike half. Nothing where there is no such pair: 0 pairs.
+// Among pairs whose values differ by more than this share of the smaller one, how many have the higher score at the
+// smaller value; equal scores count half. 0 pairs if there are none.
 struct pair_accuracy {
   std::size_t pairs = 0;
   double right = 0;
@@ -61,26 +61,26 @@ struct pair_accuracy {
 [[nodiscard]] pair_accuracy accuracy_of(std::span<const float> scores, std::span<const double> values, double apart);
 
 struct ranker_settings {
-  std::size_t batch = 32;  // lists of a step
-  double rate = 3e-3;      // of Adam
-  double decay = 0.02;     // of weights, per step and learning rate
-  double apart = 0.001;    // pairs whose values are apart by less of the lesser teach nothing
+  std::size_t batch = 32;  // lists per step
+  double rate = 3e-3;      // learning rate of Adam
+  double decay = 0.02;     // weight decay, per step and learning rate
+  double apart = 0.001;    // pairs whose values differ by less than this share are ignored
 };
 
-// Lists have all as many items. One thread uses it; what it learns depends on nothing but its input and seed.
-// The algebra must outlive it.
+// All lists have the same number of items. One thread uses it; the result depends on its input and seed only. The
+// algebra must outlive it.
 class ranker {
  public:
   ranker(const tensor::algebra& a, const ranking_shape& s, std::size_t items, std::span<const float> fixed,
          std::uint64_t seed, const ranker_settings& how = {});
 
   [[nodiscard]] float score(const ranked_list& l) const { return ranking_score(shape_, adam_.weights, l); }
-  // Effects: so many steps, each on a batch that is drawn of the lists, which take so long each; the less the better.
-  // Precondition: as many values as lists. Returns the mean of the batches' losses.
+  // Effects: this many steps, each on a random batch of the lists with these times; less is better. Precondition: as
+  // many values as lists. Returns the mean of the batches' losses.
   double learn(std::span<const ranked_list> lists, std::span<const double> values, std::size_t steps);
 
  private:
-  // Of the batch, the weights of pairs. False: there is none.
+  // The pair weights of a batch. False: there are none.
   [[nodiscard]] bool weigh(std::span<const std::size_t> batch, std::span<const double> values);
 
   ranking_shape shape_;

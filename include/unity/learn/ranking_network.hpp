@@ -39,7 +39,7 @@ struct ranking_shape {
 
 [[nodiscard]] std::vector<weight_block> weight_blocks(const ranking_shape& s);
 
-// fixed: f, a factor for each feature of a list. What corrects it is 0.
+// fixed: f, a factor per feature of a list. The corrections start at 0.
 [[nodiscard]] std::vector<float> initial_weights(const ranking_shape& s, std::span<const float> fixed,
                                                  std::uint64_t seed);
 
@@ -51,7 +51,7 @@ struct ranking_shape {
 
 namespace detail {
 
-// Writes the graph down, block of weights by block.
+// Builds the graph, one block of weights after another.
 class ranking_writer {
  public:
   ranking_writer(const tensor::algebra& a, const ranking_shape& s, std::int64_t lists, std::int64_t items)
@@ -65,7 +65,7 @@ class ranking_writer {
     const auto product = b_.matmul(x, next());
     return b_.add(product, next());
   }
-  // What each seed sees of the items, h: [lists, seeds * hidden] of [lists * items, hidden].
+  // What each seed attends to: [lists, seeds * hidden] from h, [lists * items, hidden].
   [[nodiscard]] value_id seen(value_id h);
   [[nodiscard]] value_id mean(value_id h);
   [[nodiscard]] value_id pair_loss(value_id y, value_id pairs);
@@ -142,8 +142,8 @@ UNITY_INLINE value_id ranking_writer::mean(value_id h) {
   return b_.mul(sum, b_.fill(1.0 / static_cast<double>(items_)));
 }
 
-// log(1 + exp(d)) as relu(d) + log(1 + exp(-|d|)), which never overflows. -|d| is written as d - 2 relu(d), whose slope
-// where two scores are equal, 1, makes that of the whole 1/2 there, as it is.
+// log(1 + exp(d)) as relu(d) + log(1 + exp(-|d|)), which never overflows. -|d| is written as d - 2 relu(d). At d = 0
+// its slope is 1, so the slope of the whole is 1/2 there, as it should be.
 UNITY_INLINE value_id ranking_writer::pair_loss(value_id y, value_id pairs) {
   const auto worse = b_.reshape(y, {1, lists_});
   const auto better = b_.reshape(y, {lists_, 1});

@@ -1,4 +1,4 @@
-// Small products of matrices, for forward passes that have nothing to prepare.
+// Small matrix products for forward passes that prepare nothing.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ inline constexpr std::size_t lane_count = 4;
   return x;
 }
 
-// Four rows of the product, or fewer, of which the last stands for those that are missing; two vectors of columns.
+// Up to four rows of the product and two vectors of columns; missing rows repeat the last one.
 inline void add_tile(const float* x, std::size_t rows, std::size_t inner, const float* w, std::size_t columns,
                      float* out) noexcept {
   constexpr std::size_t most = 4;
@@ -76,7 +76,7 @@ class block_reader {
   explicit block_reader(std::span<const float> weights) : next_{weights.data()} {}
 
   [[nodiscard]] const float* take(std::size_t size) noexcept { return std::exchange(next_, next_ + size); }
-  // x W + b, of the next two blocks.
+  // x W + b, with the next two blocks.
   [[nodiscard]] std::vector<float> dense(std::span<const float> x, std::size_t rows, std::size_t inner,
                                          std::size_t columns) {
     const auto* const w = take(inner * columns);

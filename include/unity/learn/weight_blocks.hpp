@@ -1,4 +1,4 @@
-// The weights of a network as one vector, which is cut into matrices.
+// The weights of a network as one vector, divided into matrices.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace unity::learn {
 
-// All weights are one vector; a block of it is a matrix, or a row of biases. Regular.
+// A block of the vector is a matrix or a row of biases. Regular.
 struct weight_block {
   std::string name{};
   std::size_t rows = 0;
@@ -25,7 +25,7 @@ struct weight_block {
   friend bool operator==(const weight_block&, const weight_block&) = default;
 };
 
-// Blocks that follow each other without gaps.
+// Blocks without gaps between them.
 class block_list {
  public:
   void add(std::string name, std::size_t rows, std::size_t columns);
@@ -40,12 +40,12 @@ class block_list {
   std::vector<weight_block> all_{};
 };
 
-// Numbers in all of them.
+// The total number of weights.
 [[nodiscard]] inline std::size_t size_of(std::span<const weight_block> blocks) {
   return blocks.empty() ? 0 : blocks.back().offset + blocks.back().size();
 }
 
-// Matrices uniform with variance 1 / rows; rows and columns 0.
+// Matrices uniform with variance 1 / rows; biases 0.
 [[nodiscard]] std::vector<float> random_weights(std::span<const weight_block> blocks, std::uint64_t seed);
 
 // The blocks of a value of [size_of(blocks)], each as a matrix.

@@ -1,4 +1,4 @@
-// The time of every task again, after some fragments of the program were replaced.
+// Delta simulation: the times of all tasks after some fragments of the program were replaced.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 
 namespace unity::simulate {
 
-// What delta simulation did, summed over edits.
+// Counters, summed over edits.
 struct delta_counters {
   std::uint64_t edits = 0;
   std::uint64_t retimed = 0;  // tasks whose start and end were computed; at most once each per edit
@@ -28,15 +28,15 @@ struct delta_counters {
 
 // Holds a program and its times. After each edit every task has exactly the times that full_simulation gives.
 //
-// What is ready before the first change of an edit keeps its times; all that comes later is timed anew, into a second
-// set of times, so that an edit is undone by forgetting that set. docs/design/decisions.md says why it does not look
-// for the tasks after the first change whose times stay.
+// Tasks that are ready before the first change of an edit keep their times; all later ones are timed anew into a second
+// set of times, so an edit is undone by dropping that set. docs/design/decisions.md explains why it does not look for
+// later tasks whose times stay the same.
 // Source: Jia, dissertation (2020), section 3.4.3, has the aim; the paper relaxes times until nothing changes instead.
 class delta_simulation {
  public:
   static constexpr picoseconds no_bound{std::numeric_limits<std::int64_t>::max()};
 
-  // Throws: unity::error where tasks wait for each other.
+  // Throws: unity::error if tasks wait for each other.
   explicit delta_simulation(program::program p) : program_{std::move(p)} {
     UNITY_EXPECTS(!program_.is_open(), "no open edit");
     latest_ = kept_latest_ = now_.run(program_);
@@ -46,14 +46,14 @@ class delta_simulation {
   [[nodiscard]] picoseconds iteration_time() const noexcept { return latest_; }
   [[nodiscard]] task_times times(program::task_id t) const { return times(t.index()); }
   [[nodiscard]] task_times times(std::uint32_t place) const { return times()[place]; }
-  // Of all places; what holds no task has no meaning. Until the next edit.
+  // By place; entries of empty places are meaningless. Valid until the next edit.
   [[nodiscard]] std::span<const task_times> times() const noexcept { return (is_retimed_ ? next_ : now_).times(); }
   [[nodiscard]] const delta_counters& counts() const noexcept { return counts_; }
 
-  // Effects: replaces the fragments and retimes. The iteration time, and the edit stays open; or nothing, and all is as
-  // before, where it would be more than `bound`.
-  // Complexity: u log u for the u tasks that are not ready before the first change, linear in the program.
-  // Throws: unity::error where tasks wait for each other or take longer than fits; all is as before.
+  // Effects: replaces the fragments and retimes. Returns the iteration time and leaves the edit open; or returns
+  // nothing and restores everything if the iteration would take longer than `bound`. Complexity: u log u for the u
+  // tasks that are not ready before the first change, linear in the program. Throws: unity::error if tasks wait for
+  // each other or times overflow; everything is restored.
   [[nodiscard]] std::optional<picoseconds> try_replace(std::span<const program::replacement> all,
                                                        picoseconds bound = no_bound) {
     ++counts_.edits;
@@ -103,8 +103,8 @@ class delta_simulation {
 
   static constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
 
-  // No task that is ready before this time has other times in the edited program than it had. Whatever an edit adds,
-  // removes or links differently is first noticed when it is ready, or was.
+  // The first time at which the edited program can differ: all tasks that are ready before it have the same times in
+  // both programs. An added, removed or relinked task matters at the earliest when it is, or was, ready.
   [[nodiscard]] std::int64_t first_change() {
     const auto& edit = program_.edit();
     auto first = never;
@@ -126,7 +126,7 @@ class delta_simulation {
     }
     return first;
   }
-  // When what a task waits for has arrived, by the times of before the edit; never, where some of it is new.
+  // When everything that a task waits for has arrived, by the times before the edit; never if some of it is new.
   [[nodiscard]] std::int64_t asked(std::uint32_t t) const {
     std::int64_t ready = 0;
     for (const auto link : program_.before(t)) {

@@ -1,4 +1,4 @@
-// Events in order of time.
+// A priority queue of events in order of time.
 #pragma once
 
 #include <algorithm>
@@ -10,23 +10,23 @@
 namespace unity::simulate {
 
 struct event {
-  std::int64_t time = 0;  // picoseconds, not below zero
-  std::uint64_t tie = 0;  // the lower one first at the same time
+  std::int64_t time = 0;  // picoseconds, not negative
+  std::uint64_t tie = 0;  // breaks ties: the lower one first
   std::uint32_t task = 0;
 };
 
-// One comparison of 128 bits, without a branch: which of two events is earlier cannot be predicted.
+// One branch-free comparison of 128 bits: which of two events is earlier is unpredictable.
 [[nodiscard]] constexpr bool earlier(const event& a, const event& b) noexcept {
   __extension__ using wide = unsigned __int128;
   return (wide{static_cast<std::uint64_t>(a.time)} << 64U | a.tie) <
          (wide{static_cast<std::uint64_t>(b.time)} << 64U | b.tie);
 }
 
-// Intervals of equal length. Events of later ones are put into lists; those of the interval that is under way are
-// sorted when it begins, and what is put in after that, or is earlier, goes through a heap. So most events are sorted
-// among few others, and it is known which come next. Until there are intervals (spread) all events go through the heap.
-// It has four children per node: half as deep as one of two, and the children lie side by side.
-// Complexity: logarithmic in the events of an interval, amortized; memory is kept when it is emptied.
+// Divides time into intervals of equal length. Events of later intervals go to lists; the events of the current
+// interval are sorted when it begins, and later additions, or earlier events, go through a heap. So most events are
+// sorted among few others, and the next ones are known. Until intervals exist (spread), all events go through the heap.
+// The heap has four children per node: it is half as deep as a binary one, and the children are adjacent. Complexity:
+// logarithmic in the events of an interval, amortized; memory is kept when it is emptied.
 class event_queue {
  public:
   [[nodiscard]] bool empty() const noexcept { return heap_.empty() && now_.empty(); }
@@ -38,8 +38,8 @@ class event_queue {
     taken_ = 0;
     current_ = from_ = 0;
   }
-  // Some `count` events are expected between these times. Once between two clears, and before any event that is later
-  // than `from` is put in.
+  // Announces about `count` events between these times. Call it at most once between two clears, before adding any
+  // event later than `from`.
   void spread(std::int64_t from, std::int64_t until, std::size_t count) {
     lists_.assign(std::bit_ceil(count / 8 + 1), none);
     from_ = from;
@@ -61,7 +61,7 @@ class event_queue {
     }
   }
 
-  // The earliest; not empty.
+  // The earliest event. Precondition: not empty.
   [[nodiscard]] const event& front() const noexcept { return is_heap_next() ? heap_.front() : now_.back(); }
   event pop() {
     event first;
@@ -76,7 +76,7 @@ class event_queue {
     }
     return first;
   }
-  // One that comes soon, after so many others of its interval or a few more; null where that is not known.
+  // An event that comes soon, about this many positions later in its interval; null if not known.
   [[nodiscard]] const event* ahead(std::size_t count) const noexcept {
     return count < now_.size() ? &now_[now_.size() - 1 - count] : nullptr;
   }
@@ -103,7 +103,7 @@ class event_queue {
     }
     return first;
   }
-  // To the next interval that has events.
+  // Advances to the next interval that has events.
   void advance() {
     for (auto i = current_ + 1; i < static_cast<std::int64_t>(lists_.size()); ++i) {
       auto at = lists_[static_cast<std::size_t>(i)];
@@ -117,8 +117,8 @@ class event_queue {
       }
     }
   }
-  // The hole goes down to a leaf along the earliest children, then e goes up from there: it was the last one, so it
-  // seldom goes far.
+  // Moves the hole down to a leaf along the earliest children, then e up from there: e was the last one, so it rarely
+  // moves far.
   void sift_down(const event& e) {
     const auto size = heap_.size();
     auto* const heap = heap_.data();
@@ -155,10 +155,10 @@ class event_queue {
 
   std::vector<event> heap_;
   std::vector<event> now_;            // sorted, the earliest last
-  std::vector<later_event> later_;    // all that were put into lists since the last clear
-  std::vector<std::uint32_t> lists_;  // by interval: the last that was put in
-  std::size_t taken_ = 0;             // so many of them left their lists
-  std::int64_t current_ = 0;          // the interval that is under way
+  std::vector<later_event> later_;    // all events put into lists since the last clear
+  std::vector<std::uint32_t> lists_;  // by interval: the last one put in
+  std::size_t taken_ = 0;             // how many of them left their lists
+  std::int64_t current_ = 0;          // the current interval
   std::int64_t from_ = 0;
   int shift_ = 0;
 };

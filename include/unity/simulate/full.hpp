@@ -1,4 +1,4 @@
-// The time of every task, from nothing.
+// Full simulation: the times of all tasks of a program.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 
 namespace unity::simulate {
 
-// When a task can run, and when it does. Picoseconds from the start of the iteration.
+// When a task is ready, starts and ends, in picoseconds from the start of the iteration.
 struct task_times {
   std::int64_t ready = 0;
   std::int64_t start = 0;
@@ -30,7 +30,7 @@ struct task_times {
 
 namespace detail {
 
-// Throws: unity::error, for a program in which not all tasks could run.
+// Throws: unity::error for a program in which not all tasks can run.
 template <class IsDone>
 [[noreturn]] void report_cycle(const program::program& p, const IsDone& is_done) {
   for (std::size_t f = 0; f < p.fragment_count(); ++f) {
@@ -50,14 +50,15 @@ template <class IsDone>
 
 }  // namespace detail
 
-// A task is ready when all that it depends on has ended and arrived. Each resource runs one task at a time, in order of
-// ready time, ties as program::tie says; a task without a resource starts when it is ready, beside any others.
-// Source: Jia, dissertation (2020), section 3.4.2, table 3.2; ties, latencies and cut-through are this library's.
+// A task is ready when everything that it depends on has ended and arrived. Each resource runs one task at a time, in
+// order of ready time, ties as program::tie says; a task without a resource starts when it is ready, concurrently with
+// others.
+// Source: Jia, dissertation (2020), section 3.4.2, table 3.2; ties, latencies and cut-through are additions of this
+// library.
 class full_simulation {
  public:
-  // The latest end. Memory is kept for the next run.
-  // Complexity: t log t for t tasks, and linear in dependencies.
-  // Throws: unity::error where tasks wait for each other.
+  // Returns the latest end. Memory is kept for the next run. Complexity: t log t for t tasks, and linear in
+  // dependencies. Throws: unity::error if tasks wait for each other.
   picoseconds run(const program::program& p) {
     begin(p);
     for_each_place(p, [&](std::uint32_t t) { expect(p, t); });
@@ -70,10 +71,10 @@ class full_simulation {
     return *end;
   }
 
-  // The same for a program that was edited since `before` ran it, where the edit changes nothing that is ready before
-  // `since`: those tasks keep their times, the others are timed. The latest end, or nothing as soon as one must be
-  // after `bound`; check is_complete(). Places that were added must be ready never in `before` (forget).
-  // Complexity: as run of the tasks that are timed, and linear in the others and their dependencies.
+  // The same for a program that was edited since `before` ran it. The edit must change nothing that is ready before
+  // `since`: those tasks keep their times, and the others are timed. Returns the latest end, or nothing as soon as a
+  // task must end after `bound`; check is_complete(). Added places must have been marked as never ready in `before`
+  // (forget). Complexity: as run for the tasks that are timed, and linear in the others and their dependencies.
   std::optional<picoseconds> run_after(const program::program& p, const full_simulation& before, std::int64_t since,
                                        std::int64_t bound) {
     begin(p);
@@ -104,20 +105,20 @@ class full_simulation {
     }
     return run_queue(p, bound);
   }
-  // Makes places ready never, whatever they held. For those that an edit adds.
+  // Marks places as never ready, for those that an edit adds.
   void forget(std::size_t capacity, std::uint32_t first, std::uint32_t count) {
     times_.resize(std::max(times_.size(), capacity));
     std::fill_n(times_.begin() + first, count, task_times{std::numeric_limits<std::int64_t>::max(), 0, 0});
   }
 
-  // Whether the last run came to the end of all tasks: none waits for itself.
+  // Whether the last run timed all tasks: none waits for itself.
   [[nodiscard]] bool is_complete() const noexcept { return order_.size() == task_count_; }
   [[nodiscard]] bool is_done(std::uint32_t place) const { return times_[place].start >= 0; }
 
-  // By place in the program; what holds no task has no meaning.
+  // By place in the program; entries of empty places are meaningless.
   [[nodiscard]] std::span<const task_times> times() const noexcept { return times_; }
-  // Tasks in the order in which they were timed, which is that of their ready times; restricted to a resource, the
-  // order in which that runs them.
+  // Tasks in the order in which they were timed, which is that of their ready times. Restricted to one resource, it is
+  // the order in which the resource runs them.
   [[nodiscard]] std::span<const std::uint32_t> order() const noexcept { return order_; }
   // How many of them kept their times.
   [[nodiscard]] std::size_t kept() const noexcept { return kept_; }
@@ -143,12 +144,13 @@ class full_simulation {
     latest_ = 0;
     kept_ = 0;
   }
-  // A task that is to be timed. While it waits for others, `start` is how many they are, below zero.
+  // A task to be timed. While it waits, `start` holds minus the number of tasks that it waits for.
   void expect(const program::program& p, std::uint32_t t) {
     const auto& task = p.timed(t);
     times_[t] = {0, -static_cast<std::int64_t>(task.before_count), 0};
     if (task.resource.valid()) {
-      auto& load = loads_[task.resource.index()];  // a bound: less is right, too, where it would not fit
+      // a bound: a smaller value is valid, too, if the exact one would not fit
+      auto& load = loads_[task.resource.index()];
       load = std::min(load + task.duration, std::int64_t{1} << 62U);
     }
     if (task.before_count == 0) {
@@ -168,7 +170,7 @@ class full_simulation {
     }
     return picoseconds{latest_};
   }
-  // One of the tasks that a task waits for has its times.
+  // One of the tasks that a task waits for has been timed.
   void count_down(const program::program& p, program::task_link link, const task_times& by, std::int64_t latency) {
     auto& next = times_[link.task()];
     next.ready = std::max(next.ready, (link.cut_through() ? by.start : by.end) + latency);
@@ -179,8 +181,7 @@ class full_simulation {
       queue_.push({next.ready, p.tie(link.task()), link.task()});
     }
   }
-  // What the next events need comes from memory meanwhile: first the task, then its links, then the other ends of
-  // those.
+  // Prefetches the data of the next events: first the task, then its links, then the other ends of these.
   void prefetch(const program::program& p) const {
     if (const auto* const e = queue_.ahead(4)) {
       __builtin_prefetch(&p.timed(e->task));
@@ -197,12 +198,12 @@ class full_simulation {
       }
     }
   }
-  // When the resource of the next task is free at the earliest after all that is left for it.
+  // The earliest time at which the resource of the next task can be done with all its remaining work.
   std::int64_t run_next(const program::program& p) {
     const auto e = queue_.pop();
     prefetch(p);
     const auto& task = p.timed(e.task);
-    auto& times = times_[e.task];  // its end: what cut-through asks of it so far
+    auto& times = times_[e.task];  // its end, as far as cut-through requires it
     auto least = std::int64_t{0};
     times.start = e.time;
     if (task.resource.valid()) {
@@ -225,8 +226,8 @@ class full_simulation {
 
   static constexpr std::int64_t latest_end = std::int64_t{1} << 61U;  // 27 days
   std::vector<task_times> times_;
-  std::vector<std::int64_t> free_;   // from when on, by resource
-  std::vector<std::int64_t> loads_;  // of tasks that did not run yet, by resource
+  std::vector<std::int64_t> free_;   // start of idle time, by resource
+  std::vector<std::int64_t> loads_;  // durations of tasks that did not run yet, by resource
   std::vector<std::uint32_t> order_;
   std::size_t task_count_ = 0;
   std::size_t kept_ = 0;

@@ -1,4 +1,4 @@
-// What an iteration takes among others.
+// The time of an iteration among overlapping iterations.
 #pragma once
 
 #include <algorithm>
@@ -19,19 +19,18 @@ namespace unity::simulate {
 
 // An iteration between others.
 struct steady_iteration {
-  picoseconds first{};     // alone, from nothing
+  picoseconds first{};     // a single iteration
   picoseconds time{};      // from the end of one to the end of the next
-  std::size_t before = 0;  // iterations until it was steady
-  bool is_steady = false;  // if not: `time` is the average of the last half of those that were simulated
+  std::size_t before = 0;  // iterations until it is steady
+  bool is_steady = false;  // if not, `time` is the average over the last half of the simulated iterations
 
   friend bool operator==(const steady_iteration&, const steady_iteration&) = default;
 };
 
-// Simulates `least` iterations, then twice as many, and so on, `most` at most, until in the last ones every task starts
-// as much later than in the iteration before as any other: in more of them than carried dependencies reach back.
+// Simulates `least` iterations, then twice as many, and so on, at most `most`, until in the last ones every task starts
+// by the same amount later than in the iteration before, for more iterations than carried dependencies reach back.
 //   times_of(program) -> the times of its tasks by place, of some simulation
-// Complexity: of simulations of twice as many iterations as it takes.
-// Throws: as times_of.
+// Complexity: of simulations of twice as many iterations as needed. Throws: as times_of.
 template <std::invocable<const program::program&> TimesOf>
 [[nodiscard]] steady_iteration run_until_steady(const program::program& p,
                                                 std::span<const program::carried_dependency> carried, std::size_t most,
@@ -56,7 +55,7 @@ template <std::invocable<const program::program&> TimesOf>
     const auto start = [&](std::size_t iteration, std::size_t f, std::uint32_t t) {
       return times[all.find(program::fragment_id{iteration * p.fragment_count() + f}, t).index()].start;
     };
-    // By how much all tasks of an iteration start later than in the one before; nothing, where they differ.
+    // By how much all tasks of an iteration start later than in the one before; nothing if that differs between tasks.
     const auto shift = [&](std::size_t iteration) {
       std::optional<std::int64_t> by;
       for (std::size_t f = 0; f < p.fragment_count(); ++f) {
@@ -72,7 +71,7 @@ template <std::invocable<const program::program&> TimesOf>
       return by;
     };
     const auto last = shift(count - 1);
-    auto same = count - 1;  // from this one on each is as much later than the one before
+    auto same = count - 1;  // from this one on each is later than the one before by the same amount
     while (last && same > 1 && shift(same - 1) == last) {
       --same;
     }
@@ -94,8 +93,7 @@ template <std::invocable<const program::program&> TimesOf>
   return found;
 }
 
-// First in, first out.
-// Throws: unity::error where tasks wait for each other.
+// First in, first out. Throws: unity::error if tasks wait for each other.
 [[nodiscard]] inline steady_iteration run_until_steady(const program::program& p,
                                                        std::span<const program::carried_dependency> carried,
                                                        std::size_t most = 64, std::size_t least = 4) {

@@ -1,4 +1,4 @@
-// Host threads that launch what devices run.
+// Host threads that launch the tasks of devices.
 #pragma once
 
 #include <algorithm>
@@ -16,13 +16,11 @@
 
 namespace unity::simulate {
 
-// The program with a host thread per device, which launches the device's tasks one after the other, in the order in
-// which they would start if launching took no time; a task starts when it is launched at the earliest. The thread does
-// not wait for its device. Fragments keep their numbers and tasks their places in them; launches come behind them.
-// Durations are those of tasks alone: rooflines and timers that count a launch into them count it twice.
-// Preconditions: no open edit, launch >= 0.
-// Complexity: of a full simulation.
-// Throws: unity::error where tasks wait for each other.
+// The program with a host thread per device. The thread launches the device's tasks one after another, in the order in
+// which they would start if launching took no time; a task starts at the earliest when it is launched. The thread does
+// not wait for its device. Fragments keep their numbers and tasks their places; launches come after them. Durations
+// must be those of tasks alone: rooflines and timers that include a launch count it twice. Preconditions: no open edit,
+// launch >= 0. Complexity: of a full simulation. Throws: unity::error if tasks wait for each other.
 [[nodiscard]] inline program::program with_launches(const program::program& p, picoseconds launch) {
   UNITY_EXPECTS(!p.is_open() && launch >= picoseconds{}, "a program without an open edit, and a time");
   full_simulation full;
@@ -41,7 +39,7 @@ namespace unity::simulate {
     all.add_fragment(p.owner_of(program::fragment_id{f}));
     codes.push_back(p.code(program::fragment_id{f}));
   }
-  std::vector<std::pair<std::int64_t, std::size_t>> order;  // start, and place in the order of the simulation
+  std::vector<std::pair<std::int64_t, std::size_t>> order;  // start, and position in the order of the simulation
   for (std::size_t i = 0; i < full.order().size(); ++i) {
     order.emplace_back(full.times()[full.order()[i]].start, i);
   }

@@ -1,4 +1,4 @@
-// The time of every task where a resource that falls free chooses what it runs next.
+// List scheduling: a free resource chooses by a policy what it runs next.
 #pragma once
 
 #include <algorithm>
@@ -20,8 +20,8 @@
 
 namespace unity::simulate {
 
-// Which of the tasks that are ready a resource runs next: the one of the lowest rank; of those the one that was ready
-// first; of those the one of the lowest tie.
+// Which ready task a resource runs next: the one of the lowest rank; among these the one that was ready first; among
+// these the one with the lowest tie.
 //   policy.rank(program, place)   of a task; constant while a program is simulated
 // Models: first_in_first_out, by_kind, by_order, by_path.
 template <class P>
@@ -29,33 +29,32 @@ concept scheduling_policy = requires(const P& policy, const program::program& p,
   { policy.rank(p, place) } -> std::same_as<std::int64_t>;
 };
 
-// What full_simulation does, where every task takes some time.
+// Equal to full_simulation if no task takes zero time.
 struct first_in_first_out {
   [[nodiscard]] static std::int64_t rank(const program::program&, std::uint32_t) { return 0; }
 };
 
-// Kinds as program::task_kind lists them: the forward pass first, messages after what computes.
-// Source: Hu et al., dPRO, MLSys 2022, has this order for its replayer.
+// Kinds in the order of program::task_kind: forward first, messages after computation. Source: Hu et al., dPRO, MLSys
+// 2022, has this order for its replayer.
 struct by_kind {
   [[nodiscard]] static std::int64_t rank(const program::program& p, std::uint32_t place) {
     return static_cast<std::int64_t>(p.code(program::task_id{place}).kind);
   }
 };
 
-// In the order of the program's fragments: what the front layers wait for goes before the rest.
-// Source: Jayarajan et al., Priority-based parameter propagation, MLSys 2019.
+// In the order of the program's fragments: front layers first. Source: Jayarajan et al., Priority-based parameter
+// propagation, MLSys 2019.
 struct by_order {
   [[nodiscard]] static std::int64_t rank(const program::program& p, std::uint32_t place) {
     return static_cast<std::int64_t>(p.tie(place) >> 32U);
   }
 };
 
-// The longest way to the end first: durations and latencies of what depends on a task, as if no resource were shared.
-// Source: Topcuoglu et al., HEFT, IEEE TPDS 13(3), 2002, the upward rank.
+// The longest remaining path first: durations and latencies of dependent tasks, as if no resource were shared. Source:
+// Topcuoglu et al., HEFT, IEEE TPDS 13(3), 2002, the upward rank.
 class by_path {
  public:
-  // Complexity: linear in tasks and dependencies.
-  // Throws: unity::error where tasks wait for each other.
+  // Complexity: linear in tasks and dependencies. Throws: unity::error if tasks wait for each other.
   explicit by_path(const program::program& p) : left_(p.capacity(), 0) {
     full_simulation full;
     full.run(p);
@@ -74,16 +73,15 @@ class by_path {
   std::vector<std::int64_t> left_;  // by place
 };
 
-// A task is ready when all that it depends on has ended and arrived. A resource that is free takes one of those that
-// are ready, as the policy says, once everything that happens at that time is known; it never waits for a better one.
+// A task is ready when everything that it depends on has ended and arrived. A free resource takes one of its ready
+// tasks, by the policy, after all events of that time are processed; it never waits for a better one.
 template <scheduling_policy Policy>
 class list_simulation {
  public:
   explicit list_simulation(Policy policy = {}) : policy_{std::move(policy)} {}
 
-  // The latest end. Memory is kept for the next run.
-  // Complexity: t log t for t tasks, and linear in dependencies.
-  // Throws: unity::error where tasks wait for each other.
+  // Returns the latest end. Memory is kept for the next run. Complexity: t log t for t tasks, and linear in
+  // dependencies. Throws: unity::error if tasks wait for each other.
   picoseconds run(const program::program& p) {
     begin(p);
     while (!events_.empty()) {
@@ -106,7 +104,7 @@ class list_simulation {
     return picoseconds{latest_};
   }
 
-  // By place in the program; what holds no task has no meaning.
+  // By place in the program; entries of empty places are meaningless.
   [[nodiscard]] std::span<const task_times> times() const noexcept { return times_; }
   // In order of start.
   [[nodiscard]] std::span<const std::uint32_t> order() const noexcept { return order_; }
@@ -127,7 +125,7 @@ class list_simulation {
     bool is_busy = false;
     bool is_touched = false;  // listed in touched_
   };
-  // Events are of tasks that are ready, and of resources that fall free.
+  // Events are ready tasks and resources that become free.
   static constexpr std::uint32_t of_resource = 0x80000000U;
   static constexpr std::int64_t latest_end = std::int64_t{1} << 61U;  // 27 days
 
@@ -188,7 +186,7 @@ class list_simulation {
   }
   void start(const program::program& p, std::uint32_t t, std::int64_t now) {
     const auto& task = p.timed(t);
-    auto& times = times_[t];  // its end: what cut-through asks of it so far
+    auto& times = times_[t];  // its end, as far as cut-through requires it
     times.start = now;
     times.end = std::max(times.end, now + task.duration);
     latest_ = std::max(latest_, times.end);

@@ -1,4 +1,4 @@
-// How much memory each device holds, over a simulated iteration.
+// The memory that each device holds during a simulated iteration.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace unity::simulate {
 
-// From this time on.
+// The level from this time on.
 struct memory_level {
   picoseconds from{};
   bytes held{};
@@ -24,7 +24,7 @@ struct memory_level {
 
 struct memory_profile {
   bytes peak{};
-  std::vector<memory_level> levels{};  // ascending in time, each another than the one before
+  std::vector<memory_level> levels{};  // ascending in time; consecutive levels differ
 
   friend bool operator==(const memory_profile&, const memory_profile&) = default;
 };
@@ -99,7 +99,7 @@ class memory_profiler {
   }
 
  private:
-  // visit(buffer, from when on it is held, when it is freed); a permanent one is held from zero on.
+  // visit(buffer, when it is allocated, when it is freed); a permanent buffer is allocated at zero.
   template <class Visit>
   void for_each_buffer(const Visit& visit) const {
     const auto ends = last_uses();
@@ -142,17 +142,17 @@ class memory_profiler {
 
 }  // namespace detail
 
-// By device. The times are those of a simulation of the program, by place.
-// Complexity: n log n in buffers, linear in their readers.
+// By device. The times must be those of a simulation of the program, by place. Complexity: n log n in buffers, linear
+// in their readers.
 [[nodiscard]] inline std::vector<memory_profile> memory_profiles(const program::program& p,
                                                                  std::span<const task_times> times) {
   UNITY_EXPECTS(times.size() >= p.capacity(), "the times of the program's tasks");
   return detail::memory_profiler{p, times}.run();
 }
 
-// By device, no less than its peak, and no more than that and what comes within a thousandth of the iteration: where
-// that fits, profiles need not be made. The times are as above, of an iteration of that length.
-// Complexity: linear in buffers, their readers and devices.
+// By device an upper bound on the peak: at most the peak plus what is allocated within a thousandth of the iteration.
+// If that fits, profiles need not be made. The times are as above, of an iteration of that length. Complexity: linear
+// in buffers, their readers and devices.
 [[nodiscard]] inline std::vector<bytes> memory_bounds(const program::program& p, std::span<const task_times> times,
                                                       std::size_t devices, picoseconds iteration) {
   UNITY_EXPECTS(times.size() >= p.capacity(), "the times of the program's tasks");

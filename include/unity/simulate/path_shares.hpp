@@ -1,4 +1,4 @@
-// What the critical path of an iteration is made of.
+// The composition of the critical path of an iteration.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,8 @@
 
 namespace unity::simulate {
 
-// By how much each step of the path delays the end: from the end of the step before to its own. Together: the
-// iteration. Hops of a message overlap, so a step may take less than its task does.
+// How much each step of the path delays the end: the time from the end of the step before to its own end. They add up
+// to the iteration. Hops of a message overlap, so a step may take less than its task.
 [[nodiscard]] inline std::vector<picoseconds> step_times(std::span<const critical_step> path,
                                                          std::span<const task_times> times) {
   std::vector<picoseconds> all;
@@ -42,7 +42,7 @@ struct path_share {
   friend bool operator==(const path_share&, const path_share&) = default;
 };
 
-// By kind, then by reason; those that occur. Complexity: linear in the path.
+// By kind, then by reason; only those that occur. Complexity: linear in the path.
 [[nodiscard]] inline std::vector<path_share> path_shares(const program::program& p, std::span<const critical_step> path,
                                                          std::span<const task_times> times) {
   std::map<std::pair<program::task_kind, wait_reason>, path_share> all;

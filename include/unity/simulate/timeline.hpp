@@ -1,4 +1,4 @@
-// What a simulated iteration shows: who was busy, what was moved and held, and why it took so long.
+// A summary of a simulated iteration: utilization, traffic, memory and the critical path.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ enum class wait_reason : std::uint8_t {
   resource,    // another task ran there
 };
 
-// Of the critical path: each begins when what it waited for is over.
+// A step of the critical path; it starts when what it waited for is over.
 struct critical_step {
   program::task_id task{};
   wait_reason reason = wait_reason::nothing;
@@ -45,7 +45,7 @@ struct timeline {
   picoseconds iteration{};
   std::size_t tasks = 0;
   std::vector<resource_use> resources{};
-  bytes communicated{};  // the volume of messages, over each link that they cross
+  bytes communicated{};  // bytes of messages, counted on every link that they cross
   std::vector<critical_step> critical_path{};
   std::vector<memory_profile> memory{};  // by device
 
@@ -96,7 +96,7 @@ class timeline_builder {
   }
 
  private:
-  // Backwards from the last end; of several causes the one with the lowest tie.
+  // From the last end backwards; among several causes the one with the lowest tie.
   [[nodiscard]] std::vector<critical_step> critical_path() const {
     std::vector<critical_step> path;
     if (order_.empty()) {
@@ -110,8 +110,7 @@ class timeline_builder {
       }
     }
     auto t = *std::max_element(order_.begin(), order_.end(), [&](std::uint32_t a, std::uint32_t b) {
-      return times_[a].end != times_[b].end ? times_[a].end < times_[b].end
-                                            : program_.tie(a) > program_.tie(b);
+      return times_[a].end != times_[b].end ? times_[a].end < times_[b].end : program_.tie(a) > program_.tie(b);
     });
     for (;;) {
       auto step = cause_of(t, previous[t]);
@@ -152,8 +151,8 @@ class timeline_builder {
 
 }  // namespace detail
 
-// Effects: none. The times are those of a simulation of the program, by place.
-// Complexity: n log n in tasks and buffers, linear in dependencies.
+// Effects: none. The times must be those of a simulation of the program, by place. Complexity: n log n in tasks and
+// buffers, linear in dependencies.
 [[nodiscard]] inline timeline summarize(const program::program& p, std::span<const task_times> times) {
   UNITY_EXPECTS(times.size() >= p.capacity(), "the times of the program's tasks");
   return detail::timeline_builder{p, times}.run();
