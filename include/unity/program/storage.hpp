@@ -1,4 +1,4 @@
-// Places in one piece of memory for values that live at different times.
+// Offsets in one block of memory for values with different lifetimes.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 
 namespace unity::program {
 
-// A value that must lie somewhere from step `first` to step `last`, both included.
+// A value that must be in memory from step `first` to step `last`, both included.
 struct stored_value {
   bytes size{};
   std::size_t first = 0;
@@ -33,7 +33,7 @@ struct stored_value {
 
 struct storage_plan {
   std::vector<bytes> offsets{};  // one per value, multiples of the alignment
-  bytes peak{};                  // the size of the memory that holds them all, a multiple of the alignment
+  bytes peak{};                  // the size of the block, a multiple of the alignment
 
   friend bool operator==(const storage_plan&, const storage_plan&) = default;
 };
@@ -44,7 +44,7 @@ namespace detail {
   return (size.count() + alignment.count() - 1) / alignment.count() * alignment.count();
 }
 
-// Values in a given order, each put into the smallest gap that takes it between those that are alive with it.
+// Places values in a given order, each into the smallest gap that fits between those that are alive with it.
 class best_fit {
  public:
   best_fit(std::span<const stored_value> values, bytes alignment) : values_{values}, plan_{{}, {}} {
@@ -64,11 +64,11 @@ class best_fit {
   }
 
  private:
-  // Linear in the values that have a place.
+  // Linear in the placed values.
   [[nodiscard]] std::int64_t find_gap(std::size_t i) const {
     std::int64_t best = -1;
     std::int64_t least = std::numeric_limits<std::int64_t>::max();
-    std::int64_t end = 0;  // of what is alive together with i, so far
+    std::int64_t end = 0;  // values alive together with i, so far
     for (const auto p : placed_) {
       if (!alive_together(values_[i], values_[p])) {
         continue;
@@ -96,7 +96,7 @@ class best_fit {
   storage_plan plan_;
 };
 
-// Those that match before the others, each in the order they had.
+// Matching values before the others, each in their previous order.
 template <class Predicate>
 [[nodiscard]] std::vector<std::size_t> put_first(std::span<const std::size_t> order, const Predicate& matches) {
   std::vector<std::size_t> arranged;
@@ -107,11 +107,11 @@ template <class Predicate>
 
 }  // namespace detail
 
-// What no plan can do with less: the largest sum of sizes, rounded up to the alignment, that are alive at one step.
+// A lower bound for any plan: the largest sum of sizes, rounded up to the alignment, that are alive at one step.
 // Complexity: n log n.
 [[nodiscard]] inline bytes least_storage(std::span<const stored_value> values, bytes alignment) {
   UNITY_EXPECTS(alignment.count() > 0, "a positive alignment");
-  std::vector<std::pair<std::size_t, std::int64_t>> changes;  // births come before the deaths of the step before
+  std::vector<std::pair<std::size_t, std::int64_t>> changes;  // births come before the deaths of the previous step
   for (const auto& v : values) {
     changes.emplace_back(2 * v.first, detail::rounded_up(v.size, alignment));
     changes.emplace_back(2 * v.last + 1, -detail::rounded_up(v.size, alignment));
@@ -126,17 +126,16 @@ template <class Predicate>
   return bytes{most};
 }
 
-// Offsets such that values which are alive at one step never overlap. Of several greedy plans (values by size, by size
-// times lifetime, by first step; and each again with what came to lie too high put first) the one with the lowest peak,
-// so the same for the same values.
-// Values of size 0 lie at 0. Complexity: quadratic in the values.
-// Source: Pisarchyk and Lee, Efficient memory management for deep neural net inference, 2020: greedy by size.
+// Offsets such that values which are alive at one step never overlap. Tries several greedy orders (by size, by size
+// times lifetime, by first step; and each again with the highest values first) and returns the plan with the lowest
+// peak, so equal values give equal plans. Values of size 0 have offset 0. Complexity: quadratic in the values. Source:
+// Pisarchyk and Lee, Efficient memory management for deep neural net inference, 2020: greedy by size.
 [[nodiscard]] inline storage_plan plan_storage(std::span<const stored_value> values, bytes alignment) {
   UNITY_EXPECTS(alignment.count() > 0, "a positive alignment");
-  UNITY_EXPECTS(std::all_of(values.begin(), values.end(),
-                            [](const auto& v) { return v.size.count() >= 0 && v.first <= v.last; }),
-                "sizes of 0 or more, and lifetimes that end after they begin");
-  constexpr int improvements = 20;  // of each order
+  UNITY_EXPECTS(
+      std::all_of(values.begin(), values.end(), [](const auto& v) { return v.size.count() >= 0 && v.first <= v.last; }),
+      "sizes of 0 or more, and lifetimes that end after they begin");
+  constexpr int improvements = 20;  // one per order
   const auto size = [&](std::size_t i) { return static_cast<double>(values[i].size.count()); };
   const auto length = [&](std::size_t i) { return static_cast<double>(values[i].last - values[i].first + 1); };
   const auto first = [&](std::size_t i) { return -static_cast<double>(values[i].first); };

@@ -1,4 +1,4 @@
-// How well a job's iterations are foretold by each other.
+// How well the iterations of a job predict each other.
 #pragma once
 
 #include <cstddef>
@@ -11,27 +11,27 @@
 
 namespace unity::trace {
 
-// A step that was measured, replayed with the durations that the other steps had on average. Picoseconds.
+// A measured step, replayed with the average durations of the other steps. Picoseconds.
 struct step_accuracy {
   std::int64_t number = 0;
   std::int64_t measured = 0;
   std::int64_t replayed = 0;
-  // What waited for ranks without a trace takes what the other steps say, too, instead of what it took.
+  // Tasks that waited for ranks without a trace also take the average of the other steps, instead of their recorded
+  // time.
   std::int64_t replayed_alone = 0;
-  std::int64_t coarse = 0;  // Daydream's way: no detail of communication, one queue
+  std::int64_t coarse = 0;  // Daydream's model: communication without detail, one queue
   std::vector<std::int64_t> rank_measured{};
   std::vector<std::int64_t> rank_replayed{};
   std::size_t tasks = 0;
-  std::size_t unmatched = 0;  // tasks that no other step has, which keep their durations
+  std::size_t unmatched = 0;  // tasks that no other step has; they keep their durations
 
   friend bool operator==(const step_accuracy&, const step_accuracy&) = default;
 };
 
-// Each step that all ranks have is left out in turn: which operators it runs, in which order, and what was under way
-// when it began, are its own; how long they take is what the other steps say. A job of one step is replayed with its
-// own durations. `bytes_per_second`: of drop_communication_detail.
-// Complexity: n log n in events, times steps.
-// Throws: unity::error where tasks wait for each other.
+// Leaves out each step that all ranks have in turn. Which operators it runs, in which order, and what was under way
+// when it began are its own; durations come from the other steps. A job of one step is replayed with its own durations.
+// `bytes_per_second`: of drop_communication_detail. Complexity: n log n in events, times steps. Throws: unity::error if
+// tasks wait for each other.
 [[nodiscard]] std::vector<step_accuracy> leave_one_out(const aligned_job& job, double bytes_per_second = 0);
 
 }  // namespace unity::trace

@@ -1,4 +1,4 @@
-// By how much the clocks of ranks differ, from messages and collectives: what is known, and what is likely.
+// Differences of the clocks of ranks, from messages and collectives: hard bounds and likelihood.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace unity::trace {
 
-// offset[before] - offset[after] <= bound: what `first` begins is over when `last` ends. Picoseconds.
+// offset[before] - offset[after] <= bound: `first` begins before `last` ends. Picoseconds.
 struct difference_constraint {
   std::uint32_t before = 0;  // ranks
   std::uint32_t after = 0;
@@ -35,26 +35,25 @@ struct quadratic_function {
   void add_square(double weight, double constant, const std::vector<std::pair<std::uint32_t, double>>& terms);
 };
 
-// Of each rank the first of those that pairs join it with, itself included.
-// Complexity: at most ranks times pairs.
+// For each rank the first of the ranks that pairs connect it with, including itself. Complexity: at most ranks times
+// pairs.
 [[nodiscard]] std::vector<std::size_t> first_joined(std::size_t ranks,
                                                     const std::vector<std::pair<std::uint32_t, std::uint32_t>>& pairs);
 
-// What the transactions of a job say about its clocks. Offsets are those that are added to the clocks that the ranks
-// state themselves (stated_offsets).
+// What the transactions of a job say about its clocks. Offsets are corrections to the clocks that the ranks state
+// (stated_offsets).
 class alignment_problem {
  public:
   // Complexity: n log n in the events of transactions.
   alignment_problem(const job_trace& job, const transactions& x);
 
-  // Of each ordered pair of ranks the tightest: a receive does not end before its send begins, a collective ends on no
-  // rank before it has begun on all. Times are as exact as traces are: 2 us.
+  // The tightest constraint for each ordered pair of ranks: a receive does not end before its send begins, and a
+  // collective ends on no rank before it has begun on all. Tolerance: the precision of traces, 2 us.
   [[nodiscard]] const std::vector<difference_constraint>& constraints() const noexcept { return constraints_; }
 
-  // Offsets with which all constraints hold, by Bellman and Ford: `offsets`, lowered where they break some. Of ranks
-  // that constraints join, the first keeps its own.
-  // Complexity: ranks times constraints.
-  // Throws: unity::error that names the transactions which no clocks bring together.
+  // Offsets that satisfy all constraints, by Bellman and Ford: `offsets`, lowered where they violate some. Of connected
+  // ranks the first keeps its own. Complexity: ranks times constraints. Throws: unity::error that names the
+  // transactions which no clocks can satisfy.
   [[nodiscard]] std::vector<std::int64_t> feasible(std::vector<std::int64_t> offsets) const;
 
   // What the best offsets make least, as it is around `offsets` (microseconds; nothing: at first):
@@ -76,7 +75,7 @@ class alignment_problem {
     double since_send = 0;  // us, by the stated clocks
     double own = 0;         // from the receive's own start
   };
-  // How much later collectives end on `second` than on `first`, by the stated clocks; in microseconds.
+  // How much later collectives end on `second` than on `first`, by the stated clocks, in microseconds.
   struct end_differences {
     std::uint32_t first = 0;
     std::uint32_t second = 0;
@@ -97,7 +96,7 @@ class alignment_problem {
   std::vector<end_differences> ends_;
 };
 
-// How far an alignment is from what is known: how many transactions it breaks, by more than the rounding of traces.
+// How many transactions an alignment violates, by more than the rounding of traces.
 [[nodiscard]] std::size_t violations(const job_trace& job, const transactions& x, const clock_offsets& offsets);
 
 }  // namespace unity::trace
@@ -121,7 +120,7 @@ namespace detail {
 
 inline constexpr std::int64_t trace_rounding = 2'000'000;  // picoseconds
 
-// Calls visit(first, last) for all that must not be over before it began: places of events, on different ranks.
+// Calls visit(first, last) for everything that must not be over before it began: indices of events on different ranks.
 template <class Visit>
 void for_each_order(const transactions& x, const Visit& visit) {
   for (const auto& m : x.messages) {
@@ -140,13 +139,13 @@ void for_each_order(const transactions& x, const Visit& visit) {
   }
 }
 
-// All ranks have what a collective of this kind gives them when the last one has given, and so end together.
+// All ranks receive the result of a collective of this kind when the last one has contributed, so they end together.
 inline bool ends_together(exchange way) {
   return way == exchange::all_reduce || way == exchange::all_gather || way == exchange::reduce_scatter ||
          way == exchange::all_to_all || way == exchange::barrier;
 }
 
-// Twice the distance that a quarter does not exceed, and what clocks cannot tell.
+// Twice the lower quartile, plus what clocks cannot resolve.
 inline double likely_distance(std::vector<double> all) {
   const auto quarter = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 4);
   std::nth_element(all.begin(), quarter, all.end());
@@ -157,8 +156,8 @@ inline double weight_of(double distance, double scale) {
   return ratio * ratio;
 }
 
-// Where values lie closest together: half of them, half of these, and so on. `sorted`: at least one.
-// Source: Robertson and Cryer, An iterative procedure for estimating the mode, JASA 69, 1974.
+// The mode: the shortest interval with half of the values, half of these, and so on. `sorted`: at least one. Source:
+// Robertson and Cryer, An iterative procedure for estimating the mode, JASA 69, 1974.
 inline double mode_of(std::span<const double> sorted) {
   while (sorted.size() > 2) {
     const auto half = (sorted.size() + 1) / 2;
@@ -243,7 +242,7 @@ UNITY_INLINE void alignment_problem::add_families(const job_trace& job, const tr
   }
 }
 
-// Of large groups neighbours and the first rank are enough to tell all clocks.
+// In large groups, neighbours and the first rank are enough to determine all clocks.
 UNITY_INLINE void alignment_problem::add_end_differences(const job_trace& job, const transactions& x) {
   constexpr double us = 1e-6;  // of a picosecond
   constexpr std::size_t large = 16;
@@ -317,7 +316,7 @@ UNITY_INLINE std::vector<std::int64_t> alignment_problem::feasible(std::vector<s
 
 UNITY_INLINE void alignment_problem::add_receives(quadratic_function& f, const std::vector<double>* offsets) const {
   for (const auto& family : families_) {
-    // What each takes, as a constant and whether offsets change it; the mean is that of all.
+    // Each duration as a constant, and whether offsets change it; the mean is over all.
     std::vector<std::pair<double, double>> values;
     double constants = 0;
     double factors = 0;
@@ -372,7 +371,7 @@ UNITY_INLINE quadratic_function alignment_problem::objective(const std::optional
     add_receives(f, at);
   }
   constexpr double weak = 1e-3;
-  constexpr double strong = 1e4;  // more than all that was measured, but for bounds that exclude it
+  constexpr double strong = 1e4;  // longer than everything that was measured, except for bounds that exclude it
   for (const auto& c : constraints_) {
     f.add_square(weak, static_cast<double>(c.bound) * 1e-6, {{c.before, -1}, {c.after, 1}});
   }

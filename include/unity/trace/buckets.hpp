@@ -1,4 +1,4 @@
-// Gradients summed in other buckets than they were: a transformation of a job's graph.
+// Changes the buckets in which gradients are summed: a transformation of a job's graph.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +36,7 @@ namespace unity::trace {
 
 namespace detail {
 
-// Sums of a rank, in the order in which it begins them: of each the tasks `in`, `main` and `out`.
+// Sums of a rank in the order in which it begins them, each with its tasks `in`, `main` and `out`.
 struct summed_bucket {
   std::uint32_t arrival = no_index;
   std::uint32_t main = no_index;
@@ -104,7 +104,7 @@ class bucket_changer {
     }
   }
 
-  // Buckets that fit in one become the last of them: what waits for the others waits for it.
+  // Buckets that fit in one are merged into the last of them: what waits for the others waits for it.
   std::size_t join(std::vector<summed_bucket>& list) {
     std::vector<summed_bucket> kept;
     for (std::size_t first = 0; first < list.size();) {
@@ -139,7 +139,7 @@ class bucket_changer {
     replaced_.emplace_back(gone.arrival, by.arrival);
   }
 
-  // What waited for a bucket that is gone waits for the one that has its data; that one waits for what both waited for.
+  // What waited for a removed bucket waits for the one that has its data, which waits for what both waited for.
   void erase_dropped() {
     std::vector<std::uint32_t> by(graph_.tasks.size(), no_index);
     for (const auto& [gone, other] : replaced_) {
@@ -169,7 +169,8 @@ class bucket_changer {
       }
     }
   }
-  // What was recorded before the joined bucket began may be what the bucket waits for, and cannot wait for it.
+  // A task that was recorded before the merged bucket began may be one that the bucket waits for, and cannot wait for
+  // it.
   [[nodiscard]] bool comes_behind(std::uint32_t out, std::uint32_t after) const {
     return graph_.tasks[after].recorded_start > graph_.tasks[out - 2].recorded_start;
   }
@@ -189,8 +190,8 @@ class bucket_changer {
     }
     return count;
   }
-  // The bucket's own tasks stay its last part; the others come before, one after the other on its resource. All ranks
-  // divide alike, so that part i of each meets part i of the others.
+  // The bucket's own tasks stay its last part; the others come before, one after another on its resource. All ranks
+  // divide alike, so part i of each meets part i of the others.
   void divide(const summed_bucket& b, std::uint32_t parts, std::int64_t size, std::int64_t from, std::int64_t to) {
     const auto whole = graph_.tasks[b.main];
     const auto share = size / parts;
@@ -240,7 +241,7 @@ class bucket_changer {
     graph_.link(arrival, at->second);
     graph_.link(at->second, main);
   }
-  // The last host task or kernel of a rank that ended by then, as recorded.
+  // The last host task or kernel of a rank that had ended by then, as recorded.
   std::uint32_t last_before(std::uint32_t rank, std::int64_t time) {
     if (work_.empty()) {
       work_.resize(graph_.ranks.size());

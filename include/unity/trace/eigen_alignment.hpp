@@ -1,4 +1,4 @@
-// The most likely offsets of the clocks of ranks: a quadratic program under difference constraints. Needs unity::eigen.
+// The most likely clock offsets of ranks: a quadratic program under difference constraints. Needs unity::eigen.
 #pragma once
 
 #include <cstddef>
@@ -9,21 +9,19 @@
 
 namespace unity::trace {
 
-// The offsets that make the function least under the constraints, near enough that `feasible` repairs what is left. The
-// first of the ranks that these join keeps its `start`, as all of them could move together. `start` fulfils the
-// constraints.
-// Complexity: at most 60 Cholesky factorizations of a matrix of ranks by ranks; some 15 as a rule.
+// Offsets that minimize the function under the constraints, up to an error that `feasible` repairs. The first rank of
+// each connected set keeps its `start`, because all of them could move together. `start` must satisfy the constraints.
+// Complexity: at most 60 Cholesky factorizations of a matrix of ranks by ranks, usually about 15.
 // Source: Mehrotra's predictor and corrector; Nocedal and Wright, Numerical Optimization, 2006, section 16.6.
 [[nodiscard]] std::vector<double> least_offsets(const quadratic_function& f,
                                                 const std::vector<difference_constraint>& all,
                                                 const std::vector<double>& start);
 
-// The clocks of all ranks as one: those that the ranks state, and what alignment_problem finds most likely to be added.
-// All its constraints hold. Solved again with the weights at the solution before, until that stays where it is (a
-// tenth of a microsecond) or 20 times.
-// Complexity: of quadratic programs with as many variables as ranks, and as many constraints as pairs of ranks that
-// exchange something.
-// Throws: unity::error that names transactions which no clocks bring together.
+// One common clock for all ranks: the clocks that ranks state, plus the most likely corrections by alignment_problem.
+// All its constraints hold. It is solved again with the weights of the previous solution, until that changes by less
+// than a tenth of a microsecond, or 20 times. Complexity: of quadratic programs with one variable per rank and one
+// constraint per pair of ranks that exchange something. Throws: unity::error that names transactions which no clocks
+// can satisfy.
 // Source: Hu et al., dPRO, MLSys 2022, section 4.2.
 [[nodiscard]] clock_offsets align_clocks(const job_trace& job, const transactions& x);
 
@@ -62,12 +60,12 @@ struct interior_point {
     Eigen::VectorXd prices;
   };
 
-  // `x` is what is added to `start`, which keeps numbers small.
+  // `x` is added to `start`, which keeps numbers small.
   interior_point(const quadratic_function& f, const std::vector<difference_constraint>& constraints,
                  const std::vector<double>& start);
   [[nodiscard]] Eigen::VectorXd times(const Eigen::VectorXd& v) const;             // Av
   [[nodiscard]] Eigen::VectorXd transposed_times(const Eigen::VectorXd& v) const;  // A'v
-  // Newton's step to slack * price = what is there, less `products`.
+  // Newton's step for slack * price = current value minus `products`.
   [[nodiscard]] step towards(const Eigen::LLT<Eigen::MatrixXd>& factor, const Eigen::VectorXd& products) const;
   [[nodiscard]] Eigen::LLT<Eigen::MatrixXd> factor() const;
   void solve();
@@ -125,7 +123,7 @@ UNITY_INLINE Eigen::VectorXd interior_point::transposed_times(const Eigen::Vecto
   return product;
 }
 
-// Of H + A' diag(price / slack) A, with what is fixed taken out.
+// Of H + A' diag(price / slack) A, without the fixed variables.
 UNITY_INLINE Eigen::LLT<Eigen::MatrixXd> interior_point::factor() const {
   Eigen::MatrixXd k = h;
   for (Eigen::Index c = 0; c < slack.size(); ++c) {
@@ -162,7 +160,7 @@ UNITY_INLINE interior_point::step interior_point::towards(const Eigen::LLT<Eigen
   return d;
 }
 
-// How far along a step nothing falls below 0; 1 at most.
+// The longest step, at most 1, along which nothing becomes negative.
 inline double longest(const Eigen::VectorXd& from, const Eigen::VectorXd& step) {
   double length = 1;
   for (Eigen::Index c = 0; c < from.size(); ++c) {
@@ -191,7 +189,7 @@ UNITY_INLINE void interior_point::solve() {
                                          Eigen::VectorXd::Constant(slack.size(), centre));
     const auto taken = 0.995 * std::min(longest(slack, d.slack), longest(prices, d.prices));
     if (!d.x.allFinite() || !d.slack.allFinite() || !d.prices.allFinite()) {
-      return;  // as near as doubles get: weights have become too large
+      return;  // the precision of doubles is reached: weights have become too large
     }
     x += taken * d.x;
     slack += taken * d.slack;

@@ -1,4 +1,4 @@
-// What the ranks of a training job did and when, as their profilers recorded it. Every reader of traces fills this.
+// What the ranks of a training job did and when, as their profilers recorded it. All readers of traces produce this.
 #pragma once
 
 #include <array>
@@ -17,19 +17,19 @@
 
 namespace unity::trace {
 
-// Where events happen one after the other. A host thread launches what a stream runs; a channel moves messages.
+// A place where events happen one after another. A host thread launches what a stream runs; a channel moves messages.
 enum class lane_kind : std::uint8_t { host, stream, channel };
 
 struct lane {
   std::string name{};
   lane_kind kind = lane_kind::host;
-  std::uint32_t device = 0;  // of a stream; within its rank
-  bool is_queue = false;     // of a channel: events that overlap wait for each other, in order of their starts
+  std::uint32_t device = 0;  // of a stream: index within its rank
+  bool is_queue = false;     // of a channel: overlapping events wait for each other, in order of their starts
 
   friend bool operator==(const lane&, const lane&) = default;
 };
 
-// What an event is.
+// The kind of an event.
 //   operation        of a host thread, such as an operator of a framework; operations of a thread may nest
 //   launch           a call of a host thread that starts work on a stream (the two share a correlation)
 //   kernel, copy     work of a stream
@@ -51,7 +51,7 @@ enum class event_kind : std::uint8_t {
 inline constexpr std::array<std::string_view, 9> event_kind_names{
     "operation", "launch", "kernel", "copy", "collective", "send", "receive", "synchronization", "step"};
 
-// The part of an iteration that an event belongs to, in the order in which a queue of dPRO's replayer prefers them.
+// The part of an iteration that an event belongs to, by descending priority in a queue of dPRO's replayer.
 enum class phase : std::uint8_t { forward, output, backward, update, communication };
 inline constexpr std::array<std::string_view, 5> phase_names{"forward", "output", "backward", "update",
                                                              "communication"};
@@ -61,12 +61,12 @@ inline constexpr std::uint32_t no_event = std::numeric_limits<std::uint32_t>::ma
 
 struct event {
   std::int64_t start = 0;         // picoseconds from the origin of the rank
-  std::int64_t duration = 0;      // picoseconds, not below 0
-  std::uint64_t correlation = 0;  // a launch and what it started have the same; 0: none
+  std::int64_t duration = 0;      // picoseconds, not negative
+  std::uint64_t correlation = 0;  // a launch and what it started have the same one; 0: none
   std::int64_t step = no_step;    // of training
   name_id name{};
   std::uint32_t lane = 0;
-  std::uint32_t message = no_message;  // place in the rank's list
+  std::uint32_t message = no_message;  // index in the rank's list
   event_kind kind = event_kind::operation;
   phase part = phase::forward;
 
@@ -74,7 +74,7 @@ struct event {
   friend bool operator==(const event&, const event&) = default;
 };
 
-// `after` starts when `before` has ended. Places in the rank's list of events.
+// `after` starts when `before` has ended. Indices in the rank's list of events.
 struct event_order {
   std::uint32_t before = 0;
   std::uint32_t after = 0;
@@ -92,87 +92,85 @@ struct step_window {
   friend bool operator==(const step_window&, const step_window&) = default;
 };
 
-// Memory of a rank from the start of one event to the end of another. Places in the rank's list of events.
+// Memory of a rank from the start of one event to the end of another. Indices in the rank's list of events.
 struct allocation {
-  std::uint32_t made_by = no_event;   // none: it was there before what was recorded
-  std::uint32_t freed_by = no_event;  // none: it outlives what was recorded
+  std::uint32_t made_by = no_event;   // none: allocated before the recording
+  std::uint32_t freed_by = no_event;  // none: outlives the recording
   std::int64_t size = 0;              // bytes, above 0
 
   friend bool operator==(const allocation&, const allocation&) = default;
 };
 
-// An event that reads what an allocation holds.
+// An event that reads the content of an allocation.
 struct memory_read {
-  std::uint32_t allocation = 0;  // places in the rank's lists
+  std::uint32_t allocation = 0;  // indices in the rank's lists
   std::uint32_t event = 0;
 
   friend bool operator==(const memory_read&, const memory_read&) = default;
 };
 
-// A gradient that is there when an event has ended, and is summed in a bucket of several.
+// A gradient that is complete when an event has ended, and is summed in a bucket of several.
 struct gradient_event {
-  std::uint32_t event = 0;  // place in the rank's list
-  std::int64_t size = 0;    // bytes; 0: not known
+  std::uint32_t event = 0;  // index in the rank's list
+  std::int64_t size = 0;    // bytes; 0: unknown
 
   friend bool operator==(const gradient_event&, const gradient_event&) = default;
 };
 
-// Regular. Events lie by lane, then by start, the longer first (sort_events); steps by number.
+// Regular. Events are sorted by lane, then by start, longer ones first (sort_events); steps by number.
 struct rank_trace {
   std::string name{};     // unique in the job
   std::string machine{};  // ranks of one machine share a clock
   std::string source{};   // the file, for messages
   std::int32_t rank = -1;
-  std::int32_t world_size = 0;  // ranks of the job; 0: not known
+  std::int32_t world_size = 0;  // ranks of the job; 0: unknown
   std::int64_t origin = 0;      // nanoseconds on the rank's own clock
   std::vector<lane> lanes{};
   std::vector<event> events{};
   std::vector<message> messages{};
-  std::vector<event_order> dependencies{};  // that the trace states; others follow from lanes and times
+  std::vector<event_order> dependencies{};  // stated in the trace; others follow from lanes and times
   std::vector<step_window> steps{};
   std::vector<allocation> allocations{};
-  std::vector<memory_read> reads{};  // where the trace tells them; those who free included
-  std::vector<gradient_event> gradients{};  // where buckets have several, and the trace tells them
-  std::int64_t held = 0;  // bytes that are there all the time: weights, what the optimizer keeps, buffers
-  std::map<std::string, std::size_t> unknown{};  // events that were not understood: why, and how many
-  std::size_t recorded = 0;                      // events in the file, all told
+  std::vector<memory_read> reads{};              // if the trace records them, including readers that free
+  std::vector<gradient_event> gradients{};       // if buckets have several gradients and the trace records them
+  std::int64_t held = 0;                         // bytes that are held all the time: weights, optimizer state, buffers
+  std::map<std::string, std::size_t> unknown{};  // events that were not understood, by reason
+  std::size_t recorded = 0;                      // events in the file, in total
 
   friend bool operator==(const rank_trace&, const rank_trace&) = default;
 };
 
-// Names of all ranks are in one table.
+// All ranks share one table of names.
 struct job_trace {
   name_table names{};
   std::vector<rank_trace> ranks{};
   [[nodiscard]] std::size_t event_count() const noexcept;
 };
 
-// Effects: puts events in their order and corrects what refers to their places.
-// Complexity: n log n.
+// Effects: sorts events and corrects references to their indices. Complexity: n log n.
 void sort_events(rank_trace& t);
 
-// Effects: gives each event that has no step that of its launch, or else that of the window in which it starts; gives
-// each step that events name and that has no window one, from its first start to the first start of the next step (its
-// last end). A trace without steps is one step of number 0. Events outside of all steps keep none.
-// Precondition: events are in order.
-// Complexity: n log n.
+// Effects: assigns each event without a step the step of its launch, or otherwise that of the window in which it
+// starts. Steps that events name and that have no window get one, from their first start to the first start of the next
+// step (or their last end). A trace without steps is one step with number 0. Events outside of all steps keep none.
+// Precondition: events are sorted. Complexity: n log n.
 void assign_steps(rank_trace& t);
 
-// Effects: gives the collectives that have no sequence number one: by group, way and step in order of start.
-// Precondition: assign_steps. Complexity: n log n.
+// Effects: numbers collectives without a sequence number by group, way and step in order of start. Precondition:
+// assign_steps. Complexity: n log n.
 void number_sequences(rank_trace& t);
 
-// Effects: all of the above, for a rank whose events were all added. Device lanes on which events overlap are divided
-// before; starts that lie within the rounding of traces (2 us) before the end of the event before are moved there.
-// Complexity: n log n, times how many overlap.
+// Effects: all of the above, for a rank whose events were all added. First divides device lanes with overlapping
+// events, and moves starts that lie within the precision of traces (2 us) before the end of the previous event to that
+// end. Complexity: n log n, times how many overlap.
 void complete(rank_trace& t);
 
-// Effects: sorts ranks by number and name, and finds for each a name of its own.
-// Throws: unity::error where there is no rank or no event, a rank is there twice, ranks are of jobs of different sizes,
-// no step is common to all ranks, or an event ends before it starts.
+// Effects: sorts ranks by number and name, and gives each a unique name. Throws: unity::error without ranks or events,
+// if a rank occurs twice, if ranks belong to jobs of different sizes, if no step is common to all ranks, or if an event
+// ends before it starts.
 void check_job(job_trace& job);
 
-// Numbers of the steps that all ranks have, in their order.
+// The numbers of the steps that all ranks have, ascending.
 [[nodiscard]] std::vector<std::int64_t> common_steps(const job_trace& job);
 
 }  // namespace unity::trace
@@ -204,11 +202,11 @@ UNITY_INLINE std::size_t job_trace::event_count() const noexcept {
 
 namespace detail {
 
-// Of events that overlap on a stream or channel the later ones get lanes of their own. Starts that lie within the
-// rounding of a trace (2 us) before the end of the event before are moved there.
+// Moves later ones of overlapping events on a stream or channel to lanes of their own. Starts that lie within the
+// precision of a trace (2 us) before the end of the previous event are moved there.
 inline void divide_lanes(rank_trace& t) {
   constexpr std::int64_t rounding = 2'000'000;
-  std::vector<std::vector<std::uint32_t>> parts(t.lanes.size());  // the lanes that a lane was divided into
+  std::vector<std::vector<std::uint32_t>> parts(t.lanes.size());  // the lanes into which a lane was divided
   std::vector<std::int64_t> ends(t.lanes.size(), std::numeric_limits<std::int64_t>::min());
   for (std::uint32_t l = 0; l < t.lanes.size(); ++l) {
     parts[l].push_back(l);
@@ -305,7 +303,7 @@ inline void add_named_steps(rank_trace& t) {
   }
 }
 
-// Which step a time is of: the first by number where several are.
+// The step of a time: the first by number if there are several.
 class step_finder {
  public:
   explicit step_finder(const std::vector<step_window>& by_number) : by_number_{by_number}, by_start_{by_number} {

@@ -1,4 +1,4 @@
-// The global data-flow graph of a training job: tasks of all ranks in one iteration, and what each waits for.
+// The global data-flow graph of a training job: the tasks of all ranks in one iteration, and their dependencies.
 #pragma once
 
 #include <array>
@@ -18,16 +18,16 @@ namespace unity::trace {
 
 inline constexpr std::uint32_t no_index = std::numeric_limits<std::uint32_t>::max();
 
-// What a task is.
-//   host, launch, synchronization   of a host thread: the part of an operation in which no operation inside it runs
+// The kind of a task.
+//   host, launch, synchronization   of a host thread: the part of an operation in which no nested operation runs
 //   gap              a host thread between operations: the interpreter, or anything that the profiler does not see
 //   kernel, copy     of a stream
 //   collective, send, receive   from when all data are there to the end
 //   delay            passes on no resource: from a launch to its kernel, from a kernel to what waits for it
 //   meeting          takes no time: all ranks of a collective are there
-//   in, out          take no time: a tensor is there to be sent, has come
+//   in, out          take no time: a tensor is there to be sent, has arrived
 //   earlier          what an earlier iteration left on a stream
-//   begin, finish    take no time, or what a rank begins later than the first: of a rank's iteration
+//   begin, finish    of a rank's iteration: take no time, or how much later than the first rank it begins
 enum class task_type : std::uint8_t {
   host,
   launch,
@@ -57,24 +57,25 @@ inline constexpr std::array<std::string_view, 16> task_type_names{
   return t == task_type::host || t == task_type::kernel || t == task_type::copy;
 }
 
-// What a communication task moves. Ranks by their place in the graph; no_index: another, or none.
+// What a communication task moves. Ranks by their index in the graph; no_index: another, or none.
 struct communication {
   name_id tensor{};
   name_id group{};
   exchange way = exchange::other;
-  std::int64_t size = 0;  // bytes; 0: not known
+  std::int64_t size = 0;  // bytes; 0: unknown
   std::uint32_t group_size = 0;
   std::uint32_t sender = no_index;
   std::uint32_t receiver = no_index;
   std::uint32_t chunk = 0;
   std::uint32_t round = 0;
   std::int64_t sequence = -1;
-  bool is_whole = true;  // all ranks that take part have a trace; else it takes what it took, their coming included
+  // all participating ranks have a trace; otherwise it takes the recorded time, including their arrival
+  bool is_whole = true;
 
   friend bool operator==(const communication&, const communication&) = default;
 };
 
-// Times in picoseconds. What is `recorded` is relative to the first begin of the iteration that gave the structure.
+// Times in picoseconds. `recorded` times are relative to the first begin of the iteration that gave the structure.
 struct flow_task {
   name_id name{};
   name_id operation{};  // of a kernel, copy or collective: the operation that launched it
@@ -85,8 +86,8 @@ struct flow_task {
   std::uint64_t key = 0;  // the same for the same task in every iteration; 0: none
   std::uint32_t rank = 0;
   std::uint32_t resource = no_index;
-  std::uint32_t communication = no_index;  // place in the graph's list
-  std::uint32_t samples = 0;               // iterations that the duration is an average of
+  std::uint32_t communication = no_index;  // index in the graph's list
+  std::uint32_t samples = 0;               // iterations over which the duration is averaged
   task_type type = task_type::host;
   phase part = phase::forward;
 
@@ -113,15 +114,15 @@ struct flow_rank {
   std::uint32_t begin = no_index;  // tasks
   std::uint32_t finish = no_index;
   std::int64_t measured = 0;  // picoseconds: of the iteration that gave the structure, by the rank's own clock
-  std::int64_t held = 0;      // bytes of memory that are there all the time
+  std::int64_t held = 0;      // bytes of memory that are held all the time
 
   friend bool operator==(const flow_rank&, const flow_rank&) = default;
 };
 
-// A gradient that is there when a task has ended, and is summed in some bucket.
+// A gradient that is complete when a task has ended, and is summed in some bucket.
 struct flow_gradient {
   std::uint32_t task = 0;
-  std::int64_t size = 0;  // bytes; 0: not known
+  std::int64_t size = 0;  // bytes; 0: unknown
 
   friend bool operator==(const flow_gradient&, const flow_gradient&) = default;
 };
@@ -136,9 +137,9 @@ struct flow_allocation {
   friend bool operator==(const flow_allocation&, const flow_allocation&) = default;
 };
 
-// A task that reads what an allocation holds.
+// A task that reads the content of an allocation.
 struct flow_read {
-  std::uint32_t allocation = 0;  // place in the graph's list
+  std::uint32_t allocation = 0;  // index in the graph's list
   std::uint32_t task = 0;
 
   friend bool operator==(const flow_read&, const flow_read&) = default;
@@ -151,9 +152,9 @@ struct flow_graph {
   std::vector<flow_task> tasks{};
   std::vector<flow_edge> edges{};
   std::vector<communication> communications{};
-  std::vector<flow_gradient> gradients{};  // of buckets of several, where the trace tells them
+  std::vector<flow_gradient> gradients{};  // of buckets with several gradients, if the trace records them
   std::vector<flow_allocation> allocations{};
-  std::vector<flow_read> reads{};  // where the trace tells them
+  std::vector<flow_read> reads{};  // if the trace records them
 
   std::uint32_t add(const flow_task& t) {
     tasks.push_back(t);
@@ -164,7 +165,7 @@ struct flow_graph {
   friend bool operator==(const flow_graph&, const flow_graph&) = default;
 };
 
-// Neighbours of tasks, as two lists. Places of `before(t)` and `after(t)` are tasks.
+// Neighbours of tasks, as two lists. `before(t)` and `after(t)` contain tasks.
 class adjacency {
  public:
   // Complexity: linear in tasks and edges.
@@ -184,23 +185,21 @@ class adjacency {
   std::vector<std::uint32_t> after_first_;
 };
 
-// Tasks in an order in which each comes behind those that it waits for.
-// Complexity: linear in tasks and edges.
-// Throws: unity::error that names tasks which wait for each other.
+// A topological order of the tasks. Complexity: linear in tasks and edges. Throws: unity::error that names tasks which
+// wait for each other.
 [[nodiscard]] std::vector<std::uint32_t> topological_order(const flow_graph& g, const adjacency& a,
                                                            const name_table& names);
 
 // "aten::addmm on thread 7708 of rank 0"
 [[nodiscard]] std::string describe(const flow_graph& g, const name_table& names, std::uint32_t task);
 
-// The graph as one fragment: task t is place t. Kinds are those of program::task_kind where there is one for the task,
-// else their own: output, launch, gap, delay.
-// Complexity: linear in tasks and edges.
+// The graph as one fragment: task t has place t. Kinds are those of program::task_kind if there is one for the task,
+// otherwise own kinds: output, launch, gap, delay. Complexity: linear in tasks and edges.
 [[nodiscard]] program::program to_program(const flow_graph& g);
 
-// What a queue of dPRO's replayer prefers: forward, output, backward, update, communication; the rest of what a host
-// does counts for the part of the iteration that it is in. A policy of simulate (scheduling_policy).
-// Source: Hu et al., dPRO, MLSys 2022, its replayer.
+// The priorities of a queue of dPRO's replayer: forward, output, backward, update, communication; other host work
+// counts for the part of the iteration that contains it. A policy of simulate (scheduling_policy). Source: Hu et al.,
+// dPRO, MLSys 2022, its replayer.
 class by_phase {
  public:
   explicit by_phase(const flow_graph& g);
@@ -247,7 +246,7 @@ UNITY_INLINE adjacency::adjacency(const flow_graph& g) {
 
 namespace detail {
 
-// Of tasks that wait for each other: goes back along those that are left until one comes again.
+// Finds a cycle: goes back along the remaining tasks until one repeats.
 [[noreturn]] inline void report_flow_cycle(const flow_graph& g, const adjacency& a, const name_table& names,
                                            const std::vector<std::uint32_t>& waits) {
   auto t = static_cast<std::uint32_t>(std::find_if(waits.begin(), waits.end(), [](auto w) { return w > 0; }) -
@@ -264,7 +263,7 @@ namespace detail {
     const auto before = a.before(u);
     u = *std::find_if(before.begin(), before.end(), [&](auto b) { return waits[b] > 0; });
   }
-  // Communications tell most: they join ranks.
+  // Communications say most, because they join ranks.
   const auto is_between = [&](std::uint32_t u) { return is_communication(g.tasks[u].type); };
   unity::stable_sort(named, [&](auto one, auto other) { return is_between(one) && !is_between(other); });
   throw error{"traces",

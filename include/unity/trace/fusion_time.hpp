@@ -1,4 +1,4 @@
-// How long operators take that run as one.
+// The time of operators that run as one kernel.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,12 @@ struct fused_part {
   std::int64_t duration = 0;  // picoseconds
 };
 
-// What operators take as one, from what they take one after the other. Law: no more than that, no less than 0.
-// Precondition of calls: at least one part; of one part: its duration. A profiler of fused operators, or a learned
-// model, is one.
+// The time of fused operators, from their times one after another. Law: between 0 and their sum. Precondition of calls:
+// at least one operator; a single one keeps its duration. Models: a profiler of fused operators, a learned model.
 using fusion_time = std::function<std::int64_t(std::span<const fused_part>)>;
 
-// Each operator but the first saves what starting an operator costs, at most its duration: what neither arithmetic nor
-// data explain. What data need not go through memory any more is not counted, as traces do not tell it.
+// Each operator except the first saves the launch overhead, at most its duration: the time that neither arithmetic nor
+// data explain. Saved memory traffic does not count, because traces do not record it.
 [[nodiscard]] fusion_time saved_starts(std::int64_t start);
 
 }  // namespace unity::trace

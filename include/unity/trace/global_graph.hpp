@@ -1,4 +1,4 @@
-// The data-flow graph of a job: local graphs of its ranks, joined by messages and collectives, averaged over steps.
+// The data-flow graph of a job: the local graphs of its ranks, joined by messages and collectives, averaged over steps.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace unity::trace {
 
-// A job whose clocks are one. Refers to the job.
+// A job with a common clock. Keeps a reference to the job.
 class aligned_job {
  public:
   // Complexity: linear in events.
@@ -30,12 +30,12 @@ class aligned_job {
   [[nodiscard]] const clock_offsets& offsets() const noexcept { return offsets_; }
 
   // The graph of one step, with the durations of that step. A send takes its time on its channel; its receive is ready
-  // once the send has begun. A collective is ready on all ranks once it is on the last; those that have no trace are
-  // not waited for, as what a rank waited for them is part of what its event took. Precondition: a step that all ranks
-  // have. Complexity: n log n in the events of the job.
+  // once the send has begun. A collective is ready on all ranks once it is on the last one; ranks without a trace are
+  // not waited for, because the recorded event includes waiting for them. Precondition: a step that all ranks have.
+  // Complexity: n log n in the events of the job.
   [[nodiscard]] flow_graph graph(std::int64_t step, const inference_limits& limits = {}) const;
 
-  // What the step took: the longest of its ranks, each by its own clock. Picoseconds.
+  // The duration of the step: the longest of its ranks, each by its own clock. Picoseconds.
   [[nodiscard]] std::int64_t measured(std::int64_t step) const;
 
  private:
@@ -53,12 +53,12 @@ class step_profile {
   void add(const flow_graph& g);
   [[nodiscard]] std::size_t steps() const noexcept { return steps_; }
 
-  // Effects: gives each task the mean and the standard deviation of its durations.
+  // Effects: sets each task to the mean and the standard deviation of its durations.
   void average(flow_graph& g) const;
-  // Effects: gives each task the mean over the other steps than the one that the graph is of, which must have been
-  // added. When its ranks begin and what runs on their streams by then stay as they are: that is not of this step. So
-  // does, with `keep_absent`, what waits for ranks that have no trace: no profile says when they come. What no other
-  // step has keeps its duration; returns how many tasks that are.
+  // Effects: sets each task to the mean over the steps other than the graph's own, which must have been added. The
+  // begin of its ranks and what runs on their streams by then stay, because they do not belong to this step. With
+  // `keep_absent`, tasks that wait for ranks without a trace stay, too: no profile says when those arrive. Tasks that
+  // no other step has keep their durations; returns how many these are.
   std::size_t average_of_others(flow_graph& g, bool keep_absent) const;
 
  private:
@@ -71,11 +71,11 @@ class step_profile {
   std::size_t steps_ = 0;
 };
 
-// The graph that stands for the job: the structure of the step whose length is the median, durations averaged over all.
-// Throws: unity::error where tasks wait for each other.
+// The representative graph of the job: the structure of the step of median length, with durations averaged over all
+// steps. Throws: unity::error if tasks wait for each other.
 struct averaged_graph {
   flow_graph graph{};
-  std::int64_t step = 0;  // that gave the structure
+  std::int64_t step = 0;  // step that gave the structure
 };
 [[nodiscard]] averaged_graph average_steps(const aligned_job& job, const inference_limits& limits = {});
 
@@ -97,7 +97,7 @@ inline const step_window& window_of(const rank_trace& t, std::int64_t step) {
   return *w;
 }
 
-// Where the tasks of an event with a message are.
+// The tasks of an event with a message.
 class joined_events {
  public:
   void add(std::uint32_t rank, const std::vector<communication_tasks>& list) {
@@ -154,7 +154,7 @@ inline void join(flow_graph& g, const transactions& x, const joined_events& even
   }
 }
 
-// A collective is whole where as many ranks take part as its group has, or the job; a message where both ends do.
+// A collective is complete if as many ranks participate as its group, or the job, has; a message if both ends do.
 inline void note_absent(flow_graph& g, const job_trace& job, const transactions& x, const joined_events& events) {
   std::vector<std::uint32_t> members(g.communications.size(), 1);
   for (const auto& c : x.collectives) {

@@ -1,5 +1,5 @@
-// What one rank did in one iteration, as tasks and what each of them waited for, inferred from events.
-// Over 500 lines because all rules of the inference share what one pass over the events finds.
+// What one rank did in one iteration, as tasks and inferred dependencies. Over 500 lines because all rules of the
+// inference share what one pass over the events finds.
 #pragma once
 
 #include <cstddef>
@@ -15,17 +15,18 @@
 
 namespace unity::trace {
 
-// What inference takes for a fact. Picoseconds.
+// Assumptions of the inference. Picoseconds.
 struct inference_limits {
-  std::int64_t shortest_wait = 30'000'000;     // a shorter gap of a host thread is work that the profiler does not see
-  std::int64_t longest_wakeup = 200'000'000;   // from what a thread waits for to when it goes on
+  // a shorter gap of a host thread counts as work that the profiler does not see
+  std::int64_t shortest_wait = 30'000'000;
+  std::int64_t longest_wakeup = 200'000'000;   // from what a thread waits for to when it continues
   std::int64_t longest_handover = 20'000'000;  // from the end of a kernel to the start of one on another stream
 };
 
-// Where the tasks of communication events are in the graph.
+// The tasks of communication events in the graph.
 struct communication_tasks {
-  std::uint32_t event = 0;    // place in the rank's list
-  std::uint32_t arrival = 0;  // the task `in`: this rank has come
+  std::uint32_t event = 0;    // index in the rank's list
+  std::uint32_t arrival = 0;  // the task `in`: this rank has arrived
   std::uint32_t main = 0;
 };
 
@@ -57,7 +58,7 @@ std::vector<communication_tasks> add_local_graph(flow_graph& g, std::uint32_t ra
                                                  std::span<const std::uint32_t> events,
                                                  const inference_limits& limits = {});
 
-// Which events matter to each of a rank's steps. Complexity: linear in events and in how many steps each runs through.
+// Which events matter to each of a rank's steps. Complexity: linear in events and in how many steps each spans.
 class step_events {
  public:
   explicit step_events(const rank_trace& t);
@@ -84,11 +85,11 @@ struct host_segment {
   std::int64_t start = 0;
   std::int64_t end = 0;
   std::uint32_t event = no_index;
-  std::uint32_t outer = no_index;  // the event around it
+  std::uint32_t outer = no_index;  // the enclosing event
   bool is_last = false;            // part of the event
 };
 
-// The segments of one host thread within [from, to), in their order; `list`: its events, by start.
+// The segments of one host thread within [from, to), in order; `list`: its events, by start.
 class host_sweep {
  public:
   host_sweep(const rank_trace& t, std::int64_t from, std::int64_t to) : trace_{t}, cursor_{from}, to_{to} {}
@@ -115,7 +116,7 @@ class host_sweep {
   [[nodiscard]] std::uint32_t outer() const { return stack_.size() < 2 ? no_index : stack_[stack_.size() - 2].event; }
   void close_until(std::int64_t time) {
     while (!stack_.empty() && stack_.back().end <= time) {
-      // Every event has a last part, if of no time: dependencies are of it.
+      // Every event has a last part, possibly of zero length: dependencies refer to it.
       auto& top = stack_.back();
       all_.push_back({cursor_, top.end, top.event, outer(), true});
       cursor_ = top.end;
@@ -196,7 +197,7 @@ class local_builder {
   [[nodiscard]] lane_kind kind_of(std::uint32_t lane) const { return trace_.lanes[lane].kind; }
   [[nodiscard]] static const ending* last_in(const std::vector<ending>& all, std::int64_t from, std::int64_t to,
                                              std::uint32_t except);
-  // before -> delay -> after; without the delay where it takes no time.
+  // before -> delay -> after; without the delay if it takes no time.
   void link_after(std::uint32_t before, std::int64_t delay, std::uint32_t after);
   std::uint64_t next_key(std::uint32_t lane, task_type type, name_id name);
   flow_task task_of(task_type type, std::uint32_t lane, std::int64_t start, std::int64_t duration) const;
@@ -214,17 +215,17 @@ class local_builder {
   std::uint32_t begin_ = 0;
   std::uint32_t main_lane_ = no_index;
   std::vector<std::vector<std::uint32_t>> lists_;                // events of the iteration, by lane
-  std::vector<std::vector<std::uint32_t>> earlier_;              // of earlier ones that end in it
+  std::vector<std::vector<std::uint32_t>> earlier_;              // of earlier iterations, ending in this one
   std::vector<std::uint32_t> resources_;                         // by lane
   std::vector<ending> last_;                                     // by lane: its last task so far
   std::unordered_map<std::uint64_t, std::uint32_t> launched_;    // events on streams and channels, by correlation
-  std::unordered_map<std::uint64_t, ending> launches_;           // task and time from which on it can start
+  std::unordered_map<std::uint64_t, ending> launches_;           // task, and time from which it can start
   std::unordered_map<std::uint32_t, std::uint32_t> first_task_;  // of an event of this iteration
   std::unordered_map<std::uint32_t, std::uint32_t> last_task_;
   std::unordered_map<std::uint64_t, std::uint32_t> occurrences_;
   std::vector<ending> device_ends_;   // of streams and channels, in order
   std::vector<ending> channel_ends_;  // of channels alone
-  std::vector<ending> idle_;          // of host threads: when they fell idle
+  std::vector<ending> idle_;          // of host threads: when they became idle
   std::vector<ending> all_ends_;
   struct host_gap {
     std::uint32_t lane = 0;
@@ -306,7 +307,7 @@ UNITY_INLINE flow_task local_builder::task_of(task_type type, std::uint32_t lane
   return t;
 }
 
-// Threads of a pool take what comes, so a channel's number says nothing about what runs there.
+// Threads of a pool take any work, so a channel's number says nothing about what runs there.
 UNITY_INLINE std::uint64_t local_builder::next_key(std::uint32_t lane, task_type type, name_id name) {
   const auto place = lane == no_index                      ? std::uint64_t{no_index}
                      : kind_of(lane) == lane_kind::channel ? std::uint64_t{no_index} - 1
@@ -338,7 +339,8 @@ UNITY_INLINE void local_builder::append(std::uint32_t lane, std::uint32_t task) 
   last_[lane] = {0, task, lane};
 }
 
-// Tasks of streams and channels come first, as host threads wait for them; what they wait for themselves comes last.
+// Tasks of streams and channels come first, because host threads wait for them; what they wait for themselves comes
+// last.
 UNITY_INLINE void local_builder::add_device_lanes() {
   for (std::uint32_t l = 0; l < trace_.lanes.size(); ++l) {
     if (kind_of(l) == lane_kind::host) {
@@ -396,7 +398,7 @@ UNITY_INLINE std::uint32_t local_builder::add_event(std::uint32_t i) {
   t.communication = static_cast<std::uint32_t>(graph_.communications.size());
   graph_.communications.push_back(
       {m.tensor, m.group, m.way, m.size, m.group_size, no_index, no_index, m.chunk, m.round, m.sequence});
-  // By what it is, not by when it was: another order of messages is no other message.
+  // Identified by what it is, not by when it was: another order of messages does not make another message.
   auto key =
       hash_combine(hash_combine(hash_combine(m.group.index(), m.tensor.index()), m.sender.index()), m.receiver.index());
   key = hash_combine(hash_combine(hash_combine(key, m.chunk), m.round), static_cast<std::uint64_t>(m.way));
@@ -451,7 +453,7 @@ UNITY_INLINE void local_builder::add_host_lane(std::uint32_t lane) {
   for (std::size_t k = 0; k < all.size(); ++k) {
     const auto task = add_segment(lane, all[k]);
     all_ends_.push_back({all[k].end, task, lane});
-    // A thread falls idle where a long gap follows, or nothing.
+    // A thread becomes idle if a long gap follows, or nothing.
     const bool is_long = k + 1 < all.size() && all[k + 1].event == no_index &&
                          all[k + 1].end - all[k + 1].start >= limits_.shortest_wait;
     if (is_waited_for && all[k].event != no_index && (is_long || k + 1 == all.size())) {
@@ -460,7 +462,7 @@ UNITY_INLINE void local_builder::add_host_lane(std::uint32_t lane) {
   }
 }
 
-// A copy that ends within the call that starts it, and a collective that ends just before the call does.
+// A copy that ends within the call that starts it, or a collective that ends just before the call does.
 UNITY_INLINE bool local_builder::waits_for(std::uint32_t launched, const host_segment& call) const {
   const auto& e = at(launched);
   const auto left = call.end - e.end();
@@ -469,7 +471,7 @@ UNITY_INLINE bool local_builder::waits_for(std::uint32_t launched, const host_se
           (e.kind == event_kind::collective && left <= std::max(limits_.longest_wakeup, (call.end - call.start) / 8)));
 }
 
-// Not a thread that only asks how far streams are, again and again: nobody waits for that.
+// Not a thread that only polls streams: nobody waits for that.
 UNITY_INLINE bool local_builder::does_work(std::span<const std::uint32_t> list) const {
   return std::any_of(list.begin(), list.end(), [&](auto i) {
     const auto& e = at(i);
@@ -544,7 +546,7 @@ UNITY_INLINE std::uint32_t local_builder::add_segment(std::uint32_t lane, const 
 UNITY_INLINE std::uint32_t local_builder::add_waiting_call(std::uint32_t lane, const host_segment& s,
                                                            const ending& of) {
   const auto& e = at(s.event);
-  constexpr std::int64_t call = 5'000'000;  // a launch, as calls of CUDA take it
+  constexpr std::int64_t call = 5'000'000;  // a launch, as CUDA calls take it
   auto t = task_of(e.kind == event_kind::launch ? task_type::launch : task_type::synchronization, lane, s.start,
                    std::min({s.end - s.start, call, std::max(of.time - s.start, std::int64_t{0})}));
   if (const auto launched = launched_.find(e.correlation); launched != launched_.end()) {
@@ -593,7 +595,7 @@ UNITY_INLINE void local_builder::cut_launch(std::uint32_t lane, const host_segme
   }
 }
 
-// What is launched is the work of the operation around the call, in its part of the iteration.
+// What is launched belongs to the enclosing operation, in its part of the iteration.
 UNITY_INLINE void local_builder::note_launch(const host_segment& s) {
   const auto launched = launched_.find(at(s.event).correlation);
   if (launched == launched_.end()) {
@@ -653,7 +655,7 @@ UNITY_INLINE void local_builder::explain_gaps() {
   }
 }
 
-// The median of what passes from a launch to what it starts, where the stream is free; a bound where it is not.
+// The median time from a launch to what it starts, if the stream is free; an upper bound if it is not.
 UNITY_INLINE std::int64_t local_builder::typical_launch_delay() const {
   std::vector<std::int64_t> delays;
   for (std::uint32_t l = 0; l < lists_.size(); ++l) {
@@ -690,8 +692,8 @@ UNITY_INLINE void local_builder::link_device_lanes() {
   }
 }
 
-// What a stream ran before that which runs on it when the event starts, of the streams of which that ended after
-// `bound` the last.
+// What a stream ran before the work that runs on it when the event starts; among streams whose work ended after
+// `bound`, the last one.
 UNITY_INLINE std::optional<local_builder::ending> local_builder::last_before_running(const event& e,
                                                                                      std::int64_t bound) const {
   std::optional<ending> last;
@@ -725,7 +727,7 @@ UNITY_INLINE void local_builder::link_device_event(std::uint32_t i, const ending
   const auto launch = launches_.find(e.correlation);
   const bool is_launched = e.correlation != 0 && launch != launches_.end();
   const auto launched_at = is_launched ? launch->second.time : window_.start;
-  // What has come between the launch and the start.
+  // What has arrived between the launch and the start.
   const auto free = std::min(previous.time, e.start);
   const auto bound = std::max(free, launched_at);
   const ending* other = nullptr;
@@ -771,7 +773,7 @@ UNITY_INLINE void local_builder::link_stated() {
   }
 }
 
-// Within a rank: a chunk goes on when it has come, and what a server sends back when all that were pushed have.
+// Within a rank: a chunk continues when it has arrived, and a server sends back when all pushes have arrived.
 UNITY_INLINE void local_builder::link_messages() {
   const auto chunk_key = [&](const message& m, std::uint32_t round) {
     return hash_combine(hash_combine(m.tensor.index(), m.chunk), round);
@@ -806,7 +808,7 @@ UNITY_INLINE void local_builder::link_messages() {
 }
 
 UNITY_INLINE void local_builder::add_allocations() {
-  // Before the iteration, in it, or behind it.
+  // Before the iteration, in it, or after it.
   const auto side_of = [&](std::uint32_t i) {
     const auto& e = at(i);
     return e.step == no_step         ? (e.start < window_.start  ? -1

@@ -1,4 +1,4 @@
-// How much memory ranks need in a replayed iteration.
+// The memory that ranks need in a replayed iteration.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,18 @@
 
 namespace unity::trace {
 
-// Of a rank. Units: bytes, picoseconds. Regular.
+// Memory of one rank. Units: bytes, picoseconds. Regular.
 struct memory_peak {
-  std::int64_t held = 0;  // all the time
-  std::int64_t peak = 0;  // at most, what is held included
-  std::int64_t time = 0;  // when that is first so
-  bool is_known = false;  // its trace tells of memory
+  std::int64_t held = 0;  // held all the time
+  std::int64_t peak = 0;  // peak, including what is held
+  std::int64_t time = 0;  // the first time of the peak
+  bool is_known = false;  // its trace records memory
 
   friend bool operator==(const memory_peak&, const memory_peak&) = default;
 };
 
-// By rank. Memory counts from the start of its first task up to the end of its last one, without that instant; that
-// which has no duration counts in its instant, behind what is freed then. Places of allocators, which round sizes and
-// leave gaps, are not modelled.
+// By rank. An allocation lives from the start of its first task to the end of its last one, exclusive. One without
+// duration counts at its instant, after what is freed then. Rounding and fragmentation of allocators are not modelled.
 // Complexity: n log n in allocations.
 [[nodiscard]] std::vector<memory_peak> memory_use(const flow_graph& g, const replayed_iteration& r);
 
@@ -37,7 +36,7 @@ namespace unity::trace {
 
 namespace detail {
 
-// Of several at an instant: what is freed goes before what is made, but for what is freed at once.
+// At one instant, frees come before allocations, except for what is freed at once.
 enum class memory_change_kind : std::uint8_t { freed, made, freed_at_once };
 struct memory_change {
   std::int64_t time = 0;

@@ -11,7 +11,7 @@
 
 namespace unity::trace {
 
-// How a message or a collective moves its data. `chunk`: one hop of a collective, as NCCL's rings have them.
+// How a message or collective moves its data. `chunk`: one hop of a collective, as in NCCL's rings.
 enum class exchange : std::uint8_t {
   point_to_point,
   push,
@@ -30,19 +30,20 @@ inline constexpr std::array<std::string_view, 12> exchange_names{
     "point_to_point", "push",      "pull",   "chunk",      "all_reduce", "reduce_scatter",
     "all_gather",     "broadcast", "reduce", "all_to_all", "barrier",    "other"};
 
-// What a collective, send or receive moves. Two ends of a message have the same transaction: (sender, receiver, tensor,
-// way, chunk, round), the same way for the same step and occurrence. The ranks of a collective have the same group, way
-// and sequence number.
+// What a collective, send or receive moves. Both ends of a message have the same transaction: (sender, receiver,
+// tensor, way, chunk, round), and the same way for the same step and occurrence. The ranks of a collective have the
+// same group, way and sequence number.
 struct message {
-  name_id group{};   // of a collective: its process group; null: all ranks
+  name_id group{};   // process group of a collective; null: all ranks
   name_id tensor{};  // or bucket
   name_id sender{};  // names of ranks; null for collectives
   name_id receiver{};
   std::uint32_t chunk = 0;
-  std::uint32_t round = 0;       // of a ring
-  std::int64_t sequence = -1;    // among the collectives of the group in the step; below 0: counted (number_sequences)
-  std::int64_t size = 0;         // bytes; 0: not known
-  std::uint32_t group_size = 0;  // ranks; 0: not known
+  std::uint32_t round = 0;  // of a ring
+  // among the collectives of the group in the step; negative: to be counted (number_sequences)
+  std::int64_t sequence = -1;
+  std::int64_t size = 0;         // bytes; 0: unknown
+  std::uint32_t group_size = 0;  // ranks; 0: unknown
   exchange way = exchange::other;
   bool is_end_seen = true;  // false: it had ended some time before its event does
 
@@ -51,7 +52,7 @@ struct message {
 
 inline constexpr std::uint32_t no_message = std::numeric_limits<std::uint32_t>::max();
 
-// Of the kinds that a name of an operator, kernel or collective says (all_reduce, AllReduce, ...).
+// Derived from the name of an operator, kernel or collective (all_reduce, AllReduce, ...).
 [[nodiscard]] exchange exchange_named(std::string_view name);
 
 }  // namespace unity::trace
@@ -65,7 +66,7 @@ inline constexpr std::uint32_t no_message = std::numeric_limits<std::uint32_t>::
 namespace unity::trace {
 
 UNITY_INLINE exchange exchange_named(std::string_view name) {
-  std::string plain;  // lower case, letters alone
+  std::string plain;  // lower case, letters only
   for (const char c : name) {
     if (std::isalpha(static_cast<unsigned char>(c)) != 0) {
       plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));

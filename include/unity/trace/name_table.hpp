@@ -1,4 +1,4 @@
-// Names of what traces tell of, each once.
+// The names in traces, interned.
 #pragma once
 
 #include <cstddef>

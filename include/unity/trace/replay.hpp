@@ -1,4 +1,4 @@
-// An iteration of a job, replayed: when each task runs, why the whole takes so long, and what each rank waits for.
+// Replay of a job's iteration: when each task runs, the critical path, and what each rank waits for.
 #pragma once
 
 #include <array>
@@ -25,8 +25,8 @@ enum class replay_rule : std::uint8_t { device_queues, global_queue };
 // What a task waited for last.
 enum class step_cause : std::uint8_t { begin, dependency, resource };
 
-// A step of the critical path of the execution graph: the graph with the order of each device. Its time: from the end
-// of the step before to its own.
+// A step of the critical path of the execution graph: the graph plus the order of each device. Its time: from the end
+// of the step before to its own end.
 struct critical_task {
   std::uint32_t task = 0;
   step_cause cause = step_cause::begin;
@@ -38,7 +38,7 @@ struct critical_task {
 // Regular.
 struct replayed_iteration {
   std::vector<simulate::task_times> times{};  // by task of the graph
-  std::vector<std::uint32_t> order{};         // in which tasks were run; for a resource, its order
+  std::vector<std::uint32_t> order{};         // the order in which tasks ran; restricted to a resource, its order
   std::vector<std::int64_t> rank_time{};      // by rank: from its begin to its finish
   std::int64_t iteration = 0;                 // the longest of these
   std::int64_t last_end = 0;                  // of any task
@@ -51,25 +51,25 @@ struct replayed_iteration {
 [[nodiscard]] replayed_iteration replay(const flow_graph& g, const name_table& names,
                                         replay_rule rule = replay_rule::device_queues);
 
-// From the begin of the slowest rank to its finish. Of several causes the first task in the graph.
-// Complexity: linear in tasks and edges.
+// From the begin of the slowest rank to its finish. Among several causes, the first task in the graph. Complexity:
+// linear in tasks and edges.
 [[nodiscard]] std::vector<critical_task> critical_path(const flow_graph& g, const replayed_iteration& r);
 
-// Why a rank's device stands still: what it waits for, by the chain of what the next task waited for.
+// Why a rank's device is idle, by the chain of what the next task waited for.
 //   launch         the host had not launched it yet, or it was on its way to the stream
-//   host           a host thread that computed was idle: of ranks without streams
-//   communication  data on their way: a collective or message that runs
+//   host           a host thread that computes was idle: for ranks without streams
+//   communication  data in flight: a running collective or message
 //   straggler      others that come later to a collective, or send later
 //   synchronization  a host thread waits for a stream
-//   drained        nothing is left to do in the iteration, or has begun
+//   drained        nothing is left to do in the iteration, or nothing has begun
 enum class idle_cause : std::uint8_t { launch, host, communication, straggler, synchronization, drained };
 inline constexpr std::array<std::string_view, 6> idle_cause_names{
     "launch", "host", "communication", "straggler", "synchronization", "drained"};
 
-// Of the streams of a rank that compute, together; of a rank that has none, of its host threads. Picoseconds.
+// Of all computing streams of a rank together, or of its host threads if it has none. Picoseconds.
 struct rank_use {
-  std::int64_t busy = 0;           // in which at least one of them computes
-  std::int64_t communication = 0;  // in which data are on their way to or from it
+  std::int64_t busy = 0;           // time in which at least one of them computes
+  std::int64_t communication = 0;  // time in which data are on their way to or from it
   std::array<std::int64_t, 6> idle{};
 
   friend bool operator==(const rank_use&, const rank_use&) = default;
@@ -81,17 +81,17 @@ struct rank_use {
 // A rank that others wait for.
 struct straggler {
   std::uint32_t rank = 0;
-  std::int64_t waited = 0;   // by all others together, at collectives to which it came last, and for what it sent late
-  std::size_t meetings = 0;  // of these
+  std::int64_t waited = 0;   // total time of others at collectives to which it came last, and for late sends
+  std::size_t meetings = 0;  // number of these
 
   friend bool operator==(const straggler&, const straggler&) = default;
 };
-// Those who are waited for, the most waited for first. Complexity: linear in tasks and edges.
+// Stragglers, the most waited for first. Complexity: linear in tasks and edges.
 [[nodiscard]] std::vector<straggler> stragglers(const flow_graph& g, const replayed_iteration& r);
 
-// Partial replay: the communication of one tensor alone, as if every rank had it at time 0: tasks of communications
-// with this tensor, and the edges between them. Returns how long that takes; 0 where there is none. Complexity: linear
-// in the graph, t log t in the tasks of the tensor. Source: Hu et al., dPRO, MLSys 2022, section 5.3.
+// Partial replay: the time of the communication of one tensor alone, as if every rank had it at time 0; 0 if there is
+// none. Uses the communication tasks with this tensor and the edges between them. Complexity: linear in the graph, t
+// log t in the tasks of the tensor. Source: Hu et al., dPRO, MLSys 2022, section 5.3.
 [[nodiscard]] std::int64_t replay_tensor(const flow_graph& g, const name_table& names, name_id tensor);
 // The graph of that.
 [[nodiscard]] flow_graph tensor_graph(const flow_graph& g, name_id tensor);
@@ -134,7 +134,7 @@ UNITY_INLINE replayed_iteration replay(const flow_graph& g, const name_table& na
       all = detail::take(p, s);
     }
   } catch (const error&) {
-    static_cast<void>(topological_order(g, adjacency{g}, names));  // which says more
+    static_cast<void>(topological_order(g, adjacency{g}, names));  // which is more specific
     throw;
   }
   for (const auto& t : all.times) {
@@ -162,11 +162,11 @@ class causes {
       }
     }
   }
-  // Before it on its resource; no_index for the first.
+  // The task before it on its resource; no_index for the first.
   [[nodiscard]] std::uint32_t previous(std::uint32_t t) const { return previous_[t]; }
   [[nodiscard]] const adjacency& neighbours() const noexcept { return neighbours_; }
 
-  // Its own dependencies go before the order of the device: of those that end when it starts, the first.
+  // Its own dependencies take precedence over the order of the device: among those that end when it starts, the first.
   [[nodiscard]] std::pair<std::uint32_t, step_cause> of(std::uint32_t t) const {
     const auto start = replayed_.times[t].start;
     for (const auto b : neighbours_.before(t)) {
@@ -299,8 +299,8 @@ class use_counter {
                : t.type == task_type::host || t.type == task_type::launch || t.type == task_type::gap;
   }
 
-  // The idle time [from, to) before a task, by going back along what was waited for: each part of it belongs to what
-  // ran then on that way.
+  // Attributes the idle time [from, to) before a task by going back along what was waited for: each part belongs to
+  // what ran then on that path.
   void explain(std::uint32_t t, std::int64_t from, std::int64_t to, rank_use& all) const {
     const auto own = graph_.tasks[t].rank;
     auto at = to;

@@ -1,4 +1,4 @@
-// Which events of different ranks are two ends of the same message, or the same collective.
+// Matches events of different ranks: the two ends of a message, or the parts of a collective.
 #pragma once
 
 #include <cstddef>
@@ -32,31 +32,30 @@ struct matched_collective {
 struct transactions {
   std::vector<matched_message> messages{};
   std::vector<matched_collective> collectives{};
-  std::vector<event_place> alone{};  // collectives of which other ranks have no event, or none that can be told
+  std::vector<event_place> alone{};  // collectives of which other ranks have no event, or none that can be identified
 };
 
 // Joins sends and receives of the same transaction, and collectives of the same group, way, size and sequence number,
-// step by step, among the steps that all ranks have. Messages to and from ranks without a trace are left alone, and,
-// where ranks of the job are missing, collectives whose groups have no names, but for sums whose size is known.
-// Complexity: n log n in the events with messages.
-// Throws: unity::error, naming the transaction, where one end of a message between two ranks of the job is missing.
+// step by step, among the steps that all ranks have. Ignores messages to and from ranks without a trace, and, if ranks
+// of the job are missing, collectives whose groups have no names, except sums of known size. Complexity: n log n in the
+// events with messages. Throws: unity::error, naming the transaction, if one end of a message between two ranks of the
+// job is missing.
 [[nodiscard]] transactions match_transactions(const job_trace& job);
 
 // "push of conv1 from worker0 to server0 in step 3"
 [[nodiscard]] std::string describe(const job_trace& job, event_place e);
 
-// Clocks of ranks, made one: time on the common clock = time of an event + offset. By rank, in picoseconds.
+// Common clock of ranks: common time = time of an event + offset. By rank, in picoseconds.
 using clock_offsets = std::vector<std::int64_t>;
 
-// As the clocks of the ranks themselves say: the differences of their origins.
-// Throws: unity::error where two are more than 100 days apart.
+// The offsets that the ranks' own clocks state: the differences of their origins. Throws: unity::error if two are more
+// than 100 days apart.
 [[nodiscard]] clock_offsets stated_offsets(const job_trace& job);
 
-// By rank and event: how long it takes once all that it needs is there. A receive counts from when the send began, a
-// collective from when the last of its ranks came, and what was before it in its queue had ended; never
-// less than 0, nor more than it took. What had ended unseen takes nothing: nobody waited for it. Others as they are.
-// Complexity: linear in events.
-// Source: Hu et al., dPRO, MLSys 2022, section 4.2, for receives.
+// By rank and event: its duration once everything that it needs is there. A receive counts from when its send began; a
+// collective from when its last rank arrived and what was before it in its queue had ended; between 0 and the recorded
+// duration. What had ended unseen takes nothing: nobody waited for it. Other events keep their durations. Complexity:
+// linear in events. Source: Hu et al., dPRO, MLSys 2022, section 4.2, for receives.
 [[nodiscard]] std::vector<std::vector<std::int64_t>> busy_durations(const job_trace& job, const transactions& x,
                                                                     const clock_offsets& offsets);
 
@@ -81,7 +80,7 @@ namespace unity::trace {
 
 namespace detail {
 
-inline constexpr std::size_t shown_bytes = 240;  // of what a message quotes
+inline constexpr std::size_t shown_bytes = 240;  // of the message in an error
 
 class transaction_matcher {
  public:
@@ -111,7 +110,7 @@ class transaction_matcher {
 
  private:
   using message_key = std::tuple<std::int64_t, name_id, name_id, name_id, exchange, std::uint32_t, std::uint32_t,
-                                 std::uint32_t>;  // the last: the occurrence
+                                 std::uint32_t>;  // the last element: the occurrence
   using collective_key = std::tuple<std::int64_t, std::string, exchange, std::int64_t, std::int64_t, std::uint32_t>;
   struct ends {
     std::vector<event_place> sends{};
@@ -135,7 +134,7 @@ class transaction_matcher {
       const auto& e = t.events[i];
       const auto& m = t.messages[e.message];
       if (e.kind == event_kind::collective) {
-        // Sizes of a gathering may differ from rank to rank; those of a sum do not.
+        // Sizes of a gather may differ from rank to rank; those of a sum do not.
         const auto size = m.way == exchange::all_reduce ? m.size : 0;
         collective_key key{e.step, job_.names.text(m.group), m.way, size, m.sequence, 0};
         std::get<5>(key) = counts[key]++;
@@ -149,8 +148,8 @@ class transaction_matcher {
       }
     }
   }
-  // Where ranks are missing and groups have no names, collectives of several groups cannot be told apart, unless they
-  // are sums of a size.
+  // If ranks are missing and groups have no names, collectives of several groups cannot be told apart, except sums of
+  // one size.
   [[nodiscard]] bool is_ambiguous(const collective_key& key) const {
     const bool is_partial = std::any_of(job_.ranks.begin(), job_.ranks.end(), [&](const rank_trace& r) {
       return r.world_size > static_cast<std::int32_t>(job_.ranks.size());
@@ -226,7 +225,7 @@ UNITY_INLINE clock_offsets stated_offsets(const job_trace& job) {
 
 namespace detail {
 
-// By rank and event: when it could begin, its start, and in a queue not before that before it had ended.
+// By rank and event: when it could begin: its start, and in a queue not before the event before it had ended.
 inline std::vector<std::vector<std::int64_t>> turns(const job_trace& job) {
   std::vector<std::vector<std::int64_t>> all(job.ranks.size());
   for (std::uint32_t r = 0; r < job.ranks.size(); ++r) {

@@ -1,4 +1,4 @@
-// What an iteration would take if something were different: transformations of a job's graph.
+// What-if transformations of a job's graph: predicts an iteration under changed conditions.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace unity::trace {
 
-// What communication of one kind takes: latency + size / bandwidth, fitted to what a graph has of it.
+// The time of one kind of communication: latency + size / bandwidth, fitted to the tasks of a graph.
 struct communication_cost {
   exchange way = exchange::other;
   double latency = 0;   // picoseconds
@@ -24,40 +24,39 @@ struct communication_cost {
   [[nodiscard]] double of(std::int64_t size) const { return latency + per_byte * static_cast<double>(size); }
 };
 
-// By least squares over the tasks of each way; neither number is below 0. Where all sizes are equal, or not known, a
-// latency cannot be told from a bandwidth: all of the time counts as size / bandwidth (latency 0; of unknown sizes:
-// per_byte 0).
+// Least squares over the tasks of each way; neither number is negative. If all sizes are equal or unknown, latency and
+// bandwidth cannot be separated: all time counts as size / bandwidth (latency 0; for unknown sizes per_byte 0).
 // Complexity: linear in tasks.
 [[nodiscard]] std::vector<communication_cost> fit_communication(const flow_graph& g);
-// Of pairs of bytes and picoseconds. Precondition: at least one.
+// From pairs of bytes and picoseconds. Precondition: at least one.
 [[nodiscard]] communication_cost fit_transfers(exchange way, const std::vector<std::pair<double, double>>& samples);
-// Of a way that has none: nothing.
+// Nothing for a way without a fit.
 [[nodiscard]] std::optional<communication_cost> cost_of(const std::vector<communication_cost>& all, exchange way);
 
-// Effects of all that follow: changes durations, edges or tasks of the graph. Complexity: linear in the graph, if
-// nothing else is said. Preconditions: factors above 0.
+// Effects of all functions below: change durations, edges or tasks of the graph. Complexity: linear in the graph,
+// unless stated otherwise. Preconditions: factors above 0.
 
-// Links of `factor` times the bandwidth: what a communication takes beyond its latency is divided by it.
+// Links with `factor` times the bandwidth: divides what a communication takes beyond its latency.
 void scale_bandwidth(flow_graph& g, double factor);
-// Links of `factor` times the latency.
+// Links with `factor` times the latency.
 void scale_latency(flow_graph& g, double factor);
-// Devices that compute `factor` times as fast: kernels and copies; on ranks without streams what host threads run.
+// Devices that compute `factor` times as fast: kernels and copies, or host threads on ranks without streams.
 void speed_up_devices(flow_graph& g, double factor);
 
-// How a collective goes about it; ring: k - 1 rounds, twice for a sum; tree: 2 log2 k rounds, in a pipeline;
-// halving_doubling: 2 log2 k rounds of halves.
+// Algorithm of a collective. ring: k - 1 rounds, twice for a sum; tree: 2 log2 k rounds, pipelined; halving_doubling: 2
+// log2 k rounds of halves.
 enum class collective_algorithm : std::uint8_t { ring, tree, halving_doubling };
 [[nodiscard]] std::optional<collective_algorithm> algorithm_named(std::string_view name);
 
-// A job of `ranks` ranks, more or fewer, each like those that were recorded: collectives that go the given way take
-// what their rounds and bytes per rank say, in proportion to what they took with as many as they had. Ranks that are
-// not in the graph come when those that are come. Precondition: at least 1. Messages between ranks stay as they are.
+// A job of `ranks` ranks, more or fewer, each like the recorded ones: collectives of the given algorithm take time in
+// proportion to their rounds and bytes per rank. Ranks that are not in the graph arrive when the others do. Messages
+// between ranks stay as they are. Precondition: at least 1.
 void scale_workers(flow_graph& g, std::uint32_t ranks, collective_algorithm algorithm = collective_algorithm::ring);
-// Sums by another algorithm than a ring, which was the way so far.
+// Sums by another algorithm than the ring that was used.
 void use_algorithm(flow_graph& g, collective_algorithm algorithm);
 
-// Operators of this name, and what they launched, take no time. Returns how many tasks that are.
-// Source: Zhu et al., Daydream, USENIX ATC 2020, section 5.
+// Operators of this name, and what they launched, take no time. Returns the number of such tasks. Source: Zhu et al.,
+// Daydream, USENIX ATC 2020, section 5.
 std::size_t remove_operator(flow_graph& g, name_id name);
 
 // The same job without detail of communication, as Daydream has it: each collective is one task of size / bandwidth,
@@ -83,7 +82,7 @@ inline std::int64_t rounded(double picoseconds) {
   return static_cast<std::int64_t>(std::llround(std::clamp(picoseconds, 0.0, 9e18)));
 }
 
-// Tasks whose duration is the moving of data. A send lasts as long as its receive where both are there, so both count.
+// Tasks that move data during their duration. A send lasts as long as its receive if both are there, so both count.
 inline bool moves_data(const flow_graph& g, const flow_task& t) {
   return is_communication(t.type) && t.communication != no_index &&
          g.communications[t.communication].way != exchange::barrier;
@@ -91,8 +90,7 @@ inline bool moves_data(const flow_graph& g, const flow_task& t) {
 
 }  // namespace detail
 
-UNITY_INLINE communication_cost fit_transfers(exchange way,
-                                              const std::vector<std::pair<double, double>>& samples) {
+UNITY_INLINE communication_cost fit_transfers(exchange way, const std::vector<std::pair<double, double>>& samples) {
   communication_cost c;
   c.way = way;
   c.samples = samples.size();
@@ -152,7 +150,7 @@ UNITY_INLINE std::optional<communication_cost> cost_of(const std::vector<communi
 
 namespace detail {
 
-// Gives each communication task the time change(its latency, the rest).
+// Sets each communication task to change(its latency, the rest).
 template <class Change>
 void change_communication(flow_graph& g, const Change& change) {
   const auto costs = fit_communication(g);
@@ -205,8 +203,8 @@ UNITY_INLINE std::optional<collective_algorithm> algorithm_named(std::string_vie
 
 namespace detail {
 
-// Rounds of a collective among k ranks, each of a latency, and what part of the data each rank sends, one after the
-// other.
+// The rounds of a collective among k ranks, each with a latency, and the share of the data that each rank sends in
+// total.
 struct collective_shape {
   double rounds = 0;
   double volume = 0;
@@ -233,7 +231,7 @@ inline collective_shape shape_of(exchange way, collective_algorithm algorithm, d
   }
 }
 
-// Ranks that take part, as far as it is known: its group, or those of the graph.
+// The number of participating ranks as far as it is known: its group, or those of the graph.
 inline double members_of(const flow_graph& g, const communication& c) {
   return static_cast<double>(c.group_size > 0 ? c.group_size : g.ranks.size());
 }
@@ -246,7 +244,7 @@ inline void reshape(flow_graph& g, double ranks, collective_algorithm to) {
     }
     const auto before = shape_of(c.way, collective_algorithm::ring, members_of(g, c));
     const auto after = shape_of(c.way, to, ranks > 0 ? ranks : members_of(g, c));
-    // Of one rank alone there is nothing that was measured.
+    // Nothing was measured of a single rank.
     return before.rounds <= 0 ? latency + rest
                               : latency * after.rounds / before.rounds + rest * after.volume / before.volume;
   });
