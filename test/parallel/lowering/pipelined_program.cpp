@@ -83,28 +83,6 @@ pipeline stages_of(std::uint32_t stages, std::int64_t microbatches) {
 
 }  // namespace
 
-TEST_CASE("every micro-batch goes forward, then backward, and few are between", "[law]") {
-  for (std::uint32_t stages = 1; stages <= 6; ++stages) {
-    for (std::uint32_t stage = 0; stage < stages; ++stage) {
-      for (std::int64_t microbatches = 1; microbatches <= 9; ++microbatches) {
-        CAPTURE(stages, stage, microbatches);
-        std::int64_t forward = 0;
-        std::int64_t backward = 0;
-        std::int64_t most = 0;
-        for (const auto& p : parallel::phases_of(stage, stages, microbatches)) {
-          CHECK(p.microbatch == (p.is_backward ? backward : forward));
-          ++(p.is_backward ? backward : forward);
-          CHECK(backward <= forward);
-          most = std::max(most, forward - backward);
-        }
-        CHECK(forward == microbatches);
-        CHECK(backward == microbatches);
-        CHECK(most == std::min<std::int64_t>(microbatches, stages - stage));
-      }
-    }
-  }
-}
-
 TEST_CASE("stages that take equally long take as long as all micro-batches and the others' first") {
   const auto stages = GENERATE(1U, 2U, 4U, 7U);
   const auto microbatches = GENERATE(1, 2, 3, 8, 20);
