@@ -249,7 +249,9 @@ inline void print(const strategy_comparison& c) {
   }
   for (const auto& s : c.strategies()) {
     if (!s.pipeline.is_trivial()) {
-      fmt::print("{}: {} micro-batches in {} stages\n", s.name, s.pipeline.microbatches, s.pipeline.stage_count());
+      fmt::print("{}: {} micro-batches in {} stages, {}{}\n", s.name, s.pipeline.microbatches, s.pipeline.stage_count(),
+                 unity::parallel::pipeline_schedule_names[static_cast<std::size_t>(s.pipeline.schedule)],
+                 s.pipeline.chunks == 1 ? "" : fmt::format(", {} chunks of each", s.pipeline.chunks));
     }
     if (s.report.is_of_representatives) {
       fmt::print("{}: one device of each stage was simulated, the others do the same\n", s.name);

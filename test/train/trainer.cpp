@@ -224,6 +224,64 @@ TEST_CASE("micro-batches in stages, one forward, one backward, train as one batc
   }
 }
 
+// A chain that goes through as many stages as devices, once for each chunk.
+parallel::plan scheduled(const parallel::plan& whole, parallel::pipeline_schedule schedule, std::size_t stages,
+                         std::int64_t microbatches, std::uint32_t chunks) {
+  auto p = in_stages(whole, stages, microbatches);
+  p.pipeline.schedule = schedule;
+  p.pipeline.chunks = chunks;
+  for (const auto n : node_ids(p.graph)) {
+    for (auto& d : p.configurations[n.index()].devices) {
+      d = machine::device_id{n.index() * stages * chunks / p.graph.node_count() % stages};
+    }
+  }
+  return p;
+}
+
+TEST_CASE("schedules of pipelines train as one batch does on one device") {
+  using parallel::pipeline_schedule;
+  const auto schedule =
+      GENERATE(pipeline_schedule::gpipe, pipeline_schedule::interleaved, pipeline_schedule::zero_bubble);
+  const auto stages = GENERATE(std::size_t{2}, std::size_t{3});
+  const auto rounds = GENERATE(std::int64_t{1}, std::int64_t{2});
+  const auto recomputes = GENERATE(false, true);
+  const std::uint32_t chunks = schedule == pipeline_schedule::interleaved ? 2 : 1;
+  const auto microbatches = rounds * static_cast<std::int64_t>(stages);
+  const auto batch = std::to_string(4 * microbatches);
+  const std::string model =
+      GENERATE("zoo:mlp?layers=6&hidden=8&batch=", "zoo:gpt?layers=2&hidden=8&heads=2&seq=4&vocab=16&batch=") + batch;
+  if (static unity::test::one_of_some is_tried; !is_tried()) {
+    return;
+  }
+  CAPTURE(schedule, stages, microbatches, model, recomputes);
+  constexpr std::uint64_t steps = 4;
+  constexpr std::uint64_t seed = 3;
+  const train::update_rule rule{parallel::optimizer::momentum, 0.05};
+  const auto whole = plan_of(model, 1, "data");
+  auto p = train::with_loss(operators(), scheduled(whole, schedule, stages, microbatches, chunks),
+                            tensor::loss::mean_square);
+  if (recomputes) {
+    p.recomputed = parallel::recomputation_but_every(p.graph, 3);
+  }
+  const auto g = train::with_loss(operators(), whole, tensor::loss::mean_square).graph;
+  const auto expected = on_one_device(g, rule, seed, steps);
+  std::vector<std::vector<double>> losses(stages);
+  backend::run_local(static_cast<int>(stages), [&](backend::local_communicator& world) {
+    backend::reference_backend b{operators()};
+    train::trainer rank{b, operators(), p, world, rule, seed};
+    for (std::uint64_t s = 0; s < expected.size(); ++s) {
+      losses[static_cast<std::size_t>(world.rank())].push_back(rank.step(s));
+    }
+  });
+  for (const auto& own : losses) {
+    for (std::size_t s = 0; s < expected.size(); ++s) {
+      CAPTURE(s);
+      CHECK(std::abs(own.at(s) - expected[s]) <= 1e-9 * std::abs(expected[s]));
+    }
+  }
+  CHECK(expected.back() != expected.front());
+}
+
 TEST_CASE("what a stage keeps does not grow with the number of micro-batches") {
   const auto arena = [](const std::string& batch, std::int64_t microbatches) {
     const auto p = train::with_loss(

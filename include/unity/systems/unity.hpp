@@ -75,6 +75,8 @@ struct simulated_mapping {
   picoseconds predicted{};
   parallel::strategy_report report{};
   bool is_split = false;  // branches run on blocks of devices
+  parallel::pipeline_schedule schedule = parallel::pipeline_schedule::one_forward_one_backward;
+  std::uint32_t chunks = 1;
 };
 
 // Seconds of one step of the search.
@@ -170,7 +172,8 @@ class unity_search {
                                                                     const parallel::operator_graph& ops,
                                                                     const std::vector<std::uint32_t>& options) const;
 
-  // The best simulated pipeline of the given graph, and of the one that is best without.
+  // The best simulated pipeline of the given graph, and of the one that is best without; of the few best under each
+  // schedule.
   struct simulated_pipeline {
     std::size_t graph = 0;
     pipeline_candidate candidate{};
@@ -178,6 +181,9 @@ class unity_search {
   };
   [[nodiscard]] std::optional<simulated_pipeline> best_pipeline(const std::vector<graph_variant>& variants,
                                                                 const simulated_best& without, unity_result& r);
+  // Effects: puts schedules of the first few in front of all, where they are better.
+  void try_schedules(std::vector<simulated_pipeline>& best_first, unity_result& r);
+  [[nodiscard]] simulated_pipeline simulated(std::size_t graph, pipeline_candidate c, unity_result& r);
   [[nodiscard]] parallel::strategy_report report_on(const pipeline_candidate& c) const;
   void take(simulated_pipeline best, unity_result& r);
 
@@ -543,9 +549,8 @@ UNITY_INLINE parallel::strategy_report unity_search::report_of_representatives(
 
 UNITY_INLINE auto unity_search::best_pipeline(const std::vector<graph_variant>& variants, const simulated_best& without,
                                               unity_result& r) -> std::optional<simulated_pipeline> {
-  std::optional<simulated_pipeline> best;
   if (!parallel::has(options_.uses, parallel::index_use::pipeline) || !options_.joint.dynamic || is_late()) {
-    return best;
+    return std::nullopt;
   }
   pipelines_.emplace(algebra_, machine_, routes_, clock_,
                      pipeline_options{options_.stages, std::max<std::size_t>(options_.mesh_axes, 2) - 1, options_.uses,
@@ -553,25 +558,52 @@ UNITY_INLINE auto unity_search::best_pipeline(const std::vector<graph_variant>& 
   // Predictions are not that far off.
   const auto slowest =
       without.report.excess.empty() ? 2 * without.report.iteration.count() : std::numeric_limits<std::int64_t>::max();
+  std::vector<simulated_pipeline> found;
   for (const auto v : without.graph == 0 ? std::vector<std::size_t>{0} : std::vector<std::size_t>{0, without.graph}) {
     auto all = pipelines_->run(variants[v].graph, own_seconds_ - watch_.seconds());
     static_cast<void>(is_late());
     std::uint64_t tasks = 0;  // large programs: few of them
     for (std::size_t i = 0; i < std::min(all.size(), options_.candidates) && tasks <= options_.program_tasks; ++i) {
-      auto& c = all[i];
-      if (c.predicted > slowest || is_late(reported_)) {
+      if (all[i].predicted > slowest || is_late(reported_)) {
         continue;
       }
-      auto report = timed([&] { return report_on(c); });
-      tasks += report.tasks;
-      r.simulated.push_back(
-          {v, c.room->mesh(), c.mapping.stage_count, c.graph->count, c.room->uses(), picoseconds{c.predicted}, report});
-      if (!best || is_better(report, best->report)) {
-        best = simulated_pipeline{v, std::move(c), std::move(report)};
+      found.push_back(simulated(v, std::move(all[i]), r));
+      tasks += found.back().report.tasks;
+    }
+  }
+  unity::stable_sort(
+      found, [](const simulated_pipeline& x, const simulated_pipeline& y) { return is_better(x.report, y.report); });
+  try_schedules(found, r);
+  return found.empty() ? std::nullopt : std::optional{std::move(found.front())};
+}
+
+UNITY_INLINE void unity_search::try_schedules(std::vector<simulated_pipeline>& best_first, unity_result& r) {
+  constexpr std::size_t few = 3;
+  std::uint64_t tasks = 0;
+  auto all = best_first;
+  for (std::size_t i = 0; i < std::min(best_first.size(), few); ++i) {
+    for (auto& c : pipelines_->schedules_of(best_first[i].candidate)) {
+      const bool is_apart = c.mapping.schedule == parallel::pipeline_schedule::zero_bubble;
+      const bool is_whole = !is_large(c.graph->ops.size(), c.mapping.stage_count, c.graph->count);
+      if ((is_apart && !is_whole) || tasks > options_.program_tasks || is_late(reported_)) {
+        continue;  // one device of each stage is not simulated with gradients of weights apart
+      }
+      all.push_back(simulated(best_first[i].graph, std::move(c), r));
+      tasks += all.back().report.tasks;
+      if (is_better(all.back().report, all.front().report)) {
+        std::swap(all.back(), all.front());
       }
     }
   }
-  return best;
+  best_first = std::move(all);
+}
+
+UNITY_INLINE auto unity_search::simulated(std::size_t graph, pipeline_candidate c, unity_result& r)
+    -> simulated_pipeline {
+  auto report = timed([&] { return report_on(c); });
+  r.simulated.push_back({graph, c.room->mesh(), c.mapping.stage_count, c.graph->count, c.room->uses(),
+                         picoseconds{c.predicted}, report, false, c.mapping.schedule, c.mapping.chunks});
+  return {graph, std::move(c), std::move(report)};
 }
 
 UNITY_INLINE parallel::strategy_report unity_search::report_on(const pipeline_candidate& c) const {

@@ -258,4 +258,47 @@ TEST_CASE("messages go in one order, through stages of several ranks") {
   CHECK(stream_run{programs}.run() == std::string{});
 }
 
+TEST_CASE("messages go in one order, whatever the schedule") {
+  const auto schedule =
+      GENERATE(pipeline_schedule::gpipe, pipeline_schedule::interleaved, pipeline_schedule::zero_bubble);
+  const auto stages = GENERATE(std::size_t{2}, std::size_t{3}, std::size_t{4});
+  const auto width = GENERATE(std::size_t{1}, std::size_t{2});
+  const auto rounds = GENERATE(std::int64_t{1}, std::int64_t{3});
+  // The second has values that go past stages.
+  const std::string model = GENERATE("zoo:mlp?layers=16&hidden=8&batch=", "zoo:resnet50?hidden=4&image=32&batch=");
+  const auto chunks = schedule == pipeline_schedule::interleaved ? std::size_t{2} : std::size_t{1};
+  const auto microbatches = rounds * static_cast<std::int64_t>(stages);
+  CAPTURE(schedule, stages, width, microbatches, model);
+  const auto whole = tensor::zoo::build(operators(), model + std::to_string(2 * microbatches));
+  plan p;
+  auto part = microbatch(operators(), whole, graph_dimensions{operators(), whole}, microbatches);
+  if (!part) {
+    FAIL("cannot be divided");
+  }
+  p.graph = *std::move(part);
+  p.machine = machine::preset("p100:" + std::to_string(stages) + "x" + std::to_string(width));
+  p.pipeline = {microbatches, {}, false, schedule, static_cast<std::uint32_t>(chunks)};
+  const graph_dimensions all{operators(), p.graph};
+  for (const auto n : node_ids(p.graph)) {
+    const auto& o = all[n];
+    auto& c = p.configurations.emplace_back();
+    if (o.inputs.empty()) {
+      continue;
+    }
+    const auto first = n.index() * stages * chunks / p.graph.node_count() % stages * width;
+    c.degrees = degree_list(o.divisible.size(), 1);
+    c.devices = {machine::device_id{first}};
+    if (width == 2 && !o.divisible.empty() && n.index() % 3 != 0) {
+      c.degrees[0] = 2;
+      c.devices.push_back(machine::device_id{first + 1});
+    }
+  }
+  for (std::size_t d = 0; d < stages * width; ++d) {
+    p.pipeline.stages.push_back(static_cast<std::uint32_t>(d / width));
+  }
+  const auto programs = programs_of_ranks(operators(), p);
+  expect_one_order(programs);
+  CHECK(stream_run{programs}.run() == std::string{});
+}
+
 }  // namespace tests_of_message_order

@@ -24,6 +24,7 @@
 #include <unity/parallel/mesh/mesh_options.hpp>
 #include <unity/parallel/mesh/mesh_tables.hpp>
 #include <unity/parallel/mesh/operator_graph.hpp>
+#include <unity/parallel/plan.hpp>
 #include <unity/program/fragment.hpp>
 #include <unity/program/program.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -34,8 +35,12 @@ namespace unity::parallel {
 // An option for each operator of a graph, on the mesh of its stage; meshes of all stages are alike.
 struct staged_mapping {
   std::vector<std::uint32_t> options{};  // by operator
-  std::vector<std::uint32_t> stages{};   // by operator; those an operator reads from are no later
-  std::uint32_t stage_count = 1;
+  std::vector<std::uint32_t> stages{};   // by operator, virtual; those an operator reads from are no later
+  std::uint32_t stage_count = 1;         // of devices
+  pipeline_schedule schedule = pipeline_schedule::one_forward_one_backward;
+  std::uint32_t chunks = 1;  // of each stage, whose k-th is virtual stage k * stage_count, and so on
+
+  [[nodiscard]] std::uint32_t stage_of(std::size_t op) const { return stages[op] % stage_count; }
 
   friend bool operator==(const staged_mapping&, const staged_mapping&) = default;
 };
@@ -82,7 +87,7 @@ class mesh_program_writer {
     return tables_.of(graph_.placed(i)).options[mapping_.options[i]];
   }
   [[nodiscard]] program::resource_id stream(std::uint32_t i) const {
-    return program::resource_id{4 * std::size_t{mapping_.stages[i]}};
+    return program::resource_id{4 * std::size_t{mapping_.stage_of(i)}};
   }
   [[nodiscard]] program::resource_id link(std::uint32_t stage, bool is_between) const {
     return program::resource_id{4 * std::size_t{stage} + (is_between ? 2 : 1)};
@@ -141,7 +146,7 @@ class mesh_program_writer {
 // devices do the same; exchanges take what mesh_costs says, those that go between nodes one after the other, and so do
 // those within. Like lowering's programs otherwise, and some tens of times smaller: what thousand devices do is
 // simulated in a second. What is placed counts as if all devices did their part of it.
-// Precondition: values go from a stage to itself or the next.
+// Precondition: values go from a stage to itself or the next, or around to the first.
 // Complexity: linear in the graph.
 [[nodiscard]] inline program::program mesh_program(const tensor::algebra& a, const machine::topology& t,
                                                    mesh_tables& tables, const stage_mesh& stages,
@@ -227,7 +232,7 @@ UNITY_INLINE const backward_reads& mesh_program_writer::kept(std::uint32_t i) {
 UNITY_INLINE program::fragment mesh_program_writer::operator_code(std::uint32_t i) {
   const auto& o = option(i);
   const auto& d = *graph_.placed(i).dimensions;
-  const auto stage = mapping_.stages[i];
+  const auto stage = mapping_.stage_of(i);
   program::fragment f;
   f.add({stream(i), at_least_one(o.forward), {}, {}, program::task_kind::forward, stage});
   for (const auto& [type, layout] : ranges::views::zip(d.outputs, std::as_const(o.results))) {
@@ -280,8 +285,8 @@ UNITY_INLINE auto mesh_program_writer::exchanges_of(std::uint32_t i, std::uint32
   const auto from = maker.states[maker.numbered[mapping_.options[source.from]].state][source.result];
   const auto to = t.numbered[mapping_.options[i]].operands[x];
   std::vector<exchange> all;
-  const auto stage = mapping_.stages[i];
-  const auto before = mapping_.stages[source.from];
+  const auto stage = mapping_.stage_of(i);
+  const auto before = mapping_.stage_of(source.from);
   if (stage != before) {
     const auto held = shard_bytes(graph_.placed(i).dimensions->inputs[x], tables_.mesh(), space[from]);
     all.push_back({link(before, between_nodes_), link(stage, between_nodes_), costs_.shift(1, held), costs_.delay(1)});
@@ -300,7 +305,7 @@ UNITY_INLINE auto mesh_program_writer::exchanges_of(std::uint32_t i, std::uint32
 
 UNITY_INLINE void mesh_program_writer::add_operand(program::fragment& f, std::uint32_t i, std::uint32_t x) {
   const auto source = graph_.sources(i)[x];
-  const auto stage = mapping_.stages[i];
+  const auto stage = mapping_.stage_of(i);
   const bool is_wanted = graph_.placed(i).wanted[x];
   const bool is_kept = has_backward(i) && kept(i).operands[x];
   const program::buffer_ref made{program::fragment_id{source.from}, source.result};
@@ -344,7 +349,7 @@ UNITY_INLINE program::fragment mesh_program_writer::weight_code(std::uint32_t i)
   if (o.weights == bytes{}) {
     return f;
   }
-  const auto stage = mapping_.stages[i];
+  const auto stage = mapping_.stage_of(i);
   f.buffers.push_back({o.weights, stage, {}, true});
   if (!has_backward(i)) {
     return f;
@@ -359,8 +364,8 @@ UNITY_INLINE program::fragment mesh_program_writer::weight_code(std::uint32_t i)
     }
     const auto start = f.add({starts(stage), o.starting, {}, {}, program::task_kind::reduce, stage});
     f.dependencies.push_back({done, {{}, start}, false});
-    const auto t = f.add(
-        {link(stage, is_between), o.synchronizing - o.starting, {}, {}, program::task_kind::transfer, stage});
+    const auto t =
+        f.add({link(stage, is_between), o.synchronizing - o.starting, {}, {}, program::task_kind::transfer, stage});
     f.dependencies.push_back({{{}, start}, {{}, t}, false});
     done = {{}, t};
   }

@@ -14,8 +14,8 @@
 
 namespace unity::parallel {
 
-// Of an iteration of so many micro-batches. Effects: simulates the program of mesh_program.hpp.
-// Complexity: as that, times the micro-batches.
+// Of an iteration of so many micro-batches; backward passes are whole, whatever the schedule. Effects: simulates the
+// program of mesh_program.hpp. Complexity: as that, times the micro-batches.
 [[nodiscard]] strategy_report mesh_report(const tensor::algebra& a, const machine::machine& m, mesh_tables& tables,
                                           const stage_mesh& stages, const operator_graph& g, const staged_mapping& s,
                                           std::int64_t microbatches = 1);
@@ -25,6 +25,7 @@ namespace unity::parallel {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_STRATEGIES_MESH_REPORT)
 
 #include <numeric>
+#include <vector>
 
 #include <unity/core/units.hpp>
 #include <unity/parallel/lowering/pipelined_program.hpp>
@@ -39,10 +40,14 @@ namespace unity::parallel {
 UNITY_INLINE strategy_report mesh_report(const tensor::algebra& a, const machine::machine& m, mesh_tables& tables,
                                          const stage_mesh& stages, const operator_graph& g, const staged_mapping& s,
                                          std::int64_t microbatches) {
-  pipeline turns{microbatches, {}};
+  pipeline turns{microbatches, {}, false, s.schedule, s.chunks};
   turns.stages.resize(s.stage_count);
   std::iota(turns.stages.begin(), turns.stages.end(), 0U);
-  const auto p = pipelined(mesh_program(a, m.network, tables, stages, g, s), turns);
+  std::vector<std::uint32_t> chunks;
+  for (const auto k : s.stages) {
+    chunks.push_back(k / s.stage_count);
+  }
+  const auto p = pipelined(mesh_program(a, m.network, tables, stages, g, s), turns, chunks);
   simulate::full_simulation simulation;
   strategy_report r;
   r.is_of_representatives = true;

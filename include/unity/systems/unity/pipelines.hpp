@@ -97,6 +97,9 @@ class pipeline_search {
   // Each operator's tasks are on the devices of its stage; nodes are those of the candidate's graph.
   [[nodiscard]] static parallel::strategy strategy_of(const pipeline_candidate& c);
   [[nodiscard]] static parallel::pipeline pipeline_of(const pipeline_candidate& c);
+  // The same mapping under other schedules: with gradients of weights apart, and cut into two and four chunks of each
+  // stage, where that can be done; gpipe takes no less than one_forward_one_backward, and holds more.
+  [[nodiscard]] std::vector<pipeline_candidate> schedules_of(const pipeline_candidate& c);
   [[nodiscard]] std::uint64_t goals() const;
 
  private:
@@ -108,8 +111,9 @@ class pipeline_search {
 
   void add(const microbatch_graph& g, stage_rooms& stage, mesh_room& room, std::vector<pipeline_candidate>& all);
 
+  // Limits of memory are looked at where a stage is of one chunk.
   [[nodiscard]] pipeline_candidate cut(const microbatch_graph& g, stage_rooms& stage, mesh_room& room,
-                                       std::vector<std::uint32_t> options);
+                                       std::vector<std::uint32_t> options, std::uint32_t chunks = 1);
   // By operator: its step of the spine; what is attached goes with its reader.
   [[nodiscard]] static std::vector<std::size_t> steps_of(const microbatch_graph& g);
   [[nodiscard]] static bool has_backward(const parallel::placed_operator& p) {
@@ -150,6 +154,7 @@ class pipeline_search {
 #include <unity/parallel/mesh/mesh_layout.hpp>
 #include <unity/parallel/mesh/mesh_tables.hpp>
 #include <unity/parallel/microbatch.hpp>
+#include <unity/parallel/pipeline.hpp>
 #include <unity/systems/unity/mapping_candidates.hpp>
 
 namespace unity::systems {
@@ -206,7 +211,7 @@ UNITY_INLINE parallel::strategy pipeline_search::strategy_of(const pipeline_cand
   for (std::uint32_t i = 0; i < c.graph->ops.size(); ++i) {
     auto own = c.room->configuration_of(c.graph->ops, i, c.mapping.options[i]);
     for (auto& d : own.devices) {
-      d = devices[c.mapping.stages[i] * group + place.at(d)];
+      d = devices[c.mapping.stage_of(i) * group + place.at(d)];
     }
     s[c.graph->ops.node(i).index()] = std::move(own);
   }
@@ -214,7 +219,7 @@ UNITY_INLINE parallel::strategy pipeline_search::strategy_of(const pipeline_cand
 }
 
 UNITY_INLINE parallel::pipeline pipeline_search::pipeline_of(const pipeline_candidate& c) {
-  parallel::pipeline p{c.graph->count, {}};
+  parallel::pipeline p{c.graph->count, {}, false, c.mapping.schedule, c.mapping.chunks};
   const auto& devices = c.stage->stages.mesh.devices;
   p.stages.resize(devices.size());
   for (std::size_t i = 0; i < devices.size(); ++i) {
@@ -313,7 +318,7 @@ UNITY_INLINE void pipeline_search::add(const microbatch_graph& g, stage_rooms& s
 }
 
 UNITY_INLINE pipeline_candidate pipeline_search::cut(const microbatch_graph& g, stage_rooms& stage, mesh_room& room,
-                                                     std::vector<std::uint32_t> options) {
+                                                     std::vector<std::uint32_t> options, std::uint32_t chunks) {
   const auto stages = static_cast<std::size_t>(stage.stages.mesh.sizes[0]);
   const auto step_of = steps_of(g);
   std::vector<stage_piece> pieces(g.steps.size());
@@ -327,11 +332,15 @@ UNITY_INLINE pipeline_candidate pipeline_search::cut(const microbatch_graph& g, 
     once += (o.updating + o.synchronizing).count();
     add_reads(g, stage, room, options, step_of, i, pieces);
   }
-  const auto cuts = cut_into_stages(pieces, stages, g.count, options_.memory_limit);
+  const auto cuts = cut_into_stages(pieces, stages * chunks, g.count, chunks == 1 ? options_.memory_limit : 0);
   pipeline_candidate c{
       &g,    &stage,
       &room, {std::move(options), std::vector<std::uint32_t>(g.ops.size()), static_cast<std::uint32_t>(stages)},
       0,     cuts.excess};
+  c.mapping.chunks = chunks;
+  if (chunks > 1) {
+    c.mapping.schedule = parallel::pipeline_schedule::interleaved;
+  }
   for (std::uint32_t i = 0; i < g.ops.size(); ++i) {
     const auto after = std::upper_bound(cuts.first.begin(), cuts.first.end(), step_of[i]);
     c.mapping.stages[i] = static_cast<std::uint32_t>(after - cuts.first.begin() - 1);
@@ -340,8 +349,30 @@ UNITY_INLINE pipeline_candidate pipeline_search::cut(const microbatch_graph& g, 
   for (const auto& p : pieces) {
     through += p.takes;
   }
-  c.predicted = through + (g.count - 1) * cuts.slowest;
+  c.predicted = through + (g.count - 1) * chunks * cuts.slowest;
   return c;
+}
+
+UNITY_INLINE std::vector<pipeline_candidate> pipeline_search::schedules_of(const pipeline_candidate& c) {
+  std::vector<pipeline_candidate> all{c};
+  all.front().mapping.schedule = parallel::pipeline_schedule::zero_bubble;
+  const auto stages = c.mapping.stage_count;
+  for (const auto chunks : {2U, 4U}) {
+    if (c.graph->count % stages != 0 || c.graph->steps.size() < std::size_t{stages} * chunks) {
+      continue;
+    }
+    auto other = cut(*c.graph, *c.stage, *c.room, c.mapping.options, chunks);
+    // Who reads nothing of the stages before would be of an earlier chunk.
+    const auto found = parallel::chunks_of(c.graph->graph, strategy_of(other), pipeline_of(other));
+    bool is_same = true;
+    for (std::uint32_t i = 0; i < c.graph->ops.size(); ++i) {
+      is_same = is_same && found[c.graph->ops.node(i).index()] == other.mapping.stages[i] / stages;
+    }
+    if (is_same) {
+      all.push_back(std::move(other));
+    }
+  }
+  return all;
 }
 
 UNITY_INLINE std::vector<std::size_t> pipeline_search::steps_of(const microbatch_graph& g) {
