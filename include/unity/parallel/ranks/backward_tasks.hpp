@@ -31,9 +31,9 @@ class backward_tasks {
  public:
   backward_tasks(const divided_training& d, rank_streams& streams, weight_cells& weights,
                  std::vector<node_state>& nodes)
-      : training_{d}, streams_{streams}, weights_{weights}, nodes_{nodes}, again_{d, streams, nodes} {}
+      : training_{d}, streams_{streams}, weights_{weights}, nodes_{nodes}, again_{d, streams, weights, nodes} {}
 
-  // is_last: no micro-batch comes after it, and gradients are added up over ranks as soon as they are complete.
+  // is_last: no micro-batch comes after it, and all gradients are added up over ranks as soon as they are complete.
   void write(bool is_last);
 
  private:
@@ -71,11 +71,13 @@ class backward_tasks {
 namespace unity::parallel::detail {
 
 UNITY_INLINE void backward_tasks::write(bool is_last) {
+  weights_.begin_pass(true);
   for (auto i = training_.graph().node_count(); i-- > 0;) {
     const node_id n{i};
     if (!training_.is_operator(n) || !training_.training().has_backward(n)) {
       continue;
     }
+    weights_.come_to(n);
     for (std::uint32_t t = 0; t < training_.task_count(n); ++t) {
       run_task(n, t);
     }
@@ -89,9 +91,7 @@ UNITY_INLINE void backward_tasks::write(bool is_last) {
       const auto& c = nodes_[n.index()].tasks[t].cotangents;
       return c.empty() ? value_id{} : c[operand];
     });
-    if (is_last) {
-      weights_.reduce_behind(n);
-    }
+    weights_.reduce_behind(n, is_last);
   }
   if (is_last) {
     weights_.send_node_sums();

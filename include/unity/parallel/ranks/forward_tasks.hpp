@@ -78,11 +78,13 @@ class forward_tasks {
 namespace unity::parallel::detail {
 
 UNITY_INLINE void forward_tasks::write() {
+  weights_.begin_pass(false);
   for (const auto n : node_ids(training_.graph())) {
     if (!training_.is_operator(n)) {
       continue;
     }
     weights_.fetch(n);
+    weights_.come_to(n);
     for (std::uint32_t t = 0; t < training_.task_count(n); ++t) {
       run_task(n, t);
     }
