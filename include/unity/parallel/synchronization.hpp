@@ -68,8 +68,8 @@ struct synchronizer {
   bool is_per_node = false;
   // Gradients go as indices and rows. Of weights that lookups alone read.
   bool is_sparse = false;
-  // sharded: what replicas divide. 1: what the optimizer keeps. 2: gradients, too, which are reduced and scattered after
-  // each micro-batch. 3: the weight, too, which is gathered before operators read it, in each micro-batch.
+  // sharded: what replicas divide. 1: what the optimizer keeps. 2: gradients, too, which are reduced and scattered
+  // after each micro-batch. 3: the weight, too, which is gathered before operators read it, in each micro-batch.
   std::uint32_t stage = 1;
   // Stage 3: after the forward pass the weight is dropped, and gathered again where the backward pass reads it. false:
   // it is kept until the backward pass is over.

@@ -87,8 +87,8 @@ class gather_finder {
           read_back(graph_.operands(n)[x]);
         }
       }
-      if (is_recomputed(recomputed_, n) && std::find(reads.results.begin(), reads.results.end(), true) !=
-                                               reads.results.end()) {
+      if (is_recomputed(recomputed_, n) &&
+          std::find(reads.results.begin(), reads.results.end(), true) != reads.results.end()) {
         make_again(n);
       }
       add(n, all.backward);
@@ -137,8 +137,7 @@ class gather_finder {
 
 template <class Condition>
 [[nodiscard]] bool has_part(const synchronization& s, std::size_t weight, const Condition& is_so) {
-  return !s.weights.empty() &&
-         std::any_of(s.weights[weight].parts.begin(), s.weights[weight].parts.end(), is_so);
+  return !s.weights.empty() && std::any_of(s.weights[weight].parts.begin(), s.weights[weight].parts.end(), is_so);
 }
 
 }  // namespace detail
@@ -151,9 +150,8 @@ UNITY_INLINE bool is_gathered_again(const synchronization& s, std::size_t weight
   return detail::has_part(s, weight, [](const synchronizer& p) { return divides_weight(p) && p.is_resharded; });
 }
 
-UNITY_INLINE weight_gathers gathers_of(const tensor::tensor_graph& g, const training_graph& t,
-                                       const synchronization& s, const recomputation& again,
-                                       const std::function<backward_reads(node_id)>& kept) {
+UNITY_INLINE weight_gathers gathers_of(const tensor::tensor_graph& g, const training_graph& t, const synchronization& s,
+                                       const recomputation& again, const std::function<backward_reads(node_id)>& kept) {
   for (std::size_t w = 0; w < t.weights().size(); ++w) {
     if (is_gathered(s, w)) {
       return detail::gather_finder{g, t, s, again}.run(kept);

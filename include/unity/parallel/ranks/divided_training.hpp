@@ -157,8 +157,7 @@ UNITY_INLINE weight_gathers divided_training::gathers() const {
 
 UNITY_INLINE bool divided_training::is_gathered_again(value_id weight) const {
   const auto& all = training_.weights();
-  const auto found =
-      std::find_if(all.begin(), all.end(), [&](const weight_uses& w) { return w.value == weight; });
+  const auto found = std::find_if(all.begin(), all.end(), [&](const weight_uses& w) { return w.value == weight; });
   return found != all.end() &&
          parallel::is_gathered_again(plan_.synchronization, static_cast<std::size_t>(found - all.begin()));
 }

@@ -70,8 +70,8 @@ namespace unity::parallel::detail {
 
 UNITY_INLINE value_id recomputed_tasks::operand(node_id n, std::uint32_t t, std::uint32_t x) {
   const auto v = training_.graph().operands(n)[x];
-  const bool is_dropped = weights_.is_weight(v) && training_.is_gathered_again(v) &&
-                          training_.parts_of(n).terms[x].of_task(t) == 0;
+  const bool is_dropped =
+      weights_.is_weight(v) && training_.is_gathered_again(v) && training_.parts_of(n).terms[x].of_task(t) == 0;
   const auto edge = edge_again(n, t, x);
   if (!edge && !is_dropped) {
     return nodes_[n.index()].tasks[t].operands[x];

@@ -76,7 +76,7 @@ class sharded_cells {
   pass_gathers forward_{};
   pass_gathers backward_{};
   const pass_gathers* now_ = &forward_;
-  std::size_t next_ = 0;                                                                     // point
+  std::size_t next_ = 0;                                                                   // point
   std::map<std::pair<std::size_t, std::size_t>, std::vector<awaited_value>> under_way_{};  // by cell
 };
 
@@ -92,8 +92,7 @@ namespace unity::parallel::detail {
 
 UNITY_INLINE bool sharded_cells::is_shared(cell_id of) const {
   const auto& state = states_[of.weight];
-  return how(of).kind == sync_kind::sharded && state.holders[of.cell].size() > 1 &&
-         !state.cells[of.cell].begin.empty();
+  return how(of).kind == sync_kind::sharded && state.holders[of.cell].size() > 1 && !state.cells[of.cell].begin.empty();
 }
 
 UNITY_INLINE std::int64_t sharded_cells::rows_of_share(cell_id of) const {
@@ -170,14 +169,13 @@ UNITY_INLINE void sharded_cells::add_share(cell_id of, std::uint32_t rank, node_
   }
   streams_.wait_last(rank, share.wait);
   if (!is_empty) {
-    const auto all = own.sum.valid() ? streams_.on_last(rank, states_.node_of(of)).sum(own.sum, share.value)
-                                     : share.value;
+    const auto all =
+        own.sum.valid() ? streams_.on_last(rank, states_.node_of(of)).sum(own.sum, share.value) : share.value;
     states_.change(of, rank, all);
   }
 }
 
-UNITY_INLINE auto sharded_cells::gathers_at(const std::vector<gather_point>& points, bool again) const
-    -> pass_gathers {
+UNITY_INLINE auto sharded_cells::gathers_at(const std::vector<gather_point>& points, bool again) const -> pass_gathers {
   pass_gathers all;
   all.begin.resize(points.size() + 1);
   all.end.resize(points.size());

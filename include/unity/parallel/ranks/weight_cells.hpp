@@ -85,9 +85,10 @@ class weight_cells {
   void begin_pass(bool is_backward) { sharded_.begin_pass(is_backward); }
   void come_to(node_id n) { sharded_.come_to(n); }
   // Begins to add up over ranks the gradients of the weights that this reader, in the order of backward passes, was the
-  // last to read: after each micro-batch of cells whose gradients are divided, after the last one of all; each cell as its part of the weight is synchronized, those of a bucket when all of it and of the
-  // buckets before are there. One sum for all who hold a cell. Those who gave nothing add zeros; where one alone gave
-  // to an all-reduce outside of buckets, it hands out.
+  // last to read: after each micro-batch of cells whose gradients are divided, after the last one of all; each cell as
+  // its part of the weight is synchronized, those of a bucket when all of it and of the buckets before are there. One
+  // sum for all who hold a cell. Those who gave nothing add zeros; where one alone gave to an all-reduce outside of
+  // buckets, it hands out.
   void reduce_behind(node_id reader, bool is_last);
   // Sends what servers are to be sent still: at the end of the backward pass.
   void send_node_sums() { servers_.send_node_sums(); }
@@ -293,8 +294,7 @@ UNITY_INLINE void weight_cells::add_part(std::size_t w, std::size_t c, std::uint
   const auto value = training_.training().weights()[w].value;
   auto& all = streams_.program(rank).weights;
   state.at[{rank, c}] = all.size();
-  const auto own =
-      streams_.on(rank, training_.graph().producer(value)).outside(training_.type_of(value, part));
+  const auto own = streams_.on(rank, training_.graph().producer(value)).outside(training_.type_of(value, part));
   all.push_back({{value, part, own, 0}, part, {}, {}});
 }
 

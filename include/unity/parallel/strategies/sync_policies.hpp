@@ -121,9 +121,8 @@ UNITY_INLINE synchronization served_sync(lowering& l, const strategy& s) {
   const auto sizes = detail::bytes_on_devices(l, s);
   std::vector<std::size_t> order(weights.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return sizes[a] != sizes[b] ? sizes[a] > sizes[b] : a < b;
-  });
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return sizes[a] != sizes[b] ? sizes[a] > sizes[b] : a < b; });
   std::vector<std::int64_t> loads(l.links().device_count());
   synchronization all;
   all.weights.resize(weights.size());
