@@ -15,6 +15,7 @@
 #include <unity/parallel/recomputation.hpp>
 #include <unity/parallel/strategies/sync_policies.hpp>
 #include <unity/simulate/full.hpp>
+#include <unity/tensor/builder.hpp>
 #include <unity/train/planned_memory.hpp>
 #include <unity/train/value_places.hpp>
 
@@ -192,12 +193,53 @@ TEST_CASE("micro-batches of shares, in stages and recomputed, train as all-reduc
        {parallel::sharded_by_stage(1), parallel::sharded_by_stage(2), stage_3(0), stage_3(2), stage_3(1, false)}) {
     CAPTURE(how.stage, how.prefetch, how.is_resharded);
     p.synchronization = parallel::sharded_sync(l, how);
+    CHECK(simulate::full_simulation{}.run(parallel::lower(operators(), p)) > picoseconds{});
     const auto own = losses_of(p);
     REQUIRE(own.size() == expected.size());
     for (std::size_t s = 0; s < own.size(); ++s) {
       CAPTURE(s, own[s], expected[s]);
       REQUIRE(std::abs(own[s] - expected[s]) <= 1e-11 * std::abs(expected[s]));
     }
+  }
+}
+
+TEST_CASE("a weight that two stages read has a replica in each, and its gradients are added up once") {
+  tensor::builder b{operators()};
+  const auto x = b.input("x", {8, 6});
+  const auto w = b.weight("w", {6, 6});
+  const auto y = b.matmul(b.relu(b.matmul(x, w)), w);
+  const std::vector<value_id> outputs{y};
+  const auto whole = train::test::plan_for(std::move(b).finish(outputs), 1, "data");
+  const auto of = [&](std::size_t stages) {
+    return train::with_loss(operators(), train::test::in_stages(whole, stages, 4, false), tensor::loss::mean_square);
+  };
+  const auto expected = losses_of(of(1));
+  auto p = of(2);
+  const parallel::training_graph training{operators(), p.graph};
+  REQUIRE(training.weights().size() == 1);
+  for (const auto& how : {parallel::synchronizer{}, parallel::sharded_by_stage(1), parallel::sharded_by_stage(2),
+                          parallel::sharded_by_stage(3)}) {
+    CAPTURE(how.kind, how.stage);
+    p.synchronization = parallel::sharded_sync({operators(), p.graph, p.machine}, how);
+    if (how.stage == 3) {
+      const auto why = Catch::Contains("stage 3 of sharded, and readers in 2 stages of the pipeline; expected readers");
+      CHECK_THROWS_WITH(parallel::programs_of_ranks(operators(), p), why);
+      CHECK_THROWS_WITH(parallel::lower(operators(), p), why);
+      continue;
+    }
+    const auto programs = parallel::programs_of_ranks(operators(), p);
+    std::size_t sums = 0;
+    for (const auto& s : programs.ranks[0].steps) {
+      sums += s.kind == parallel::step_kind::reduce || s.kind == parallel::step_kind::scatter ? 1U : 0U;
+    }
+    CHECK(sums == (how.stage > 1 ? 4U : 1U));  // in each micro-batch, or at the end of the iteration
+    CHECK(programs.ranks[0].weights.size() == 1);
+    CHECK(programs.ranks[1].weights.size() == 1);
+    const auto own = losses_of(p);
+    for (std::size_t s = 0; s < expected.size(); ++s) {
+      CHECK(own[s] == Approx(expected[s]).epsilon(1e-11));
+    }
+    CHECK(simulate::full_simulation{}.run(parallel::lower(operators(), p)) > picoseconds{});
   }
 }
 

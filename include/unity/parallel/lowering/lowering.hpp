@@ -183,6 +183,7 @@ class lowering {
 #include <unity/parallel/lowering/sum_code.hpp>
 #include <unity/parallel/lowering/synchronization.hpp>
 #include <unity/parallel/lowering/weight_fragments.hpp>
+#include <unity/parallel/lowering/weight_gathers.hpp>
 #include <unity/parallel/lowering/weight_shards.hpp>
 #include <unity/parallel/pipeline.hpp>
 
@@ -433,6 +434,7 @@ UNITY_INLINE program::program lower(const tensor::algebra& a, const plan& p, ten
     });
   }
   lowering l{a, p.graph, p.machine, std::move(durations), transfers::exchanges, p.updates};
+  check_gathers(p.graph, l.training(), p.configurations, p.pipeline, p.synchronization);
   return pipelined(l.run(p.configurations, p.synchronization, p.recomputed), p.pipeline);
 }
 

@@ -7,6 +7,7 @@
 
 #include <unity/core/id.hpp>
 #include <unity/parallel/lowering/backward_reads.hpp>
+#include <unity/parallel/plan.hpp>
 #include <unity/parallel/recomputation.hpp>
 #include <unity/parallel/synchronization.hpp>
 #include <unity/parallel/training_graph.hpp>
@@ -34,6 +35,11 @@ struct weight_gathers {
 [[nodiscard]] bool is_gathered(const synchronization& s, std::size_t weight);
 [[nodiscard]] bool is_gathered_again(const synchronization& s, std::size_t weight);
 
+// Throws: unity::error that names the weight's node where devices of several stages would gather a weight: each would
+// wait for a micro-batch of another, which waits for one of its own.
+void check_gathers(const tensor::tensor_graph& g, const training_graph& t, const strategy& s, const pipeline& p,
+                   const synchronization& sync);
+
 // Backward passes read what adjoints read, and what the forward pass of an operator does that is recomputed, where the
 // first operator asks for its results.
 // kept: what the backward pass of an operator reads. Complexity: linear in the graph, besides that.
@@ -47,9 +53,13 @@ struct weight_gathers {
 
 #include <algorithm>
 #include <cstddef>
+#include <set>
 #include <utility>
 
+#include <fmt/core.h>
+
 #include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
 #include <unity/graph/concepts.hpp>
 
 namespace unity::parallel {
@@ -148,6 +158,23 @@ UNITY_INLINE bool is_gathered(const synchronization& s, std::size_t weight) {
 
 UNITY_INLINE bool is_gathered_again(const synchronization& s, std::size_t weight) {
   return detail::has_part(s, weight, [](const synchronizer& p) { return divides_weight(p) && p.is_resharded; });
+}
+
+UNITY_INLINE void check_gathers(const tensor::tensor_graph& g, const training_graph& t, const strategy& s,
+                                const pipeline& p, const synchronization& sync) {
+  for (std::size_t w = 0; w < t.weights().size() && !p.stages.empty(); ++w) {
+    std::set<std::uint32_t> stages;
+    for (const auto& use : t.weights()[w].uses) {
+      for (const auto d : s[use.node.index()].devices) {
+        stages.insert(p.stages[d.index()]);
+      }
+    }
+    if (is_gathered(sync, w) && stages.size() > 1) {
+      throw error{fmt::format("synchronization, weight of node {}", g.producer(t.weights()[w].value).index()),
+                  fmt::format("stage 3 of sharded, and readers in {} stages of the pipeline", stages.size()),
+                  "readers in one, or stage 1 or 2"};
+    }
+  }
 }
 
 UNITY_INLINE weight_gathers gathers_of(const tensor::tensor_graph& g, const training_graph& t, const synchronization& s,

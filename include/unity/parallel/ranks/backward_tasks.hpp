@@ -93,9 +93,7 @@ UNITY_INLINE void backward_tasks::write(bool is_last) {
     });
     weights_.reduce_behind(n, is_last);
   }
-  if (is_last) {
-    weights_.send_node_sums();
-  }
+  weights_.end_backward(is_last);
 }
 
 UNITY_INLINE void backward_tasks::run_task(node_id n, std::uint32_t t) {

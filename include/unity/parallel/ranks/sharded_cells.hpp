@@ -37,6 +37,9 @@ class sharded_cells {
   // updates; where ranks keep the cell, shares of the next version are gathered.
   void scatter(cell_id of, node_id reader, bool is_last);
 
+  // Waits for what was scattered for other operators than this one, or for all: until then whole gradients are held.
+  void wait_for_shares(node_id reader = {});
+
   // Finds when which cells are gathered, once all are placed.
   void find_gathers();
   // A pass of a micro-batch begins, and comes to the tasks of an operator: gathers begin so much earlier than their
@@ -73,6 +76,8 @@ class sharded_cells {
   rank_streams& streams_;
   weight_states& states_;
   std::map<std::pair<std::uint32_t, std::pair<std::size_t, std::size_t>>, scattered_share> shares_{};
+  std::vector<std::pair<std::uint32_t, rank_step>> due_{};  // by rank: waits for what was scattered last
+  node_id due_for_{};                                       // the operator whose backward pass gave it
   pass_gathers forward_{};
   pass_gathers backward_{};
   const pass_gathers* now_ = &forward_;
@@ -134,6 +139,7 @@ UNITY_INLINE void sharded_cells::scatter(cell_id of, node_id reader, bool is_las
     values.push_back(padded(of, r, reader, states_.given(of, r, reader), rows));
     states_[of.weight].gradients.erase({r, of.cell});  // the next micro-batch gives its own
   }
+  wait_for_shares(reader);
   const auto shares = streams_.scattered(states_.node_of(of), holders, values);
   const bool keeps = !parallel::divides_weight(how(of));
   std::vector<value_id> next;
@@ -164,6 +170,10 @@ UNITY_INLINE void sharded_cells::add_share(cell_id of, std::uint32_t rank, node_
     }
   }
   own.last = share;
+  if (parallel::divides_gradient(how(of))) {
+    due_.emplace_back(rank, share.wait);
+    due_for_ = reader;
+  }
   if (!is_last) {
     return;
   }
@@ -172,6 +182,15 @@ UNITY_INLINE void sharded_cells::add_share(cell_id of, std::uint32_t rank, node_
     const auto all =
         own.sum.valid() ? streams_.on_last(rank, states_.node_of(of)).sum(own.sum, share.value) : share.value;
     states_.change(of, rank, all);
+  }
+}
+
+UNITY_INLINE void sharded_cells::wait_for_shares(node_id reader) {
+  if (due_for_ != reader) {
+    for (const auto& [rank, wait] : due_) {
+      streams_.wait(rank, wait);
+    }
+    due_.clear();
   }
 }
 

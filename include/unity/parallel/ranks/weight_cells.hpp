@@ -90,8 +90,14 @@ class weight_cells {
   // sum for all who hold a cell. Those who gave nothing add zeros; where one alone gave to an all-reduce outside of
   // buckets, it hands out.
   void reduce_behind(node_id reader, bool is_last);
-  // Sends what servers are to be sent still: at the end of the backward pass.
-  void send_node_sums() { servers_.send_node_sums(); }
+  // At the end of a backward pass: waits for shares of gradients and, after the last micro-batch, sends what servers
+  // are to be sent still.
+  void end_backward(bool is_last) {
+    sharded_.wait_for_shares();
+    if (is_last) {
+      servers_.send_node_sums();
+    }
+  }
 
  private:
   static constexpr std::size_t none = static_cast<std::size_t>(-1);

@@ -51,6 +51,7 @@ struct strategy_report {
 
 #include <unity/parallel/lowering/network.hpp>
 #include <unity/parallel/lowering/pipelined_program.hpp>
+#include <unity/parallel/lowering/weight_gathers.hpp>
 #include <unity/parallel/pipeline.hpp>
 #include <unity/program/program.hpp>
 #include <unity/simulate/full.hpp>
@@ -63,6 +64,7 @@ UNITY_INLINE strategy_report report_on(lowering& l, const tensor::tensor_graph& 
                                        const strategy& s, const pipeline& stages, const synchronization& sync,
                                        const recomputation& again) {
   check(g, s, stages, m.network.device_count());
+  check_gathers(g, l.training(), s, stages, sync);
   const auto p = pipelined(l.run(s, sync, again), stages);
   simulate::full_simulation simulation;
   strategy_report r;
