@@ -101,10 +101,19 @@ UNITY_INLINE std::vector<program::carried_dependency> carried_dependencies(const
     return t.kind == task_kind::forward || t.kind == task_kind::backward || t.kind == task_kind::recompute;
   };
   std::vector<program::fragment_id> node_fragment(p.graph.node_count());
+  std::vector<program::fragment_id> shares(p.synchronization.weights.size());  // by weight
   std::vector<std::vector<program::task_ref>> first(code.resources().size());  // by stream: that wait for nothing
   std::vector<std::vector<program::task_ref>> last(code.resources().size());   // and that nothing computed waits for
   for (std::size_t f = 0; f < code.fragment_count(); ++f) {
     const program::fragment_id id{f};
+    if (code.owner_of(id).kind == program::owner_kind::shares) {
+      shares[code.owner_of(id).index] = id;
+      for (const auto begin : detail::gathers_for_forward(code, id)) {
+        if (code.before(code.find(id, begin).index()).empty()) {
+          first[code.code(id).tasks[begin].shard].push_back({id, begin});
+        }
+      }
+    }
     if (code.owner_of(id).kind != program::owner_kind::node) {
       continue;
     }
@@ -133,19 +142,6 @@ UNITY_INLINE std::vector<program::carried_dependency> carried_dependencies(const
     for (const auto& after : first[r]) {
       for (const auto& before : last[r]) {
         all.push_back({before, after, 1});
-      }
-    }
-  }
-  std::vector<program::fragment_id> shares(p.synchronization.weights.size());  // by weight
-  for (std::size_t f = 0; f < code.fragment_count(); ++f) {
-    const program::fragment_id id{f};
-    if (code.owner_of(id).kind != program::owner_kind::shares) {
-      continue;
-    }
-    shares[code.owner_of(id).index] = id;
-    for (const auto begin : detail::gathers_for_forward(code, id)) {  // not before the iteration begins
-      for (const auto& before : last[code.code(id).tasks[begin].shard]) {
-        all.push_back({before, {id, begin}, 1});
       }
     }
   }
