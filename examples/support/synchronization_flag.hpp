@@ -3,11 +3,15 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <optional>
+#include <sstream>
 #include <string>
+#include <string_view>
 
 #include <fmt/core.h>
 
 #include <unity/core/error.hpp>
+#include <unity/core/to_number.hpp>
 #include <unity/core/units.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/plan.hpp>
@@ -22,8 +26,42 @@ namespace support {
 inline void declare_sync(CLI::App& app, std::string& flag) {
   app.add_option("--sync", flag,
                  "how replicas of weights stay equal: bucket=SIZE, all-reduces of so many bytes together (25MB), in "
-                 "the order of the backward pass; zero=1, each updates its share; ps, each weight has a device that "
-                 "updates it");
+                 "the order of the backward pass; zero=1, each updates its share, zero=2, and keeps its share of the "
+                 "gradient, zero=3, and of the weight; fsdp[,prefetch=N][,keep], as zero=3, gathers N operators ahead, "
+                 "and weights kept until the backward pass is over; ps, each weight has a device that updates it");
+}
+
+inline constexpr std::string_view sync_forms = "bucket=SIZE, zero=1, zero=2, zero=3, fsdp[,prefetch=N][,keep] or ps";
+
+// Of zero=N and fsdp; nothing of others.
+// Throws: unity::error where the flag is none.
+inline std::optional<unity::parallel::synchronizer> sharding_of(const std::string& flag) {
+  for (std::uint32_t stage = 1; stage <= 3; ++stage) {
+    if (flag == fmt::format("zero={}", stage)) {
+      return unity::parallel::sharded_by_stage(stage);
+    }
+  }
+  std::istringstream words{flag};
+  std::string word;
+  if (!std::getline(words, word, ',') || word != "fsdp") {
+    return std::nullopt;
+  }
+  auto s = unity::parallel::sharded_by_stage(3);
+  const std::string prefetch = "prefetch=";
+  while (std::getline(words, word, ',')) {
+    if (word == "keep") {
+      s.is_resharded = false;
+    } else if (word.rfind(prefetch, 0) == 0) {
+      const auto count = unity::to_number<std::uint32_t>(word.substr(prefetch.size()));
+      if (!count || *count > 1'000'000) {
+        throw unity::error{"--sync fsdp", fmt::format("'{}'", word), "prefetch=N, from 0 to 1000000"};
+      }
+      s.prefetch = *count;
+    } else {
+      throw unity::error{"--sync fsdp", fmt::format("'{}'", word), "prefetch=N or keep"};
+    }
+  }
+  return s;
 }
 
 // The bytes of bucket=SIZE; 0 for others.
@@ -37,8 +75,8 @@ inline std::int64_t check_sync(const std::string& flag) {
     }
     return static_cast<std::int64_t>(size);
   }
-  if (!flag.empty() && flag != "zero=1" && flag != "ps") {
-    throw unity::error{"--sync", fmt::format("'{}'", flag), "bucket=SIZE, zero=1 or ps"};
+  if (!flag.empty() && flag != "ps" && !sharding_of(flag)) {
+    throw unity::error{"--sync", fmt::format("'{}'", flag), sync_forms};
   }
   return 0;
 }
@@ -50,7 +88,8 @@ inline unity::parallel::synchronization sync_of(const std::string& flag, unity::
   if (const auto size = check_sync(flag); size > 0) {
     return unity::parallel::bucketed_sync(l, s, unity::bytes{size});
   }
-  return flag == "ps" ? unity::parallel::served_sync(l, s) : unity::parallel::sharded_sync(l);
+  const auto how = sharding_of(flag);
+  return how ? unity::parallel::sharded_sync(l, *how) : unity::parallel::served_sync(l, s);
 }
 
 // Effects: the plan is synchronized so, where there is a flag.

@@ -24,7 +24,14 @@ inline synchronization random_sync(random_engine& random, const tensor::algebra&
     switch (random.below(4)) {
       case 0: break;
       case 1: s.bucket = static_cast<std::uint32_t>(random.below(2)); break;
-      case 2: s.kind = sync_kind::sharded; break;
+      case 2:
+        s.kind = sync_kind::sharded;
+        s.stage = 1 + static_cast<std::uint32_t>(random.below(3));
+        if (s.stage == 3) {
+          s.is_resharded = random.below(3) > 0;
+          s.prefetch = static_cast<std::uint32_t>(random.below(4));
+        }
+        break;
       default:
         s.kind = sync_kind::parameter_server;
         s.destination = machine::device_id{random.below(p.machine.network.device_count())};

@@ -89,8 +89,11 @@ class rank_run {
         return true;
       case step_kind::send: messages_[s.tag] = get(rank, s.value); return true;
       case step_kind::receive: return true;
-      case step_kind::gather:  // what a rank did not make is zero: the shares are the sum
-        if (!values_[rank][s.value.index()]) {
+      case step_kind::gather:
+        if (g.results(s.node)[0] != s.value) {
+          return gather(rank, s);
+        }
+        if (!values_[rank][s.value.index()]) {  // what a rank did not make is zero: the shares are the sum
           set(rank, s.value, numbers{g.type(s.value).dims});
         }
         [[fallthrough]];
@@ -110,6 +113,19 @@ class rank_run {
       case step_kind::fetch: return true;  // a value is where it was
     }
     return false;
+  }
+  // Rows of each, in the order of the group.
+  bool gather(std::size_t rank, const rank_step& s) {
+    const auto& g = programs_.ranks[rank].graph;
+    auto& all = sums_[s.tag];
+    all.value = all.count == 0 ? numbers{g.type(g.results(s.node)[0]).dims} : all.value;
+    const auto& x = get(rank, s.value);
+    const auto& group = programs_.groups[s.peer];
+    const auto place = std::find(group.begin(), group.end(), rank) - group.begin();
+    std::copy(x.data.begin(), x.data.end(),
+              all.value.data.begin() + place * static_cast<std::ptrdiff_t>(x.data.size()));
+    ++all.count;
+    return true;
   }
   void run(std::size_t rank, node_id n) {
     const auto& g = programs_.ranks[rank].graph;
@@ -235,7 +251,11 @@ double error_on_ranks(const tensor::algebra& a, const plan& p, std::uint64_t see
           own.data.resize(static_cast<std::size_t>(w.weight.part.volume()));
           meet(whole, w.weight.part, own);
         } else {
-          meet(whole, w.weight.part, w.gradient.valid() ? run.get(r, w.gradient) : numbers{w.weight.part.sizes()});
+          auto own = w.gradient.valid() ? run.get(r, w.gradient) : numbers{w.weight.part.sizes()};
+          REQUIRE(own.data.size() >= static_cast<std::size_t>(w.weight.part.volume()));
+          own.dims = w.weight.part.sizes();  // of a share that others have more rows of, its beginning
+          own.data.resize(static_cast<std::size_t>(w.weight.part.volume()));
+          meet(whole, w.weight.part, own);
         }
       }
     }

@@ -261,6 +261,6 @@ sys.exit(not (best["iteration_s"] == b["iteration_s"] and
   "$scratch/again.json" "$scratch/again.result"
 check 'a way to recompute that is none is refused before the search' complains 1 "recompute: 'all'; expected none" \
   "$parallelize" 'zoo:mlp?layers=3&hidden=64&batch=8' --machine p100:1x2 --recompute all
-check 'a way that is none is refused before the search' complains 1 "sync: 'all'; expected bucket=SIZE, zero=1 or ps" \
+check 'a way that is none is refused before the search' complains 1 "sync: 'all'; expected bucket=SIZE, zero=1" \
   "$parallelize" 'zoo:mlp?layers=3&hidden=64&batch=8' --machine p100:1x2 --sync all
 finish

@@ -97,10 +97,10 @@ check 'an unknown schedule is bad usage' complains 2 'schedule' "$simulate" "$pl
 x = json.load(open(sys.argv[1])); x["optimizer"] = "adam"; json.dump(x, open(sys.argv[2], "w"))' \
   "$plan" "$scratch/adam.json"
 check 'a plan with Adam is simulated' silent "$simulate" "$scratch/adam.json" --json "$scratch/adam.result"
-for sync in bucket=1MB zero=1 ps; do
+for sync in bucket=1MB zero=1 zero=2 zero=3 fsdp,prefetch=0 ps; do
   check "also synchronized by $sync" silent "$simulate" "$scratch/adam.json" --sync $sync --json "$scratch/sync.result"
 done
-check 'a way that is none is refused' complains 1 "sync: 'bucket'; expected bucket=SIZE, zero=1 or ps" \
+check 'a way that is none is refused' complains 1 "sync: 'bucket'; expected bucket=SIZE, zero=1, zero=2" \
   "$simulate" "$plan" --sync bucket
 
 check 'what the plan keeps is simulated' silent "$simulate" "$plan" --ranks reference --json "$scratch/kept.result"

@@ -93,7 +93,7 @@ check 'and simulated with' json "$scratch/measured.result" 'x["simulated_iterati
 check 'an unknown cost' complains 1 'guessed' "$train" "$scratch/two.json" --cost guessed
 check 'timings without measurements' complains 1 'timings.*nothing is measured' \
   "$train" "$scratch/two.json" --timings none
-for sync in bucket=100KB zero=1 ps; do
+for sync in bucket=100KB zero=1 zero=2 zero=3 fsdp,prefetch=2,keep ps; do
   check "weights synchronized by $sync" \
     run "$scratch/adam.json" --steps 4 --sync $sync --check --json "$scratch/sync.result" \
     --trace "$scratch/sync.trace" --checkpoint "$scratch/sync.weights"
@@ -119,8 +119,12 @@ sys.exit(not all(y["arena_bytes"] < x["arena_bytes"] for x, y in zip(a, b)))' \
   "$scratch/kept.result" "$scratch/micro.result"
 check 'a way to recompute that is none is refused' complains 1 "recompute: 'all'; expected none, full" \
   "$train" "$scratch/adam.json" --recompute all
-check 'a way that is none is refused' complains 1 "sync: 'zero=3'; expected bucket=SIZE, zero=1 or ps" \
-  "$train" "$scratch/adam.json" --sync zero=3
+check 'a way that is none is refused' complains 1 "sync: 'zero=4'; expected bucket=SIZE, zero=1, zero=2, zero=3" \
+  "$train" "$scratch/adam.json" --sync zero=4
+check 'so is an option of fsdp that is none' complains 1 "sync fsdp: 'keeps'; expected prefetch=N or keep" \
+  "$train" "$scratch/adam.json" --sync fsdp,keeps
+check 'and one that is no number' complains 1 "sync fsdp: 'prefetch=-1'; expected prefetch=N" \
+  "$train" "$scratch/adam.json" --sync fsdp,prefetch=-1
 check 'as are buckets of no bytes' complains 1 'sync bucket: .0B.; expected a byte at least' \
   "$train" "$scratch/adam.json" --sync bucket=0B
 check 'and delayed updates beside' complains 1 'sync: updates that are delayed' \

@@ -31,6 +31,7 @@
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/recomputation.hpp>
+#include <unity/parallel/strategies/sync_policies.hpp>
 #include <unity/parallel/synchronization.hpp>
 #include <unity/parallel/training_graph.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -105,6 +106,12 @@ parallel::synchronization every_way(const parallel::plan& p) {
   all.weights.at(2).parts = {
       {sync_kind::sharded, alone, {}}, {sync_kind::all_reduce, 0, {}}, {sync_kind::parameter_server, alone, server}};
   all.weights.at(3).parts = {{sync_kind::none, alone, {}}};
+  auto gathered = parallel::sharded_by_stage(3);
+  gathered.prefetch = 2;
+  gathered.is_resharded = false;
+  all.weights.at(2).parts.push_back(gathered);
+  all.weights.at(4).parts = {gathered};
+  all.weights.at(5).parts = {parallel::sharded_by_stage(2)};
   return all;
 }
 

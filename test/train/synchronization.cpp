@@ -35,7 +35,16 @@ constexpr std::uint64_t seed = 3;
 
 parallel::synchronization sync_of(const parallel::plan& p, std::string_view how) {
   parallel::lowering l{operators(), p.graph, p.machine};
+  auto kept = parallel::sharded_by_stage(3);
+  kept.is_resharded = false;
+  kept.prefetch = 3;
+  auto late = parallel::sharded_by_stage(3);
+  late.prefetch = 0;
   return how == "zero"         ? parallel::sharded_sync(l)
+         : how == "zero 2"     ? parallel::sharded_sync(l, parallel::sharded_by_stage(2))
+         : how == "zero 3"     ? parallel::sharded_sync(l, parallel::sharded_by_stage(3))
+         : how == "late"       ? parallel::sharded_sync(l, late)
+         : how == "kept"       ? parallel::sharded_sync(l, kept)
          : how == "ps"         ? parallel::served_sync(l, p.configurations)
          : how == "bucket"     ? parallel::bucketed_sync(l, p.configurations, bytes{600})
          : how == "one bucket" ? parallel::bucketed_sync(l, p.configurations, bytes{1'000'000})
@@ -74,7 +83,7 @@ TEST_CASE("losses do not depend on how weights are synchronized, but for roundin
   const train::update_rule rule{parallel::optimizer::adam, 0.01};
   auto p = plan_of(model, devices, how);
   const auto expected = losses_of(p, rule, 0, 4);
-  for (const auto* sync : {"zero", "ps", "bucket", "one bucket"}) {
+  for (const auto* sync : {"zero", "zero 2", "zero 3", "late", "kept", "ps", "bucket", "one bucket"}) {
     CAPTURE(sync);
     p.synchronization = sync_of(p, sync);
     require_near(losses_of(p, rule, 0, 4), expected);
@@ -98,7 +107,7 @@ TEST_CASE("losses do not depend on how weights are synchronized, each and in par
   }
 }
 
-TEST_CASE("micro-batches in stages are synchronized once") {
+TEST_CASE("micro-batches in stages are added up") {
   const auto whole = train::test::plan_for("zoo:mlp?layers=4&hidden=8&batch=8", 1, "data");
   auto p = train::with_loss(operators(), train::test::in_stages(whole, 2, 4, false), tensor::loss::mean_square);
   const train::update_rule rule{parallel::optimizer::adam, 0.01};
@@ -117,13 +126,13 @@ TEST_CASE("a checkpoint does not depend on who kept what, and any way goes on fr
   const auto before = plan_of("zoo:mlp?layers=3&hidden=9&batch=8", 4, "data");
   const auto expected = losses_of(before, rule, 0, 6);
   const std::vector<double> rest(expected.begin() + 3, expected.end());
-  for (const auto* sync : {"zero", "ps", "bucket"}) {
+  for (const auto* sync : {"zero", "zero 3", "ps", "bucket"}) {
     CAPTURE(sync);
     auto p = before;
     p.synchronization = sync_of(p, sync);
     static_cast<void>(losses_of(p, rule, 0, 3, {}, file("first")));
     require_near(losses_of(p, rule, 3, 6, file("first")), rest);
-    for (const auto* other : {"", "zero", "ps"}) {
+    for (const auto* other : {"", "zero", "zero 3", "ps"}) {
       CAPTURE(other);
       auto q = plan_of("zoo:mlp?layers=3&hidden=9&batch=8", 2, "mixed");
       q.synchronization = sync_of(q, other);

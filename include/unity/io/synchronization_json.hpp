@@ -8,7 +8,8 @@
 //              {"node": 8, "how": "all_reduce", "algorithm": "ring", "compressor": {"kind": "float16", "feedback":
 //              true}},
 //              {"node": 9, "how": "all_reduce", "compressor": {"kind": "power_sgd", "amount": 2}},
-//              {"node": 10, "how": "all_reduce", "sparse": true}]}
+//              {"node": 10, "how": "all_reduce", "sparse": true},
+//              {"node": 11, "how": "sharded", "stage": 3, "prefetch": 2, "reshard_after_forward": false}]}
 // Weights that are not listed are all-reduced, each alone. A file has besides
 //  "format": "unity synchronization", "version": 1, "replicas": ["n0/gpu0", "n0/gpu1"]
 #pragma once
@@ -110,6 +111,15 @@ UNITY_INLINE nlohmann::json synchronizer_to_json(const parallel::synchronizer& s
   if (s.is_sparse) {
     all["sparse"] = true;
   }
+  if (s.stage != 1) {
+    all["stage"] = s.stage;
+  }
+  if (s.prefetch != 1) {
+    all["prefetch"] = s.prefetch;
+  }
+  if (!s.is_resharded) {
+    all["reshard_after_forward"] = false;
+  }
   return all;
 }
 
@@ -156,6 +166,22 @@ UNITY_INLINE nlohmann::json synchronization_to_json(const tensor::algebra& a, co
   return {{"buckets", p.synchronization.buckets}, {"weights", std::move(weights)}};
 }
 
+// What goes with `sharded` alone, also where it says what would be so without it.
+UNITY_INLINE void read_sharding(const json_place& in, parallel::synchronizer& s) {
+  const auto expect = [&](const char* member, bool has_it, const char* expected) {
+    if (in.has(member) && !has_it) {
+      throw error{in.at(member).where(), fmt::format("of {}", in.at("how").word()), expected};
+    }
+  };
+  expect("stage", s.kind == parallel::sync_kind::sharded, "a stage of sharded alone");
+  s.stage = in.has("stage") ? small_number(in.at("stage")) : 1;
+  for (const auto* member : {"prefetch", "reshard_after_forward"}) {
+    expect(member, divides_weight(s), "that of sharded, stage 3, alone");
+  }
+  s.prefetch = in.has("prefetch") ? small_number(in.at("prefetch")) : 1;
+  s.is_resharded = !in.has("reshard_after_forward") || in.at("reshard_after_forward").boolean();
+}
+
 UNITY_INLINE parallel::synchronizer synchronizer_from_json(const json_place& in,
                                                            const std::map<std::string, std::uint32_t>& buckets,
                                                            const std::map<std::string, machine::device_id>& devices) {
@@ -198,6 +224,7 @@ UNITY_INLINE parallel::synchronizer synchronizer_from_json(const json_place& in,
   s.staleness = in.has("staleness") ? small_number(in.at("staleness")) : 0;
   s.is_per_node = in.has("per_node") && in.at("per_node").boolean();
   s.is_sparse = in.has("sparse") && in.at("sparse").boolean();
+  read_sharding(in, s);
   return s;
 }
 

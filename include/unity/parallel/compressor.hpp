@@ -6,6 +6,10 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <vector>
+
+#include <unity/core/units.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::parallel {
 
@@ -54,4 +58,36 @@ struct compressor {
   return c.kind == compression::float16 || c.kind == compression::bfloat16;
 }
 
+// The messages by which each device gives so many elements of a weight of that type: sums of them follow each other.
+// What rounding, products and the like take is not priced. Precondition: not top_k, whose messages are gathered.
+[[nodiscard]] std::vector<bytes> message_sizes(const compressor& c, const tensor::tensor_type& weight,
+                                               std::int64_t elements);
+
 }  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_COMPRESSOR)
+
+#include <algorithm>
+
+#include <unity/core/config.hpp>
+#include <unity/tensor/dtype.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE std::vector<bytes> message_sizes(const compressor& c, const tensor::tensor_type& weight,
+                                              std::int64_t elements) {
+  const auto each = tensor::size_of(weight.element);
+  if (is_rounded(c)) {
+    return {bytes{elements * 2}};
+  }
+  const auto columns = weight.dims.empty() ? 1 : tensor::element_count(weight.dims) / weight.dims[0];
+  const auto rows = elements / columns;
+  if (c.kind == compression::power_sgd && weight.dims.size() > 1 && std::min(rows, columns) > c.amount) {
+    return {bytes{rows * c.amount * each}, bytes{columns * c.amount * each}};
+  }
+  return {bytes{elements * each}};
+}
+
+}  // namespace unity::parallel
+
+#endif

@@ -25,7 +25,8 @@ namespace unity::parallel {
 
 // all_reduce        devices that hold elements add up their gradients, and each updates all that it holds
 // sharded           the gradient is reduced and scattered, each device updates its share, and the shares are gathered:
-//                   what the optimizer keeps is divided among the replicas (Rajbhandari et al., ZeRO, SC 2020, stage 1)
+//                   what the optimizer keeps is divided among the replicas, and by stage more than that (Rajbhandari et
+//                   al., ZeRO, SC 2020)
 // parameter_server  gradients go to one device, which updates and hands out what it made; it need not read the weight
 // none              each device updates by its own gradient: replicas drift apart
 enum class sync_kind : std::uint8_t { all_reduce, sharded, parameter_server, none };
@@ -67,6 +68,16 @@ struct synchronizer {
   bool is_per_node = false;
   // Gradients go as indices and rows. Of weights that lookups alone read.
   bool is_sparse = false;
+  // sharded: what replicas divide. 1: what the optimizer keeps. 2: gradients, too, which are reduced and scattered
+  // after each micro-batch. 3: the weight, too, which is gathered before operators read it, in each micro-batch.
+  std::uint32_t stage = 1;
+  // Stage 3: after the forward pass the weight is dropped, and gathered again where the backward pass reads it. false:
+  // it is kept until the backward pass is over.
+  bool is_resharded = true;
+  // Stage 3: a gather begins when the operator so many and one before the one that reads it, of those that something is
+  // gathered for, has ended; and not before its pass. 0: nothing is gathered while such an operator runs.
+  // Source: Zhao et al., PyTorch FSDP, VLDB 2023, section 3.3.
+  std::uint32_t prefetch = 1;
 
   friend bool operator==(const synchronizer&, const synchronizer&) = default;
 };
@@ -103,6 +114,14 @@ struct synchronization {
 
   friend bool operator==(const synchronization&, const synchronization&) = default;
 };
+
+// Replicas keep a share each of the part's gradient, and of the part itself.
+[[nodiscard]] constexpr bool divides_gradient(const synchronizer& s) noexcept {
+  return s.kind == sync_kind::sharded && s.stage >= 2;
+}
+[[nodiscard]] constexpr bool divides_weight(const synchronizer& s) noexcept {
+  return s.kind == sync_kind::sharded && s.stage >= 3;
+}
 
 // f(synchronizer) for each part of each weight.
 template <class F>
@@ -159,6 +178,13 @@ UNITY_INLINE void check_kind(const std::string& where, const synchronizer& part,
          fmt::format("{} at most", most_staleness));
   refuse(!part.is_proxied && !is_served, "no proxy", "proxies of parameter_server alone");
   refuse(part.is_per_node && !is_served, "messages per node", "those of parameter_server alone");
+  const bool is_sharded = part.kind == sync_kind::sharded;
+  refuse(part.stage != 1 && !is_sharded, fmt::format("stage {}", part.stage), "stages of sharded alone");
+  refuse(part.stage < 1 || part.stage > 3, fmt::format("stage {}", part.stage), "1, 2 or 3");
+  refuse(part.prefetch != 1 && !divides_weight(part), fmt::format("prefetch {}", part.prefetch),
+         "that of sharded, stage 3, alone");
+  refuse(!part.is_resharded && !divides_weight(part), "a weight that is kept after the forward pass",
+         "that of sharded, stage 3, alone");
   refuse(!part.is_proxied && part.staleness > 0, "staleness without a proxy", "a copy that may be older");
   refuse(part.is_sparse && !is_served && !is_reduced, "indices and rows", "those of all_reduce or parameter_server");
   refuse(part.is_sparse && (c != compressor{} || part.bucket != synchronizer::no_bucket),

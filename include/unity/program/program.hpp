@@ -30,8 +30,8 @@ struct resource {
   friend bool operator==(const resource&, const resource&) = default;
 };
 
-// What a fragment is the work of, by its number in the plan.
-enum class owner_kind : std::uint8_t { node, edge, weight, bucket, other };
+// What a fragment is the work of, by its number in the plan. shares: of a weight, in each micro-batch.
+enum class owner_kind : std::uint8_t { node, edge, weight, bucket, shares, other };
 
 struct owner {
   owner_kind kind = owner_kind::other;

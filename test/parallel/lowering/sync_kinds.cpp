@@ -203,7 +203,9 @@ TEST_CASE("every device that keeps a weight has its next version, however it is 
         const auto before = kept_by(plain, id);
         const auto after = kept_by(code, id);
         const auto& parts = p.synchronization.weights[plain.owner_of(id).index].parts;
-        const bool is_fetched = std::any_of(parts.begin(), parts.end(), [](const auto& x) { return !x.is_proxied; });
+        // What servers send when the iteration begins, and shares of which a device may have none.
+        const bool is_fetched =
+            std::any_of(parts.begin(), parts.end(), [](const auto& x) { return !x.is_proxied || divides_weight(x); });
         CHECK((is_fetched || std::includes(after.begin(), after.end(), before.begin(), before.end())));
       }
     }
@@ -241,6 +243,19 @@ TEST_CASE("what says nothing is read as nothing") {
   CHECK(one.synchronization.weights.front() ==
         parallel::weight_sync{0, {{parallel::sync_kind::sharded, parallel::synchronizer::no_bucket, {}}}});
   CHECK(io::parse_plan(operators(), io::to_plan_text(operators(), one), "plan.json") == one);
+  const auto of_stage = [&](const std::string& rest) {
+    return with(R"({"buckets": [], "weights": [{"how": )" + rest + R"(, "node": )" + node + "}]}")
+        .synchronization.weights.front()
+        .parts.front();
+  };
+  CHECK(of_stage(R"("sharded", "stage": 1)") == parallel::sharded_by_stage(1));
+  CHECK(of_stage(R"("sharded", "stage": 3, "prefetch": 1, "reshard_after_forward": true)") ==
+        parallel::sharded_by_stage(3));
+  CHECK_THROWS_WITH(of_stage(R"("all_reduce", "stage": 1)"),
+                    Catch::Contains("of all_reduce; expected a stage of sharded alone"));
+  CHECK_THROWS_WITH(of_stage(R"("sharded", "stage": 2, "prefetch": 1)"),
+                    Catch::Contains("of sharded; expected that of sharded, stage 3, alone"));
+  CHECK_THROWS_WITH(of_stage(R"("sharded", "stage": 3, "prefetch": -1)"), Catch::Contains("is -1"));
 }
 
 TEST_CASE("a synchronization that is none of the graph is refused, by name") {
@@ -268,6 +283,26 @@ TEST_CASE("a synchronization that is none of the graph is refused, by name") {
   s = all_of(p, {parallel::sync_kind::parameter_server, parallel::synchronizer::no_bucket,
                  machine::device_id{std::size_t{2}}});
   CHECK(complaint(s).find("a parameter server that is no device; expected one of the 2 devices") != std::string::npos);
+  auto sharded = parallel::sharded_by_stage(4);
+  CHECK(complaint(all_of(p, sharded)).find("stage 4 of sharded; expected 1, 2 or 3") != std::string::npos);
+  sharded.stage = 2;
+  CHECK(complaint(all_of(p, sharded)).empty());
+  sharded.prefetch = 2;
+  CHECK(complaint(all_of(p, sharded)).find("prefetch 2 of sharded; expected that of sharded, stage 3, alone") !=
+        std::string::npos);
+  sharded.prefetch = 1;
+  sharded.is_resharded = false;
+  CHECK(complaint(all_of(p, sharded)).find("kept after the forward pass of sharded; expected that of sharded") !=
+        std::string::npos);
+  sharded.stage = 3;
+  CHECK(complaint(all_of(p, sharded)).empty());
+  for (const auto kind : {parallel::sync_kind::parameter_server, parallel::sync_kind::none}) {
+    auto other = parallel::sharded_by_stage(3);
+    other.kind = kind;
+    other.destination = machine::device_id{std::size_t{0}};
+    CHECK(complaint(all_of(p, other)).find("stage 3 of ") != std::string::npos);
+    CHECK(complaint(all_of(p, other)).find("expected stages of sharded alone") != std::string::npos);
+  }
   s = all_of(p, {});
   s.weights[0].axis = 7;
   s.weights[0].parts.resize(2);

@@ -141,8 +141,7 @@ UNITY_INLINE std::string collective_ranker::add(const machine::collective_phase&
 }
 
 UNITY_INLINE std::string collective_ranker::add(const machine::collective_phase& phase, const flow_places& at,
-                                                std::uint32_t flow, std::size_t most_hops,
-                                                std::vector<flow_hop>& all) {
+                                                std::uint32_t flow, std::size_t most_hops, std::vector<flow_hop>& all) {
   const auto& f = phase.flows[flow];
   const auto& t = network_.topology();
   if (!t.is_device(f.from) || !t.is_device(f.to)) {

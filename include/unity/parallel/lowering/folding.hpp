@@ -416,6 +416,9 @@ UNITY_INLINE bool folder::is_foldable(const weight_sync& how, const replicas& he
   if (how.parts.size() > 1 || (one.kind != sync_kind::all_reduce && one.kind != sync_kind::sharded)) {
     return refuse("parts or a server, which devices do not share alike");
   }
+  if (one.stage > 1) {
+    return refuse("shares of gradients, or of weights, that are scattered and gathered in each micro-batch");
+  }
   if (one.is_sparse || one.compressor.kind != compression::none) {
     return refuse("gradients that are compressed, or indices and rows");
   }

@@ -59,6 +59,7 @@ enum class transfers : std::uint8_t { messages, exchanges };
 //   (edge_reads.hpp); terms are added up where their sum is read (sum_code.hpp).
 // - A weight: reductions of its gradient and its update (synchronization.hpp). Nothing waits for them, so they overlap
 //   with the backward pass. Where it is an operand of several terms, the first is the weight and the others are zero.
+//   Where devices keep shares of weights, tasks wait for gathers (weight_shards.hpp).
 // - Memory: weights with their gradients and what the optimizer keeps, permanently; results and what was received until
 //   all readers have ended, backward tasks among them where adjoints read it (backward_reads.hpp); cotangents until
 //   they are used. Inputs are not counted. Refers to the algebra, graph and machine, which must outlive it. One thread
@@ -186,7 +187,9 @@ class lowering {
 #include <unity/parallel/lowering/sum_code.hpp>
 #include <unity/parallel/lowering/synchronization.hpp>
 #include <unity/parallel/lowering/weight_fragments.hpp>
+#include <unity/parallel/lowering/weight_gathers.hpp>
 #include <unity/parallel/lowering/weight_gradients.hpp>
+#include <unity/parallel/lowering/weight_shards.hpp>
 #include <unity/parallel/pipeline.hpp>
 
 namespace unity::parallel {
@@ -240,6 +243,7 @@ UNITY_INLINE program::program lowering::run(const strategy& s, const synchroniza
   if (!again.empty()) {
     detail::add_recomputation(*this, s, again, all);
   }
+  detail::add_gathers(*this, s, sync, again, all);
   if (stages.schedule == pipeline_schedule::zero_bubble) {
     detail::split_weight_gradients(*this, s, all);
   }
@@ -295,6 +299,10 @@ UNITY_INLINE void lowering::declare(program::program& p, const synchronization& 
   }
   for (std::uint32_t b = 0; b < sync.buckets.size(); ++b) {
     p.add_fragment({program::owner_kind::bucket, b, sync.buckets[b]});
+  }
+  for (const auto w : divided_weights(sync)) {
+    p.add_fragment(
+        {program::owner_kind::shares, w, "shares of " + name_of(graph_->producer(training_.weights()[w].value))});
   }
 }
 
@@ -444,6 +452,7 @@ UNITY_INLINE program::program lower(const tensor::algebra& a, const plan& p, ten
     });
   }
   lowering l{a, p.graph, p.machine, std::move(durations), transfers::exchanges, p.updates};
+  check_gathers(p.graph, l.training(), p.configurations, p.pipeline, p.synchronization);
   return l.run(p.configurations, p.synchronization, p.recomputed, p.pipeline);
 }
 

@@ -69,6 +69,18 @@ UNITY_INLINE std::vector<program::task_ref> last_updates(const program::program&
   return all;
 }
 
+// The tasks, one of each device, that let the weight be gathered for a forward pass.
+UNITY_INLINE std::vector<std::uint32_t> gathers_for_forward(const program::program& code, program::fragment_id shares) {
+  std::vector<std::uint32_t> all;
+  const auto& tasks = code.code(shares).tasks;
+  for (std::uint32_t i = 0; i < tasks.size(); ++i) {
+    if (tasks[i].kind == program::task_kind::forward) {
+      all.push_back(i);
+    }
+  }
+  return all;
+}
+
 // The devices that serve a part.
 UNITY_INLINE std::set<std::size_t> servers_of(const synchronization& s) {
   std::set<std::size_t> all;
@@ -90,10 +102,19 @@ UNITY_INLINE std::vector<program::carried_dependency> carried_dependencies(const
            t.kind == task_kind::weight_gradient;
   };
   std::vector<program::fragment_id> node_fragment(p.graph.node_count());
+  std::vector<program::fragment_id> shares(p.synchronization.weights.size());  // by weight
   std::vector<std::vector<program::task_ref>> first(code.resources().size());  // by stream: that wait for nothing
   std::vector<std::vector<program::task_ref>> last(code.resources().size());   // and that nothing computed waits for
   for (std::size_t f = 0; f < code.fragment_count(); ++f) {
     const program::fragment_id id{f};
+    if (code.owner_of(id).kind == program::owner_kind::shares) {
+      shares[code.owner_of(id).index] = id;
+      for (const auto begin : detail::gathers_for_forward(code, id)) {
+        if (code.before(code.find(id, begin).index()).empty()) {
+          first[code.code(id).tasks[begin].shard].push_back({id, begin});
+        }
+      }
+    }
     if (code.owner_of(id).kind != program::owner_kind::node) {
       continue;
     }
@@ -104,8 +125,8 @@ UNITY_INLINE std::vector<program::carried_dependency> carried_dependencies(const
       const auto after = code.after(place);
       const auto before = code.before(place);
       if (std::all_of(before.begin(), before.end(), [&](const program::task_link& link) {
-            return code.owner_of(code.where(program::task_id{link.task()}).fragment).kind ==
-                   program::owner_kind::weight;  // it is fetched
+            const auto kind = code.owner_of(code.where(program::task_id{link.task()}).fragment).kind;
+            return kind == program::owner_kind::weight || kind == program::owner_kind::shares;  // fetched, gathered
           })) {
         first[tasks[i].resource.index()].push_back({id, i});
       }
@@ -156,6 +177,13 @@ UNITY_INLINE std::vector<program::carried_dependency> carried_dependencies(const
       }
       for (const auto fetch : fetches) {
         all.push_back({{id, i}, {id, fetch}, 1});
+      }
+      for (const auto begin : shares.empty() || !shares[number].valid()
+                                  ? std::vector<std::uint32_t>{}
+                                  : detail::gathers_for_forward(code, shares[number])) {
+        if (code.code(shares[number]).tasks[begin].shard == tasks[i].shard) {
+          all.push_back({{id, i}, {shares[number], begin}, 1});
+        }
       }
       for (const auto& after : first[tasks[i].shard]) {
         all.push_back({{id, i}, after, 1 + detail::lag_of(p.synchronization, number)});

@@ -22,6 +22,13 @@ struct replica_group {
   friend bool operator==(const replica_group&, const replica_group&) = default;
 };
 
+// What the device of that place in the group keeps where they share the elements. Unit: elements.
+[[nodiscard]] inline std::int64_t share_of(const replica_group& g, std::size_t place) {
+  const auto count = static_cast<std::int64_t>(g.devices.size());
+  const auto k = static_cast<std::int64_t>(place);
+  return g.elements * (k + 1) / count - g.elements * k / count;
+}
+
 struct replicas {
   std::vector<box> boxes{};             // distinct
   std::vector<std::uint32_t> box_of{};  // per reader

@@ -33,23 +33,22 @@ struct weight_reader {
   program::task_ref reads{};  // the task of its forward pass
   bytes rows{};               // of a lookup: its gradient as indices and rows
   bytes ids{};                // of these, the indices
+  bool is_read_back = false;  // by the backward pass, too
 };
+
+using tasks_by_devices = std::map<std::vector<machine::device_id>, program::task_ref>;
 
 // Part of a weight: what its readers hold of it, reader by reader.
 struct weight_part_readers {
   replicas held{};
   std::vector<weight_reader> readers{};
-  bool fetches_rows = false;  // readers have the part's server look up rows (row_fetching.hpp)
+  bool fetches_rows = false;     // readers have the part's server look up rows (row_fetching.hpp)
+  tasks_by_devices scattered{};  // where devices keep shares of the gradient: after which they have them
 };
 
 // The task after which devices have the sum of a bucket. Order: as that of buckets, then of devices.
 using bucket_key = std::pair<std::uint32_t, std::vector<machine::device_id>>;
 using bucket_ends = std::map<bucket_key, program::task_ref>;
-
-// The messages by which each device gives so many elements of a weight of that type: sums of them follow each other.
-// What rounding, products and the like take is not priced. Precondition: not top_k, whose messages are gathered.
-[[nodiscard]] std::vector<bytes> message_sizes(const compressor& c, const tensor::tensor_type& weight,
-                                               std::int64_t elements);
 
 namespace detail {
 
@@ -80,11 +79,11 @@ class weight_synchronization {
   void add(const weight_part_readers& part, const synchronizer& how) {
     const part_givers givers{part};
     for (const auto& g : part.held.groups) {
-      for (const auto d : g.devices) {
-        on_[d.index()].held += g.elements;
+      for (std::size_t i = 0; i < g.devices.size(); ++i) {
+        on_[g.devices[i].index()].held += divides_weight(how) ? share_of(g, i) : g.elements;
       }
       if (givers.any()) {
-        add(g, givers.of(g), how);
+        add(g, givers.of(g), how, part.scattered);
       }
       if (how.kind == sync_kind::parameter_server && !how.is_proxied && !part.fetches_rows) {
         fetch(part, g, how);
@@ -136,11 +135,15 @@ class weight_synchronization {
                                       std::span<const program::task_ref> before) {
     return add_collective(network_, fragment_, kind, devices, size, before);
   }
-  void add(const replica_group& g, std::span<const weight_reader> givers, const synchronizer& how) {
-    for (const auto d : g.devices) {
-      on_[d.index()].gradient += g.elements;
+  void add(const replica_group& g, std::span<const weight_reader> givers, const synchronizer& how,
+           const tasks_by_devices& scattered) {
+    const bool is_served = how.kind == sync_kind::parameter_server;
+    for (std::size_t i = 0; i < g.devices.size(); ++i) {
+      auto& own = on_[g.devices[i].index()];
+      own.gradient += divides_gradient(how) ? share_of(g, i) : g.elements;
+      own.updated += is_served ? 0 : how.kind == sync_kind::sharded ? share_of(g, i) : g.elements;
     }
-    if (how.kind == sync_kind::parameter_server) {
+    if (is_served) {
       send_to_server(g, givers, how);
       return;
     }
@@ -150,21 +153,16 @@ class weight_synchronization {
     for (const auto& r : givers) {
       contributions.push_back(r.task);
     }
-    for (std::size_t i = 0; i < g.devices.size(); ++i) {
-      const auto k = static_cast<std::int64_t>(i);
-      on_[g.devices[i].index()].updated += is_shared && how.kind == sync_kind::sharded
-                                               ? g.elements * (k + 1) / count - g.elements * k / count
-                                               : g.elements;
-    }
     if (is_shared && how.kind == sync_kind::none) {
       for (const auto& r : givers) {
         on_[r.on.index()].before.push_back(r.task);
       }
       return;
     }
-    if (is_shared && how.kind == sync_kind::sharded) {
+    if (is_shared && divides_gradient(how)) {
+      contributions.assign(1, scattered.at(g.devices));
+    } else if (is_shared && how.kind == sync_kind::sharded) {
       contributions.assign(1, add(machine::exchange::reduce_scatter, g.devices, size_of(g.elements), contributions));
-      gathered_.push_back({g.devices, size_of(g.elements)});
     } else if (is_shared && how.bucket != synchronizer::no_bucket) {
       contributions.assign(1, buckets_->at({how.bucket, g.devices}));
     } else if (is_shared && how.is_sparse) {
@@ -177,6 +175,9 @@ class weight_synchronization {
       for (const auto size : message_sizes(how.compressor, type_, g.elements)) {  // one sum after the other
         contributions.assign(1, add(machine::exchange::all_reduce, g.devices, size, contributions));
       }
+    }
+    if (is_shared && how.kind == sync_kind::sharded && !divides_weight(how)) {
+      gathered_.push_back({g.devices, size_of(g.elements)});
     }
     for (const auto d : g.devices) {
       auto& waits = on_[d.index()].before;
@@ -341,7 +342,7 @@ class weight_synchronization {
   std::vector<device_state> on_;
   std::vector<gathered_group> gathered_{};
   std::vector<handed_out_group> handed_out_{};
-  std::map<std::vector<machine::device_id>, program::task_ref> gathered_rows_{};
+  tasks_by_devices gathered_rows_{};
   std::map<std::pair<machine::device_id, machine::device_id>, program::task_ref> sent_rows_{};  // from, to
   program::fragment fragment_{};
 };
@@ -429,20 +430,6 @@ template <class Network>
 #include <unity/core/config.hpp>
 
 namespace unity::parallel {
-
-UNITY_INLINE std::vector<bytes> message_sizes(const compressor& c, const tensor::tensor_type& weight,
-                                              std::int64_t elements) {
-  const auto each = tensor::size_of(weight.element);
-  if (is_rounded(c)) {
-    return {bytes{elements * 2}};
-  }
-  const auto columns = weight.dims.empty() ? 1 : tensor::element_count(weight.dims) / weight.dims[0];
-  const auto rows = elements / columns;
-  if (c.kind == compression::power_sgd && weight.dims.size() > 1 && std::min(rows, columns) > c.amount) {
-    return {bytes{rows * c.amount * each}, bytes{columns * c.amount * each}};
-  }
-  return {bytes{elements * each}};
-}
 
 UNITY_INLINE detail::part_givers::part_givers(const weight_part_readers& part)
     : part_{part}, by_box_(part.held.boxes.size()) {

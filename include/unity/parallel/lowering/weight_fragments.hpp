@@ -24,7 +24,7 @@ namespace detail {
 [[nodiscard]] std::vector<synchronized_part> parts_of_weight(lowering& l, const strategy& s, std::uint32_t weight,
                                                              const weight_sync& how);
 
-// Effects: appends the fragments of all weights, and of all buckets.
+// Effects: appends the fragments of all weights, of all buckets, and of divided weights, without gathers.
 void add_synchronization(lowering& l, const strategy& s, const synchronization& sync, std::vector<fragment_code>& all);
 
 }  // namespace detail
@@ -44,6 +44,7 @@ void add_synchronization(lowering& l, const strategy& s, const synchronization& 
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/lowering/replicas.hpp>
+#include <unity/parallel/lowering/weight_shards.hpp>
 #include <unity/parallel/row_fetching.hpp>
 #include <unity/program/fragment.hpp>
 
@@ -89,6 +90,8 @@ UNITY_INLINE weight_part_readers readers_of(lowering& l, const strategy& s, std:
     const auto& who = parts.readers[use.operand];
     const auto& read = parts.operands[use.operand];
     const bool gives = w.is_trained && l.training().wanted(use.node)[use.operand];
+    const auto& kept = l.kept(use.node).operands;
+    const bool is_read_back = use.operand < kept.size() && kept[use.operand];
     const auto tasks = static_cast<std::uint32_t>(c.task_count());
     const auto rows = rows_of(l, parts, use, w.value);
     const bool is_whole = part == nullptr && who.size() == c.task_count();
@@ -106,8 +109,12 @@ UNITY_INLINE weight_part_readers readers_of(lowering& l, const strategy& s, std:
         devices.push_back(c.devices[who[i]]);
       }
       const auto task = gives ? program::task_ref{l.fragment_of(use.node), tasks + who[i]} : program::task_ref{};
-      readers.push_back(
-          {task, c.devices[who[i]], {l.fragment_of(use.node), who[i]}, rows[who[i]].all, rows[who[i]].ids});
+      readers.push_back({task,
+                         c.devices[who[i]],
+                         {l.fragment_of(use.node), who[i]},
+                         rows[who[i]].all,
+                         rows[who[i]].ids,
+                         is_read_back});
     }
     if (part != nullptr) {
       readings.push_back({&cut.emplace_back(distinct(boxes)), on.emplace_back(std::move(devices))});
@@ -117,7 +124,7 @@ UNITY_INLINE weight_part_readers readers_of(lowering& l, const strategy& s, std:
       readings.push_back({&read, on.emplace_back(std::move(devices))});
     }
   }
-  return {replicas_of(readings), std::move(readers), false};
+  return {replicas_of(readings), std::move(readers), false, {}};
 }
 
 // A table that is divided among devices is none.
@@ -165,6 +172,14 @@ UNITY_INLINE void add_synchronization(lowering& l, const strategy& s, const sync
   for (std::uint32_t w = 0; w < weights.size(); ++w) {
     bucketed.push_back({parts[w], lowering::size_of(1, l.graph().type(weights[w].value)).count()});
   }
+  std::vector<fragment_code> shares;
+  for (const auto w : divided_weights(sync)) {
+    auto& own =
+        shares.emplace_back(fragment_code{l.weight_fragment(weights.size() + sync.buckets.size() + shares.size()), {}});
+    for (auto& part : parts[w]) {
+      add_scatters(l, l.graph().type(weights[w].value), own.id, part, own.code);
+    }
+  }
   bucket_ends begins;
   bucket_ends ends;
   for (std::uint32_t b = 0; b < sync.buckets.size(); ++b) {
@@ -175,6 +190,7 @@ UNITY_INLINE void add_synchronization(lowering& l, const strategy& s, const sync
     all.push_back(
         {l.weight_fragment(w), synchronized(l.links(), l.times(), l.graph().type(weights[w].value), parts[w], ends)});
   }
+  all.insert(all.end(), shares.begin(), shares.end());
 }
 
 }  // namespace unity::parallel::detail

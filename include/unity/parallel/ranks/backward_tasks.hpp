@@ -32,9 +32,9 @@ class backward_tasks {
  public:
   backward_tasks(const divided_training& d, rank_streams& streams, weight_cells& weights,
                  std::vector<node_state>& nodes)
-      : training_{d}, streams_{streams}, weights_{weights}, nodes_{nodes}, again_{d, streams, nodes} {}
+      : training_{d}, streams_{streams}, weights_{weights}, nodes_{nodes}, again_{d, streams, weights, nodes} {}
 
-  // is_last: no micro-batch comes after it, and gradients are added up over ranks as soon as they are complete.
+  // is_last: no micro-batch comes after it, and all gradients are added up over ranks as soon as they are complete.
   void write(bool is_last);
 
  private:
@@ -80,6 +80,7 @@ class backward_tasks {
 namespace unity::parallel::detail {
 
 UNITY_INLINE void backward_tasks::write(bool is_last) {
+  weights_.begin_pass(true);
   const auto all = training_.operators();
   for (auto i = all.size(); i-- > 0;) {
     const auto n = all[i];
@@ -88,6 +89,7 @@ UNITY_INLINE void backward_tasks::write(bool is_last) {
     }
     streams_.go_on(pipeline_pass::backward);
     streams_.enter(training_.stage_of(n), training_.chunk_of(n));
+    weights_.come_to(n);
     for (std::uint32_t t = 0; t < training_.task_count(n); ++t) {
       run_task(n, t);
     }
@@ -102,13 +104,9 @@ UNITY_INLINE void backward_tasks::write(bool is_last) {
       const auto& c = nodes_[n.index()].tasks[t].cotangents;
       return c.empty() ? value_id{} : c[operand];
     });
-    if (is_last) {
-      weights_.reduce_behind(n);
-    }
+    weights_.reduce_behind(n, is_last);
   }
-  if (is_last) {
-    weights_.send_node_sums();
-  }
+  weights_.end_backward(is_last);
 }
 
 UNITY_INLINE void backward_tasks::run_task(node_id n, std::uint32_t t) {

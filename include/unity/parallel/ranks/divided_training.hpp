@@ -17,6 +17,7 @@
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/lowering/divisions.hpp>
+#include <unity/parallel/lowering/weight_gathers.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/ranks/alike_ranks.hpp>
 #include <unity/parallel/ranks/value_flows.hpp>
@@ -41,6 +42,10 @@ class divided_training {
   [[nodiscard]] weight_sync sync_of(std::size_t weight) const {
     return plan_.synchronization.weights.empty() ? weight_sync{} : plan_.synchronization.weights[weight];
   }
+  // When shares of weights are gathered. Complexity: linear in the graph, besides adjoints.
+  [[nodiscard]] weight_gathers gathers() const;
+  // Has the weight parts that are gathered again for the backward pass.
+  [[nodiscard]] bool is_gathered_again(value_id weight) const;
   // Servers look up rows of it for those who read it.
   [[nodiscard]] bool fetches_rows(std::size_t weight) const { return fetches_rows_[weight]; }
   [[nodiscard]] const machine::topology& topology() const noexcept { return plan_.machine.network; }
@@ -173,6 +178,20 @@ UNITY_INLINE void divided_training::find_flows() {
   for (const auto& e : training_.edges()) {
     flows_.push_back(flows_of(n, table_, edge_of(e), number_of(e.value)));
   }
+}
+
+UNITY_INLINE weight_gathers divided_training::gathers() const {
+  return gathers_of(graph(), training_, plan_.synchronization, plan_.recomputed, [&](node_id n) {
+    const auto& o = dimensions_[n];
+    return reads_of_adjoint(algebra_, o.op, o.inputs, o.outputs.size(), training_.wanted(n));
+  });
+}
+
+UNITY_INLINE bool divided_training::is_gathered_again(value_id weight) const {
+  const auto& all = training_.weights();
+  const auto found = std::find_if(all.begin(), all.end(), [&](const weight_uses& w) { return w.value == weight; });
+  return found != all.end() &&
+         parallel::is_gathered_again(plan_.synchronization, static_cast<std::size_t>(found - all.begin()));
 }
 
 UNITY_INLINE tensor::tensor_type divided_training::type_of(value_id v, const box& b) const {

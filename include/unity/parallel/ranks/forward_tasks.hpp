@@ -78,9 +78,11 @@ class forward_tasks {
 namespace unity::parallel::detail {
 
 UNITY_INLINE void forward_tasks::write() {
+  weights_.begin_pass(false);
   for (const auto n : training_.operators()) {
     streams_.enter(training_.stage_of(n), training_.chunk_of(n));
     weights_.fetch(n);
+    weights_.come_to(n);
     for (std::uint32_t t = 0; t < training_.task_count(n); ++t) {
       run_task(n, t);
     }

@@ -113,6 +113,9 @@ UNITY_INLINE void plan_hasher::add(const synchronization& s) {
       number(part.is_proxied);
       number(part.staleness);
       number(part.is_sparse);
+      number(part.stage);
+      number(part.is_resharded);
+      number(part.prefetch);
     }
   }
 }

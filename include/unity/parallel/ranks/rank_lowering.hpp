@@ -25,7 +25,7 @@ namespace unity::parallel {
 // besides send_waits; of one of ranks that are alike, in its own, and in who sends to whom. Throws: unity::error where
 // the plan is not valid, or an operator does not run on its parts; where updates are delayed and there are fewer
 // micro-batches than stages, so that two versions of weights would not do, or weights have ways of their own.
-// Likewise where replicas would drift apart (sync_kind::none): ranks hold one model.
+// Likewise as check_gathers, and where replicas would drift apart (sync_kind::none): ranks hold one model.
 [[nodiscard]] rank_programs programs_of_ranks(const tensor::algebra& a, const plan& p,
                                               std::optional<std::uint32_t> only = {});
 
@@ -38,6 +38,7 @@ namespace unity::parallel {
 #include <fmt/core.h>
 
 #include <unity/core/error.hpp>
+#include <unity/parallel/lowering/weight_gathers.hpp>
 #include <unity/parallel/pipeline_phases.hpp>
 #include <unity/parallel/ranks/backward_tasks.hpp>
 #include <unity/parallel/ranks/divided_training.hpp>
@@ -62,6 +63,7 @@ UNITY_INLINE rank_programs programs_of_ranks(const tensor::algebra& a, const pla
     throw error{"delayed updates", "weights that are synchronized in ways of their own", "all-reduces, each alone"};
   }
   const detail::divided_training training{a, p, only};
+  check_gathers(p.graph, training.training(), p.configurations, p.pipeline, p.synchronization);
   detail::rank_streams streams{a, training.written(), p.machine.network.device_count(), p.pipeline};
   detail::weight_cells weights{training, streams};
   for (std::int64_t m = 0; m < count; ++m) {

@@ -1,4 +1,4 @@
-// What the backward pass of a micro-batch reads of the forward pass: kept, or computed again.
+// What the backward pass of a micro-batch reads of the forward pass: kept, computed again, or gathered again.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +14,7 @@
 #include <unity/parallel/ranks/rank_tasks.hpp>
 #include <unity/parallel/ranks/region_writer.hpp>
 #include <unity/parallel/ranks/value_flows.hpp>
+#include <unity/parallel/ranks/weight_cells.hpp>
 
 namespace unity::parallel::detail {
 
@@ -22,8 +23,9 @@ namespace unity::parallel::detail {
 // sums of terms, are kept.
 class recomputed_tasks {
  public:
-  recomputed_tasks(const divided_training& d, rank_streams& streams, const std::vector<node_state>& nodes)
-      : training_{d}, streams_{streams}, nodes_{nodes} {}
+  recomputed_tasks(const divided_training& d, rank_streams& streams, weight_cells& weights,
+                   const std::vector<node_state>& nodes)
+      : training_{d}, streams_{streams}, weights_{weights}, nodes_{nodes} {}
 
   // An operand as the operator read it, and a result before it was scaled.
   // Effects: writes the steps that make it, where it is not kept.
@@ -41,10 +43,13 @@ class recomputed_tasks {
   [[nodiscard]] const task_state& again(node_id n, std::uint32_t t);
   // The edge on which an operand comes, where its producer is recomputed and a part of it lies on the rank.
   [[nodiscard]] std::optional<std::uint32_t> edge_again(node_id n, std::uint32_t t, std::uint32_t x) const;
+  // A weight of which parts were dropped, and gathered again.
+  [[nodiscard]] value_id gathered_again(node_id n, std::uint32_t t, std::uint32_t x);
   [[nodiscard]] value_id joined_again(std::uint32_t edge, node_id n, std::uint32_t t, std::uint32_t x);
 
   const divided_training& training_;
   rank_streams& streams_;
+  weight_cells& weights_;
   const std::vector<node_state>& nodes_;
   std::map<std::tuple<std::size_t, std::uint32_t>, task_state> again_{};                  // by node and task
   std::map<std::tuple<std::size_t, std::uint32_t, std::uint32_t>, value_id> operands_{};  // likewise, and by operand
@@ -64,14 +69,17 @@ class recomputed_tasks {
 namespace unity::parallel::detail {
 
 UNITY_INLINE value_id recomputed_tasks::operand(node_id n, std::uint32_t t, std::uint32_t x) {
+  const auto v = training_.graph().operands(n)[x];
+  const bool is_dropped =
+      weights_.is_weight(v) && training_.is_gathered_again(v) && training_.parts_of(n).terms[x].of_task(t) == 0;
   const auto edge = edge_again(n, t, x);
-  if (!edge) {
+  if (!edge && !is_dropped) {
     return nodes_[n.index()].tasks[t].operands[x];
   }
   const std::tuple key{n.index(), t, x};
   auto at = operands_.find(key);
   if (at == operands_.end()) {
-    at = operands_.emplace(key, joined_again(*edge, n, t, x)).first;
+    at = operands_.emplace(key, is_dropped ? gathered_again(n, t, x) : joined_again(*edge, n, t, x)).first;
   }
   return at->second;
 }
@@ -111,6 +119,14 @@ UNITY_INLINE std::optional<std::uint32_t> recomputed_tasks::edge_again(node_id n
     }
   }
   return std::nullopt;
+}
+
+UNITY_INLINE value_id recomputed_tasks::gathered_again(node_id n, std::uint32_t t, std::uint32_t x) {
+  const auto v = training_.graph().operands(n)[x];
+  const auto rank = training_.rank_of(n, t);
+  const auto parts = weights_.parts(v, rank);
+  return streams_.on(rank, n).joined(training_.parts_of(n).parts[t].operands[x], parts,
+                                     training_.graph().type(v).element);
 }
 
 UNITY_INLINE value_id recomputed_tasks::joined_again(std::uint32_t edge, node_id n, std::uint32_t t, std::uint32_t x) {

@@ -19,6 +19,7 @@
 #include <unity/parallel/ranks/region_writer.hpp>
 #include <unity/parallel/ranks/row_exchange.hpp>
 #include <unity/parallel/ranks/server_exchange.hpp>
+#include <unity/parallel/ranks/sharded_cells.hpp>
 #include <unity/parallel/ranks/weight_states.hpp>
 #include <unity/parallel/synchronization.hpp>
 #include <unity/parallel/training_graph.hpp>
@@ -80,13 +81,23 @@ class weight_cells {
       }
     }
   }
+  // A pass of a micro-batch begins, and comes to the tasks of an operator.
+  void begin_pass(bool is_backward) { sharded_.begin_pass(is_backward); }
+  void come_to(node_id n) { sharded_.come_to(n); }
   // Begins to add up over ranks the gradients of the weights that this reader, in the order of backward passes, was the
-  // last to read: each cell as its part of the weight is synchronized, those of a bucket when all of it and of the
-  // buckets before are there. One sum for all who hold a cell. Those who gave nothing add zeros; where one alone gave
-  // to an all-reduce outside of buckets, it hands out.
-  void reduce_behind(node_id reader);
-  // Sends what servers are to be sent still: at the end of the backward pass.
-  void send_node_sums() { servers_.send_node_sums(); }
+  // last to read: after each micro-batch of cells whose gradients are divided, after the last one of all; each cell as
+  // its part of the weight is synchronized, those of a bucket when all of it and of the buckets before are there. One
+  // sum for all who hold a cell. Those who gave nothing add zeros; where one alone gave to an all-reduce outside of
+  // buckets, it hands out.
+  void reduce_behind(node_id reader, bool is_last);
+  // At the end of a backward pass: waits for shares of gradients and, after the last micro-batch, sends what servers
+  // are to be sent still.
+  void end_backward(bool is_last) {
+    sharded_.wait_for_shares();
+    if (is_last) {
+      servers_.send_node_sums();
+    }
+  }
 
  private:
   static constexpr std::size_t none = static_cast<std::size_t>(-1);
@@ -107,7 +118,7 @@ class weight_cells {
   };
 
   void place(std::size_t w);
-  void add_part(std::size_t w, std::size_t c, std::uint32_t rank);
+  void add_part(std::size_t w, std::size_t c, std::uint32_t rank, const box& part);
   [[nodiscard]] synchronizer how_to(std::size_t w, const box& cell) const;
 
   [[nodiscard]] const written_ranks& written() const { return training_.written(); }
@@ -115,7 +126,6 @@ class weight_cells {
   void reduce_alone(cell_id of, node_id reader);
   void reduce_bucket(const bucket_state& bucket, node_id reader);
   void reduce_together(std::span<const cell_id> cells, node_id reader);
-  void scatter(cell_id of, node_id reader);
 
   const divided_training& training_;
   rank_streams& streams_;
@@ -123,6 +133,7 @@ class weight_cells {
   gradient_sums sums_;
   row_exchange rows_;
   server_exchange servers_;
+  sharded_cells sharded_;
   std::vector<std::size_t> number_;  // by value
   std::vector<bucket_state> buckets_;
   std::size_t next_bucket_ = 0;  // to be reduced
@@ -150,6 +161,7 @@ UNITY_INLINE weight_cells::weight_cells(const divided_training& d, rank_streams&
       sums_{d, streams},
       rows_{d, streams},
       servers_{d, streams, states_, rows_},
+      sharded_{d, streams, states_},
       number_(d.graph().value_count(), none),
       buckets_(d.bucket_count()) {
   const auto& weights = d.training().weights();
@@ -157,6 +169,7 @@ UNITY_INLINE weight_cells::weight_cells(const divided_training& d, rank_streams&
     number_[weights[w].value.index()] = w;
     place(w);
   }
+  sharded_.find_gathers();
 }
 
 UNITY_INLINE void weight_cells::fetch(node_id reader) {
@@ -173,10 +186,15 @@ UNITY_INLINE std::vector<held_part> weight_cells::parts(value_id weight, std::ui
   std::vector<held_part> all;
   const auto& state = states_[number_[weight.index()]];
   for (std::size_t c = 0; c < state.cells.size(); ++c) {
-    if (const auto found = state.at.find({rank, c}); found != state.at.end()) {
+    const bool is_held = std::binary_search(state.holders[c].begin(), state.holders[c].end(), rank);
+    if (const cell_id of{number_[weight.index()], c}; sharded_.divides_weight(of)) {
+      if (is_held) {
+        all.push_back({state.cells[c], sharded_.gathered(of, rank)});
+      }
+    } else if (const auto found = state.at.find({rank, c}); found != state.at.end()) {
       all.push_back({state.cells[c], streams_.program(rank).weights[found->second].weight.value});
-    } else if (std::binary_search(state.holders[c].begin(), state.holders[c].end(), rank)) {
-      all.push_back({state.cells[c], servers_.fetched({number_[weight.index()], c}, rank)});
+    } else if (is_held) {
+      all.push_back({state.cells[c], servers_.fetched(of, rank)});
     }
   }
   return all;
@@ -195,19 +213,25 @@ UNITY_INLINE std::vector<weight_cells::served_part> weight_cells::served_parts(v
   return all;
 }
 
-UNITY_INLINE void weight_cells::reduce_behind(node_id reader) {
-  servers_.send_node_sums();
+UNITY_INLINE void weight_cells::reduce_behind(node_id reader, bool is_last) {
+  if (is_last) {
+    servers_.send_node_sums();
+  }
   for (const auto w : training_.training().weights_of(reader)) {
     const auto& uses = training_.training().weights()[w].uses;
     if (std::none_of(uses.begin(), uses.end(), [&](const weight_use& u) {
           return training_.is_before(u.node, reader) && training_.training().has_backward(u.node);
         })) {
       for (std::size_t c = 0; c < states_[w].cells.size(); ++c) {
-        reduce({w, c}, reader);
+        if (is_last) {
+          reduce({w, c}, reader);
+        } else if (sharded_.divides_gradient({w, c}) && !states_.givers({w, c}).empty()) {
+          sharded_.scatter({w, c}, reader, false);
+        }
       }
     }
   }
-  for (; next_bucket_ < buckets_.size() && buckets_[next_bucket_].missing == 0; ++next_bucket_) {
+  for (; is_last && next_bucket_ < buckets_.size() && buckets_[next_bucket_].missing == 0; ++next_bucket_) {
     reduce_bucket(buckets_[next_bucket_], reader);
   }
 }
@@ -248,13 +272,15 @@ UNITY_INLINE void weight_cells::place(std::size_t w) {
     const auto how = how_to(w, state.cells[c]);
     state.how.push_back(how);
     for (const auto r : written().of(state.holders.back())) {
-      if (how.is_proxied || r == how.destination.index()) {
-        add_part(w, c, r);
+      const cell_id of{w, c};
+      const auto own = sharded_.divides_weight(of) ? sharded_.share_of(of, r) : state.cells[c];
+      if ((how.is_proxied || r == how.destination.index()) && (own.begin.empty() || !own.empty())) {
+        add_part(w, c, r, own);
       }
     }
     if (const auto server = static_cast<std::uint32_t>(how.destination.index());
         how.kind == sync_kind::parameter_server && written().has(server) && !holders.contains(server)) {
-      add_part(w, c, how.destination.index());
+      add_part(w, c, server, state.cells[c]);
     }
     if (const auto count = state.holders.back().size(); how.kind == sync_kind::none && count > 1) {
       throw error{fmt::format("weight of node {}", training_.graph().producer(value).index()),
@@ -269,20 +295,18 @@ UNITY_INLINE void weight_cells::place(std::size_t w) {
   }
 }
 
-UNITY_INLINE void weight_cells::add_part(std::size_t w, std::size_t c, std::uint32_t rank) {
+UNITY_INLINE void weight_cells::add_part(std::size_t w, std::size_t c, std::uint32_t rank, const box& part) {
   auto& state = states_[w];
   const auto value = training_.training().weights()[w].value;
   auto& all = streams_.program(rank).weights;
   state.at[{rank, c}] = all.size();
-  const auto own =
-      streams_.on(rank, training_.graph().producer(value)).outside(training_.type_of(value, state.cells[c]));
-  all.push_back({{value, state.cells[c], own, 0}, state.cells[c], {}, {}});
+  const auto own = streams_.on(rank, training_.graph().producer(value)).outside(training_.type_of(value, part));
+  all.push_back({{value, part, own, 0}, part, {}, {}});
 }
 
 UNITY_INLINE void weight_cells::reduce(cell_id of, node_id reader) {
   const auto& state = states_[of.weight];
   const auto& how = state.how[of.cell];
-  const bool is_shared = state.holders[of.cell].size() > 1;
   if (how.bucket != synchronizer::no_bucket) {
     --buckets_[how.bucket].missing;
     buckets_[how.bucket].cells.push_back(of);
@@ -296,8 +320,8 @@ UNITY_INLINE void weight_cells::reduce(cell_id of, node_id reader) {
     for (const auto r : written().of(holders)) {
       states_.change(of, r, rows_.part_on(of.weight, r, state.cells[of.cell]));
     }
-  } else if (how.kind == sync_kind::sharded && is_shared && !state.cells[of.cell].begin.empty()) {
-    scatter(of, reader);
+  } else if (sharded_.is_shared(of)) {
+    sharded_.scatter(of, reader, true);
   } else {
     reduce_alone(of, reader);
   }
@@ -396,47 +420,6 @@ UNITY_INLINE void weight_cells::reduce_together(std::span<const cell_id> cells, 
       first = end;
     }
   }
-}
-
-// Rows are shared, as many by each of the ranks; the last of them may have fewer, or none.
-UNITY_INLINE void weight_cells::scatter(cell_id of, node_id reader) {
-  const auto& cell = states_[of.weight].cells[of.cell];
-  const auto holders = states_[of.weight].holders[of.cell];
-  const auto count = static_cast<std::int64_t>(holders.size());
-  const auto rows = cell.sizes()[0];
-  const auto share = (rows + count - 1) / count;
-  auto padded = cell.sizes();
-  padded[0] = share * count;
-  const auto ranks = written().of(holders);
-  std::vector<value_id> values;
-  for (const auto r : ranks) {
-    values.push_back(states_.given(of, r, reader));
-    if (share * count > rows) {
-      auto rest = cell.sizes();
-      rest[0] = share * count - rows;
-      auto& writer = streams_.on(r, reader);
-      const std::vector<value_id> two{values.back(), writer.filled(rest, states_.element_of(of), 0)};
-      values.back() = writer.run(training_.algebra().make_operation("concat", {{"axis", 0}}), two);
-    }
-  }
-  const auto shares = streams_.scattered(states_.node_of(of), holders, values);
-  std::vector<value_id> next;
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    const auto k = std::lower_bound(holders.begin(), holders.end(), ranks[i]) - holders.begin();
-    auto& part = states_.part_of(of, ranks[i]);
-    auto type = streams_.program(ranks[i]).graph.type(part.weight.value);
-    type.dims = padded;
-    part.next = streams_.on(ranks[i], reader).outside(type);
-    next.push_back(part.next);
-    part.updated.begin[0] = cell.begin[0] + std::min(k * share, rows);
-    part.updated.end[0] = cell.begin[0] + std::min((k + 1) * share, rows);
-    if (part.updated.empty()) {
-      streams_.wait_last(ranks[i], shares[i].wait);
-    } else {
-      states_.change(of, ranks[i], shares[i].value, shares[i].wait);
-    }
-  }
-  streams_.gather_next(states_.node_of(of), holders, next);
 }
 
 }  // namespace unity::parallel::detail

@@ -31,6 +31,7 @@ struct weight_state {
   std::map<std::pair<std::uint32_t, std::size_t>, std::size_t> at{};  // by rank and cell: in the rank's weights
   std::map<std::pair<std::uint32_t, std::size_t>, value_id> gradients{};
   std::map<std::pair<std::uint32_t, std::size_t>, awaited_value> fetched{};  // what servers sent for this iteration
+  std::map<std::pair<std::uint32_t, std::size_t>, value_id> gathered{};      // for this pass, of shares
 };
 
 // By weight: what all ways to synchronize cells read and change.

@@ -50,6 +50,7 @@ struct strategy_report {
 #include <string>
 
 #include <unity/parallel/lowering/network.hpp>
+#include <unity/parallel/lowering/weight_gathers.hpp>
 #include <unity/program/program.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/simulate/memory.hpp>
@@ -60,6 +61,7 @@ namespace unity::parallel {
 UNITY_INLINE strategy_report report_on(lowering& l, const tensor::tensor_graph& g, const machine::machine& m,
                                        const strategy& s, const pipeline& stages, const synchronization& sync,
                                        const recomputation& again) {
+  check_gathers(g, l.training(), s, stages, sync);
   const auto p = l.run(s, sync, again, stages);
   simulate::full_simulation simulation;
   strategy_report r;

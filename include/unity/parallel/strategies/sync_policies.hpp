@@ -1,6 +1,8 @@
 // Ways to synchronize all weights of a strategy alike.
 #pragma once
 
+#include <cstdint>
+
 #include <unity/core/units.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/plan.hpp>
@@ -8,14 +10,21 @@
 
 namespace unity::parallel {
 
+[[nodiscard]] constexpr synchronizer sharded_by_stage(std::uint32_t stage) noexcept {
+  synchronizer s;
+  s.kind = sync_kind::sharded;
+  s.stage = stage;
+  return s;
+}
+
 // Buckets of so many bytes on a device, or of one weight that has more. Weights are in the order in which the backward
 // pass has their gradients, the first bucket has the first of them; a bucket has weights of one element type.
 // Complexity: w log w in weights, besides dividing operators.
 // Source: Li et al., PyTorch distributed, VLDB 2020, section 3.2.3.
 [[nodiscard]] synchronization bucketed_sync(lowering& l, const strategy& s, bytes size);
 
-// Every weight that training changes is sharded.
-[[nodiscard]] synchronization sharded_sync(const lowering& l);
+// Every weight that training changes is sharded, as `how` says. Precondition: its kind is sharded.
+[[nodiscard]] synchronization sharded_sync(const lowering& l, const synchronizer& how = sharded_by_stage(1));
 
 // Every weight that training changes is served by a device, the largest first, each by the device that has the fewest
 // bytes to serve so far; of several by the first.
@@ -28,7 +37,6 @@ namespace unity::parallel {
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <map>
 #include <numeric>
 #include <tuple>
@@ -100,10 +108,10 @@ UNITY_INLINE synchronization bucketed_sync(lowering& l, const strategy& s, bytes
   return all;
 }
 
-UNITY_INLINE synchronization sharded_sync(const lowering& l) {
+UNITY_INLINE synchronization sharded_sync(const lowering& l, const synchronizer& how) {
   synchronization all;
   for (const auto& w : l.training().weights()) {
-    all.weights.emplace_back().parts.front().kind = w.is_trained ? sync_kind::sharded : sync_kind::all_reduce;
+    all.weights.emplace_back().parts.front() = w.is_trained ? how : synchronizer{};
   }
   return all;
 }
@@ -113,9 +121,8 @@ UNITY_INLINE synchronization served_sync(lowering& l, const strategy& s) {
   const auto sizes = detail::bytes_on_devices(l, s);
   std::vector<std::size_t> order(weights.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return sizes[a] != sizes[b] ? sizes[a] > sizes[b] : a < b;
-  });
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return sizes[a] != sizes[b] ? sizes[a] > sizes[b] : a < b; });
   std::vector<std::int64_t> loads(l.links().device_count());
   synchronization all;
   all.weights.resize(weights.size());

@@ -1,0 +1,275 @@
+// Weights of which replicas keep shares: how gradients are scattered, and weights gathered, in each micro-batch.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <unity/parallel/lowering/synchronization.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/parallel/recomputation.hpp>
+#include <unity/parallel/synchronization.hpp>
+#include <unity/program/fragment.hpp>
+
+namespace unity::parallel {
+
+class lowering;
+struct fragment_code;
+
+// The weights, by number, whose replicas keep shares of gradients: each has a fragment of its own, behind those of
+// buckets, that every micro-batch repeats.
+[[nodiscard]] std::vector<std::uint32_t> divided_weights(const synchronization& s);
+
+namespace detail {
+
+// Effects: adds to the code, that of the fragment `self`, the sums of the part's gradient, scattered once all who give
+// have given, and the memory of the gradient until then: what comes besides the device's share. The part says where
+// they end. Source: Rajbhandari et al., ZeRO, SC 2020, section 5.2.
+void add_scatters(lowering& l, const tensor::tensor_type& type, program::fragment_id self, synchronized_part& part,
+                  program::fragment& code);
+
+// Effects: adds to the fragments of divided weights, which are the last of all, the gathers of those that replicas
+// divide, and the memory of what they gather until its last reader has ended. In each pass a device lets a gather begin
+// when the operator has ended that is as far ahead as its weight says; a task without time says so.
+// Complexity: linear in operators, and in the readers of these weights. Source: Zhao et al., PyTorch FSDP, VLDB 2023.
+void add_gathers(lowering& l, const strategy& s, const synchronization& sync, const recomputation& again,
+                 std::vector<fragment_code>& all);
+
+}  // namespace detail
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_WEIGHT_SHARDS)
+
+#include <algorithm>
+#include <optional>
+#include <span>
+
+#include <unity/core/config.hpp>
+#include <unity/core/id.hpp>
+#include <unity/core/units.hpp>
+#include <unity/machine/topology.hpp>
+#include <unity/parallel/lowering/collectives.hpp>
+#include <unity/parallel/lowering/lowering.hpp>
+#include <unity/parallel/lowering/weight_fragments.hpp>
+#include <unity/parallel/lowering/weight_gathers.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE std::vector<std::uint32_t> divided_weights(const synchronization& s) {
+  std::vector<std::uint32_t> all;
+  for (std::uint32_t w = 0; w < s.weights.size(); ++w) {
+    if (std::any_of(s.weights[w].parts.begin(), s.weights[w].parts.end(), divides_gradient)) {
+      all.push_back(w);
+    }
+  }
+  return all;
+}
+
+}  // namespace unity::parallel
+
+namespace unity::parallel::detail {
+
+// Effects: adds memory of what a device has of a group besides its share, from when `producer` starts.
+UNITY_INLINE program::buffer_ref add_rest(program::fragment& code, const replica_group& g, std::size_t place,
+                                          const tensor::tensor_type& type, const program::task_ref& producer) {
+  const auto rest = lowering::size_of(g.elements - share_of(g, place), type);
+  code.buffers.push_back({rest, g.devices[place].index(), producer, false});
+  return {{}, static_cast<std::uint32_t>(code.buffers.size() - 1)};
+}
+
+UNITY_INLINE void add_scatters(lowering& l, const tensor::tensor_type& type, program::fragment_id self,
+                               synchronized_part& part, program::fragment& code) {
+  const part_givers givers{part.of};
+  if (!divides_gradient(part.how) || !givers.any()) {
+    return;
+  }
+  for (const auto& g : part.of.held.groups) {
+    if (g.devices.size() == 1) {
+      continue;
+    }
+    std::vector<program::task_ref> given;
+    std::vector<std::optional<program::task_ref>> first(g.devices.size());  // backward passes begin with the last
+    for (const auto& r : givers.of(g)) {
+      given.push_back(r.task);
+      first[static_cast<std::size_t>(std::lower_bound(g.devices.begin(), g.devices.end(), r.on) - g.devices.begin())] =
+          r.task;
+    }
+    auto end = add_collective(l.links(), code, machine::exchange::reduce_scatter, g.devices,
+                              lowering::size_of(g.elements, type), given);
+    for (std::size_t i = 0; i < g.devices.size(); ++i) {
+      if (first[i]) {
+        code.reads.push_back({add_rest(code, g, i, type, *first[i]), end});
+      }
+    }
+    end.fragment = self;
+    part.of.scattered[g.devices] = end;
+  }
+}
+
+class gather_code {
+ public:
+  gather_code(lowering& l, const strategy& s, const synchronization& sync, std::vector<fragment_code>& all)
+      : lowering_{l}, strategy_{s}, sync_{sync}, all_{all}, divided_{divided_weights(sync)} {}
+
+  void run(const weight_gathers& points) {
+    forward_ = operators_at(points.forward, false);
+    backward_ = operators_at(points.backward, true);
+    add(points.forward, false);
+    add(points.backward, true);
+  }
+
+ private:
+  // What a device runs of an operator that something is gathered for.
+  struct point_tasks {
+    std::size_t point = 0;
+    std::vector<program::task_ref> tasks{};
+  };
+  using by_device = std::vector<std::vector<point_tasks>>;  // in the order of the pass
+
+  [[nodiscard]] by_device operators_at(std::span<const gather_point> points, bool is_backward) const;
+  void add(std::span<const gather_point> points, bool is_backward);
+  void add(const synchronized_part& part, const tensor::tensor_type& type, std::size_t point, bool is_backward,
+           program::fragment& code);
+  // Its tasks that read the part: of the forward pass, or of the backward pass, what runs again among them.
+  [[nodiscard]] std::vector<program::task_ref> readers(const weight_reader& r, bool is_backward) const;
+  // Effects: adds the task after which a gather may begin on a device: once the operator so far ahead has ended, or the
+  // pass has begun.
+  [[nodiscard]] program::task_ref add_begin(machine::device_id d, std::size_t point, std::uint32_t prefetch,
+                                            bool is_backward, program::fragment& code) const;
+
+  lowering& lowering_;
+  const strategy& strategy_;
+  const synchronization& sync_;
+  std::vector<fragment_code>& all_;
+  std::vector<std::uint32_t> divided_;
+  by_device forward_{};
+  by_device backward_{};
+};
+
+UNITY_INLINE auto gather_code::operators_at(std::span<const gather_point> points, bool is_backward) const -> by_device {
+  by_device all(lowering_.device_count());
+  for (std::size_t k = 0; k < points.size(); ++k) {
+    const auto n = points[k].before;
+    const auto& c = strategy_[n.index()];
+    const auto tasks = static_cast<std::uint32_t>(c.task_count());
+    for (std::uint32_t t = 0; t < tasks; ++t) {
+      auto& own = all[c.devices[t].index()];
+      if (own.empty() || own.back().point != k) {
+        own.push_back({k, {}});
+      }
+      own.back().tasks.push_back({lowering_.fragment_of(n), is_backward ? tasks + t : t});
+    }
+  }
+  return all;
+}
+
+UNITY_INLINE void gather_code::add(std::span<const gather_point> points, bool is_backward) {
+  for (std::size_t k = 0; k < points.size(); ++k) {
+    for (const auto w : points[k].weights) {
+      const auto number = std::lower_bound(divided_.begin(), divided_.end(), w) - divided_.begin();
+      auto& code = all_[all_.size() - divided_.size() + static_cast<std::size_t>(number)].code;
+      const auto& type = lowering_.graph().type(lowering_.training().weights()[w].value);
+      for (const auto& part : parts_of_weight(lowering_, strategy_, w, sync_.weights[w])) {
+        if (divides_weight(part.how) && (!is_backward || part.how.is_resharded)) {
+          add(part, type, k, is_backward, code);
+        }
+      }
+    }
+  }
+}
+
+UNITY_INLINE std::vector<program::task_ref> gather_code::readers(const weight_reader& r, bool is_backward) const {
+  if (!is_backward) {
+    return {r.reads};
+  }
+  std::vector<program::task_ref> all;
+  if (r.is_read_back && r.task.fragment.valid()) {
+    all.push_back(r.task);
+  }
+  const auto& tasks = all_[r.reads.fragment.index()].code.tasks;
+  for (std::uint32_t i = 0; i < tasks.size(); ++i) {
+    if (tasks[i].kind == program::task_kind::recompute && tasks[i].shard == r.reads.index) {
+      all.push_back({r.reads.fragment, i});
+    }
+  }
+  return all;
+}
+
+UNITY_INLINE program::task_ref gather_code::add_begin(machine::device_id d, std::size_t point, std::uint32_t prefetch,
+                                                      bool is_backward, program::fragment& code) const {
+  const auto& own = (is_backward ? backward_ : forward_)[d.index()];
+  const auto here =
+      std::lower_bound(own.begin(), own.end(), point, [](const point_tasks& x, std::size_t p) { return x.point < p; });
+  const auto place = static_cast<std::size_t>(here - own.begin());
+  const auto kind = is_backward ? program::task_kind::backward : program::task_kind::forward;
+  const bool is_first = place <= prefetch;  // on the stream: micro-batches take turns there (pipelined_program.hpp)
+  const program::task_ref begin{
+      {}, code.add({is_first ? network::stream(d) : program::resource_id{}, {}, {}, {}, kind, d.index()})};
+  const auto& ahead = is_first ? forward_[d.index()] : own;
+  if (!is_first || (is_backward && !ahead.empty())) {
+    for (const auto& t : (is_first ? ahead.back() : ahead[place - 1 - prefetch]).tasks) {
+      code.dependencies.push_back({t, begin, false});
+    }
+  }
+  return begin;
+}
+
+UNITY_INLINE void gather_code::add(const synchronized_part& part, const tensor::tensor_type& type, std::size_t point,
+                                   bool is_backward, program::fragment& code) {
+  for (const auto& g : part.of.held.groups) {
+    std::vector<std::vector<program::task_ref>> readers_on(g.devices.size());
+    std::vector<std::vector<program::task_ref>> dropped_behind(g.devices.size());
+    bool is_read = false;
+    for (std::size_t i = 0; i < part.of.readers.size() && g.devices.size() > 1; ++i) {
+      const auto& r = part.of.readers[i];
+      if (!std::binary_search(g.boxes.begin(), g.boxes.end(), part.of.held.box_of[i])) {
+        continue;
+      }
+      const auto at =
+          static_cast<std::size_t>(std::lower_bound(g.devices.begin(), g.devices.end(), r.on) - g.devices.begin());
+      const auto own = readers(r, is_backward);
+      readers_on[at].insert(readers_on[at].end(), own.begin(), own.end());
+      is_read = is_read || !own.empty();
+      if (is_backward) {
+        dropped_behind[at].push_back(r.reads);
+      } else if (!part.how.is_resharded) {
+        const auto back = readers(r, true);
+        readers_on[at].insert(readers_on[at].end(), back.begin(), back.end());
+      }
+    }
+    if (!is_read) {
+      continue;
+    }
+    std::vector<program::task_ref> begins;
+    for (std::size_t i = 0; i < g.devices.size(); ++i) {
+      begins.push_back(add_begin(g.devices[i], point, part.how.prefetch, is_backward, code));
+      for (const auto& t : dropped_behind[i]) {
+        code.dependencies.push_back({t, begins.back(), false});
+      }
+    }
+    const auto end = add_collective(lowering_.links(), code, machine::exchange::all_gather, g.devices,
+                                    lowering::size_of(g.elements, type), begins);
+    for (std::size_t i = 0; i < g.devices.size(); ++i) {
+      const auto rest = add_rest(code, g, i, type, begins[i]);
+      code.reads.push_back({rest, end});
+      for (const auto& r : readers_on[i]) {
+        code.dependencies.push_back({end, r, false});
+        code.reads.push_back({rest, r});
+      }
+    }
+  }
+}
+
+UNITY_INLINE void add_gathers(lowering& l, const strategy& s, const synchronization& sync, const recomputation& again,
+                              std::vector<fragment_code>& all) {
+  const auto points = gathers_of(l.graph(), l.training(), sync, again, [&](node_id n) { return l.kept(n); });
+  if (!points.forward.empty()) {
+    gather_code{l, s, sync, all}.run(points);
+  }
+}
+
+}  // namespace unity::parallel::detail
+
+#endif
