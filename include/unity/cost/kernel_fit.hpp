@@ -20,7 +20,7 @@ namespace unity {
 
 // What `calibrate` would measure, from samples of one device: bytes_per_second by large sums of two tensors (`sums`);
 // launch_seconds by the smallest calls of `calls`, samples of one operator; rates by its large products, or those of
-// `products` where it is none; where there are neither, rates stay as they are.
+// `products` where it is none, or one on tensor cores; where there are neither, rates stay as they are.
 // Preconditions: neither `sums` nor `calls` is empty, and sums are of several sizes.
 [[nodiscard]] kernel_device measured_device(kernel_device known, std::span<const kernel_sample> sums,
                                             std::span<const kernel_sample> calls,
@@ -139,6 +139,9 @@ inline void measure_rates(std::span<const kernel_sample> products, int tile, pro
   std::vector<double> sustained;
   std::vector<double> deep;
   for (const auto& s : products) {
+    if (s.shape.kind == kernel_kind::tensor_product && !is_aligned(s.shape)) {
+      continue;
+    }
     const auto rate = tile_operations(s.shape, tile) / s.call_seconds;
     const auto side = std::min(s.shape.m, s.shape.n);
     if (side >= 400 && s.shape.k >= 200 && s.shape.k <= 4096) {
@@ -169,7 +172,8 @@ inline void measure_rates(std::span<const kernel_sample> products, int tile, pro
 [[nodiscard]] inline double prior_weight(kernel_kind kind, std::size_t coefficient) {
   constexpr double held = 6;
   constexpr double loose = 0.3;
-  constexpr std::array<std::size_t, kernel_kind_names.size()> starts{1, 6, 6, 9, 9, 9};
+  constexpr auto no_start = static_cast<std::size_t>(-1);  // kernels alone were measured
+  constexpr std::array<std::size_t, kernel_kind_names.size()> starts{1, 6, 6, 6, 9, 9, 9, 9, no_start, no_start};
   if (coefficient == starts[static_cast<std::size_t>(kind)]) {
     return held;
   }
@@ -298,12 +302,12 @@ UNITY_INLINE kernel_device measured_device(kernel_device known, std::span<const 
                                            std::span<const kernel_sample> products) {
   UNITY_EXPECTS(!sums.empty() && !calls.empty(), "sums and calls of the device");
   known.bytes_per_second = detail::bandwidth_of(sums);
-  const auto kind = calls.front().shape.kind;
   known.launch_seconds = operations_of(calls.front().shape) > 0
                              ? detail::smallest_call(calls, 0.02, [](const auto& s) { return s.call_seconds; })
                              : detail::smallest_call(calls, 0.125, [](const auto& s) { return bytes_of(s.shape); });
-  const bool is_product = kind == kernel_kind::batched_product || kind == kernel_kind::product;
-  detail::measure_rates(is_product ? calls : products, known.batched_tile, known.rates);
+  const auto kind = calls.front().shape.kind;
+  const bool has_rates = is_product(kind) && kind != kernel_kind::tensor_product;
+  detail::measure_rates(has_rates ? calls : products, known.batched_tile, known.rates);
   return known;
 }
 
@@ -313,7 +317,11 @@ UNITY_INLINE std::vector<double> usual_coefficients(kernel_kind kind) {
   switch (kind) {
     case kernel_kind::elementwise: return {1, 1.5, 0.3, 0.02, 0.5};
     case kernel_kind::softmax: return {1, 1, 30, 0.5, 100, 1.5, 2, 0.5, 0.5};
-    case kernel_kind::layer_norm: return {1, 1, 100, 0.7, 100, 0.7, 2, 0.5, 0.5};
+    case kernel_kind::layer_norm:
+    case kernel_kind::layer_norm_gradient: return {1, 1, 100, 0.7, 100, 0.7, 2, 0.5, 0.5};
+    case kernel_kind::attention: return {1.2, 0.1, 0.5, 1, 0.8, 0.7, 3, 1, 1, 0.5, 1.5, 0.5, 0.7, 3, 0.5};
+    case kernel_kind::attention_gradient: return {1, 0.3, 0.5, 1, 0.8, 0.7, 6, 1, 1, 0.5, 1.5, 0.5, 0.7, 6, 0.5};
+    case kernel_kind::tensor_product: all.insert(all.end(), {0.4, 0.2}); break;
     case kernel_kind::convolution: all.insert(all.end(), {0.9, 0.7, 0.8, 1, 1}); break;
     default: break;
   }
