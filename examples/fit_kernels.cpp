@@ -23,6 +23,8 @@
 #include <unity/cost/device_table.hpp>
 #include <unity/cost/kernel_fit.hpp>
 #include <unity/cost/kernel_model.hpp>
+#include <unity/cost/kernel_table.hpp>
+#include <unity/cost/known_boards.hpp>
 #include <unity/cost/roofline.hpp>
 #include <unity/io/kernel_csv.hpp>
 #include <unity/io/packed_text.hpp>
@@ -225,8 +227,13 @@ void print_row(const std::string& op, const std::string& device, const nlohmann:
              100 * left["bias"].get<double>(), 100 * shapes, 100 * roofline);
 }
 
-// What no folder has times of is fitted to the kernels of this device, and said to be so: attention, gradients of layer
-// norms, products on tensor cores. How far off that is on shapes that were not fitted to: each half by the other.
+// Kinds that the data of five devices has no times of.
+bool is_of_one_device(kernel_kind kind) {
+  return kind == kernel_kind::layer_norm_gradient || kind >= kernel_kind::tensor_product;
+}
+
+// Those are fitted to the kernels of the one device: how far off that is on shapes that were not fitted to, each half
+// of them by the other.
 struct own_fit {
   std::vector<double> coefficients{};
   std::map<std::string, errors> shapes{};  // by operator
@@ -256,19 +263,25 @@ own_fit fit_to_itself(const samples_by_device& all, const kind_data& k) {
   return fit;
 }
 
+std::vector<double> shipped_coefficients(kernel_kind kind) {
+  const auto c = kernel_coefficients(kind);
+  return {c.begin(), c.end()};
+}
+
 void report_unseen(const samples_by_device& all, std::map<kernel_kind, std::vector<double>>& coefficients,
                    nlohmann::json& report) {
   for (const auto& [kind, k] : by_kind(all)) {
     std::map<std::string, errors> shapes;
-    if (!coefficients.contains(kind)) {
+    auto c = coefficients.contains(kind) ? coefficients[kind] : shipped_coefficients(kind);
+    if (!coefficients.contains(kind) && is_of_one_device(kind)) {
       auto own = fit_to_itself(all, k);
-      coefficients[kind] = std::move(own.coefficients);
+      c = coefficients[kind] = std::move(own.coefficients);
       shapes = std::move(own.shapes);
     }
     for (const auto& [op, devices] : k.samples) {
       for (const auto& [device, samples] : devices) {
-        auto e = errors_of(samples, coefficients[kind]).to_json();
-        const auto alone = errors_of(placed_kernels(all, op, device), coefficients[kind]).to_json();
+        auto e = errors_of(samples, c).to_json();
+        const auto alone = errors_of(placed_kernels(all, op, device), c).to_json();
         const auto before = roofline_errors(device, all.at(op).at(device)).to_json()["mape"].get<double>();
         print_row(op, device, e, alone["mape"].get<double>(), before);
         e["kernels"] = alone;
@@ -290,17 +303,20 @@ nlohmann::json to_json(const product_rates& r) {
 // What was measured of each device, and the middle of what they reach of their data sheets.
 void ship_devices(const samples_by_device& all, nlohmann::json& shipped,
                   std::map<std::string, std::vector<double>>& of) {
+  if (!all.contains("add")) {
+    return;  // devices without it are refused later, by name
+  }
   for (const auto& [device, sums] : all.at("add")) {
+    const auto d = device_of(all, "add", device);
     const auto has = [&](const char* op) { return all.contains(op) && all.at(op).contains(device); };
     const auto id = std::string{*id_of_board(device)};
     const auto sheet =
-        *std::find_if(known_devices.begin(), known_devices.end(), [&](const auto& d) { return d.id == id; });
-    const auto d = device_of(all, "add", device);
+        *std::find_if(known_devices.begin(), known_devices.end(), [&](const auto& x) { return x.id == id; });
     nlohmann::json one{{"id", id}, {"bytes_per_second", d.bytes_per_second}, {"launch_s", d.launch_seconds}};
     of["bytes_per_second"].push_back(d.bytes_per_second / sheet.bytes_per_second);
     for (const auto& [element, op, rate] : {std::tuple{"float32", has("linear") ? "linear" : "bmm", sheet.float32},
                                             std::tuple{"bfloat16", "linear_bfloat16", sheet.bfloat16}}) {
-      if (has(op)) {
+      if (has(op) && rate > 0) {
         const auto rates = device_of(all, op, device).rates;
         one["rates"][element] = to_json(rates);
         of[element].push_back(rates.brief / rate);

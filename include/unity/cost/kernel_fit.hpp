@@ -1,22 +1,13 @@
 // Fits the coefficients of kernel_model.hpp to measured kernels. Needs unity::eigen.
 #pragma once
 
-#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include <unity/core/config.hpp>
 #include <unity/cost/kernel_model.hpp>
 
 namespace unity {
-
-// The name in machines/devices.json of what the driver calls "Tesla-P4" or "P4". Nothing for others.
-[[nodiscard]] std::optional<std::string_view> id_of_board(std::string_view name);
-
-// What machines/devices.json has of it. Nothing for others.
-[[nodiscard]] std::optional<kernel_device> known_kernel_device(std::string_view name);
 
 // What `calibrate` would measure, from samples of one device: bytes_per_second by large sums of two tensors (`sums`);
 // launch_seconds by the smallest calls of `calls`, samples of one operator; rates by its large products, or those of
@@ -51,29 +42,9 @@ struct placed_sample {
 #include <cstddef>
 #include <utility>
 
-#include <unity/cost/device_table.hpp>
 #include <unity/cost/eigen_least_squares.hpp>
 
 namespace unity::detail {
-
-struct known_board {
-  std::string_view part{};  // of its name
-  std::string_view id{};
-  int batched_tile = any_tile;  // the only one, as names of kernels and their grids say (CUDA 12.1)
-};
-
-[[nodiscard]] inline const known_board* find_board(std::string_view name) {
-  static constexpr std::array<known_board, 7> boards{{{"P100", "p100", 1},
-                                                      {"V100", "v100"},
-                                                      {"A100", "a100_pcie", 0},
-                                                      {"H100", "h100"},
-                                                      {"H200", "h200"},
-                                                      {"P4", "p4", 1},
-                                                      {"T4", "t4"}}};
-  const auto* const b = std::find_if(boards.begin(), boards.end(),
-                                     [&](const known_board& x) { return name.find(x.part) != std::string_view::npos; });
-  return b == boards.end() ? nullptr : b;
-}
 
 [[nodiscard]] inline double quantile_of(std::vector<double> values, double q) {
   std::sort(values.begin(), values.end());
@@ -277,25 +248,6 @@ class kernel_fitting {
 }  // namespace unity::detail
 
 namespace unity {
-
-UNITY_INLINE std::optional<std::string_view> id_of_board(std::string_view name) {
-  const auto* const b = detail::find_board(name);
-  return b == nullptr ? std::nullopt : std::optional{b->id};
-}
-
-UNITY_INLINE std::optional<kernel_device> known_kernel_device(std::string_view name) {
-  const auto* const b = detail::find_board(name);
-  if (b == nullptr) {
-    return std::nullopt;
-  }
-  const auto d = std::find_if(known_devices.begin(), known_devices.end(), [&](const auto& x) { return x.id == b->id; });
-  kernel_device found;
-  found.units = d->units;
-  found.clock_hz = d->clock_hz;
-  found.l2 = static_cast<double>(d->l2);
-  found.batched_tile = b->batched_tile;
-  return found;
-}
 
 UNITY_INLINE kernel_device measured_device(kernel_device known, std::span<const kernel_sample> sums,
                                            std::span<const kernel_sample> calls,

@@ -10,7 +10,8 @@ namespace unity::machine {
 
 // By dtype. What `calibrate` measured, as the device's sources say, is taken as it is; of other numbers what
 // machines/kernels.json has of a device of that name; of the rest the share that devices reach of their data sheets.
-// Rates are those of float32 where there are none for an element type. A device of unknown units is one unit.
+// Rates are those of float32 where there are none for an element type. Units, clock and cache that the device does not
+// say are those of the board that its name has in it, if any; else it is one unit.
 // Precondition: a float32 rate.
 [[nodiscard]] tensor::kernel_devices_by_element kernel_devices_of(const device& d);
 
@@ -35,6 +36,7 @@ namespace unity::machine {
 #include <unity/cost/device_table.hpp>
 #include <unity/cost/kernel_model.hpp>
 #include <unity/cost/kernel_table.hpp>
+#include <unity/cost/known_boards.hpp>
 #include <unity/tensor/dtype.hpp>
 
 namespace unity::machine::detail {
@@ -81,10 +83,10 @@ UNITY_INLINE tensor::kernel_devices_by_element kernel_devices_of(const device& d
   UNITY_EXPECTS(peak_flops_per_second(d, tensor::dtype::float32).has_value(), "a float32 rate");
   constexpr double unknown_clock = 1e15;  // cycles take no time
   const auto* const measured = detail::find_measured(d.name);
-  kernel_device k;
-  k.units = std::max(d.units, 1);
-  k.clock_hz = d.clock_hz > 0 ? d.clock_hz : unknown_clock;
-  k.l2 = d.caches.empty() ? 0 : static_cast<double>(d.caches.back().second.count());
+  auto k = known_kernel_device(d.name).value_or(kernel_device{1, unknown_clock});
+  k.units = d.units > 0 ? d.units : k.units;
+  k.clock_hz = d.clock_hz > 0 ? d.clock_hz : k.clock_hz;
+  k.l2 = d.caches.empty() ? k.l2 : static_cast<double>(d.caches.back().second.count());
   k.launch_seconds = d.launch_seconds;
   k.bytes_per_second = detail::was_measured(d, "bytes_per_second") ? d.bytes_per_second
                        : measured != nullptr                       ? measured->bytes_per_second
