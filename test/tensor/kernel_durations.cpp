@@ -133,6 +133,10 @@ TEST_CASE("attention as one operator is one kernel, with its projections five") 
   const auto x = type({2, 128, 192}, dtype::bfloat16);
   CHECK(kernels(side_by_side, {x, x, x}) == std::vector{one});
 
+  auto gradient = one;
+  gradient.kind = kernel_kind::attention_gradient;
+  CHECK(backward(heads, {q, q, q}) == std::vector{gradient});
+
   const auto whole = operators().make_operation("attention", {{"heads", 4}});
   const auto in = type({2, 16, 32});
   const auto w = type({32, 32});
@@ -140,6 +144,9 @@ TEST_CASE("attention as one operator is one kernel, with its projections five") 
   REQUIRE(all.size() == 5);
   CHECK(all[3] == kernel_shape{kernel_kind::attention, 8, 16, 16, 8});
   CHECK(std::count(all.begin(), all.end(), kernel_shape{kernel_kind::product, 1, 32, 32, 32}) == 4);
+  const auto adjoint = backward(whole, {in, in, in, w, w, w, w});  // with what is computed again
+  CHECK(adjoint.size() == 14);
+  CHECK(std::count(adjoint.begin(), adjoint.end(), kernel_shape{kernel_kind::attention_gradient, 8, 16, 16, 8}) == 1);
 }
 
 TEST_CASE("convolutions of 3 x 3 are kernels of their own, others products") {
