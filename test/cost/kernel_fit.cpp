@@ -31,7 +31,7 @@ std::vector<placed_sample> made(kernel_kind kind, const std::vector<double>& c, 
   const auto size = [&](double most) { return std::ceil(std::exp(random.unit() * std::log(most))); };
   std::vector<placed_sample> all;
   for (const double units : {20.0, 60.0, 110.0}) {
-    const kernel_device d{units, 1.4e9, units * 1e5, units * 1e10, 1e-5, {units * 14e10, units * 13e10, 1}, any_tile};
+    const kernel_device d{units, 1.4e9, units * 1e5, units * 1e10, 1e-5, {units * 14e10, units * 13e10, 1}};
     for (int i = 0; i < 300; ++i) {
       const kernel_shape s{kind, size(64), size(20000), size(4000), size(2000)};
       all.push_back({s, d, call_seconds(s, d, c)});

@@ -16,7 +16,7 @@ namespace {
 
 using namespace unity;
 
-kernel_device board() { return {80, 1.5e9, 6e6, 8e11, 3e-5, {12e12, 11e12, 0.5}, any_tile}; }
+kernel_device board() { return {80, 1.5e9, 6e6, 8e11, 3e-5, {12e12, 11e12, 0.5}}; }
 
 double seconds(const kernel_shape& s, const kernel_device& d = board()) {
   return kernel_seconds(s, d, kernel_coefficients(s.kind));

@@ -59,7 +59,7 @@ std::vector<kernel_shape> backward(const operation& op, const std::vector<tensor
 }
 
 kernel_devices_by_element board(double times = 1) {
-  kernel_device d{80, 1.5e9 * times, 6e6, 8e11 * times, 5e-6, {12e12 * times, 12e12 * times, 1}, any_tile};
+  kernel_device d{80, 1.5e9 * times, 6e6, 8e11 * times, 5e-6, {12e12 * times, 12e12 * times, 1}};
   kernel_devices_by_element all;
   all.fill(d);
   for (const auto narrow : {dtype::bfloat16, dtype::float16}) {

@@ -80,7 +80,8 @@ struct kernel_device {
   double bytes_per_second = 0;  // as large sums of two tensors reach
   double launch_seconds = 0;    // of a call that computes next to nothing
   product_rates rates{};
-  int batched_tile = any_tile;  // index into product_tiles, where the library has but one for batched products
+  double widest_warp_row = 1024;  // of softmax, in a warp's registers: 2048 in newer versions of PyTorch
+  int batched_tile = any_tile;    // index into product_tiles, where the library has but one for batched products
 };
 
 struct product_tile {
@@ -232,7 +233,7 @@ inline constexpr std::size_t attention_coefficients = 7;
 // Coefficients: shares of the bandwidth for rows that fit a warp's registers and for longer ones; cycles per row and
 // per element of the former, then of the latter; microseconds of a start; share of the cache that hits.
 [[nodiscard]] inline double row_seconds(const kernel_shape& s, const kernel_device& d, std::span<const double> c) {
-  const auto wide = s.kind == kernel_kind::softmax && s.n > 1024 ? std::size_t{1} : std::size_t{0};
+  const auto wide = s.kind == kernel_kind::softmax && s.n > d.widest_warp_row ? std::size_t{1} : std::size_t{0};
   const auto cycles = s.m * (c[2 + 2 * wide] + c[3 + 2 * wide] * s.n);
   return c[6] * 1e-6 + overlapped(cycles / (d.units * d.clock_hz), traffic_seconds(bytes_of(s), d, c[7], c[wide]));
 }
@@ -288,7 +289,8 @@ UNITY_INLINE double kernel_seconds(const kernel_shape& s, const kernel_device& d
     case kernel_kind::elementwise: return detail::elementwise_seconds(s, d, c);
     case kernel_kind::batched_product:
       return detail::product_seconds(s.batch, s.m, s.n, s.k, d, c, {d.batched_tile, false, 1, s.element_bytes});
-    case kernel_kind::product: return detail::product_seconds(s.batch, s.m, s.n, s.k, d, c, {any_tile, true, 1, s.element_bytes});
+    case kernel_kind::product:
+      return detail::product_seconds(s.batch, s.m, s.n, s.k, d, c, {any_tile, true, 1, s.element_bytes});
     case kernel_kind::convolution: return detail::convolution_seconds(s, d, c);
     case kernel_kind::tensor_product: return detail::tensor_product_seconds(s, d, c);
     case kernel_kind::attention:

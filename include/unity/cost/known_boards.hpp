@@ -29,16 +29,17 @@ namespace unity::detail {
 struct known_board {
   std::string_view part{};  // of its name
   std::string_view id{};
-  int batched_tile = any_tile;  // the only one, as names of kernels and their grids say (CUDA 12.1)
+  double widest_warp_row = 1024;  // of the PyTorch that it was measured with, as names of kernels say
+  int batched_tile = any_tile;    // the only one, as names of kernels and their grids say (CUDA 12.1)
 };
 
 [[nodiscard]] inline const known_board* find_board(std::string_view name) {
-  static constexpr std::array<known_board, 7> boards{{{"P100", "p100", 1},
+  static constexpr std::array<known_board, 7> boards{{{"P100", "p100", 1024, 1},
                                                       {"V100", "v100"},
-                                                      {"A100", "a100_pcie", 0},
-                                                      {"H100", "h100"},
-                                                      {"H200", "h200"},
-                                                      {"P4", "p4", 1},
+                                                      {"A100", "a100_pcie", 1024, 0},
+                                                      {"H100", "h100", 2048},
+                                                      {"H200", "h200", 2048},
+                                                      {"P4", "p4", 1024, 1},
                                                       {"T4", "t4"}}};
   const auto* const b = std::find_if(boards.begin(), boards.end(),
                                      [&](const known_board& x) { return name.find(x.part) != std::string_view::npos; });
@@ -64,6 +65,7 @@ UNITY_INLINE std::optional<kernel_device> known_kernel_device(std::string_view n
   found.units = d->units;
   found.clock_hz = d->clock_hz;
   found.l2 = static_cast<double>(d->l2);
+  found.widest_warp_row = b->widest_warp_row;
   found.batched_tile = b->batched_tile;
   return found;
 }

@@ -87,6 +87,8 @@ UNITY_INLINE tensor::kernel_devices_by_element kernel_devices_of(const device& d
   k.units = d.units > 0 ? d.units : k.units;
   k.clock_hz = d.clock_hz > 0 ? d.clock_hz : k.clock_hz;
   k.l2 = d.caches.empty() ? k.l2 : static_cast<double>(d.caches.back().second.count());
+  k.widest_warp_row = 2048;
+  k.batched_tile = any_tile;
   k.launch_seconds = d.launch_seconds;
   k.bytes_per_second = detail::was_measured(d, "bytes_per_second") ? d.bytes_per_second
                        : measured != nullptr                       ? measured->bytes_per_second

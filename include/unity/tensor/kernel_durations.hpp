@@ -343,8 +343,8 @@ UNITY_INLINE fingerprint kernel_durations::version() const {
   const auto add = [&](double x) { h.add(std::bit_cast<std::uint64_t>(x)); };
   for (const auto& device : devices_) {
     for (const auto& d : device) {
-      for (const auto x : {d.units, d.clock_hz, d.l2, d.bytes_per_second, d.launch_seconds, d.rates.brief,
-                           d.rates.sustained, d.rates.deep_share}) {
+      for (const auto x : {d.units, d.clock_hz, d.l2, d.widest_warp_row, d.bytes_per_second, d.launch_seconds,
+                           d.rates.brief, d.rates.sustained, d.rates.deep_share}) {
         add(x);
       }
       h.add(static_cast<std::uint64_t>(d.batched_tile + 1));
