@@ -38,8 +38,8 @@ struct duration {
 // Laws: duration_of is a pure function, from several threads too. Snapshots of one type with equal versions answer
 // alike, measured ones as far as measurements repeat.
 // Errors: unity::error that names the operator where it cannot be run.
-// Models: tensor::roofline_durations, tensor::measured_durations, any_durations. Not a model: a kernel_timer, which
-// measures anew.
+// Models: tensor::roofline_durations, tensor::kernel_durations, tensor::measured_durations, any_durations. Not a model:
+// a kernel_timer, which measures anew.
 template <class M, class Algebra>
 concept duration_model =
     requires(const M& m, std::uint32_t device, const typename Algebra::op_type& op,
