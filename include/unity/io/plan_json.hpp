@@ -6,8 +6,9 @@
 //  "strategy": [...]}                            as strategy_json.hpp has it
 // and may have "optimizer": "adam" (else "sgd"), "pipeline": {"microbatches": 8, "stages": [0, 0, 1, 1]}, where the
 // graph is of one micro-batch and the stages are those of the machine's devices in their order, with "delayed": true
-// where nothing is flushed, "synchronization" (synchronization_json.hpp), "recomputed": [4, 5], nodes whose results are
-// computed again for the backward pass, ascending, and members that plan_notes.hpp tells about.
+// where nothing is flushed, "schedule": "gpipe", "interleaved" with "chunks": 2, or "zero_bubble", else
+// "one_forward_one_backward" (pipeline_phases.hpp), "synchronization" (synchronization_json.hpp), "recomputed": [4, 5],
+// nodes whose results are computed again for the backward pass, ascending, and members that plan_notes.hpp tells about.
 #pragma once
 
 #include <cstddef>
@@ -89,6 +90,12 @@ UNITY_INLINE std::string schedule_text(const tensor::algebra& a, const parallel:
     if (p.pipeline.is_delayed) {
       how["delayed"] = true;
     }
+    if (p.pipeline.schedule != parallel::pipeline_schedule::one_forward_one_backward) {
+      how["schedule"] = parallel::pipeline_schedule_names[static_cast<std::size_t>(p.pipeline.schedule)];
+    }
+    if (p.pipeline.chunks != 1) {
+      how["chunks"] = p.pipeline.chunks;
+    }
     text += fmt::format(",\n \"pipeline\": {}", how.dump());
   }
   if (!p.synchronization.is_trivial()) {
@@ -149,6 +156,22 @@ UNITY_INLINE void read_schedule(const tensor::algebra& a, const json_place& in, 
   const auto at = in.at("pipeline");
   p.pipeline.microbatches = at.at("microbatches").integer();
   p.pipeline.is_delayed = at.has("delayed") && at.at("delayed").boolean();
+  if (at.has("schedule")) {
+    const auto in_order = at.at("schedule");
+    const auto found = parallel::find_pipeline_schedule(in_order.word());
+    if (!found) {
+      throw error{in_order.where(), fmt::format("is {}", shown(in_order.word())),
+                  "one_forward_one_backward, gpipe, interleaved or zero_bubble"};
+    }
+    p.pipeline.schedule = *found;
+  }
+  if (at.has("chunks")) {
+    const auto chunks = at.at("chunks").integer();
+    if (chunks < 1 || static_cast<std::size_t>(chunks) > p.graph.node_count()) {
+      throw error{at.at("chunks").where(), fmt::format("is {}", chunks), "1 or more, and no more than nodes"};
+    }
+    p.pipeline.chunks = static_cast<std::uint32_t>(chunks);
+  }
   for (const auto& item : at.at("stages").items()) {
     const auto stage = item.integer();
     if (stage < 0 || static_cast<std::size_t>(stage) >= p.machine.network.device_count()) {

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <string_view>
 #include <vector>
 
 #include <unity/core/id.hpp>
@@ -25,10 +28,21 @@ namespace unity::parallel {
 // Source: Jia's dissertation (2020), section 3.3.
 using strategy = std::vector<configuration>;
 
+// In which order the devices of a stage work on the passes of micro-batches (pipeline_phases.hpp).
+enum class pipeline_schedule : std::uint8_t { one_forward_one_backward, gpipe, interleaved, zero_bubble };
+inline constexpr std::array<std::string_view, 4> pipeline_schedule_names{"one_forward_one_backward", "gpipe",
+                                                                         "interleaved", "zero_bubble"};
+
+[[nodiscard]] constexpr std::optional<pipeline_schedule> find_pipeline_schedule(std::string_view name) noexcept {
+  const auto found = std::find(pipeline_schedule_names.begin(), pipeline_schedule_names.end(), name);
+  return found == pipeline_schedule_names.end()
+             ? std::nullopt
+             : std::optional{static_cast<pipeline_schedule>(found - pipeline_schedule_names.begin())};
+}
+
 // Regular. The graph is of one micro-batch, and an iteration works on several, one after the other: the
-// devices of a stage on one while the next stage works on the one before it, forward and backward in turn
-// (pipelined_program.hpp). Gradients of all are added up before weights change, so that the iteration
-// computes what one batch of all samples would.
+// devices of a stage on one while the next stage works on the one before it, as the schedule says. Gradients of all are
+// added up before weights change, so that the iteration computes what one batch of all samples would.
 struct pipeline {
   std::int64_t microbatches = 1;
   std::vector<std::uint32_t> stages{};  // by device; empty: all are of one stage
@@ -36,6 +50,10 @@ struct pipeline {
   // gradients change the weights one iteration later.
   // Source: Narayanan et al., Memory-efficient pipeline-parallel DNN training, ICML 2021 (PipeDream-2BW).
   bool is_delayed = false;
+  pipeline_schedule schedule = pipeline_schedule::one_forward_one_backward;
+  // Of the graph, that a device holds: more than one where the schedule is interleaved. Values go through all stages so
+  // often; which chunk an operator is of follows (chunks_of, pipeline.hpp).
+  std::uint32_t chunks = 1;
 
   [[nodiscard]] bool is_trivial() const noexcept { return microbatches == 1 && stage_count() == 1; }
   [[nodiscard]] std::uint32_t stage_count() const {

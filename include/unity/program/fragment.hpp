@@ -19,10 +19,11 @@ using fragment_id = id<struct fragment_tag>;
 using device_index = std::uint32_t;  // whose memory it is
 
 // Those of a training iteration; a program may have further ones (program::add_kind).
-// recompute: forward work that is done again, for the backward pass.
-enum class task_kind : std::uint8_t { forward, backward, recompute, update, transfer, reduce, other };
-inline constexpr std::array<std::string_view, 7> task_kind_names{"forward",  "backward", "recompute", "update",
-                                                                 "transfer", "reduce",   "other"};
+// recompute: forward work that is done again, for the backward pass. weight_gradient: what of the backward pass weights
+// alone need, where it is done apart.
+enum class task_kind : std::uint8_t { forward, backward, recompute, update, transfer, reduce, other, weight_gradient };
+inline constexpr std::array<std::string_view, 8> task_kind_names{
+    "forward", "backward", "recompute", "update", "transfer", "reduce", "other", "weight_gradient"};
 
 // No task is longer: sums of as many as fit in memory are far from what a number of picoseconds can hold.
 inline constexpr picoseconds longest_task{100'000'000'000'000};  // 100 s

@@ -22,113 +22,134 @@
 #include <unity/simulate/memory.hpp>
 #include <unity/tensor/builder.hpp>
 
+#include "../../support/cases.hpp"
 #include "../operators.hpp"
+#include "../phase_clock.hpp"
 
 namespace tests_of_pipelined_program {
 
 using namespace unity;
 using parallel::pipeline;
+using parallel::pipeline_schedule;
 using parallel::test::operators;
+using parallel::test::pass_times;
 
 namespace {
 
-// A stage's forward pass of one micro-batch, its backward pass, and its weight's update. Results are 10 bytes.
-program::program chain(std::uint32_t stages, picoseconds forward, picoseconds backward) {
+// Of each virtual stage the forward pass of one micro-batch, the backward pass, the gradient of a weight where that has
+// its own pass, and the weight's update. Results are 10 bytes.
+program::program chain(const pipeline& of, const pass_times& takes) {
+  const auto stages = of.stage_count();
+  const bool is_apart = of.schedule == pipeline_schedule::zero_bubble;
+  const auto nodes = static_cast<std::uint32_t>(takes.size());
   program::program p;
   std::vector<program::fragment> codes;
   for (std::uint32_t k = 0; k < stages; ++k) {
     p.add_resource({"stage", program::resource_kind::stream, k});
-    p.add_fragment({program::owner_kind::node, k, "node"});
   }
-  for (std::uint32_t k = 0; k < stages; ++k) {
-    p.add_fragment({program::owner_kind::weight, k, "weight"});
+  for (const auto kind : {program::owner_kind::node, program::owner_kind::weight}) {
+    for (std::uint32_t k = 0; k < nodes; ++k) {
+      p.add_fragment({kind, k, "node"});
+    }
   }
-  for (std::uint32_t k = 0; k < stages; ++k) {
+  for (std::uint32_t k = 0; k < nodes; ++k) {
+    const auto add = [&](program::fragment& f, std::size_t pass, program::task_kind kind) {
+      return f.add({program::resource_id{k % stages}, picoseconds{takes[k][pass]}, {}, {}, kind, k % stages});
+    };
     program::fragment f;
-    f.add({program::resource_id{k}, forward, {}, {}, program::task_kind::forward, k});
-    f.add({program::resource_id{k}, backward, {}, {}, program::task_kind::backward, k});
+    add(f, 0, program::task_kind::forward);
+    add(f, 1, program::task_kind::backward);
     f.dependencies.push_back({{{}, 0}, {{}, 1}, false});
+    if (is_apart) {
+      add(f, 2, program::task_kind::weight_gradient);
+      f.dependencies.push_back({{{}, 1}, {{}, 2}, false});
+    }
     if (k > 0) {
       f.dependencies.push_back({{program::fragment_id{k - 1}, 0}, {{}, 0}, false});
     }
-    if (k + 1 < stages) {
+    if (k + 1 < nodes) {
       f.dependencies.push_back({{program::fragment_id{k + 1}, 1}, {{}, 1}, false});
     }
-    f.buffers.push_back({bytes{10}, k, {{}, 0}, false});
-    f.reads.push_back({{{}, 0}, {{}, 1}});
+    f.buffers.push_back({bytes{10}, k % stages, {{}, 0}, false});
+    f.reads.push_back({{{}, 0}, {{}, is_apart ? 2U : 1U}});
     codes.push_back(std::move(f));
   }
-  for (std::uint32_t k = 0; k < stages; ++k) {
+  for (std::uint32_t k = 0; k < nodes; ++k) {
     program::fragment f;
-    f.add({program::resource_id{k}, picoseconds{1000}, {}, {}, program::task_kind::update, k});
-    f.dependencies.push_back({{program::fragment_id{k}, 1}, {{}, 0}, false});
-    f.buffers.push_back({bytes{100}, k, {}, true});
+    f.add({program::resource_id{k % stages}, picoseconds{1000}, {}, {}, program::task_kind::update, k % stages});
+    f.dependencies.push_back({{program::fragment_id{k}, is_apart ? 2U : 1U}, {{}, 0}, false});
+    f.buffers.push_back({bytes{100}, k % stages, {}, true});
     codes.push_back(std::move(f));
   }
-  std::vector<program::replacement> all;
-  for (std::size_t f = 0; f < codes.size(); ++f) {
-    all.push_back({program::fragment_id{f}, &codes[f]});
-  }
-  p.replace(all);
+  p.replace(program::replacements_of(codes));
   p.commit();
   return p;
 }
-pipeline stages_of(std::uint32_t stages, std::int64_t microbatches) {
-  pipeline p{microbatches, {}};
-  for (std::uint32_t k = 0; k < stages; ++k) {
-    p.stages.push_back(k);
+// By node of such a chain.
+std::vector<std::uint32_t> chunks_of_chain(const pipeline& p) {
+  std::vector<std::uint32_t> chunks;
+  for (std::uint32_t k = 0; k < p.stage_count() * p.chunks; ++k) {
+    chunks.push_back(k / p.stage_count());
   }
-  return p;
+  return chunks;
 }
 
 }  // namespace
 
-TEST_CASE("every micro-batch goes forward, then backward, and few are between", "[law]") {
-  for (std::uint32_t stages = 1; stages <= 6; ++stages) {
-    for (std::uint32_t stage = 0; stage < stages; ++stage) {
-      for (std::int64_t microbatches = 1; microbatches <= 9; ++microbatches) {
-        CAPTURE(stages, stage, microbatches);
-        std::int64_t forward = 0;
-        std::int64_t backward = 0;
-        std::int64_t most = 0;
-        for (const auto& p : parallel::phases_of(stage, stages, microbatches)) {
-          CHECK(p.microbatch == (p.is_backward ? backward : forward));
-          ++(p.is_backward ? backward : forward);
-          CHECK(backward <= forward);
-          most = std::max(most, forward - backward);
-        }
-        CHECK(forward == microbatches);
-        CHECK(backward == microbatches);
-        CHECK(most == std::min<std::int64_t>(microbatches, stages - stage));
+TEST_CASE("an iteration takes what a slow scheduler of its phases says", "[law]") {
+  const auto cases = unity::test::cases(200);
+  for (std::uint64_t seed = 0; seed < cases; ++seed) {
+    CAPTURE(seed);
+    random_engine random{seed};
+    const auto of = parallel::test::pipeline_at_random(random);
+    const auto takes = parallel::test::passes_at_random(random, of);
+    CAPTURE(of.schedule, of.stage_count(), of.microbatches, of.chunks);
+    const auto p = parallel::pipelined(chain(of, takes), of, chunks_of_chain(of));
+    simulate::full_simulation simulation;
+    const auto end = simulation.run(p).count();
+    const auto expected = parallel::test::clock_phases(of, takes);
+    // Updates, and a picosecond behind each phase.
+    REQUIRE(end >= expected.end);
+    REQUIRE(end <= expected.end + of.chunks * 1000 + 1000);
+    std::size_t updates = 0;
+    for (std::size_t f = 0; f < p.fragment_count(); ++f) {
+      for (const auto& t : p.code(program::fragment_id{f}).tasks) {
+        updates += t.kind == program::task_kind::update ? 1 : 0;
       }
     }
+    REQUIRE(updates == takes.size());
   }
 }
 
-TEST_CASE("stages that take equally long take as long as all micro-batches and the others' first") {
-  const auto stages = GENERATE(1U, 2U, 4U, 7U);
-  const auto microbatches = GENERATE(1, 2, 3, 8, 20);
-  CAPTURE(stages, microbatches);
-  const picoseconds forward{1'000'000};
-  const picoseconds backward{2'000'000};
-  const auto p = parallel::pipelined(chain(stages, forward, backward), stages_of(stages, microbatches));
+TEST_CASE("memory of stages is what the schedule holds") {
+  const auto stages = GENERATE(2U, 4U, 7U);
+  const auto rounds = GENERATE(1, 2, 5);
+  const auto schedule = GENERATE(pipeline_schedule::one_forward_one_backward, pipeline_schedule::gpipe,
+                                 pipeline_schedule::interleaved, pipeline_schedule::zero_bubble);
+  const std::uint32_t v = schedule == pipeline_schedule::interleaved ? 3 : 1;
+  const std::int64_t m = rounds * static_cast<std::int64_t>(stages);
+  CAPTURE(stages, m, schedule);
+  const auto of = parallel::test::scheduled(schedule, stages, m, v);
+  const auto p = parallel::pipelined(chain(of, parallel::test::equal_passes(of, 1'000'000, 1'200'000, 800'000)), of,
+                                     chunks_of_chain(of));
   simulate::full_simulation simulation;
-  const auto end = simulation.run(p).count();
-  const auto rounds = microbatches + static_cast<std::int64_t>(stages) - 1;
-  const auto least = rounds * (forward + backward).count() + 1000;
-  CHECK(end >= least);
-  CHECK(end <= least + 4 * (rounds + 1));  // a picosecond behind each phase
-  // A stage keeps what it has not gone back over.
+  simulation.run(p);
   const auto memory = simulate::memory_profiles(p, simulation.times());
-  for (std::uint32_t k = 0; k < stages; ++k) {
-    CHECK(memory[k].peak.count() == 100 + 10 * std::min<std::int64_t>(microbatches, stages - k));
+  for (std::int64_t k = 0; k < stages; ++k) {
+    const auto behind = stages - k - 1;
+    const auto held = schedule == pipeline_schedule::gpipe         ? m
+                      : schedule == pipeline_schedule::interleaved ? std::min(m * v, 2 * behind + (v - 1) * stages + 1)
+                      : schedule == pipeline_schedule::zero_bubble ? std::int64_t{stages}
+                                                                   : behind + 1;
+    CHECK(memory[static_cast<std::size_t>(k)].peak.count() == 100 * v + 10 * held);
   }
 }
 
 TEST_CASE("passes repeat, updates do not") {
-  const auto one = chain(3, picoseconds{5}, picoseconds{7});
+  const auto of = parallel::test::scheduled(pipeline_schedule::one_forward_one_backward, 3, 4);
+  const auto one = chain(of, parallel::test::equal_passes(of, 5, 4, 3));
   CHECK(parallel::pipelined(one, {}).task_count() == one.task_count());
-  const auto p = parallel::pipelined(one, stages_of(3, 4));
+  const auto p = parallel::pipelined(one, of);
   // Two passes of four, a task behind each phase, and the update.
   CHECK(p.task_count() == 3 * (2 * 4 + 2 * 4 + 1));
 }

@@ -92,9 +92,13 @@ class lowering {
 
   // Complexity: linear in the program, besides intersecting shards.
   // again: what is recomputed; tasks for that are behind the others of an operator's fragment (recomputed_code.hpp).
-  // Throws: unity::error where the strategy is not one of the graph and machine, or an operator has no adjoint.
+  // stages: all micro-batches, in the order of their schedule (pipelined_program.hpp).
+  // Throws: unity::error where the strategy is not one of the graph, machine and stages, or an operator has no adjoint.
   [[nodiscard]] program::program run(const strategy& s, const synchronization& sync = {},
-                                     const recomputation& again = {});
+                                     const recomputation& again = {}, const pipeline& stages = {});
+
+  // Of a task of the operator on a device: of its backward pass, what others wait for. The rest is for weights alone.
+  [[nodiscard]] picoseconds input_gradient_time(const strategy& s, node_id n, machine::device_id d);
 
   // The tasks of an operator, their memory, and what each pass takes.
   [[nodiscard]] program::fragment code_of(const strategy& s, node_id n);
@@ -182,6 +186,7 @@ class lowering {
 #include <unity/parallel/lowering/sum_code.hpp>
 #include <unity/parallel/lowering/synchronization.hpp>
 #include <unity/parallel/lowering/weight_fragments.hpp>
+#include <unity/parallel/lowering/weight_gradients.hpp>
 #include <unity/parallel/pipeline.hpp>
 
 namespace unity::parallel {
@@ -214,9 +219,10 @@ UNITY_INLINE lowering::lowering(const tensor::algebra& a, const tensor::tensor_g
   find_kept();
 }
 
-UNITY_INLINE program::program lowering::run(const strategy& s, const synchronization& sync,
-                                            const recomputation& again) {
+UNITY_INLINE program::program lowering::run(const strategy& s, const synchronization& sync, const recomputation& again,
+                                            const pipeline& stages) {
   check(*algebra_, *graph_, dimensions_, s, network_.device_count());
+  check(*graph_, s, stages, network_.device_count());
   check(*algebra_, *graph_, sync, network_.device_count());
   check(*algebra_, *graph_, again);
   program::program p;
@@ -234,9 +240,22 @@ UNITY_INLINE program::program lowering::run(const strategy& s, const synchroniza
   if (!again.empty()) {
     detail::add_recomputation(*this, s, again, all);
   }
+  if (stages.schedule == pipeline_schedule::zero_bubble) {
+    detail::split_weight_gradients(*this, s, all);
+  }
   p.replace(replacements_of(all));
   p.commit();
-  return p;
+  return stages.is_trivial() ? std::move(p) : pipelined(p, stages, chunks_of(*graph_, s, stages));
+}
+
+UNITY_INLINE picoseconds lowering::input_gradient_time(const strategy& s, node_id n, machine::device_id d) {
+  auto wanted = training_.wanted(n);
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    wanted[i] = wanted[i] && !graph_->operands(graph_->producer(graph_->operands(n)[i])).empty();
+  }
+  return times_
+      .of(dimensions_.kind(n), dimensions_[n], s[n.index()].grid(), parts_of(s, n).parts[0], wanted, network_.model(d))
+      .backward;
 }
 
 UNITY_INLINE program::fragment lowering::code_of(const strategy& s, node_id n) {
@@ -417,7 +436,6 @@ UNITY_INLINE void lowering::write_edge(const strategy& s, const graph_edge& e, c
 }
 
 UNITY_INLINE program::program lower(const tensor::algebra& a, const plan& p, tensor::durations durations) {
-  check(p.graph, p.configurations, p.pipeline, p.machine.network.device_count());
   if (!p.pipeline.is_trivial()) {
     for_each_part(p.synchronization, [](const synchronizer& part) {
       if (!part.is_proxied) {
@@ -426,7 +444,7 @@ UNITY_INLINE program::program lower(const tensor::algebra& a, const plan& p, ten
     });
   }
   lowering l{a, p.graph, p.machine, std::move(durations), transfers::exchanges, p.updates};
-  return pipelined(l.run(p.configurations, p.synchronization, p.recomputed), p.pipeline);
+  return l.run(p.configurations, p.synchronization, p.recomputed, p.pipeline);
 }
 
 }  // namespace unity::parallel

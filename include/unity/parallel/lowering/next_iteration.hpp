@@ -86,7 +86,8 @@ UNITY_INLINE std::vector<program::carried_dependency> carried_dependencies(const
                                                                            const program::program& code) {
   using program::task_kind;
   const auto computes = [](const program::task& t) {
-    return t.kind == task_kind::forward || t.kind == task_kind::backward || t.kind == task_kind::recompute;
+    return t.kind == task_kind::forward || t.kind == task_kind::backward || t.kind == task_kind::recompute ||
+           t.kind == task_kind::weight_gradient;
   };
   std::vector<program::fragment_id> node_fragment(p.graph.node_count());
   std::vector<std::vector<program::task_ref>> first(code.resources().size());  // by stream: that wait for nothing

@@ -3,36 +3,24 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include <unity/core/id.hpp>
+#include <unity/parallel/pipeline_phases.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/program/fragment.hpp>
 #include <unity/program/program.hpp>
 
 namespace unity::parallel {
 
-// What a stage of a pipeline works on, one after the other: the forward or the backward pass of a micro-batch.
-struct pipeline_phase {
-  std::int64_t microbatch = 0;
-  bool is_backward = false;
-
-  friend bool operator==(const pipeline_phase&, const pipeline_phase&) = default;
-};
-
-// One forward, one backward: as many forward passes as there are stages from this one on, then each further one after a
-// backward pass, so that a stage keeps the activations of no more micro-batches than that.
-// Source: Narayanan et al., PipeDream: generalized pipeline parallelism for DNN training, SOSP 2019; flushed at the end
-// of each iteration as by Fan et al., DAPPLE, PPoPP 2021, so that weights are of one version.
-[[nodiscard]] std::vector<pipeline_phase> phases_of(std::uint32_t stage, std::uint32_t stages,
-                                                    std::int64_t microbatches);
-
 namespace detail {
 
 class pipeline_repeater {
  public:
-  pipeline_repeater(const program::program& one, const pipeline& p) : one_{one}, pipeline_{p} {}
+  pipeline_repeater(const program::program& one, const pipeline& p, std::span<const std::uint32_t> chunks)
+      : one_{one}, pipeline_{p}, chunks_{chunks} {}
 
   [[nodiscard]] program::program run();
 
@@ -55,6 +43,7 @@ class pipeline_repeater {
 
   const program::program& one_;
   const pipeline& pipeline_;
+  std::span<const std::uint32_t> chunks_;  // by owner
   program::program all_{};
 };
 
@@ -62,10 +51,13 @@ class pipeline_repeater {
 
 // The program of all micro-batches from that of one. Devices work in the order of phases_of; reductions of
 // gradients and updates come once, behind the last micro-batch. Adding up gradients is not priced.
-// Precondition: forward passes depend on no later stage.
+// chunks: by number of the fragments' owner that is a node (chunks_of); empty: all are 0. Where there is no task of a
+// kind for gradients of weights alone, a schedule that does them apart has nothing to do then.
+// Precondition: forward passes depend on no later virtual stage.
 // Complexity: the program, times the micro-batches.
-[[nodiscard]] inline program::program pipelined(const program::program& one, const pipeline& p) {
-  return p.is_trivial() ? one : detail::pipeline_repeater{one, p}.run();
+[[nodiscard]] inline program::program pipelined(const program::program& one, const pipeline& p,
+                                                std::span<const std::uint32_t> chunks = {}) {
+  return p.is_trivial() ? one : detail::pipeline_repeater{one, p, chunks}.run();
 }
 
 }  // namespace unity::parallel
@@ -73,31 +65,24 @@ class pipeline_repeater {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_PIPELINED_PROGRAM)
 
 #include <algorithm>
+#include <array>
+#include <optional>
 
 #include <unity/core/config.hpp>
 #include <unity/core/units.hpp>
 
-namespace unity::parallel {
-
-UNITY_INLINE std::vector<pipeline_phase> phases_of(std::uint32_t stage, std::uint32_t stages,
-                                                   std::int64_t microbatches) {
-  const auto ahead = std::min<std::int64_t>(microbatches, stages - stage);
-  std::vector<pipeline_phase> all;
-  for (std::int64_t i = 0; i < ahead; ++i) {
-    all.push_back({i, false});
-  }
-  for (std::int64_t i = 0; i < microbatches; ++i) {
-    all.push_back({i, true});
-    if (i + ahead < microbatches) {
-      all.push_back({i + ahead, false});
-    }
-  }
-  return all;
-}
-
-}  // namespace unity::parallel
-
 namespace unity::parallel::detail {
+
+// In which pass a task is.
+UNITY_INLINE std::optional<pipeline_pass> pass_of(program::task_kind k) {
+  switch (k) {
+    case program::task_kind::forward: return pipeline_pass::forward;
+    case program::task_kind::backward:
+    case program::task_kind::recompute: return pipeline_pass::backward;
+    case program::task_kind::weight_gradient: return pipeline_pass::weight_gradient;
+    default: return std::nullopt;
+  }
+}
 
 UNITY_INLINE program::program pipeline_repeater::run() {
   all_ = one_.without_fragments();
@@ -153,51 +138,40 @@ UNITY_INLINE void pipeline_repeater::add(program::fragment_id f, std::int64_t mi
 }
 
 UNITY_INLINE program::fragment pipeline_repeater::order() const {
-  struct pass_tasks {
-    std::vector<program::task_ref> forward{};
-    std::vector<program::task_ref> backward{};
-  };
-  std::vector<pass_tasks> tasks(one_.resources().size());
+  using pass_tasks = std::array<std::vector<program::task_ref>, 3>;
+  std::vector<std::vector<pass_tasks>> tasks(one_.resources().size(), std::vector<pass_tasks>(pipeline_.chunks));
   for (std::size_t f = 0; f < one_.fragment_count(); ++f) {
     const program::fragment_id id{f};
     const auto& code = one_.code(id);
+    const auto& owner = one_.owner_of(id);
+    const auto chunk = owner.kind == program::owner_kind::node && !chunks_.empty() ? chunks_[owner.index] : 0;
     for (std::uint32_t t = 0; t < code.tasks.size(); ++t) {
-      if (!code.tasks[t].resource.valid()) {
-        continue;
-      }
-      auto& own = tasks[code.tasks[t].resource.index()];
-      if (code.tasks[t].kind == program::task_kind::forward) {
-        own.forward.push_back({id, t});
-      } else if (code.tasks[t].kind == program::task_kind::backward ||
-                 code.tasks[t].kind == program::task_kind::recompute) {
-        own.backward.push_back({id, t});
+      if (const auto pass = pass_of(code.tasks[t].kind); pass && code.tasks[t].resource.valid()) {
+        tasks[code.tasks[t].resource.index()][chunk][static_cast<std::size_t>(*pass)].push_back({id, t});
       }
     }
   }
   program::fragment code;
   for (std::size_t r = 0; r < tasks.size(); ++r) {
     const auto& resource = one_.resources()[r];
-    if (tasks[r].forward.empty()) {
+    if (std::all_of(tasks[r].begin(), tasks[r].end(), [](const pass_tasks& of) { return of[0].empty(); })) {
       continue;
     }
-    program::task_ref last{};
-    const auto phases = phases_of(pipeline_.stages.empty() ? 0 : pipeline_.stages[resource.device],
-                                  pipeline_.stage_count(), pipeline_.microbatches);
-    for (std::size_t i = 0; i < phases.size(); ++i) {
-      const auto& of = phases[i].is_backward ? tasks[r].backward : tasks[r].forward;
+    std::optional<program::task_ref> last;
+    for (const auto& phase : phases_of(pipeline_, pipeline_.stages.empty() ? 0 : pipeline_.stages[resource.device])) {
       const auto end =
           code.add({program::resource_id{r}, picoseconds{1}, {}, {}, program::task_kind::other, resource.device});
-      if (i > 0) {
-        code.dependencies.push_back({last, {{}, end}, false});
+      if (last) {
+        code.dependencies.push_back({*last, {{}, end}, false});
       }
-      for (const auto& t : of) {
-        const auto own = moved(t, {}, phases[i].microbatch);
-        if (i > 0) {
-          code.dependencies.push_back({last, own, false});
+      for (const auto& t : tasks[r][phase.chunk][static_cast<std::size_t>(phase.pass)]) {
+        const auto own = moved(t, {}, phase.microbatch);
+        if (last) {
+          code.dependencies.push_back({*last, own, false});
         }
         code.dependencies.push_back({own, {{}, end}, false});
       }
-      last = {{}, end};
+      last = program::task_ref{{}, end};
     }
   }
   return code;

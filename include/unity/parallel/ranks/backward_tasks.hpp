@@ -12,6 +12,7 @@
 #include <unity/core/id.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/lowering/backward_reads.hpp>
+#include <unity/parallel/pipeline_phases.hpp>
 #include <unity/parallel/ranks/divided_training.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/parallel/ranks/rank_streams.hpp>
@@ -40,9 +41,17 @@ class backward_tasks {
   void run_task(node_id n, std::uint32_t t);
   // What the adjoint reads of operands and results, in their order; null: it does not read it.
   [[nodiscard]] std::vector<value_id> read_by(const tensor::operator_adjoint& adjoint, node_id n, std::uint32_t t);
-  // Copies the adjoint's graph; its first nodes stand for operands, results and the results' cotangents.
-  static void run_adjoint(region_writer& w, task_state& task, const tensor::operator_adjoint& adjoint,
-                          std::span<const value_id> read, std::span<const std::optional<value_id>> given);
+  // Copies the adjoint's graph; its first nodes stand for operands, results and the results' cotangents. What weights
+  // alone need comes in their own pass, where the schedule has one.
+  void run_adjoint(node_id n, std::uint32_t t, const tensor::operator_adjoint& adjoint, std::span<const value_id> read,
+                   std::span<const std::optional<value_id>> given);
+  // By node of the adjoint: no cotangent of an operator's result depends on it.
+  [[nodiscard]] std::vector<bool> is_for_weights(node_id n, const tensor::operator_adjoint& adjoint) const;
+  void begin_weight_gradients() {
+    if (training_.has_weight_passes()) {
+      streams_.go_on(pipeline_pass::weight_gradient);
+    }
+  }
 
   // The cotangents that readers on a rank have of a box.
   [[nodiscard]] std::optional<value_id> own_cotangent(node_id to, std::span<const flow_reader> readers, const box& b,
@@ -71,11 +80,14 @@ class backward_tasks {
 namespace unity::parallel::detail {
 
 UNITY_INLINE void backward_tasks::write(bool is_last) {
-  for (auto i = training_.graph().node_count(); i-- > 0;) {
-    const node_id n{i};
-    if (!training_.is_operator(n) || !training_.training().has_backward(n)) {
+  const auto all = training_.operators();
+  for (auto i = all.size(); i-- > 0;) {
+    const auto n = all[i];
+    if (!training_.training().has_backward(n)) {
       continue;
     }
+    streams_.go_on(pipeline_pass::backward);
+    streams_.enter(training_.stage_of(n), training_.chunk_of(n));
     for (std::uint32_t t = 0; t < training_.task_count(n); ++t) {
       run_task(n, t);
     }
@@ -85,6 +97,7 @@ UNITY_INLINE void backward_tasks::write(bool is_last) {
         send_back(e);
       }
     }
+    begin_weight_gradients();
     weights_.give(n, [&](std::uint32_t t, std::uint32_t operand) {
       const auto& c = nodes_[n.index()].tasks[t].cotangents;
       return c.empty() ? value_id{} : c[operand];
@@ -128,7 +141,7 @@ UNITY_INLINE void backward_tasks::run_task(node_id n, std::uint32_t t) {
       given[r] = w.scaled(*given[r], task.code.share);
     }
   }
-  run_adjoint(w, task, adjoint, read, given);
+  run_adjoint(n, t, adjoint, read, given);
 }
 
 UNITY_INLINE std::vector<value_id> backward_tasks::read_by(const tensor::operator_adjoint& adjoint, node_id n,
@@ -145,36 +158,65 @@ UNITY_INLINE std::vector<value_id> backward_tasks::read_by(const tensor::operato
   return all;
 }
 
-UNITY_INLINE void backward_tasks::run_adjoint(region_writer& w, task_state& task,
-                                              const tensor::operator_adjoint& adjoint, std::span<const value_id> read,
+UNITY_INLINE void backward_tasks::run_adjoint(node_id n, std::uint32_t t, const tensor::operator_adjoint& adjoint,
+                                              std::span<const value_id> read,
                                               std::span<const std::optional<value_id>> given) {
   const auto& g = adjoint.graph;
   std::vector<value_id> now(g.value_count());
-  std::size_t next = 0;
-  const auto stand_for = [&](value_id v) { now[g.results(node_id{next++})[0].index()] = v; };
+  std::size_t first = 0;
+  const auto stand_for = [&](value_id v) { now[g.results(node_id{first++})[0].index()] = v; };
   std::for_each(read.begin(), read.end(), stand_for);
   for (const auto& c : given) {
     stand_for(c.value_or(value_id{}));
   }
-  for (; next < g.node_count(); ++next) {
-    const node_id own{next};
-    std::vector<value_id> operands;
-    for (const auto v : g.operands(own)) {
-      operands.push_back(now[v.index()]);
+  const auto is_later = is_for_weights(n, adjoint);
+  const auto run = [&](bool later) {
+    auto& w = streams_.on(training_.rank_of(n, t), n);
+    for (auto next = first; next < g.node_count(); ++next) {
+      if (is_later[next] != later) {
+        continue;
+      }
+      const node_id own{next};
+      std::vector<value_id> operands;
+      for (const auto v : g.operands(own)) {
+        operands.push_back(now[v.index()]);
+      }
+      std::vector<tensor::tensor_type> types;
+      for (const auto v : g.results(own)) {
+        types.push_back(g.type(v));
+        types.back().constant = false;
+      }
+      const auto results = w.run(g.operation(own), operands, types);
+      for (std::size_t r = 0; r < results.size(); ++r) {
+        now[g.results(own)[r].index()] = results[r];
+      }
     }
-    std::vector<tensor::tensor_type> types;
-    for (const auto v : g.results(own)) {
-      types.push_back(g.type(v));
-      types.back().constant = false;
-    }
-    const auto results = w.run(g.operation(own), operands, types);
-    for (std::size_t r = 0; r < results.size(); ++r) {
-      now[g.results(own)[r].index()] = results[r];
-    }
-  }
+  };
+  run(false);
+  begin_weight_gradients();
+  run(true);
+  streams_.go_on(pipeline_pass::backward);
   for (std::size_t i = 0; i < adjoint.operands.size(); ++i) {
-    task.cotangents[adjoint.operands[i]] = now[g.outputs()[i].index()];
+    nodes_[n.index()].tasks[t].cotangents[adjoint.operands[i]] = now[g.outputs()[i].index()];
   }
+}
+
+UNITY_INLINE std::vector<bool> backward_tasks::is_for_weights(node_id n,
+                                                              const tensor::operator_adjoint& adjoint) const {
+  const auto& g = adjoint.graph;
+  std::vector<bool> later(g.node_count(), training_.has_weight_passes());
+  for (std::size_t i = 0; i < adjoint.operands.size(); ++i) {
+    if (training_.is_operator(training_.graph().producer(training_.graph().operands(n)[adjoint.operands[i]]))) {
+      later[g.producer(g.outputs()[i]).index()] = false;
+    }
+  }
+  for (auto next = g.node_count(); next-- > 0;) {
+    for (const auto v : g.operands(node_id{next})) {
+      const auto of = g.producer(v).index();
+      later[of] = later[of] && later[next];
+    }
+  }
+  return later;
 }
 
 UNITY_INLINE std::optional<value_id> backward_tasks::own_cotangent(node_id to, std::span<const flow_reader> readers,

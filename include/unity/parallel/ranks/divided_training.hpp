@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <unity/core/id.hpp>
@@ -60,6 +61,19 @@ class divided_training {
   [[nodiscard]] const written_ranks& written() const noexcept { return written_; }
   [[nodiscard]] bool is_recomputed(node_id n) const { return parallel::is_recomputed(plan_.recomputed, n); }
   [[nodiscard]] bool is_operator(node_id n) const { return !graph().operands(n).empty(); }
+  // Operators in the order of their virtual stages, else in that of the graph.
+  [[nodiscard]] std::span<const node_id> operators() const noexcept { return operators_; }
+  [[nodiscard]] bool is_before(node_id x, node_id y) const {
+    return std::pair{virtual_stage(x), x} < std::pair{virtual_stage(y), y};
+  }
+  [[nodiscard]] std::uint32_t stage_of(node_id n) const {
+    return plan_.pipeline.stages.empty() ? 0 : plan_.pipeline.stages[division_of(n).devices[0].index()];
+  }
+  [[nodiscard]] std::uint32_t chunk_of(node_id n) const { return chunks_[n.index()]; }
+  // Gradients of weights are computed apart from the rest of backward passes.
+  [[nodiscard]] bool has_weight_passes() const noexcept {
+    return plan_.pipeline.schedule == pipeline_schedule::zero_bubble;
+  }
   // Which of its producer's results a value is.
   [[nodiscard]] std::uint32_t number_of(value_id v) const {
     const auto results = graph().results(graph().producer(v));
@@ -73,6 +87,10 @@ class divided_training {
   [[nodiscard]] std::span<const machine::device_id> devices_of(node_id n) const {
     return written_.is_one() ? std::span{&own_, 1} : std::span<const machine::device_id>{division_of(n).devices};
   }
+  // 0 where no values go around: the graph's order does.
+  [[nodiscard]] std::uint32_t virtual_stage(node_id n) const {
+    return plan_.pipeline.chunks == 1 ? 0 : chunk_of(n) * plan_.pipeline.stage_count() + stage_of(n);
+  }
   // Finds who is written.
   void choose(std::optional<std::uint32_t> only);
   void find_flows();
@@ -81,6 +99,8 @@ class divided_training {
   const plan& plan_;
   graph_dimensions dimensions_;
   training_graph training_;
+  std::vector<std::uint32_t> chunks_{};  // by node
+  std::vector<node_id> operators_{};
   std::vector<bool> fetches_rows_{};  // by weight
   bool exchanges_weights_alone_ = false;
   written_ranks written_;
@@ -93,7 +113,9 @@ class divided_training {
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_RANKS_DIVIDED_TRAINING)
 
+#include <unity/graph/concepts.hpp>
 #include <unity/parallel/lowering/network.hpp>
+#include <unity/parallel/pipeline.hpp>
 
 namespace unity::parallel::detail {
 
@@ -107,6 +129,16 @@ UNITY_INLINE divided_training::divided_training(const tensor::algebra& a, const 
   parallel::check(a, p.graph, dimensions_, p.configurations, p.machine.network.device_count());
   parallel::check(a, p.graph, p.synchronization, p.machine.network.device_count());
   parallel::check(a, p.graph, p.recomputed);
+  parallel::check(p.graph, p.configurations, p.pipeline, p.machine.network.device_count());
+  chunks_ = chunks_of(p.graph, p.configurations, p.pipeline);
+  for (const auto n : node_ids(p.graph)) {
+    if (is_operator(n)) {
+      operators_.push_back(n);
+    }
+  }
+  if (p.pipeline.chunks > 1) {
+    std::sort(operators_.begin(), operators_.end(), [&](node_id x, node_id y) { return is_before(x, y); });
+  }
   expect_derivatives(a, p.graph, training_);
   choose(only);
   find_flows();

@@ -78,10 +78,8 @@ class forward_tasks {
 namespace unity::parallel::detail {
 
 UNITY_INLINE void forward_tasks::write() {
-  for (const auto n : node_ids(training_.graph())) {
-    if (!training_.is_operator(n)) {
-      continue;
-    }
+  for (const auto n : training_.operators()) {
+    streams_.enter(training_.stage_of(n), training_.chunk_of(n));
     weights_.fetch(n);
     for (std::uint32_t t = 0; t < training_.task_count(n); ++t) {
       run_task(n, t);
@@ -274,6 +272,7 @@ UNITY_INLINE void forward_tasks::deliver(std::uint32_t output) {
   if (!training_.is_operator(n)) {
     return;
   }
+  streams_.enter(training_.stage_of(n), training_.chunk_of(n));
   const auto& d = training_.parts_of(n);
   const auto result = training_.number_of(v);
   // Terms of a number leave as they are; nothing else leaves as terms.

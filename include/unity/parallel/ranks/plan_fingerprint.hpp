@@ -40,6 +40,8 @@ class plan_hasher {
     number(p.pipeline.microbatches);
     number(p.pipeline.is_delayed);
     list(p.pipeline.stages);
+    number(p.pipeline.schedule);
+    number(p.pipeline.chunks);
     number(p.updates);
     add(p.synchronization);
     list(p.recomputed);

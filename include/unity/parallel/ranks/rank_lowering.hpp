@@ -38,6 +38,7 @@ namespace unity::parallel {
 #include <fmt/core.h>
 
 #include <unity/core/error.hpp>
+#include <unity/parallel/pipeline_phases.hpp>
 #include <unity/parallel/ranks/backward_tasks.hpp>
 #include <unity/parallel/ranks/divided_training.hpp>
 #include <unity/parallel/ranks/forward_tasks.hpp>
@@ -61,13 +62,13 @@ UNITY_INLINE rank_programs programs_of_ranks(const tensor::algebra& a, const pla
     throw error{"delayed updates", "weights that are synchronized in ways of their own", "all-reduces, each alone"};
   }
   const detail::divided_training training{a, p, only};
-  detail::rank_streams streams{a, training.written(), p.machine.network.device_count(), count};
+  detail::rank_streams streams{a, training.written(), p.machine.network.device_count(), p.pipeline};
   detail::weight_cells weights{training, streams};
   for (std::int64_t m = 0; m < count; ++m) {
     auto nodes = detail::tasks_of(training);
-    streams.begin(m, false);
+    streams.begin(m, pipeline_pass::forward);
     detail::forward_tasks{training, streams, weights, nodes}.write();
-    streams.begin(m, true);
+    streams.begin(m, pipeline_pass::backward);
     detail::backward_tasks{training, streams, weights, nodes}.write(m + 1 == count);
   }
   auto programs = std::move(streams.programs());

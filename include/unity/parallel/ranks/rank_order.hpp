@@ -48,7 +48,7 @@ void find_begun(std::vector<rank_step>& steps);
 #include <map>
 
 #include <unity/core/config.hpp>
-#include <unity/parallel/lowering/pipelined_program.hpp>
+#include <unity/parallel/pipeline_phases.hpp>
 
 namespace unity::parallel::detail {
 
@@ -57,8 +57,8 @@ UNITY_INLINE std::vector<rank_step> rank_order::run() && {
     delayed();
   } else {
     append(streams_.first(rank_), false);
-    for (const auto& phase : phases_of(stage_, pipeline_.stage_count(), pipeline_.microbatches)) {
-      append(streams_.steps(rank_, phase.microbatch, phase.is_backward), false);
+    for (const auto& phase : phases_of(pipeline_, stage_)) {
+      append(streams_.steps(rank_, phase), false);
     }
     append(streams_.last(rank_), false);
     append(streams_.end(rank_), false);
@@ -70,11 +70,11 @@ UNITY_INLINE void rank_order::delayed() {
   const auto count = pipeline_.microbatches;
   const auto ahead = static_cast<std::int64_t>(pipeline_.stage_count() - stage_) - 1;
   for (std::int64_t m = 0; m < count; ++m) {
-    append(streams_.steps(rank_, m, false), false);
+    append(streams_.steps(rank_, {m, pipeline_pass::forward}), false);
     if (ahead == 0 && m + 1 == count) {
       append(streams_.last(rank_), true);
     }
-    append(streams_.steps(rank_, m >= ahead ? m - ahead : m - ahead + count, true), m < ahead);
+    append(streams_.steps(rank_, {m >= ahead ? m - ahead : m - ahead + count, pipeline_pass::backward}), m < ahead);
   }
   if (ahead != 0) {
     append(streams_.last(rank_), true);

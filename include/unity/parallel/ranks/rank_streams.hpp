@@ -10,6 +10,8 @@
 
 #include <unity/core/id.hpp>
 #include <unity/parallel/box.hpp>
+#include <unity/parallel/pipeline_phases.hpp>
+#include <unity/parallel/plan.hpp>
 #include <unity/parallel/ranks/alike_ranks.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/parallel/ranks/region_writer.hpp>
@@ -27,13 +29,19 @@ struct awaited_value {
 class rank_streams {
  public:
   // Of ranks that are not written, nothing is kept but how many messages they send. written: must outlive it.
-  rank_streams(const tensor::algebra& a, const written_ranks& written, std::size_t ranks, std::int64_t microbatches);
+  // Nor is p kept.
+  rank_streams(const tensor::algebra& a, const written_ranks& written, std::size_t ranks, const pipeline& p);
 
   // What is written from now on belongs to that pass.
-  void begin(std::int64_t microbatch, bool is_backward) {
+  void begin(std::int64_t microbatch, pipeline_pass pass) {
     microbatch_ = microbatch;
-    is_backward_ = is_backward;
+    pass_ = pass;
   }
+  // Or to another of that micro-batch, on the way back.
+  void go_on(pipeline_pass pass) noexcept { pass_ = pass; }
+  // And to the operators of a chunk on a stage: on other stages to the next phase of the micro-batch in the order of
+  // virtual stages, forward or back, so that messages between two ranks begin in one order at both.
+  void enter(std::uint32_t stage, std::uint32_t chunk);
   [[nodiscard]] std::int64_t microbatch() const noexcept { return microbatch_; }
   // What is written for when all have given (on_last, wait_last, update, send_next) comes so many iterations later,
   // before the passes, and so does what is sent to it. 0: behind the passes.
@@ -48,7 +56,7 @@ class rank_streams {
 
   // The writer of a rank; what it writes belongs to that node of the plan's graph.
   [[nodiscard]] region_writer& on(std::uint32_t rank, node_id origin) {
-    writers_[rank].begin(now(rank), origin, is_backward_, microbatch_);
+    writers_[rank].begin(now(rank), origin, is_backward(), microbatch_);
     return writers_[rank];
   }
   // A part of an input; is a load, before what reads it.
@@ -79,7 +87,7 @@ class rank_streams {
   void wait(std::uint32_t rank, const rank_step& w) { now(rank).push_back(w); }
   // When all micro-batches have given: the writer of a rank, and waits for what comes.
   [[nodiscard]] region_writer& on_last(std::uint32_t rank, node_id origin) {
-    writers_[rank].begin(served(rank), origin, is_backward_, microbatch_, lag_);
+    writers_[rank].begin(served(rank), origin, is_backward(), microbatch_, lag_);
     return writers_[rank];
   }
   void wait_last(std::uint32_t rank, const rank_step& w) { served(rank).push_back(w); }
@@ -92,8 +100,8 @@ class rank_streams {
   void gather_next(node_id origin, const std::vector<std::uint32_t>& group, std::span<const value_id> next);
 
   // What a rank does in a pass; the same wait may come more than once.
-  [[nodiscard]] const std::vector<rank_step>& steps(std::size_t rank, std::int64_t microbatch, bool is_backward) const {
-    return (is_backward ? ranks_[rank].backward : ranks_[rank].forward)[static_cast<std::size_t>(microbatch)];
+  [[nodiscard]] const std::vector<rank_step>& steps(std::size_t rank, const pipeline_phase& p) const {
+    return ranks_[rank].phases[place_of(p)];
   }
   // What it does before its passes: what is sent then, and what is for batches of earlier iterations.
   [[nodiscard]] const std::vector<rank_step>& first(std::size_t rank) const { return ranks_[rank].first; }
@@ -104,8 +112,7 @@ class rank_streams {
 
  private:
   struct passes {
-    std::vector<std::vector<rank_step>> forward{};  // by micro-batch
-    std::vector<std::vector<rank_step>> backward{};
+    std::vector<std::vector<rank_step>> phases{};  // by place_of
     std::vector<rank_step> first{};
     std::vector<rank_step> last{};
     std::vector<rank_step> end{};
@@ -140,14 +147,20 @@ class rank_streams {
   }
   [[nodiscard]] std::uint32_t number_of(const std::vector<std::uint32_t>& group);
 
+  [[nodiscard]] bool is_backward() const noexcept { return pass_ != pipeline_pass::forward; }
+  [[nodiscard]] std::size_t place_of(const pipeline_phase& p) const {
+    return (static_cast<std::size_t>(p.pass) * chunks_ + p.chunk) * microbatches_ +
+           static_cast<std::size_t>(p.microbatch);
+  }
   [[nodiscard]] std::vector<rank_step>& now(std::uint32_t rank) {
-    return (is_backward_ ? ranks_[rank].backward : ranks_[rank].forward)[static_cast<std::size_t>(microbatch_)];
+    const auto chunk = chunk_now_[stages_.empty() ? 0 : stages_[rank]];
+    return ranks_[rank].phases[place_of({microbatch_, pass_, chunk})];
   }
   [[nodiscard]] std::vector<rank_step>& served(std::uint32_t rank) {
     return lag_ > 0 ? ranks_[rank].first : ranks_[rank].last;
   }
   [[nodiscard]] rank_step step(step_kind kind, node_id origin) const {
-    return {kind, {}, {}, 0, 0, origin, is_backward_, false, microbatch_, 0, 0};
+    return {kind, {}, {}, 0, 0, origin, is_backward(), false, microbatch_, 0, 0};
   }
   [[nodiscard]] static rank_step wait_for(rank_step begun) {
     begun.kind = step_kind::wait;
@@ -158,8 +171,12 @@ class rank_streams {
   std::vector<passes> ranks_;
   rank_programs programs_{};
   std::vector<region_writer> writers_{};
+  std::vector<std::uint32_t> stages_;  // by rank
+  std::size_t chunks_;
+  std::size_t microbatches_;
+  std::vector<std::uint32_t> chunk_now_;  // by stage
   std::int64_t microbatch_ = 0;
-  bool is_backward_ = false;
+  pipeline_pass pass_ = pipeline_pass::forward;
   std::uint32_t next_ = 0;  // tag
   std::uint32_t lag_ = 0;   // iterations
 };
@@ -175,8 +192,13 @@ class rank_streams {
 namespace unity::parallel::detail {
 
 UNITY_INLINE rank_streams::rank_streams(const tensor::algebra& a, const written_ranks& written, std::size_t ranks,
-                                        std::int64_t microbatches)
-    : written_{written}, ranks_(ranks) {
+                                        const pipeline& p)
+    : written_{written},
+      ranks_(ranks),
+      stages_{p.stages},
+      chunks_{p.chunks},
+      microbatches_{static_cast<std::size_t>(p.microbatches)},
+      chunk_now_(p.stage_count()) {
   programs_.ranks.resize(ranks);
   writers_.reserve(ranks);
   for (std::uint32_t r = 0; r < ranks; ++r) {
@@ -184,8 +206,18 @@ UNITY_INLINE rank_streams::rank_streams(const tensor::algebra& a, const written_
     if (!written.has(r)) {
       continue;
     }
-    ranks_[r].forward.resize(static_cast<std::size_t>(microbatches));
-    ranks_[r].backward.resize(static_cast<std::size_t>(microbatches));
+    ranks_[r].phases.resize(3 * chunks_ * microbatches_);
+  }
+}
+
+UNITY_INLINE void rank_streams::enter(std::uint32_t stage, std::uint32_t chunk) {
+  const auto last = static_cast<std::uint32_t>(chunks_ - 1);
+  for (std::uint32_t k = 0; k < chunk_now_.size(); ++k) {
+    if (is_backward()) {
+      chunk_now_[k] = k > stage && chunk > 0 ? chunk - 1 : chunk;
+    } else {
+      chunk_now_[k] = k < stage ? std::min(chunk + 1, last) : chunk;
+    }
   }
 }
 

@@ -200,7 +200,7 @@ UNITY_INLINE void weight_cells::reduce_behind(node_id reader) {
   for (const auto w : training_.training().weights_of(reader)) {
     const auto& uses = training_.training().weights()[w].uses;
     if (std::none_of(uses.begin(), uses.end(), [&](const weight_use& u) {
-          return u.node < reader && training_.training().has_backward(u.node);
+          return training_.is_before(u.node, reader) && training_.training().has_backward(u.node);
         })) {
       for (std::size_t c = 0; c < states_[w].cells.size(); ++c) {
         reduce({w, c}, reader);

@@ -50,8 +50,6 @@ struct strategy_report {
 #include <string>
 
 #include <unity/parallel/lowering/network.hpp>
-#include <unity/parallel/lowering/pipelined_program.hpp>
-#include <unity/parallel/pipeline.hpp>
 #include <unity/program/program.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/simulate/memory.hpp>
@@ -62,8 +60,7 @@ namespace unity::parallel {
 UNITY_INLINE strategy_report report_on(lowering& l, const tensor::tensor_graph& g, const machine::machine& m,
                                        const strategy& s, const pipeline& stages, const synchronization& sync,
                                        const recomputation& again) {
-  check(g, s, stages, m.network.device_count());
-  const auto p = pipelined(l.run(s, sync, again), stages);
+  const auto p = l.run(s, sync, again, stages);
   simulate::full_simulation simulation;
   strategy_report r;
   r.iteration = simulation.run(p);

@@ -1,0 +1,93 @@
+// Backward tasks in two: what others wait for, and gradients of weights.
+#pragma once
+
+#include <span>
+
+#include <unity/parallel/plan.hpp>
+
+namespace unity::parallel {
+
+class lowering;
+struct fragment_code;
+
+namespace detail {
+
+// Effects: changes the fragments, by their numbers, of a plan whose backward tasks do all: those of operators whose
+// weights are trained get a task more for each of theirs, behind all others, and the backward task takes what is left.
+// It holds what the backward task has read until it ends, and what becomes of a weight's gradient waits for it.
+// Source: Qi et al., Zero bubble pipeline parallelism, ICLR 2024.
+// Complexity: linear in the fragments.
+void split_weight_gradients(lowering& l, const strategy& s, std::span<fragment_code> all);
+
+}  // namespace detail
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_WEIGHT_GRADIENTS)
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/core/id.hpp>
+#include <unity/core/units.hpp>
+#include <unity/graph/concepts.hpp>
+#include <unity/parallel/lowering/lowering.hpp>
+#include <unity/program/fragment.hpp>
+#include <unity/program/program.hpp>
+
+namespace unity::parallel::detail {
+
+// What the backward tasks of an operator are, and what is behind each of them.
+struct split_tasks {
+  std::uint32_t first = 0;  // backward task
+  std::uint32_t count = 0;  // 0: they are not split
+  std::uint32_t later = 0;  // the task for weights of the first
+
+  void move(program::task_ref& t) const {
+    if (t.index >= first && t.index < first + count) {
+      t.index += later - first;
+    }
+  }
+};
+
+UNITY_INLINE void split_weight_gradients(lowering& l, const strategy& s, std::span<fragment_code> all) {
+  std::vector<split_tasks> split(all.size());  // by fragment
+  for (const auto n : node_ids(l.graph())) {
+    const auto& weights = l.training().weights_of(n);
+    if (!l.fragment_of(n).valid() || !l.training().has_backward(n) ||
+        std::none_of(weights.begin(), weights.end(),
+                     [&](std::uint32_t w) { return l.training().weights()[w].is_trained; })) {
+      continue;
+    }
+    auto& f = all[l.fragment_of(n).index()].code;
+    const auto& devices = s[n.index()].devices;
+    const auto count = static_cast<std::uint32_t>(devices.size());
+    split[l.fragment_of(n).index()] = {count, count, static_cast<std::uint32_t>(f.tasks.size())};
+    for (std::uint32_t t = 0; t < count; ++t) {
+      auto later = f.tasks[count + t];
+      const auto own = std::min(l.input_gradient_time(s, n, devices[t]), later.duration);
+      f.tasks[count + t].duration = std::max(own, picoseconds{1});
+      later.duration -= own;
+      later.kind = program::task_kind::weight_gradient;
+      f.dependencies.push_back({{{}, count + t}, {{}, f.add(later)}, false});
+    }
+  }
+  for (std::size_t f = 0; f < all.size(); ++f) {
+    const auto fragment_of = [&](const program::task_ref& t) { return t.fragment.valid() ? t.fragment.index() : f; };
+    for (auto& r : all[f].code.reads) {
+      split[fragment_of(r.reader)].move(r.reader);
+    }
+    if (f >= l.weight_fragment(0).index()) {
+      for (auto& d : all[f].code.dependencies) {
+        split[fragment_of(d.before)].move(d.before);
+      }
+    }
+  }
+}
+
+}  // namespace unity::parallel::detail
+
+#endif
