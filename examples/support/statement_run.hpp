@@ -104,16 +104,25 @@ inline statement_run simulated_statement(const unity::tensor::algebra& operators
   const auto graph = microbatch_of(operators, model, r.statement, f.element);
   simulate::full_simulation run;
   const auto model_number = r.machine.network[machine::device_id{std::size_t{0}}].model;
-  const auto simulated = [&](const tensor::durations& all) {
-    const auto work = parallel::work_of(operators, graph, r.statement, all, model_number);
+  const auto work = [&](const tensor::durations& all) {
+    return parallel::work_of(operators, graph, r.statement, all, model_number);
+  };
+  const auto simulated = [&](const parallel::transformer_work& w, const tensor::durations& all) {
     const parallel::task_times times{operators, all, f.optimizer};
-    r.program = parallel::program_of(r.statement, r.machine, work, times);
+    r.program = parallel::program_of(r.statement, r.machine, w, times);
     return run.run(r.program.code);
   };
   with_durations(timing, operators, r.machine, "simulate", [&](const tensor::durations& all) {
-    r.interval =
-        std::minmax({simulated(durations_at{all, &duration::low}), simulated(durations_at{all, &duration::high})});
-    r.iteration = simulated(all);
+    const auto expected = work(all);
+    const auto at = [&](picoseconds duration::* end) {
+      const tensor::durations there = durations_at{all, end};
+      const auto w = work(there);
+      return w == expected ? std::optional<picoseconds>{} : simulated(w, there);
+    };
+    const auto low = at(&duration::low);
+    const auto high = at(&duration::high);
+    r.iteration = simulated(expected, all);
+    r.interval = std::minmax({low.value_or(r.iteration), high.value_or(r.iteration)});
     r.durations = all.version();
   });
   r.times.assign(run.times().begin(), run.times().end());

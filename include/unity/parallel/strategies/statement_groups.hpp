@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -60,6 +61,7 @@ class statement_groups {
   machine::route_table routes_{};
   members devices_{};  // node by node
   std::map<std::pair<group_kind, machine::exchange>, std::vector<machine::common_way>> ways_{};
+  std::map<std::tuple<group_kind, machine::exchange, bytes>, picoseconds> times_{};
 };
 
 }  // namespace unity::parallel
@@ -160,12 +162,13 @@ UNITY_INLINE const std::vector<machine::common_way>& statement_groups::ways(grou
 }
 
 UNITY_INLINE picoseconds statement_groups::time(group_kind group, machine::exchange how, bytes size) {
-  const auto ranks = group_of(group, {}).size();
-  if (const auto measured = machine::measured_time(machine_->links, how, ranks, size)) {
-    return *measured;
+  const auto [known, is_new] = times_.try_emplace({group, how, size});
+  if (is_new) {
+    const auto line = [](const machine::common_way& w) { return w.line; };
+    const auto measured = machine::measured_time(machine_->links, how, group_of(group, {}).size(), size);
+    known->second = measured ? *measured : machine::chosen_way(ways(group, how), size, line).line(size);
   }
-  const auto line = [](const machine::common_way& w) { return w.line; };
-  return machine::chosen_way(ways(group, how), size, line).line(size);
+  return known->second;
 }
 
 UNITY_INLINE machine::resource_id statement_groups::link(group_kind group, const group_place& p) {

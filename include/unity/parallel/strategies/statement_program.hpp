@@ -13,8 +13,9 @@
 #include <unity/machine/link.hpp>
 #include <unity/machine/machine.hpp>
 #include <unity/machine/topology.hpp>
-#include <unity/parallel/lowering/pipelined_program.hpp>
 #include <unity/parallel/optimizer.hpp>
+#include <unity/parallel/pipeline_phases.hpp>
+#include <unity/parallel/plan.hpp>
 #include <unity/parallel/strategies/layer_work.hpp>
 #include <unity/parallel/strategies/plan_statement.hpp>
 #include <unity/parallel/strategies/statement_groups.hpp>
@@ -51,6 +52,7 @@ class statement_lowering {
     group_place place{};
     program::device_index number = 0;
     task_list last{};
+    std::array<program::resource_id, 5> links{};  // by kind of group; the null id: not asked for yet
   };
   // A chunk of layers on a micro-batch, on a device: its first task, and those behind which it is done.
   struct phase_ends {
@@ -62,8 +64,6 @@ class statement_lowering {
     std::int64_t chunk = 0;
     std::int64_t microbatch = 0;
     bool is_backward = false;
-
-    friend auto operator<=>(const phase_key&, const phase_key&) = default;
   };
 
   struct chunk {
@@ -77,17 +77,24 @@ class statement_lowering {
 
   void add_devices(statement_devices which);
   void find_chunks();
+  [[nodiscard]] pipeline order_of_stages() const;
   program::task_ref add(lane& l, const program::task& t);
   // Effects: every one goes on when all are done.
   void exchange(std::span<lane* const> lanes, group_kind group, machine::exchange how, bytes size);
   void run_steps(std::span<lane* const> lanes, std::span<const work_step> steps);
   void run_phase(std::span<lane* const> lanes, const phase_key& k);
+  // What a phase of a device waits for.
+  void add_message(lane& to, const phase_key& key);
   void add_messages();
   void synchronize();
   // What the optimizer keeps is in so many parts.
   void update(lane& l, std::int64_t parts);
   [[nodiscard]] std::vector<lane*> members(group_kind kind, const lane& of);
   [[nodiscard]] std::int64_t chunk_of(std::int64_t piece) const;
+  [[nodiscard]] phase_ends& ends(const lane& l, const phase_key& k) {
+    const auto number = (k.chunk / statement_.pipeline * statement_.microbatches() + k.microbatch) * 2;
+    return phases_[l.number][static_cast<std::size_t>(number + (k.is_backward ? 1 : 0))];
+  }
   [[nodiscard]] lane& lane_at(const group_place& p);
   // The chunk whose result comes to a phase, or goes back to it; null: none does.
   [[nodiscard]] const chunk* sent_to(const phase_key& k) const;
@@ -101,7 +108,7 @@ class statement_lowering {
     }
     return sum;
   }
-  [[nodiscard]] program::resource_id link(const lane& l, group_kind group);
+  [[nodiscard]] program::resource_id link(lane& l, group_kind group);
 
   plan_statement statement_;
   const machine::machine& machine_;
@@ -110,8 +117,8 @@ class statement_lowering {
   statement_groups groups_;
   std::vector<lane> lanes_{};
   std::vector<chunk> chunks_{};
-  std::vector<std::map<phase_key, phase_ends>> phases_{};  // by lane
-  std::vector<program::fragment> codes_{};                 // by lane
+  std::vector<std::vector<phase_ends>> phases_{};  // by lane
+  std::vector<program::fragment> codes_{};         // by lane
   std::map<machine::resource_id, program::resource_id> links_{};
   statement_program all_{};
 };
@@ -163,7 +170,7 @@ UNITY_INLINE void statement_lowering::add_devices(statement_devices which) {
     for (std::int64_t i = 0; i < (is_folded ? 1 : statement_.data); ++i) {
       for (std::int64_t j = 0; j < (is_folded ? 1 : statement_.tensor); ++j) {
         const auto number = static_cast<program::device_index>(lanes_.size());
-        lanes_.push_back({{k, i, j}, number, {}});
+        lanes_.push_back({{k, i, j}, number, {}, {}});
         all_.devices.push_back(groups_.device({k, i, j}));
         const auto& name = machine_.network[all_.devices.back()].name;
         all_.code.add_resource({name, program::resource_kind::stream, number});
@@ -172,7 +179,8 @@ UNITY_INLINE void statement_lowering::add_devices(statement_devices which) {
     }
   }
   codes_.resize(lanes_.size());
-  phases_.resize(lanes_.size());
+  phases_.assign(lanes_.size(), std::vector<phase_ends>(
+                                    static_cast<std::size_t>(2 * statement_.interleave * statement_.microbatches())));
 }
 
 UNITY_INLINE std::int64_t statement_lowering::chunk_of(std::int64_t piece) const {
@@ -197,16 +205,26 @@ UNITY_INLINE void statement_lowering::find_chunks() {
   }
 }
 
-UNITY_INLINE statement_program statement_lowering::run() {
+// As if each stage were one device.
+UNITY_INLINE pipeline statement_lowering::order_of_stages() const {
+  pipeline p;
+  p.microbatches = statement_.microbatches();
+  p.chunks = static_cast<std::uint32_t>(statement_.interleave);
+  p.schedule = p.chunks > 1 ? pipeline_schedule::interleaved : pipeline_schedule::one_forward_one_backward;
   for (std::int64_t k = 0; k < statement_.pipeline; ++k) {
-    const auto phases = phases_of(static_cast<std::uint32_t>(k), static_cast<std::uint32_t>(statement_.pipeline),
-                                  statement_.microbatches());
-    for (auto& l : lanes_) {
-      if (l.place.stage == k && l.place.tensor == 0) {
-        const auto lanes = members(group_kind::tensor, l);
-        for (const auto& p : phases) {
-          run_phase(lanes, {k, p.microbatch, p.is_backward});
-        }
+    p.stages.push_back(static_cast<std::uint32_t>(k));
+  }
+  return p;
+}
+
+UNITY_INLINE statement_program statement_lowering::run() {
+  const auto order = order_of_stages();
+  for (auto& l : lanes_) {
+    if (l.place.tensor == 0) {
+      const auto lanes = members(group_kind::tensor, l);
+      for (const auto& p : phases_of(order, static_cast<std::uint32_t>(l.place.stage))) {
+        run_phase(lanes,
+                  {p.chunk * statement_.pipeline + l.place.stage, p.microbatch, p.pass == pipeline_pass::backward});
       }
     }
   }
@@ -230,15 +248,19 @@ UNITY_INLINE program::task_ref statement_lowering::add(lane& l, const program::t
   return own;
 }
 
-UNITY_INLINE program::resource_id statement_lowering::link(const lane& l, group_kind group) {
-  const auto real = groups_.link(group, l.place);
-  const auto [at, is_new] = links_.try_emplace(real);
-  if (is_new) {
-    at->second =
-        all_.code.add_resource({fmt::format("{}: {}", machine_.network[all_.devices[l.number]].name, real.index()),
-                                program::resource_kind::link, l.number});
+UNITY_INLINE program::resource_id statement_lowering::link(lane& l, group_kind group) {
+  auto& own = l.links[static_cast<std::size_t>(group)];
+  if (!own.valid()) {
+    const auto real = groups_.link(group, l.place);
+    const auto [at, is_new] = links_.try_emplace(real);
+    if (is_new) {
+      const auto& name = machine_.network[all_.devices[l.number]].name;
+      at->second = all_.code.add_resource(
+          {fmt::format("{}: link {}", name, real.index()), program::resource_kind::link, l.number});
+    }
+    own = at->second;
   }
-  return at->second;
+  return own;
 }
 
 UNITY_INLINE void statement_lowering::exchange(std::span<lane* const> lanes, group_kind group, machine::exchange how,
@@ -293,9 +315,9 @@ UNITY_INLINE void statement_lowering::run_phase(std::span<lane* const> lanes, co
     const program::buffer_ref held{id, static_cast<std::uint32_t>(code.buffers.size())};
     code.buffers.push_back({k.is_backward ? c.again : c.kept, l.number, begin, false});
     code.reads.push_back({held, end});
-    phases_[l.number][k] = {begin, l.last, held};
+    ends(l, k) = {begin, l.last, held};
     if (k.is_backward) {
-      code.reads.push_back({phases_[l.number].at({k.chunk, k.microbatch, false}).held, end});
+      code.reads.push_back({ends(l, {k.chunk, k.microbatch, false}).held, end});
     }
   }
 }
@@ -309,26 +331,33 @@ UNITY_INLINE const statement_lowering::chunk* statement_lowering::sent_to(const 
 
 UNITY_INLINE void statement_lowering::add_messages() {
   for (auto& to : lanes_) {
-    for (const auto& [key, own] : phases_[to.number]) {
-      const auto* what = sent_to(key);
-      if (what == nullptr) {
-        continue;
+    for (std::int64_t c = to.place.stage; c < statement_.chunks(); c += statement_.pipeline) {
+      for (std::int64_t m = 0; m < statement_.microbatches(); ++m) {
+        add_message(to, {c, m, false});
+        add_message(to, {c, m, true});
       }
-      const phase_key sent{key.chunk + (key.is_backward ? 1 : -1), key.microbatch, key.is_backward};
-      auto& from = lane_at({sent.chunk % statement_.pipeline, to.place.data, to.place.tensor});
-      const auto group = key.is_backward ? group_kind::backward : group_kind::onward;
-      const bytes size{what->handed_on.count() / (what->is_handed_on_whole ? statement_.tensor : 1)};
-      const auto takes = groups_.time(group, machine::exchange::message, size);
-      auto& code = codes_[to.number];
-      const program::task_ref message{
-          program::fragment_id{to.number},
-          code.add({link(from, group), takes, {}, size, program::task_kind::transfer, to.number})};
-      for (const auto& t : phases_[from.number].at(sent).last) {
-        code.dependencies.push_back({t, message, false});
-      }
-      code.dependencies.push_back({message, own.first, false});
     }
   }
+}
+
+UNITY_INLINE void statement_lowering::add_message(lane& to, const phase_key& key) {
+  const auto* what = sent_to(key);
+  if (what == nullptr) {
+    return;
+  }
+  const phase_key sent{key.chunk + (key.is_backward ? 1 : -1), key.microbatch, key.is_backward};
+  auto& from = lane_at({sent.chunk % statement_.pipeline, to.place.data, to.place.tensor});
+  const auto group = key.is_backward ? group_kind::backward : group_kind::onward;
+  const bytes size{what->handed_on.count() / (what->is_handed_on_whole ? statement_.tensor : 1)};
+  const auto takes = groups_.time(group, machine::exchange::message, size);
+  auto& code = codes_[to.number];
+  const program::task_ref message{
+      program::fragment_id{to.number},
+      code.add({link(from, group), takes, {}, size, program::task_kind::transfer, to.number})};
+  for (const auto& t : ends(from, sent).last) {
+    code.dependencies.push_back({t, message, false});
+  }
+  code.dependencies.push_back({message, ends(to, key).first, false});
 }
 
 UNITY_INLINE std::vector<statement_lowering::lane*> statement_lowering::members(group_kind kind, const lane& of) {
