@@ -108,13 +108,14 @@ def page(devices):
 
 def kernels(model):
     text = """\
-// Coefficients of the model of kernels, fitted to measurements of NeuSight (P4, P100, V100, T4, A100), as
-// machines/kernels.json holds them. Written by cmake/device_table.py: run `fit_kernels DIR --out machines/kernels.json`
-// first.
+// Coefficients of the model of kernels and the devices that they were fitted to, as machines/kernels.json holds them:
+// NeuSight's measurements (P4, P100, V100, T4, A100), and those of an H100 (bench/torch_kernels.py). Written by
+// cmake/device_table.py: run `fit_kernels DIR --unseen FILE --out machines/kernels.json` first.
 #pragma once
 
 #include <array>
 #include <span>
+#include <string_view>
 
 #include <unity/cost/kernel_model.hpp>
 
@@ -130,14 +131,43 @@ namespace unity {
 [[nodiscard]] constexpr std::span<const double> kernel_coefficients(kernel_kind kind) noexcept {
   switch (kind) {
 """
-    for kind in ("softmax", "layer_norm", "batched_product", "product", "convolution"):
-        text += f"    case kernel_kind::{kind}:\n      return {kind}_coefficients;\n"
-    return text + """    default:
+    for kind in sorted(model["coefficients"]):
+        if kind != "elementwise":
+            text += f"    case kernel_kind::{kind}:\n      return {kind}_coefficients;\n"
+    text += """    default:
       return elementwise_coefficients;
   }
 }
 
-}  // namespace unity
+// What was measured of a device; rates that were not are 0.
+struct measured_kernel_device {
+  std::string_view id{};  // in machines/devices.json
+  double bytes_per_second = 0;
+  double launch_seconds = 0;  // of PyTorch on the host that it was measured on
+  product_rates float32{};
+  product_rates bfloat16{};
+};
+
+"""
+    devices = sorted(model["devices"], key=lambda d: d["id"])
+    text += f"inline constexpr std::array<measured_kernel_device, {len(devices)}> measured_kernel_devices{{{{\n"
+
+    def rate(d, element):
+        r = d["rates"].get(element)
+        return f"{{{r['brief']:.6g}, {r['sustained']:.6g}, {r['deep_share']:.6g}}}" if r else "{}"
+
+    for d in devices:
+        text += f"    {{\"{d['id']}\", {d['bytes_per_second']:.6g}, {d['launch_s']:.6g},\n"
+        text += f"     {rate(d, 'float32')}, {rate(d, 'bfloat16')}}},\n"
+    shares = model["shares"]
+    return text + f"""}}}};
+
+// What devices reach of their data sheets: the median of those that were measured.
+inline constexpr double share_of_bandwidth = {shares['bytes_per_second']:.6g};
+inline constexpr double share_of_float32_rate = {shares['float32']:.6g};
+inline constexpr double share_of_bfloat16_rate = {shares['bfloat16']:.6g};
+
+}}  // namespace unity
 """
 
 

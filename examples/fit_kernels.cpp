@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <filesystem>
@@ -12,15 +13,18 @@
 #include <set>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include <fmt/core.h>
 
 #include <unity/core/error.hpp>
+#include <unity/cost/device_table.hpp>
 #include <unity/cost/kernel_fit.hpp>
 #include <unity/cost/kernel_model.hpp>
 #include <unity/cost/kernel_table.hpp>
+#include <unity/cost/known_boards.hpp>
 #include <unity/cost/roofline.hpp>
 #include <unity/io/kernel_csv.hpp>
 #include <unity/io/packed_text.hpp>
@@ -102,18 +106,33 @@ kernel_device device_of(const samples_by_device& all, const std::string& op, con
   if (find("add").empty()) {
     throw error{name, "no sums of two tensors, which tell its bandwidth", "times of add"};
   }
-  return measured_device(*known, find("add"), all.at(op).at(name), find("bmm"));
+  const bool is_narrow = all.at(op).at(name).front().shape.element_bytes < 4;
+  return measured_device(*known, find("add"), all.at(op).at(name), find(is_narrow ? "linear_bfloat16" : "bmm"));
 }
 
 std::vector<placed_sample> placed(const samples_by_device& all, const std::string& op, const std::string& device) {
   const auto d = device_of(all, op, device);
   const auto& samples = all.at(op).at(device);
-  if (samples.front().shape.kind >= kernel_kind::batched_product && d.rates.sustained <= 0) {
+  if (operations_of(samples.front().shape) > 0 && d.rates.sustained <= 0) {
     throw error{device, fmt::format("no large products, which tell its rate, for {}", op), "times of bmm or linear"};
   }
   std::vector<placed_sample> to;
   for (const auto& s : samples) {
     to.push_back({s.shape, d, s.call_seconds});
+  }
+  return to;
+}
+
+// Of the kernels alone, where they were measured.
+std::vector<placed_sample> placed_kernels(const samples_by_device& all, const std::string& op,
+                                          const std::string& device) {
+  auto d = device_of(all, op, device);
+  d.launch_seconds = 0;
+  std::vector<placed_sample> to;
+  for (const auto& s : all.at(op).at(device)) {
+    if (s.kernel_seconds > 0) {
+      to.push_back({s.shape, d, s.kernel_seconds});
+    }
   }
   return to;
 }
@@ -128,6 +147,12 @@ struct errors {
     mape += std::abs(predicted / measured - 1);
     bias += predicted / measured - 1;
     ++count;
+  }
+  errors& operator+=(const errors& o) {
+    mape += o.mape;
+    bias += o.bias;
+    count += o.count;
+    return *this;
   }
   [[nodiscard]] nlohmann::json to_json() const {
     const auto n = static_cast<double>(std::max<std::size_t>(count, 1));
@@ -202,38 +227,102 @@ void print_row(const std::string& op, const std::string& device, const nlohmann:
              100 * left["bias"].get<double>(), 100 * shapes, 100 * roofline);
 }
 
-// Of the kernels alone where they were measured.
-errors kernel_errors(const samples_by_device& all, const std::string& op, const std::string& device,
-                     const std::vector<double>& c) {
-  errors e;
-  const auto d = device_of(all, op, device);
-  for (const auto& s : all.at(op).at(device)) {
-    if (s.kernel_seconds > 0) {
-      e.add(kernel_seconds(s.shape, d, c), s.kernel_seconds);
-    }
-  }
-  return e;
+// Kinds that the data of five devices has no times of.
+bool is_of_one_device(kernel_kind kind) {
+  return kind == kernel_kind::layer_norm_gradient || kind >= kernel_kind::tensor_product;
 }
 
-void report_unseen(const std::string& file, const std::map<kernel_kind, std::vector<double>>& coefficients,
+// Those are fitted to the kernels of the one device: how far off that is on shapes that were not fitted to, each half
+// of them by the other.
+struct own_fit {
+  std::vector<double> coefficients{};
+  std::map<std::string, errors> shapes{};  // by operator
+};
+
+own_fit fit_to_itself(const samples_by_device& all, const kind_data& k) {
+  std::array<std::vector<placed_sample>, 2> halves;
+  std::map<std::string, std::array<std::vector<placed_sample>, 2>> of;
+  for (const auto& [op, devices] : k.samples) {
+    for (const auto& [device, samples] : devices) {
+      const auto kernels = placed_kernels(all, op, device);
+      for (std::size_t i = 0; i < kernels.size(); ++i) {
+        halves[i / 2 % 2].push_back(kernels[i]);
+        of[op][i / 2 % 2].push_back(kernels[i]);
+      }
+    }
+  }
+  own_fit fit;
+  for (const std::size_t half : {0U, 1U}) {
+    const auto c = fit_kernel_coefficients(k.kind, halves[half]);
+    for (const auto& [op, samples] : of) {
+      fit.shapes[op] += errors_of(samples[1 - half], c);
+    }
+  }
+  halves[0].insert(halves[0].end(), halves[1].begin(), halves[1].end());
+  fit.coefficients = fit_kernel_coefficients(k.kind, halves[0]);
+  return fit;
+}
+
+std::vector<double> shipped_coefficients(kernel_kind kind) {
+  const auto c = kernel_coefficients(kind);
+  return {c.begin(), c.end()};
+}
+
+void report_unseen(const samples_by_device& all, std::map<kernel_kind, std::vector<double>>& coefficients,
                    nlohmann::json& report) {
-  samples_by_device all;
-  read_into(all, file);
   for (const auto& [kind, k] : by_kind(all)) {
-    const auto fitted = coefficients.find(kind);
-    const auto shipped = kernel_coefficients(kind);  // of what the folder has no times of
-    const auto c = fitted != coefficients.end() ? fitted->second : std::vector(shipped.begin(), shipped.end());
+    std::map<std::string, errors> shapes;
+    auto c = coefficients.contains(kind) ? coefficients[kind] : shipped_coefficients(kind);
+    if (!coefficients.contains(kind) && is_of_one_device(kind)) {
+      auto own = fit_to_itself(all, k);
+      c = coefficients[kind] = std::move(own.coefficients);
+      shapes = std::move(own.shapes);
+    }
     for (const auto& [op, devices] : k.samples) {
       for (const auto& [device, samples] : devices) {
         auto e = errors_of(samples, c).to_json();
-        const auto alone = kernel_errors(all, op, device, c);
+        const auto alone = errors_of(placed_kernels(all, op, device), c).to_json();
         const auto before = roofline_errors(device, all.at(op).at(device)).to_json()["mape"].get<double>();
-        print_row(op, device, e, alone.to_json()["mape"].get<double>(), before);
-        e["kernels"] = alone.to_json();
+        print_row(op, device, e, alone["mape"].get<double>(), before);
+        e["kernels"] = alone;
         e["roofline_mape"] = before;
-        report["unseen"][op][device] = std::move(e);
+        if (shapes.contains(op)) {
+          report["fitted_to_itself"][op][device] = shapes[op].to_json();
+        } else {
+          report["unseen"][op][device] = std::move(e);
+        }
       }
     }
+  }
+}
+
+nlohmann::json to_json(const product_rates& r) {
+  return {{"brief", r.brief}, {"sustained", r.sustained}, {"deep_share", r.deep_share}};
+}
+
+// What was measured of each device, and the middle of what they reach of their data sheets.
+void ship_devices(const samples_by_device& all, nlohmann::json& shipped,
+                  std::map<std::string, std::vector<double>>& of) {
+  if (!all.contains("add")) {
+    return;  // devices without it are refused later, by name
+  }
+  for (const auto& [device, sums] : all.at("add")) {
+    const auto d = device_of(all, "add", device);
+    const auto has = [&](const char* op) { return all.contains(op) && all.at(op).contains(device); };
+    const auto id = std::string{*id_of_board(device)};
+    const auto sheet =
+        *std::find_if(known_devices.begin(), known_devices.end(), [&](const auto& x) { return x.id == id; });
+    nlohmann::json one{{"id", id}, {"bytes_per_second", d.bytes_per_second}, {"launch_s", d.launch_seconds}};
+    of["bytes_per_second"].push_back(d.bytes_per_second / sheet.bytes_per_second);
+    for (const auto& [element, op, rate] : {std::tuple{"float32", has("linear") ? "linear" : "bmm", sheet.float32},
+                                            std::tuple{"bfloat16", "linear_bfloat16", sheet.bfloat16}}) {
+      if (has(op) && rate > 0) {
+        const auto rates = device_of(all, op, device).rates;
+        one["rates"][element] = to_json(rates);
+        of[element].push_back(rates.brief / rate);
+      }
+    }
+    shipped["devices"].push_back(std::move(one));
   }
 }
 
@@ -241,15 +330,24 @@ void run(const arguments& a) {
   support::expect_writable(a.json);
   support::expect_writable(a.out);
   const auto all = read_folder(a.folder);
-  nlohmann::json report{{"mape", nlohmann::json::object()},        {"bias", nlohmann::json::object()},
-                        {"shapes_mape", nlohmann::json::object()}, {"roofline_mape", nlohmann::json::object()},
-                        {"samples", nlohmann::json::object()},     {"unseen", nlohmann::json::object()}};
-  nlohmann::json shipped{{"format", "unity kernel model"}, {"version", 1}, {"coefficients", nlohmann::json::object()}};
+  nlohmann::json report{{"mape", nlohmann::json::object()},
+                        {"bias", nlohmann::json::object()},
+                        {"shapes_mape", nlohmann::json::object()},
+                        {"roofline_mape", nlohmann::json::object()},
+                        {"samples", nlohmann::json::object()},
+                        {"unseen", nlohmann::json::object()},
+                        {"fitted_to_itself", nlohmann::json::object()}};
+  nlohmann::json shipped{{"format", "unity kernel model"},
+                         {"version", 1},
+                         {"coefficients", nlohmann::json::object()},
+                         {"devices", nlohmann::json::array()},
+                         {"shares", nlohmann::json::object()}};
   std::map<kernel_kind, std::vector<double>> coefficients;
+  std::map<std::string, std::vector<double>> shares;  // of data sheets, by number
+  ship_devices(all, shipped, shares);
   fmt::print("{:<9} {:<18} {:>9} {:>9} {:>9} {:>9}\n", "operator", "device", "left out", "bias", "shapes", "roofline");
   for (const auto& [kind, k] : by_kind(all)) {
     coefficients[kind] = k.fit(a.count);
-    shipped["coefficients"][std::string{kernel_kind_names[static_cast<std::size_t>(kind)]}] = coefficients[kind];
     std::map<std::string, std::vector<double>> without;
     for (const auto& [op, devices] : k.samples) {
       for (const auto& [device, samples] : devices) {
@@ -272,7 +370,17 @@ void run(const arguments& a) {
   if (!a.unseen.empty()) {
     fmt::print("\n{:<9} {:<18} {:>9} {:>9} {:>9} {:>9}\n", "operator", "unseen", "calls", "bias", "kernels",
                "roofline");
-    report_unseen(a.unseen, coefficients, report);
+    samples_by_device unseen;
+    read_into(unseen, a.unseen);
+    report_unseen(unseen, coefficients, report);
+    ship_devices(unseen, shipped, shares);
+  }
+  for (const auto& [kind, c] : coefficients) {
+    shipped["coefficients"][std::string{kernel_kind_names[static_cast<std::size_t>(kind)]}] = c;
+  }
+  for (auto& [of, each] : shares) {
+    std::sort(each.begin(), each.end());
+    shipped["shares"][of] = each[each.size() / 2];
   }
   std::vector<support::output> files;
   if (!a.json.empty()) {

@@ -212,6 +212,10 @@ struct fusion_input {
 
 // Throws: unity::error where operators and kernels would not be priced alike.
 kernel_estimate estimator_for(const arguments& a) {
+  if (a.timing.cost.starts_with("kernels")) {
+    throw error{"--cost", "operators by the kernels of PyTorch, which fuse some already",
+                "analytic or measured:BACKEND"};
+  }
   const bool is_measured = !support::measured_backend(a.timing).empty();
   if (a.estimator.empty()) {
     if (is_measured) {

@@ -1,10 +1,13 @@
-// What a program takes operators to take: by the rates of the machine's devices, or measured on this machine.
+// What a program takes operators to take: by the rates of the machine's devices, by the kernels that run them there, or
+// measured on this machine.
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -13,6 +16,9 @@
 #include <unity/backend/device_timer.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/units.hpp>
+#include <unity/machine/device.hpp>
+#include <unity/machine/device_models.hpp>
+#include <unity/machine/kernel_devices.hpp>
 #include <unity/machine/machine.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -33,14 +39,31 @@ struct timing_flags {
 };
 
 inline void declare(CLI::App& app, timing_flags& f) {
-  app.add_option("--cost", f.cost,
-                 fmt::format("what operators take: analytic (by the rates of the machine's devices) or "
-                             "measured:BACKEND (on this machine; {})",
-                             backend_list()));
+  app.add_option(
+      "--cost", f.cost,
+      fmt::format("what operators take: analytic (by the rates of the machine's devices), kernels (of PyTorch, "
+                  "on those devices) or kernels:DEVICE (on that one), or measured:BACKEND (on this machine; "
+                  "{})",
+                  backend_list()));
   app.add_option("--timings", f.timings,
                  "file that keeps measured times, or none; default: in the user's cache folder");
   app.add_option("--backend-threads", f.backend_threads, "of --cost measured:cpu; 0: all that the machine has")
       ->check(number_in(0, 1024));
+}
+
+// Of --cost kernels:DEVICE, or nothing.
+// Throws: unity::error where there is no such device.
+inline std::optional<unity::machine::device> device_of_kernels(const std::string& cost) {
+  const std::string prefix = "kernels:";
+  if (!cost.starts_with(prefix)) {
+    return std::nullopt;
+  }
+  auto found = unity::machine::find_model(cost.substr(prefix.size()));
+  if (!found || found->kind != unity::machine::device_kind::gpu) {
+    throw unity::error{"--cost kernels", fmt::format("'{}'", cost.substr(prefix.size())),
+                       fmt::format("one of {}", unity::machine::gpu_names())};
+  }
+  return found;
 }
 
 // The backend; empty: none.
@@ -53,8 +76,8 @@ inline std::string measured_backend(const timing_flags& f) {
     check_threads(name, f.backend_threads);
     return name;
   }
-  if (f.cost != "analytic") {
-    throw unity::error{"--cost", fmt::format("'{}'", f.cost), "analytic or measured:BACKEND"};
+  if (f.cost != "analytic" && f.cost != "kernels" && !device_of_kernels(f.cost)) {
+    throw unity::error{"--cost", fmt::format("'{}'", f.cost), "analytic, kernels, kernels:DEVICE or measured:BACKEND"};
   }
   if (!f.timings.empty() || f.backend_threads != 0) {
     throw unity::error{f.timings.empty() ? "--backend-threads" : "--timings", "given, but nothing is measured",
@@ -70,8 +93,15 @@ void with_durations(const timing_flags& flags, const unity::tensor::algebra& a, 
                     const char* program, const F& f) {
   using namespace unity;
   const auto name = measured_backend(flags);
-  if (name.empty()) {
+  if (name.empty() && flags.cost == "analytic") {
     return f(parallel::analytic_durations(a, m));
+  }
+  if (name.empty()) {
+    auto on = m;
+    if (const auto named = device_of_kernels(flags.cost)) {
+      std::fill(on.devices.begin(), on.devices.end(), *named);
+    }
+    return f(machine::kernel_durations(a, on));
   }
   if (m.devices.size() != 1) {
     throw error{fmt::format("--cost {}", flags.cost),

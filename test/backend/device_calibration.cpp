@@ -3,10 +3,13 @@
 #include <catch2/catch.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
+
+#include <unity/machine/kernel_devices.hpp>
 
 #include "toy_host.hpp"
 
@@ -16,8 +19,8 @@ namespace {
 
 using namespace unity;
 using namespace unity::backend;
-using tensor::tensor_type;
 using backend::test::operators;
+using tensor::tensor_type;
 
 // A device with a clock of its own, that takes what a roofline says: 1 us, 2 TFLOP/s (convolutions 1), 100 GB/s.
 class toy_backend : public backend::test::toy_clock {
@@ -75,6 +78,25 @@ TEST_CASE("a device beside the host has its own memory, and peaks of the narrow 
   CHECK(d.peaks[3].element == tensor::dtype::bfloat16);
   CHECK(d.peaks[3].operation == "conv2d");
   CHECK(machine::peak_flops_per_second(d, tensor::dtype::float16) == std::nullopt);
+}
+
+TEST_CASE("the model of kernels takes the numbers that were measured") {
+  toy_accelerator b;
+  machine::machine m;
+  m.devices = {calibrate_device(b, operators(), {.stream_bytes = 8 << 20})};
+  const auto& d = m.devices[0];
+  const auto kernels = machine::kernel_devices_of(d);
+  for (const auto element : {tensor::dtype::float32, tensor::dtype::bfloat16}) {
+    const auto& k = kernels[static_cast<std::size_t>(element)];
+    CHECK(k.rates.brief == machine::peak_flops_per_second(d, element));
+    CHECK(k.bytes_per_second == d.bytes_per_second);
+    CHECK(k.launch_seconds == d.launch_seconds);
+  }
+  const tensor_type large{tensor::dtype::float32, tensor::layout::row_major, false, {100'000'000}};
+  const std::vector operands{large, large};
+  const auto sum = machine::kernel_durations(operators(), m)
+                       .duration_of(0, operators().make_operation("add"), operands, {&large, 1});
+  CHECK(to_seconds(sum.expected) == Approx(12e8 / 1e11).epsilon(0.03));
 }
 
 TEST_CASE("a slow device is not asked for sizes that would take it forever") {

@@ -16,7 +16,7 @@ namespace {
 
 using namespace unity;
 
-kernel_device board() { return {80, 1.5e9, 6e6, 8e11, 3e-5, {12e12, 11e12, 0.5}, any_tile}; }
+kernel_device board() { return {80, 1.5e9, 6e6, 8e11, 3e-5, {12e12, 11e12, 0.5}}; }
 
 double seconds(const kernel_shape& s, const kernel_device& d = board()) {
   return kernel_seconds(s, d, kernel_coefficients(s.kind));
@@ -69,17 +69,17 @@ TEST_CASE("more work takes no less time") {
     const kernel_shape s{static_cast<kernel_kind>(kind), size(64), size(1000), size(1000), size(1000)};
     const auto before = seconds(s);
     CHECK(before > 0);
-    const auto check = [&](double kernel_shape::* dimension) {
+    const auto check = [&](double kernel_shape::* dimension, double step = 1) {
       auto larger = s;
-      larger.*dimension += size(100);
+      larger.*dimension += step * size(100);
       CAPTURE(s.batch, s.m, s.n, s.k, larger.batch, larger.m, larger.n, larger.k);
       CHECK(seconds(larger) >= before * (1 - 1e-12));
     };
     check(&kernel_shape::m);
     if (s.kind != kernel_kind::softmax || s.n > 1024) {
-      check(&kernel_shape::n);
+      check(&kernel_shape::n, s.kind == kernel_kind::tensor_product ? 8 : 1);  // rows as well aligned as before
     }
-    if (s.kind >= kernel_kind::batched_product) {
+    if (operations_of(s) > 0) {
       check(&kernel_shape::batch);
     }
     auto faster = board();
@@ -88,6 +88,30 @@ TEST_CASE("more work takes no less time") {
     faster.rates.sustained *= 2;
     CHECK(seconds(s, faster) <= before);
   }
+}
+
+// 128 queries on each of 80 units: twice as many keys, or heads, twice as long; and half of that with a causal mask.
+TEST_CASE("attention takes as long as its blocks run over their keys") {
+  const auto of = [&](double heads, double tokens, bool causal) {
+    return seconds({kernel_kind::attention, heads, tokens, tokens, 128, 2, 2, causal});
+  };
+  CHECK(of(2000, 4096, false) == Approx(2 * of(1000, 4096, false)).epsilon(0.02));
+  CHECK(of(1000, 8192, false) == Approx(4 * of(1000, 4096, false)).epsilon(0.05));
+  CHECK(of(1000, 8192, true) == Approx(of(1000, 8192, false) / 2).epsilon(0.05));
+  CHECK(of(1, 4096, true) == of(1, 4096, false));  // the last block sees all keys
+  const kernel_shape forward{kernel_kind::attention, 64, 2048, 2048, 128, 2, 2};
+  auto backward = forward;
+  backward.kind = kernel_kind::attention_gradient;
+  CHECK(operations_of(backward) == 2.5 * operations_of(forward));
+  CHECK(seconds(backward) > 2 * seconds(forward));
+}
+
+TEST_CASE("tensor cores are slower on rows that do not begin at 16 bytes") {
+  const auto of = [&](double n) { return seconds({kernel_kind::tensor_product, 1, 8192, n, 8192, 2, 2}); };
+  CHECK(is_aligned({kernel_kind::tensor_product, 1, 3, 8, 16, 2, 2}));
+  CHECK_FALSE(is_aligned({kernel_kind::tensor_product, 1, 8, 12, 16, 2, 2}));
+  CHECK(of(8190) > 2 * of(8192));
+  CHECK(of(8191) > 1.2 * of(8190));
 }
 
 }  // namespace

@@ -31,10 +31,16 @@ TEST_CASE("measured kernels are read, of both forms") {
         std::vector{product});
   auto same = product;
   same.kernel_seconds = 0.125e-3;
-  CHECK(io::parse_kernels(all +
-                              "P4,bmm,float32,0.25,0.125,24,256,\"a<1,2>\",6 27 390 21\n"
-                              "P4,bmm,bfloat16,0.25,0.125,24,256,a,6 27 390 21\nP4,attention,float32,1,1,1,1,a,1 2 3\n",
-                          "t.csv", "") == std::vector{same});
+  auto narrow = same;
+  narrow.op = "bmm_bfloat16";
+  narrow.shape.kind = kernel_kind::tensor_product;
+  narrow.shape.element_bytes = 2;
+  const kernel_sample attention{
+      "P4", "causal_attention", {kernel_kind::attention, 1, 2, 2, 3, 2, 4, true}, 1e-3, 0.5e-3};
+  CHECK(io::parse_kernels(all + "P4,bmm,float32,0.25,0.125,24,256,\"a<1,2>\",6 27 390 21\n"
+                                "P4,bmm,bfloat16,0.25,0.125,24,256,a,6 27 390 21\nP4,bias_gelu,float32,1,1,1,1,a,1 2\n"
+                                "P4,causal_attention,float32,1,0.5,1,1,a,1 2 3\n",
+                          "t.csv", "") == std::vector{same, narrow, attention});
   const auto sums = io::parse_kernels(all + "P4,add,float32,1,0,1,1,a,7 8\nP4,relu,float32,1,0,1,1,a,7 8", "t", "");
   REQUIRE(sums.size() == 2);
   CHECK(sums[0].shape == kernel_shape{kernel_kind::elementwise, 1, 7, 8, 0, 3});

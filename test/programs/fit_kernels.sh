@@ -26,7 +26,15 @@ check 'errors by operator and device' json f.json \
   'set(x["mape"]) == {"add", "softmax"} and all(set(x["mape"][o]) == {"T4", "V100"} for o in x["mape"])
    and all(x["mape"]["add"][d] < 0.1 and x["samples"]["add"][d] == 40 for d in ("T4", "V100"))
    and set(x["unseen"]["bmm"]) == {"H100-80GB-HBM3"} and x["unseen"]["bmm"]["H100-80GB-HBM3"]["mape"] < 0.15'
-check 'coefficients' json c.json 'set(x["coefficients"]) == {"elementwise", "softmax"}'
+check 'what one device alone was measured for is fitted to it' json f.json \
+  'all(x["fitted_to_itself"][o]["H100-80GB-HBM3"]["mape"] < 0.13 for o in ("attention_bfloat16", "attention_gradient"))
+   and "linear_bfloat16" not in x["unseen"]'
+check 'coefficients' json c.json \
+  'set(x["coefficients"]) == {"elementwise", "softmax", "layer_norm_gradient", "tensor_product", "attention",
+                              "attention_gradient"}'
+check 'devices' json c.json \
+  'sorted(d["id"] for d in x["devices"]) == ["h100", "t4", "v100"] and 0.5 < x["shares"]["bfloat16"] < 1
+   and abs(x["devices"][0]["bytes_per_second"] / 1e11 - 1) < 0.05'
 check 'no folder' complains 1 '^fit_kernels: none: no folder; expected one of .csv or .csv.gz files$' "$program" none
 mkdir empty
 check 'nothing in it' complains 1 '^fit_kernels: empty: no times of kernels; expected ' "$program" empty

@@ -64,6 +64,22 @@ for kind in json trace svg; do
   check "its $kind is the same" cmp "$scratch/a.$kind" "$scratch/b.$kind"
 done
 
+check 'one with times of kernels' silent "$simulate" "$plan" --cost kernels --json "$scratch/kernels.json"
+check 'on another device' silent "$simulate" "$plan" --cost kernels:h100 --json "$scratch/h100.json"
+check 'which is faster' json "$scratch/h100.json" \
+  "x['iteration_s'] < json.load(open('$scratch/kernels.json'))['iteration_s']"
+check 'which has to be known' complains 1 "^simulate: --cost kernels: 'abacus'; expected one of k80, " \
+  "$simulate" "$plan" --cost kernels:abacus
+# As calibrate writes what it measured: a launch of a millisecond is waited for at each operator.
+"$python" -c 'import json, sys
+x = json.load(open(sys.argv[1]))
+for d in x["machine"]["devices"]:
+    d["sources"] = {k: "measured" for k in ("bytes_per_second", "launch_s", "peaks.float32")}
+    d["launch_s"] = 1e-3
+json.dump(x, open(sys.argv[2], "w"))' "$plan" "$scratch/slow.json"
+check 'kernels take what was measured of a device' silent \
+  "$simulate" "$scratch/slow.json" --cost kernels --json "$scratch/slow_kernels.json"
+check 'and are as slow' json "$scratch/slow_kernels.json" 'x["iteration_s"] > 10e-3'
 check 'one with times measured here' silent "$simulate" "$plan" --cost measured:reference --timings none \
   --json "$scratch/measured.json"
 check 'tells between what it lies' json "$scratch/measured.json" '

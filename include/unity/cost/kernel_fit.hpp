@@ -1,10 +1,7 @@
 // Fits the coefficients of kernel_model.hpp to measured kernels. Needs unity::eigen.
 #pragma once
 
-#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include <unity/core/config.hpp>
@@ -12,15 +9,9 @@
 
 namespace unity {
 
-// The name in machines/devices.json of what the driver calls "Tesla-P4" or "P4". Nothing for others.
-[[nodiscard]] std::optional<std::string_view> id_of_board(std::string_view name);
-
-// What machines/devices.json has of it. Nothing for others.
-[[nodiscard]] std::optional<kernel_device> known_kernel_device(std::string_view name);
-
 // What `calibrate` would measure, from samples of one device: bytes_per_second by large sums of two tensors (`sums`);
 // launch_seconds by the smallest calls of `calls`, samples of one operator; rates by its large products, or those of
-// `products` where it is none; where there are neither, rates stay as they are.
+// `products` where it is none, or one on tensor cores; where there are neither, rates stay as they are.
 // Preconditions: neither `sums` nor `calls` is empty, and sums are of several sizes.
 [[nodiscard]] kernel_device measured_device(kernel_device known, std::span<const kernel_sample> sums,
                                             std::span<const kernel_sample> calls,
@@ -51,29 +42,9 @@ struct placed_sample {
 #include <cstddef>
 #include <utility>
 
-#include <unity/cost/device_table.hpp>
 #include <unity/cost/eigen_least_squares.hpp>
 
 namespace unity::detail {
-
-struct known_board {
-  std::string_view part{};  // of its name
-  std::string_view id{};
-  int batched_tile = any_tile;  // the only one, as names of kernels and their grids say (CUDA 12.1)
-};
-
-[[nodiscard]] inline const known_board* find_board(std::string_view name) {
-  static constexpr std::array<known_board, 7> boards{{{"P100", "p100", 1},
-                                                      {"V100", "v100"},
-                                                      {"A100", "a100_pcie", 0},
-                                                      {"H100", "h100"},
-                                                      {"H200", "h200"},
-                                                      {"P4", "p4", 1},
-                                                      {"T4", "t4"}}};
-  const auto* const b = std::find_if(boards.begin(), boards.end(),
-                                     [&](const known_board& x) { return name.find(x.part) != std::string_view::npos; });
-  return b == boards.end() ? nullptr : b;
-}
 
 [[nodiscard]] inline double quantile_of(std::vector<double> values, double q) {
   std::sort(values.begin(), values.end());
@@ -139,6 +110,9 @@ inline void measure_rates(std::span<const kernel_sample> products, int tile, pro
   std::vector<double> sustained;
   std::vector<double> deep;
   for (const auto& s : products) {
+    if (s.shape.kind == kernel_kind::tensor_product && !is_aligned(s.shape)) {
+      continue;
+    }
     const auto rate = tile_operations(s.shape, tile) / s.call_seconds;
     const auto side = std::min(s.shape.m, s.shape.n);
     if (side >= 400 && s.shape.k >= 200 && s.shape.k <= 4096) {
@@ -169,7 +143,8 @@ inline void measure_rates(std::span<const kernel_sample> products, int tile, pro
 [[nodiscard]] inline double prior_weight(kernel_kind kind, std::size_t coefficient) {
   constexpr double held = 6;
   constexpr double loose = 0.3;
-  constexpr std::array<std::size_t, kernel_kind_names.size()> starts{1, 6, 6, 9, 9, 9};
+  constexpr auto no_start = static_cast<std::size_t>(-1);  // kernels alone were measured
+  constexpr std::array<std::size_t, kernel_kind_names.size()> starts{1, 6, 6, 6, 9, 9, 9, 9, no_start, no_start};
   if (coefficient == starts[static_cast<std::size_t>(kind)]) {
     return held;
   }
@@ -274,36 +249,17 @@ class kernel_fitting {
 
 namespace unity {
 
-UNITY_INLINE std::optional<std::string_view> id_of_board(std::string_view name) {
-  const auto* const b = detail::find_board(name);
-  return b == nullptr ? std::nullopt : std::optional{b->id};
-}
-
-UNITY_INLINE std::optional<kernel_device> known_kernel_device(std::string_view name) {
-  const auto* const b = detail::find_board(name);
-  if (b == nullptr) {
-    return std::nullopt;
-  }
-  const auto d = std::find_if(known_devices.begin(), known_devices.end(), [&](const auto& x) { return x.id == b->id; });
-  kernel_device found;
-  found.units = d->units;
-  found.clock_hz = d->clock_hz;
-  found.l2 = static_cast<double>(d->l2);
-  found.batched_tile = b->batched_tile;
-  return found;
-}
-
 UNITY_INLINE kernel_device measured_device(kernel_device known, std::span<const kernel_sample> sums,
                                            std::span<const kernel_sample> calls,
                                            std::span<const kernel_sample> products) {
   UNITY_EXPECTS(!sums.empty() && !calls.empty(), "sums and calls of the device");
   known.bytes_per_second = detail::bandwidth_of(sums);
-  const auto kind = calls.front().shape.kind;
   known.launch_seconds = operations_of(calls.front().shape) > 0
                              ? detail::smallest_call(calls, 0.02, [](const auto& s) { return s.call_seconds; })
                              : detail::smallest_call(calls, 0.125, [](const auto& s) { return bytes_of(s.shape); });
-  const bool is_product = kind == kernel_kind::batched_product || kind == kernel_kind::product;
-  detail::measure_rates(is_product ? calls : products, known.batched_tile, known.rates);
+  const auto kind = calls.front().shape.kind;
+  const bool has_rates = is_product(kind) && kind != kernel_kind::tensor_product;
+  detail::measure_rates(has_rates ? calls : products, known.batched_tile, known.rates);
   return known;
 }
 
@@ -313,7 +269,11 @@ UNITY_INLINE std::vector<double> usual_coefficients(kernel_kind kind) {
   switch (kind) {
     case kernel_kind::elementwise: return {1, 1.5, 0.3, 0.02, 0.5};
     case kernel_kind::softmax: return {1, 1, 30, 0.5, 100, 1.5, 2, 0.5, 0.5};
-    case kernel_kind::layer_norm: return {1, 1, 100, 0.7, 100, 0.7, 2, 0.5, 0.5};
+    case kernel_kind::layer_norm:
+    case kernel_kind::layer_norm_gradient: return {1, 1, 100, 0.7, 100, 0.7, 2, 0.5, 0.5};
+    case kernel_kind::attention: return {1.2, 0.1, 0.5, 1, 0.8, 0.7, 3, 1, 1, 0.5, 1.5, 0.5, 0.7, 3, 0.5};
+    case kernel_kind::attention_gradient: return {1, 0.3, 0.5, 1, 0.8, 0.7, 6, 1, 1, 0.5, 1.5, 0.5, 0.7, 6, 0.5};
+    case kernel_kind::tensor_product: all.insert(all.end(), {0.4, 0.2}); break;
     case kernel_kind::convolution: all.insert(all.end(), {0.9, 0.7, 0.8, 1, 1}); break;
     default: break;
   }

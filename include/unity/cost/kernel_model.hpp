@@ -1,7 +1,8 @@
 // What kernels of PyTorch take on a GPU: tiles in waves over its units, memory, a launch. Few coefficients, which
 // devices share; of a device the sustained rate of its products, its bandwidth and what a call takes at least. Source:
 // Williams et al., Roofline, CACM 52(4), 2009; for tiles and waves, Lee et al., NeuSight (ASPLOS 2025), with whose
-// measurements the coefficients of machines/kernels.json were fitted.
+// measurements the coefficients of machines/kernels.json were fitted; those of tensor cores, attention and gradients of
+// layer norms to an H100.
 #pragma once
 
 #include <array>
@@ -15,18 +16,32 @@
 
 namespace unity {
 
-enum class kernel_kind : std::uint8_t { elementwise, softmax, layer_norm, batched_product, product, convolution };
-inline constexpr std::array<std::string_view, 6> kernel_kind_names{"elementwise",     "softmax", "layer_norm",
-                                                                   "batched_product", "product", "convolution"};
+enum class kernel_kind : std::uint8_t {
+  elementwise,
+  softmax,
+  layer_norm,
+  layer_norm_gradient,  // of all three operands
+  batched_product,
+  product,
+  convolution,
+  tensor_product,  // one or many, of elements of two bytes
+  attention,       // softmax(q k') v in one kernel
+  attention_gradient,
+};
+inline constexpr std::array<std::string_view, 10> kernel_kind_names{
+    "elementwise", "softmax",     "layer_norm",     "layer_norm_gradient", "batched_product",
+    "product",     "convolution", "tensor_product", "attention",           "attention_gradient"};
 
-// What a kernel computes. Elements are float32.
+// What a kernel computes.
 struct kernel_shape {
   kernel_kind kind = kernel_kind::elementwise;
-  double batch = 1;     // of products and convolutions
-  double m = 0;         // rows; of a convolution the side of its images
-  double n = 0;         // columns; of a convolution its output channels
-  double k = 0;         // what a product sums over; of a convolution its input channels, each 3 x 3
-  double operands = 2;  // tensors that an element-wise operator reads and writes
+  double batch = 1;     // of products and convolutions; of attention samples times heads
+  double m = 0;         // rows; of a convolution the side of its images; of attention queries
+  double n = 0;         // columns; of a convolution its output channels; of attention keys
+  double k = 0;         // what a product sums over; of a convolution its input channels, each 3 x 3; a head's width
+  double operands = 2;  // tensors that what multiplies no matrices reads and writes
+  double element_bytes = 4;
+  bool causal = false;  // a query sees no key behind its place
   friend bool operator==(const kernel_shape&, const kernel_shape&) = default;
 };
 
@@ -41,6 +56,11 @@ struct kernel_sample {
 
 // Operations, a product of two numbers and its sum being two; 0 of what multiplies no matrices.
 [[nodiscard]] double operations_of(const kernel_shape& s) noexcept;
+[[nodiscard]] constexpr bool is_product(kernel_kind kind) noexcept {
+  return kind == kernel_kind::batched_product || kind == kernel_kind::product || kind == kernel_kind::tensor_product;
+}
+// Do rows of the operands and the result of a product begin where tensor cores read 16 bytes at once.
+[[nodiscard]] bool is_aligned(const kernel_shape& s) noexcept;
 // Bytes that must be read and written at least.
 [[nodiscard]] double bytes_of(const kernel_shape& s) noexcept;
 
@@ -60,7 +80,8 @@ struct kernel_device {
   double bytes_per_second = 0;  // as large sums of two tensors reach
   double launch_seconds = 0;    // of a call that computes next to nothing
   product_rates rates{};
-  int batched_tile = any_tile;  // index into product_tiles, where the library has but one for batched products
+  double widest_warp_row = 1024;  // of softmax, in a warp's registers: 2048 in newer versions of PyTorch
+  int batched_tile = any_tile;    // index into product_tiles, where the library has but one for batched products
 };
 
 struct product_tile {
@@ -112,6 +133,7 @@ struct product_options {
   int tile = any_tile;
   bool splits = true;    // the sum may be divided among blocks
   double less_work = 1;  // operations by those of the product itself
+  double element_bytes = 4;
 };
 
 [[nodiscard]] inline double product_seconds(double batch, double m, double n, double k, const kernel_device& d,
@@ -119,7 +141,7 @@ struct product_options {
   constexpr std::array<double, 5> splits{1, 2, 4, 8, 16};
   constexpr double least_depth = 64;  // that a part of a sum has
   const auto rate = product_rate(d.rates, 2 * batch * m * n * k * o.less_work, k);
-  const auto moved = 4 * batch * (m * k + k * n + m * n);
+  const auto moved = o.element_bytes * batch * (m * k + k * n + m * n);
   const auto last_wave = std::min(c[6], 1.0);
   auto best = std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; i < product_tiles.size(); ++i) {
@@ -145,6 +167,40 @@ struct product_options {
 }
 
 inline constexpr std::size_t product_coefficients = 10;
+
+// Is the width of rows of operands and of the result a multiple of so many elements.
+[[nodiscard]] inline bool divides_rows(const kernel_shape& s, double elements) noexcept {
+  return std::fmod(s.k, elements) == 0 && std::fmod(s.n, elements) == 0;
+}
+
+// Tensor cores read 16 bytes of a row at once; of rows that do not begin there, 4 or 2, which takes longer.
+// Coefficients: those of products, then shares of the rate for rows of an even and an odd number of elements.
+[[nodiscard]] inline double tensor_product_seconds(const kernel_shape& s, const kernel_device& d,
+                                                   std::span<const double> c) {
+  const auto share = is_aligned(s) ? 1 : c[product_coefficients + (divides_rows(s, 2) ? 0 : 1)];
+  return product_seconds(s.batch, s.m, s.n, s.k, d, c, {any_tile, true, 1 / share, s.element_bytes});
+}
+
+// Blocks of 128 queries, 64 where elements are wider than two bytes, in waves, each of which runs over its keys.
+// Coefficients of elements of two bytes, then of wider ones: share of the rate; cycles of a pair of query and key
+// beside its products; hundreds of keys that a block takes besides; waves that the least work takes; share of the last
+// wave that is waited for; blocks that a unit waits for, where those of a causal mask differ; microseconds of a start.
+// Source: Dao, FlashAttention-2, ICLR 2024.
+inline constexpr std::size_t attention_coefficients = 7;
+
+[[nodiscard]] inline double attention_seconds(const kernel_shape& s, const kernel_device& d,
+                                              std::span<const double> all) {
+  const bool is_narrow = s.element_bytes <= 2;
+  const auto c = all.subspan(is_narrow ? 0 : attention_coefficients, attention_coefficients);
+  const double block = is_narrow ? 128 : 64;
+  const auto per_pair =
+      (s.kind == kernel_kind::attention ? 4 : 10) * s.k * d.units / (d.rates.brief * c[0]) + c[1] / d.clock_hz;
+  const auto waves = s.batch * std::ceil(s.m / block) / d.units;
+  const auto last_wave = std::min(c[4], 1.0);
+  const auto busy = std::max(c[3], (1 - last_wave) * waves + last_wave * std::ceil(waves));
+  const auto keys = s.causal ? std::min(busy * s.n, busy * (s.n + block) / 2 + c[5] * s.n) : busy * s.n;
+  return c[6] * 1e-6 + overlapped(block * (keys + busy * 100 * c[2]) * per_pair, bytes_of(s) / d.bytes_per_second);
+}
 
 // 3 x 3, of stride 1: as one product, by Winograd's F(2 x 2, 3 x 3) in one kernel, or by F(4 x 4, 3 x 3) in several,
 // whichever is fastest. Source: Lavin and Gray, Fast algorithms for convolutional neural networks, CVPR 2016.
@@ -177,7 +233,7 @@ inline constexpr std::size_t product_coefficients = 10;
 // Coefficients: shares of the bandwidth for rows that fit a warp's registers and for longer ones; cycles per row and
 // per element of the former, then of the latter; microseconds of a start; share of the cache that hits.
 [[nodiscard]] inline double row_seconds(const kernel_shape& s, const kernel_device& d, std::span<const double> c) {
-  const auto wide = s.kind == kernel_kind::softmax && s.n > 1024 ? std::size_t{1} : std::size_t{0};
+  const auto wide = s.kind == kernel_kind::softmax && s.n > d.widest_warp_row ? std::size_t{1} : std::size_t{0};
   const auto cycles = s.m * (c[2 + 2 * wide] + c[3 + 2 * wide] * s.n);
   return c[6] * 1e-6 + overlapped(cycles / (d.units * d.clock_hz), traffic_seconds(bytes_of(s), d, c[7], c[wide]));
 }
@@ -189,25 +245,40 @@ namespace unity {
 UNITY_INLINE double operations_of(const kernel_shape& s) noexcept {
   switch (s.kind) {
     case kernel_kind::batched_product:
-    case kernel_kind::product: return 2 * s.batch * s.m * s.n * s.k;
+    case kernel_kind::product:
+    case kernel_kind::tensor_product: return 2 * s.batch * s.m * s.n * s.k;
     case kernel_kind::convolution: return 18 * s.batch * s.m * s.m * s.n * s.k;
+    case kernel_kind::attention: return (s.causal ? 2 : 4) * s.batch * s.m * s.n * s.k;
+    case kernel_kind::attention_gradient: return (s.causal ? 5 : 10) * s.batch * s.m * s.n * s.k;
     default: return 0;
   }
 }
 
+UNITY_INLINE bool is_aligned(const kernel_shape& s) noexcept { return detail::divides_rows(s, 16 / s.element_bytes); }
+
 UNITY_INLINE double bytes_of(const kernel_shape& s) noexcept {
   switch (s.kind) {
     case kernel_kind::batched_product:
-    case kernel_kind::product: return 4 * s.batch * (s.m * s.k + s.k * s.n + s.m * s.n);
-    case kernel_kind::convolution: return 4 * (s.batch * s.m * s.m * (s.n + s.k) + 9 * s.n * s.k);
-    case kernel_kind::elementwise: return 4 * s.operands * s.m * s.n;
-    default: return 8 * s.m * s.n;
+    case kernel_kind::product:
+    case kernel_kind::tensor_product: return s.element_bytes * s.batch * (s.m * s.k + s.k * s.n + s.m * s.n);
+    case kernel_kind::convolution: return s.element_bytes * (s.batch * s.m * s.m * (s.n + s.k) + 9 * s.n * s.k);
+    case kernel_kind::attention: return 2 * s.element_bytes * s.batch * (s.m + s.n) * s.k;
+    case kernel_kind::attention_gradient: return 4 * s.element_bytes * s.batch * (s.m + s.n) * s.k;
+    default: return s.element_bytes * s.operands * s.m * s.n;
   }
 }
 
 UNITY_INLINE std::size_t coefficient_count(kernel_kind kind) noexcept {
-  constexpr std::array<std::size_t, kernel_kind_names.size()> counts{
-      5, 9, 9, detail::product_coefficients + 1, detail::product_coefficients + 1, detail::product_coefficients + 6};
+  constexpr std::array<std::size_t, kernel_kind_names.size()> counts{5,
+                                                                     9,
+                                                                     9,
+                                                                     9,
+                                                                     detail::product_coefficients + 1,
+                                                                     detail::product_coefficients + 1,
+                                                                     detail::product_coefficients + 6,
+                                                                     detail::product_coefficients + 3,
+                                                                     2 * detail::attention_coefficients + 1,
+                                                                     2 * detail::attention_coefficients + 1};
   return counts[static_cast<std::size_t>(kind)];
 }
 
@@ -217,9 +288,13 @@ UNITY_INLINE double kernel_seconds(const kernel_shape& s, const kernel_device& d
   switch (s.kind) {
     case kernel_kind::elementwise: return detail::elementwise_seconds(s, d, c);
     case kernel_kind::batched_product:
-      return detail::product_seconds(s.batch, s.m, s.n, s.k, d, c, {d.batched_tile, false, 1});
-    case kernel_kind::product: return detail::product_seconds(s.batch, s.m, s.n, s.k, d, c, {any_tile, true, 1});
+      return detail::product_seconds(s.batch, s.m, s.n, s.k, d, c, {d.batched_tile, false, 1, s.element_bytes});
+    case kernel_kind::product:
+      return detail::product_seconds(s.batch, s.m, s.n, s.k, d, c, {any_tile, true, 1, s.element_bytes});
     case kernel_kind::convolution: return detail::convolution_seconds(s, d, c);
+    case kernel_kind::tensor_product: return detail::tensor_product_seconds(s, d, c);
+    case kernel_kind::attention:
+    case kernel_kind::attention_gradient: return detail::attention_seconds(s, d, c);
     default: return detail::row_seconds(s, d, c);
   }
 }

@@ -2,7 +2,8 @@
 // of all of them, as bench/torch_kernels.py measures. docs/formats.md has their columns.
 //
 // Sizes: rows and columns of element-wise operators (two operands: add, mul, div, pow; one: addu, mulu, divu, powu,
-// gelu, relu, tanh), of softmax and of ln (layer norm); batch, m, n, k of bmm and linear; of conv batch, input
+// gelu, relu, tanh), of softmax, ln (layer norm) and layer_norm_gradient; batch, m, n, k of bmm and linear; samples
+// times heads, positions, width of a head of attention, causal_attention and attention_gradient; of conv batch, input
 // channels, output channels, side of the kernel, of the image, stride, padding. In files of the first form the columns
 // n and k of products hold what is summed over and the result's columns: grids and names of kernels say so. Source of
 // the first form: the files that Lee et al., NeuSight (ASPLOS 2025), publish.
@@ -15,7 +16,8 @@
 
 namespace unity::io {
 
-// Left out: elements other than float32, other operators, convolutions that are not 3 x 3 of stride and padding 1.
+// Left out: elements other than float32 and bfloat16, whose operators are called bmm_bfloat16 and so on; other
+// operators; convolutions that are not 3 x 3 of stride and padding 1.
 // op: what a file of the first form is of; nothing is read of one that is none of the above.
 // Throws: unity::error where a line is not of that form, with its number, and where there is no kernel.
 [[nodiscard]] std::vector<kernel_sample> parse_kernels(std::string_view text, std::string_view name,
@@ -69,22 +71,27 @@ struct known_kernel {
   double operands = 2;
 };
 
-inline constexpr std::array<known_kernel, 16> known_kernels{{{"add", kernel_kind::elementwise, 2, 3},
-                                                             {"mul", kernel_kind::elementwise, 2, 3},
-                                                             {"div", kernel_kind::elementwise, 2, 3},
-                                                             {"pow", kernel_kind::elementwise, 2, 3},
-                                                             {"addu"},
-                                                             {"mulu"},
-                                                             {"divu"},
-                                                             {"powu"},
-                                                             {"gelu"},
-                                                             {"relu"},
-                                                             {"tanh"},
-                                                             {"softmax", kernel_kind::softmax},
-                                                             {"ln", kernel_kind::layer_norm},
-                                                             {"bmm", kernel_kind::batched_product, 4},
-                                                             {"linear", kernel_kind::product, 4},
-                                                             {"conv", kernel_kind::convolution, 7}}};
+inline constexpr std::array<known_kernel, 20> known_kernels{
+    {{"add", kernel_kind::elementwise, 2, 3},
+     {"mul", kernel_kind::elementwise, 2, 3},
+     {"div", kernel_kind::elementwise, 2, 3},
+     {"pow", kernel_kind::elementwise, 2, 3},
+     {"addu"},
+     {"mulu"},
+     {"divu"},
+     {"powu"},
+     {"gelu"},
+     {"relu"},
+     {"tanh"},
+     {"softmax", kernel_kind::softmax},
+     {"ln", kernel_kind::layer_norm},
+     {"layer_norm_gradient", kernel_kind::layer_norm_gradient, 2, 3},
+     {"bmm", kernel_kind::batched_product, 4},
+     {"linear", kernel_kind::product, 4},
+     {"conv", kernel_kind::convolution, 7},
+     {"attention", kernel_kind::attention, 3},
+     {"causal_attention", kernel_kind::attention, 3},
+     {"attention_gradient", kernel_kind::attention_gradient, 3}}};
 
 [[nodiscard]] inline double kernel_number(std::string_view text, double least, const std::string& where) {
   constexpr double most = 1e12;
@@ -112,6 +119,11 @@ inline constexpr std::array<known_kernel, 16> known_kernels{{{"add", kernel_kind
   if (k.sizes == 2) {
     s.m = x[0];
     s.n = x[1];
+  } else if (k.sizes == 3) {
+    s.batch = x[0];
+    s.m = s.n = x[1];
+    s.k = x[2];
+    s.causal = k.op == "causal_attention";
   } else if (k.sizes == 4) {
     s.batch = x[0];
     s.m = x[1];
@@ -134,16 +146,21 @@ inline constexpr std::array<known_kernel, 16> known_kernels{{{"add", kernel_kind
   const bool is_of_all = op.empty();
   const auto known = std::find_if(known_kernels.begin(), known_kernels.end(),
                                   [&](const auto& k) { return k.op == (is_of_all ? fields[1] : op); });
-  if (known == known_kernels.end() || (is_of_all && fields[2] != "float32")) {
+  const bool is_narrow = is_of_all && fields[2] == "bfloat16";
+  if (known == known_kernels.end() || (is_of_all && !is_narrow && fields[2] != "float32")) {
     return std::nullopt;
   }
   const auto sizes =
       is_of_all ? kernel_fields(fields[8], ' ') : std::vector<std::string_view>(fields.begin() + 5, fields.end());
-  const auto shape = kernel_shape_of(*known, sizes, !is_of_all, where);
+  auto shape = kernel_shape_of(*known, sizes, !is_of_all, where);
   if (!shape) {
     return std::nullopt;
   }
-  kernel_sample s{std::string{fields[0]}, std::string{known->op}, *shape};
+  if (is_narrow) {
+    shape->element_bytes = 2;
+    shape->kind = is_product(shape->kind) ? kernel_kind::tensor_product : shape->kind;
+  }
+  kernel_sample s{std::string{fields[0]}, fmt::format("{}{}", known->op, is_narrow ? "_bfloat16" : ""), *shape};
   s.call_seconds = kernel_number(fields[is_of_all ? 3 : 1], 1e-6, where) / 1e3;
   s.kernel_seconds = is_of_all ? kernel_number(fields[4], 0, where) / 1e3 : 0;
   return s;

@@ -54,6 +54,7 @@ class judgement {
   }
   // Operands may differ in element type: otherwise they must not.
   void allow_mixed_elements() noexcept { mixed_ = true; }
+  [[nodiscard]] bool allows_mixed_elements() const noexcept { return mixed_; }
 
   // Adds a result with the first operand's element type.
   void result(shape dims) { result(std::move(dims), inputs_.empty() ? dtype::float32 : inputs_[0].element); }

@@ -100,7 +100,8 @@ UNITY_INLINE std::vector<definition> gradient_operators() {
   std::vector<definition> all;
   for (auto family : {operators::elementwise_gradients, operators::convolution_gradients, operators::pool_gradients,
                       operators::lookup_gradients, operators::normalization_gradients, operators::attention_gradients,
-                      operators::recurrent_gradients, operators::bag_lookup_gradients, operators::segment_gradients}) {
+                      operators::dot_product_attention_gradients, operators::recurrent_gradients,
+                      operators::bag_lookup_gradients, operators::segment_gradients}) {
     for (auto& d : family()) {
       all.push_back(std::move(d));
     }

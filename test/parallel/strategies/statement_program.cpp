@@ -196,7 +196,8 @@ TEST_CASE("what does not go together is told in one line") {
   CHECK(error_of("megatron:p=8", "dgx_a100_80:1x8") ==
         "plan: 4 layers for p=8 times interleave=1; expected a multiple of them");
   CHECK(error_of("megatron:t=8", "dgx_a100_80:1x8") == "plan: 4 heads for t=8; expected a multiple of t");
-  CHECK(error_of("megatron:t=8", "dgx_a100_80:2x4") == "plan: t=8 on nodes of 4 devices; expected a divisor of them");
+  CHECK(error_of("megatron:t=8", "dgx_a100_80:2x4", "zoo:gpt?layers=4&hidden=64&heads=8&seq=32&vocab=128") ==
+        "plan: t=8 on nodes of 4 devices; expected a divisor of them");
   CHECK(error_of("megatron:d=2", "dgx_a100_80:1x2", "zoo:mlp?layers=2&hidden=64") ==
         "plan: a model without attention; expected a transformer");
 }

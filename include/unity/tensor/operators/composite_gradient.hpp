@@ -16,7 +16,8 @@ namespace unity::tensor::operators {
 [[nodiscard]] adjoint_rule composite_adjoint(std::string gradient, std::vector<std::string> attributes);
 
 // `forward`: a composite with a shape function and `results` results; attributes: its, and `of`, the ascending
-// numbers of the operands whose cotangents are computed.
+// numbers of the operands whose cotangents are computed. Where `forward` takes any number of operands, all but the
+// cotangents are its.
 // Shapes: the operands of `forward`, a cotangent per result -> one cotangent per operand in `of`.
 [[nodiscard]] definition composite_gradient(const definition& forward, int results);
 
@@ -61,12 +62,18 @@ UNITY_INLINE adjoint_rule composite_adjoint(std::string gradient, std::vector<st
 }
 
 UNITY_INLINE definition composite_gradient(const definition& forward, int results) {
-  const auto count = static_cast<std::size_t>(forward.signature.operands);
   const auto outputs = static_cast<std::size_t>(results);
-  const auto types = [count, outputs, judge = std::get<composite>(forward.body).types](judgement& j,
-                                                                                       const attribute_reader& a) {
+  const auto types = [outputs, judge = std::get<composite>(forward.body).types](judgement& j,
+                                                                                const attribute_reader& a) {
+    if (!j.require(j.inputs().size() > outputs, "operands and a cotangent per result")) {
+      return;
+    }
+    const auto count = j.inputs().size() - outputs;
     judgement inner{j.inputs().first(count)};
     judge(inner, a);
+    if (inner.allows_mixed_elements()) {
+      j.allow_mixed_elements();
+    }
     if (!j.require(!inner.failed(), "operands of the operator whose adjoint it is")) {
       return;
     }
@@ -84,8 +91,9 @@ UNITY_INLINE definition composite_gradient(const definition& forward, int result
     }
     j.require(least > 0, "at least one operand");
   };
-  const auto body = [count, outputs, name = forward.signature.name, fields = forward.signature.attributes](
+  const auto body = [outputs, name = forward.signature.name, fields = forward.signature.attributes](
                         body_builder& b, const attribute_reader& a, std::span<const value_id> x) {
+    const auto count = x.size() - outputs;
     std::vector<named_attribute> attributes;
     for (const auto& f : fields) {
       attributes.push_back(a.named(f.name));
@@ -112,8 +120,10 @@ UNITY_INLINE definition composite_gradient(const definition& forward, int result
   };
   auto fields = forward.fields;
   fields.push_back(integers_field("of"));
-  return define(fmt::format("{}_gradient", forward.signature.name), forward.signature.operands + results,
-                op_signature::any, std::move(fields), composite{body, types})
+  const auto operands = forward.signature.operands;
+  return define(fmt::format("{}_gradient", forward.signature.name),
+                operands == op_signature::any ? operands : operands + results, op_signature::any, std::move(fields),
+                composite{body, types})
       .divided_by(forward.resize_part);
 }
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <unity/tensor/definition.hpp>
+#include <unity/tensor/operators/composite_gradient.hpp>
 
 namespace unity::tensor::operators {
 
@@ -28,6 +29,9 @@ namespace unity::tensor::operators {
 
 [[nodiscard]] inline std::vector<definition> dot_product_attentions() {
   return {lower_triangle(), dot_product_attention(), rotary_embedding()};
+}
+[[nodiscard]] inline std::vector<definition> dot_product_attention_gradients() {
+  return {composite_gradient(dot_product_attention(), 1)};
 }
 
 }  // namespace unity::tensor::operators
@@ -174,6 +178,7 @@ UNITY_INLINE definition dot_product_attention() {
                 {integer_field("heads", 0), integer_field("key_heads", 0), real_field("scale", 0.0),
                  flag_field("causal", false)},
                 composite{body, types})
+      .with_adjoint(composite_adjoint("dot_product_attention_gradient", {"heads", "key_heads", "scale", "causal"}))
       .divided_by(divide);
 }
 

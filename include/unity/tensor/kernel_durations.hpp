@@ -1,0 +1,363 @@
+// How long the kernels take that PyTorch runs tensor operators by on a GPU.
+//
+// What is one kernel there is priced as one, and what is part of a neighbour's kernel costs nothing:
+// - Products take transposed operands, and other operators strided ones: transpositions and slices cost nothing.
+// - An element-wise operator with one operand of the result's size and only smaller ones beside is the prologue or
+//   epilogue of the kernel next to it: the bias of a product (cuBLASLt, or with gelu behind it), scale and mask of a
+//   softmax (Megatron's fused softmax, flash attention). Activations that are attributes are as free.
+// - Attention as one operator, and its gradient, are flash attention.
+// This is decided for each operator alone, since searches price parts of operators that are in no graph yet. So the
+// same operator is as free where nothing is beside it that could take it in.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <unity/core/hash.hpp>
+#include <unity/cost/duration.hpp>
+#include <unity/cost/kernel_model.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/cost.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::tensor {
+
+// The kernels of an operator, in order; none of what costs nothing. What the model has no kernel for, such as
+// embeddings and sums, is one that moves its bytes, as an element-wise one does.
+[[nodiscard]] std::vector<kernel_shape> kernels_of(const algebra& operators, const operation& op,
+                                                   std::span<const tensor_type> inputs,
+                                                   std::span<const tensor_type> outputs);
+
+using kernel_devices_by_element = std::array<kernel_device, dtype_names.size()>;
+
+// By the model of kernels with the coefficients of machines/kernels.json, for the elements of an operator's first
+// result. Kernels run one behind the other on a device that is kept busy: each takes what it takes, or what launching
+// the next one takes, where that is longer. A model of duration_model, without spread; the algebra must outlive it.
+class kernel_durations {
+ public:
+  // By number of the kind of device.
+  kernel_durations(const algebra& operators, std::vector<kernel_devices_by_element> devices);
+
+  // Precondition: a device that was given.
+  [[nodiscard]] duration duration_of(std::uint32_t device, const operation& op, std::span<const tensor_type> inputs,
+                                     std::span<const tensor_type> outputs) const;
+  [[nodiscard]] fingerprint version() const;
+
+ private:
+  const algebra* operators_;
+  std::vector<kernel_devices_by_element> devices_;
+  detail::running_operators running_;
+};
+
+}  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_KERNEL_DURATIONS)
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <optional>
+#include <string_view>
+#include <variant>
+
+#include <unity/core/config.hpp>
+#include <unity/core/units.hpp>
+#include <unity/cost/kernel_table.hpp>
+#include <unity/graph/concepts.hpp>
+#include <unity/tensor/definition.hpp>
+#include <unity/tensor/detail/algebra.hpp>
+#include <unity/tensor/kernel.hpp>
+#include <unity/tensor/space.hpp>
+#include <unity/tensor/work.hpp>
+
+namespace unity::tensor::detail {
+
+// Which indices run along dimensions of an operand or result.
+[[nodiscard]] inline std::vector<bool> indices_of(const space& s, std::span<const access> accesses) {
+  std::vector<bool> has(s.indices().size());
+  for (const auto& a : accesses) {
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      has[a[i]] = true;
+    }
+    if (a.is_window()) {
+      const auto& w = s.windows()[a.window_number()];
+      has[static_cast<std::size_t>(w.outer)] = true;
+      if (w.inner >= 0) {
+        has[static_cast<std::size_t>(w.inner)] = true;
+      }
+    }
+  }
+  return has;
+}
+
+[[nodiscard]] inline bool sums_products(const scalar_kernel& k) noexcept {
+  const auto& p = k.inner;
+  return k.reduce == reduction::sum && p.size() == 3 && p[0].op == scalar_op::operand &&
+         p[1].op == scalar_op::operand && p[2].op == scalar_op::mul;
+}
+
+[[nodiscard]] inline double element_bytes_of(std::span<const tensor_type> outputs) {
+  return outputs.empty() ? 4 : static_cast<double>(size_of(outputs[0].element));
+}
+
+// Matrix products, convolutions and their gradients: rows are what the first operand and the result have, columns what
+// the second and the result have.
+[[nodiscard]] inline kernel_shape product_of(const space& s, double element_bytes) {
+  const auto left = indices_of(s, s.operand(0));
+  const auto right = indices_of(s, s.operand(1));
+  const auto result = indices_of(s, s.result_accesses(0));
+  kernel_shape k;
+  k.m = k.n = k.k = 1;
+  for (std::size_t i = 0; i < s.indices().size(); ++i) {
+    const auto size = static_cast<double>(s.indices()[i].size);
+    (!result[i] ? k.k : left[i] && right[i] ? k.batch : left[i] ? k.m : k.n) *= size;
+  }
+  k.element_bytes = element_bytes;
+  k.kind = element_bytes <= 2 ? kernel_kind::tensor_product
+           : k.batch > 1      ? kernel_kind::batched_product
+                              : kernel_kind::product;
+  return k;
+}
+
+// Convolutions that keep the side of their images, with respect to these or to results.
+[[nodiscard]] inline std::optional<kernel_shape> convolution_of(std::string_view name,
+                                                                std::span<const tensor_type> inputs,
+                                                                std::span<const tensor_type> outputs) {
+  const bool forward = name == "conv2d";
+  if ((!forward && name != "conv2d_input_gradient") || size_of(outputs[0].element) != 4) {
+    return std::nullopt;
+  }
+  const auto& weights = inputs[1].dims;
+  const auto& from = inputs[0].dims;
+  const auto& to = outputs[0].dims;
+  const bool is_whole = from[1] == weights[forward ? 1 : 0] && to[1] == weights[forward ? 0 : 1];
+  if (weights[2] != 3 || weights[3] != 3 || !is_whole || from[2] != to[2] || from[3] != to[3]) {
+    return std::nullopt;
+  }
+  kernel_shape k{kernel_kind::convolution, static_cast<double>(from[0])};
+  k.m = std::sqrt(static_cast<double>(from[2] * from[3]));
+  k.n = static_cast<double>(to[1]);
+  k.k = static_cast<double>(from[1]);
+  return k;
+}
+
+// Elements of the result by the width of what is reduced together.
+[[nodiscard]] inline kernel_shape rows_of(kernel_kind kind, const tensor_type& t, std::int64_t axis, bool to_the_last,
+                                          double operands) {
+  const auto rank = static_cast<std::int64_t>(t.rank());
+  const auto first = axis < 0 ? axis + rank : axis;
+  double width = 1;
+  for (auto d = first; d < (to_the_last ? rank : first + 1); ++d) {
+    width *= static_cast<double>(t.dims[static_cast<std::size_t>(d)]);
+  }
+  kernel_shape k{kind};
+  k.m = static_cast<double>(element_count(t.dims)) / std::max(width, 1.0);
+  k.n = width;
+  k.operands = operands;
+  k.element_bytes = static_cast<double>(size_of(t.element));
+  return k;
+}
+
+// q[b, h, s, d], k[b, g, t, d], or with heads side by side, as dot_product_attention takes them.
+[[nodiscard]] inline kernel_shape attention_of(kernel_kind kind, const attribute_reader& a,
+                                               std::span<const tensor_type> inputs) {
+  const auto& q = inputs[0].dims;
+  const auto& k = inputs[1].dims;
+  const auto heads = a.integer("heads");
+  const auto size = [](std::int64_t x) { return static_cast<double>(x); };
+  kernel_shape s{kind, size(q[0] * (heads == 0 ? q[1] : heads))};
+  s.m = size(q[heads == 0 ? 2 : 1]);
+  s.n = size(k[heads == 0 ? 2 : 1]);
+  s.k = heads == 0 ? size(q[3]) : size(q[2] / heads);
+  s.element_bytes = size(static_cast<std::int64_t>(size_of(inputs[0].element)));
+  s.causal = a.flag("causal");
+  return s;
+}
+
+// Reads and writes what it must.
+[[nodiscard]] inline kernel_shape traffic_of(bytes moved, std::span<const tensor_type> outputs) {
+  kernel_shape k;
+  std::int64_t most = 1;
+  for (const auto& t : outputs) {
+    most = std::max(most, element_count(t.dims));
+  }
+  k.m = static_cast<double>(most);
+  k.n = 1;
+  k.element_bytes = element_bytes_of(outputs);
+  k.operands = static_cast<double>(moved.count()) / (k.m * k.element_bytes);
+  return k;
+}
+
+[[nodiscard]] inline bool joins_neighbour(std::span<const tensor_type> inputs, std::span<const tensor_type> outputs) {
+  const auto size = element_count(outputs[0].dims);
+  const auto whole =
+      std::count_if(inputs.begin(), inputs.end(), [&](const tensor_type& t) { return element_count(t.dims) >= size; });
+  return inputs.size() > 1 && whole == 1;
+}
+
+[[nodiscard]] inline std::vector<kernel_shape> kernels_of_primitive(const algebra& operators, const operation& op,
+                                                                    std::span<const tensor_type> inputs,
+                                                                    std::span<const tensor_type> outputs) {
+  const auto& p = std::get<primitive>(operators.definition_of(op.kind).body);
+  const auto kernel = p.kernel(operators.read(op), inputs);
+  if (kernel.reduce == reduction::none && joins_neighbour(inputs, outputs)) {
+    return {};
+  }
+  if (inputs.size() > 1 && sums_products(kernel)) {
+    if (const auto c = convolution_of(operators.signature(op.kind).name, inputs, outputs)) {
+      return {*c};
+    }
+    if (const auto s = operators.iteration(op, inputs)) {
+      return {product_of(*s, element_bytes_of(outputs))};
+    }
+  }
+  return {traffic_of(operators.work(op, inputs, outputs).moved, outputs)};
+}
+
+// As one kernel; as those of its body where it multiplies matrices.
+[[nodiscard]] inline std::vector<kernel_shape> kernels_of_composite(const algebra& operators, const operation& op,
+                                                                    std::span<const tensor_type> inputs,
+                                                                    std::span<const tensor_type> outputs) {
+  const auto moved = operators.work(op, inputs, outputs).moved;
+  std::vector<kernel_shape> all;
+  if (const auto g = operators.body(op, inputs)) {
+    const auto types = [&](std::span<const value_id> values) {
+      std::vector<tensor_type> of;
+      for (const auto v : values) {
+        of.push_back(g->type(v));
+      }
+      return of;
+    };
+    for (const auto n : node_ids(*g)) {
+      if (g->operation(n).kind.valid() && !g->operands(n).empty()) {
+        const auto some = kernels_of(operators, g->operation(n), types(g->operands(n)), types(g->results(n)));
+        all.insert(all.end(), some.begin(), some.end());
+      }
+    }
+  }
+  const bool multiplies =
+      std::any_of(all.begin(), all.end(), [](const kernel_shape& k) { return operations_of(k) > 0; });
+  return multiplies ? all : std::vector{traffic_of(moved, outputs)};
+}
+
+// Of the operator `attention`: projections of queries, keys, values and of what they come to, and its kernel between.
+[[nodiscard]] inline std::vector<kernel_shape> projected_attention(const algebra& operators, const operation& op,
+                                                                   std::span<const tensor_type> inputs,
+                                                                   bool is_gradient) {
+  const auto count = [](std::int64_t x) { return static_cast<double>(x); };
+  const auto heads = count(operators.read(op).integers("heads")[0]);
+  const auto bytes_each = count(static_cast<std::int64_t>(size_of(inputs[0].element)));
+  std::vector<kernel_shape> all;
+  const auto project = [&](const shape& rows, const shape& weights) {
+    kernel_shape k{bytes_each <= 2 ? kernel_kind::tensor_product : kernel_kind::product, 1, count(rows[0] * rows[1]),
+                   count(weights[1]), count(weights[0])};
+    k.element_bytes = bytes_each;
+    all.push_back(k);
+    if (is_gradient) {
+      all.push_back(k);
+      std::swap(all.back().n, all.back().k);
+      all.push_back(k);
+      std::swap(all.back().m, all.back().k);
+    }
+  };
+  for (std::size_t i = 0; i < 3; ++i) {
+    project(inputs[i].dims, inputs[3 + i].dims);
+  }
+  kernel_shape k{kernel_kind::attention, count(inputs[0].dims[0]) * heads, count(inputs[0].dims[1]),
+                 count(inputs[1].dims[1]), count(inputs[3].dims[1]) / heads};
+  k.element_bytes = bytes_each;
+  all.push_back(k);
+  if (is_gradient) {
+    all.push_back(k);
+    all.back().kind = kernel_kind::attention_gradient;
+  }
+  project(inputs[0].dims, inputs[6].dims);
+  return all;
+}
+
+}  // namespace unity::tensor::detail
+
+namespace unity::tensor {
+
+UNITY_INLINE std::vector<kernel_shape> kernels_of(const algebra& operators, const operation& op,
+                                                  std::span<const tensor_type> inputs,
+                                                  std::span<const tensor_type> outputs) {
+  const auto& d = operators.definition_of(op.kind);
+  const std::string_view name = d.signature.name;
+  const auto a = operators.read(op);
+  if (name == "softmax" || name == "softmax_gradient") {
+    return {detail::rows_of(kernel_kind::softmax, outputs[0], a.integers("axis")[0], false, name == "softmax" ? 2 : 3)};
+  }
+  if (name == "layer_norm" || name == "layer_norm_gradient") {
+    const bool forward = name == "layer_norm";
+    return {detail::rows_of(forward ? kernel_kind::layer_norm : kernel_kind::layer_norm_gradient, inputs[0],
+                            a.integers("axis")[0], true, forward ? 2 : 3)};
+  }
+  if (name == "dot_product_attention" || name == "dot_product_attention_gradient") {
+    return {detail::attention_of(
+        name == "dot_product_attention" ? kernel_kind::attention : kernel_kind::attention_gradient, a, inputs)};
+  }
+  if (name == "attention" || name == "attention_gradient") {
+    return detail::projected_attention(operators, op, inputs, name == "attention_gradient");
+  }
+  if (name == "transpose" || name == "slice" || name == "split") {
+    return {};
+  }
+  if (std::holds_alternative<primitive>(d.body)) {
+    return detail::kernels_of_primitive(operators, op, inputs, outputs);
+  }
+  if (std::holds_alternative<composite>(d.body)) {
+    return detail::kernels_of_composite(operators, op, inputs, outputs);
+  }
+  const auto moved = operators.work(op, inputs, outputs).moved;
+  return moved == bytes{} ? std::vector<kernel_shape>{} : std::vector{detail::traffic_of(moved, outputs)};
+}
+
+UNITY_INLINE kernel_durations::kernel_durations(const algebra& operators,
+                                                std::vector<kernel_devices_by_element> devices)
+    : operators_{&operators}, devices_{std::move(devices)}, running_{operators, mode::training} {}
+
+UNITY_INLINE duration kernel_durations::duration_of(std::uint32_t device, const operation& op,
+                                                    std::span<const tensor_type> inputs,
+                                                    std::span<const tensor_type> outputs) const {
+  UNITY_EXPECTS(device < devices_.size(), "a device whose numbers were given");
+  if (!running_.runs(op, inputs, outputs)) {
+    return {};
+  }
+  const auto element = outputs.empty() ? dtype::float32 : outputs[0].element;
+  const auto& d = devices_[device][static_cast<std::size_t>(element)];
+  double seconds = 0;
+  for (const auto& k : kernels_of(*operators_, op, inputs, outputs)) {
+    seconds += std::max(d.launch_seconds, kernel_seconds(k, d, kernel_coefficients(k.kind)));
+  }
+  return duration::exactly(from_seconds(seconds));
+}
+
+UNITY_INLINE fingerprint kernel_durations::version() const {
+  hasher h;
+  const auto add = [&](double x) { h.add(std::bit_cast<std::uint64_t>(x)); };
+  for (const auto& device : devices_) {
+    for (const auto& d : device) {
+      for (const auto x : {d.units, d.clock_hz, d.l2, d.widest_warp_row, d.bytes_per_second, d.launch_seconds,
+                           d.rates.brief, d.rates.sustained, d.rates.deep_share}) {
+        add(x);
+      }
+      h.add(static_cast<std::uint64_t>(d.batched_tile + 1));
+    }
+  }
+  for (std::size_t k = 0; k < kernel_kind_names.size(); ++k) {
+    for (const auto x : kernel_coefficients(static_cast<kernel_kind>(k))) {
+      add(x);
+    }
+  }
+  return h.result();
+}
+
+}  // namespace unity::tensor
+
+#endif
