@@ -24,8 +24,9 @@ def predicted(simulate, row, cost):
     gpus = int(row["gpus"])
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "result.json"
-        command = [simulate, model, "--plan", row["plan"], "--machine", f"dgx_a100_80:{max(1, gpus // 8)}x{min(8, gpus)}",
-                   "--element", "bfloat16", "--optimizer", "adam", "--json", str(out)]
+        machine = f"dgx_a100_80:{max(1, gpus // 8)}x{min(8, gpus)}"
+        command = [simulate, model, "--plan", row["plan"], "--machine", machine, "--element", "bfloat16",
+                   "--optimizer", "adam", "--json", str(out)]
         subprocess.run(command + (["--cost", cost] if cost else []), check=True, stdout=subprocess.DEVNULL)
         return json.loads(out.read_text())
 
@@ -62,7 +63,8 @@ def main():
             sys.exit(f"published_iterations: {row['plan']}: simulate ended with {e.returncode}")
         published.append(float(row["iteration_s"]))
         times.append(result["iteration_s"])
-        notes = ", ".join(["derived"] * (row["derived"] == "yes") + [f"{row['assumed']} assumed"] * bool(row["assumed"]))
+        assumed = [f"{row['assumed']} assumed"] if row["assumed"] else []
+        notes = ", ".join(["derived"] * (row["derived"] == "yes") + assumed)
         print(f"| {row['model']} | {row['gpus']} | `{row['plan']}` | {published[-1]:.2f} | {notes} | {times[-1]:.2f} "
               f"| {100 * (times[-1] / published[-1] - 1):+.1f} | {result['memory_peak_bytes'] * 1e-9:.1f} |")
     errors = [abs(t / p - 1) for t, p in zip(times, published)]

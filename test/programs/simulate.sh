@@ -230,11 +230,13 @@ check 'and nothing is left' test ! -e "$scratch/none.json"
 # Plans that are stated.
 gpt='zoo:gpt?layers=4&hidden=64&heads=4&seq=32&vocab=128&batch=3'
 stated() {
-  "$simulate" "$1" --plan "$2" --machine dgx_a100_80:1x8 --element bfloat16 --optimizer adam --json "$scratch/stated.json"
+  "$simulate" "$1" --plan "$2" --machine dgx_a100_80:1x8 --element bfloat16 --optimizer adam \
+    --json "$scratch/stated.json"
 }
 check 'a plan that is stated is simulated' silent \
   stated "$gpt" megatron:sp,d=2,p=2,t=2,batch=8,interleave=2,zero=1,recompute=selective
-check 'and its parts add up' json "$scratch/stated.json" 'abs(sum(x["breakdown_s"].values()) / x["iteration_s"] - 1) < 1e-6
+check 'and its parts add up' json "$scratch/stated.json" '
+  abs(sum(x["breakdown_s"].values()) / x["iteration_s"] - 1) < 1e-6
   and x["interval_s"][0] <= x["iteration_s"] <= x["interval_s"][1] and len(x["stages"]) == 2
   and x["memory_peak_bytes"] == max(s["peak_bytes"] for s in x["stages"]) > 0'
 check 'and written in one order' grep -q \
