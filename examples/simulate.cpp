@@ -1,6 +1,7 @@
 // One training iteration of a plan, simulated: how long it takes and why, who is busy, what is moved and held.
 //
 // run: {source}/examples/plans/lenet_p100.json --json {out}/result.json --trace {out}/trace.json --svg {out}/plan.svg
+// run: zoo:gpt?layers=4&vocab=51200 --machine dgx_a100_80:2x4 --plan megatron:t=2,p=2,d=2,micro=1,batch=16,sp,zero=1 --element bfloat16 --optimizer adam --json {out}/stated.json
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -57,6 +58,7 @@
 #include "support/program.hpp"
 #include "support/quantity.hpp"
 #include "support/recomputation_flag.hpp"
+#include "support/statement_run.hpp"
 #include "support/synchronization_flag.hpp"
 
 namespace {
@@ -65,6 +67,7 @@ using namespace unity;
 
 struct arguments {
   std::string plan{};
+  support::statement_flags stated{};
   support::timing_flags timing{};
   std::string sync{};
   support::memory_flags memory{};
@@ -79,7 +82,9 @@ struct arguments {
 };
 
 void declare(CLI::App& app, arguments& a) {
-  app.add_option("PLAN", a.plan, "a plan's .json file: graph, machine and strategy")->required();
+  app.add_option("PLAN", a.plan, "a plan's .json file: graph, machine and strategy; or, with --plan, a model")
+      ->required();
+  support::declare(app, a.stated);
   support::declare(app, a.timing);
   support::declare_sync(app, a.sync);
   support::declare(app, a.memory);
@@ -425,8 +430,30 @@ void write(const tensor::algebra& operators, const arguments& a, const outcome& 
   support::write_all(files);
 }
 
+// Flags of plan files do not go with a statement, which says what they say.
+void expect_statement_alone(const arguments& a) {
+  const auto refuse = [](bool is_given, const char* flag) {
+    if (is_given) {
+      throw error{"--plan", fmt::format("{} besides", flag), "a statement alone"};
+    }
+  };
+  refuse(!a.sync.empty(), "--sync");
+  refuse(!a.memory.recompute.empty(), "--recompute");
+  refuse(a.memory.microbatches != 1, "--microbatches");
+  refuse(a.schedule != "fifo", "--schedule");
+  refuse(!a.launch.empty(), "--launch");
+  refuse(a.steady, "--steady");
+  refuse(!a.ranks.empty(), "--ranks");
+  refuse(!a.svg.empty(), "--svg");
+}
+
 void run(const arguments& a) {
   const auto operators = tensor::training_algebra();
+  if (!a.stated.plan.empty()) {
+    expect_statement_alone(a);
+    support::run_statement(operators, a.plan, a.stated, a.timing, a.json, a.trace);
+    return;
+  }
   const auto r = simulated(operators, a);
   write(operators, a, r);
   print(a, r);

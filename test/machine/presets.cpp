@@ -38,8 +38,8 @@ std::string complaint(const char* text) {
 
 TEST_CASE("a preset has so many nodes of so many devices, all of which reach each other") {
   const auto* text =
-      GENERATE("p100:4x4", "k80:16x4", "summit:4x6", "dgx_a100:2x8", "dgx_h100:2x8", "t4:8x8", "h200:1x1", "host:1x4",
-               "p100:1x1", "k80:1x3", "summit:1x2", "dgx_a100:1x1", "dgx_h100:2x1", "host:1x1");
+      GENERATE("p100:4x4", "k80:16x4", "summit:4x6", "dgx_a100:2x8", "dgx_a100_80:2x8", "dgx_h100:2x8", "t4:8x8",
+               "h200:1x1", "host:1x4", "p100:1x1", "k80:1x3", "summit:1x2", "dgx_a100:1x1", "dgx_h100:2x1", "host:1x1");
   CAPTURE(text);
   const auto m = machine::preset(text);
   const std::string size = std::string{text}.substr(std::string{text}.find(':') + 1);
@@ -121,7 +121,7 @@ TEST_CASE("a kind of device agrees with the roofline of its name") {
 TEST_CASE("a preset that does not exist is told") {
   CHECK(complaint("abacus:1x1") ==
         "machine 'abacus:1x1': no preset 'abacus'; expected 1080ti, "
-        "p100, k80, summit, dgx_a100, dgx_h100, t4, h200, host");
+        "p100, k80, summit, dgx_a100, dgx_a100_80, dgx_h100, t4, h200, host");
   for (const auto* text : {"p100", "p100:", "p100:4", "p100:4x", "p100:x4", "p100:0x4", "p100:4x0", "p100:4x4x4",
                            "p100:-1x4", "p100:4 x4"}) {
     CAPTURE(text);
@@ -132,7 +132,7 @@ TEST_CASE("a preset that does not exist is told") {
   CHECK(complaint("host:2x1") == "machine 'host:2x1': 2 nodes of 1 devices; expected at most 1 of 1024");
   CHECK(complaint("") ==
         "machine '': no preset ''; expected 1080ti, "
-        "p100, k80, summit, dgx_a100, dgx_h100, t4, h200, host");
+        "p100, k80, summit, dgx_a100, dgx_a100_80, dgx_h100, t4, h200, host");
   CHECK_THAT(complaint("p\n100:1x1"), Catch::StartsWith("machine 'p 100:1x1': no preset 'p 100'; "));
   CHECK(machine::preset("p100:4x4").name == "p100:4x4");
 }

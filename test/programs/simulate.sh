@@ -227,5 +227,28 @@ refuses 'an output that is no value' 'plan.graph.outputs\[0\]: value 99' "$scrat
 check 'a file that cannot be written takes back the others' complains 1 'No space|full' \
   "$simulate" "$plan" --json "$scratch/none.json" --trace /dev/full
 check 'and nothing is left' test ! -e "$scratch/none.json"
+# Plans that are stated.
+gpt='zoo:gpt?layers=4&hidden=64&heads=4&seq=32&vocab=128&batch=3'
+stated() {
+  "$simulate" "$1" --plan "$2" --machine dgx_a100_80:1x8 --element bfloat16 --optimizer adam \
+    --json "$scratch/stated.json"
+}
+check 'a plan that is stated is simulated' silent \
+  stated "$gpt" megatron:sp,d=2,p=2,t=2,batch=8,interleave=2,zero=1,recompute=selective
+check 'and its parts add up' json "$scratch/stated.json" '
+  abs(sum(x["breakdown_s"].values()) / x["iteration_s"] - 1) < 1e-6
+  and x["interval_s"][0] <= x["iteration_s"] <= x["interval_s"][1] and len(x["stages"]) == 2
+  and x["memory_peak_bytes"] == max(s["peak_bytes"] for s in x["stages"]) > 0'
+check 'and written in one order' grep -q \
+  '"plan": "megatron:t=2,p=2,d=2,micro=1,batch=8,interleave=2,sp,zero=1,recompute=selective"' "$scratch/stated.json"
+check 'devices that degrees do not multiply to' complains 1 'plan: t=2 .* are 4 devices; expected the 8' \
+  stated "$gpt" megatron:t=2,p=2
+check 'a key that is none' complains 1 "plan, 'x': no such key" stated "$gpt" megatron:t=8,x=1
+check 'a model that is no transformer' complains 1 'a model without attention' stated zoo:lenet megatron:d=8
+check 'attention that is one operator has no core' complains 1 'recompute=selective where attention is one operator' \
+  stated 'zoo:bert?form=ae&layers=2&hidden=64&heads=4&seq=16' megatron:d=8,recompute=selective
+check 'a file is no model' complains 1 'no model of the zoo' stated "$plan" megatron:d=8
+check 'a statement besides flags of plan files' complains 1 'expected a statement alone' \
+  "$simulate" "$gpt" --plan megatron:d=8 --machine dgx_a100_80:1x8 --steady
 check 'no plan is bad usage' complains 2 'PLAN' "$simulate"
 finish

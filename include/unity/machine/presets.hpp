@@ -24,11 +24,12 @@ struct preset_kind {
   std::size_t most_devices = 0;  // per node
   void (*connect)(preset_builder&) = nullptr;
 };
-inline constexpr std::array<preset_kind, 8> preset_kinds{{{"1080ti", "1080ti", 2, connect_1080ti},
+inline constexpr std::array<preset_kind, 9> preset_kinds{{{"1080ti", "1080ti", 2, connect_1080ti},
                                                           {"p100", "p100", 4, connect_p100},
                                                           {"k80", "k80", 4, connect_k80},
                                                           {"summit", "v100", 6, connect_summit},
                                                           {"dgx_a100", "a100", 8, connect_dgx_a100},
+                                                          {"dgx_a100_80", "a100_80", 8, connect_dgx_a100},
                                                           {"dgx_h100", "h100", 8, connect_dgx_h100},
                                                           {"t4", "t4", 8, connect_t4},
                                                           {"h200", "h200", 8, connect_dgx_h100}}};

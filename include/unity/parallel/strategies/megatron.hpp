@@ -16,6 +16,7 @@
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/mesh/mesh_options.hpp>
+#include <unity/parallel/operator_grid.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/detail/index_types.hpp>
@@ -40,25 +41,31 @@ struct layer_division {
   std::size_t dimension = 0;  // of blocks
 };
 
+// Is all that an operator computes constant, and so computed from weights alone.
+[[nodiscard]] inline bool is_of_weights(const tensor::tensor_graph& g, node_id n) {
+  const auto results = g.results(n);
+  return std::all_of(results.begin(), results.end(), [&](value_id v) { return g.type(v).constant; });
+}
+
 // An operator on blocks works on blocks, where it can; a layer on what is whole makes blocks of its columns: so layers
-// take turns in dividing columns and rows, and what rows make is added up.
+// take turns in dividing columns and rows, and what rows make is added up. divides_positions: what is not divided so
+// is, where it has samples, positions and features, along positions (Korthikanti et al., 2022, section 4.2.2).
 class megatron_writer {
  public:
   megatron_writer(const tensor::algebra& a, const tensor::tensor_graph& g, const graph_dimensions& all,
                   machine::device_mesh mesh, std::optional<std::size_t> sample_axis,
-                  std::optional<std::size_t> layer_axis);
+                  std::optional<std::size_t> layer_axis, bool divides_positions = false);
 
   [[nodiscard]] strategy run();
+  // Effects: finds the grids alone; those of nodes without operands are not asked for.
+  void divide();
+  [[nodiscard]] operator_grid grid_of(node_id n) const { return parallel::grid_of(all_[n], mesh_, roles_[n.index()]); }
   // Is an operator that mixes positions divided along the layer axis.
   [[nodiscard]] bool divides_heads() const;
 
  private:
   using role_list = std::vector<axis_role>;
 
-  [[nodiscard]] bool is_of_weights(node_id n) const {
-    const auto results = graph_.results(n);
-    return std::all_of(results.begin(), results.end(), [&](value_id v) { return graph_.type(v).constant; });
-  }
   [[nodiscard]] static axis_role along(std::size_t index) {
     return {axis_role::kinds::index, static_cast<std::uint8_t>(index)};
   }
@@ -83,6 +90,7 @@ class megatron_writer {
   machine::device_mesh mesh_;
   std::optional<std::size_t> sample_axis_;
   std::optional<std::size_t> layer_axis_;
+  bool divides_positions_;
   std::vector<role_list> roles_;        // per node, per axis of the mesh
   std::vector<layer_division> states_;  // per value
   std::vector<bool> leaves_;            // per node: has an output of the graph
@@ -107,7 +115,6 @@ class megatron_writer {
 
 #include <unity/parallel/configuration_grid.hpp>
 #include <unity/parallel/mesh/mesh_plan.hpp>
-#include <unity/parallel/operator_grid.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/tensor/space.hpp>
 
@@ -116,13 +123,14 @@ namespace unity::parallel::detail {
 UNITY_INLINE megatron_writer::megatron_writer(const tensor::algebra& a, const tensor::tensor_graph& g,
                                               const graph_dimensions& all, machine::device_mesh mesh,
                                               std::optional<std::size_t> sample_axis,
-                                              std::optional<std::size_t> layer_axis)
+                                              std::optional<std::size_t> layer_axis, bool divides_positions)
     : algebra_{a},
       graph_{g},
       all_{all},
       mesh_{std::move(mesh)},
       sample_axis_{sample_axis},
       layer_axis_{layer_axis},
+      divides_positions_{divides_positions},
       roles_(g.node_count()),
       states_(g.value_count()),
       leaves_(g.node_count()) {
@@ -131,17 +139,21 @@ UNITY_INLINE megatron_writer::megatron_writer(const tensor::algebra& a, const te
   }
 }
 
-UNITY_INLINE strategy megatron_writer::run() {
+UNITY_INLINE void megatron_writer::divide() {
   for (const auto n : node_ids(graph_)) {
-    if (!graph_.operands(n).empty() && !is_of_weights(n)) {
+    if (!graph_.operands(n).empty() && !is_of_weights(graph_, n)) {
       choose(n);
     }
   }
   for (auto n = graph_.node_count(); n-- > 0;) {
-    if (!graph_.operands(node_id{n}).empty() && is_of_weights(node_id{n})) {
+    if (!graph_.operands(node_id{n}).empty() && is_of_weights(graph_, node_id{n})) {
       follow_reader(node_id{n});
     }
   }
+}
+
+UNITY_INLINE strategy megatron_writer::run() {
+  divide();
   strategy s;
   for (const auto n : node_ids(graph_)) {
     s.push_back(roles_[n.index()].empty() ? configuration{} : configuration_on(all_[n], mesh_, roles_[n.index()]));
@@ -196,6 +208,11 @@ UNITY_INLINE void megatron_writer::choose(node_id n) {
   const auto& role = roles_[n.index()][*layer_axis_];
   for (std::size_t r = 0; r < graph_.results(n).size() && role.kind == axis_role::kinds::index; ++r) {
     states_[graph_.results(n)[r].index()] = view_in(o.structure.results[r], role.number);
+  }
+  constexpr std::size_t rank = 3;
+  const auto& result = o.structure.results[0];
+  if (divides_positions_ && role == axis_role{} && result.size() == rank && !result[1].indices.empty()) {
+    set(n, *layer_axis_, {&result[1].indices[0], 1});  // layers read it as if it were whole
   }
 }
 

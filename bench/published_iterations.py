@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""Published iteration times of GPT training on A100s beside what `simulate` predicts. Nothing is fitted to them.
+
+bench/published_iterations.py PATH/TO/simulate [--cost kernels] [--rows test/data/published_iterations.csv]
+
+Rows that are `derived` follow from published teraFLOP/s by the paper's own formula; what is `assumed` of a plan the
+paper does not say. Exit code 1 where `simulate` fails.
+"""
+
+import argparse
+import csv
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def predicted(simulate, row, cost):
+    """The JSON of simulate for a row."""
+    model = "zoo:gpt?" + "&".join(f"{key}={row[key]}" for key in ("layers", "hidden", "heads", "seq", "vocab"))
+    gpus = int(row["gpus"])
+    with tempfile.TemporaryDirectory() as folder:
+        out = pathlib.Path(folder) / "result.json"
+        machine = f"dgx_a100_80:{max(1, gpus // 8)}x{min(8, gpus)}"
+        command = [simulate, model, "--plan", row["plan"], "--machine", machine, "--element", "bfloat16",
+                   "--optimizer", "adam", "--json", str(out)]
+        subprocess.run(command + (["--cost", cost] if cost else []), check=True, stdout=subprocess.DEVNULL)
+        return json.loads(out.read_text())
+
+
+def ranks(values):
+    """Places in ascending order; equal values share the mean of theirs."""
+    return [sum(w < v for w in values) + (sum(w == v for w in values) - 1) / 2 for v in values]
+
+
+def rank_correlation(x, y):
+    """Spearman's."""
+    a, b = ranks(x), ranks(y)
+    mean_a, mean_b = sum(a) / len(a), sum(b) / len(b)
+    top = sum((p - mean_a) * (q - mean_b) for p, q in zip(a, b))
+    below = (sum((p - mean_a) ** 2 for p in a) * sum((q - mean_b) ** 2 for q in b)) ** 0.5
+    return top / below if below else float("nan")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("simulate")
+    parser.add_argument("--cost", default="")
+    parser.add_argument("--rows", default=HERE.parent / "test" / "data" / "published_iterations.csv")
+    arguments = parser.parse_args()
+    with open(arguments.rows, encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    print("| model | GPUs | plan | published, s | | predicted, s | error, % | most memory, GB |")
+    print("|---|---:|---|---:|---|---:|---:|---:|")
+    published, times = [], []
+    for row in rows:
+        try:
+            result = predicted(arguments.simulate, row, arguments.cost)
+        except subprocess.CalledProcessError as e:
+            sys.exit(f"published_iterations: {row['plan']}: simulate ended with {e.returncode}")
+        published.append(float(row["iteration_s"]))
+        times.append(result["iteration_s"])
+        assumed = [f"{row['assumed']} assumed"] if row["assumed"] else []
+        notes = ", ".join(["derived"] * (row["derived"] == "yes") + assumed)
+        print(f"| {row['model']} | {row['gpus']} | `{row['plan']}` | {published[-1]:.2f} | {notes} | {times[-1]:.2f} "
+              f"| {100 * (times[-1] / published[-1] - 1):+.1f} | {result['memory_peak_bytes'] * 1e-9:.1f} |")
+    errors = [abs(t / p - 1) for t, p in zip(times, published)]
+    print(f"\nmean error {100 * sum(errors) / len(errors):.1f}%, worst {100 * max(errors):.1f}%, "
+          f"rank correlation {rank_correlation(times, published):.3f} of {len(rows)} rows")
+
+
+if __name__ == "__main__":
+    main()

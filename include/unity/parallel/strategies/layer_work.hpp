@@ -1,0 +1,479 @@
+// What a device of a tensor-parallel group does for each layer of a transformer, and what it holds.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <unity/core/id.hpp>
+#include <unity/core/units.hpp>
+#include <unity/machine/link.hpp>
+#include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/lowering/backward_reads.hpp>
+#include <unity/parallel/mesh/mesh_options.hpp>
+#include <unity/parallel/operator_grid.hpp>
+#include <unity/parallel/strategies/plan_statement.hpp>
+#include <unity/parallel/strategies/transformer_layers.hpp>
+#include <unity/parallel/training_graph.hpp>
+#include <unity/program/fragment.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/cost.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::parallel {
+
+// Operators one after the other, or an exchange of the tensor-parallel group.
+struct work_step {
+  program::task_kind kind = program::task_kind::forward;  // transfer: an exchange
+  picoseconds time{};                                     // of operators
+  machine::exchange how{};                                // of exchanges
+  bytes size{};                                           // as machine::collective counts it
+
+  friend bool operator==(const work_step&, const work_step&) = default;
+};
+
+// Of one micro-batch. Regular.
+struct layer_work {
+  std::vector<work_step> forward{};
+  std::vector<work_step> backward{};  // with what is computed again
+  bytes kept{};                       // from the forward to the backward pass
+  bytes again{};                      // kept while the backward pass runs, as it is computed again
+  bytes handed_on{};                  // to the next layer, from each device
+  bool is_handed_on_whole = true;     // each device of the group has all of that
+
+  friend bool operator==(const layer_work&, const layer_work&) = default;
+};
+
+// What one device has of a weight. Regular.
+struct held_weight {
+  std::int64_t elements = 0;
+  tensor::dtype element = tensor::dtype::float32;
+  std::vector<std::uint32_t> pieces{};  // that read it, ascending, each once
+  bool adds_up = false;                 // its gradient is a sum over the tensor-parallel group
+
+  friend bool operator==(const held_weight&, const held_weight&) = default;
+};
+
+struct transformer_work {
+  std::vector<layer_work> pieces{};  // embedding, layers, head
+  std::vector<held_weight> weights{};
+
+  friend bool operator==(const transformer_work&, const transformer_work&) = default;
+};
+
+namespace detail {
+
+// How a value lies in a group of devices.
+struct value_spread {
+  enum class kinds : std::uint8_t { whole, block, terms };
+
+  kinds kind = kinds::whole;
+  std::size_t dimension = 0;  // of blocks
+
+  friend bool operator==(const value_spread&, const value_spread&) = default;
+};
+
+[[nodiscard]] value_spread spread_of(const parallel_type& t);
+// What makes one of the other; nothing where devices have what they need.
+[[nodiscard]] std::optional<machine::exchange> exchange_between(const value_spread& from, const value_spread& to);
+
+class layer_work_finder {
+ public:
+  layer_work_finder(const tensor::algebra& a, const tensor::tensor_graph& g, const plan_statement& s,
+                    const tensor::durations& durations, std::uint32_t model);
+
+  [[nodiscard]] transformer_work run();
+
+ private:
+  void find_types();
+  void find_exchanges();
+  // Of a value, forward and backward, at the first operators that read it in each way.
+  void find_exchanges(value_id v);
+  void find_core();
+  void find_kept();
+  void find_weights();
+  [[nodiscard]] bool is_made(value_id v) const;
+  [[nodiscard]] value_spread result_spread(value_id v) const;
+  [[nodiscard]] value_spread cotangent_spread(node_id n, std::size_t operand) const;
+  [[nodiscard]] bytes whole_bytes(value_id v) const;
+  // Of each device.
+  [[nodiscard]] bytes kept_bytes(value_id v) const;
+  [[nodiscard]] std::uint32_t piece(node_id n) const { return layers_.pieces[n.index()]; }
+  [[nodiscard]] bool is_again(node_id n) const;
+  [[nodiscard]] shard_times times(node_id n);
+  void write(std::uint32_t piece, const std::vector<node_id>& nodes);
+  // Effects: operators follow each other as one step.
+  static void add(std::vector<work_step>& steps, program::task_kind kind, picoseconds time);
+  void add_forward(std::vector<work_step>& steps, node_id n, program::task_kind kind);
+
+  const tensor::algebra& algebra_;
+  const tensor::tensor_graph& graph_;
+  const plan_statement& statement_;
+  graph_dimensions dimensions_;
+  training_graph training_;
+  transformer_layers layers_;
+  shard_clock clock_;
+  std::vector<operator_grid> grids_{};                                   // per node
+  std::vector<grid_types> types_{};                                      // per node
+  std::vector<std::vector<std::pair<node_id, std::size_t>>> readers_{};  // per value
+  std::vector<std::vector<work_step>> before_{};                         // per node: exchanges of what it reads
+  std::vector<std::vector<work_step>> after_{};  // per node: of cotangents, behind its backward pass
+  std::vector<bool> core_{};                     // per node: of the attention core
+  transformer_work all_{};
+};
+
+}  // namespace detail
+
+// Of the graph of one micro-batch. Transposes and reshapes take no time: they are strides of the products that read
+// them. Of the devices' kinds that with this number.
+// Complexity: linear in the graph. Throws: unity::error where the statement does not go with the graph.
+[[nodiscard]] inline transformer_work work_of(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                              const plan_statement& s, const tensor::durations& durations,
+                                              std::uint32_t model = 0) {
+  return detail::layer_work_finder{a, g, s, durations, model}.run();
+}
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_STRATEGIES_LAYER_WORK)
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <span>
+#include <string>
+
+#include <fmt/core.h>
+
+#include <unity/core/error.hpp>
+#include <unity/core/hash.hpp>
+#include <unity/cost/duration.hpp>
+#include <unity/graph/concepts.hpp>
+#include <unity/machine/device_mesh.hpp>
+#include <unity/parallel/strategies/megatron.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::parallel::detail {
+
+// Durations to which moves within memory are free.
+class strided_durations {
+ public:
+  strided_durations(const tensor::algebra& a, tensor::durations all)
+      : all_{std::move(all)}, moves_{a.kind("transpose"), a.kind("reshape")} {}
+
+  [[nodiscard]] duration duration_of(std::uint32_t device, const tensor::operation& op,
+                                     std::span<const tensor::tensor_type> inputs,
+                                     std::span<const tensor::tensor_type> outputs) const {
+    return op.kind == moves_[0] || op.kind == moves_[1] ? duration{} : all_.duration_of(device, op, inputs, outputs);
+  }
+  [[nodiscard]] fingerprint version() const { return hasher{all_.version().low}.add(1).result(); }
+
+ private:
+  tensor::durations all_;
+  std::array<kind_id, 2> moves_;
+};
+
+UNITY_INLINE value_spread spread_of(const parallel_type& t) {
+  if (t.partial > 1) {
+    return {value_spread::kinds::terms, 0};
+  }
+  for (std::size_t d = 0; d < t.degrees.size(); ++d) {
+    if (t.degrees[d] > 1) {
+      return {value_spread::kinds::block, d};
+    }
+  }
+  return {};
+}
+
+UNITY_INLINE std::optional<machine::exchange> exchange_between(const value_spread& from, const value_spread& to) {
+  using kinds = value_spread::kinds;
+  if (from == to || from.kind == kinds::whole) {
+    return std::nullopt;
+  }
+  if (from.kind == kinds::terms) {
+    return to.kind == kinds::block ? machine::exchange::reduce_scatter : machine::exchange::all_reduce;
+  }
+  return to.kind == kinds::block ? machine::exchange::all_to_all : machine::exchange::all_gather;
+}
+
+UNITY_INLINE layer_work_finder::layer_work_finder(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                                  const plan_statement& s, const tensor::durations& durations,
+                                                  std::uint32_t model)
+    : algebra_{a},
+      graph_{g},
+      statement_{s},
+      dimensions_{a, g},
+      training_{a, g},
+      layers_{layers_of(a, g, dimensions_)},
+      clock_{a, strided_durations{a, durations}, {model}},
+      grids_(g.node_count()),
+      types_(g.node_count()),
+      readers_(g.value_count()),
+      before_(g.node_count()),
+      after_(g.node_count()),
+      core_(g.node_count()) {}
+
+UNITY_INLINE transformer_work layer_work_finder::run() {
+  if (layers_.count % statement_.chunks() != 0) {
+    throw error{"plan",
+                fmt::format("{} layers for p={} times interleave={}", layers_.count, statement_.pipeline,
+                            statement_.interleave),
+                "a multiple of them"};
+  }
+  if (layers_.heads % statement_.tensor != 0) {
+    throw error{"plan", fmt::format("{} heads for t={}", layers_.heads, statement_.tensor), "a multiple of t"};
+  }
+  find_types();
+  find_exchanges();
+  find_core();
+  all_.pieces.resize(layers_.count + 2);
+  find_kept();
+  std::vector<std::vector<node_id>> nodes(all_.pieces.size());
+  for (const auto n : node_ids(graph_)) {
+    if (!graph_.operands(n).empty() && !is_of_weights(graph_, n)) {
+      nodes[piece(n)].push_back(n);
+    }
+  }
+  for (std::uint32_t i = 0; i < nodes.size(); ++i) {
+    write(i, nodes[i]);
+  }
+  find_weights();
+  return std::move(all_);
+}
+
+UNITY_INLINE void layer_work_finder::find_types() {
+  machine::device_mesh mesh{"", {statement_.tensor}, {}};
+  for (std::int64_t i = 0; i < statement_.tensor; ++i) {
+    mesh.devices.emplace_back(static_cast<std::size_t>(i));
+  }
+  const auto axis = statement_.tensor > 1 ? std::optional<std::size_t>{0} : std::nullopt;
+  megatron_writer writer{algebra_, graph_, dimensions_, mesh, std::nullopt, axis, statement_.is_sequence_parallel};
+  writer.divide();
+  for (const auto n : node_ids(graph_)) {
+    if (!graph_.operands(n).empty()) {
+      grids_[n.index()] = writer.grid_of(n);
+      types_[n.index()] = types_on(dimensions_[n], grids_[n.index()]).value();
+    }
+    for (std::size_t i = 0; i < graph_.operands(n).size(); ++i) {
+      readers_[graph_.operands(n)[i].index()].emplace_back(n, i);
+    }
+  }
+}
+
+UNITY_INLINE bool layer_work_finder::is_made(value_id v) const {
+  const auto from = graph_.producer(v);
+  return !graph_.operands(from).empty() && !is_of_weights(graph_, from);
+}
+
+UNITY_INLINE value_spread layer_work_finder::result_spread(value_id v) const {
+  const auto from = graph_.producer(v);
+  const auto results = graph_.results(from);
+  return spread_of(
+      types_[from.index()]
+          .results[static_cast<std::size_t>(std::find(results.begin(), results.end(), v) - results.begin())]);
+}
+
+// Where the work is divided, what is read whole has a cotangent of each device's part.
+UNITY_INLINE value_spread layer_work_finder::cotangent_spread(node_id n, std::size_t operand) const {
+  const auto& t = types_[n.index()].operands[operand];
+  return grids_[n.index()].copies == 1 && t.copies > 1 ? value_spread{value_spread::kinds::terms, 0}
+         : t.partial > 1                               ? value_spread{}
+                                                       : spread_of(t);
+}
+
+UNITY_INLINE bytes layer_work_finder::whole_bytes(value_id v) const {
+  const auto& t = graph_.type(v);
+  return bytes{tensor::element_count(t.dims) * static_cast<std::int64_t>(tensor::size_of(t.element))};
+}
+
+UNITY_INLINE bytes layer_work_finder::kept_bytes(value_id v) const {
+  using kinds = value_spread::kinds;
+  const auto made = result_spread(v).kind;
+  const bool is_scattered = std::any_of(readers_[v.index()].begin(), readers_[v.index()].end(), [&](const auto& r) {
+    return spread_of(types_[r.first.index()].operands[r.second]).kind == kinds::block;
+  });
+  const bool is_block = made == kinds::block || (made == kinds::terms && is_scattered);
+  return bytes{whole_bytes(v).count() / (is_block ? statement_.tensor : 1)};
+}
+
+UNITY_INLINE void layer_work_finder::find_exchanges() {
+  for (const auto n : node_ids(graph_)) {
+    for (const auto v : graph_.results(n)) {
+      if (is_made(v)) {
+        find_exchanges(v);
+      }
+    }
+  }
+}
+
+UNITY_INLINE void layer_work_finder::find_exchanges(value_id v) {
+  auto made = result_spread(v);
+  std::vector<value_spread> there{made};  // ways in which it lies by now
+  std::vector<value_spread> summed;
+  for (const auto& [n, operand] : readers_[v.index()]) {
+    const auto read =
+        types_[n.index()].operands[operand].partial > 1 ? made : spread_of(types_[n.index()].operands[operand]);
+    if (const auto how = exchange_between(made, read);
+        how && std::find(there.begin(), there.end(), read) == there.end()) {
+      before_[n.index()].push_back({program::task_kind::transfer, {}, *how, whole_bytes(v)});
+      there.push_back(read);
+    }
+  }
+  const auto wanted = made.kind == value_spread::kinds::terms ? value_spread{} : made;
+  for (const auto& [n, operand] : readers_[v.index()]) {
+    const auto given = cotangent_spread(n, operand);
+    if (const auto how = exchange_between(given, wanted);
+        how && training_.wanted(n)[operand] && std::find(summed.begin(), summed.end(), given) == summed.end()) {
+      after_[n.index()].push_back({program::task_kind::transfer, {}, *how, whole_bytes(v)});
+      summed.push_back(given);
+    }
+  }
+}
+
+UNITY_INLINE void layer_work_finder::find_core() {
+  struct range {
+    std::size_t first = 0;
+    std::size_t last = 0;
+  };
+  std::map<std::uint32_t, range> cores;
+  for (const auto n : node_ids(graph_)) {
+    if (!graph_.operands(n).empty() && mixes_positions(algebra_, dimensions_[n])) {
+      auto& core = cores.try_emplace(piece(n), range{n.index(), n.index()}).first->second;
+      core.last = n.index();
+    }
+  }
+  if (statement_.recomputed == recomputed_part::selective && layers_.heads == 0) {
+    throw error{"plan", "recompute=selective where attention is one operator", "none or full"};
+  }
+  for (const auto& [layer, core] : cores) {
+    for (auto i = core.first; i <= core.last; ++i) {
+      core_[i] = !graph_.operands(node_id{i}).empty() && !is_of_weights(graph_, node_id{i});
+    }
+  }
+}
+
+UNITY_INLINE bool layer_work_finder::is_again(node_id n) const {
+  const bool is_layer = piece(n) > 0 && piece(n) <= layers_.count;
+  return (statement_.recomputed == recomputed_part::full && is_layer) ||
+         (statement_.recomputed == recomputed_part::selective && core_[n.index()]);
+}
+
+// A value counts once for each layer whose backward pass reads it, and where it is computed again not as kept, but for
+// what leaves the part that is.
+UNITY_INLINE void layer_work_finder::find_kept() {
+  std::map<std::pair<std::uint32_t, std::vector<bool>>, backward_reads> known;
+  std::set<std::pair<value_id, std::uint32_t>> counted;
+  const auto count = [&](value_id v, std::uint32_t where) {
+    if (!is_made(v) || !counted.emplace(v, where).second) {
+      return;
+    }
+    const auto from = graph_.producer(v);
+    const bool is_kept = !is_again(from) || piece(from) != where;
+    auto& sum = is_kept ? all_.pieces[where].kept : all_.pieces[where].again;
+    sum += kept_bytes(v);
+  };
+  for (const auto n : node_ids(graph_)) {
+    if (!training_.has_backward(n) || is_of_weights(graph_, n)) {
+      continue;
+    }
+    const auto& o = dimensions_[n];
+    const auto [at, is_new] = known.try_emplace({dimensions_.kind(n), training_.wanted(n)});
+    if (is_new) {
+      at->second = reads_of_adjoint(algebra_, o.op, o.inputs, o.outputs.size(), training_.wanted(n));
+    }
+    for (std::size_t i = 0; i < at->second.operands.size(); ++i) {
+      if (at->second.operands[i]) {
+        count(graph_.operands(n)[i], piece(n));
+      }
+    }
+    for (std::size_t r = 0; r < at->second.results.size(); ++r) {
+      if (at->second.results[r]) {
+        count(graph_.results(n)[r], piece(n));
+      }
+    }
+    for (const auto v : graph_.operands(n)) {  // what leaves or enters the part that is computed again
+      if (is_again(n) && is_made(v) && !is_again(graph_.producer(v))) {
+        count(v, piece(n));
+      }
+    }
+  }
+}
+
+UNITY_INLINE shard_times layer_work_finder::times(node_id n) {
+  hasher key{dimensions_.kind(n)};
+  for (const bool w : training_.wanted(n)) {
+    key.add(w ? 2 : 1);
+  }
+  placed_operator p;
+  p.dimensions = &dimensions_[n];
+  p.key = key.result();
+  p.wanted = training_.wanted(n);
+  return clock_.of(p, types_[n.index()]).value();
+}
+
+UNITY_INLINE void layer_work_finder::add(std::vector<work_step>& steps, program::task_kind kind, picoseconds time) {
+  if (steps.empty() || steps.back().kind != kind) {
+    steps.push_back({kind, {}, {}, {}});
+  }
+  steps.back().time += time;
+}
+
+UNITY_INLINE void layer_work_finder::add_forward(std::vector<work_step>& steps, node_id n, program::task_kind kind) {
+  steps.insert(steps.end(), before_[n.index()].begin(), before_[n.index()].end());
+  add(steps, kind, times(n).forward);
+}
+
+UNITY_INLINE void layer_work_finder::write(std::uint32_t number, const std::vector<node_id>& nodes) {
+  auto& work = all_.pieces[number];
+  for (const auto n : nodes) {
+    add_forward(work.forward, n, program::task_kind::forward);
+    for (const auto v : graph_.results(n)) {
+      const auto& all = readers_[v.index()];
+      if (std::any_of(all.begin(), all.end(), [&](const auto& r) { return piece(r.first) > number; })) {
+        work.handed_on += kept_bytes(v);
+        work.is_handed_on_whole = result_spread(v).kind != value_spread::kinds::block;
+      }
+    }
+  }
+  std::vector<node_id> again;
+  std::copy_if(nodes.begin(), nodes.end(), std::back_inserter(again), [&](node_id n) { return is_again(n); });
+  for (auto i = nodes.size(); i-- > 0;) {
+    const auto n = nodes[i];
+    if (!again.empty() && n == again.back()) {
+      for (const auto m : again) {
+        add_forward(work.backward, m, program::task_kind::recompute);
+      }
+      again.clear();
+    }
+    if (training_.has_backward(n)) {
+      add(work.backward, program::task_kind::backward, times(n).backward);
+      work.backward.insert(work.backward.end(), after_[n.index()].begin(), after_[n.index()].end());
+    }
+  }
+}
+
+UNITY_INLINE void layer_work_finder::find_weights() {
+  for (const auto& w : training_.weights()) {
+    if (!w.is_trained || w.uses.empty()) {
+      continue;
+    }
+    const auto& first = w.uses.front();
+    const auto shard = shard_type(types_[first.node.index()].operands[first.operand]);
+    held_weight held{tensor::element_count(shard.dims), shard.element, {}, false};
+    std::set<std::uint32_t> pieces;
+    for (const auto& use : w.uses) {
+      pieces.insert(piece(use.node));
+      held.adds_up = held.adds_up || cotangent_spread(use.node, use.operand).kind == value_spread::kinds::terms;
+    }
+    held.pieces.assign(pieces.begin(), pieces.end());
+    all_.weights.push_back(std::move(held));
+  }
+}
+
+}  // namespace unity::parallel::detail
+
+#endif

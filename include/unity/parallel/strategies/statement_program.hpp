@@ -1,0 +1,498 @@
+// The program of an iteration of a plan statement.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <unity/core/units.hpp>
+#include <unity/machine/link.hpp>
+#include <unity/machine/machine.hpp>
+#include <unity/machine/topology.hpp>
+#include <unity/parallel/optimizer.hpp>
+#include <unity/parallel/pipeline_phases.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/parallel/strategies/layer_work.hpp>
+#include <unity/parallel/strategies/plan_statement.hpp>
+#include <unity/parallel/strategies/statement_groups.hpp>
+#include <unity/parallel/tasks/task_times.hpp>
+#include <unity/program/fragment.hpp>
+#include <unity/program/program.hpp>
+#include <unity/simulate/full.hpp>
+
+namespace unity::parallel {
+
+// Which devices a program has: all, or the first of each stage, which stands for the others. They do the same at the
+// same times, as exchanges begin when all members are ready and take what statement_groups says: so both take equally
+// long.
+enum class statement_devices : std::uint8_t { all, one_of_each_stage };
+
+struct statement_program {
+  program::program code{};
+  std::vector<machine::device_id> devices{};  // by their number in the program
+};
+
+namespace detail {
+
+class statement_lowering {
+ public:
+  statement_lowering(const plan_statement& s, const machine::machine& m, const transformer_work& work,
+                     const task_times& times, statement_devices which);
+
+  [[nodiscard]] statement_program run();
+
+ private:
+  using task_list = std::vector<program::task_ref>;
+  // A device and what its next task waits for.
+  struct lane {
+    group_place place{};
+    program::device_index number = 0;
+    task_list last{};
+    std::array<program::resource_id, 5> links{};  // by kind of group; the null id: not asked for yet
+  };
+  // A chunk of layers on a micro-batch, on a device: its first task, and those behind which it is done.
+  struct phase_ends {
+    program::task_ref first{};
+    task_list last{};
+    program::buffer_ref held{};
+  };
+  struct phase_key {
+    std::int64_t chunk = 0;
+    std::int64_t microbatch = 0;
+    bool is_backward = false;
+  };
+
+  struct chunk {
+    std::vector<work_step> forward{};
+    std::vector<work_step> backward{};
+    bytes kept{};
+    bytes again{};
+    bytes handed_on{};
+    bool is_handed_on_whole = true;
+  };
+
+  void add_devices(statement_devices which);
+  void find_chunks();
+  [[nodiscard]] pipeline order_of_stages() const;
+  program::task_ref add(lane& l, const program::task& t);
+  // Effects: every one goes on when all are done.
+  void exchange(std::span<lane* const> lanes, group_kind group, machine::exchange how, bytes size);
+  void run_steps(std::span<lane* const> lanes, std::span<const work_step> steps);
+  void run_phase(std::span<lane* const> lanes, const phase_key& k);
+  // What a phase of a device waits for.
+  void add_message(lane& to, const phase_key& key);
+  void add_messages();
+  void synchronize();
+  // What the optimizer keeps is in so many parts.
+  void update(lane& l, std::int64_t parts);
+  [[nodiscard]] std::vector<lane*> members(group_kind kind, const lane& of);
+  [[nodiscard]] std::int64_t chunk_of(std::int64_t piece) const;
+  [[nodiscard]] phase_ends& ends(const lane& l, const phase_key& k) {
+    const auto number = (k.chunk / statement_.pipeline * statement_.microbatches() + k.microbatch) * 2;
+    return phases_[l.number][static_cast<std::size_t>(number + (k.is_backward ? 1 : 0))];
+  }
+  [[nodiscard]] lane& lane_at(const group_place& p);
+  // The chunk whose result comes to a phase, or goes back to it; null: none does.
+  [[nodiscard]] const chunk* sent_to(const phase_key& k) const;
+  [[nodiscard]] bool holds(std::int64_t stage, const held_weight& w) const;
+  // Of weights of a stage, as the function counts each.
+  template <class F>
+  [[nodiscard]] bytes sum_of_weights(std::int64_t stage, const F& count) const {
+    bytes sum{};
+    for (const auto& w : work_.weights) {
+      sum += holds(stage, w) ? bytes{count(w)} : bytes{};
+    }
+    return sum;
+  }
+  [[nodiscard]] program::resource_id link(lane& l, group_kind group);
+
+  plan_statement statement_;
+  const machine::machine& machine_;
+  const transformer_work& work_;
+  const task_times& times_;
+  statement_groups groups_;
+  std::vector<lane> lanes_{};
+  std::vector<chunk> chunks_{};
+  std::vector<std::vector<phase_ends>> phases_{};  // by lane
+  std::vector<program::fragment> codes_{};         // by lane
+  std::map<machine::resource_id, program::resource_id> links_{};
+  statement_program all_{};
+};
+
+}  // namespace detail
+
+// Precondition: the work is that of the statement.
+// Complexity: linear in the devices that it has, their phases and the layers of each.
+[[nodiscard]] inline statement_program program_of(const plan_statement& s, const machine::machine& m,
+                                                  const transformer_work& work, const task_times& times,
+                                                  statement_devices which = statement_devices::one_of_each_stage) {
+  return detail::statement_lowering{s, m, work, times, which}.run();
+}
+
+// Where an iteration goes, on average over the devices of a program. The parts add up to the iteration.
+struct time_breakdown {
+  double compute = 0;  // seconds, as all
+  double recompute = 0;
+  double optimizer = 0;
+  double communication = 0;  // of its own exchanges, and messages that it is sent, while it computes nothing
+  double bubble = 0;         // the rest
+};
+[[nodiscard]] time_breakdown breakdown_of(const statement_program& p, std::span<const simulate::task_times> times);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_STRATEGIES_STATEMENT_PROGRAM)
+
+#include <algorithm>
+#include <tuple>
+
+#include <fmt/core.h>
+
+#include <unity/tensor/dtype.hpp>
+
+namespace unity::parallel::detail {
+
+UNITY_INLINE statement_lowering::statement_lowering(const plan_statement& s, const machine::machine& m,
+                                                    const transformer_work& work, const task_times& times,
+                                                    statement_devices which)
+    : statement_{s}, machine_{m}, work_{work}, times_{times}, groups_{s, m} {
+  add_devices(which);
+  find_chunks();
+}
+
+UNITY_INLINE void statement_lowering::add_devices(statement_devices which) {
+  const bool is_folded = which == statement_devices::one_of_each_stage;
+  for (std::int64_t k = 0; k < statement_.pipeline; ++k) {
+    for (std::int64_t i = 0; i < (is_folded ? 1 : statement_.data); ++i) {
+      for (std::int64_t j = 0; j < (is_folded ? 1 : statement_.tensor); ++j) {
+        const auto number = static_cast<program::device_index>(lanes_.size());
+        lanes_.push_back({{k, i, j}, number, {}, {}});
+        all_.devices.push_back(groups_.device({k, i, j}));
+        const auto& name = machine_.network[all_.devices.back()].name;
+        all_.code.add_resource({name, program::resource_kind::stream, number});
+        all_.code.add_fragment({program::owner_kind::other, number, fmt::format("stage {}", k)});
+      }
+    }
+  }
+  codes_.resize(lanes_.size());
+  phases_.assign(lanes_.size(), std::vector<phase_ends>(
+                                    static_cast<std::size_t>(2 * statement_.interleave * statement_.microbatches())));
+}
+
+UNITY_INLINE std::int64_t statement_lowering::chunk_of(std::int64_t piece) const {
+  const auto layers = static_cast<std::int64_t>(work_.pieces.size()) - 2;
+  return std::clamp<std::int64_t>(piece - 1, 0, layers - 1) / (layers / statement_.chunks());
+}
+
+UNITY_INLINE void statement_lowering::find_chunks() {
+  chunks_.resize(static_cast<std::size_t>(statement_.chunks()));
+  const auto append = [](auto& to, const auto& steps) { to.insert(to.end(), steps.begin(), steps.end()); };
+  for (std::size_t i = 0; i < work_.pieces.size(); ++i) {
+    const auto& piece = work_.pieces[i];
+    auto& c = chunks_[static_cast<std::size_t>(chunk_of(static_cast<std::int64_t>(i)))];
+    append(c.forward, piece.forward);
+    c.kept += piece.kept;
+    c.again = std::max(c.again, piece.again);
+    c.handed_on = piece.handed_on;
+    c.is_handed_on_whole = piece.is_handed_on_whole;
+    const auto& last = work_.pieces[work_.pieces.size() - 1 - i];
+    append(chunks_[static_cast<std::size_t>(chunk_of(static_cast<std::int64_t>(work_.pieces.size() - 1 - i)))].backward,
+           last.backward);
+  }
+}
+
+// As if each stage were one device.
+UNITY_INLINE pipeline statement_lowering::order_of_stages() const {
+  pipeline p;
+  p.microbatches = statement_.microbatches();
+  p.chunks = static_cast<std::uint32_t>(statement_.interleave);
+  p.schedule = p.chunks > 1 ? pipeline_schedule::interleaved : pipeline_schedule::one_forward_one_backward;
+  for (std::int64_t k = 0; k < statement_.pipeline; ++k) {
+    p.stages.push_back(static_cast<std::uint32_t>(k));
+  }
+  return p;
+}
+
+UNITY_INLINE statement_program statement_lowering::run() {
+  const auto order = order_of_stages();
+  for (auto& l : lanes_) {
+    if (l.place.tensor == 0) {
+      const auto lanes = members(group_kind::tensor, l);
+      for (const auto& p : phases_of(order, static_cast<std::uint32_t>(l.place.stage))) {
+        run_phase(lanes,
+                  {p.chunk * statement_.pipeline + l.place.stage, p.microbatch, p.pass == pipeline_pass::backward});
+      }
+    }
+  }
+  add_messages();
+  synchronize();
+  all_.code.replace(program::replacements_of(codes_));
+  all_.code.commit();
+  return std::move(all_);
+}
+
+UNITY_INLINE statement_lowering::lane& statement_lowering::lane_at(const group_place& p) {
+  return *std::find_if(lanes_.begin(), lanes_.end(), [&](const lane& l) { return l.place == p; });
+}
+
+UNITY_INLINE program::task_ref statement_lowering::add(lane& l, const program::task& t) {
+  auto& code = codes_[l.number];
+  const program::task_ref own{program::fragment_id{l.number}, code.add(t)};
+  for (const auto& before : l.last) {
+    code.dependencies.push_back({before, own, false});
+  }
+  return own;
+}
+
+UNITY_INLINE program::resource_id statement_lowering::link(lane& l, group_kind group) {
+  auto& own = l.links[static_cast<std::size_t>(group)];
+  if (!own.valid()) {
+    const auto real = groups_.link(group, l.place);
+    const auto [at, is_new] = links_.try_emplace(real);
+    if (is_new) {
+      const auto& name = machine_.network[all_.devices[l.number]].name;
+      at->second = all_.code.add_resource(
+          {fmt::format("{}: link {}", name, real.index()), program::resource_kind::link, l.number});
+    }
+    own = at->second;
+  }
+  return own;
+}
+
+UNITY_INLINE void statement_lowering::exchange(std::span<lane* const> lanes, group_kind group, machine::exchange how,
+                                               bytes size) {
+  const auto takes = groups_.time(group, how, size);
+  task_list before;
+  for (const auto* l : lanes) {
+    before.insert(before.end(), l->last.begin(), l->last.end());
+  }
+  task_list own;
+  std::sort(before.begin(), before.end(), [](const auto& x, const auto& y) {
+    return std::tuple{x.fragment, x.index} < std::tuple{y.fragment, y.index};
+  });
+  before.erase(std::unique(before.begin(), before.end()), before.end());
+  for (auto* l : lanes) {
+    l->last = before;
+    own.push_back(add(*l, {link(*l, group), takes, {}, size, program::task_kind::transfer, l->number}));
+  }
+  for (auto* l : lanes) {
+    l->last = own;
+  }
+}
+
+UNITY_INLINE void statement_lowering::run_steps(std::span<lane* const> lanes, std::span<const work_step> steps) {
+  for (const auto& s : steps) {
+    if (s.kind == program::task_kind::transfer) {
+      exchange(lanes, group_kind::tensor, s.how, s.size);
+      continue;
+    }
+    for (auto* l : lanes) {
+      l->last = {add(*l, {program::resource_id{l->number}, s.time, {}, {}, s.kind, l->number})};
+    }
+  }
+}
+
+UNITY_INLINE void statement_lowering::run_phase(std::span<lane* const> lanes, const phase_key& k) {
+  const auto& c = chunks_[static_cast<std::size_t>(k.chunk)];
+  std::vector<std::uint32_t> first;
+  for (auto* l : lanes) {
+    first.push_back(static_cast<std::uint32_t>(codes_[l->number].tasks.size()));
+  }
+  if (const auto* from = sent_to(k); from != nullptr && from->is_handed_on_whole && statement_.tensor > 1) {
+    exchange(lanes, group_kind::tensor, machine::exchange::all_gather, from->handed_on);
+  }
+  run_steps(lanes, k.is_backward ? c.backward : c.forward);
+  for (std::size_t i = 0; i < lanes.size(); ++i) {
+    auto& l = *lanes[i];
+    auto& code = codes_[l.number];
+    const program::fragment_id id{l.number};
+    const program::task_ref begin{id, first[i]};
+    const program::task_ref end{id, static_cast<std::uint32_t>(code.tasks.size() - 1)};
+    const program::buffer_ref held{id, static_cast<std::uint32_t>(code.buffers.size())};
+    code.buffers.push_back({k.is_backward ? c.again : c.kept, l.number, begin, false});
+    code.reads.push_back({held, end});
+    ends(l, k) = {begin, l.last, held};
+    if (k.is_backward) {
+      code.reads.push_back({ends(l, {k.chunk, k.microbatch, false}).held, end});
+    }
+  }
+}
+
+UNITY_INLINE const statement_lowering::chunk* statement_lowering::sent_to(const phase_key& k) const {
+  const auto from = k.is_backward ? k.chunk : k.chunk - 1;  // what goes back is as large as what came
+  return from < 0 || from + 1 == statement_.chunks() || statement_.pipeline == 1
+             ? nullptr
+             : &chunks_[static_cast<std::size_t>(from)];
+}
+
+UNITY_INLINE void statement_lowering::add_messages() {
+  for (auto& to : lanes_) {
+    for (std::int64_t c = to.place.stage; c < statement_.chunks(); c += statement_.pipeline) {
+      for (std::int64_t m = 0; m < statement_.microbatches(); ++m) {
+        add_message(to, {c, m, false});
+        add_message(to, {c, m, true});
+      }
+    }
+  }
+}
+
+UNITY_INLINE void statement_lowering::add_message(lane& to, const phase_key& key) {
+  const auto* what = sent_to(key);
+  if (what == nullptr) {
+    return;
+  }
+  const phase_key sent{key.chunk + (key.is_backward ? 1 : -1), key.microbatch, key.is_backward};
+  auto& from = lane_at({sent.chunk % statement_.pipeline, to.place.data, to.place.tensor});
+  const auto group = key.is_backward ? group_kind::backward : group_kind::onward;
+  const bytes size{what->handed_on.count() / (what->is_handed_on_whole ? statement_.tensor : 1)};
+  const auto takes = groups_.time(group, machine::exchange::message, size);
+  auto& code = codes_[to.number];
+  const program::task_ref message{
+      program::fragment_id{to.number},
+      code.add({link(from, group), takes, {}, size, program::task_kind::transfer, to.number})};
+  for (const auto& t : ends(from, sent).last) {
+    code.dependencies.push_back({t, message, false});
+  }
+  code.dependencies.push_back({message, ends(to, key).first, false});
+}
+
+UNITY_INLINE std::vector<statement_lowering::lane*> statement_lowering::members(group_kind kind, const lane& of) {
+  std::vector<lane*> all;
+  for (auto& l : lanes_) {
+    const bool is_end = l.place.stage == 0 || l.place.stage + 1 == statement_.pipeline;
+    const bool stage = kind == group_kind::ends ? is_end : l.place.stage == of.place.stage;
+    const bool data = kind == group_kind::data || l.place.data == of.place.data;
+    const bool tensor = kind == group_kind::tensor || l.place.tensor == of.place.tensor;
+    if (stage && data && tensor) {
+      all.push_back(&l);
+    }
+  }
+  return all;
+}
+
+UNITY_INLINE bool statement_lowering::holds(std::int64_t stage, const held_weight& w) const {
+  return std::any_of(w.pieces.begin(), w.pieces.end(),
+                     [&](std::uint32_t piece) { return chunk_of(piece) % statement_.pipeline == stage; });
+}
+
+// Gradients are summed when a device has done all micro-batches.
+// Source: Rajbhandari et al., ZeRO, SC 2020, stage 1.
+UNITY_INLINE void statement_lowering::synchronize() {
+  const auto size_of = [](const held_weight& w) {
+    return w.elements * static_cast<std::int64_t>(tensor::size_of(w.element));
+  };
+  const bool is_divided = statement_.zero > 0 && statement_.data > 1;
+  const auto over_all = [&](group_kind kind, machine::exchange how, const auto& counted) {
+    for (auto& l : lanes_) {
+      const bool is_first = members(kind, l).front() == &l;
+      const auto size = sum_of_weights(l.place.stage, [&](const auto& w) { return counted(w) ? size_of(w) : 0; });
+      if (is_first && size > bytes{}) {
+        exchange(members(kind, l), kind, how, size);
+      }
+    }
+  };
+  const auto any = [](const held_weight&) { return true; };
+  if (statement_.tensor > 1) {
+    over_all(group_kind::tensor, machine::exchange::all_reduce, [](const auto& w) { return w.adds_up; });
+  }
+  if (statement_.data > 1) {
+    over_all(group_kind::data, is_divided ? machine::exchange::reduce_scatter : machine::exchange::all_reduce, any);
+  }
+  if (statement_.pipeline > 1) {
+    over_all(group_kind::ends, machine::exchange::all_reduce,
+             [&](const auto& w) { return holds(0, w) && holds(statement_.pipeline - 1, w); });
+  }
+  for (auto& l : lanes_) {
+    update(l, is_divided ? statement_.data : 1);
+  }
+  if (is_divided) {
+    over_all(group_kind::data, machine::exchange::all_gather, any);
+  }
+}
+
+UNITY_INLINE void statement_lowering::update(lane& l, std::int64_t parts) {
+  picoseconds takes{};
+  std::int64_t held = 0;
+  std::map<tensor::dtype, std::int64_t> elements;
+  for (const auto& w : work_.weights) {
+    if (holds(l.place.stage, w)) {
+      elements[w.element] += w.elements;
+    }
+  }
+  for (const auto& [element, count] : elements) {
+    const auto own = (count + parts - 1) / parts;
+    takes += times_.update(own, element, machine_.network[all_.devices[l.number]].model);
+    held += 2 * count * static_cast<std::int64_t>(tensor::size_of(element)) + own * state_bytes(times_.how(), element);
+  }
+  l.last = {add(l, {program::resource_id{l.number}, takes, {}, {}, program::task_kind::update, l.number})};
+  codes_[l.number].buffers.push_back({bytes{held}, l.number, {}, true});
+}
+
+// The time of transfers of a device in which its stream does nothing.
+UNITY_INLINE std::int64_t idle_transfers(std::vector<std::pair<std::int64_t, std::int64_t>> computing,
+                                         std::vector<std::pair<std::int64_t, std::int64_t>> moving) {
+  std::sort(computing.begin(), computing.end());
+  std::sort(moving.begin(), moving.end());
+  std::int64_t sum = 0;
+  std::int64_t seen = 0;  // until when it is known
+  std::size_t c = 0;
+  for (const auto& [start, end] : moving) {
+    const auto from = std::max(start, seen);
+    if (from >= end) {
+      continue;
+    }
+    sum += end - from;
+    while (c < computing.size() && computing[c].second <= from) {
+      ++c;
+    }
+    for (auto k = c; k < computing.size() && computing[k].first < end; ++k) {
+      sum -= std::min(end, computing[k].second) - std::max(from, computing[k].first);
+    }
+    seen = end;
+  }
+  return sum;
+}
+
+}  // namespace unity::parallel::detail
+
+namespace unity::parallel {
+
+UNITY_INLINE time_breakdown breakdown_of(const statement_program& p, std::span<const simulate::task_times> times) {
+  using spans = std::vector<std::pair<std::int64_t, std::int64_t>>;
+  time_breakdown all;
+  std::int64_t end = 0;
+  for (std::size_t f = 0; f < p.code.fragment_count(); ++f) {
+    spans computing;
+    spans moving;
+    const program::fragment_id id{f};
+    const auto& tasks = p.code.code(id).tasks;
+    for (std::uint32_t i = 0; i < tasks.size(); ++i) {
+      const auto& t = times[p.code.find(id, i).index()];
+      const auto seconds = to_seconds(picoseconds{t.end - t.start});
+      end = std::max(end, t.end);
+      (tasks[i].kind == program::task_kind::transfer ? moving : computing).emplace_back(t.start, t.end);
+      switch (tasks[i].kind) {
+        case program::task_kind::transfer: break;
+        case program::task_kind::recompute: all.recompute += seconds; break;
+        case program::task_kind::update: all.optimizer += seconds; break;
+        default: all.compute += seconds;
+      }
+    }
+    all.communication += to_seconds(picoseconds{detail::idle_transfers(std::move(computing), std::move(moving))});
+  }
+  const auto devices = static_cast<double>(p.code.fragment_count());
+  for (auto* part : {&all.compute, &all.recompute, &all.optimizer, &all.communication}) {
+    *part /= devices;
+  }
+  all.bubble =
+      std::max(0.0, to_seconds(picoseconds{end}) - all.compute - all.recompute - all.optimizer - all.communication);
+  return all;
+}
+
+}  // namespace unity::parallel
+
+#endif

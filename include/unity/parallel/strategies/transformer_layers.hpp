@@ -1,0 +1,126 @@
+// Which operators of a transformer are of which of its layers.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <unity/parallel/dimensions.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::parallel {
+
+// Regular.
+struct transformer_layers {
+  std::uint32_t count = 0;
+  std::int64_t heads = 0;               // 0: attention is one operator
+  std::vector<std::uint32_t> pieces{};  // per node: 0 before the layers (the embedding), 1 to count, count + 1 behind
+
+  friend bool operator==(const transformer_layers&, const transformer_layers&) = default;
+};
+
+// A layer begins behind an operator that all paths go through, the last one before its attention; all have equally many
+// such operators. Constants computed from weights are of the layer that reads them first.
+// Complexity: linear in the graph. Throws: unity::error where the graph has no attention, or layers that differ.
+[[nodiscard]] transformer_layers layers_of(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                           const graph_dimensions& all);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_STRATEGIES_TRANSFORMER_LAYERS)
+
+#include <algorithm>
+#include <cstddef>
+
+#include <fmt/core.h>
+
+#include <unity/core/error.hpp>
+#include <unity/core/id.hpp>
+#include <unity/graph/concepts.hpp>
+#include <unity/parallel/recomputation.hpp>
+#include <unity/parallel/strategies/megatron.hpp>
+
+namespace unity::parallel::detail {
+
+// Segments between operators that all paths go through.
+struct graph_segments {
+  std::vector<std::uint32_t> of{};         // per node
+  std::vector<std::uint32_t> attention{};  // those that have some, ascending
+  std::uint32_t count = 0;
+};
+
+UNITY_INLINE graph_segments segments_of(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                        const graph_dimensions& all) {
+  const auto cuts = cuts_of(g);
+  graph_segments s{std::vector<std::uint32_t>(g.node_count()), {}, 1};
+  for (const auto n : node_ids(g)) {
+    s.of[n.index()] = s.count - 1;
+    if (g.operands(n).empty()) {
+      continue;
+    }
+    if (mixes_positions(a, all[n]) && (s.attention.empty() || s.attention.back() != s.count - 1)) {
+      s.attention.push_back(s.count - 1);
+    }
+    s.count += cuts[n.index()] ? 1 : 0;
+  }
+  return s;
+}
+
+// Segments of a layer; 0: layers differ.
+UNITY_INLINE std::uint32_t period_of(const graph_segments& s) {
+  const auto& at = s.attention;
+  if (at.size() == 1) {
+    return std::max<std::uint32_t>(1, s.count - 2 - at[0]);  // the last one is empty
+  }
+  for (std::size_t i = 2; i < at.size(); ++i) {
+    if (at[i] - at[i - 1] != at[1] - at[0]) {
+      return 0;
+    }
+  }
+  return at[1] - at[0];
+}
+
+}  // namespace unity::parallel::detail
+
+namespace unity::parallel {
+
+UNITY_INLINE transformer_layers layers_of(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                          const graph_dimensions& all) {
+  const auto segments = detail::segments_of(a, g, all);
+  if (segments.attention.empty()) {
+    throw error{"plan", "a model without attention", "a transformer"};
+  }
+  const auto period = detail::period_of(segments);
+  transformer_layers layers{static_cast<std::uint32_t>(segments.attention.size()), 0, segments.of};
+  std::vector<std::size_t> operators(layers.count + 2);
+  for (const auto n : node_ids(g)) {
+    auto& piece = layers.pieces[n.index()];
+    const auto first = segments.attention.front();
+    piece = piece < first || period == 0 ? 0 : std::min((piece - first) / period + 1, layers.count + 1);
+    if (g.operands(n).empty() || detail::is_of_weights(g, n)) {
+      continue;
+    }
+    ++operators[piece];
+    if (layers.heads == 0 && a.kind("matmul") == all[n].op.kind && detail::mixes_positions(a, all[n]) &&
+        all[n].outputs[0].dims.size() > 2) {
+      layers.heads = all[n].outputs[0].dims[all[n].outputs[0].dims.size() - 3];
+    }
+  }
+  if (period == 0 || std::any_of(operators.begin() + 2, operators.end() - 1,
+                                 [&](std::size_t count) { return count != operators[1]; })) {
+    throw error{"plan", "a transformer whose layers differ", "layers of equally many operators, one after the other"};
+  }
+  for (auto i = g.node_count(); i-- > 0;) {
+    for (const auto v : g.operands(node_id{i})) {
+      const auto from = g.producer(v);
+      if (detail::is_of_weights(g, from) && !g.operands(from).empty()) {
+        layers.pieces[from.index()] = layers.pieces[i];
+      }
+    }
+  }
+  return layers;
+}
+
+}  // namespace unity::parallel
+
+#endif

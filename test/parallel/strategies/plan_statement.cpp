@@ -1,0 +1,60 @@
+#include <unity/parallel/strategies/plan_statement.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <cstdint>
+#include <string>
+
+#include <unity/core/random.hpp>
+
+#include "../../support/message_of.hpp"
+
+using namespace unity;
+
+TEST_CASE("a plan's statement is printed as it was stated, in one order") {
+  const std::string text = "megatron:t=8,p=8,d=8,micro=1,batch=512,interleave=2,sp,zero=1,recompute=selective";
+  const auto s = parallel::parse_plan_statement(text);
+  CHECK(s.tensor == 8);
+  CHECK(s.interleave == 2);
+  CHECK(s.is_sequence_parallel);
+  CHECK(s.microbatches() == 64);
+  CHECK(to_string(s) == text);
+  CHECK(to_string(parallel::parse_plan_statement("megatron:sp,recompute=none,zero=0,micro=2,d=4,interleave=1")) ==
+        "megatron:t=1,p=1,d=4,micro=2,batch=8,sp");
+}
+
+TEST_CASE("what is printed of a statement is read as the same one") {
+  const auto seed = Catch::rngSeed();
+  CAPTURE(seed);
+  random_engine random{seed};
+  for (int i = 0; i < 1000; ++i) {
+    parallel::plan_statement s;
+    s.tensor = random.between(1, 64);
+    s.pipeline = random.between(1, 64);
+    s.data = random.between(1, 64);
+    s.micro = random.between(1, 8);
+    s.batch = random.between(1, 4096);
+    s.interleave = random.between(1, 4);
+    s.is_sequence_parallel = random.below(2) == 0;
+    s.zero = random.between(0, 1);
+    s.recomputed = static_cast<parallel::recomputed_part>(random.below(3));
+    CHECK(parallel::parse_plan_statement(to_string(s)) == s);
+  }
+}
+
+TEST_CASE("what is no statement is told in one line") {
+  const auto told = [](const char* text) {
+    return test::message_of([&] { static_cast<void>(parallel::parse_plan_statement(text)); });
+  };
+  CHECK(told("gpipe:p=2") == "plan 'gpipe:p=2': no kind of plan; expected megatron:t=..,p=..,d=..,...");
+  CHECK(told("megatron:t=2,q=3") ==
+        "plan, 'q': no such key; expected t, p, d, micro, batch, interleave, sp, zero, recompute");
+  CHECK(told("megatron:t=0") == "plan, 't': '0'; expected a number from 1 to 65536");
+  CHECK(told("megatron:t=2x") == "plan, 't': '2x'; expected a number from 1 to 65536");
+  CHECK(told("megatron:zero=2") == "plan, 'zero': '2'; expected a number from 0 to 1");
+  CHECK(told("megatron:sp=1") == "plan, 'sp': a value; expected sp alone");
+  CHECK(told("megatron:recompute=") == "plan, 'recompute': ''; expected none, selective or full");
+  CHECK(told("megatron:t=2,t=4") == "plan, 't': a second time; expected each key once");
+  CHECK(told("megatron:t=2,,p=2") ==
+        "plan, '': no such key; expected t, p, d, micro, batch, interleave, sp, zero, recompute");
+}

@@ -1,0 +1,203 @@
+#include <unity/parallel/strategies/statement_program.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include <unity/core/random.hpp>
+#include <unity/machine/presets.hpp>
+#include <unity/parallel/strategies/layer_work.hpp>
+#include <unity/simulate/full.hpp>
+#include <unity/simulate/memory.hpp>
+#include <unity/tensor/convert.hpp>
+#include <unity/tensor/zoo.hpp>
+
+#include "../../support/message_of.hpp"
+
+using namespace unity;
+using parallel::statement_devices;
+
+namespace {
+
+struct subject {
+  tensor::algebra operators = tensor::training_algebra();
+  tensor::tensor_graph graph{};
+  machine::machine on{};
+  parallel::plan_statement statement{};
+
+  subject(const std::string& model, const std::string& plan, const std::string& machine)
+      : on{machine::preset(machine)}, statement{parallel::parse_plan_statement(plan)} {
+    auto r = tensor::zoo::parse(model);
+    r.values.batch = statement.micro;
+    graph = tensor::converted(operators, r.chosen->build(operators, r.values), tensor::dtype::float32,
+                              tensor::dtype::bfloat16);
+  }
+
+  [[nodiscard]] parallel::transformer_work work() const {
+    return parallel::work_of(operators, graph, statement, parallel::analytic_durations(operators, on));
+  }
+  [[nodiscard]] parallel::statement_program program(statement_devices which) const {
+    const parallel::task_times times{operators, parallel::analytic_durations(operators, on), parallel::optimizer::adam};
+    return parallel::program_of(statement, on, work(), times, which);
+  }
+};
+
+struct run {
+  parallel::statement_program program;
+  simulate::full_simulation simulation{};
+  picoseconds iteration{};
+  std::vector<bytes> peaks{};
+  parallel::time_breakdown parts{};
+
+  explicit run(parallel::statement_program p) : program{std::move(p)} {
+    iteration = simulation.run(program.code);
+    for (const auto& m : simulate::memory_profiles(program.code, simulation.times())) {
+      peaks.push_back(m.peak);
+    }
+    parts = parallel::breakdown_of(program, simulation.times());
+  }
+};
+
+constexpr const char* small_gpt = "zoo:gpt?layers=4&hidden=64&heads=4&seq=32&vocab=128";
+
+run ran(const std::string& plan, const std::string& machine, statement_devices which, const char* model = small_gpt) {
+  return run{subject{model, plan, machine}.program(which)};
+}
+
+std::string error_of(const std::string& plan, const std::string& machine, const char* model = small_gpt) {
+  return test::message_of([&] {
+    const subject x{model, plan, machine};
+    static_cast<void>(x.program(statement_devices::one_of_each_stage));
+  });
+}
+
+// Any that goes with four layers and heads on eight devices.
+std::string random_plan(random_engine& random) {
+  const std::vector<std::int64_t> degrees{1, 2, 4, 8};
+  const auto t = degrees[random.below(3)];
+  auto p = degrees[random.below(3)];
+  while (t * p > 8) {
+    p /= 2;
+  }
+  const auto d = 8 / (t * p);
+  const bool is_interleaved = p == 2 && random.below(2) == 0;
+  const auto micro = static_cast<std::int64_t>(1 + random.below(2));
+  const auto batch = d * micro * p * static_cast<std::int64_t>(1 + random.below(4));
+  return fmt::format("megatron:t={},p={},d={},micro={},batch={}{}{},zero={},recompute={}", t, p, d, micro, batch,
+                     is_interleaved ? ",interleave=2" : "", random.below(2) == 0 ? ",sp" : "", random.below(2),
+                     parallel::recomputed_part_names[random.below(3)]);
+}
+
+}  // namespace
+
+TEST_CASE("one device of each stage takes exactly what all devices take, and holds the same") {
+  const auto seed = Catch::rngSeed();
+  CAPTURE(seed);
+  random_engine random{seed};
+  for (int i = 0; i < 24; ++i) {
+    const auto plan = random_plan(random);
+    const std::string machine = random.below(2) == 0   ? "dgx_a100_80:1x8"
+                                : random.below(2) == 0 ? "dgx_a100_80:2x4"
+                                                       : "p100:2x4";
+    CAPTURE(plan, machine);
+    const auto all = ran(plan, machine, statement_devices::all);
+    const auto few = ran(plan, machine, statement_devices::one_of_each_stage);
+    CHECK(few.iteration == all.iteration);
+    CHECK(few.parts.bubble == Approx(all.parts.bubble).margin(1e-12));
+    CHECK(few.parts.communication == Approx(all.parts.communication).margin(1e-12));
+    const auto each = all.peaks.size() / few.peaks.size();
+    for (std::size_t d = 0; d < all.peaks.size(); ++d) {
+      CHECK(all.peaks[d] == few.peaks[d / each]);
+    }
+  }
+}
+
+TEST_CASE("the parts of an iteration add up to it, and bubbles are those of the schedule") {
+  const auto of = [](const std::string& plan, const std::string& machine) {
+    subject x{"zoo:gpt?layers=4&hidden=512&heads=8&seq=512&vocab=64", plan, machine};
+    x.on.devices[0].collective_start_seconds = 0;  // so that waiting is for computation alone
+    return run{x.program(statement_devices::one_of_each_stage)};
+  };
+  const auto r = of("megatron:p=4,batch=8", "dgx_a100_80:1x4");
+  const auto& b = r.parts;
+  CHECK(b.compute + b.recompute + b.optimizer + b.communication + b.bubble ==
+        Approx(to_seconds(r.iteration)).epsilon(1e-9));
+  // (p - 1) / m of what computes: Narayanan et al., SC 2021, section 2.2.1
+  CHECK(b.bubble == Approx(b.compute * 3 / 8).epsilon(0.2));
+  const auto one = of("megatron:p=2,batch=8", "dgx_a100_80:1x2");
+  const auto two = of("megatron:p=2,batch=8,interleave=2", "dgx_a100_80:1x2");
+  CHECK(two.parts.bubble < 0.7 * one.parts.bubble);
+}
+
+TEST_CASE("a device of a tensor-parallel group does its share, and exchanges what Megatron does") {
+  const auto count = [](const std::vector<parallel::work_step>& steps, machine::exchange how) {
+    std::size_t n = 0;
+    for (const auto& s : steps) {
+      n += s.kind == program::task_kind::transfer && s.how == how ? 1 : 0;
+    }
+    return n;
+  };
+  using machine::exchange;
+  const subject x{small_gpt, "megatron:t=2", "dgx_a100_80:1x2"};
+  const auto w = x.work();
+  REQUIRE(w.pieces.size() == 6);
+  const auto& layer = w.pieces[2];
+  CHECK(count(layer.forward, exchange::all_reduce) == 2);
+  CHECK(count(layer.backward, exchange::all_reduce) == 2);
+  const auto divided = subject{small_gpt, "megatron:t=2,sp", "dgx_a100_80:1x2"}.work();
+  const auto& part = divided.pieces[2];
+  CHECK(count(part.forward, exchange::reduce_scatter) == 2);
+  CHECK(count(part.forward, exchange::all_gather) == 2);
+  CHECK(count(part.backward, exchange::reduce_scatter) == 2);
+  CHECK(count(part.backward, exchange::all_gather) == 2);
+  CHECK(count(part.forward, exchange::all_reduce) == 0);
+  CHECK(part.kept < layer.kept);
+  CHECK(part.handed_on == bytes{layer.handed_on.count() / 2});
+  const auto whole = subject{small_gpt, "megatron:", "dgx_a100_80:1x1"}.work();
+  std::int64_t all = 0;
+  std::int64_t own = 0;
+  for (const auto& weight : whole.weights) {
+    all += weight.elements;
+  }
+  for (const auto& weight : w.weights) {
+    own += weight.elements;
+  }
+  CHECK(own > all / 2);
+  CHECK(own < all * 6 / 10);
+}
+
+// Korthikanti et al., 2022, table 2, without dropout, whose masks are 3 a s / h + 2 of s b h, and with the outputs of
+// gelu and softmax, all in two bytes: 8 + 28 / t + 4 a s / (h t) of s b h.
+TEST_CASE("a layer keeps the activations of the closed form") {
+  constexpr std::int64_t a = 4;
+  constexpr std::int64_t s = 32;
+  constexpr std::int64_t h = 64;
+  const auto kept = [](const std::string& plan, const std::string& machine) {
+    return subject{small_gpt, plan, machine}.work().pieces[2].kept.count();
+  };
+  CHECK(kept("megatron:", "dgx_a100_80:1x1") == s * h * (8 + 24) + 2 * a * s * s);
+  CHECK(kept("megatron:t=2", "dgx_a100_80:1x2") == s * h * (8 + 24 / 2) + 2 * a * s * s / 2);
+  CHECK(kept("megatron:t=2,sp", "dgx_a100_80:1x2") == s * h * (8 + 24) / 2 + 2 * a * s * s / 2);
+  CHECK(kept("megatron:t=2,recompute=selective", "dgx_a100_80:1x2") == s * h * (8 + 24 / 2));
+  CHECK(kept("megatron:t=2,sp,recompute=full", "dgx_a100_80:1x2") == s * h * 2 / 2);
+}
+
+TEST_CASE("what does not go together is told in one line") {
+  CHECK(error_of("megatron:t=2,p=2", "dgx_a100_80:1x8") ==
+        "plan: t=2 times p=2 times d=1 are 4 devices; expected the 8 of the machine");
+  CHECK(error_of("megatron:d=8,batch=12", "dgx_a100_80:1x8") ==
+        "plan: batch=12; expected a multiple of d=8 times micro=1");
+  CHECK(error_of("megatron:p=8", "dgx_a100_80:1x8") ==
+        "plan: 4 layers for p=8 times interleave=1; expected a multiple of them");
+  CHECK(error_of("megatron:t=8", "dgx_a100_80:1x8") == "plan: 4 heads for t=8; expected a multiple of t");
+  CHECK(error_of("megatron:t=8", "dgx_a100_80:2x4", "zoo:gpt?layers=4&hidden=64&heads=8&seq=32&vocab=128") ==
+        "plan: t=8 on nodes of 4 devices; expected a divisor of them");
+  CHECK(error_of("megatron:d=2", "dgx_a100_80:1x2", "zoo:mlp?layers=2&hidden=64") ==
+        "plan: a model without attention; expected a transformer");
+}
