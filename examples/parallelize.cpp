@@ -59,7 +59,7 @@ struct arguments {
   std::string model{};
   std::string machine{};
   std::string search = "flexflow";
-  std::string budget = "30s";
+  std::string budget{};  // 30 s
   std::string out{};
   std::string plans{};
   std::string json{};
@@ -86,7 +86,8 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--search", a.search, "the system whose strategies are searched: flexflow or unity")
       ->check(CLI::IsMember({"flexflow", "unity"}));
   app.add_option("--budget", a.budget,
-                 "time of all searches together, those of unity's --baselines too: 500ms, 30s, 5m; default: 30s");
+                 "time of all searches together, those of unity's --baselines too: 500ms, 30s, 5m; default: 30s. "
+                 "Where it is given, unity goes on until half of it has found nothing");
   app.add_option("--max-proposals", a.proposals,
                  "proposals (prices of beams, prefixes of exact) at most, of all chains together; of unity: those "
                  "that change the best of all plans")
@@ -135,6 +136,10 @@ tensor::tensor_graph load_graph(const tensor::algebra& operators, const argument
     r.values.batch *= static_cast<std::int64_t>(devices);
   }
   return r.chosen->build(operators, r.values);
+}
+
+double seconds_of(const arguments& a) {
+  return a.budget.empty() ? 30 : support::parse_quantity("--budget", a.budget, support::durations);
 }
 
 std::vector<support::named_strategy> given_strategies(const support::strategy_comparison& c, const arguments& a) {
@@ -217,7 +222,7 @@ void run_flexflow(arguments& a, support::strategy_comparison& c) {
   auto& o = a.flexflow.options;
   o.proposals = std::numeric_limits<std::uint64_t>::max();
   o.limits.expansions = a.proposals;
-  o.limits.seconds = support::parse_quantity("--budget", a.budget, support::durations);
+  o.limits.seconds = seconds_of(a);
   o.seed = a.seed;
   o.threads = a.threads;
   const auto r = support::compare_flexflow(c, a.flexflow, given_strategies(c, a));
@@ -232,7 +237,8 @@ void run_unity(arguments& a, support::strategy_comparison& c) {
   o.proposals = std::numeric_limits<std::uint64_t>::max();
   o.limits.expansions = a.proposals;
   o.optimizer = a.optimizer;
-  o.limits.seconds = support::parse_quantity("--budget", a.budget, support::durations);
+  o.patience = a.budget.empty() ? 0 : 0.5;
+  o.limits.seconds = seconds_of(a);
   o.seed = a.seed;
   a.unity.threads = a.threads;
   const auto r = support::compare_unity(c, a.unity, given_strategies(c, a));
@@ -256,7 +262,7 @@ void run(arguments& a) {
   static_cast<void>(support::check_sync(a.sync));
   static_cast<void>(support::check_recompute(a.memory.recompute));
   static_cast<void>(a.offload.empty() ? 0.0 : support::parse_host_rate(a.offload));
-  static_cast<void>(support::parse_quantity("--budget", a.budget, support::durations));
+  static_cast<void>(seconds_of(a));
   static_cast<void>(io::detail::utf8_word("MODEL", a.model));  // now, not when results are written
   static_cast<void>(io::detail::utf8_word("--machine", a.machine));
   for (const auto& file : a.strategies) {

@@ -56,9 +56,10 @@ struct unity_options : search_options {
                                 // mappings where programs are small
   std::uint64_t program_tasks = 2'000'000;  // of larger programs those of one device of each stage are simulated
   std::uint64_t proposals = 300;  // of the polish, from the best of them; eight times as many where it moves parts
-  std::uint64_t idle = 2000;      // it ends after so many without a better plan, 2% more for each node
-  // Plans of others, asked for once its own are found. Their graphs compute what the given one does. The polish starts
-  // from them, too, where all uses are allowed; limits of time are of both together.
+  std::uint64_t idle = 2000;      // it ends after so many without a better plan, 2% more for each node,
+  double patience = 0;            // and after this share of the limit of time without one
+  // Plans of others, asked for once its own are found. Their graphs compute what the given one does. Where all uses are
+  // allowed, a better one is taken, and the polish starts from them, too; limits of time are of both together.
   std::function<std::vector<known_plan>()> known{};
   double known_share = 0;  // of the limit of time, that `known` takes
   parallel::optimizer optimizer = parallel::optimizer::sgd;
@@ -180,6 +181,8 @@ class unity_search {
                                                                 const simulated_best& without, unity_result& r);
   [[nodiscard]] parallel::strategy_report report_on(const pipeline_candidate& c) const;
   void take(simulated_pipeline best, unity_result& r);
+  // Effects: where it is better it is the result, of no mesh and without known substitutions.
+  void take(known_plan p, unity_result& r);
 
   // Effects: graphs after substitutions, for the cheapest mesh if gradient reductions count in full, and if they do not
   // count; the latter also where samples and weights alone are divided; and those where all operators divide samples:
@@ -702,6 +705,11 @@ UNITY_INLINE void unity_search::polish(const graph_variant& own, const simulated
   if (options_.known) {
     end_phase("baselines", r);
   }
+  if (options_.uses == parallel::all_index_uses) {
+    for (const auto& k : known) {
+      take(k, r);
+    }
+  }
   std::vector<std::unique_ptr<polish_start>> starts;
   const auto add = [&](std::unique_ptr<polish_start> one) {
     if (one != nullptr) {
@@ -718,7 +726,7 @@ UNITY_INLINE void unity_search::polish(const graph_variant& own, const simulated
   improve_all(starts, r);
   for (const auto& one : starts) {
     const bool is_own = has_own && one == starts.front();
-    if (is_own && !one->plan->is_better()) {
+    if (!one->plan->is_better()) {
       continue;
     }
     auto report = parallel::report_on(one->lowering, one->graph, machine_, one->plan->best());
@@ -726,21 +734,37 @@ UNITY_INLINE void unity_search::polish(const graph_variant& own, const simulated
       continue;
     }
     const bool is_mapped = is_own && r.graph == one->graph && report.iteration >= r.mapping_bound;
-    r.mapping_bound = is_mapped ? r.mapping_bound : one->bound;
-    r.mesh = is_own && best.candidate.room != nullptr ? best.candidate.room->mesh() : machine::device_mesh{};
-    r.rules = is_own ? own.rules : std::vector<applied_rule>{};
-    r.graphs_bound = std::min(r.graphs_bound, one->bound);
-    r.graph = one->graph;
-    r.strategy = one->plan->best();
-    r.pipeline = {};
-    r.report = std::move(report);
+    const auto bound = is_mapped ? r.mapping_bound : one->bound;
+    take({one->graph, one->plan->best(), std::move(report)}, r);
+    r.mapping_bound = bound;
+    if (is_own) {
+      r.mesh = best.candidate.room != nullptr ? best.candidate.room->mesh() : machine::device_mesh{};
+      r.rules = own.rules;
+    }
   }
   end_phase("polish", r);
+}
+
+UNITY_INLINE void unity_search::take(known_plan p, unity_result& r) {
+  if (!is_better(p.report, r.report)) {
+    return;
+  }
+  r.mapping_bound = computing_of(p.graph);
+  r.graphs_bound = std::min(r.graphs_bound, r.mapping_bound);
+  r.mesh = {};
+  r.rules.clear();
+  r.graph = std::move(p.graph);
+  r.strategy = std::move(p.strategy);
+  r.pipeline = {};
+  r.report = std::move(p.report);
 }
 
 UNITY_INLINE void unity_search::improve_all(std::span<const std::unique_ptr<polish_start>> starts, unity_result& r) {
   polish_options o;
   o.watch = options_.watch;
+  const auto limit = options_.limits.seconds;
+  const auto patience = limit < std::numeric_limits<double>::infinity() ? options_.patience * limit : 0;
+  auto last_better = watch_.seconds();
   bool goes_on = true;
   while (goes_on) {
     goes_on = false;
@@ -749,8 +773,9 @@ UNITY_INLINE void unity_search::improve_all(std::span<const std::unique_ptr<poli
       const auto most = std::min(one->proposals, options_.limits.expansions);
       o.proposals = most - std::min(most, r.proposals);
       // At the end what was found is simulated once more.
-      o.seconds = options_.limits.seconds - watch_.seconds() - 2 * reported_;
-      if (o.proposals == 0 || plan.is_idle(options_.idle) || plan.cost() <= one->bound.count()) {
+      o.seconds = limit - watch_.seconds() - 2 * reported_;
+      const bool is_idle = plan.is_idle(options_.idle) && watch_.seconds() - last_better >= patience;
+      if (o.proposals == 0 || is_idle || plan.cost() <= one->bound.count()) {
         continue;
       }
       if (o.seconds <= reported_) {  // a round simulates the whole first
@@ -759,10 +784,12 @@ UNITY_INLINE void unity_search::improve_all(std::span<const std::unique_ptr<poli
       }
       o.seed = options_.seed;
       const auto before = plan.proposals();
+      const auto cost = plan.cost();
       if (plan.improve(o) == stop_reason::observer) {
         return;
       }
       r.proposals += std::min(o.proposals, plan.proposals() - before);
+      last_better = plan.cost() < cost ? watch_.seconds() : last_better;
       goes_on = true;
     }
   }
