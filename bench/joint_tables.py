@@ -103,7 +103,8 @@ def joint(runs, a):
     lost = rows = 0
     for model in a.models or NETWORKS:
         for nodes in a.nodes or SUMMIT_NODES:
-            r = runs(f"zoo:{model}", f"summit:{nodes}x6", a.seconds, "--baseline-budget", f"{a.seconds:g}s")
+            r = runs(f"zoo:{model}", f"summit:{nodes}x6", a.seconds, "--baseline-budget", f"{a.seconds:g}s", "--baselines",
+                     "data,expert,flexflow,sequential")
             if r is None:
                 continue
             all_of = [r["by_name"][n] for n in names]

@@ -196,9 +196,10 @@ class unity_search {
   [[nodiscard]] static bool is_better(const parallel::strategy_report& a, const parallel::strategy_report& b);
   // A plan to be improved, with what it refers to.
   struct polish_start;
-  // Effects: the best of the own plan, of one graph, and of those known improves while there is time and something is
-  // found.
-  void polish(const graph_variant& own, const simulated_best& best, unity_result& r);
+  // Effects: the best of the own plan, of the given graph's, which substitutions that are predicted to help may not
+  // reach, and of those known improves while there is time and something is found.
+  void polish(const std::vector<graph_variant>& variants, const simulated_best& best, const simulated_best& first,
+              unity_result& r);
   // Nothing where it is too large, or nothing of it may change.
   [[nodiscard]] std::unique_ptr<polish_start> start(tensor::tensor_graph g, const parallel::strategy& s,
                                                     mesh_room* room);
@@ -322,7 +323,8 @@ UNITY_INLINE unity_result unity_search::run(const rule_set& rules, const tensor:
   }
   std::vector<graph_variant> variants{{parallel::with_delivered_outputs(algebra_, g), {}}};
   r.graphs_bound = computing_of(variants[0].graph);
-  auto best = simulate(variants[0], 0, r);
+  const auto first = simulate(variants[0], 0, r);
+  auto best = first;
   end_phase("mappings", r);
   add_variants(rules, variants, r);
   end_phase("substitutions", r);
@@ -351,7 +353,7 @@ UNITY_INLINE unity_result unity_search::run(const rule_set& rules, const tensor:
     finish(r, split_mappings::has_blocks(best.candidate.solution));
   }
   end_phase("bounds", r);
-  polish(variants[best.graph], best, r);
+  polish(variants, best, first, r);
   for (const auto& one : rooms_) {
     r.goals += one->goals();
     ended_early_ = ended_early_ || one->ended_early();
@@ -670,6 +672,8 @@ struct unity_search::polish_start {
   picoseconds bound{};      // of all plans of the graph
   std::uint64_t proposals;  // at most, with those from other plans
   std::optional<plan_polish> plan{};
+  const mesh_room* room = nullptr;         // of the mesh that it began on, if any
+  const graph_variant* variant = nullptr;  // of this search, if any
 
   polish_start(const unity_search& s, tensor::tensor_graph g)
       : graph{std::move(g)},
@@ -686,6 +690,7 @@ UNITY_INLINE auto unity_search::start(tensor::tensor_graph g, const parallel::st
     return nullptr;
   }
   auto one = std::make_unique<polish_start>(*this, std::move(g));
+  one->room = room;
   std::optional<part_proposal> mesh;
   if (room != nullptr) {
     const parallel::operator_graph ops{algebra_, one->graph, one->lowering.dimensions(), one->lowering.training()};
@@ -700,8 +705,10 @@ UNITY_INLINE auto unity_search::start(tensor::tensor_graph g, const parallel::st
   return one;
 }
 
-UNITY_INLINE void unity_search::polish(const graph_variant& own, const simulated_best& best, unity_result& r) {
-  const auto known = options_.known ? options_.known() : std::vector<known_plan>{};
+UNITY_INLINE void unity_search::polish(const std::vector<graph_variant>& variants, const simulated_best& best,
+                                       const simulated_best& first, unity_result& r) {
+  const bool is_over = watch_.seconds() >= options_.limits.seconds;
+  const auto known = options_.known && !is_over ? options_.known() : std::vector<known_plan>{};
   if (options_.known) {
     end_phase("baselines", r);
   }
@@ -716,16 +723,20 @@ UNITY_INLINE void unity_search::polish(const graph_variant& own, const simulated
       starts.push_back(std::move(one));
     }
   };
-  const bool has_own = !best.report.is_of_representatives;
-  if (has_own) {
-    add(start(own.graph, best.strategy, best.candidate.room));
+  for (const auto* own : {&best, &first}) {
+    if (!own->report.is_of_representatives && (own == &best || best.graph != 0)) {
+      auto one = start(variants[own->graph].graph, own->strategy, own->candidate.room);
+      if (one != nullptr) {
+        one->variant = &variants[own->graph];
+      }
+      add(std::move(one));
+    }
   }
   for (const auto& k : known) {
     add(options_.uses == parallel::all_index_uses ? start(k.graph, k.strategy, nullptr) : nullptr);
   }
   improve_all(starts, r);
   for (const auto& one : starts) {
-    const bool is_own = has_own && one == starts.front();
     if (!one->plan->is_better()) {
       continue;
     }
@@ -733,13 +744,13 @@ UNITY_INLINE void unity_search::polish(const graph_variant& own, const simulated
     if (!is_better(report, r.report)) {
       continue;
     }
-    const bool is_mapped = is_own && r.graph == one->graph && report.iteration >= r.mapping_bound;
+    const bool is_mapped = one->variant != nullptr && r.graph == one->graph && report.iteration >= r.mapping_bound;
     const auto bound = is_mapped ? r.mapping_bound : one->bound;
     take({one->graph, one->plan->best(), std::move(report)}, r);
     r.mapping_bound = bound;
-    if (is_own) {
-      r.mesh = best.candidate.room != nullptr ? best.candidate.room->mesh() : machine::device_mesh{};
-      r.rules = own.rules;
+    if (one->variant != nullptr) {
+      r.mesh = one->room != nullptr ? one->room->mesh() : machine::device_mesh{};
+      r.rules = one->variant->rules;
     }
   }
   end_phase("polish", r);
