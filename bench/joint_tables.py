@@ -2,7 +2,7 @@
 """Unity's search beside all others at equal time, by running `parallelize`.
 
 usage: joint_tables.py PARALLELIZE TABLE... [--seconds S] [--results FILE] [--models NAME,...] [--nodes N,...]
-       [--onnx FOLDER] [--show]
+       [--onnx FOLDER] [--samples NAME] [--show]
 
 joint       the seven networks of Unger et al. (OSDI 2022), table 1, on 6 to 192 GPUs of Summit: data parallel, expert,
             FlexFlow's search, the sequential one and Unity's, which have S seconds each
@@ -15,7 +15,8 @@ real        ONNX files of FOLDER on 8, 64 and 512 A100 and H100: Unity beside da
 times       searches that have 5, 30 and 60 seconds, beside the same with four times as many
 
 Each run is kept in FILE, a JSON a line, as soon as it is known: runs that are there are not repeated, so a long table
-goes on where it was left. --show: only what is known. --models, --nodes: of those alone. All runs are of one thread,
+goes on where it was left. --show: only what is known. --models, --nodes: of those alone. --samples: the dynamic
+dimension of the files that says how many samples there are, which is eight for each device then. All runs are of one thread,
 with --seed 1; times are of the machine that runs this.
 """
 import argparse
@@ -167,8 +168,7 @@ def real(runs, a):
             continue
         for machine in ("dgx_a100", "dgx_h100"):
             for nodes in a.nodes or DGX_NODES:
-                # `samples`, a dynamic dimension, if there is one: eight of each device
-                samples = ["--dim", f"samples={64 * nodes}"]
+                samples = ["--dim", f"{a.samples}={64 * nodes}"] if a.samples else []
                 where = (str(file), f"{machine}:{nodes}x8", a.seconds)
                 alone = runs(*where, "--baseline-budget", f"{a.seconds:g}s", *samples)
                 stages = runs(*where, "--dims", "data,pipeline", "--baselines", "none", *samples)
@@ -211,6 +211,7 @@ def main():
     parser.add_argument("--models", type=lambda s: s.split(","), default=[])
     parser.add_argument("--nodes", type=lambda s: [int(n) for n in s.split(",")], default=[])
     parser.add_argument("--onnx", default=".")
+    parser.add_argument("--samples", default="")
     parser.add_argument("--show", action="store_true")
     arguments = parser.parse_args()
     runs = Runs(arguments)

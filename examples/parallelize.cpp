@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -60,6 +61,7 @@ struct arguments {
   std::string machine{};
   std::string search = "flexflow";
   std::string budget{};  // 30 s
+  std::optional<double> patience{};
   std::string out{};
   std::string plans{};
   std::string json{};
@@ -86,8 +88,11 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--search", a.search, "the system whose strategies are searched: flexflow or unity")
       ->check(CLI::IsMember({"flexflow", "unity"}));
   app.add_option("--budget", a.budget,
-                 "time of all searches together, those of unity's --baselines too: 500ms, 30s, 5m; default: 30s. "
-                 "Where it is given, unity goes on until half of it has found nothing");
+                 "time of all searches together, those of unity's --baselines too: 500ms, 30s, 5m; default: 30s");
+  app.add_option("--patience", a.patience,
+                 "a chain, or unity's polish, ends without a better strategy for this share of its budget; 1: never; "
+                 "default: 0.5, of unity 0 where no --budget is given")
+      ->check(support::number_in(0.0, 1.0));
   app.add_option("--max-proposals", a.proposals,
                  "proposals (prices of beams, prefixes of exact) at most, of all chains together; of unity: those "
                  "that change the best of all plans")
@@ -223,6 +228,7 @@ void run_flexflow(arguments& a, support::strategy_comparison& c) {
   o.proposals = std::numeric_limits<std::uint64_t>::max();
   o.limits.expansions = a.proposals;
   o.limits.seconds = seconds_of(a);
+  o.patience = a.patience.value_or(o.patience);
   o.seed = a.seed;
   o.threads = a.threads;
   const auto r = support::compare_flexflow(c, a.flexflow, given_strategies(c, a));
@@ -237,7 +243,7 @@ void run_unity(arguments& a, support::strategy_comparison& c) {
   o.proposals = std::numeric_limits<std::uint64_t>::max();
   o.limits.expansions = a.proposals;
   o.optimizer = a.optimizer;
-  o.patience = a.budget.empty() ? 0 : 0.5;
+  o.patience = a.patience.value_or(a.budget.empty() ? 0 : 0.5);
   o.limits.seconds = seconds_of(a);
   o.seed = a.seed;
   a.unity.threads = a.threads;

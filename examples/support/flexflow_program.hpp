@@ -61,9 +61,6 @@ inline void declare(CLI::App& app, search_flags& flags, flexflow_flags& f) {
       ->check(number_in(0.0, 1e9));
   own(app.add_option("--chains", o.chains, "from each strategy that the search starts with"))
       ->check(number_in(1, 1024));
-  own(app.add_option("--patience", o.patience,
-                     "a chain ends without a better strategy for this share of its budget; 1: never"))
-      ->check(number_in(0.0, 1.0));
   own(app.add_option("--random", f.random, "random strategies to start from, besides data parallel and expert ones"))
       ->check(number_in(0, 1024));
   own(app.add_option("--unit-share", o.unit_share,
