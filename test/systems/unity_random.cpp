@@ -31,16 +31,15 @@ namespace {
 using namespace unity;
 using unity::test::training::operators;
 
-// Of up to 16 devices, whose memory may be too small for any plan.
+// Of up to 12 devices, whose memory may be too small for any plan.
 machine::machine random_machine(random_engine& random) {
   constexpr std::array kinds{"1080ti", "p100", "k80", "summit", "dgx_a100", "t4"};
-  constexpr std::array<std::uint64_t, 5> counts{1, 2, 3, 4, 6};
   const auto nodes = 1 + random.below(3);
-  const auto devices = std::min<std::uint64_t>(counts[random.below(counts.size())], 16 / nodes);
+  const auto devices = 1 + random.below(4);
   auto m = machine::preset(fmt::format("{}:{}x{}", kinds[random.below(kinds.size())], nodes, devices));
   if (random.below(4) == 0) {
     for (auto& d : m.devices) {
-      d.memory = machine::least_device_memory * static_cast<std::int64_t>(1 + random.below(20));
+      d.memory = bytes{machine::least_device_memory.count() * static_cast<std::int64_t>(1 + random.below(20))};
     }
   }
   return m;

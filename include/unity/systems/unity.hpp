@@ -131,6 +131,9 @@ class unity_search {
   }
   [[nodiscard]] parallel::strategy_report timed(const std::function<parallel::strategy_report()>& report);
   void add_room(const machine::device_mesh& mesh, parallel::index_uses uses);
+  // Effects: rooms where kinds are left out one by one, as figure 15a of the paper adds them: what a kind more is
+  // predicted to bring it may not, and then the plan without it is there, too.
+  void add_smaller_sets();
   // A graph and the substitutions that led to it.
   struct graph_variant {
     tensor::tensor_graph graph{};
@@ -166,6 +169,11 @@ class unity_search {
   [[nodiscard]] bool is_large(std::size_t operators, std::uint32_t stages, std::int64_t microbatches) const {
     const auto of_one = 2 * operators * machine_.network.device_count() / stages;
     return of_one * static_cast<std::uint64_t>(microbatches) > options_.program_tasks;
+  }
+  // So few operators that what is tried of each device counts little.
+  [[nodiscard]] bool is_small(std::size_t operators) const {
+    constexpr std::size_t few = 1024;
+    return operators * machine_.network.device_count() <= few;
   }
   [[nodiscard]] parallel::strategy_report report_of_representatives(mesh_room& room,
                                                                     const parallel::operator_graph& ops,
@@ -323,6 +331,9 @@ UNITY_INLINE unity_result unity_search::run(const rule_set& rules, const tensor:
   }
   std::vector<graph_variant> variants{{parallel::with_delivered_outputs(algebra_, g), {}}};
   r.graphs_bound = computing_of(variants[0].graph);
+  if (is_small(variants[0].graph.node_count())) {
+    add_smaller_sets();
+  }
   const auto first = simulate(variants[0], 0, r);
   auto best = first;
   end_phase("mappings", r);
@@ -369,6 +380,26 @@ UNITY_INLINE void unity_search::add_room(const machine::device_mesh& mesh, paral
       std::make_unique<mesh_room>(algebra_, machine_, routes_, mesh, clock_, uses, options_.optimizer, limit_));
   if (!options_.joint.dynamic) {
     rooms_.back()->enumerate_until(watch_, own_seconds_);
+  }
+}
+
+UNITY_INLINE void unity_search::add_smaller_sets() {
+  using use = parallel::index_use;
+  const auto count = rooms_.size();
+  parallel::index_uses uses = 0;
+  for (const auto kind : {use::data, use::model, use::reduction, use::special, use::spatial}) {
+    uses |= (parallel::index_uses{1} << static_cast<unsigned>(kind)) & options_.uses;
+    const auto has_uses = [&](const auto& room) {  // which lies in no stages
+      return (room->uses() & ~(parallel::index_uses{1} << static_cast<unsigned>(use::pipeline))) == uses;
+    };
+    if (uses == 0 || std::any_of(rooms_.begin(), rooms_.end(), has_uses)) {
+      continue;
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      if (rooms_[i]->uses() == options_.uses) {
+        add_room(rooms_[i]->mesh(), uses);
+      }
+    }
   }
 }
 
@@ -694,10 +725,9 @@ UNITY_INLINE auto unity_search::start(tensor::tensor_graph g, const parallel::st
   std::optional<part_proposal> mesh;
   if (room != nullptr) {
     const parallel::operator_graph ops{algebra_, one->graph, one->lowering.dimensions(), one->lowering.training()};
-    constexpr std::size_t few = 1024;  // of what is larger, simulations take long, and parts are many
-    const auto devices = machine_.network.device_count();
-    const bool in_parts = is_free && ops.size() * devices <= few;
-    mesh.emplace(mesh_proposal{*room, ops}, ops, in_parts ? devices : 0);
+    // Of what is larger, simulations take long, and parts are many.
+    const bool in_parts = is_free && is_small(ops.size());
+    mesh.emplace(mesh_proposal{*room, ops}, ops, in_parts ? machine_.network.device_count() : 0);
     one->proposals *= in_parts && one->proposals < std::numeric_limits<std::uint64_t>::max() / 8 ? 8 : 1;
   }
   one->bound = computing_of(one->graph);
@@ -723,14 +753,24 @@ UNITY_INLINE void unity_search::polish(const std::vector<graph_variant>& variant
       starts.push_back(std::move(one));
     }
   };
-  for (const auto* own : {&best, &first}) {
-    if (!own->report.is_of_representatives && (own == &best || best.graph != 0)) {
-      auto one = start(variants[own->graph].graph, own->strategy, own->candidate.room);
-      if (one != nullptr) {
-        one->variant = &variants[own->graph];
-      }
-      add(std::move(one));
+  const auto add_own = [&](const simulated_best& own, const parallel::strategy& s) {
+    auto one = start(variants[own.graph].graph, s, own.candidate.room);
+    if (one != nullptr) {
+      one->variant = &variants[own.graph];
     }
+    add(std::move(one));
+  };
+  if (!best.report.is_of_representatives) {
+    add_own(best, best.strategy);
+  }
+  if (!first.report.is_of_representatives && best.graph != 0) {
+    add_own(first, first.strategy);
+  }
+  if (options_.uses == parallel::all_index_uses && is_small(variants[0].graph.node_count())) {
+    // Little work: parts leave the one device that does all of it, rather than gather there.
+    constexpr machine::device_id one{std::size_t{0}};
+    add_own(first, parallel::replicated_data_parallel(parallel::graph_dimensions{algebra_, variants[0].graph},
+                                                      std::span{&one, 1}));
   }
   for (const auto& k : known) {
     add(options_.uses == parallel::all_index_uses ? start(k.graph, k.strategy, nullptr) : nullptr);
@@ -776,10 +816,14 @@ UNITY_INLINE void unity_search::improve_all(std::span<const std::unique_ptr<poli
   const auto limit = options_.limits.seconds;
   const auto patience = limit < std::numeric_limits<double>::infinity() ? options_.patience * limit : 0;
   auto last_better = watch_.seconds();
+  std::vector<polish_start*> active;
+  for (const auto& one : starts) {
+    active.push_back(one.get());
+  }
   bool goes_on = true;
-  while (goes_on) {
+  for (std::size_t round = 1; goes_on; ++round) {
     goes_on = false;
-    for (const auto& one : starts) {
+    for (auto* one : active) {
       auto& plan = *one->plan;
       const auto most = std::min(one->proposals, options_.limits.expansions);
       o.proposals = most - std::min(most, r.proposals);
@@ -802,6 +846,10 @@ UNITY_INLINE void unity_search::improve_all(std::span<const std::unique_ptr<poli
       r.proposals += std::min(o.proposals, plan.proposals() - before);
       last_better = plan.cost() < cost ? watch_.seconds() : last_better;
       goes_on = true;
+    }
+    if (round % 2 == 0) {  // the better half has what is left
+      unity::stable_sort(active, [](const auto* a, const auto* b) { return a->plan->cost() < b->plan->cost(); });
+      active.resize((active.size() + 1) / 2);
     }
   }
 }
