@@ -16,8 +16,8 @@ times       searches that have 5, 30 and 60 seconds, beside the same with four t
 
 Each run is kept in FILE, a JSON a line, as soon as it is known: runs that are there are not repeated, so a long table
 goes on where it was left. --show: only what is known. --models, --nodes: of those alone. --samples: the dynamic
-dimension of the files that says how many samples there are, which is eight for each device then. All runs are of one thread,
-with --seed 1; times are of the machine that runs this.
+dimension of the files that says how many samples there are, which is eight for each device then. All runs are of one
+thread, with --seed 1; times are of the machine that runs this.
 """
 import argparse
 import json
@@ -104,8 +104,8 @@ def joint(runs, a):
     lost = rows = 0
     for model in a.models or NETWORKS:
         for nodes in a.nodes or SUMMIT_NODES:
-            r = runs(f"zoo:{model}", f"summit:{nodes}x6", a.seconds, "--baseline-budget", f"{a.seconds:g}s", "--baselines",
-                     "data,expert,flexflow,sequential")
+            r = runs(f"zoo:{model}", f"summit:{nodes}x6", a.seconds, "--baseline-budget", f"{a.seconds:g}s",
+                     "--baselines", "data,expert,flexflow,sequential")
             if r is None:
                 continue
             all_of = [r["by_name"][n] for n in names]

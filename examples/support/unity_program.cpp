@@ -308,19 +308,23 @@ unity_outcome compare_unity(strategy_comparison& c, const unity_flags& f, const 
   options.watch = progress_line({"ms", 1e9, "proposals", "accepted"});
   add_fixed(c, f, given);
   // All searches together have the budget: the others as long as this one before its polish, which has the rest. Those
-  // that are compared with a budget of their own are a small part of this one where it goes on from what they find.
+  // that are compared with a budget of their own are a part of this one, too, where it goes on from what they find:
+  // up to a third each of what its own steps have left, which may take most.
   auto own = f;
   if (f.baseline_seconds) {
     std::erase_if(own.baselines,
                   [&](const std::string& name) { return name == "taso" || options.uses != parallel::all_index_uses; });
   }
-  const auto share = f.baseline_seconds ? searched_share / 3 : searched_share;
   const auto searches = (compares(own, "flexflow") ? 1 : 0) + (compares(own, "sequential") ? 1 : 0);
-  options.known_share = share * searches;
+  options.known_share = (f.baseline_seconds ? searched_share / 3 : searched_share) * searches;
   const stopwatch watch;
+  const auto seconds_of_each = [&] {
+    const auto seconds = f.baseline_seconds ? (f.options.limits.seconds - watch.seconds()) / 3 : watch.seconds();
+    return std::max(0.0, std::min(seconds, searched_share * f.options.limits.seconds));
+  };
   options.known = [&] {
     end_progress(options.watch);
-    auto found = search_baselines(c, rules, own, std::min(watch.seconds(), share * f.options.limits.seconds), r);
+    auto found = search_baselines(c, rules, own, seconds_of_each(), r);
     if (!f.baseline_seconds) {
       add(c, std::move(found));
       found.clear();

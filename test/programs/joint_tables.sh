@@ -10,7 +10,7 @@ python=${python:-/usr/bin/python3}
 cp "$model" "$scratch/onnx/small.onnx"
 tables() { # tables TABLE...: of one small row each
   silent "$python" "$script" "$parallelize" "$@" --seconds 0.6 --results "$scratch/rows.jsonl" --nodes 1 \
-    --onnx "$scratch/onnx"
+    --onnx "$scratch/onnx" --samples batch
 }
 rows() { grep -c '^| [a-z]' "$scratch/stdout"; } # heads of tables begin with a letter, too
 

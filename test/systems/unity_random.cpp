@@ -33,7 +33,7 @@ using unity::test::training::operators;
 
 // Of up to 12 devices, whose memory may be too small for any plan.
 machine::machine random_machine(random_engine& random) {
-  constexpr std::array kinds{"1080ti", "p100", "k80", "summit", "dgx_a100", "t4"};
+  constexpr std::array kinds{"dgx_h100", "p100", "k80", "summit", "dgx_a100", "t4"};
   const auto nodes = 1 + random.below(3);
   const auto devices = 1 + random.below(4);
   auto m = machine::preset(fmt::format("{}:{}x{}", kinds[random.below(kinds.size())], nodes, devices));

@@ -150,7 +150,7 @@ class unity_search {
 
   [[nodiscard]] simulated_best simulate(graph_variant& v, std::size_t number, unity_result& r);
   // Samples divided: what is left where there was no time for a mapping.
-  [[nodiscard]] simulated_best simple(const graph_variant& v, parallel::lowering& lowering);
+  [[nodiscard]] simulated_best simple(const graph_variant& v, std::size_t number, parallel::lowering& lowering);
   // The best simulated mapping with branches on blocks of devices, of the given graph and of the one that is best
   // without, in the time that they have.
   [[nodiscard]] std::optional<simulated_best> best_split(const std::vector<graph_variant>& variants,
@@ -413,7 +413,7 @@ UNITY_INLINE auto unity_search::simulate(graph_variant& v, std::size_t number, u
   }
   const bool is_cut = std::any_of(rooms_.begin(), rooms_.end(), [](const auto& room) { return room->ended_early(); });
   if (all.empty() && is_cut) {
-    return simple(v, lowering);
+    return simple(v, number, lowering);
   }
   if (all.empty()) {
     throw error{"graph", "an operator that runs on no part of the machine", "operators of known meaning and sizes"};
@@ -447,8 +447,10 @@ UNITY_INLINE auto unity_search::simulate(graph_variant& v, std::size_t number, u
   return best;
 }
 
-UNITY_INLINE auto unity_search::simple(const graph_variant& v, parallel::lowering& lowering) -> simulated_best {
+UNITY_INLINE auto unity_search::simple(const graph_variant& v, std::size_t number, parallel::lowering& lowering)
+    -> simulated_best {
   simulated_best best;
+  best.graph = number;
   best.strategy = parallel::replicated_data_parallel(lowering.dimensions(), machine_.network);
   best.report = timed([&] { return parallel::report_on(lowering, v.graph, machine_, best.strategy); });
   return best;
@@ -753,24 +755,18 @@ UNITY_INLINE void unity_search::polish(const std::vector<graph_variant>& variant
       starts.push_back(std::move(one));
     }
   };
-  const auto add_own = [&](const simulated_best& own, const parallel::strategy& s) {
-    auto one = start(variants[own.graph].graph, s, own.candidate.room);
+  const auto add_own = [&](const simulated_best& own) {
+    auto one = start(variants[own.graph].graph, own.strategy, own.candidate.room);
     if (one != nullptr) {
       one->variant = &variants[own.graph];
     }
     add(std::move(one));
   };
   if (!best.report.is_of_representatives) {
-    add_own(best, best.strategy);
+    add_own(best);
   }
   if (!first.report.is_of_representatives && best.graph != 0) {
-    add_own(first, first.strategy);
-  }
-  if (options_.uses == parallel::all_index_uses && is_small(variants[0].graph.node_count())) {
-    // Little work: parts leave the one device that does all of it, rather than gather there.
-    constexpr machine::device_id one{std::size_t{0}};
-    add_own(first, parallel::replicated_data_parallel(parallel::graph_dimensions{algebra_, variants[0].graph},
-                                                      std::span{&one, 1}));
+    add_own(first);
   }
   for (const auto& k : known) {
     add(options_.uses == parallel::all_index_uses ? start(k.graph, k.strategy, nullptr) : nullptr);
