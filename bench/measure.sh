@@ -31,7 +31,7 @@ for model in "mlp?layers=4&hidden=1024&batch=128" "dlrm?form=ae&batch=512&hidden
   slow+=" --model zoo:$model"
 done
 gpt="zoo:gpt?layers=96&hidden=12288&heads=96&seq=2048&vocab=51200"
-unity="$bin/parallelize --search unity --baselines none --threads 1 --budget 600s"
+unity="$bin/parallelize --search unity --baselines none --threads 1 --budget 600s --patience 0"
 optimize="$bin/optimize --cost measured:cpu --run cpu --max-expansions 1000 --timings none"
 models=build/measured_models
 measurements=(

@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -63,7 +64,8 @@ struct arguments {
   std::string model{};
   std::string machine{};
   std::string search = "flexflow";
-  std::string budget = "30s";
+  std::string budget{};  // 30 s
+  std::optional<double> patience{};
   std::string out{};
   std::string plans{};
   std::string json{};
@@ -92,6 +94,10 @@ void declare(CLI::App& app, arguments& a) {
       ->check(CLI::IsMember({"flexflow", "unity"}));
   app.add_option("--budget", a.budget,
                  "time limit of all searches together, including unity's --baselines: 500ms, 30s, 5m; default: 30s");
+  app.add_option("--patience", a.patience,
+                 "end a chain, or unity's polish, after this share of its budget without a better strategy; 1: never; "
+                 "default: 0.5, and 0 for unity without --budget")
+      ->check(support::number_in(0.0, 1.0));
   app.add_option("--max-proposals", a.proposals,
                  "limit on proposals of all chains together (on prices for beam, on prefixes for exact); with unity, "
                  "on those that change the best plan")
@@ -142,6 +148,10 @@ tensor::tensor_graph load_graph(const tensor::algebra& operators, const argument
     r.values.batch *= static_cast<std::int64_t>(devices);
   }
   return r.chosen->build(operators, r.values);
+}
+
+double seconds_of(const arguments& a) {
+  return a.budget.empty() ? 30 : support::parse_quantity("--budget", a.budget, support::durations);
 }
 
 std::vector<support::named_strategy> given_strategies(const support::strategy_comparison& c, const arguments& a) {
@@ -263,7 +273,8 @@ void run_flexflow(arguments& a, support::strategy_comparison& c) {
   auto& o = a.flexflow.options;
   o.proposals = std::numeric_limits<std::uint64_t>::max();
   o.limits.expansions = a.proposals;
-  o.limits.seconds = support::parse_quantity("--budget", a.budget, support::durations);
+  o.limits.seconds = seconds_of(a);
+  o.patience = a.patience.value_or(o.patience);
   o.seed = a.seed;
   o.threads = a.threads;
   const auto r = support::compare_flexflow(c, a.flexflow, given_strategies(c, a));
@@ -278,7 +289,8 @@ void run_unity(arguments& a, support::strategy_comparison& c) {
   o.proposals = std::numeric_limits<std::uint64_t>::max();
   o.limits.expansions = a.proposals;
   o.optimizer = a.optimizer;
-  o.limits.seconds = support::parse_quantity("--budget", a.budget, support::durations);
+  o.patience = a.patience.value_or(a.budget.empty() ? 0 : 0.5);
+  o.limits.seconds = seconds_of(a);
   o.seed = a.seed;
   a.unity.threads = a.threads;
   const auto r = support::compare_unity(c, a.unity, given_strategies(c, a));
@@ -302,7 +314,7 @@ void run(arguments& a) {
   static_cast<void>(support::check_sync(a.sync));
   static_cast<void>(support::check_recompute(a.memory.recompute));
   static_cast<void>(a.offload.empty() ? 0.0 : support::parse_host_rate(a.offload));
-  static_cast<void>(support::parse_quantity("--budget", a.budget, support::durations));
+  static_cast<void>(seconds_of(a));
   static_cast<void>(io::detail::utf8_word("MODEL", a.model));  // now, not when results are written
   static_cast<void>(io::detail::utf8_word("--machine", a.machine));
   for (const auto& file : a.strategies) {

@@ -60,9 +60,6 @@ inline void declare(CLI::App& app, search_flags& flags, flexflow_flags& f) {
                      "accept a strategy that is worse by a share r of the first with probability exp(-beta r)"))
       ->check(number_in(0.0, 1e9));
   own(app.add_option("--chains", o.chains, "Markov chains per starting strategy"))->check(number_in(1, 1024));
-  own(app.add_option("--patience", o.patience,
-                     "end a chain after this share of its budget without a better strategy; 1: never"))
-      ->check(number_in(0.0, 1.0));
   own(app.add_option("--random", f.random, "random starting strategies, besides the data-parallel and expert ones"))
       ->check(number_in(0, 1024));
   own(app.add_option("--unit-share", o.unit_share,

@@ -50,6 +50,7 @@
 #include "flexflow_program.hpp"
 #include "number_range.hpp"
 #include "progress.hpp"
+#include "quantity.hpp"
 
 namespace support {
 
@@ -173,31 +174,68 @@ void add_fixed(strategy_comparison& c, const unity_flags& f, const std::vector<n
 // Of the budget, that each compared search has at most.
 constexpr double searched_share = 0.3;
 
-// Effects: adds all that is compared; seconds: that each of the searches has, at most.
-void add_baselines(strategy_comparison& c, const unity::rule_set& rules, const unity_flags& f,
-                   const std::vector<named_strategy>& given, double seconds, unity_outcome& r) {
-  seconds = std::min(seconds, searched_share * f.options.limits.seconds);
-  add_fixed(c, f, given);
+// A strategy that a compared search found, of one of the comparison's graphs.
+struct searched_strategy {
+  std::string name;
+  std::size_t graph;
+  unity::parallel::strategy strategy;
+  unity::parallel::strategy_report report;
+  unity::parallel::pipeline pipeline{};
+};
+
+// Of the searches that are compared; seconds: that each of them has.
+std::vector<searched_strategy> search_baselines(strategy_comparison& c, const unity::rule_set& rules,
+                                                const unity_flags& f, double seconds, unity_outcome& r) {
+  std::vector<searched_strategy> all;
+  r.baselines.clear();
   if (compares(f, "flexflow")) {
     auto found = baseline(c, 0, f, seconds);
     r.baselines.push_back({"flexflow", found.seconds, found.proposals});
-    c.add("flexflow", 0, std::move(found.best));
+    all.push_back({"flexflow", 0, found.best, c.report_on(0, found.best)});
   }
   if (compares(f, "sequential")) {
     const unity::stopwatch own;  // both of its searches together
     const auto graph = c.add_graph(substituted(c, rules, f, seconds / 2));
     auto found = baseline(c, graph, f, std::max(0.0, seconds - own.seconds()));
     r.baselines.push_back({"sequential", own.seconds(), found.proposals});
-    c.add("sequential", graph, std::move(found.best));
+    all.push_back({"sequential", graph, found.best, c.report_on(graph, found.best)});
+  }
+  if (compares(f, "taso")) {
+    const unity::stopwatch own;
+    const auto graph = c.add_graph(substituted(c, rules, f, seconds / 2));
+    auto options = f.options;
+    options.limits.seconds = std::max(0.0, seconds - own.seconds());
+    auto found = unity::systems::unity(c.operators(), {}, c.graph(graph), c.machine(), c.durations(), options);
+    r.baselines.push_back({"taso", own.seconds(), found.proposals});
+    all.push_back({"taso", c.add_graph(std::move(found.graph)), std::move(found.strategy), std::move(found.report),
+                   std::move(found.pipeline)});
+  }
+  return all;
+}
+
+void add(strategy_comparison& c, std::vector<searched_strategy> found) {
+  for (auto& s : found) {
+    c.add(std::move(s.name), s.graph, std::move(s.strategy), std::move(s.report), std::move(s.pipeline));
   }
 }
 
-// The best of what is compared, if that is anything.
-std::vector<unity::systems::known_plan> best_of(const strategy_comparison& c) {
-  if (c.strategies().empty() || c.best().report.is_of_representatives) {
-    return {};
+// What Unity's search goes on from: the best of what is compared, if that is anything, and what searches have found
+// that are compared by themselves.
+std::vector<unity::systems::known_plan> known_plans(const strategy_comparison& c,
+                                                    const std::vector<searched_strategy>& apart) {
+  std::vector<unity::systems::known_plan> all;
+  const auto add = [&](std::size_t graph, const auto& s) {
+    if (!s.report.is_of_representatives && s.pipeline.is_trivial()) {
+      all.push_back({c.graph(graph), s.strategy, s.report});
+    }
+  };
+  if (!c.strategies().empty()) {
+    add(c.best().graph, c.best());
   }
-  return {{c.graph(c.best().graph), c.best().strategy}};
+  for (const auto& s : apart) {
+    add(s.graph, s);
+  }
+  return all;
 }
 
 // How much longer than the bound the found plan takes, as a share of the bound.
@@ -232,18 +270,26 @@ void declare(CLI::App& app, search_flags& flags, unity_flags& f) {
           "mappings are tried, as long as --budget lasts)"))
       ->delimiter(',')
       ->check(CLI::IsMember({"split", "cache", "dp"}));
+  own(app.add_option_function<std::string>(
+      "--baseline-budget",
+      [&f](const std::string& given) { f.baseline_seconds = parse_quantity("--baseline-budget", given, durations); },
+      "time that flexflow, sequential and taso have each, apart from --budget; default: a part of it"));
   own(app.add_option("--stages", o.stages, "of pipelines, at most"))->check(number_in(2, 4096));
   own(app.add_option(
           "--baselines", f.baselines,
-          "what is compared; flexflow and sequential search as long as this one before its polish, each; none: "
-          "nothing but --strategy; default: all"))
+          "what is compared; flexflow and sequential search as long as this one before its polish, each; taso, with "
+          "--baseline-budget: this search without substitutions on the graph that TASO's finds; none: nothing but "
+          "--strategy; default: all but taso"))
       ->delimiter(',')
-      ->check(CLI::IsMember({"data", "model", "expert", "figures", "flexflow", "sequential", "none"}));
+      ->check(CLI::IsMember({"data", "model", "expert", "figures", "flexflow", "sequential", "taso", "none"}));
 }
 
 void check(const unity_flags& f) {
   if (f.baselines.size() > 1 && std::find(f.baselines.begin(), f.baselines.end(), "none") != f.baselines.end()) {
     throw unity::error{"--baselines", "none, and others", "none alone, or what is to be compared"};
+  }
+  if (compares(f, "taso") && !f.baseline_seconds) {
+    throw unity::error{"--baselines", "taso, and no --baseline-budget", "the time that it has"};
   }
 }
 
@@ -260,19 +306,37 @@ unity_outcome compare_unity(strategy_comparison& c, const unity_flags& f, const 
     joint.push_back(std::move(rule));
   }
   options.watch = progress_line({"ms", 1e9, "proposals", "accepted"});
-  // All searches together have the budget: the others as long as this one before its polish, which has the rest.
+  add_fixed(c, f, given);
+  // All searches together have the budget: the others as long as this one before its polish, which has the rest. Those
+  // that are compared with a budget of their own are a part of this one, too, where it goes on from what they find:
+  // up to a third each of what its own steps have left, which may take most.
+  auto own = f;
+  if (f.baseline_seconds) {
+    std::erase_if(own.baselines,
+                  [&](const std::string& name) { return name == "taso" || options.uses != parallel::all_index_uses; });
+  }
+  const auto searches = (compares(own, "flexflow") ? 1 : 0) + (compares(own, "sequential") ? 1 : 0);
+  options.known_share = (f.baseline_seconds ? searched_share / 3 : searched_share) * searches;
   const stopwatch watch;
-  const auto searches = (compares(f, "flexflow") ? 1 : 0) + (compares(f, "sequential") ? 1 : 0);
-  options.known_share = searched_share * searches;
+  const auto seconds_of_each = [&] {
+    const auto seconds = f.baseline_seconds ? (f.options.limits.seconds - watch.seconds()) / 3 : watch.seconds();
+    return std::max(0.0, std::min(seconds, searched_share * f.options.limits.seconds));
+  };
   options.known = [&] {
     end_progress(options.watch);
-    add_baselines(c, rules, f, given, watch.seconds(), r);
-    return best_of(c);
+    auto found = search_baselines(c, rules, own, seconds_of_each(), r);
+    if (!f.baseline_seconds) {
+      add(c, std::move(found));
+      found.clear();
+    }
+    return known_plans(c, found);
   };
   r.found = systems::unity(c.operators(), joint, c.graph(), c.machine(), c.durations(), options);
   end_progress(options.watch);
-  const auto own = c.add_graph(r.found.graph);
-  c.add("unity", own, r.found.strategy, r.found.report, r.found.pipeline);
+  if (f.baseline_seconds) {
+    add(c, search_baselines(c, rules, f, *f.baseline_seconds, r));
+  }
+  c.add("unity", c.add_graph(r.found.graph), r.found.strategy, r.found.report, r.found.pipeline);
   r.parallel_rules = counted(c.operators(), r.found.graph, trace_of(c.operators(), c.plan_of(c.strategies().back())));
   const auto best = c.plan_of(c.best());
   r.trace_to_best = trace_of(c.operators(), best);

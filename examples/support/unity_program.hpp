@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,8 @@ namespace support {
 struct unity_flags {
   std::vector<std::string> baselines{"data", "model", "expert", "figures", "flexflow", "sequential"};
   unity::systems::unity_options options{};
-  std::size_t threads = 1;  // of the baselines that search
+  std::size_t threads = 1;                   // of the baselines that search
+  std::optional<double> baseline_seconds{};  // each, apart from the limit; nothing: part of it
 };
 
 struct unity_outcome {

@@ -158,6 +158,18 @@ check 'without dynamic programming, where they cannot' \
 check 'the time ends it, as it says' grep -q ', ended early: the time is used up$' "$scratch/stdout"
 check 'also in the JSON' json "$scratch/cut.json" 'x["search"]["stop_reason"] == "time"'
 
+# Searches with a time of their own.
+check 'the same search on the graph of TASO' unity "${lenet[@]}" --baselines data,taso --baseline-budget 500ms \
+  --budget 500ms --patience 0 --dims data,model --json "$scratch/taso.json"
+check 'is compared' json "$scratch/taso.json" '
+  [s["name"] for s in x["strategies"]] == ["data", "taso", "unity"] and set(x["baselines"]) == {"taso"}'
+check 'flexflow and sequential' unity "${lenet[@]}" --baselines flexflow,sequential --baseline-budget 300ms \
+  --budget 500ms --json "$scratch/apart.json"
+check 'have as much time as they are given' json "$scratch/apart.json" '
+  [s["name"] for s in x["strategies"]] == ["flexflow", "sequential", "unity"]
+  and x["strategies"][2]["iteration_s"] <= x["strategies"][0]["iteration_s"]
+  and all(0 < b["seconds"] for b in x["baselines"].values())'
+
 # refuses WHAT PATTERN ARGUMENT...
 refuses() {
   local what=$1 pattern=$2
@@ -165,15 +177,18 @@ refuses() {
   check "$what" complains 1 "$pattern" timeout 60 "$parallelize" "$@" --out "$scratch/none" --json "$scratch/none.json"
   check 'and no file is written' test -z "$(find "$scratch/none" "$scratch/none.json" -type f 2>/dev/null)"
 }
-for flag in --algorithm=mcmc --beta=2 --chains=2 --patience=1 --random=2 --unit-share=0.5 --spread=0.1 \
+for flag in --algorithm=mcmc --beta=2 --chains=2 --random=2 --unit-share=0.5 --spread=0.1 \
   --placement=any --width=3; do
   refuses "unity with $flag" "${flag%=*}: a flag of --search flexflow" "${lenet[@]}" --search unity $flag
 done
-for flag in --mesh-axes=2 --dims=data --candidates=3 --ablate=split --baselines=none; do
+for flag in --mesh-axes=2 --dims=data --candidates=3 --ablate=split --baselines=none --baseline-budget=1s; do
   refuses "flexflow with $flag" "${flag%=*}: a flag of --search unity" "${lenet[@]}" --search flexflow $flag
 done
 refuses 'nothing to compare, and something' 'baselines: none, and others' \
   "${lenet[@]}" --search unity --baselines data,none
+refuses 'no time for taso' 'baselines: taso, and no --baseline-budget' \
+  "${lenet[@]}" --search unity --baselines taso
+refuses 'a time that is none' 'baseline-budget' "${lenet[@]}" --search unity --baseline-budget soon
 check 'an unknown kind of parallelism' complains 2 'dims' "$parallelize" "${lenet[@]}" --search unity --dims data,luck
 check 'an unknown optimizer' complains 2 'optimizer' "$parallelize" "${lenet[@]}" --search unity --optimizer luck
 

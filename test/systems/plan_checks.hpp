@@ -26,8 +26,9 @@
 
 namespace unity::test {
 
-// The graph divided so computes what it does, with a gradient for each weight that is trained.
-inline void check_values(const tensor::tensor_graph& g, const parallel::strategy& s, std::uint64_t seed) {
+// The graph divided so beside what it computes; gradients of the weights that are trained, too.
+inline parallel::value_comparison compared_values(const tensor::tensor_graph& g, const parallel::strategy& s,
+                                                  std::uint64_t seed) {
   static const parallel::pcg_algebra algebra{training::operators()};
   const parallel::graph_dimensions all{training::operators(), g};
   std::vector<parallel::operator_grid> grids;
@@ -35,10 +36,24 @@ inline void check_values(const tensor::tensor_graph& g, const parallel::strategy
     const auto& o = all[n];
     grids.push_back(o.inputs.empty() ? parallel::operator_grid{} : parallel::grid_of(o, s[n.index()]));
   }
-  const auto r = parallel::compare_values(algebra, g, grids, 20'000'000, seed);
+  return parallel::compare_values(algebra, g, grids, 20'000'000, seed);
+}
+
+// They are equal, and there are gradients.
+inline void check_values(const tensor::tensor_graph& g, const parallel::strategy& s, std::uint64_t seed) {
+  const auto r = compared_values(g, s, seed);
   CAPTURE(r.sizes, r.nodes, r.elements);
   CHECK(r.verdict == parallel::value_comparison::verdicts::equal);
   CHECK(r.gradients > 0);
+}
+
+// The found graph computes what the given one does.
+inline void check_graph(const tensor::tensor_graph& g, const systems::unity_result& r) {
+  if (r.pipeline.microbatches == 1) {  // else its graph is of fewer samples
+    const auto same = tensor::check_equivalence(training::operators(), g, r.graph);
+    CAPTURE(same.problem);
+    CHECK(same.passed);
+  }
 }
 
 // The plan that is found for the graph computes what the graph does.
@@ -47,11 +62,7 @@ inline void check_found(const tensor::tensor_graph& g, const machine::machine& m
   const auto r = systems::unity(training::operators(), standard_rules(), g, m,
                                 parallel::analytic_durations(training::operators(), m), o);
   CAPTURE(r.rules.size(), r.mesh.sizes.size(), r.pipeline.microbatches);
-  if (r.pipeline.microbatches == 1) {  // else its graph is of fewer samples
-    const auto same = tensor::check_equivalence(training::operators(), g, r.graph);
-    CAPTURE(same.problem);
-    CHECK(same.passed);
-  }
+  check_graph(g, r);
   check_values(r.graph, r.strategy, o.seed);
 }
 

@@ -56,9 +56,10 @@ struct unity_options : search_options {
                                 // mappings where programs are small
   std::uint64_t program_tasks = 2'000'000;  // of larger programs those of one device of each stage are simulated
   std::uint64_t proposals = 300;  // of the polish, from the best of them; eight times as many where it moves parts
-  std::uint64_t idle = 2000;      // it ends after so many without a better plan, 2% more for each node
-  // Plans of others, asked for once its own are found. Their graphs compute what the given one does. The polish starts
-  // from them, too, where all uses are allowed; limits of time are of both together.
+  std::uint64_t idle = 2000;      // it ends after so many without a better plan, 2% more for each node,
+  double patience = 0;            // and after this share of the limit of time without one
+  // Plans of others, asked for once its own are found. Their graphs compute what the given one does. Where all uses are
+  // allowed, a better one is taken, and the polish starts from them, too; limits of time are of both together.
   std::function<std::vector<known_plan>()> known{};
   double known_share = 0;  // of the limit of time, that `known` takes
   parallel::optimizer optimizer = parallel::optimizer::sgd;
@@ -132,6 +133,9 @@ class unity_search {
   }
   [[nodiscard]] parallel::strategy_report timed(const std::function<parallel::strategy_report()>& report);
   void add_room(const machine::device_mesh& mesh, parallel::index_uses uses);
+  // Effects: rooms where kinds are left out one by one, as figure 15a of the paper adds them: what a kind more is
+  // predicted to bring it may not, and then the plan without it is there, too.
+  void add_smaller_sets();
   // A graph and the substitutions that led to it.
   struct graph_variant {
     tensor::tensor_graph graph{};
@@ -148,7 +152,7 @@ class unity_search {
 
   [[nodiscard]] simulated_best simulate(graph_variant& v, std::size_t number, unity_result& r);
   // Samples divided: what is left where there was no time for a mapping.
-  [[nodiscard]] simulated_best simple(const graph_variant& v, parallel::lowering& lowering);
+  [[nodiscard]] simulated_best simple(const graph_variant& v, std::size_t number, parallel::lowering& lowering);
   // The best simulated mapping with branches on blocks of devices, of the given graph and of the one that is best
   // without, in the time that they have.
   [[nodiscard]] std::optional<simulated_best> best_split(const std::vector<graph_variant>& variants,
@@ -168,6 +172,11 @@ class unity_search {
     const auto of_one = 2 * operators * machine_.network.device_count() / stages;
     return of_one * static_cast<std::uint64_t>(microbatches) > options_.program_tasks;
   }
+  // So few operators that what is tried of each device counts little.
+  [[nodiscard]] bool is_small(std::size_t operators) const {
+    constexpr std::size_t few = 1024;
+    return operators * machine_.network.device_count() <= few;
+  }
   [[nodiscard]] parallel::strategy_report report_of_representatives(mesh_room& room,
                                                                     const parallel::operator_graph& ops,
                                                                     const std::vector<std::uint32_t>& options) const;
@@ -186,6 +195,8 @@ class unity_search {
   [[nodiscard]] simulated_pipeline simulated(std::size_t graph, pipeline_candidate c, unity_result& r);
   [[nodiscard]] parallel::strategy_report report_on(const pipeline_candidate& c) const;
   void take(simulated_pipeline best, unity_result& r);
+  // Effects: where it is better it is the result, of no mesh and without known substitutions.
+  void take(known_plan p, unity_result& r);
 
   // Effects: graphs after substitutions, for the cheapest mesh if gradient reductions count in full, and if they do not
   // count; the latter also where samples and weights alone are divided; and those where all operators divide samples:
@@ -199,9 +210,10 @@ class unity_search {
   [[nodiscard]] static bool is_better(const parallel::strategy_report& a, const parallel::strategy_report& b);
   // A plan to be improved, with what it refers to.
   struct polish_start;
-  // Effects: the best of the own plan, of one graph, and of those known improves while there is time and something is
-  // found.
-  void polish(const graph_variant& own, const simulated_best& best, unity_result& r);
+  // Effects: the best of the own plan, of the given graph's, which substitutions that are predicted to help may not
+  // reach, and of those known improves while there is time and something is found.
+  void polish(const std::vector<graph_variant>& variants, const simulated_best& best, const simulated_best& first,
+              unity_result& r);
   // Nothing where it is too large, or nothing of it may change.
   [[nodiscard]] std::unique_ptr<polish_start> start(tensor::tensor_graph g, const parallel::strategy& s,
                                                     mesh_room* room);
@@ -325,7 +337,11 @@ UNITY_INLINE unity_result unity_search::run(const rule_set& rules, const tensor:
   }
   std::vector<graph_variant> variants{{parallel::with_delivered_outputs(algebra_, g), {}}};
   r.graphs_bound = computing_of(variants[0].graph);
-  auto best = simulate(variants[0], 0, r);
+  if (is_small(variants[0].graph.node_count())) {
+    add_smaller_sets();
+  }
+  const auto first = simulate(variants[0], 0, r);
+  auto best = first;
   end_phase("mappings", r);
   add_variants(rules, variants, r);
   end_phase("substitutions", r);
@@ -354,7 +370,7 @@ UNITY_INLINE unity_result unity_search::run(const rule_set& rules, const tensor:
     finish(r, split_mappings::has_blocks(best.candidate.solution));
   }
   end_phase("bounds", r);
-  polish(variants[best.graph], best, r);
+  polish(variants, best, first, r);
   for (const auto& one : rooms_) {
     r.goals += one->goals();
     ended_early_ = ended_early_ || one->ended_early();
@@ -373,6 +389,26 @@ UNITY_INLINE void unity_search::add_room(const machine::device_mesh& mesh, paral
   }
 }
 
+UNITY_INLINE void unity_search::add_smaller_sets() {
+  using use = parallel::index_use;
+  const auto count = rooms_.size();
+  parallel::index_uses uses = 0;
+  for (const auto kind : {use::data, use::model, use::reduction, use::special, use::spatial}) {
+    uses |= (parallel::index_uses{1} << static_cast<unsigned>(kind)) & options_.uses;
+    const auto has_uses = [&](const auto& room) {  // which lies in no stages
+      return (room->uses() & ~(parallel::index_uses{1} << static_cast<unsigned>(use::pipeline))) == uses;
+    };
+    if (uses == 0 || std::any_of(rooms_.begin(), rooms_.end(), has_uses)) {
+      continue;
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      if (rooms_[i]->uses() == options_.uses) {
+        add_room(rooms_[i]->mesh(), uses);
+      }
+    }
+  }
+}
+
 UNITY_INLINE auto unity_search::simulate(graph_variant& v, std::size_t number, unity_result& r) -> simulated_best {
   parallel::lowering lowering{algebra_,          v.graph, machine_, durations_, parallel::transfers::exchanges,
                               options_.optimizer};
@@ -383,7 +419,7 @@ UNITY_INLINE auto unity_search::simulate(graph_variant& v, std::size_t number, u
   }
   const bool is_cut = std::any_of(rooms_.begin(), rooms_.end(), [](const auto& room) { return room->ended_early(); });
   if (all.empty() && is_cut) {
-    return simple(v, lowering);
+    return simple(v, number, lowering);
   }
   if (all.empty()) {
     throw error{"graph", "an operator that runs on no part of the machine", "operators of known meaning and sizes"};
@@ -417,8 +453,10 @@ UNITY_INLINE auto unity_search::simulate(graph_variant& v, std::size_t number, u
   return best;
 }
 
-UNITY_INLINE auto unity_search::simple(const graph_variant& v, parallel::lowering& lowering) -> simulated_best {
+UNITY_INLINE auto unity_search::simple(const graph_variant& v, std::size_t number, parallel::lowering& lowering)
+    -> simulated_best {
   simulated_best best;
+  best.graph = number;
   best.strategy = parallel::replicated_data_parallel(lowering.dimensions(), machine_.network);
   best.report = timed([&] { return parallel::report_on(lowering, v.graph, machine_, best.strategy); });
   return best;
@@ -699,6 +737,8 @@ struct unity_search::polish_start {
   picoseconds bound{};      // of all plans of the graph
   std::uint64_t proposals;  // at most, with those from other plans
   std::optional<plan_polish> plan{};
+  const mesh_room* room = nullptr;         // of the mesh that it began on, if any
+  const graph_variant* variant = nullptr;  // of this search, if any
 
   polish_start(const unity_search& s, tensor::tensor_graph g)
       : graph{std::move(g)},
@@ -715,13 +755,13 @@ UNITY_INLINE auto unity_search::start(tensor::tensor_graph g, const parallel::st
     return nullptr;
   }
   auto one = std::make_unique<polish_start>(*this, std::move(g));
+  one->room = room;
   std::optional<part_proposal> mesh;
   if (room != nullptr) {
     const parallel::operator_graph ops{algebra_, one->graph, one->lowering.dimensions(), one->lowering.training()};
-    constexpr std::size_t few = 1024;  // of what is larger, simulations take long, and parts are many
-    const auto devices = machine_.network.device_count();
-    const bool in_parts = is_free && ops.size() * devices <= few;
-    mesh.emplace(mesh_proposal{*room, ops}, ops, in_parts ? devices : 0);
+    // Of what is larger, simulations take long, and parts are many.
+    const bool in_parts = is_free && is_small(ops.size());
+    mesh.emplace(mesh_proposal{*room, ops}, ops, in_parts ? machine_.network.device_count() : 0);
     one->proposals *= in_parts && one->proposals < std::numeric_limits<std::uint64_t>::max() / 8 ? 8 : 1;
   }
   one->bound = computing_of(one->graph);
@@ -729,10 +769,17 @@ UNITY_INLINE auto unity_search::start(tensor::tensor_graph g, const parallel::st
   return one;
 }
 
-UNITY_INLINE void unity_search::polish(const graph_variant& own, const simulated_best& best, unity_result& r) {
-  const auto known = options_.known ? options_.known() : std::vector<known_plan>{};
+UNITY_INLINE void unity_search::polish(const std::vector<graph_variant>& variants, const simulated_best& best,
+                                       const simulated_best& first, unity_result& r) {
+  const bool is_over = watch_.seconds() >= options_.limits.seconds;
+  const auto known = options_.known && !is_over ? options_.known() : std::vector<known_plan>{};
   if (options_.known) {
     end_phase("baselines", r);
+  }
+  if (options_.uses == parallel::all_index_uses) {
+    for (const auto& k : known) {
+      take(k, r);
+    }
   }
   std::vector<std::unique_ptr<polish_start>> starts;
   const auto add = [&](std::unique_ptr<polish_start> one) {
@@ -740,49 +787,78 @@ UNITY_INLINE void unity_search::polish(const graph_variant& own, const simulated
       starts.push_back(std::move(one));
     }
   };
-  const bool has_own = !best.report.is_of_representatives;
-  if (has_own) {
-    add(start(own.graph, best.strategy, best.candidate.room));
+  const auto add_own = [&](const simulated_best& own) {
+    auto one = start(variants[own.graph].graph, own.strategy, own.candidate.room);
+    if (one != nullptr) {
+      one->variant = &variants[own.graph];
+    }
+    add(std::move(one));
+  };
+  if (!best.report.is_of_representatives) {
+    add_own(best);
+  }
+  if (!first.report.is_of_representatives && best.graph != 0) {
+    add_own(first);
   }
   for (const auto& k : known) {
     add(options_.uses == parallel::all_index_uses ? start(k.graph, k.strategy, nullptr) : nullptr);
   }
   improve_all(starts, r);
   for (const auto& one : starts) {
-    const bool is_own = has_own && one == starts.front();
-    if (is_own && !one->plan->is_better()) {
+    if (!one->plan->is_better()) {
       continue;
     }
     auto report = parallel::report_on(one->lowering, one->graph, machine_, one->plan->best());
     if (!is_better(report, r.report)) {
       continue;
     }
-    const bool is_mapped = is_own && r.graph == one->graph && report.iteration >= r.mapping_bound;
-    r.mapping_bound = is_mapped ? r.mapping_bound : one->bound;
-    r.mesh = is_own && best.candidate.room != nullptr ? best.candidate.room->mesh() : machine::device_mesh{};
-    r.rules = is_own ? own.rules : std::vector<applied_rule>{};
-    r.graphs_bound = std::min(r.graphs_bound, one->bound);
-    r.graph = one->graph;
-    r.strategy = one->plan->best();
-    r.pipeline = {};
-    r.report = std::move(report);
+    const bool is_mapped = one->variant != nullptr && r.graph == one->graph && report.iteration >= r.mapping_bound;
+    const auto bound = is_mapped ? r.mapping_bound : one->bound;
+    take({one->graph, one->plan->best(), std::move(report)}, r);
+    r.mapping_bound = bound;
+    if (one->variant != nullptr) {
+      r.mesh = one->room != nullptr ? one->room->mesh() : machine::device_mesh{};
+      r.rules = one->variant->rules;
+    }
   }
   end_phase("polish", r);
+}
+
+UNITY_INLINE void unity_search::take(known_plan p, unity_result& r) {
+  if (!is_better(p.report, r.report)) {
+    return;
+  }
+  r.mapping_bound = computing_of(p.graph);
+  r.graphs_bound = std::min(r.graphs_bound, r.mapping_bound);
+  r.mesh = {};
+  r.rules.clear();
+  r.graph = std::move(p.graph);
+  r.strategy = std::move(p.strategy);
+  r.pipeline = {};
+  r.report = std::move(p.report);
 }
 
 UNITY_INLINE void unity_search::improve_all(std::span<const std::unique_ptr<polish_start>> starts, unity_result& r) {
   polish_options o;
   o.watch = options_.watch;
+  const auto limit = options_.limits.seconds;
+  const auto patience = limit < std::numeric_limits<double>::infinity() ? options_.patience * limit : 0;
+  auto last_better = watch_.seconds();
+  std::vector<polish_start*> active;
+  for (const auto& one : starts) {
+    active.push_back(one.get());
+  }
   bool goes_on = true;
-  while (goes_on) {
+  for (std::size_t round = 1; goes_on; ++round) {
     goes_on = false;
-    for (const auto& one : starts) {
+    for (auto* one : active) {
       auto& plan = *one->plan;
       const auto most = std::min(one->proposals, options_.limits.expansions);
       o.proposals = most - std::min(most, r.proposals);
       // At the end what was found is simulated once more.
-      o.seconds = options_.limits.seconds - watch_.seconds() - 2 * reported_;
-      if (o.proposals == 0 || plan.is_idle(options_.idle) || plan.cost() <= one->bound.count()) {
+      o.seconds = limit - watch_.seconds() - 2 * reported_;
+      const bool is_idle = plan.is_idle(options_.idle) && watch_.seconds() - last_better >= patience;
+      if (o.proposals == 0 || is_idle || plan.cost() <= one->bound.count()) {
         continue;
       }
       if (o.seconds <= reported_) {  // a round simulates the whole first
@@ -791,11 +867,17 @@ UNITY_INLINE void unity_search::improve_all(std::span<const std::unique_ptr<poli
       }
       o.seed = options_.seed;
       const auto before = plan.proposals();
+      const auto cost = plan.cost();
       if (plan.improve(o) == stop_reason::observer) {
         return;
       }
       r.proposals += std::min(o.proposals, plan.proposals() - before);
+      last_better = plan.cost() < cost ? watch_.seconds() : last_better;
       goes_on = true;
+    }
+    if (round % 2 == 0) {  // the better half has what is left
+      unity::stable_sort(active, [](const auto* a, const auto* b) { return a->plan->cost() < b->plan->cost(); });
+      active.resize((active.size() + 1) / 2);
     }
   }
 }

@@ -21,7 +21,8 @@ namespace unity::systems {
 
 // One or two parts of a graph, of operators that hand values on to each other, go onto a block of devices each: one
 // operator alone would seldom be better elsewhere than what it reads and what reads it, nor one part where another
-// still is. Half of the proposals are mesh_proposal's.
+// still is. Or an operator is repeated where it is read, of what else moves no such plan is made. Half of the proposals
+// are mesh_proposal's.
 // Models proposal_for strategy_evaluator. A value; threads may share it.
 class part_proposal {
  public:
@@ -36,24 +37,30 @@ class part_proposal {
   [[nodiscard]] std::vector<std::uint32_t> draw_part(std::vector<bool>& met, random_engine& random) const;
   // Effects: the part lies on a block, divided along outer dimensions, or all of it along inner ones.
   void move(std::span<const std::uint32_t> part, random_engine& random, strategy_change& change) const;
+  // The operator as a whole on each device that reads it; nothing where these are none, or many.
+  [[nodiscard]] strategy_change repeated(std::uint32_t op, const parallel::strategy& s) const;
 
   mesh_proposal on_mesh_;
   parallel::placements placements_;
   std::vector<std::size_t> sizes_{};  // of blocks
   std::vector<node_id> nodes_{};
   std::vector<std::vector<std::uint32_t>> neighbours_{};
+  std::vector<std::vector<std::uint32_t>> readers_{};
 };
 
 }  // namespace unity::systems
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_UNITY_PART_PROPOSAL)
 
+#include <algorithm>
+
+#include <unity/parallel/configuration.hpp>
 #include <unity/parallel/parallel_type.hpp>
 
 namespace unity::systems {
 
 UNITY_INLINE part_proposal::part_proposal(mesh_proposal on_mesh, const parallel::operator_graph& g, std::size_t devices)
-    : on_mesh_{std::move(on_mesh)}, placements_{g.dimensions(), devices}, neighbours_(g.size()) {
+    : on_mesh_{std::move(on_mesh)}, placements_{g.dimensions(), devices}, neighbours_(g.size()), readers_(g.size()) {
   for (std::size_t size = 1; size <= devices; ++size) {
     if (devices % size == 0) {
       sizes_.push_back(size);
@@ -65,6 +72,7 @@ UNITY_INLINE part_proposal::part_proposal(mesh_proposal on_mesh, const parallel:
       if (s.from != parallel::operand_source::none) {
         neighbours_[i].push_back(s.from);
         neighbours_[s.from].push_back(i);
+        readers_[s.from].push_back(i);
       }
     }
   }
@@ -76,9 +84,13 @@ UNITY_INLINE std::optional<proposed<strategy_change>> part_proposal::sample(cons
     return on_mesh_.sample(s, random);
   }
   strategy_change change;
-  std::vector<bool> met(nodes_.size());
-  for (auto parts = 1 + random.below(2); parts > 0; --parts) {
-    move(draw_part(met, random), random, change);
+  if (random.below(4) == 0) {
+    change = repeated(static_cast<std::uint32_t>(random.below(nodes_.size())), s);
+  } else {
+    std::vector<bool> met(nodes_.size());
+    for (auto parts = 1 + random.below(2); parts > 0; --parts) {
+      move(draw_part(met, random), random, change);
+    }
   }
   return change.empty() ? std::nullopt : std::optional{proposed<strategy_change>{std::move(change), 0}};
 }
@@ -101,6 +113,29 @@ UNITY_INLINE void part_proposal::move(std::span<const std::uint32_t> part, rando
       change.push_back({nodes_[i], parallel::on_block(*fitting[chosen], block)});
     }
   }
+}
+
+UNITY_INLINE strategy_change part_proposal::repeated(std::uint32_t op, const parallel::strategy& s) const {
+  constexpr std::size_t most = 16;  // devices
+  parallel::configuration c;
+  for (const auto reader : readers_[op]) {
+    for (const auto d : s[nodes_[reader].index()].devices) {
+      if (std::find(c.devices.begin(), c.devices.end(), d) == c.devices.end()) {
+        c.devices.push_back(d);
+      }
+    }
+    if (c.devices.size() > most) {
+      return {};
+    }
+  }
+  const auto degrees = placements_.degrees(nodes_[op]);
+  if (c.devices.size() < 2 || degrees.empty()) {
+    return {};
+  }
+  c.degrees = degrees.front();
+  std::fill(c.degrees.begin(), c.degrees.end(), 1);
+  c.copies = static_cast<std::int64_t>(c.devices.size());
+  return {{nodes_[op], std::move(c)}};
 }
 
 UNITY_INLINE std::vector<std::uint32_t> part_proposal::draw_part(std::vector<bool>& met, random_engine& random) const {

@@ -14,6 +14,7 @@
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/strategies/memory_limits.hpp>
+#include <unity/parallel/strategies/strategy_report.hpp>
 #include <unity/search/evaluator_mcmc.hpp>
 #include <unity/search/result.hpp>
 #include <unity/systems/flexflow/evaluator.hpp>
@@ -28,6 +29,7 @@ namespace unity::systems {
 struct known_plan {
   tensor::tensor_graph graph{};
   parallel::strategy strategy{};
+  parallel::strategy_report report{};
 };
 
 struct polish_options {
@@ -38,8 +40,8 @@ struct polish_options {
 };
 
 // One plan that gets better, in rounds: chains from the best so far, in turn over options of its mesh and parts of
-// the graph, where it is on one, and over FlexFlow's moves, where these are allowed. Does not move: its parts refer to
-// each other, to the graph and to the machine.
+// the graph, where it is on one, and over FlexFlow's moves, where these are allowed. They are the longer the more of
+// them have found nothing. Does not move: its parts refer to each other, to the graph and to the machine.
 class plan_polish {
  public:
   // mesh: nothing where the plan is on none.
@@ -74,6 +76,7 @@ class plan_polish {
   std::uint64_t proposals_ = 0;
   std::uint64_t last_better_ = 0;
   std::uint64_t rounds_ = 0;
+  std::uint64_t idle_rounds_ = 0;  // since the last better plan
 };
 
 }  // namespace unity::systems
@@ -106,7 +109,9 @@ UNITY_INLINE stop_reason plan_polish::improve(const polish_options& o) {
   }
   chain_options chain;
   // Each round lowers and simulates the whole once: worth it for some proposals of each operator.
-  chain.proposals = std::min<std::uint64_t>(o.proposals, std::max<std::uint64_t>(500, 4 * graph_.node_count()));
+  constexpr std::uint64_t most_doublings = 10;
+  const auto least = std::max<std::uint64_t>(500, 4 * graph_.node_count());
+  chain.proposals = std::min(o.proposals, least << std::min(idle_rounds_++ / 2, most_doublings));
   chain.seed = o.seed + rounds_++;
   chain.limits.seconds = o.seconds;
   chain.watch = o.watch;
@@ -122,6 +127,7 @@ UNITY_INLINE stop_reason plan_polish::improve(const polish_options& o) {
       best_ = found.best;
       cost_ = found.cost;
       is_better_ = true;
+      idle_rounds_ = 0;
       last_better_ = proposals_;
     }
     return found.stopped;

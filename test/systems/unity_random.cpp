@@ -1,0 +1,108 @@
+// Unity's search on random graphs and machines: none ends it, its budget is kept, and plans compute what graphs do.
+
+#include <algorithm>
+#include <array>
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <cstdlib>
+#include <ctime>
+
+#include <fmt/core.h>
+
+#include <unity/core/random.hpp>
+#include <unity/core/units.hpp>
+#include <unity/machine/machine.hpp>
+#include <unity/machine/presets.hpp>
+#include <unity/parallel/parallelism_kinds.hpp>
+#include <unity/parallel/pcg/plan_values.hpp>
+#include <unity/parallel/tasks/task_times.hpp>
+#include <unity/systems/unity.hpp>
+
+#include "../support/cases.hpp"
+#include "../support/operators.hpp"
+#include "plan_checks.hpp"
+#include "shipped_rules.hpp"
+#include "training_graphs.hpp"
+
+namespace tests_of_unity_random {
+
+namespace {
+
+using namespace unity;
+using unity::test::training::operators;
+
+// Of up to 12 devices, whose memory may be too small for any plan.
+machine::machine random_machine(random_engine& random) {
+  constexpr std::array kinds{"dgx_h100", "p100", "k80", "summit", "dgx_a100", "t4"};
+  const auto nodes = 1 + random.below(3);
+  const auto devices = 1 + random.below(4);
+  auto m = machine::preset(fmt::format("{}:{}x{}", kinds[random.below(kinds.size())], nodes, devices));
+  if (random.below(4) == 0) {
+    for (auto& d : m.devices) {
+      d.memory = bytes{machine::least_device_memory.count() * static_cast<std::int64_t>(1 + random.below(20))};
+    }
+  }
+  return m;
+}
+
+// Seconds that this process computed: others may share its core.
+double computed() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
+// Returns how much longer than its budget the search computed, in seconds.
+double try_one(std::uint64_t seed) {
+  random_engine random{seed};
+  const auto g = test::random_training_graph(random, operators(), 1 + random.below(24));
+  const auto m = random_machine(random);
+  systems::unity_options o;
+  o.seed = seed;
+  o.limits.seconds = std::array{0.0, 0.01, 0.1, 1.0}[random.below(4)];
+  o.mesh_axes = 1 + random.below(3);
+  if (random.below(2) == 0) {
+    o.uses = 1 + static_cast<parallel::index_uses>(random.below(parallel::all_index_uses));
+  }
+  CAPTURE(seed, m.name, g.node_count(), o.limits.seconds, o.mesh_axes, o.uses);
+  const auto start = computed();
+  const auto r =
+      systems::unity(operators(), test::joint_rules(), g, m, parallel::analytic_durations(operators(), m), o);
+  const auto over = computed() - start - o.limits.seconds;
+  CHECK(r.report.iteration > picoseconds{});
+  CHECK(r.graphs_bound <= r.report.iteration);
+  test::check_graph(g, r);
+  const auto values = test::compared_values(r.graph, r.strategy, seed);
+  CAPTURE(values.sizes, values.nodes, values.elements);
+  CHECK(values.verdict != parallel::value_comparison::verdicts::different);
+  return over;
+}
+
+std::uint64_t number_of(const char* variable, std::uint64_t otherwise) {
+  const auto* text = std::getenv(variable);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+double try_all(std::uint64_t first, std::uint64_t count) {
+  double longest = 0;
+  for (auto seed = first; seed < first + count; ++seed) {
+    const auto over = try_one(seed);
+    if (over > 0.5) {
+      fmt::print("seed {}: {:.2f} s more than its budget\n", seed, over);
+    }
+    longest = std::max(longest, over);
+  }
+  return longest;
+}
+
+}  // namespace
+
+TEST_CASE("a plan is found for any graph and any machine, in time, and computes what the graph does") {
+  const auto over = try_all(0, unity::test::cases(20));
+  CHECK(over <= 0.5 * unity::test::one_case_of);  // sanitizers make a step as much longer
+}
+
+// By hand, some minutes: test_systems "[random]"; FIRST and COUNT in the environment.
+TEST_CASE("the same of 1,000 graphs", "[.][random]") {
+  const auto over = try_all(number_of("FIRST", 0), number_of("COUNT", 1000));
+  fmt::print("at most {:.2f} s more than the budget\n", over);
+  CHECK(over <= 0.5);
+}
+
+}  // namespace tests_of_unity_random
