@@ -130,7 +130,7 @@ def joint(arguments):
             others = [s["iteration_s"] for s in rows[:-1] if not s["out_of_memory"]]
             print_row(model, r["devices"], *(shown(s) for s in rows),
                       f"{min(others) / rows[-1]['iteration_s']:.2f}" if others else "-",
-                      f"{r['lower_bound_s'] * 1e3:.2f}", f"{r['search']['seconds']:.1f}",
+                      f"{r['bound_s'] * 1e3:.2f}", f"{r['search']['seconds']:.1f}",
                       len(r["joint"]["algebraic_rules_used"]), shown(staged), staged["stages"])
 
 
