@@ -363,9 +363,9 @@ nlohmann::json to_json(const unity_outcome& r) {
     phases[std::string{p.name}] = p.seconds;
   }
   return {{"joint", {{"algebraic_rules_used", algebraic}, {"parallel_rules_used", parallel}}},
-          {"lower_bound_s", unity::to_seconds(r.found.mapping_bound)},
+          {"bound_s", unity::to_seconds(r.found.mapping_bound)},
           {"checked", r.checked.verdict == unity::parallel::value_comparison::verdicts::equal},
-          {"graphs_lower_bound_s", unity::to_seconds(r.found.graphs_bound)},
+          {"graphs_bound_s", unity::to_seconds(r.found.graphs_bound)},
           {"gap", gap(r)},
           {"baselines", baselines},
           {"search",
