@@ -22,6 +22,7 @@ struct unity_flags {
   std::vector<std::string> baselines{"data", "model", "expert", "figures", "flexflow", "sequential"};
   unity::systems::unity_options options{};
   std::size_t threads = 1;  // of the baselines that search
+  bool keeps_graph = false;
 };
 
 struct unity_outcome {
