@@ -9,6 +9,7 @@
 #include <fmt/core.h>
 
 #include <unity/core/file.hpp>
+#include <unity/io/jax_plan.hpp>
 #include <unity/io/module_plan.hpp>
 #include <unity/io/plan_json.hpp>
 #include <unity/io/pytorch_plan.hpp>
@@ -29,7 +30,7 @@ struct arguments {
 
 void declare(CLI::App& app, arguments& a) {
   app.add_option("PLAN", a.plan, "a plan's .json file: graph, machine and strategy")->required();
-  app.add_option("--to", a.to, "the framework: pytorch")->required()->check(CLI::IsMember({"pytorch"}));
+  app.add_option("--to", a.to, "the framework: pytorch or jax")->required()->check(CLI::IsMember({"pytorch", "jax"}));
   app.add_option("--out", a.out, "file for the module; default: standard output");
 }
 
@@ -40,7 +41,7 @@ void run(arguments& a) {
   const auto plan = io::parse_plan(operators, text, a.plan);
   const auto modules = io::module_plan_of(operators, plan, io::parse_plan_notes(text, a.plan).mesh);
   const auto title = fmt::format("The plan {} on {}.", a.plan, plan.machine.name);
-  const auto module = io::to_pytorch_text(modules, title);
+  const auto module = a.to == "pytorch" ? io::to_pytorch_text(modules, title) : io::to_jax_text(modules, title);
   if (a.out.empty()) {
     fmt::print("{}", module);
   } else {

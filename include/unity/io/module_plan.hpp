@@ -12,31 +12,31 @@
 #include <vector>
 
 #include <unity/machine/device_mesh.hpp>
-#include <unity/parallel/mesh_layout.hpp>
 #include <unity/parallel/plan.hpp>
+#include <unity/parallel/plan_placements.hpp>
 #include <unity/tensor/algebra.hpp>
 
 namespace unity::io {
 
 struct named_layout {
   std::string name{};
-  parallel::mesh_layout layout{};
+  parallel::tensor_placement layout{};
 };
 
 struct parameter_plan {
   std::string name{};
-  parallel::mesh_layout layout{};       // as operators read it
+  parallel::tensor_placement layout{};  // as operators read it
   std::vector<std::size_t> replicas{};  // axes along which gradients are terms of a sum
   bool is_trained = true;
-  bool is_sharded = false;     // each replica updates a share (ZeRO)
-  std::size_t share_of = 0;    // the dimension whose shares these are
-  std::size_t bucket = 0;      // of an all-reduce: parameters with the same number are reduced together
+  bool is_sharded = false;   // each replica updates a share (ZeRO)
+  std::size_t share_of = 0;  // the dimension whose shares these are
+  std::size_t bucket = 0;    // of an all-reduce: parameters with the same number are reduced together
 };
 
 struct module_layouts {
   std::string name{};
-  std::optional<parallel::mesh_layout> input{};  // of the first activation that it reads
-  parallel::mesh_layout output{};
+  std::optional<parallel::tensor_placement> input{};  // of the first activation that it reads
+  parallel::tensor_placement output{};
 };
 
 // How often each kind of collective runs in an iteration. An axis of the mesh is a collective of its own, but for
@@ -51,7 +51,8 @@ struct collective_counts {
 };
 
 // Changes of layout. From the first to the second, adding to the counts.
-void count_change(const parallel::mesh_layout& from, const parallel::mesh_layout& to, collective_counts& counts);
+void count_change(const parallel::tensor_placement& from, const parallel::tensor_placement& to,
+                  collective_counts& counts);
 
 struct module_plan {
   machine::device_mesh mesh{};
@@ -64,7 +65,7 @@ struct module_plan {
 };
 
 // Throws: unity::error that names the operator or the weight for which there are no words, and says why: what does not
-// lie on one mesh (parallel::layouts_of), operators without parameters that read another layout than they are given,
+// lie on one mesh (parallel::placements_of), operators without parameters that read another layout than they are given,
 // weights that operators compute with before modules read them, pipelines, recomputation, and synchronization other
 // than all-reduces and shares of whole weights.
 [[nodiscard]] module_plan module_plan_of(const tensor::algebra& a, const parallel::plan& p,
@@ -91,12 +92,12 @@ namespace detail {
 
 using parallel::axis_kind;
 using parallel::axis_use;
-using parallel::mesh_layout;
+using parallel::tensor_placement;
 
 inline constexpr std::string_view transposed_suffix = ".T";
 
 // Sums where either has one.
-UNITY_INLINE void add_sums(mesh_layout& to, const mesh_layout& from) {
+UNITY_INLINE void add_sums(tensor_placement& to, const tensor_placement& from) {
   for (std::size_t axis = 0; axis < from.size(); ++axis) {
     if (to[axis].kind == axis_kind::whole) {
       to[axis] = from[axis];
@@ -104,7 +105,7 @@ UNITY_INLINE void add_sums(mesh_layout& to, const mesh_layout& from) {
   }
 }
 
-UNITY_INLINE mesh_layout permuted(mesh_layout l, const std::vector<std::size_t>& to) {
+UNITY_INLINE tensor_placement permuted(tensor_placement l, const std::vector<std::size_t>& to) {
   for (auto& use : l) {
     if (use.kind == axis_kind::split) {
       use.dimension = to[use.dimension];
@@ -116,7 +117,7 @@ UNITY_INLINE mesh_layout permuted(mesh_layout l, const std::vector<std::size_t>&
 // Makes the plan of modules out of that of operators.
 class module_planner {
  public:
-  module_planner(const tensor::algebra& a, const parallel::plan& p, parallel::mesh_layouts layouts)
+  module_planner(const tensor::algebra& a, const parallel::plan& p, parallel::plan_placements layouts)
       : a_{a}, p_{p}, g_{p.graph}, on_{std::move(layouts)}, training_{a, p.graph} {}
 
   [[nodiscard]] module_plan make();
@@ -137,7 +138,7 @@ class module_planner {
   [[nodiscard]] std::string name_of(value_id v) const {
     return std::string{a_.read(g_.operation(g_.producer(v))).word("name")};
   }
-  [[nodiscard]] const mesh_layout& read_as(const reading& r) const {
+  [[nodiscard]] const tensor_placement& read_as(const reading& r) const {
     return on_.nodes[r.node.index()].operands[r.operand];
   }
   void expect_sayable() const;
@@ -147,14 +148,14 @@ class module_planner {
   void add_use(parameter_plan& one, node_id n, std::size_t operand, const std::vector<std::size_t>& order);
   void find_readings();
   // What a value's readers want that is no module's, if they are at one; and else what it is made as.
-  [[nodiscard]] mesh_layout handed_on(value_id v) const;
-  void count(value_id v, const mesh_layout& made, const mesh_layout& given);
+  [[nodiscard]] tensor_placement handed_on(value_id v) const;
+  void count(value_id v, const tensor_placement& made, const tensor_placement& given);
   void count_synchronization();
 
   const tensor::algebra& a_;
   const parallel::plan& p_;
   const tensor::tensor_graph& g_;
-  parallel::mesh_layouts on_;
+  parallel::plan_placements on_;
   parallel::training_graph training_;
   std::vector<bool> is_constant_{};              // by value: no activation
   std::map<std::size_t, std::string> module_{};  // by node that reads a parameter
@@ -164,8 +165,8 @@ class module_planner {
 
 UNITY_INLINE void module_planner::expect_sayable() const {
   if (!p_.pipeline.is_trivial()) {
-    throw error{"plan.pipeline", fmt::format("{} stages, {} micro-batches", p_.pipeline.stage_count(),
-                                             p_.pipeline.microbatches),
+    throw error{"plan.pipeline",
+                fmt::format("{} stages, {} micro-batches", p_.pipeline.stage_count(), p_.pipeline.microbatches),
                 "one of each: modules are laid onto one mesh"};
   }
   for (const auto n : node_ids(g_)) {
@@ -297,12 +298,12 @@ UNITY_INLINE void module_planner::find_readings() {
   }
 }
 
-UNITY_INLINE mesh_layout module_planner::handed_on(value_id v) const {
+UNITY_INLINE tensor_placement module_planner::handed_on(value_id v) const {
   const auto from = g_.producer(v);
   const bool is_free = is_input(v) || module_.contains(from.index());  // to be laid out as readers want it
   const auto& results = g_.results(from);
   const auto which = static_cast<std::size_t>(std::find(results.begin(), results.end(), v) - results.begin());
-  std::optional<mesh_layout> wanted;
+  std::optional<tensor_placement> wanted;
   if (!is_input(v)) {
     wanted = on_.nodes[from.index()].results[which];
   }
@@ -327,19 +328,20 @@ UNITY_INLINE mesh_layout module_planner::handed_on(value_id v) const {
       }
     }
     if (reduced != as) {
-      throw error{shown(r.node), fmt::format("reads the result of {} in another layout, and has no parameters",
-                                             is_input(v) ? "an input" : shown(from)),
+      throw error{shown(r.node),
+                  fmt::format("reads the result of {} in another layout, and has no parameters",
+                              is_input(v) ? "an input" : shown(from)),
                   "changes of layout where modules with parameters begin or end"};
     }
   }
-  return wanted ? *wanted : mesh_layout(on_.mesh.axis_count(), axis_use{});
+  return wanted ? *wanted : tensor_placement(on_.mesh.axis_count(), axis_use{});
 }
 
-UNITY_INLINE void module_planner::count(value_id v, const mesh_layout& made, const mesh_layout& given) {
+UNITY_INLINE void module_planner::count(value_id v, const tensor_placement& made, const tensor_placement& given) {
   count_change(made, given, made_.forward);
-  std::vector<std::pair<mesh_layout, mesh_layout>> copies;  // as modules read it, with its cotangent
-  std::optional<mesh_layout> others;
-  std::optional<mesh_layout> summed;  // an implicit sum
+  std::vector<std::pair<tensor_placement, tensor_placement>> copies;  // as modules read it, with its cotangent
+  std::optional<tensor_placement> others;
+  std::optional<tensor_placement> summed;  // an implicit sum
   for (const auto& r : readings_[v.index()]) {
     const auto& as = read_as(r);
     const bool is_wanted = training_.wanted(r.node)[r.operand];
@@ -355,7 +357,7 @@ UNITY_INLINE void module_planner::count(value_id v, const mesh_layout& made, con
     }
     const auto at = std::find_if(copies.begin(), copies.end(), [&](const auto& c) { return c.first == as; });
     if (at == copies.end()) {
-      copies.emplace_back(as, is_wanted ? cotangent : mesh_layout{});
+      copies.emplace_back(as, is_wanted ? cotangent : tensor_placement{});
       count_change(given, as, made_.forward);
     } else if (is_wanted) {
       add_sums(at->second, cotangent);
@@ -441,7 +443,7 @@ UNITY_INLINE module_plan module_planner::make() {
 
 }  // namespace detail
 
-UNITY_INLINE void count_change(const parallel::mesh_layout& from, const parallel::mesh_layout& to,
+UNITY_INLINE void count_change(const parallel::tensor_placement& from, const parallel::tensor_placement& to,
                                collective_counts& counts) {
   using parallel::axis_kind;
   for (std::size_t axis = 0; axis < from.size(); ++axis) {
@@ -460,7 +462,7 @@ UNITY_INLINE void count_change(const parallel::mesh_layout& from, const parallel
 
 UNITY_INLINE module_plan module_plan_of(const tensor::algebra& a, const parallel::plan& p,
                                         const std::optional<machine::device_mesh>& mesh) {
-  return detail::module_planner{a, p, parallel::layouts_of(a, p, mesh)}.make();
+  return detail::module_planner{a, p, parallel::placements_of(a, p, mesh)}.make();
 }
 
 }  // namespace unity::io

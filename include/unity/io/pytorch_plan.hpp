@@ -27,7 +27,7 @@ namespace unity::io {
 
 namespace detail {
 
-UNITY_INLINE std::string placements(const parallel::mesh_layout& l) {
+UNITY_INLINE std::string placements(const parallel::tensor_placement& l) {
   std::string text;
   for (const auto& use : l) {
     text += text.empty() ? "" : ", ";
@@ -56,11 +56,10 @@ UNITY_INLINE std::string counts_text(const collective_counts& c) {
 
 UNITY_INLINE std::string to_pytorch_text(const module_plan& p, const std::string& title) {
   auto text = fmt::format(
-      "\"\"\"{}\n\nWritten by export_plan. Rank i runs what the plan has on the i-th of: {}.\n\"\"\"\n\n"
+      "\"\"\"{}\n\nWritten by export_plan. Rank i runs what the plan has on the i-th of\n{}\n\"\"\"\n\n"
       "from torch.distributed.tensor import Partial, Replicate, Shard\n\n"
       "import unity_plan\nfrom unity_plan import Layout, Parameter\n\nPLAN = unity_plan.Plan(\n    mesh=({},),\n",
-      detail::python_comment(title), detail::python_comment(fmt::format("{}", fmt::join(p.devices, " "))),
-      fmt::join(p.mesh.sizes, ", "));
+      detail::python_comment(title), detail::python_lines(p.devices), fmt::join(p.mesh.sizes, ", "));
   const auto add = [&text](const std::string& name, const std::string& value) {
     text += fmt::format("        {}: {},\n", detail::python_word(name), value);
   };
@@ -77,13 +76,12 @@ UNITY_INLINE std::string to_pytorch_text(const module_plan& p, const std::string
     add(m.name,
         fmt::format("Layout({}, {})", m.input ? detail::placements(*m.input) : "None", detail::placements(m.output)));
   }
-  return text +
-         fmt::format(
-             "    }},\n    forward={},\n    backward={},\n)\n\n\n"
-             "def parallelize(module, device_type=\"cuda\"):\n"
-             "    \"\"\"Lays the module out on the ranks of torch.distributed, in place.\"\"\"\n"
-             "    return unity_plan.apply(PLAN, module, device_type)\n",
-             detail::counts_text(p.forward), detail::counts_text(p.backward));
+  return text + fmt::format(
+                    "    }},\n    forward={},\n    backward={},\n)\n\n\n"
+                    "def parallelize(module, device_type=\"cuda\"):\n"
+                    "    \"\"\"Lays the module out on the ranks of torch.distributed, in place.\"\"\"\n"
+                    "    return unity_plan.apply(PLAN, module, device_type)\n",
+                    detail::counts_text(p.forward), detail::counts_text(p.backward));
 }
 
 }  // namespace unity::io

@@ -28,30 +28,30 @@ struct axis_use {
 };
 
 // Of one tensor: a use per axis of the mesh. Of axes that split one dimension the first is the outermost.
-using mesh_layout = small_vector<axis_use, 4>;
+using tensor_placement = small_vector<axis_use, 4>;
 
 // Of one operator.
-struct operator_layout {
-  std::vector<mesh_layout> operands{};
-  std::vector<mesh_layout> results{};
-  std::vector<mesh_layout> cotangents{};  // of operands, as the operator's backward pass makes them
+struct operator_placement {
+  std::vector<tensor_placement> operands{};
+  std::vector<tensor_placement> results{};
+  std::vector<tensor_placement> cotangents{};  // of operands, as the operator's backward pass makes them
 };
 
-struct mesh_layouts {
+struct plan_placements {
   machine::device_mesh mesh{};
-  std::vector<operator_layout> nodes{};  // of the graph; empty for those that read no input and no weight
+  std::vector<operator_placement> nodes{};  // of the graph; empty for those that read no input and no weight
 };
 
-// The layouts of all operators on the mesh, its axes cut and reordered where that helps, or, without one, on all devices
-// in their order. Axes that are always used alike are joined, so that there are as few as possible.
+// The layouts of all operators on the mesh, its axes cut and reordered where that helps, or, without one, on all
+// devices in their order. Axes that are always used alike are joined, so that there are as few as possible.
 // Complexity: nodes x axes! x (uses of an operator)^axes; of more than four axes one order is tried.
 // Throws: unity::error that names the first operator that does not lie on the mesh, and says why.
-[[nodiscard]] mesh_layouts layouts_of(const tensor::algebra& a, const plan& p,
-                                      const std::optional<machine::device_mesh>& mesh);
+[[nodiscard]] plan_placements placements_of(const tensor::algebra& a, const plan& p,
+                                            const std::optional<machine::device_mesh>& mesh);
 
 }  // namespace unity::parallel
 
-#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_MESH_LAYOUT)
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_PLAN_PLACEMENTS)
 
 #include <algorithm>
 #include <numeric>
@@ -76,7 +76,8 @@ struct task_digit {
   std::int64_t degree = 1;
 };
 
-// What an axis means for an operator: a digit, and the index of the iteration space that it divides (parts, reductions).
+// What an axis means for an operator: a digit, and the index of its iteration space that it divides (parts,
+// reductions).
 struct axis_meaning {
   task_digit digit{};
   std::size_t index = 0;
@@ -204,12 +205,12 @@ UNITY_INLINE bool operator_on_mesh::find() {
 }
 
 // Reads layouts of tensors off meanings of axes.
-class layout_reader {
+class placement_reader {
  public:
-  layout_reader(const operator_dimensions& o, const std::vector<axis_meaning>& axes) : o_{o}, axes_{axes} {}
+  placement_reader(const operator_dimensions& o, const std::vector<axis_meaning>& axes) : o_{o}, axes_{axes} {}
 
-  [[nodiscard]] operator_layout read() const {
-    operator_layout l;
+  [[nodiscard]] operator_placement read() const {
+    operator_placement l;
     for (std::size_t t = 0; t < o_.structure.operands.size(); ++t) {
       l.operands.push_back(operand(t, false));
       l.cotangents.push_back(operand(t, true));
@@ -222,17 +223,17 @@ class layout_reader {
 
  private:
   [[nodiscard]] std::optional<axis_use> split_of(const tensor::tensor_indices& dims, std::size_t index) const;
-  [[nodiscard]] mesh_layout operand(std::size_t t, bool is_cotangent) const;
-  [[nodiscard]] mesh_layout result(const tensor::tensor_indices& dims) const;
+  [[nodiscard]] tensor_placement operand(std::size_t t, bool is_cotangent) const;
+  [[nodiscard]] tensor_placement result(const tensor::tensor_indices& dims) const;
   // Parts are taken by the first axis first. Throws: std::string, why not.
-  void check_order(const tensor::tensor_indices& dims, const mesh_layout& l) const;
+  void check_order(const tensor::tensor_indices& dims, const tensor_placement& l) const;
 
   const operator_dimensions& o_;
   const std::vector<axis_meaning>& axes_;
 };
 
-UNITY_INLINE std::optional<axis_use> layout_reader::split_of(const tensor::tensor_indices& dims,
-                                                             std::size_t index) const {
+UNITY_INLINE std::optional<axis_use> placement_reader::split_of(const tensor::tensor_indices& dims,
+                                                                std::size_t index) const {
   for (std::size_t d = 0; d < dims.size(); ++d) {
     if (std::find(dims[d].indices.begin(), dims[d].indices.end(), index) != dims[d].indices.end()) {
       return axis_use{axis_kind::split, d};
@@ -247,7 +248,7 @@ UNITY_INLINE std::optional<axis_use> layout_reader::split_of(const tensor::tenso
   return std::nullopt;
 }
 
-UNITY_INLINE void layout_reader::check_order(const tensor::tensor_indices& dims, const mesh_layout& l) const {
+UNITY_INLINE void placement_reader::check_order(const tensor::tensor_indices& dims, const tensor_placement& l) const {
   for (std::size_t d = 0; d < dims.size(); ++d) {
     std::size_t last = 0;
     for (std::size_t axis = 0; axis < axes_.size(); ++axis) {
@@ -264,8 +265,8 @@ UNITY_INLINE void layout_reader::check_order(const tensor::tensor_indices& dims,
   }
 }
 
-UNITY_INLINE mesh_layout layout_reader::operand(std::size_t t, bool is_cotangent) const {
-  mesh_layout l;
+UNITY_INLINE tensor_placement placement_reader::operand(std::size_t t, bool is_cotangent) const {
+  tensor_placement l;
   const auto& dims = o_.structure.operands[t];
   for (const auto& axis : axes_) {
     const auto kind = axis.digit.kind;
@@ -286,8 +287,8 @@ UNITY_INLINE mesh_layout layout_reader::operand(std::size_t t, bool is_cotangent
   return l;
 }
 
-UNITY_INLINE mesh_layout layout_reader::result(const tensor::tensor_indices& dims) const {
-  mesh_layout l;
+UNITY_INLINE tensor_placement placement_reader::result(const tensor::tensor_indices& dims) const {
+  tensor_placement l;
   for (const auto& axis : axes_) {
     const auto kind = axis.digit.kind;
     const bool is_sum = kind == digit_kind::term || kind == digit_kind::reduction;
@@ -311,7 +312,7 @@ class plan_on_mesh {
   [[nodiscard]] bool is_complete() const noexcept { return meanings_.size() == p_.graph.node_count(); }
   // Axes that mean the same to every operator become one.
   void join_axes();
-  [[nodiscard]] mesh_layouts take();
+  [[nodiscard]] plan_placements take();
   [[nodiscard]] error why_not(const std::string& why) const;
   [[nodiscard]] const std::string& why() const noexcept { return why_; }
 
@@ -356,7 +357,7 @@ UNITY_INLINE std::size_t plan_on_mesh::lay(machine::device_mesh m) {
     }
     meanings_.push_back(one.meanings());
     try {
-      static_cast<void>(layout_reader{all_[n], meanings_.back()}.read());
+      static_cast<void>(placement_reader{all_[n], meanings_.back()}.read());
     } catch (const std::string& why) {
       why_ = why;
       meanings_.pop_back();
@@ -394,10 +395,11 @@ UNITY_INLINE void plan_on_mesh::join_axes() {
   }
 }
 
-UNITY_INLINE mesh_layouts plan_on_mesh::take() {
-  mesh_layouts l{std::move(mesh_), {}};
+UNITY_INLINE plan_placements plan_on_mesh::take() {
+  plan_placements l{std::move(mesh_), {}};
   for (const auto n : node_ids(p_.graph)) {
-    l.nodes.push_back(counts_[n.index()] ? layout_reader{all_[n], meanings_[n.index()]}.read() : operator_layout{});
+    l.nodes.push_back(counts_[n.index()] ? placement_reader{all_[n], meanings_[n.index()]}.read()
+                                         : operator_placement{});
   }
   return l;
 }
@@ -433,8 +435,8 @@ UNITY_INLINE machine::device_mesh reordered(const machine::device_mesh& m, const
 
 }  // namespace detail
 
-UNITY_INLINE mesh_layouts layouts_of(const tensor::algebra& a, const plan& p,
-                                     const std::optional<machine::device_mesh>& mesh) {
+UNITY_INLINE plan_placements placements_of(const tensor::algebra& a, const plan& p,
+                                           const std::optional<machine::device_mesh>& mesh) {
   constexpr std::size_t most_reordered = 4;  // axes: 24 orders
   const auto count = p.machine.network.device_count();
   machine::device_mesh all{{}, {static_cast<std::int64_t>(count)}, {}};
