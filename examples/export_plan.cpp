@@ -1,7 +1,7 @@
 // A plan in the words of a framework that runs the model's own code.
 //
-// run: {source}/examples/plans/mlp_data_p100.json --to pytorch --out {out}/plan.py
-// run: {source}/examples/plans/mlp_data_p100.json --to jax --out {out}/plan.py
+// run: {source}/examples/plans/mlp_p100_2x4.json --to pytorch --out {out}/plan.py
+// run: {source}/examples/plans/mlp_p100_2x4.json --to jax --out {out}/plan.py
 
 #include <CLI/CLI.hpp>
 #include <string>

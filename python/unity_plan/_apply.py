@@ -47,7 +47,7 @@ class Plan:
 def apply(plan, module, device_type="cuda"):
     """Lays the module out on the ranks of torch.distributed by the plan, in place, and returns it.
 
-    Every rank calls the module with the whole batch, of which it keeps its part, or with DTensors; results are DTensors.
+    Every rank calls the module with the whole batch, of which it keeps its part, or with DTensors. Results are DTensors.
     Parameters have to be the same on every rank (the same seed, or the same checkpoint). Gradients are complete when
     backward() returns.
     """
@@ -57,14 +57,25 @@ def apply(plan, module, device_type="cuda"):
     if dist.get_world_size() != ranks:
         raise ValueError(f"{dist.get_world_size()} ranks; expected {ranks}, the devices of the plan")
     _check_names(plan, module)
-    mesh = init_device_mesh(device_type, tuple(plan.mesh), mesh_dim_names=tuple(f"axis{i}" for i in range(len(plan.mesh))))
-    implicit_replication().__enter__()  # for good: backward passes meet tensors that forward passes made, too
+    names = tuple(f"axis{i}" for i in range(len(plan.mesh)))
+    mesh = init_device_mesh(device_type, tuple(plan.mesh), mesh_dim_names=names)
+    _take_tensors_as_whole()
     _distribute_parameters(plan, module, mesh)
     for name, layout in plan.modules.items():
         _lay_out(module.get_submodule(name), layout)
     module.register_forward_pre_hook(lambda _, args: _distribute_inputs(plan, mesh, args))
     _Reductions(plan, module, mesh)
     return module
+
+
+_replications = []  # that were entered: one that is collected ends
+
+
+def _take_tensors_as_whole():
+    """For good: backward passes meet tensors that the module's code made in forward passes, too."""
+    if not _replications:
+        _replications.append(implicit_replication())
+        _replications[0].__enter__()
 
 
 def batch_like(result, tensor):
@@ -95,6 +106,8 @@ def _distribute_parameters(plan, module, mesh):
                     continue
                 full = f"{prefix}.{name}" if prefix else name
                 how = plan.parameters.get(full, Parameter(whole))
+                if table is owner._buffers:  # nothing is trained
+                    how = Parameter(how.placements)
                 if tensor not in of_tensor:
                     stored = list(how.placements)
                     if how.share_of >= 0:

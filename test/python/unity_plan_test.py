@@ -52,13 +52,13 @@ class Block(nn.Module):
         self.n2 = nn.LayerNorm(width)
         self.up = nn.Linear(width, 4 * width)
         self.down = nn.Linear(4 * width, width)
-        self.register_buffer("mask", torch.full((8, 8), -1e4).triu(1), persistent=False)
+        self.register_buffer("mask", torch.ones(8, 8).triu(1).bool(), persistent=False)
 
     def forward(self, x):
         b, t, c = x.shape
         y = self.n1(x)
         q, k, v = (m(y).view(b, t, self.heads, c // self.heads).transpose(1, 2) for m in (self.q, self.k, self.v))
-        scores = (q @ k.transpose(-1, -2)) * (c // self.heads) ** -0.5 + self.mask
+        scores = ((q @ k.transpose(-1, -2)) * (c // self.heads) ** -0.5).masked_fill(self.mask, -1e4)
         x = x + self.o((scores.softmax(-1) @ v).transpose(1, 2).reshape(b, t, c))
         return x + self.down(F.gelu(self.up(self.n2(x))))
 
