@@ -39,7 +39,7 @@ parallel::configuration whole_on(std::size_t devices, const parallel::operator_d
   parallel::configuration c{parallel::degree_list(o.divisible.size(), 1), {}};
   c.copies = static_cast<std::int64_t>(devices);
   for (std::size_t d = 0; d < devices; ++d) {
-    c.devices.emplace_back(d);
+    c.devices.push_back(machine::device_id{d});
   }
   return c;
 }

@@ -78,8 +78,9 @@ class Gpt(nn.Module):
         return self.head(self.norm(x))
 
 
-class BatchNorm(nn.Module):
-    """By the statistics of the whole batch, which plain operators compute on any layout."""
+class Norm(nn.Module):
+    """Of each sample, as a group norm of one group: statistics of a batch would be sums over ranks, which DTensor adds up
+    where it likes, as no module with parameters begins or ends there."""
 
     def __init__(self, channels):
         super().__init__()
@@ -87,19 +88,19 @@ class BatchNorm(nn.Module):
         self.bias = nn.Parameter(torch.zeros(channels, 1, 1))
 
     def forward(self, x):
-        away = x - x.mean((0, 2, 3), keepdim=True)
-        return away * (away * away).mean((0, 2, 3), keepdim=True).add(1e-5).rsqrt() * self.weight + self.bias
+        away = x - x.mean((1, 2, 3), keepdim=True)
+        return away * (away * away).mean((1, 2, 3), keepdim=True).add(1e-5).rsqrt() * self.weight + self.bias
 
 
 class Resnet(nn.Module):
     def __init__(self):
         super().__init__()
         self.stem = nn.Conv2d(3, 8, 3, padding=1, bias=False)
-        self.n0 = BatchNorm(8)
+        self.n0 = Norm(8)
         self.c1 = nn.Conv2d(8, 8, 3, padding=1, bias=False)
-        self.n1 = BatchNorm(8)
+        self.n1 = Norm(8)
         self.c2 = nn.Conv2d(8, 8, 3, padding=1, bias=False)
-        self.n2 = BatchNorm(8)
+        self.n2 = Norm(8)
         self.head = nn.Linear(8, 10)
 
     def forward(self, x):
@@ -119,7 +120,7 @@ class Dlrm(nn.Module):
     def forward(self, dense, a, b, c):
         x = torch.relu(self.bottom(dense))
         rows = torch.stack([x, *(t(i) for t, i in zip(self.tables, (a, b, c)))], 1)
-        pairs = (rows @ rows.transpose(1, 2)).reshape(x.shape[0], 16)
+        pairs = (rows @ rows.transpose(1, 2) / 16).reshape(x.shape[0], 16)
         return self.top2(torch.relu(self.top1(torch.cat([x, pairs], 1))))
 
 
@@ -142,7 +143,7 @@ def made(name):
 
 def plain_losses(name):
     module, batches, targets = made(name)
-    steps = torch.optim.SGD(module.parameters(), lr=0.1)
+    steps = torch.optim.SGD(module.parameters(), lr=0.02)
     losses = []
     for batch, target in zip(batches, targets):
         loss = ((module(*batch) - target) ** 2).mean()
@@ -167,7 +168,7 @@ def train(name, plan):
     """On this rank, of all."""
     module, batches, targets = made(name)
     unity_plan.apply(plan, module, "cpu")
-    steps = torch.optim.SGD(module.parameters(), lr=0.1)
+    steps = torch.optim.SGD(module.parameters(), lr=0.02)
     losses = []
     for batch, target in zip(batches, targets):
         with CommDebugMode() as forward:
