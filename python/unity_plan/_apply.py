@@ -62,7 +62,9 @@ def apply(plan, module, device_type="cuda"):
     _take_tensors_as_whole()
     _distribute_parameters(plan, module, mesh)
     for name, layout in plan.modules.items():
-        _lay_out(module.get_submodule(name), layout)
+        part = module.get_submodule(name)
+        if not list(part.children()):  # else its own parameters are read somewhere within it
+            _lay_out(part, layout)
     module.register_forward_pre_hook(lambda _, args: _distribute_inputs(plan, mesh, args))
     _Reductions(plan, module, mesh)
     return module

@@ -2,15 +2,14 @@
 
 #include <catch2/catch.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <vector>
 
 #include <unity/machine/presets.hpp>
-#include <unity/parallel/recomputation.hpp>
-#include <unity/parallel/strategies/megatron.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
+#include <unity/parallel/synchronization.hpp>
+#include <unity/parallel/training_graph.hpp>
 #include <unity/tensor/zoo.hpp>
 
 #include "../support/message_of.hpp"
@@ -88,21 +87,6 @@ TEST_CASE("weights of a bucket are reduced together, and sharded ones are gather
   CHECK(m.parameters[2].is_sharded);
   CHECK(m.forward == io::collective_counts{0, 1, 0, 0});
   CHECK(m.backward == io::collective_counts{m.parameters.size() - 2, 0, 1, 0});
-}
-
-TEST_CASE("Megatron's layers are divided by columns, then rows, with two all-reduces each way") {
-  auto p = data_plan("zoo:bert?layers=1&hidden=64&heads=8&seq=16&batch=8&vocab=64", "p100:1x4");
-  const parallel::graph_dimensions all{operators(), p.graph};
-  std::size_t found = 0;
-  for (auto& s : parallel::megatron(operators(), p.graph, all, p.machine.network)) {
-    p.configurations = s;
-    if (!complaint(p).empty()) {
-      continue;
-    }
-    const auto m = modules_of(p);
-    found += m.mesh.axis_count() == 2 && m.forward.all_reduce > 0 ? 1 : 0;
-  }
-  CHECK(found > 0);
 }
 
 TEST_CASE("what modules cannot say is named in one line") {

@@ -50,7 +50,7 @@ struct collective_counts {
   friend bool operator==(const collective_counts&, const collective_counts&) = default;
 };
 
-// Changes of layout. From the first to the second, adding to the counts.
+// Adds what a change of layout from the first to the second takes.
 void count_change(const parallel::tensor_placement& from, const parallel::tensor_placement& to,
                   collective_counts& counts);
 
@@ -197,7 +197,7 @@ UNITY_INLINE void module_planner::add_use(parameter_plan& one, node_id n, std::s
   if (is_constant_[g_.results(n)[0].index()]) {
     if (g_.operation(n).kind != a_.kind("transpose")) {
       throw error{shown(n), fmt::format("computes with {} before a module reads it", one.name),
-                  "the model's own operators (`parallelize --keep-graph`)"};
+                  "weights that modules read as they are (`parallelize --keep-graph` merges none)"};
     }
     std::vector<std::size_t> through;
     for (const auto d : a_.read(g_.operation(n)).integers("permutation")) {
@@ -276,7 +276,7 @@ UNITY_INLINE void module_planner::add_parameter(const parallel::weight_uses& w, 
   std::sort(one.replicas.begin(), one.replicas.end());
   if (w.is_trained) {
     synchronize(one, number);
-    if (one.share_of >= std::max<std::size_t>(rank, 1)) {
+    if (one.is_sharded && one.share_of >= rank) {
       throw error{fmt::format("synchronization of {}", one.name), "sharded, and each dimension is divided already",
                   "a dimension that is whole"};
     }
