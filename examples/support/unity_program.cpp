@@ -274,6 +274,8 @@ void declare(CLI::App& app, search_flags& flags, unity_flags& f) {
       "--baseline-budget",
       [&f](const std::string& given) { f.baseline_seconds = parse_quantity("--baseline-budget", given, durations); },
       "time that flexflow, sequential and taso have each, apart from --budget; default: a part of it"));
+  own(app.add_flag("--keep-graph", f.keeps_graph,
+                   "no substitutions: operators are those of the model, as `export_plan` needs them"));
   own(app.add_option("--stages", o.stages, "of pipelines, at most"))->check(number_in(2, 4096));
   own(app.add_option(
           "--baselines", f.baselines,
@@ -298,13 +300,17 @@ unity_outcome compare_unity(strategy_comparison& c, const unity_flags& f, const 
   if (is_without_work(c.graph())) {
     throw error{"model", "no operators", "work to divide"};
   }
-  const auto rules = training_rules(c.operators(), tensor::standard_rules);
-  unity_outcome r;
+  rule_set rules;
   auto options = f.options;
-  auto joint = rules;
-  for (auto& rule : training_rules(c.operators(), systems::joint_rules)) {
-    joint.push_back(std::move(rule));
+  rule_set joint;
+  if (!f.keeps_graph) {
+    rules = training_rules(c.operators(), tensor::standard_rules);
+    joint = rules;
+    for (auto& rule : training_rules(c.operators(), systems::joint_rules)) {
+      joint.push_back(std::move(rule));
+    }
   }
+  unity_outcome r;
   options.watch = progress_line({"ms", 1e9, "proposals", "accepted"});
   add_fixed(c, f, given);
   // All searches together have the budget: the others as long as this one before its polish, which has the rest. Those

@@ -24,6 +24,7 @@ struct unity_flags {
   unity::systems::unity_options options{};
   std::size_t threads = 1;                   // of the baselines that search
   std::optional<double> baseline_seconds{};  // each, apart from the limit; nothing: part of it
+  bool keeps_graph = false;
 };
 
 struct unity_outcome {

@@ -80,6 +80,7 @@ class backward_tasks {
 namespace unity::parallel::detail {
 
 UNITY_INLINE void backward_tasks::write(bool is_last) {
+  streams_.go_on(pipeline_pass::backward);
   weights_.begin_pass(true);
   const auto all = training_.operators();
   for (auto i = all.size(); i-- > 0;) {

@@ -1,0 +1,470 @@
+// A plan by the names of modules and parameters, as frameworks take it that run a model's own code: layouts of
+// parameters, of what modules read and of what they hand on. Names are those of weights: "blocks.0.up.weight" is the
+// parameter "weight" of the module "blocks.0.up". ".T" at the end: the graph has the parameter transposed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <unity/machine/device_mesh.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/parallel/plan_placements.hpp>
+#include <unity/tensor/algebra.hpp>
+
+namespace unity::io {
+
+struct named_layout {
+  std::string name{};
+  parallel::tensor_placement layout{};
+};
+
+struct parameter_plan {
+  std::string name{};
+  parallel::tensor_placement layout{};  // as operators read it
+  std::vector<std::size_t> replicas{};  // axes along which gradients are terms of a sum
+  bool is_trained = true;
+  bool is_sharded = false;   // each replica updates a share (ZeRO)
+  std::size_t share_of = 0;  // the dimension whose shares these are
+  std::size_t bucket = 0;    // of an all-reduce: parameters with the same number are reduced together
+};
+
+struct module_layouts {
+  std::string name{};
+  std::optional<parallel::tensor_placement> input{};  // of the first activation that it reads
+  parallel::tensor_placement output{};
+};
+
+// How often each kind of collective runs in an iteration. An axis of the mesh is a collective of its own, but for
+// gradients of parameters: one all-reduce for each bucket and set of axes.
+struct collective_counts {
+  std::size_t all_reduce = 0;
+  std::size_t all_gather = 0;
+  std::size_t reduce_scatter = 0;
+  std::size_t all_to_all = 0;
+
+  friend bool operator==(const collective_counts&, const collective_counts&) = default;
+};
+
+// Adds what a change of layout from the first to the second takes.
+void count_change(const parallel::tensor_placement& from, const parallel::tensor_placement& to,
+                  collective_counts& counts);
+
+struct module_plan {
+  machine::device_mesh mesh{};
+  std::vector<std::string> devices{};  // names, in the order of the mesh
+  std::vector<named_layout> inputs{};
+  std::vector<parameter_plan> parameters{};
+  std::vector<module_layouts> modules{};
+  collective_counts forward{};
+  collective_counts backward{};
+};
+
+// Throws: unity::error that names the operator or the weight for which there are no words, and says why: what does not
+// lie on one mesh (parallel::placements_of), operators without parameters that read another layout than they are given,
+// weights that operators compute with before modules read them, pipelines, recomputation, and synchronization other
+// than all-reduces and shares of whole weights.
+[[nodiscard]] module_plan module_plan_of(const tensor::algebra& a, const parallel::plan& p,
+                                         const std::optional<machine::device_mesh>& mesh);
+
+}  // namespace unity::io
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_MODULE_PLAN)
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+#include <unity/parallel/training_graph.hpp>
+#include <unity/tensor/operator_name.hpp>
+
+namespace unity::io {
+
+namespace detail {
+
+using parallel::axis_kind;
+using parallel::axis_use;
+using parallel::tensor_placement;
+
+inline constexpr std::string_view transposed_suffix = ".T";
+
+// Sums where either has one.
+UNITY_INLINE void add_sums(tensor_placement& to, const tensor_placement& from) {
+  for (std::size_t axis = 0; axis < from.size(); ++axis) {
+    if (to[axis].kind == axis_kind::whole) {
+      to[axis] = from[axis];
+    }
+  }
+}
+
+UNITY_INLINE tensor_placement permuted(tensor_placement l, const std::vector<std::size_t>& to) {
+  for (auto& use : l) {
+    if (use.kind == axis_kind::split) {
+      use.dimension = to[use.dimension];
+    }
+  }
+  return l;
+}
+
+// Makes the plan of modules out of that of operators.
+class module_planner {
+ public:
+  module_planner(const tensor::algebra& a, const parallel::plan& p, parallel::plan_placements layouts)
+      : a_{a}, p_{p}, g_{p.graph}, on_{std::move(layouts)}, training_{a, p.graph} {}
+
+  [[nodiscard]] module_plan make();
+
+ private:
+  // Who reads a value as an activation, and how.
+  struct reading {
+    node_id node{};
+    std::size_t operand = 0;
+    bool is_of_module = false;
+  };
+
+  [[nodiscard]] std::string shown(node_id n) const {
+    return fmt::format("operator {} ({})", n.index(), tensor::operator_name(a_, g_.operation(n)));
+  }
+  [[nodiscard]] bool is_weight(value_id v) const { return g_.operation(g_.producer(v)).kind == a_.kind("weight"); }
+  [[nodiscard]] bool is_input(value_id v) const { return g_.operation(g_.producer(v)).kind == a_.kind("input"); }
+  [[nodiscard]] std::string name_of(value_id v) const {
+    return std::string{a_.read(g_.operation(g_.producer(v))).word("name")};
+  }
+  [[nodiscard]] const tensor_placement& read_as(const reading& r) const {
+    return on_.nodes[r.node.index()].operands[r.operand];
+  }
+  void expect_sayable() const;
+  void find_constants();
+  void add_parameter(const parallel::weight_uses& w, std::size_t number);
+  void synchronize(parameter_plan& one, std::size_t number) const;
+  void add_use(parameter_plan& one, node_id n, std::size_t operand, const std::vector<std::size_t>& order);
+  void find_readings();
+  // What a value's readers want that is no module's, if they are at one; and else what it is made as.
+  [[nodiscard]] tensor_placement handed_on(value_id v) const;
+  void count(value_id v, const tensor_placement& made, const tensor_placement& given);
+  void count_synchronization();
+
+  const tensor::algebra& a_;
+  const parallel::plan& p_;
+  const tensor::tensor_graph& g_;
+  parallel::plan_placements on_;
+  parallel::training_graph training_;
+  std::vector<bool> is_constant_{};              // by value: no activation
+  std::map<std::size_t, std::string> module_{};  // by node that reads a parameter
+  std::vector<std::vector<reading>> readings_{};
+  module_plan made_{};
+};
+
+UNITY_INLINE void module_planner::expect_sayable() const {
+  if (!p_.pipeline.is_trivial()) {
+    throw error{"plan.pipeline",
+                fmt::format("{} stages, {} micro-batches", p_.pipeline.stage_count(), p_.pipeline.microbatches),
+                "one of each: modules are laid onto one mesh"};
+  }
+  for (const auto n : node_ids(g_)) {
+    if (n.index() < p_.recomputed.size() && p_.recomputed[n.index()]) {
+      throw error{shown(n), "its result is computed again for the backward pass",
+                  "no recomputation: modules keep what they need"};
+    }
+  }
+}
+
+UNITY_INLINE void module_planner::find_constants() {
+  is_constant_.resize(g_.value_count());
+  for (const auto n : node_ids(g_)) {
+    bool all = g_.operation(n).kind != a_.kind("input");
+    for (const auto v : g_.operands(n)) {
+      all = all && is_constant_[v.index()];
+    }
+    for (const auto v : g_.results(n)) {
+      is_constant_[v.index()] = all;
+    }
+  }
+}
+
+// A module reads the parameter; or a transposition does, whose result a module reads as it is made.
+UNITY_INLINE void module_planner::add_use(parameter_plan& one, node_id n, std::size_t operand,
+                                          const std::vector<std::size_t>& order) {
+  const auto& layout = on_.nodes[n.index()];
+  if (is_constant_[g_.results(n)[0].index()]) {
+    if (g_.operation(n).kind != a_.kind("transpose")) {
+      throw error{shown(n), fmt::format("computes with {} before a module reads it", one.name),
+                  "weights that modules read as they are (`parallelize --keep-graph` merges none)"};
+    }
+    std::vector<std::size_t> through;
+    for (const auto d : a_.read(g_.operation(n)).integers("permutation")) {
+      through.push_back(order[static_cast<std::size_t>(d)]);
+    }
+    for (const auto reader : node_ids(g_)) {
+      for (std::size_t i = 0; i < g_.operands(reader).size(); ++i) {
+        if (g_.operands(reader)[i] == g_.results(n)[0]) {
+          if (on_.nodes[reader.index()].operands[i] != layout.results[0]) {
+            throw error{shown(n), fmt::format("{} is divided in another way than {} reads it", one.name, shown(reader)),
+                        "the same: modules transpose nothing between devices"};
+          }
+          add_use(one, reader, i, through);
+        }
+      }
+    }
+    return;
+  }
+  const auto as = permuted(layout.operands[operand], order);
+  if (!one.layout.empty() && one.layout != as) {
+    throw error{shown(n), fmt::format("reads {} divided in another way than another operator", one.name),
+                "one layout for each parameter"};
+  }
+  one.layout = as;
+  const auto dot = one.name.rfind('.');
+  module_[n.index()] = dot == std::string::npos ? std::string{} : one.name.substr(0, dot);
+  for (std::size_t axis = 0; axis < as.size(); ++axis) {
+    if (layout.cotangents[operand][axis].kind == axis_kind::sum &&
+        std::find(one.replicas.begin(), one.replicas.end(), axis) == one.replicas.end()) {
+      one.replicas.push_back(axis);
+    }
+  }
+}
+
+UNITY_INLINE void module_planner::synchronize(parameter_plan& one, std::size_t number) const {
+  one.bucket = p_.synchronization.buckets.size() + number;
+  if (p_.synchronization.weights.empty()) {
+    return;
+  }
+  const auto& how = p_.synchronization.weights[number];
+  const auto& s = how.parts.front();
+  const bool is_plain = how.parts.size() == 1 && s.compressor == parallel::compressor{} && !s.is_sparse;
+  if (!is_plain || (s.kind != parallel::sync_kind::all_reduce && s.kind != parallel::sync_kind::sharded)) {
+    throw error{fmt::format("synchronization of {}", one.name),
+                is_plain ? std::string{parallel::sync_kind_names[static_cast<std::size_t>(s.kind)]}
+                         : "parts, a compressor or sparse gradients",
+                "all_reduce, alone or in a bucket, or sharded"};
+  }
+  one.is_sharded = s.kind == parallel::sync_kind::sharded && !one.replicas.empty();
+  if (s.bucket != parallel::synchronizer::no_bucket) {
+    one.bucket = s.bucket;
+  }
+  const auto is_free = [&](std::size_t d) {
+    return std::none_of(one.layout.begin(), one.layout.end(),
+                        [d](const axis_use& u) { return u == axis_use{axis_kind::split, d}; });
+  };
+  while (one.is_sharded && !is_free(one.share_of)) {
+    ++one.share_of;
+  }
+}
+
+UNITY_INLINE void module_planner::add_parameter(const parallel::weight_uses& w, std::size_t number) {
+  parameter_plan one{name_of(w.value), {}, {}, w.is_trained, false, 0, 0};
+  const auto rank = g_.type(w.value).dims.size();
+  std::vector<std::size_t> order;
+  for (std::size_t d = 0; d < rank; ++d) {
+    order.push_back(d);
+  }
+  if (one.name.ends_with(transposed_suffix)) {
+    one.name.resize(one.name.size() - transposed_suffix.size());
+    std::reverse(order.begin(), order.end());
+  }
+  for (const auto& use : w.uses) {
+    add_use(one, use.node, use.operand, order);
+  }
+  std::sort(one.replicas.begin(), one.replicas.end());
+  if (w.is_trained) {
+    synchronize(one, number);
+    if (one.is_sharded && one.share_of >= rank) {
+      throw error{fmt::format("synchronization of {}", one.name), "sharded, and each dimension is divided already",
+                  "a dimension that is whole"};
+    }
+  }
+  if (!one.layout.empty()) {
+    made_.parameters.push_back(std::move(one));
+  }
+}
+
+UNITY_INLINE void module_planner::find_readings() {
+  readings_.resize(g_.value_count());
+  for (const auto n : node_ids(g_)) {
+    for (std::size_t i = 0; i < g_.operands(n).size(); ++i) {
+      const auto v = g_.operands(n)[i];
+      if (!is_constant_[v.index()]) {
+        readings_[v.index()].push_back({n, i, module_.contains(n.index())});
+      }
+    }
+  }
+}
+
+UNITY_INLINE tensor_placement module_planner::handed_on(value_id v) const {
+  const auto from = g_.producer(v);
+  const bool is_free = is_input(v) || module_.contains(from.index());  // to be laid out as readers want it
+  const auto& results = g_.results(from);
+  const auto which = static_cast<std::size_t>(std::find(results.begin(), results.end(), v) - results.begin());
+  std::optional<tensor_placement> wanted;
+  if (!is_input(v)) {
+    wanted = on_.nodes[from.index()].results[which];
+  }
+  bool is_chosen = !is_free;
+  for (const auto& r : readings_[v.index()]) {
+    const auto& as = read_as(r);
+    if (r.is_of_module) {
+      if (!wanted) {
+        wanted = as;
+      }
+      continue;
+    }
+    if (!is_chosen) {
+      wanted = as;
+      is_chosen = true;
+      continue;
+    }
+    auto reduced = *wanted;  // sums are added up without a word where an operator needs that
+    for (std::size_t axis = 0; axis < as.size(); ++axis) {
+      if (reduced[axis].kind == axis_kind::sum && as[axis].kind == axis_kind::whole) {
+        reduced[axis] = as[axis];
+      }
+    }
+    if (reduced != as) {
+      throw error{shown(r.node),
+                  fmt::format("reads the result of {} in another layout, and has no parameters",
+                              is_input(v) ? "an input" : shown(from)),
+                  "changes of layout where modules with parameters begin or end"};
+    }
+  }
+  return wanted ? *wanted : tensor_placement(on_.mesh.axis_count(), axis_use{});
+}
+
+UNITY_INLINE void module_planner::count(value_id v, const tensor_placement& made, const tensor_placement& given) {
+  count_change(made, given, made_.forward);
+  std::vector<std::pair<tensor_placement, tensor_placement>> copies;  // as modules read it, with its cotangent
+  std::optional<tensor_placement> others;
+  std::optional<tensor_placement> summed;  // an implicit sum
+  for (const auto& r : readings_[v.index()]) {
+    const auto& as = read_as(r);
+    const bool is_wanted = training_.wanted(r.node)[r.operand];
+    const auto cotangent = on_.nodes[r.node.index()].cotangents[r.operand];
+    if (!r.is_of_module) {
+      summed = as;
+      if (is_wanted && others) {
+        add_sums(*others, cotangent);
+      } else if (is_wanted) {
+        others = cotangent;
+      }
+      continue;
+    }
+    const auto at = std::find_if(copies.begin(), copies.end(), [&](const auto& c) { return c.first == as; });
+    if (at == copies.end()) {
+      copies.emplace_back(as, is_wanted ? cotangent : tensor_placement{});
+      count_change(given, as, made_.forward);
+    } else if (is_wanted) {
+      add_sums(at->second, cotangent);
+    }
+  }
+  if (summed) {
+    count_change(given, *summed, made_.forward);
+  }
+  for (const auto& c : copies) {
+    if (!c.second.empty()) {
+      count_change(c.second, given, made_.backward);
+    }
+  }
+  if (others) {
+    count_change(*others, given, made_.backward);
+  }
+  if ((others || !copies.empty()) && !is_input(v)) {
+    count_change(given, made, made_.backward);
+  }
+}
+
+UNITY_INLINE void module_planner::count_synchronization() {
+  std::set<std::pair<std::size_t, std::vector<std::size_t>>> reduced;
+  for (const auto& w : made_.parameters) {
+    if (!w.is_trained || w.replicas.empty()) {
+      continue;
+    }
+    if (w.is_sharded) {
+      made_.forward.all_gather += w.replicas.size();
+      made_.backward.reduce_scatter += w.replicas.size();
+    } else {
+      reduced.emplace(w.bucket, w.replicas);
+    }
+  }
+  made_.backward.all_reduce += reduced.size();
+}
+
+UNITY_INLINE module_plan module_planner::make() {
+  expect_sayable();
+  find_constants();
+  made_.mesh = on_.mesh;
+  for (const auto d : on_.mesh.devices) {
+    made_.devices.push_back(p_.machine.network[d].name);
+  }
+  for (std::size_t w = 0; w < training_.weights().size(); ++w) {
+    add_parameter(training_.weights()[w], w);
+  }
+  find_readings();
+  std::map<std::string, module_layouts> modules;
+  std::vector<std::string> order;
+  for (const auto n : node_ids(g_)) {
+    for (std::size_t i = 0; i < g_.results(n).size(); ++i) {
+      const auto v = g_.results(n)[i];
+      if (is_constant_[v.index()]) {
+        continue;
+      }
+      const auto given = handed_on(v);
+      count(v, is_input(v) ? given : on_.nodes[n.index()].results[i], given);
+      if (is_input(v)) {
+        made_.inputs.push_back({name_of(v), given});
+      }
+    }
+    const auto at = module_.find(n.index());
+    if (at == module_.end()) {
+      continue;
+    }
+    auto& m = modules[at->second];
+    for (std::size_t i = 0; m.name.empty() && i < g_.operands(n).size(); ++i) {
+      if (!is_constant_[g_.operands(n)[i].index()]) {
+        m.input = on_.nodes[n.index()].operands[i];
+        m.name = at->second;
+        order.push_back(at->second);
+      }
+    }
+    m.output = handed_on(g_.results(n)[0]);
+  }
+  for (const auto& name : order) {
+    made_.modules.push_back(modules[name]);
+  }
+  count_synchronization();
+  return made_;
+}
+
+}  // namespace detail
+
+UNITY_INLINE void count_change(const parallel::tensor_placement& from, const parallel::tensor_placement& to,
+                               collective_counts& counts) {
+  using parallel::axis_kind;
+  for (std::size_t axis = 0; axis < from.size(); ++axis) {
+    const auto a = from[axis];
+    const auto b = to[axis];
+    if (a == b || a.kind == axis_kind::whole) {
+      continue;
+    }
+    if (a.kind == axis_kind::sum) {
+      ++(b.kind == axis_kind::split ? counts.reduce_scatter : counts.all_reduce);
+    } else {
+      ++(b.kind == axis_kind::split ? counts.all_to_all : counts.all_gather);
+    }
+  }
+}
+
+UNITY_INLINE module_plan module_plan_of(const tensor::algebra& a, const parallel::plan& p,
+                                        const std::optional<machine::device_mesh>& mesh) {
+  return detail::module_planner{a, p, parallel::placements_of(a, p, mesh)}.make();
+}
+
+}  // namespace unity::io
+
+#endif

@@ -1,0 +1,89 @@
+// A plan as a module of Python that lays a PyTorch model out by it (python/unity_plan).
+#pragma once
+
+#include <string>
+
+#include <unity/io/module_plan.hpp>
+
+namespace unity::io {
+
+// `title`: a line of the module's documentation. Throws: unity::error where a name is not printable ASCII.
+[[nodiscard]] std::string to_pytorch_text(const module_plan& p, const std::string& title);
+
+}  // namespace unity::io
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_PYTORCH_PLAN)
+
+#include <cstddef>
+
+#include <fmt/core.h>
+#include <fmt/format.h>
+
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+#include <unity/io/python_text.hpp>
+
+namespace unity::io {
+
+namespace detail {
+
+UNITY_INLINE std::string placements(const parallel::tensor_placement& l) {
+  std::string text;
+  for (const auto& use : l) {
+    text += text.empty() ? "" : ", ";
+    text += use.kind == parallel::axis_kind::split ? fmt::format("Shard({})", use.dimension)
+            : use.kind == parallel::axis_kind::sum ? "Partial()"
+                                                   : "Replicate()";
+  }
+  return fmt::format("[{}]", text);
+}
+
+UNITY_INLINE std::string parameter_text(const parameter_plan& w) {
+  auto text = fmt::format("Parameter({}", placements(w.layout));
+  if (w.is_trained && !w.replicas.empty()) {
+    text += fmt::format(", reduce=[{}]", fmt::join(w.replicas, ", "));
+    text += w.is_sharded ? fmt::format(", share_of={}", w.share_of) : fmt::format(", bucket={}", w.bucket);
+  }
+  return text + ")";
+}
+
+UNITY_INLINE std::string counts_text(const collective_counts& c) {
+  return fmt::format("{{\"all_reduce\": {}, \"all_gather\": {}, \"reduce_scatter\": {}, \"all_to_all\": {}}}",
+                     c.all_reduce, c.all_gather, c.reduce_scatter, c.all_to_all);
+}
+
+}  // namespace detail
+
+UNITY_INLINE std::string to_pytorch_text(const module_plan& p, const std::string& title) {
+  auto text = fmt::format(
+      "\"\"\"{}\n\nWritten by export_plan. Rank i runs what the plan has on the i-th of\n{}\n\"\"\"\n\n"
+      "from torch.distributed.tensor import Partial, Replicate, Shard\n\n"
+      "import unity_plan\nfrom unity_plan import Layout, Parameter\n\nPLAN = unity_plan.Plan(\n    mesh=({},),\n",
+      detail::python_comment(title), detail::python_lines(p.devices), fmt::join(p.mesh.sizes, ", "));
+  const auto add = [&text](const std::string& name, const std::string& value) {
+    text += fmt::format("        {}: {},\n", detail::python_word(name), value);
+  };
+  text += "    inputs={\n";
+  for (const auto& in : p.inputs) {
+    add(in.name, detail::placements(in.layout));
+  }
+  text += "    },\n    parameters={\n";
+  for (const auto& w : p.parameters) {
+    add(w.name, detail::parameter_text(w));
+  }
+  text += "    },\n    modules={\n";
+  for (const auto& m : p.modules) {
+    add(m.name,
+        fmt::format("Layout({}, {})", m.input ? detail::placements(*m.input) : "None", detail::placements(m.output)));
+  }
+  return text + fmt::format(
+                    "    }},\n    forward={},\n    backward={},\n)\n\n\n"
+                    "def parallelize(module, device_type=\"cuda\"):\n"
+                    "    \"\"\"Lays the module out on the ranks of torch.distributed, in place.\"\"\"\n"
+                    "    return unity_plan.apply(PLAN, module, device_type)\n",
+                    detail::counts_text(p.forward), detail::counts_text(p.backward));
+}
+
+}  // namespace unity::io
+
+#endif

@@ -1,0 +1,231 @@
+"""Lays a module out by a plan: parameters, and what modules read and hand on, as DTensors on one mesh."""
+
+import dataclasses
+import itertools
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+from torch.distributed.tensor.experimental import implicit_replication
+
+
+@dataclasses.dataclass(frozen=True)
+class Parameter:
+    """How a parameter lies on the mesh where its module computes with it, a placement per axis.
+
+    reduce: the axes along which gradients are terms of a sum. Parameters with the same bucket are all-reduced together;
+    with share_of, each device along these axes keeps a share of that dimension instead, which is gathered for
+    computing, and whose gradient is reduced and scattered.
+    """
+
+    placements: list
+    reduce: list = dataclasses.field(default_factory=list)
+    bucket: int = -1
+    share_of: int = -1
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """Of a module's first argument (None: as it comes) and of its result."""
+
+    input: list
+    output: list
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    mesh: tuple  # its sizes
+    inputs: dict  # of the whole module, in the order of its arguments: placements
+    parameters: dict  # by name: Parameter
+    modules: dict  # by name: Layout
+    forward: dict  # how many collectives of each kind one iteration runs
+    backward: dict
+
+
+def apply(plan, module, device_type="cuda"):
+    """Lays the module out on the ranks of torch.distributed by the plan, in place, and returns it.
+
+    Every rank calls the module with the whole batch, of which it keeps its part, or with DTensors. Results are DTensors.
+    Parameters have to be the same on every rank (the same seed, or the same checkpoint). Gradients are complete when
+    backward() returns.
+    """
+    ranks = 1
+    for size in plan.mesh:
+        ranks *= size
+    if dist.get_world_size() != ranks:
+        raise ValueError(f"{dist.get_world_size()} ranks; expected {ranks}, the devices of the plan")
+    _check_names(plan, module)
+    names = tuple(f"axis{i}" for i in range(len(plan.mesh)))
+    mesh = init_device_mesh(device_type, tuple(plan.mesh), mesh_dim_names=names)
+    _take_tensors_as_whole()
+    _distribute_parameters(plan, module, mesh)
+    for name, layout in plan.modules.items():
+        part = module.get_submodule(name)
+        if not list(part.children()):  # else its own parameters are read somewhere within it
+            _lay_out(part, layout)
+    module.register_forward_pre_hook(lambda _, args: _distribute_inputs(plan, mesh, args))
+    _Reductions(plan, module, mesh)
+    return module
+
+
+_replications = []  # that were entered: one that is collected ends
+
+
+def _take_tensors_as_whole():
+    """For good: backward passes meet tensors that the module's code made in forward passes, too."""
+    if not _replications:
+        _replications.append(implicit_replication())
+        _replications[0].__enter__()
+
+
+def batch_like(result, tensor):
+    """The part of a whole batch that goes with a module's result: labels, divided as the first dimension is."""
+    placements = [p if p == Shard(0) else Replicate() for p in result.placements]
+    return distribute_tensor(tensor, result.device_mesh, placements, src_data_rank=None)
+
+
+def _check_names(plan, module):
+    have = dict(itertools.chain(module.named_parameters(remove_duplicate=False), module.named_buffers()))
+    for name in plan.parameters:
+        if name not in have:
+            raise ValueError(f"{name}: the module has no such parameter; expected the one that the plan is of")
+    for name, _ in module.named_parameters():
+        if name not in plan.parameters:
+            raise ValueError(f"{name}: the plan has no such parameter; expected the one of this module")
+
+
+def _distribute_parameters(plan, module, mesh):
+    """Every tensor that the module holds becomes a DTensor; what the plan does not know is whole everywhere."""
+    whole = [Replicate()] * mesh.ndim
+    of_tensor = {}  # tied parameters stay one
+    for prefix, owner in module.named_modules():
+        for table, names in ((owner._parameters, list(owner._parameters)), (owner._buffers, list(owner._buffers))):
+            for name in names:
+                tensor = table[name]
+                if tensor is None:
+                    continue
+                full = f"{prefix}.{name}" if prefix else name
+                how = plan.parameters.get(full, Parameter(whole))
+                if table is owner._buffers:  # nothing is trained
+                    how = Parameter(how.placements)
+                if tensor not in of_tensor:
+                    stored = list(how.placements)
+                    if how.share_of >= 0:
+                        for axis in how.reduce:
+                            stored[axis] = Shard(how.share_of)
+                    one = distribute_tensor(tensor.detach(), mesh, stored, src_data_rank=None)
+                    is_parameter = isinstance(tensor, nn.Parameter)
+                    of_tensor[tensor] = nn.Parameter(one, tensor.requires_grad) if is_parameter else one
+                table[name] = of_tensor[tensor]
+                if how.share_of >= 0:
+                    _gather_to_compute(owner, name, how.placements)
+
+
+def _gather_to_compute(owner, name, placements):
+    """Reading the attribute gathers the shares; what owner.parameters() and state_dict() have are the shares.
+
+    As SimpleFSDP does it (Zhang et al., SimpleFSDP: simpler fully sharded data parallel with torch.compile, 2024).
+    """
+
+    def gathered(self):
+        return self._parameters[name].redistribute(placements=placements)
+
+    base = type(owner)
+    owner.__class__ = type(base.__name__, (base,), {name: property(gathered), "__module__": base.__module__})
+
+
+def _redistributed(tensor, placements):
+    """Once for all who read the tensor so: their gradients then go back together, too."""
+    known = getattr(tensor, "_unity_layouts", None)
+    if known is None:
+        known = tensor._unity_layouts = {}
+    key = (tuple(placements), torch.is_grad_enabled())
+    if key not in known:
+        known[key] = tensor.redistribute(placements=placements)
+    return known[key]
+
+
+def _lay_out(module, layout):
+    def before(_, args):
+        if layout.input is None or not args or not isinstance(args[0], DTensor):
+            return None
+        return (_redistributed(args[0], layout.input), *args[1:])
+
+    def after(_, args, result):
+        return result.redistribute(placements=layout.output) if isinstance(result, DTensor) else None
+
+    module.register_forward_pre_hook(before)
+    module.register_forward_hook(after)
+
+
+def _distribute_inputs(plan, mesh, args):
+    return tuple(
+        distribute_tensor(x, mesh, placements, src_data_rank=None)
+        if isinstance(x, torch.Tensor) and not isinstance(x, DTensor)
+        else x
+        for x, placements in zip(args, plan.inputs.values(), strict=True)
+    )
+
+
+class _Reductions:
+    """All-reduces of gradients: those of a bucket together, once all of them are there."""
+
+    def __init__(self, plan, module, mesh):
+        self.mesh = mesh
+        self.groups = {}  # by axes; made by all ranks, in the same order
+        self.pending = []
+        self.is_queued = False
+        buckets = {}
+        for name, tensor in module.named_parameters(remove_duplicate=False):
+            how = plan.parameters[name]
+            if how.reduce and how.share_of < 0 and tensor.requires_grad:
+                buckets.setdefault((how.bucket, tuple(how.reduce)), {})[tensor] = how.placements
+        for (_, axes), members in sorted(buckets.items(), key=lambda b: b[0]):
+            if axes not in self.groups:
+                self.groups[axes] = self._group(axes)
+            missing = set(members)
+            for tensor in members:
+                tensor.register_post_accumulate_grad_hook(
+                    lambda t, members=members, missing=missing, axes=axes: self._arrived(t, members, missing, axes)
+                )
+
+    def _group(self, axes):
+        names = tuple(self.mesh.mesh_dim_names[a] for a in axes)
+        return self.mesh[names].get_group() if len(axes) == 1 else self.mesh[names]._flatten().get_group()
+
+    def _arrived(self, tensor, members, missing, axes):
+        missing.discard(tensor)
+        if missing:
+            return
+        missing.update(members)
+        grads = [self._terms(t, placements, axes) for t, placements in members.items()]
+        flat = torch.cat([g.reshape(-1) for g in grads]) if len(grads) > 1 else grads[0].contiguous()
+        work = dist.all_reduce(flat, group=self.groups[axes], async_op=True)
+        self.pending.append((work, flat, grads, members))
+        if not self.is_queued:
+            self.is_queued = True
+            torch.autograd.Variable._execution_engine.queue_callback(self._finish)
+
+    def _terms(self, tensor, placements, axes):
+        """This rank's term of the sum: the gradient as the parameter lies, but for the axes that are added up."""
+        grad = tensor.grad
+        wanted = [p if axis in axes and p.is_partial() else to
+                  for axis, (p, to) in enumerate(zip(grad.placements, placements))]
+        terms = grad.redistribute(placements=wanted).to_local()
+        for axis in axes:  # what is whole already counts once
+            if not wanted[axis].is_partial() and self.mesh.get_local_rank(axis) != 0:
+                terms = torch.zeros_like(terms)
+        return terms
+
+    def _finish(self):
+        self.is_queued = False
+        pending, self.pending = self.pending, []
+        for work, flat, grads, members in pending:
+            work.wait()
+            parts = flat.split([g.numel() for g in grads]) if len(grads) > 1 else [flat]
+            for (tensor, placements), part, terms in zip(members.items(), parts, grads):
+                tensor.grad = DTensor.from_local(
+                    part.view(terms.shape), self.mesh, placements, run_check=False,
+                    shape=tensor.shape, stride=tensor.stride())

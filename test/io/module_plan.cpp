@@ -1,0 +1,105 @@
+#include <unity/io/module_plan.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include <unity/machine/presets.hpp>
+#include <unity/parallel/strategies/strategy.hpp>
+#include <unity/parallel/synchronization.hpp>
+#include <unity/parallel/training_graph.hpp>
+#include <unity/tensor/zoo.hpp>
+
+#include "../support/message_of.hpp"
+#include "../support/operators.hpp"
+
+namespace tests_of_module_plan {
+
+namespace {
+
+using namespace unity;
+using parallel::axis_kind;
+using parallel::axis_use;
+using parallel::tensor_placement;
+using unity::test::training::operators;
+
+const axis_use whole{};
+const axis_use sum{axis_kind::sum, 0};
+
+axis_use split(std::size_t dimension) { return {axis_kind::split, dimension}; }
+
+parallel::plan data_plan(const std::string& model, const std::string& machine) {
+  parallel::plan p;
+  p.graph = tensor::zoo::build(operators(), model);
+  p.machine = machine::preset(machine);
+  p.configurations =
+      parallel::replicated_data_parallel(parallel::graph_dimensions{operators(), p.graph}, p.machine.network);
+  return p;
+}
+
+io::module_plan modules_of(const parallel::plan& p) { return io::module_plan_of(operators(), p, {}); }
+
+std::string complaint(const parallel::plan& p) {
+  return unity::test::message_of([&] { static_cast<void>(modules_of(p)); });
+}
+
+}  // namespace
+
+TEST_CASE("changes of layout are counted as the collectives that make them") {
+  const auto counted = [](const tensor_placement& from, const tensor_placement& to) {
+    io::collective_counts c;
+    io::count_change(from, to, c);
+    return c;
+  };
+  CHECK(counted({sum, sum}, {whole, split(1)}) == io::collective_counts{1, 0, 1, 0});
+  CHECK(counted({split(0), split(1)}, {whole, split(2)}) == io::collective_counts{0, 1, 0, 1});
+  CHECK(counted({whole, whole, split(0)}, {split(0), sum, split(0)}) == io::collective_counts{});
+}
+
+TEST_CASE("under data parallelism each weight is whole, and has an all-reduce") {
+  const auto m = modules_of(data_plan("zoo:lenet?batch=8", "p100:1x4"));
+  CHECK(m.mesh.sizes == machine::mesh_sizes{4});
+  REQUIRE(m.inputs.size() == 1);
+  CHECK(m.inputs[0].layout == tensor_placement{split(0)});
+  for (const auto& w : m.parameters) {
+    CAPTURE(w.name);
+    CHECK(w.layout == tensor_placement{whole});
+    CHECK(w.replicas == std::vector<std::size_t>{0});
+  }
+  CHECK(m.modules.size() == 5);
+  CHECK(m.modules.front().name == "c1");
+  CHECK(m.forward == io::collective_counts{});
+  CHECK(m.backward == io::collective_counts{m.parameters.size(), 0, 0, 0});
+}
+
+TEST_CASE("weights of a bucket are reduced together, and sharded ones are gathered and scattered") {
+  auto p = data_plan("zoo:lenet?batch=8", "p100:1x4");
+  const parallel::training_graph training{operators(), p.graph};
+  p.synchronization.weights.resize(training.weights().size());
+  p.synchronization.buckets = {"one"};
+  p.synchronization.weights[0].parts[0].bucket = 0;
+  p.synchronization.weights[1].parts[0].bucket = 0;
+  p.synchronization.weights[2].parts[0].kind = parallel::sync_kind::sharded;
+  const auto m = modules_of(p);
+  CHECK(m.parameters[0].bucket == m.parameters[1].bucket);
+  CHECK(m.parameters[2].is_sharded);
+  CHECK(m.forward == io::collective_counts{0, 1, 0, 0});
+  CHECK(m.backward == io::collective_counts{m.parameters.size() - 2, 0, 1, 0});
+}
+
+TEST_CASE("what modules cannot say is named in one line") {
+  auto p = data_plan("zoo:mlp?layers=2&hidden=16&batch=8", "p100:1x4");
+  p.pipeline.microbatches = 2;
+  CHECK(complaint(p) ==
+        "plan.pipeline: 1 stages, 2 micro-batches; expected one of each: modules are laid onto one mesh");
+  p.pipeline = {};
+  p.synchronization.weights.resize(parallel::training_graph{operators(), p.graph}.weights().size());
+  p.synchronization.weights[0].parts[0].kind = parallel::sync_kind::parameter_server;
+  const auto text = complaint(p);
+  CHECK(text.find("synchronization of ") == 0);
+  CHECK(text.find(": parameter_server; expected all_reduce, alone or in a bucket, or sharded") != std::string::npos);
+}
+
+}  // namespace tests_of_module_plan

@@ -1,0 +1,59 @@
+// What export_plan writes for a small plan, by golden files.
+#include <unity/io/pytorch_plan.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <filesystem>
+#include <string>
+
+#include <unity/core/file.hpp>
+#include <unity/io/jax_plan.hpp>
+#include <unity/io/plan_json.hpp>
+
+#include "../support/message_of.hpp"
+#include "../support/operators.hpp"
+
+namespace tests_of_pytorch_plan {
+
+namespace {
+
+using namespace unity;
+using unity::test::training::operators;
+
+const std::filesystem::path source{UNITY_TEST_SOURCE_DIR};
+
+io::module_plan documented_plan() {
+  const auto p = io::read_plan(operators(), source.parent_path() / "examples" / "plans" / "mlp_p100_2x4.json");
+  return io::module_plan_of(operators(), p, {});
+}
+
+}  // namespace
+
+TEST_CASE("the plan of a perceptron is a module for PyTorch, and one for JAX") {
+  const auto p = documented_plan();
+  CHECK(io::to_pytorch_text(p, "A plan.") == read_file(source / "io" / "mlp_p100_2x4_pytorch.py"));
+  CHECK(io::to_jax_text(p, "A plan.") == read_file(source / "io" / "mlp_p100_2x4_jax.py"));
+}
+
+TEST_CASE("names and titles are safe in Python") {
+  auto p = documented_plan();
+  p.modules[0].name = "a\"b\\c";
+  const auto text = io::to_pytorch_text(p, "A \"\"\"plan\\");
+  CHECK(text.find("\"a\\\"b\\\\c\": Layout(") != std::string::npos);
+  CHECK(text.find("A ???plan?\n") != std::string::npos);
+  p.modules[0].name = "a\nb";
+  CHECK(unity::test::message_of([&] {
+          static_cast<void>(io::to_pytorch_text(p, "A plan."));
+        }).find("a name that is not printable ASCII; expected one that is") != std::string::npos);
+}
+
+TEST_CASE("buckets and shares are no words of JAX") {
+  auto p = documented_plan();
+  const auto complaint = [&] { return unity::test::message_of([&] { static_cast<void>(io::to_jax_text(p, "")); }); };
+  p.parameters[1].bucket = p.parameters[0].bucket;
+  CHECK(complaint().find("synchronization of up.bias: in a bucket; expected all_reduce alone") == 0);
+  p.parameters[0].is_sharded = true;
+  CHECK(complaint().find("synchronization of up.weight: sharded; expected all_reduce alone") == 0);
+}
+
+}  // namespace tests_of_pytorch_plan

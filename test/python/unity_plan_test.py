@@ -1,0 +1,276 @@
+"""Plans on PyTorch: losses under a plan beside plain PyTorch's, and the collectives that run beside the plan's.
+
+    UNITY_PROGRAMS=build/release/bin python test/python/unity_plan_test.py [MODEL...]
+
+Runs 2 and 4 processes with gloo. Says "skipped" and exits with 77 where torch or onnx is absent.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import sys
+import tempfile
+
+try:
+    import onnx  # noqa: F401
+    import torch
+    import torch.distributed as dist
+    import torch.multiprocessing as mp
+    import torch.nn.functional as F
+    from torch import nn
+    from torch.distributed.tensor.debug import CommDebugMode
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "python"))
+import unity_plan
+from unity_plan import _find
+
+STEPS = 20
+KINDS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
+
+
+class Mlp(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = nn.Linear(32, 64)
+        self.middle = nn.Linear(64, 64)
+        self.down = nn.Linear(64, 16)
+
+    def forward(self, x):
+        return self.down(torch.relu(self.middle(torch.relu(self.up(x)))))
+
+
+class Block(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.n1 = nn.LayerNorm(width)
+        self.q, self.k, self.v, self.o = (nn.Linear(width, width) for _ in range(4))
+        self.n2 = nn.LayerNorm(width)
+        self.up = nn.Linear(width, 4 * width)
+        self.down = nn.Linear(4 * width, width)
+        self.register_buffer("mask", torch.ones(8, 8).triu(1).bool(), persistent=False)
+
+    def forward(self, x):
+        b, t, c = x.shape
+        y = self.n1(x)
+        q, k, v = (m(y).view(b, t, self.heads, c // self.heads).transpose(1, 2) for m in (self.q, self.k, self.v))
+        scores = ((q @ k.transpose(-1, -2)) * (c // self.heads) ** -0.5).masked_fill(self.mask, -1e4)
+        x = x + self.o((scores.softmax(-1) @ v).transpose(1, 2).reshape(b, t, c))
+        return x + self.down(F.gelu(self.up(self.n2(x))))
+
+
+class Gpt(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.tok = nn.Embedding(64, 32)
+        self.blocks = nn.ModuleList(Block(32, 4) for _ in range(2))
+        self.norm = nn.LayerNorm(32)
+        self.head = nn.Linear(32, 64)
+
+    def forward(self, tokens):
+        x = self.tok(tokens)
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x))
+
+
+class Norm(nn.Module):
+    """Of each sample, as a group norm of one group: statistics of a batch would be sums over ranks, which DTensor adds up
+    where it likes, as no module with parameters begins or ends there."""
+
+    def __init__(self, channels):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(channels, 1, 1))
+        self.bias = nn.Parameter(torch.zeros(channels, 1, 1))
+
+    def forward(self, x):
+        away = x - x.mean((1, 2, 3), keepdim=True)
+        return away * (away * away).mean((1, 2, 3), keepdim=True).add(1e-5).rsqrt() * self.weight + self.bias
+
+
+class Resnet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Conv2d(3, 8, 3, padding=1, bias=False)
+        self.n0 = Norm(8)
+        self.c1 = nn.Conv2d(8, 8, 3, padding=1, bias=False)
+        self.n1 = Norm(8)
+        self.c2 = nn.Conv2d(8, 8, 3, padding=1, bias=False)
+        self.n2 = Norm(8)
+        self.head = nn.Linear(8, 10)
+
+    def forward(self, x):
+        x = torch.relu(self.n0(self.stem(x)))
+        x = torch.relu(x + self.n2(self.c2(torch.relu(self.n1(self.c1(x))))))
+        return self.head(x.mean((2, 3)))
+
+
+class Dlrm(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.tables = nn.ModuleList(nn.Embedding(40, 16) for _ in range(3))
+        self.bottom = nn.Linear(13, 16)
+        self.top1 = nn.Linear(32, 32)
+        self.top2 = nn.Linear(32, 1)
+
+    def forward(self, dense, a, b, c):
+        x = torch.relu(self.bottom(dense))
+        rows = torch.stack([x, *(t(i) for t, i in zip(self.tables, (a, b, c)))], 1)
+        pairs = (rows @ rows.transpose(1, 2) / 16).reshape(x.shape[0], 16)
+        return self.top2(torch.relu(self.top1(torch.cat([x, pairs], 1))))
+
+
+MODELS = {
+    "mlp": (Mlp, lambda: (torch.randn(16, 32),)),
+    "gpt": (Gpt, lambda: (torch.randint(0, 64, (8, 8)),)),
+    "resnet": (Resnet, lambda: (torch.randn(8, 3, 8, 8),)),
+    "dlrm": (Dlrm, lambda: (torch.randn(16, 13), *(torch.randint(0, 40, (16,)) for _ in range(3)))),
+}
+
+
+def made(name):
+    torch.manual_seed(7)
+    kind, inputs = MODELS[name]
+    module = kind()
+    batches = [inputs() for _ in range(STEPS)]
+    targets = [torch.randn(module(*batches[0]).shape) for _ in range(STEPS)]
+    return module, batches, targets
+
+
+def plain_losses(name):
+    module, batches, targets = made(name)
+    steps = torch.optim.SGD(module.parameters(), lr=0.02)
+    losses = []
+    for batch, target in zip(batches, targets):
+        loss = ((module(*batch) - target) ** 2).mean()
+        losses.append(loss.item())
+        steps.zero_grad()
+        loss.backward()
+        steps.step()
+    return losses
+
+
+def counts(mode):
+    found = dict.fromkeys(KINDS, 0)
+    for operator, times in mode.get_comm_counts().items():
+        words = str(operator).replace("allreduce", "all_reduce").replace("allgather", "all_gather")
+        for kind in KINDS:
+            if kind in words or (kind == "all_to_all" and "alltoall" in words):
+                found[kind] += times
+    return found
+
+
+def train(name, plan):
+    """On this rank, of all."""
+    module, batches, targets = made(name)
+    unity_plan.apply(plan, module, "cpu")
+    steps = torch.optim.SGD(module.parameters(), lr=0.02)
+    losses = []
+    for batch, target in zip(batches, targets):
+        with CommDebugMode() as forward:
+            result = module(*batch)
+        loss = ((result - unity_plan.batch_like(result, target)) ** 2).mean()
+        losses.append(loss.full_tensor().item())
+        steps.zero_grad()
+        with CommDebugMode() as backward:
+            loss.backward()
+        with CommDebugMode() as update:
+            steps.step()
+    ran = [counts(mode) for mode in (forward, backward, update)]
+    return {"losses": losses, "ran": {c: sum(r[c] for r in ran) for c in KINDS}}
+
+
+def rank_main(rank, ranks, port, jobs, out):
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    dist.init_process_group("gloo", rank=rank, world_size=ranks)
+    for number, (name, plan) in enumerate(jobs):
+        result = train(name, plan)
+        if rank == 0:
+            (out / f"{number}.json").write_text(json.dumps(result))
+    dist.destroy_process_group()
+
+
+def on_gloo(planned):
+    """gloo has no all-to-all: DTensor gathers, and keeps a part."""
+    return {**planned, "all_gather": planned["all_gather"] + planned["all_to_all"], "all_to_all": 0}
+
+
+def by_columns(plan):
+    """Tables divided by columns instead of samples: what follows them is an all-to-all."""
+    nodes = plan["graph"]["nodes"]
+    for one in plan["strategy"]:
+        if nodes[one["node"]]["op"] == "embedding":
+            first, *_, last = one["dimensions"]
+            first["degree"], last["degree"] = last["degree"], first["degree"]
+            for task in one["tasks"]:
+                task["part"].reverse()
+    return plan
+
+
+def plans_of(name, ranks, model, folder):
+    """The plans of `parallelize` for the model, and one made of them: their files by name."""
+    for sync in ((), ("--sync", "bucket=4KB"), ("--sync", "zero=1")):
+        into = folder / "_".join((*sync, name, str(ranks)))
+        _find._run(None, "parallelize", model, "--machine", f"p100:1x{ranks}", *_find.SEARCH, *sync, "--plans", into)
+        for file in sorted(into.glob("*.json")):
+            if not sync or file.stem == "data":
+                yield f"{file.stem} {sync[1]}" if sync else file.stem, file
+        if name == "dlrm" and not sync:
+            columns = into / "columns.json"
+            columns.write_text(json.dumps(by_columns(json.loads((into / "data.json").read_text()))))
+            yield "columns", columns
+
+
+def judged(plan, result, plain):
+    """The cells of a row, and whether all is well."""
+    off = max(abs(a - b) for a, b in zip(result["losses"], plain))
+    planned = {c: on_gloo(plan.forward)[c] + on_gloo(plan.backward)[c] for c in KINDS}
+    cells = [f"{ran}" if ran == planned[c] else f"{ran}, not {planned[c]}" for c, ran in result["ran"].items()]
+    return [f"{off:.1e}", *cells], off < 1e-5 and result["ran"] == planned
+
+
+def main():
+    options = argparse.ArgumentParser()
+    options.add_argument("models", nargs="*", default=list(MODELS))
+    options.add_argument("--ranks", type=int, nargs="*", default=[2, 4])
+    chosen = options.parse_args()
+    torch.set_num_threads(1)
+    plain = {name: plain_losses(name) for name in chosen.models}
+    failed = 0
+    print("| ranks | model | plan | largest difference of 20 losses | all-reduce | all-gather | reduce-scatter "
+          "| all-to-all |\n|---:|---|---|---:|---:|---:|---:|---:|", flush=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = pathlib.Path(scratch)
+        for name in chosen.models:
+            module, batches, _ = made(name)
+            unity_plan.export_onnx(module, batches[0], folder / f"{name}.onnx")
+        for ranks in chosen.ranks:
+            jobs = []
+            kinds = []
+            for name in chosen.models:
+                for kind, file in plans_of(name, ranks, folder / f"{name}.onnx", folder):
+                    try:
+                        jobs.append((name, unity_plan.load(file)))
+                        kinds.append(kind)
+                    except RuntimeError as why:
+                        print(f"| {ranks} | {name} | {kind} | {why} | | | | |", flush=True)
+                        failed += kind.startswith("data") or kind == "columns"
+            out = folder / f"on_{ranks}"
+            out.mkdir()
+            port = 29600 + os.getpid() % 300 + ranks
+            # fork: the ranks need not load torch again
+            mp.start_processes(rank_main, (ranks, port, jobs, out), nprocs=ranks, start_method="fork")
+            for number, ((name, plan), kind) in enumerate(zip(jobs, kinds)):
+                cells, good = judged(plan, json.loads((out / f"{number}.json").read_text()), plain[name])
+                failed += not good
+                print(f"| {ranks} | {name} | {kind} | {' | '.join(cells)} |", flush=True)
+    print("failed" if failed else "passed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
