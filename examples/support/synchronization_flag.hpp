@@ -43,7 +43,7 @@ inline std::optional<unity::parallel::synchronizer> sharding_of(const std::strin
   }
   std::istringstream words{flag};
   std::string word;
-  if (!std::getline(words, word, ',') || word != "fsdp") {
+  if (!std::getline(words, word, ',') || word != "fsdp" || flag.back() == ',') {
     return std::nullopt;
   }
   auto s = unity::parallel::sharded_by_stage(3);
