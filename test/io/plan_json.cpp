@@ -102,6 +102,12 @@ TEST_CASE("stages, micro-batches and the optimizer come back as they were") {
              Catch::Contains("plan.pipeline") && Catch::Contains("0 micro-batches"));
   CHECK_THAT(wrong("/pipeline/stages/0", -1), Catch::Contains("plan.pipeline.stages[0]: is -1"));
   CHECK_THAT(wrong("/pipeline/stages", nlohmann::json::array()), Catch::Contains("no stages"));
+  CHECK(wrong("/pipeline/schedule", "dualpipe") ==
+        "p.json: plan.pipeline.schedule: is \"dualpipe\"; expected one_forward_one_backward, gpipe, interleaved or "
+        "zero_bubble");
+  CHECK_THAT(wrong("/pipeline/chunks", 0), Catch::Contains("plan.pipeline.chunks: is 0"));
+  p.pipeline.schedule = parallel::pipeline_schedule::zero_bubble;
+  CHECK(io::parse_plan(operators(), io::to_plan_text(operators(), p), "p.json") == p);
 }
 
 TEST_CASE("what is recomputed comes back as it was") {

@@ -168,6 +168,10 @@ class trainer {
       throw error{"plan", fmt::format("one for {} devices", devices),
                   fmt::format("as many as the {} ranks", world.size())};
     }
+    if (p.pipeline.chunks > 1 && !backend::host_communicator<Communicator>) {
+      throw error{"plan", "an interleaved pipeline, on ranks whose memory is not the host's",
+                  "another schedule: where messages go in one order, ranks would wait for each other"};
+    }
     backend::agree(world, parallel::fingerprint_of(p), "the plan");
     const auto rank = static_cast<std::uint32_t>(world.rank());
     auto all = parallel::programs_of_ranks(a, p, rank);

@@ -13,16 +13,21 @@
 
 #include <unity/core/random.hpp>
 #include <unity/machine/presets.hpp>
+#include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
+#include <unity/parallel/microbatch.hpp>
 #include <unity/parallel/pipeline.hpp>
+#include <unity/parallel/recomputation.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/parallel/strategies/strategy_report.hpp>
 #include <unity/program/program.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/simulate/memory.hpp>
 #include <unity/tensor/builder.hpp>
+#include <unity/tensor/zoo.hpp>
 
 #include "../../support/cases.hpp"
+#include "../../support/message_of.hpp"
 #include "../operators.hpp"
 #include "../phase_clock.hpp"
 
@@ -183,8 +188,62 @@ TEST_CASE("a plan in stages is checked") {
   CHECK_THROWS_WITH(report({2, {0}}), Catch::Contains("1 devices with a stage"));
   CHECK_THROWS_WITH(report({2, {1, 0}}), Catch::Contains("an operand of stage 1, behind its own, 0"));
   CHECK_THROWS_WITH(report({2, {0, 2}}), Catch::Contains("no device of stage 1"));
+  const auto wrong = [&](pipeline_schedule schedule, std::int64_t microbatches, std::uint32_t chunks,
+                         std::vector<std::uint32_t> stages = {0, 1}, bool is_delayed = false) {
+    return unity::test::message_of(
+        [&] { static_cast<void>(report({microbatches, std::move(stages), is_delayed, schedule, chunks})); });
+  };
+  CHECK(wrong(pipeline_schedule::gpipe, 2, 2) ==
+        "pipeline: 2 chunks for schedule gpipe; expected 1, or schedule interleaved");
+  CHECK(wrong(pipeline_schedule::interleaved, 2, 1) ==
+        "pipeline: 1 chunks for schedule interleaved; expected 2 or more");
+  CHECK(wrong(pipeline_schedule::interleaved, 3, 2) ==
+        "pipeline: 3 micro-batches, interleaved on 2 stages; expected a multiple of the stages");
+  CHECK(wrong(pipeline_schedule::interleaved, 2, 2) ==
+        "pipeline: no operator of chunk 1 on stage 0; expected values that go through all 2 stages 2 times");
+  CHECK(wrong(pipeline_schedule::zero_bubble, 2, 1, {0, 0}) ==
+        "pipeline: schedule zero_bubble of one stage; expected 2 stages or more");
+  CHECK(wrong(pipeline_schedule::gpipe, 2, 1, {0, 1}, true) ==
+        "pipeline: schedule gpipe with delayed updates; expected one_forward_one_backward");
   s[products[0]] = {{2, 1}, {machine::device_id{std::size_t{0}}, machine::device_id{std::size_t{1}}}};
   CHECK_THROWS_WITH(report({2, {0, 1}}), Catch::Contains("tasks on devices of stages 0 and 1"));
+}
+
+// A perceptron or transformer whose operators go through the stages once for each chunk.
+TEST_CASE("plans are simulated under every schedule, with what is recomputed") {
+  const std::string model =
+      GENERATE("zoo:mlp?layers=16&hidden=64&batch=32", "zoo:gpt?layers=4&hidden=32&heads=2&seq=8&vocab=16&batch=32");
+  const auto again = GENERATE(false, true);
+  CAPTURE(model, again);
+  const auto whole = tensor::zoo::build(operators(), model);
+  parallel::plan p;
+  p.graph = parallel::microbatch(operators(), whole, parallel::graph_dimensions{operators(), whole}, 8).value();
+  p.machine = machine::preset("p100:1x2");
+  p.recomputed = again ? parallel::recomputation_but_every(p.graph, 3) : parallel::recomputation{};
+  const parallel::graph_dimensions all{operators(), p.graph};
+  const auto run = [&](pipeline_schedule schedule, std::uint32_t chunks) {
+    p.configurations.clear();
+    for (const auto n : node_ids(p.graph)) {
+      const auto device = n.index() * 2 * chunks / p.graph.node_count() % 2;
+      p.configurations.push_back(all[n].inputs.empty() ? parallel::configuration{}
+                                                       : parallel::on_device(all[n], machine::device_id{device}));
+    }
+    p.pipeline = parallel::test::scheduled(schedule, 2, 8, chunks);
+    parallel::lowering low{operators(), p.graph, p.machine};
+    return parallel::report_on(low, p.graph, p.machine, p.configurations, p.pipeline, {}, p.recomputed);
+  };
+  const auto turns = run(pipeline_schedule::one_forward_one_backward, 1);
+  const auto apart = run(pipeline_schedule::zero_bubble, 1);
+  const auto all_forward = run(pipeline_schedule::gpipe, 1);
+  const auto chunks = run(pipeline_schedule::interleaved, 2);
+  // Gradients of weights apart take what they took before, but for what is less than a picosecond.
+  CHECK(static_cast<double>(apart.compute.count()) == Approx(static_cast<double>(turns.compute.count())).epsilon(1e-4));
+  CHECK(apart.iteration < turns.iteration);
+  CHECK(all_forward.memory_peak() > turns.memory_peak());
+  CHECK(chunks.communicated > turns.communicated);
+  // What is received is not recomputed, and chunks receive more.
+  CHECK(static_cast<double>(chunks.compute.count()) ==
+        Approx(static_cast<double>(turns.compute.count())).epsilon(again ? 0.05 : 1e-4));
 }
 
 }  // namespace tests_of_pipelined_program

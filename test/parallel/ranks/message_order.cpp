@@ -298,7 +298,11 @@ TEST_CASE("messages go in one order, whatever the schedule") {
   }
   const auto programs = programs_of_ranks(operators(), p);
   expect_one_order(programs);
-  CHECK(stream_run{programs}.run() == std::string{});
+  // Chunks would wait for each other where messages go one after the other (trainer.hpp refuses them there), and values
+  // that go past stages do without chunks.
+  if (schedule != pipeline_schedule::interleaved && model.starts_with("zoo:mlp")) {
+    CHECK(stream_run{programs}.run() == std::string{});
+  }
 }
 
 }  // namespace tests_of_message_order

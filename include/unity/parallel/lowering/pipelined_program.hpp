@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <utility>
 #include <vector>
@@ -38,6 +39,12 @@ class pipeline_repeater {
                                           std::int64_t microbatch) const;
   void add(program::fragment_id f, std::int64_t microbatch, program::fragment& code) const;
 
+  [[nodiscard]] std::uint32_t chunk_of(program::fragment_id f) const {
+    const auto& owner = one_.owner_of(f);
+    return owner.kind == program::owner_kind::node && !chunks_.empty() ? chunks_[owner.index] : 0;
+  }
+  // Of tasks that run again: that of the first, on the way back, for which they do.
+  [[nodiscard]] std::map<std::pair<std::size_t, std::uint32_t>, std::uint32_t> chunks_again() const;
   // Per device, a task behind each phase: all of the phase are before it, all of the next behind it.
   [[nodiscard]] program::fragment order() const;
 
@@ -137,16 +144,41 @@ UNITY_INLINE void pipeline_repeater::add(program::fragment_id f, std::int64_t mi
   }
 }
 
+UNITY_INLINE std::map<std::pair<std::size_t, std::uint32_t>, std::uint32_t> pipeline_repeater::chunks_again() const {
+  std::map<std::pair<std::size_t, std::uint32_t>, std::uint32_t> all;
+  for (bool changes = pipeline_.chunks > 1; changes;) {
+    changes = false;
+    for (std::size_t f = 0; f < one_.fragment_count(); ++f) {
+      const program::fragment_id id{f};
+      const auto owner_of = [&](const program::task_ref& t) { return t.fragment.valid() ? t.fragment : id; };
+      const auto is_again = [&](const program::task_ref& t) {
+        return one_.code(owner_of(t)).tasks[t.index].kind == program::task_kind::recompute;
+      };
+      for (const auto& d : one_.code(id).dependencies) {
+        if (is_again(d.before)) {
+          const auto after = owner_of(d.after);
+          const auto wanted = is_again(d.after) ? all[{after.index(), d.after.index}] : chunk_of(after);
+          auto& own = all[{owner_of(d.before).index(), d.before.index}];
+          changes = changes || wanted > own;
+          own = std::max(own, wanted);
+        }
+      }
+    }
+  }
+  return all;
+}
+
 UNITY_INLINE program::fragment pipeline_repeater::order() const {
   using pass_tasks = std::array<std::vector<program::task_ref>, 3>;
   std::vector<std::vector<pass_tasks>> tasks(one_.resources().size(), std::vector<pass_tasks>(pipeline_.chunks));
+  const auto again = chunks_again();
   for (std::size_t f = 0; f < one_.fragment_count(); ++f) {
     const program::fragment_id id{f};
     const auto& code = one_.code(id);
-    const auto& owner = one_.owner_of(id);
-    const auto chunk = owner.kind == program::owner_kind::node && !chunks_.empty() ? chunks_[owner.index] : 0;
     for (std::uint32_t t = 0; t < code.tasks.size(); ++t) {
       if (const auto pass = pass_of(code.tasks[t].kind); pass && code.tasks[t].resource.valid()) {
+        const auto own = again.find({f, t});
+        const auto chunk = own == again.end() ? chunk_of(id) : own->second;
         tasks[code.tasks[t].resource.index()][chunk][static_cast<std::size_t>(*pass)].push_back({id, t});
       }
     }

@@ -62,6 +62,13 @@ UNITY_INLINE rank_programs programs_of_ranks(const tensor::algebra& a, const pla
   if (p.pipeline.is_delayed && !p.synchronization.is_trivial()) {
     throw error{"delayed updates", "weights that are synchronized in ways of their own", "all-reduces, each alone"};
   }
+  if (p.pipeline.chunks > 1) {
+    for_each_part(p.synchronization, [](const synchronizer& part) {
+      if (!part.is_proxied) {
+        throw error{"pipeline", "interleaved, with weights that micro-batches fetch", "proxies"};
+      }
+    });
+  }
   const detail::divided_training training{a, p, only};
   check_gathers(p.graph, training.training(), p.configurations, p.pipeline, p.synchronization);
   detail::rank_streams streams{a, training.written(), p.machine.network.device_count(), p.pipeline};
