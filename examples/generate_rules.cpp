@@ -4,15 +4,16 @@
 // run: --ops matrix --max-ops 2 --out {out}/matrix.rules --json {out}/result.json
 // run: --parallel --max-ops 2 --out {out}/parallel.rules --json {out}/parallel.json
 // run: --shipped standard --out {out}/standard.rules
+// run: --derive conv2d:iw,relu:i --max-ops 2 --out {out}/derived.rules
 // run: --ops {source}/test/support/small.ops --max-ops 3 --threads 2 --checkpoint {out}/run --out {out}/small.rules
 
 #include <unistd.h>
 
+#include <fmt/core.h>
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <exception>
-#include <fmt/core.h>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -28,7 +29,9 @@
 #include <unity/rewrite/print.hpp>
 #include <unity/rewrite/z3_prover.hpp>
 #include <unity/tensor/axioms.hpp>
+#include <unity/tensor/derived_rules.hpp>
 #include <unity/tensor/generated_rules.hpp>
+#include <unity/tensor/generation/derived_rules.hpp>
 #include <unity/tensor/generation/generate.hpp>
 #include <unity/tensor/generation/vocabularies.hpp>
 #include <unity/tensor/standard_rules.hpp>
@@ -52,6 +55,7 @@ struct arguments {
   std::string json{};
   std::size_t memory_mb = 1024;
   bool parallel = false;
+  std::string derive{};
   tensor::generation_options generation{};
 };
 
@@ -62,6 +66,7 @@ const std::map<std::string, std::string_view> vocabularies{{"tensor", tensor::te
 
 const std::map<std::string, std::string_view> shipped_texts{{"standard", tensor::standard_rules},
                                                             {"generated", tensor::generated_rules},
+                                                            {"derived", tensor::derived_rules},
                                                             {"axioms", tensor::standard_axioms},
                                                             {"parallel", parallel::parallel_rules}};
 
@@ -73,12 +78,21 @@ void declare(CLI::App& app, arguments& a) {
                "other flags, --max-ops, "
                "--out, which gets the rules that are made for all degrees, and --json")
       ->excludes("--ops");
-  app.add_option("--shipped", a.shipped,
-                 "generates nothing, but prints rules that ship, to --out if that is said: standard, generated, axioms "
-                 "or parallel")
-      ->check(CLI::IsMember({"standard", "generated", "axioms", "parallel"}))
+  app.add_option(
+         "--shipped", a.shipped,
+         "generates nothing, but prints rules that ship, to --out if that is said: standard, generated, derived, "
+         "axioms or parallel")
+      ->check(CLI::IsMember({"standard", "generated", "derived", "axioms", "parallel"}))
       ->excludes("--ops")
       ->excludes("--parallel");
+  app.add_option(
+         "--derive", a.derive,
+         "rules of compositions of operators instead, derived from properties of operators: all that ship, or "
+         "operators as KIND:OPERANDS with i for what flows and w for weights, separated by commas; of the other "
+         "flags, --max-ops, --axioms and --out")
+      ->excludes("--ops")
+      ->excludes("--parallel")
+      ->excludes("--shipped");
   app.add_option("--max-ops", e.most_operators, "operators of a side, at most")->check(support::number_in(1, 7));
   app.add_option("--variables", e.variables, "of each sort, at most")->check(support::number_in(1, 8));
   app.add_option("--threads", e.threads, "the result does not depend on it")->check(support::number_in(1, 1024));
@@ -184,6 +198,39 @@ void run_parallel(const arguments& a) {
   support::print(found);
 }
 
+// What follows by steps that save something each is not derived again: from enumerated rules, and from those derived
+// from the lists before.
+void run_derivation(const arguments& a) {
+  const auto operators = tensor::standard_algebra();
+  const auto properties = support::load_axioms(operators, a.axioms);
+  const theory axioms{operators, properties.rules};
+  tensor::rule_verifier<z3_prover> verifier{operators, axioms, z3_prover{}};
+  auto given = a.derive;
+  std::ranges::replace(given, ',', ' ');
+  const tensor::composition_list own{"", given, a.generation.enumeration.most_operators};
+  const auto lists = a.derive == "all" ? std::vector(tensor::composition_lists.begin(), tensor::composition_lists.end())
+                                       : std::vector{own};
+  auto known = parse_rules(tensor::generated_rules);
+  std::string text;
+  std::size_t count = 0;
+  for (const auto& list : lists) {
+    const auto composed = tensor::parse_composed_operators(operators, list.operators);
+    tensor::derivation_options options;
+    options.most_operators = list.most_operators;
+    for (const auto& c : tensor::derive_rules(
+             operators, properties.rules, known, composed, [&](const syntax::rule& r) { return verifier.verify(r); },
+             options)) {
+      text += to_text(tensor::with_proof(c.rule, c.proof));
+      known.push_back(c.rule);
+      ++count;
+    }
+  }
+  if (!a.out.empty()) {
+    support::write_all({{a.out, text}});
+  }
+  fmt::print("rules: {}, all proved by {}\n", count, z3_prover{}.name());
+}
+
 void print_shipped(const arguments& a) {
   const auto text = shipped_texts.at(a.shipped);
   if (a.out.empty()) {
@@ -204,6 +251,10 @@ void run(arguments a) {
     run_parallel(a);
     return;
   }
+  if (!a.derive.empty()) {
+    run_derivation(a);
+    return;
+  }
   const auto operators = tensor::standard_algebra();
   const auto known = vocabularies.find(a.ops);
   const auto words = known != vocabularies.end() ? std::string{known->second} : read_file(a.ops);
@@ -220,8 +271,8 @@ void run(arguments a) {
       fmt::print(stderr, "\r{}: {} of {}      ", step, done, of);
     }
   };
-  const auto result = tensor::generate_rules(
-      language, [&](const syntax::rule& r) { return verifier.verify(r); }, a.generation, show);
+  const auto result =
+      tensor::generate_rules(language, [&](const syntax::rule& r) { return verifier.verify(r); }, a.generation, show);
   if (watched) {
     fmt::print(stderr, "\r{:60}\r", "");
   }
