@@ -10,7 +10,7 @@ namespace unity::tensor {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Woverlength-strings"
 // Read with parse_rules (rewrite/parse.hpp), compile for an algebra with compile_rules (rewrite/compile.hpp).
-inline constexpr std::string_view derived_rules = R"rules(# Substitutions that nobody wrote and that are too large to enumerate: made and proved by
+inline constexpr std::string_view derived_rules = R"rules(# Substitutions too large to enumerate, made and proved by
 #   generate_rules --derive all --out FILE
 # from compositions of the operators of include/unity/tensor/generation/vocabularies.hpp, which the properties of
 # operators (axioms.hpp) were applied to. The prover and the properties that each proof used are named. The searches of
