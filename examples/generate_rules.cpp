@@ -4,6 +4,7 @@
 // run: --ops matrix --max-ops 2 --out {out}/matrix.rules --json {out}/result.json
 // run: --parallel --max-ops 2 --out {out}/parallel.rules --json {out}/parallel.json
 // run: --shipped standard --out {out}/standard.rules
+// run: --derive conv2d:iw,relu:i --max-ops 2 --out {out}/derived.rules
 // run: --ops {source}/test/support/small.ops --max-ops 3 --threads 2 --checkpoint {out}/run --out {out}/small.rules
 
 #include <unistd.h>
@@ -28,7 +29,9 @@
 #include <unity/rewrite/print.hpp>
 #include <unity/rewrite/z3_prover.hpp>
 #include <unity/tensor/axioms.hpp>
+#include <unity/tensor/derived_rules.hpp>
 #include <unity/tensor/generated_rules.hpp>
+#include <unity/tensor/generation/derived_rules.hpp>
 #include <unity/tensor/generation/generate.hpp>
 #include <unity/tensor/generation/vocabularies.hpp>
 #include <unity/tensor/standard_rules.hpp>
@@ -52,6 +55,7 @@ struct arguments {
   std::string json{};
   std::size_t memory_mb = 1024;
   bool parallel = false;
+  std::string derive{};
   tensor::generation_options generation{};
 };
 
@@ -62,6 +66,7 @@ const std::map<std::string, std::string_view> vocabularies{{"tensor", tensor::te
 
 const std::map<std::string, std::string_view> shipped_texts{{"standard", tensor::standard_rules},
                                                             {"generated", tensor::generated_rules},
+                                                            {"derived", tensor::derived_rules},
                                                             {"axioms", tensor::standard_axioms},
                                                             {"parallel", parallel::parallel_rules}};
 
@@ -74,12 +79,20 @@ void declare(CLI::App& app, arguments& a) {
          "enumerate terms of parallel computation graphs instead and count them; goes with --max-ops, --json, and "
          "--out, which gets the rules for all degrees")
       ->excludes("--ops");
-  app.add_option("--shipped", a.shipped,
-                 "print shipped rules, or write them to --out, and generate nothing: standard, generated, axioms or "
-                 "parallel")
-      ->check(CLI::IsMember({"standard", "generated", "axioms", "parallel"}))
+  app.add_option(
+         "--shipped", a.shipped,
+         "print shipped rules, or write them to --out, and generate nothing: standard, generated, derived, axioms "
+         "or parallel")
+      ->check(CLI::IsMember({"standard", "generated", "derived", "axioms", "parallel"}))
       ->excludes("--ops")
       ->excludes("--parallel");
+  app.add_option("--derive", a.derive,
+                 "derive rules of compositions of operators from properties of operators instead: all that ship, or "
+                 "operators as KIND:OPERANDS with i for inputs and w for weights, separated by commas; goes with "
+                 "--max-ops, --axioms and --out")
+      ->excludes("--ops")
+      ->excludes("--parallel")
+      ->excludes("--shipped");
   app.add_option("--max-ops", e.most_operators, "most operators per side")->check(support::number_in(1, 7));
   app.add_option("--variables", e.variables, "most variables of each sort")->check(support::number_in(1, 8));
   app.add_option("--threads", e.threads, "threads; they do not change the result")->check(support::number_in(1, 1024));
@@ -185,6 +198,39 @@ void run_parallel(const arguments& a) {
   support::print(found);
 }
 
+// What follows by steps that save something each is not derived again: from enumerated rules, and from those derived
+// from the lists before.
+void run_derivation(const arguments& a) {
+  const auto operators = tensor::standard_algebra();
+  const auto properties = support::load_axioms(operators, a.axioms);
+  const theory axioms{operators, properties.rules};
+  tensor::rule_verifier<z3_prover> verifier{operators, axioms, z3_prover{}};
+  auto given = a.derive;
+  std::ranges::replace(given, ',', ' ');
+  const tensor::composition_list own{"", given, a.generation.enumeration.most_operators};
+  const auto lists = a.derive == "all" ? std::vector(tensor::composition_lists.begin(), tensor::composition_lists.end())
+                                       : std::vector{own};
+  auto known = parse_rules(tensor::generated_rules);
+  std::string text;
+  std::size_t count = 0;
+  for (const auto& list : lists) {
+    const auto composed = tensor::parse_composed_operators(operators, list.operators);
+    tensor::derivation_options options;
+    options.most_operators = list.most_operators;
+    for (const auto& c : tensor::derive_rules(
+             operators, properties.rules, known, composed, [&](const syntax::rule& r) { return verifier.verify(r); },
+             options)) {
+      text += to_text(tensor::with_proof(c.rule, c.proof));
+      known.push_back(c.rule);
+      ++count;
+    }
+  }
+  if (!a.out.empty()) {
+    support::write_all({{a.out, text}});
+  }
+  fmt::print("rules: {}, all proved by {}\n", count, z3_prover{}.name());
+}
+
 void print_shipped(const arguments& a) {
   const auto text = shipped_texts.at(a.shipped);
   if (a.out.empty()) {
@@ -203,6 +249,10 @@ void run(arguments a) {
   }
   if (a.parallel) {
     run_parallel(a);
+    return;
+  }
+  if (!a.derive.empty()) {
+    run_derivation(a);
     return;
   }
   const auto operators = tensor::standard_algebra();

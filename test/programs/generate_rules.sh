@@ -72,13 +72,14 @@ note $? "the shipped rules are those: $(head -3 "$scratch/diff")"
 expect 2 'ops' --parallel --ops matrix --out "$out"
 
 # Rules that ship, as the headers hold them.
-for of in standard:tensor/standard_rules generated:tensor/generated_rules axioms:tensor/axioms \
-  parallel:parallel/parallel_rules; do
+for of in standard:tensor/standard_rules generated:tensor/generated_rules derived:tensor/derived_rules \
+  axioms:tensor/axioms parallel:parallel/parallel_rules; do
   cmp -s <("$program" --shipped "${of%%:*}") \
     <(sed -n '/R"rules(/,/)rules"/p' "$source/include/unity/${of#*:}.hpp" | sed 's/^.*R"rules(//; /^)rules";$/d')
   note $? "--shipped ${of%%:*}: another text than include/unity/${of#*:}.hpp"
 done
 expect 2 'shipped' --shipped nonsense --out "$out"
+expect 1 'conv2d:iw' --derive conv2d:ix --out "$out"
 
 # Places that cannot be written to.
 expect 1 'nowhere' --ops tensor --max-ops 7 --out "$scratch/nowhere/out.rules"  # at once, not after days

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <string_view>
 #include <utility>
 
@@ -101,5 +102,17 @@ operator relu(input)
 operator concat{axis={0, 1}}(any, any) same_role
 operator split{axis={0, 1}}(any)
 )ops";
+
+// What rules are derived over (derived_rules.hpp): operators, and how many of them a composition has.
+struct composition_list {
+  std::string_view name;
+  std::string_view operators;
+  std::size_t most_operators = 0;
+};
+
+inline constexpr std::array<composition_list, 3> composition_lists{
+    {{"convolution", "conv2d:iw conv2d:iww batch_norm:iwwww add:ii relu:i", 3},
+     {"dense", "matmul:iw linear:iww add:iw relu:i scalar_multiply:iw", 3},
+     {"recurrent", "matmul:iw add:ii add:iw relu:i", 4}}};
 
 }  // namespace unity::tensor

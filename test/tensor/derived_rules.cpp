@@ -1,0 +1,57 @@
+#include <unity/tensor/derived_rules.hpp>
+
+#include <set>
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include <unity/rewrite/compile.hpp>
+#include <unity/rewrite/parse.hpp>
+#include <unity/tensor/axioms.hpp>
+#include <unity/tensor/generated_rules.hpp>
+#include <unity/tensor/rule_test.hpp>
+#include <unity/tensor/standard_rules.hpp>
+
+#include "testing.hpp"
+
+namespace tests_of_derived_rules {
+
+using namespace unity;
+using namespace unity::tensor;
+using namespace unity::tensor::test;
+
+TEST_CASE("derived rules have names of their own, and are proved from axioms that exist") {
+  std::set<std::string> axioms;
+  for (const auto& a : parse_rules(standard_axioms)) {
+    axioms.insert(a.name);
+  }
+  std::set<std::string> names;
+  for (const auto text : {standard_rules, generated_rules}) {
+    for (const auto& r : parse_rules(text)) {
+      names.insert(r.name);
+    }
+  }
+  for (const auto& r : parse_rules(derived_rules)) {
+    INFO(r.name);
+    CHECK(names.insert(r.name).second);
+    CHECK(r.known == syntax::standing::proved);
+    for (const auto& a : r.axioms) {
+      CHECK(axioms.contains(a));
+    }
+  }
+}
+
+TEST_CASE("both sides of every derived rule compute the same at random shapes and points") {
+  rule_test_options options;
+  options.instances = 8;
+  options.attempts = 20000;
+  options.varied = 1;
+  options.points = 1;
+  for (const auto& r : compile_rules(standard(), parse_rules(derived_rules))) {
+    const auto report = test_rule(standard(), r, options);
+    INFO(r.name << ": " << report.because);
+    CHECK(report.found == rule_report::verdict::passes);
+  }
+}
+
+}  // namespace tests_of_derived_rules

@@ -1,0 +1,67 @@
+#include <unity/tensor/generation/derived_rules.hpp>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/core/error.hpp>
+#include <unity/rewrite/generation/canonical_rule.hpp>
+#include <unity/rewrite/parse.hpp>
+#include <unity/rewrite/verification/prover.hpp>
+#include <unity/rewrite/verification/theory.hpp>
+#include <unity/tensor/axioms.hpp>
+#include <unity/tensor/generation/generalize.hpp>
+#include <unity/tensor/verification/rule_verifier.hpp>
+
+#include "../testing.hpp"
+
+namespace tests_of_derived_rules_made {
+
+using namespace unity;
+using namespace unity::tensor;
+using unity::tensor::test::standard;
+
+namespace {
+
+std::vector<collected_rule> derived(const std::vector<syntax::rule>& properties, const std::vector<syntax::rule>& known,
+                                    std::string_view operators) {
+  const theory axioms{standard(), properties};
+  rule_verifier<congruence_prover> verifier{standard(), axioms, congruence_prover{}};
+  derivation_options options;
+  options.most_operators = 2;
+  options.most_terms = 60;
+  return derive_rules(
+      standard(), properties, known, parse_composed_operators(standard(), operators),
+      [&](const syntax::rule& r) { return verifier.verify(r); }, options);
+}
+
+bool holds(const std::vector<collected_rule>& all, const char* text) {
+  const auto wanted = statement_text(canonical_rule(standard(), parse_rules(text)[0], usual_attribute_names()));
+  return std::ranges::any_of(all, [&](const auto& r) { return statement_text(r.rule) == wanted; });
+}
+
+}  // namespace
+
+TEST_CASE("activations and biases go into products, and products that read the same are joined") {
+  const auto rules = derived(parse_rules(standard_axioms), {}, "matmul:iw add:iw relu:i");
+  CHECK(holds(rules, "rule r relu(matmul(?x, ?y)) => matmul{activation=relu}(?x, ?y)"));
+  CHECK(holds(rules, "rule r tanh(matmul(?x, ?y)) => matmul{activation=tanh}(?x, ?y)"));
+  CHECK(std::ranges::any_of(rules, [](const auto& r) { return r.rule.name == "joined_relu_of_matmul"; }));
+}
+
+TEST_CASE("what one known rule says is not derived again, and nothing follows from no properties") {
+  const auto known = parse_rules("rule r relu(matmul(?x, ?y)) => matmul{activation=relu}(?x, ?y)");
+  const auto rules = derived(parse_rules(standard_axioms), known, "matmul:iw relu:i");
+  CHECK(std::ranges::none_of(rules, [](const auto& r) { return r.rule.name == "derived_relu_of_matmul"; }));
+  CHECK(derived({}, {}, "matmul:iw relu:i").empty());
+}
+
+TEST_CASE("operators of compositions that cannot be read are named") {
+  for (const auto* text : {"nonsense:i", "relu", "relu:w", "relu:ii", "matmul:ix", "matmul:iii"}) {
+    CHECK_THROWS_AS(parse_composed_operators(standard(), text), error);
+  }
+}
+
+}  // namespace tests_of_derived_rules_made
