@@ -12,7 +12,7 @@ import sys
 # The guide that shows the program at work.
 GUIDES = {
     "calibrate": "optimizing", "diff_plans": "dividing", "distribute": "synchronization",
-    "explain_plan": "dividing", "fit_kernels": "machines", "fuse": "fusion",
+    "explain_plan": "dividing", "export_plan": "export", "fit_kernels": "machines", "fuse": "fusion",
     "generate_rules": "rules", "measure_kernels": "fusion", "optimize": "optimizing", "parallelize": "dividing",
     "partition_graph": "graphs", "plan_memory": "memory", "replay": "replay", "run_model": "optimizing",
     "simulate": "dividing", "train": "training", "train_estimator": "fusion", "train_graph": "graphs",
