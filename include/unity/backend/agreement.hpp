@@ -1,4 +1,4 @@
-// Whether all ranks run the same program, and what they exchange fits together.
+// Checks that all ranks run the same program, and that what they exchange matches.
 #pragma once
 
 #include <cstddef>
@@ -33,9 +33,9 @@ template <class C>
 
 }  // namespace detail
 
-// Compares a fingerprint over all ranks. To be called by all of them before their first collective: programs that
-// differ would exchange nonsense, or wait for each other for ever. mpi_environment does it with mpi_options::program.
-// Throws: unity::error on every rank, the same, naming the first rank that differs from rank 0.
+// Compares a fingerprint over all ranks. All ranks must call it before their first collective: different programs would
+// exchange garbage or wait for each other forever. mpi_environment does it with mpi_options::program. Throws: the same
+// unity::error on every rank, naming the first rank that differs from rank 0.
 template <class C>
   requires host_communicator<C> || host_gathering_communicator<C>
 void agree(C& c, fingerprint own, std::string_view what) {
@@ -47,8 +47,8 @@ void agree(C& c, fingerprint own, std::string_view what) {
   }
 }
 
-// Fingerprints of what ranks exchange (parallel/ranks/rank_program.hpp), which add up to zero over all ranks where each
-// message has both its ends. To be called by all of them. Throws: unity::error on every rank, the same.
+// Fingerprints of what ranks exchange (parallel/ranks/rank_program.hpp), which add up to zero over all ranks if each
+// message has both its ends. All ranks must call it. Throws: the same unity::error on every rank.
 template <class C>
   requires host_communicator<C> || host_gathering_communicator<C>
 void cancel(C& c, fingerprint own, std::string_view what) {

@@ -1,4 +1,4 @@
-// Ranks that exchange data: what executors of parallel programs need of a wire.
+// Concepts of communicators: ranks that exchange data, as executors of parallel programs need them.
 #pragma once
 
 #include <chrono>
@@ -12,9 +12,9 @@
 
 namespace unity::backend {
 
-// How long a rank waits for the others where nothing else is said.
+// Default time limit for waiting for other ranks.
 inline constexpr std::chrono::seconds default_time_limit{60};
-// How long a rank may give no sign of life.
+// Time without a sign of life after which a rank counts as lost.
 inline constexpr std::chrono::seconds default_silence{6};
 
 enum class reduction : std::uint8_t { sum, product, minimum, maximum };

@@ -1,4 +1,4 @@
-// The host's processor as a device: oneDNN where it has the operator, own loops for the rest.
+// The host's processor as a device: oneDNN where it has the operator, own loops otherwise.
 #pragma once
 
 #include <algorithm>
@@ -29,8 +29,9 @@
 namespace unity::backend {
 
 struct cpu_options {
-  int threads = 0;                    // 0: as many as the machine has
-  std::size_t slice_bytes = 1 << 20;  // of a region's values that are worked on at a time: what a core's own cache has
+  int threads = 0;  // 0: all of the machine
+  // bytes of a region's values that are processed at a time: the size of a core's own cache
+  std::size_t slice_bytes = 1 << 20;
 };
 
 // Models: device_backend, packing_backend, fusing_backend, region_backend. The algebra must outlive the backend and its
@@ -70,7 +71,7 @@ class cpu_backend {
   [[nodiscard]] device_description description() const;
   [[nodiscard]] memory allocate(std::size_t bytes) { return memory{bytes}; }
 
-  // Throws: unity::error for an operator that has no known meaning, does not take the inputs or has no kernel.
+  // Throws: unity::error for an operator that has no known meaning, does not accept the inputs or has no kernel.
   [[nodiscard]] kernel prepare(const tensor::operation& op, std::span<const tensor::tensor_type> inputs,
                                std::span<const tensor::tensor_type> outputs) {
     cpu::use_threads(threads_);
@@ -94,7 +95,7 @@ class cpu_backend {
   }
   void write(std::byte* to, std::span<const std::byte> from) { std::copy(from.begin(), from.end(), to); }
   void read(std::span<std::byte> to, const std::byte* from) { std::copy_n(from, to.size(), to.begin()); }
-  // Throws: unity::error where a run failed since the last wait.
+  // Throws: unity::error if a run failed since the last wait.
   void wait();
 
  private:
@@ -268,8 +269,8 @@ UNITY_INLINE auto cpu_backend::make_body(const tensor::operation& op, cpu::types
   return std::make_unique<cpu::composite_routine>(*algebra_, turned, inputs, outputs, threads_, prepare);
 }
 
-// The operator on float32 (elements) in row-major order (layouts), between conversions where it is needed. Integers
-// beside reals number something, and stay.
+// The operator on float32 elements in row-major order, with conversions around it where needed. Integers beside reals
+// are indices, and stay.
 UNITY_INLINE auto cpu_backend::convert(const tensor::operation& op, cpu::types inputs, cpu::types outputs,
                                        bool elements, bool layouts) const -> cpu_backend::routine_ptr {
   bool same = true;
@@ -339,7 +340,7 @@ UNITY_INLINE auto cpu_backend::make_plain(const tensor::operation& op, cpu::type
              : cpu::reduction_along_axes(*algebra_, op, inputs, outputs);
 }
 
-// Nothing where the operator is no adjoint with a kernel of its own.
+// Nothing if the operator is not an adjoint with a kernel of its own.
 UNITY_INLINE auto cpu_backend::make_adjoint(const tensor::operation& op, cpu::types inputs, cpu::types outputs) const
     -> cpu_backend::routine_ptr {
   const std::string_view name = algebra_->signature(op.kind).name;

@@ -1,7 +1,7 @@
-// A device that runs operators: what executors and timers need of one.
+// Concepts of devices that run operators, as executors and timers need them.
 //
-// A backend is thin: it turns an operator on operands of given types into a kernel, and runs kernels on memory of its
-// own. What to run, in which order and where results lie is not its business (backend/executor.hpp).
+// A backend is thin: it turns an operator on operands of given types into a kernel, and runs kernels on its own memory.
+// What runs, in which order, and where results are stored is decided elsewhere (backend/executor.hpp).
 #pragma once
 
 #include <concepts>
@@ -17,17 +17,17 @@
 
 namespace unity::backend {
 
-// Where and with what kernels run. A measurement holds for one description and no other.
+// Identifies the device and its libraries. A measurement is valid for one description only.
 struct device_description {
   std::string backend{};  // "cpu"
-  std::string device{};   // its model, and how much of it is used: "AMD EPYC 9B14, 2 threads"
+  std::string device{};   // its model and how much of it is used: "AMD EPYC 9B14, 2 threads"
   std::vector<std::pair<std::string, std::string>>
-      versions{};  // of each library that kernels come from, and of the driver
+      versions{};  // versions of the libraries that provide kernels, and of the driver
 
   friend bool operator==(const device_description&, const device_description&) = default;
 };
 
-// Every tensor lies at an address that is a multiple of this. Unit: bytes.
+// Alignment of every tensor. Unit: bytes.
 inline constexpr std::size_t memory_alignment = 64;
 
 // memory   owns bytes of the device: m.data(), m.size()
@@ -96,7 +96,7 @@ concept region_backend = device_backend<B> && requires(B& b, const fusion::kerne
 };
 
 // A sequence of runs that is recorded once and replayed with one launch.
-//   b.record(f)   calls f, which begins runs: they are recorded and not run
+//   b.record(f)   calls f, which begins runs; they are recorded and do not run
 //   b.replay(r)   begins all of them
 template <class B>
 concept recording_backend = device_backend<B> && requires(B& b, void (*f)(), const typename B::recording& r) {
@@ -104,8 +104,8 @@ concept recording_backend = device_backend<B> && requires(B& b, void (*f)(), con
   b.replay(r);
 };
 
-// A clock of the device: the host's would time the launch.
-//   b.mark()                the moment when all that began before has ended
+// A clock of the device; the host's clock would time the launch.
+//   b.mark()                the moment when everything that began before has ended
 //   b.seconds(from, to)     between two marks; waits for the later one
 template <class B>
 concept clocked_backend = device_backend<B> && requires(B& b, const typename B::moment& t) {

@@ -1,4 +1,4 @@
-// What a device reaches, measured: peak rates, memory bandwidth, launch overhead.
+// Measures a device: peak rates, memory bandwidth, launch overhead.
 #pragma once
 
 #include <unistd.h>
@@ -26,14 +26,14 @@
 
 namespace unity::backend {
 
-// A device beside the host's processor, with memory of its own.
-//   b.memory_size()   bytes of it in all
+// A device with memory of its own beside the host's processor.
+//   b.memory_size()   its bytes in all
 template <class B>
 concept accelerator_backend = device_backend<B> && requires(const B& b) {
   { b.memory_size() } -> std::convertible_to<std::size_t>;
 };
 
-// A backend that multiplies 16-bit floats as they are, where others widen them to float32 first.
+// A backend that multiplies 16-bit floats directly, instead of widening them to float32.
 //   b.multiplies(type)   whether it does so with bfloat16 or float16
 template <class B>
 concept narrow_float_backend = device_backend<B> && requires(const B& b, tensor::dtype type) {
@@ -41,10 +41,10 @@ concept narrow_float_backend = device_backend<B> && requires(const B& b, tensor:
 };
 
 struct calibration_options {
-  // Bytes of each tensor that memory bandwidth is measured on. Two or three are read and written in turn; where caches
-  // hold a good part of them, as on processors with hundreds of MiB, the bandwidth is theirs.
+  // Bytes of each tensor for measuring bandwidth. Two or three are read and written in turn; if caches hold a large
+  // part of them, as on processors with hundreds of MiB, the result is the bandwidth of the caches.
   std::int64_t stream_bytes = std::int64_t{128} << 20U;
-  double slow_seconds = 0.3;  // no larger sizes after a kernel that takes so long
+  double slow_seconds = 0.3;  // no larger sizes after a kernel that takes this long
 };
 
 namespace detail {
@@ -60,7 +60,7 @@ class device_calibration {
   device_calibration(Backend& backend, const tensor::algebra& a, const calibration_options& options)
       : algebra_{a}, options_{options}, timer_{backend, in_cache()} {}
 
-  // Matrix products of growing squares; convolutions of growing channels, as in the middle of an image network.
+  // Matrix products of growing squares; convolutions with growing channels, as in the middle of an image network.
   void peaks(machine::device& d, tensor::dtype element) {
     const auto of = [element](tensor::shape dims, bool constant) {
       return tensor::tensor_type{element, tensor::layout::row_major, constant, std::move(dims)};
@@ -73,7 +73,7 @@ class device_calibration {
                                          {of({4, n, 28, 28}, false), of({n, n, 3, 3}, true)}};
                        })});
   }
-  // Operators that do next to nothing but read and write.
+  // Operators that do little but read and write.
   [[nodiscard]] double bytes_per_second() {
     const tensor::tensor_type t{tensor::dtype::float32, tensor::layout::row_major, false, {options_.stream_bytes / 4}};
     double best = 0;
@@ -95,7 +95,7 @@ class device_calibration {
     std::vector<tensor::tensor_type> inputs{};
   };
 
-  // A peak is reached on operands that are at hand.
+  // A peak is reached on operands that are in cache.
   [[nodiscard]] static timing_options in_cache() {
     timing_options o;
     o.constant_bytes = 0;
@@ -127,9 +127,9 @@ class device_calibration {
 
 }  // namespace detail
 
-// Peaks are those of float32, and of the 16-bit floats that the backend multiplies as they are; bandwidth and launch
-// overhead those of float32. A backend that is no accelerator runs on the host: its memory is the host's.
-// Throws: unity::error where the backend lacks one of matmul, conv2d, relu and add, or memory.
+// Peaks are those of float32, and of the 16-bit floats that the backend multiplies directly; bandwidth and launch
+// overhead are those of float32. For a backend that runs on the host, the memory is the host's. Throws: unity::error if
+// the backend lacks matmul, conv2d, relu or add, or memory.
 template <device_backend Backend>
 [[nodiscard]] machine::device calibrate_device(Backend& backend, const tensor::algebra& a,
                                                const calibration_options& options = {}) {

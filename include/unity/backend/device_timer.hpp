@@ -1,4 +1,4 @@
-// Operators timed on a device.
+// Times operators on a device.
 #pragma once
 
 #include <algorithm>
@@ -30,13 +30,13 @@ namespace unity::backend {
 
 struct timing_options {
   int warm_up = 3;
-  int least = 5;                                         // samples at least, unless they take most_seconds; then two
-  int most = 200;                                        // samples at most
-  double seconds = 0.06;                                 // no more samples than the least after this time
-  double most_seconds = 0.5;                             // no more samples than two after this time
+  int least = 5;                                         // least samples, unless they take most_seconds; then two
+  int most = 200;                                        // most samples
+  double seconds = 0.06;                                 // after this time, stop at the least number of samples
+  double most_seconds = 0.5;                             // after this time, stop at two samples
   double sample_seconds = 20e-6;                         // shorter kernels are timed several in a row
-  std::size_t constant_bytes = std::size_t{128} << 20U;  // constant operands are taken from as many bytes in turn
-  std::size_t activation_bytes = std::size_t{8} << 20U;  // the other operands, and results, from as many
+  std::size_t constant_bytes = std::size_t{128} << 20U;  // total bytes of the constant operands that runs use in turn
+  std::size_t activation_bytes = std::size_t{8} << 20U;  // the same for other operands and results
 };
 
 // One line: "cpu: AMD EPYC, 2 threads; oneDNN 2.6.3".
@@ -51,8 +51,8 @@ struct timing_options {
 
 namespace detail {
 
-// Finite values: floating-point numbers of magnitude 1/2 to 1, positive where constant (a variance has a root);
-// integers in [0, 4), so that they may number rows; bools.
+// Finite values: floating-point numbers of magnitude 1/2 to 1, positive if constant (a variance has a root); integers
+// in [0, 4), so that they are valid row indices; bools.
 [[nodiscard]] inline std::vector<std::byte> arbitrary_bytes(const tensor::tensor_type& type, std::size_t elements) {
   std::vector<double> values(elements);
   for (std::size_t i = 0; i < elements; ++i) {
@@ -69,7 +69,7 @@ namespace detail {
   return stored;
 }
 
-// Places that are used in turn.
+// Buffers that are used in turn.
 struct rotation {
   std::vector<std::size_t> places{};  // in the pool
   std::vector<std::byte*> addresses{};
@@ -82,9 +82,9 @@ struct rotation {
   }
 };
 
-// A kernel with everything that it takes to run it: operands with values, results, workspace. Operands and results are
-// there several times, and each run takes the next. All lie in one piece of memory, as an executor's do: many small
-// ones would be reached through more entries of the page table.
+// A kernel with everything that a run needs: operands with values, results, workspace. There are several copies of
+// operands and results, and each run takes the next ones. All are in one block of memory, as an executor's are: many
+// small blocks would need more page-table entries.
 template <device_backend Backend>
 class loaded_kernel {
  public:
@@ -147,7 +147,7 @@ class loaded_kernel {
     const auto packed = packed_size(type, i);
     return packed > 0 ? packed : byte_count(type);
   }
-  // Enough for so many bytes in all. Of small ones 64: more would only take time to make.
+  // Enough copies for this many bytes in total, at most 64: more would only take time to make.
   [[nodiscard]] static std::size_t copies_of(std::size_t of_one, std::size_t in_all) {
     return of_one == 0 ? 1 : std::clamp<std::size_t>((in_all + of_one - 1) / of_one, 1, 64);
   }
@@ -169,7 +169,7 @@ class loaded_kernel {
     }
     fill(to, type);
   }
-  // Values repeat after a while: making millions anew would take longer than what is measured.
+  // Values repeat after a while: millions of fresh ones would take longer than the measurement.
   void fill(std::byte* to, const tensor::tensor_type& type) {
     constexpr std::size_t chunk = std::size_t{1} << 16U;
     const auto elements = static_cast<std::size_t>(tensor::element_count(type.dims));
@@ -187,7 +187,7 @@ class loaded_kernel {
   memory_pool<Backend> memory_;
   std::vector<rotation> operands_;
   std::vector<rotation> results_;
-  std::vector<const std::byte*> in_;  // of the run that begins
+  std::vector<const std::byte*> in_;  // index of the run that begins
   std::vector<std::byte*> out_;
   std::byte* workspace_ = nullptr;
 };
@@ -213,7 +213,7 @@ class device_timer {
                                  std::span<const tensor::tensor_type> outputs) {
     return time_kernel(backend_->prepare(op, inputs, outputs), inputs, outputs);
   }
-  // Of element-wise operators as one kernel; see fusing_backend.
+  // Element-wise operators as one kernel; see fusing_backend.
   [[nodiscard]] measurement time_chain(const tensor::tensor_graph& region)
     requires fusing_backend<Backend>
   {
@@ -229,13 +229,13 @@ class device_timer {
     }
     return time_kernel(backend_->prepare_chain(region), inputs, outputs);
   }
-  // Of a kernel that is there already.
+  // An existing kernel.
   [[nodiscard]] measurement time_kernel(typename Backend::kernel prepared, std::span<const tensor::tensor_type> inputs,
                                         std::span<const tensor::tensor_type> outputs) {
     detail::loaded_kernel<Backend> kernel{*backend_, std::move(prepared), inputs, outputs, options_};
     return measure(kernel);
   }
-  // The device, library versions, and what the times depend on besides.
+  // The device, library versions, and what else the times depend on.
   [[nodiscard]] std::string description() const {
     const auto mib = [](std::size_t n) { return fmt::format("{} MiB", n >> 20U); };
 #ifdef __OPTIMIZE__
@@ -272,8 +272,8 @@ class device_timer {
     }
     return summarize(std::move(samples));
   }
-  // What takes one sample, in seconds of so many runs. Launched one by one, small kernels of a device with recordings
-  // would take as long as their launches, which a graph that an executor replays does not.
+  // Seconds of one sample with this many runs. If the device has recordings, small kernels are replayed: launched one
+  // by one they would take as long as their launches, which a recorded graph does not.
   [[nodiscard]] auto sampler(detail::loaded_kernel<Backend>& kernel, int in_a_row) {
     if constexpr (recording_backend<Backend> && clocked_backend<Backend>) {
       auto recording = backend_->record([&] {
@@ -282,7 +282,7 @@ class device_timer {
         }
       });
       return [this, recorded = std::move(recording)] {
-        backend_->replay(recorded);  // keeps the device busy until all of the second one has reached it
+        backend_->replay(recorded);  // keeps the device busy until the whole second recording has reached it
         const auto from = backend_->mark();
         backend_->replay(recorded);
         return backend_->seconds(from, backend_->mark());

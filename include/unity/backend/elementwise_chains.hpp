@@ -1,4 +1,4 @@
-// Element-wise operators that follow one another: what a fusing backend runs as one kernel.
+// Finds chains of element-wise operators, which a fusing backend runs as one kernel.
 #pragma once
 
 #include <cstddef>
@@ -20,10 +20,10 @@
 
 namespace unity::backend {
 
-// A maximal set of element-wise nodes of which one result leaves.
+// A maximal set of element-wise nodes with a single result that leaves it.
 struct elementwise_chain {
-  std::vector<node_id> nodes{};    // ascending; the result of the last one is the chain's
-  std::vector<value_id> inputs{};  // what it reads, each once, in the order of the region's inputs
+  std::vector<node_id> nodes{};    // ascending; the chain's result is that of the last one
+  std::vector<value_id> inputs{};  // its operands, each once, in the order of the region's inputs
   tensor::tensor_graph region{};   // the operators without copies; see fusing_backend
 };
 
@@ -32,16 +32,15 @@ namespace detail {
 [[nodiscard]] std::vector<tensor::tensor_type> types_of(const tensor::tensor_graph& g,
                                                         std::span<const value_id> values);
 
-// Per node: do the outputs need it.
+// Per node: whether the outputs need it.
 [[nodiscard]] std::vector<bool> needed_nodes(const tensor::tensor_graph& g);
 
-// What each element of the result is of the elements at its place; nothing where the operator is not of that kind.
-// Operands may be stretched as in NumPy.
+// The element-wise function of an operator; nothing if it is not element-wise. Operands may be broadcast as in NumPy.
 [[nodiscard]] std::optional<tensor::scalar_program> elementwise_program(const tensor::algebra& a,
                                                                         const tensor::operation& op,
                                                                         std::span<const tensor::tensor_type> inputs);
 
-// Is every result element the operand's at its place, stored alike.
+// Whether every result element equals the operand's at its position, stored alike.
 [[nodiscard]] inline bool is_copy(const tensor::scalar_program& p, const tensor::tensor_type& from,
                                   const tensor::tensor_type& to) {
   return p.size() == 1 && p[0].op == tensor::scalar_op::operand && from.element == to.element && from.dims == to.dims &&
@@ -60,7 +59,8 @@ class chain_finder {
 
   [[nodiscard]] role role_of(node_id n) const;
 
-  // The last node of the one chain that all readers of the result are in, if the result is as large as the chain's.
+  // The last node of the single chain that contains all readers of the result, if the result is as large as the
+  // chain's.
   [[nodiscard]] std::optional<node_id> chain_that_absorbs(node_id n) const;
 
   [[nodiscard]] elementwise_chain assemble(std::vector<node_id> nodes) const;

@@ -43,20 +43,20 @@ namespace unity::backend {
 
 struct executor_options {
   tensor::source_data data{};  // values of inputs, weights and constants, by name
-  std::uint64_t seed = 0;      // of the arbitrary values of all others (tensor/sources.hpp): the same for the same name
-  bool fuse = true;            // chains of element-wise operators run as one kernel, where the backend has them
-  bool record = true;          // run() replays a recording, where the backend has them
+  std::uint64_t seed = 0;  // seed of arbitrary values for all others (tensor/sources.hpp): equal names get equal values
+  bool fuse = true;        // run chains of element-wise operators as one kernel, if the backend can
+  bool record = true;      // run() replays a recording, if the backend can
 };
 
 struct executor_counts {
-  std::size_t launches = 0;     // kernels that one run begins
-  std::size_t kernels = 0;      // different ones among them
-  std::size_t chains = 0;       // of element-wise operators that run as one kernel
-  std::size_t aliases = 0;      // nodes that do not run, as their result is their operand
-  std::size_t precomputed = 0;  // nodes with operands that depend on constants alone
-  std::size_t packed = 0;       // operands that the backend keeps in a form of its own
+  std::size_t launches = 0;     // kernels that one run starts
+  std::size_t kernels = 0;      // distinct kernels among them
+  std::size_t chains = 0;       // kernels of several element-wise operators
+  std::size_t aliases = 0;      // nodes that do not run because their result aliases their operand
+  std::size_t precomputed = 0;  // nodes that depend on constants alone
+  std::size_t packed = 0;       // operands that the backend keeps packed
   bytes arena{};                // inputs, results and workspaces
-  bytes unshared{};             // what those would take if no two of them shared memory
+  bytes unshared{};             // their size without sharing
   bytes constants{};
 };
 
@@ -77,8 +77,8 @@ struct executor_counts {
 template <device_backend Backend>
 class executor {
  public:
-  // Throws: unity::error, one line, where the backend has no kernel for a node (names node and operator), where memory
-  // does not suffice (says how much was wanted), where data has other sizes than its source.
+  // Throws: unity::error, one line, if the backend has no kernel for a node (names node and operator), if memory is too
+  // small (says how much was wanted), or if data do not match the sizes of their source.
   executor(Backend& backend, const tensor::algebra& a, const tensor::tensor_graph& g,
            const executor_options& options = {})
       : backend_{&backend}, kernels_{a} {
@@ -97,15 +97,15 @@ class executor {
     count(list);
     if constexpr (recording_backend<Backend>) {
       if (options.record) {
-        begin();  // what a library sets up when it is first used is no part of a recording
+        begin();  // what a library initializes on first use must not be recorded
         backend.wait();
         recording_.emplace(backend.record([this] { begin(); }));
       }
     }
   }
 
-  // The value of an input from now on.
-  // Throws: unity::error where the graph has no input of this name, or one of another size.
+  // Sets the value of an input for all following runs. Throws: unity::error if the graph has no input of this name, or
+  // one of another size.
   void set(std::string_view input, const tensor::dense<float>& value) {
     for (const auto* i : find_inputs(input)) {
       if (value.dims != i->type.dims ||
@@ -115,7 +115,7 @@ class executor {
       store(*i, encode(value, i->type));
     }
   }
-  // Its bytes, as its type says: element type and layout.
+  // Its bytes as its type says: element type and layout.
   void set(std::string_view input, std::span<const std::byte> value) {
     for (const auto* i : find_inputs(input)) {
       if (value.size() != byte_count(i->type)) {
@@ -136,7 +136,7 @@ class executor {
     }
     begin();
   }
-  // Until all that began has ended. Throws: unity::error where a run failed.
+  // Waits until everything that began has ended. Throws: unity::error if a run failed.
   void wait() { backend_->wait(); }
 
   [[nodiscard]] std::size_t output_count() const noexcept { return outputs_.size(); }
@@ -148,8 +148,8 @@ class executor {
     return types;
   }
   [[nodiscard]] const tensor::tensor_type& output_type(std::size_t i) const { return outputs_[checked(i)].type; }
-  // What the last run computed, after wait(), which also says whether it failed. An output that is an input, or that
-  // input under another type, changes when the input is set.
+  // The result of the last run, after wait(), which also reports failures. An output that aliases an input changes when
+  // the input is set.
   [[nodiscard]] tensor::dense<float> output(std::size_t i) const {
     return decode<float>(output_bytes(i).data(), output_type(i));
   }
@@ -165,7 +165,7 @@ class executor {
   struct place {
     bool constant = false;
     std::size_t number = 0;
-    std::size_t offset = 0;  // bytes: a value may lie within another
+    std::size_t offset = 0;  // bytes: a value may be part of another
   };
   struct launch {
     std::size_t kernel = 0;
@@ -194,7 +194,7 @@ class executor {
     }
   }
 
-  // Prepares every kernel, and finds out what must lie in memory and when.
+  // Prepares every kernel, and determines which values are in memory when.
   void place_values(const tensor::tensor_graph& g, const detail::run_list& list) {
     places_.assign(g.value_count(), detail::no_place);
     kept_.assign(g.value_count(), detail::no_place);
@@ -335,12 +335,12 @@ class executor {
   decltype(no_recording()) recording_ = no_recording();
 };
 
-// Throws: unity::error where two graphs cannot be compared output by output.
+// Throws: unity::error if two graphs cannot be compared output by output.
 void expect_same_outputs(std::span<const tensor::tensor_type> first, std::span<const tensor::tensor_type> second);
 
-// Runs both graphs, one after the other, on equal values for sources of one name. The largest difference of an output
-// element, relative to the largest magnitude of the first graph's output; infinite where one of two is no number.
-// Throws: as executor; unity::error where the outputs have other sizes.
+// Runs both graphs one after the other on equal values for sources of one name. Returns the largest difference of an
+// output element, relative to the largest magnitude of the first graph's output; infinite if one of two is NaN. Throws:
+// as executor; unity::error if the outputs have other sizes.
 template <device_backend Backend>
 [[nodiscard]] double max_relative_error(Backend& backend, const tensor::algebra& a, const tensor::tensor_graph& first,
                                         const tensor::tensor_graph& second, const executor_options& options = {}) {
@@ -364,9 +364,8 @@ template <device_backend Backend>
   return error;
 }
 
-// Prepares every kernel that an executor of the graph would launch, and keeps none: what cannot run is known before
-// weights are loaded, or hours are spent on a search.
-// Throws: unity::error as the executor, where the backend has no kernel for a node.
+// Prepares every kernel that an executor of the graph would launch, and keeps none, to find out early what cannot run.
+// Throws: unity::error as the executor if the backend has no kernel for a node.
 template <device_backend Backend>
 void expect_kernels(Backend& backend, const tensor::algebra& a, const tensor::tensor_graph& g) {
   const detail::run_list list{a, g, fusing_backend<Backend>, true};

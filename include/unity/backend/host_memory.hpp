@@ -19,11 +19,11 @@
 
 namespace unity::backend {
 
-// Owns bytes, not initialized, at a multiple of memory_alignment. Large ones lie in large pages where the system has
-// them: finding where a page of 4 KiB lies takes as long as reading much of it.
+// Owns uninitialized bytes at a multiple of memory_alignment. Large blocks use large pages if the system has them:
+// address translation for pages of 4 KiB takes as long as reading much of the data.
 class host_memory {
  public:
-  // Throws: unity::error where there is not as much.
+  // Throws: unity::error if there is not enough memory.
   explicit host_memory(std::size_t bytes)
       : data_{nullptr, release{std::align_val_t{bytes >= large_page ? large_page : memory_alignment}}}, size_{bytes} {
     const auto alignment = static_cast<std::size_t>(data_.get_deleter().alignment);

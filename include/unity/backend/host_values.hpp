@@ -1,4 +1,4 @@
-// Tensors as numbers, and as the bytes that a backend's memory holds.
+// Converts tensors between numbers and the bytes in a backend's memory.
 #pragma once
 
 #include <algorithm>
@@ -85,8 +85,8 @@ void for_each_place(const tensor::tensor_type& t, const F& f) {
 }  // namespace detail
 
 // Writes elements, given in row-major order, as `t` stores them. Floats are rounded to the nearest, numbers become
-// integers towards zero and stop at the largest and least, bools are 0 or 1.
-// Complexity: linear; a copy where the type is that of the elements, in row-major order.
+// integers by truncation and saturate, bools are 0 or 1. Complexity: linear; a copy if the type is that of the
+// elements, in row-major order.
 template <std::floating_point Real>
 void encode(std::span<const Real> elements, const tensor::tensor_type& t, std::span<std::byte> to) {
   UNITY_EXPECTS(
@@ -108,7 +108,7 @@ template <std::floating_point Real>
   return stored;
 }
 
-// The inverse. Exact for every type whose values Real holds.
+// The inverse. Exact for every type whose values Real can represent.
 template <std::floating_point Real>
 void decode(const std::byte* from, const tensor::tensor_type& t, std::span<Real> elements) {
   UNITY_EXPECTS(elements.size() == static_cast<std::size_t>(tensor::element_count(t.dims)),
@@ -125,8 +125,8 @@ template <std::floating_point Real>
   return values;
 }
 
-// The largest difference, relative to the largest finite magnitude of `expected`; infinite where the sizes differ, or
-// one of two elements is no finite number and they are not the same infinity.
+// The largest difference, relative to the largest finite magnitude of `expected`; infinite if the sizes differ, or if
+// one of two elements is not finite and they are not the same infinity.
 template <std::floating_point A, std::floating_point B>
 [[nodiscard]] double relative_error(const tensor::dense<A>& found, const tensor::dense<B>& expected) {
   if (found.dims != expected.dims || found.data.size() != expected.data.size()) {

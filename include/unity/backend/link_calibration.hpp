@@ -1,4 +1,4 @@
-// What exchanges between ranks take, measured.
+// Measures exchanges between ranks.
 #pragma once
 
 #include <algorithm>
@@ -20,11 +20,11 @@
 namespace unity::backend {
 
 struct exchange_options {
-  std::int64_t smallest = 256;                     // bytes; sizes double up to the largest
+  std::int64_t smallest = 256;                     // bytes; sizes double up to this
   std::int64_t largest = std::int64_t{16} << 20U;  // bytes
   std::int64_t volume = std::int64_t{8} << 20U;    // bytes to exchange at each size, within the two bounds below
-  std::int64_t least = 5;                          // repetitions at least
-  std::int64_t most = 100;                         // repetitions at most
+  std::int64_t least = 5;                          // least repetitions
+  std::int64_t most = 100;                         // most repetitions
 };
 
 namespace detail {
@@ -38,7 +38,7 @@ class exchange_timer {
         from_(static_cast<std::size_t>(options.largest / 4 + c.size())),
         to_(from_.size()) {}
 
-  // The median over repetitions of what the slowest rank took. All ranks get the same.
+  // The median over repetitions of the slowest rank's time. All ranks get the same.
   [[nodiscard]] double time(machine::exchange kind, std::int64_t size) {
     const auto repetitions = std::clamp(options_.volume / size, options_.least, options_.most);
     std::vector<double> seconds;
@@ -74,7 +74,7 @@ class exchange_timer {
       case machine::exchange::all_to_all: return communicator_.all_to_all(in, out, part, type).wait();
     }
   }
-  // Between ranks 0 and 1; the others have nothing to do.
+  // Between ranks 0 and 1; the others are idle.
   void there_and_back(std::size_t size) {
     const std::span<const std::byte> mine{reinterpret_cast<const std::byte*>(from_.data()), size};
     const std::span<std::byte> theirs{reinterpret_cast<std::byte*>(to_.data()), size};
@@ -95,9 +95,9 @@ class exchange_timer {
 
 }  // namespace detail
 
-// Times every kind of exchange, at sizes that double, and fits latency and bandwidth. All ranks call it with the same
-// options, and all get the same. A rank alone has nothing to exchange: a link without costs.
-// Throws: unity::error where a rank is missing.
+// Times every kind of exchange at sizes that double, and fits latency and bandwidth. All ranks must call it with the
+// same options, and all get the same result. A single rank has nothing to exchange: its link is free. Throws:
+// unity::error if a rank is missing.
 template <host_communicator Communicator>
 [[nodiscard]] machine::link calibrate_link(Communicator& c, std::string name, const exchange_options& options = {}) {
   UNITY_EXPECTS(options.smallest >= 4 * c.size() && options.smallest <= options.largest, "an element for every rank");

@@ -1,4 +1,4 @@
-// How long a graph takes, by measured times of what an executor launches.
+// Predicts the time of a graph from measured times of what an executor launches.
 #pragma once
 
 #include <cstddef>
@@ -21,9 +21,9 @@ namespace unity::backend {
 // One line that says what a chain computes: values are numbered in the order of nodes, inputs first.
 [[nodiscard]] std::string chain_signature(const tensor::algebra& a, const tensor::tensor_graph& region);
 
-// The sum over all launches of an executor with the same `fuse`, each measured on its own, or remembered. What launches
-// cost each other (caches, clocks) is not in it. The cache is the timer's, or of a timer that asks it.
-// Throws: unity::error where an operator cannot be run.
+// The sum over all launches of an executor with the same `fuse`, each measured alone or taken from the cache.
+// Interactions between launches (caches, clocks) are not included. The cache must belong to the timer, or to a timer
+// that queries it. Throws: unity::error if an operator cannot run.
 template <device_backend Backend, class Timer>
 [[nodiscard]] picoseconds predicted_time(const tensor::algebra& a, const tensor::tensor_graph& g,
                                          device_timer<Backend>& timer, tensor::timing_cache<Timer>& cache,

@@ -1,4 +1,4 @@
-// The backend that is slow and right: every kernel is the one evaluator of tensor/evaluate.hpp.
+// The slow and exact backend: every kernel is the evaluator of tensor/evaluate.hpp.
 #pragma once
 
 #include <algorithm>
@@ -22,9 +22,9 @@
 
 namespace unity::backend {
 
-// Computes in float, in double where an operand or result is float64, int64 or int32, and rounds results to their
-// types. Against the law of device_backend, run allocates: the evaluator keeps every value on the heap.
-// Models: device_backend, fusing_backend. The algebra must outlive the backend and its kernels.
+// Computes in float, or in double if an operand or result is float64, int64 or int32, and rounds results to their
+// types. Against the law of device_backend, run allocates: the evaluator keeps every value on the heap. Models:
+// device_backend, fusing_backend. The algebra must outlive the backend and its kernels.
 class reference_backend {
  public:
   using memory = host_memory;
@@ -47,7 +47,7 @@ class reference_backend {
   [[nodiscard]] device_description description() const { return {"reference", "host, 1 thread", {}}; }
   [[nodiscard]] memory allocate(std::size_t bytes) { return memory{bytes}; }
 
-  // Throws: unity::error for an operator that has no known meaning or does not take the inputs.
+  // Throws: unity::error for an operator that has no known meaning or does not accept the inputs.
   [[nodiscard]] kernel prepare(const tensor::operation& op, std::span<const tensor::tensor_type> inputs,
                                std::span<const tensor::tensor_type> outputs);
 

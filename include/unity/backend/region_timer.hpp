@@ -1,4 +1,4 @@
-// A region as one kernel beside its operators one by one: what fusing them saves.
+// Times a region as one kernel beside its operators one by one: the gain of fusion.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ namespace unity::backend {
 
 struct region_times {
   measurement fused{};
-  std::vector<measurement> parts{};  // per node of the region; zero: it does not run, as an input or a second name
+  std::vector<measurement> parts{};  // per node of the region; zero if it does not run: an input or an alias
 
   [[nodiscard]] picoseconds parts_sum() const {
     picoseconds sum{};
@@ -42,7 +42,7 @@ struct region_times {
   return types;
 }
 
-// The region as one kernel. Measured as device_timer does. Throws: unity::error as the backend does.
+// The region as one kernel, measured as by device_timer. Throws: unity::error as the backend does.
 template <region_backend Backend>
 [[nodiscard]] measurement time_region(Backend& backend, const tensor::algebra& a, const fusion::kernel_region& region,
                                       const timing_options& options = {}) {
@@ -50,7 +50,7 @@ template <region_backend Backend>
   return device_timer{backend, options}.time_kernel(backend.prepare_region(region), input_types(a, region), outputs);
 }
 
-// And each of its operators alone. Constants of the region, which no operand enters, are no part.
+// And each of its operators alone, without constants of the region.
 template <region_backend Backend>
 [[nodiscard]] region_times time_region_and_parts(Backend& backend, const tensor::algebra& a,
                                                  const fusion::kernel_region& region,

@@ -1,4 +1,4 @@
-// Two graphs run against each other.
+// Runs two graphs against each other.
 #pragma once
 
 #include <algorithm>
@@ -18,8 +18,8 @@ namespace unity::backend {
 
 struct repetition_options {
   int warm_up = 2;
-  int least = 5;       // timed runs of each graph at least
-  int most = 100;      // and at most
+  int least = 5;       // least timed runs of each graph
+  int most = 100;      // most timed runs of each graph
   double seconds = 3;  // no more runs after this time
 };
 struct comparison_options {
@@ -76,7 +76,7 @@ class timed_runs {
 
 }  // namespace detail
 
-// Throws: unity::error where a run fails.
+// Throws: unity::error if a run fails.
 template <device_backend Backend>
 [[nodiscard]] measurement time_runs(executor<Backend>& e, const repetition_options& options = {}) {
   const detail::timed_runs runs{options};
@@ -86,8 +86,8 @@ template <device_backend Backend>
   return summarize(std::move(seconds));
 }
 
-// Times both in turns, the one that goes first changing, so that what disturbs the machine disturbs both.
-// Throws: unity::error where a run fails, or where outputs are of other number or sizes.
+// Times both in turns, alternating which one goes first, so that disturbances affect both. Throws: unity::error if a
+// run fails, or if outputs differ in number or sizes.
 template <device_backend Backend>
 [[nodiscard]] run_comparison compare_runs(executor<Backend>& first, executor<Backend>& second,
                                           const repetition_options& options = {}) {
@@ -117,8 +117,7 @@ template <device_backend Backend>
   return found;
 }
 
-// The same for graphs, on equal values for sources of one name.
-// Throws: unity::error as the executor besides.
+// The same for graphs, on equal values for sources of one name. Throws: unity::error as the executor besides.
 template <device_backend Backend>
 [[nodiscard]] run_comparison compare_runs(Backend& backend, const tensor::algebra& a, const tensor::tensor_graph& first,
                                           const tensor::tensor_graph& second, const comparison_options& options = {}) {

@@ -1,4 +1,4 @@
-// Transposed operands of matrix products: these take any layout, so nothing need move.
+// Transposed operands of matrix products: products accept any layout, so nothing needs to move.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +12,12 @@
 
 namespace unity::backend {
 
-// Do products alone read the results of the node.
+// Whether products are the only readers of the node's results.
 [[nodiscard]] bool feeds_products(const tensor::algebra& a, const tensor::tensor_graph& g, const users& uses,
                                   node_id n);
 
-// The body of a composite, in which what only products read has the layout in which its elements stay where they are,
-// if there is one.
+// The body of a composite in which values that only products read have the layout in which their elements stay in
+// place, if there is one.
 [[nodiscard]] tensor::tensor_graph with_turned_operands(const tensor::algebra& a, const tensor::tensor_graph& body);
 
 }  // namespace unity::backend

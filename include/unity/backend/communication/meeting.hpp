@@ -1,4 +1,4 @@
-// How ranks find each other before they have a communicator, and who is missing once they have one.
+// How ranks find each other before there is a communicator, and how a missing rank is identified afterwards.
 #pragma once
 
 #include <chrono>
@@ -23,8 +23,8 @@ struct meeting {
   // Gives all ranks the bytes of rank 0.
   // Throws: unity::error naming a rank that does not come.
   std::function<void(std::span<std::byte>)> share{};
-  // Called by a rank that has waited in vain: throws where another does not come here as well.
-  // Throws: unity::error naming it.
+  // Called by a rank that has waited in vain: throws if another rank does not come here as well. Throws: unity::error
+  // naming it.
   std::function<void()> call_roll{};
 };
 
@@ -45,7 +45,7 @@ class folder_meeting {
   folder_meeting(std::filesystem::path folder, int rank, int size, std::chrono::milliseconds limit);
 
   void share(std::span<std::byte> bytes);
-  // Ranks give up at about the same time: some seconds more tell who is still there.
+  // Ranks give up at about the same time: a few more seconds tell which are still there.
   void call_roll();
 
  private:
@@ -132,7 +132,7 @@ UNITY_INLINE void folder_meeting::all_have_one(const std::filesystem::path& file
 }
 
 UNITY_INLINE meeting meet_in(const std::filesystem::path& folder, int rank, int size, std::chrono::milliseconds limit) {
-  // One for all copies of the meeting: they count their steps together.
+  // Shared by all copies of the meeting: they count their steps together.
   const auto place = std::make_shared<folder_meeting>(folder, rank, size, limit);
   return {rank, size, [place](std::span<std::byte> bytes) { place->share(bytes); }, [place] { place->call_roll(); }};
 }

@@ -1,4 +1,4 @@
-// What communicators do alike about ranks that are not there, and about exceptions on their way.
+// What communicators share about missing ranks and exceptions.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace unity::backend::detail {
 
-// Throws: unity::error where a communicator of `size` ranks has no such rank; `what`: the operation that names it.
+// Throws: unity::error if a communicator of `size` ranks has no such rank; `what`: the operation that names it.
 void check_rank(std::string_view what, int rank, int size);
 
 [[nodiscard]] inline std::string one_line(std::string text) {
@@ -16,10 +16,10 @@ void check_rank(std::string_view what, int rank, int size);
   return text;
 }
 
-// What the exception says that is being handled.
+// The message of the exception that is being handled.
 [[nodiscard]] std::string current_exception_line();
 
-// As a member: whether it is an exception that destroys the object.
+// As a member: whether the object is destroyed by an exception.
 class unwinding {
  public:
   [[nodiscard]] bool under_way() const noexcept { return std::uncaught_exceptions() > exceptions_; }
@@ -39,7 +39,7 @@ void end_request(const unwinding& state, const GiveUp& give_up, const Wait& wait
     }
     wait();
   } catch (...) {
-    // The next operation of this rank says it.
+    // Reported by the next operation of this rank.
   }
 }
 

@@ -9,7 +9,7 @@
 
 namespace unity::backend::detail {
 
-// Limits beyond a year would overflow the clock; nobody waits that long.
+// Limits beyond a year would overflow the clock.
 [[nodiscard]] inline std::chrono::steady_clock::time_point deadline_after(std::chrono::milliseconds limit) {
   return std::chrono::steady_clock::now() + std::min<std::chrono::milliseconds>(limit, std::chrono::hours{24 * 365});
 }

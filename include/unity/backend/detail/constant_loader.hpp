@@ -1,4 +1,4 @@
-// What depends on constants alone, computed once.
+// Computes once what depends on constants alone.
 #pragma once
 
 #include <algorithm>
@@ -23,8 +23,8 @@
 
 namespace unity::backend::detail {
 
-// The bytes of a node without operands: given by name, or what tensor::evaluate gives it.
-// Throws: unity::error where what is given has other sizes.
+// The bytes of a node without operands: given by name, or by tensor::evaluate. Throws: unity::error if the given data
+// have other sizes.
 [[nodiscard]] std::vector<std::byte> source_bytes(const tensor::algebra& a, const tensor::tensor_graph& g, node_id n,
                                                   const tensor::source_data& data, std::uint64_t seed);
 
@@ -38,12 +38,11 @@ struct packed_operand {
 
 inline constexpr auto no_place = static_cast<std::size_t>(-1);
 
-// Runs the constant part of a list. Values that nobody reads later are kept no
-// longer than the constant part needs them.
+// Runs the constant part of a list. Values without later readers are kept only as long as the constant part needs them.
 template <device_backend Backend>
 class constant_loader {
  public:
-  // kept: per value, its place among the constants, or no_place; kernels: those that packed operands are of.
+  // kept: per value its place among the constants, or no_place; kernels: the readers of packed operands.
   constant_loader(Backend& backend, const tensor::algebra& a, const tensor::tensor_graph& g, const run_list& list,
                   memory_pool<Backend>& constants, std::span<const std::size_t> kept)
       : backend_{backend},
@@ -55,7 +54,7 @@ class constant_loader {
         passing_(g.value_count(), no_place),
         kernels_{a} {}
 
-  // Throws: unity::error where the backend has no kernel or no memory, or data does not fit.
+  // Throws: unity::error if the backend has no kernel or no memory, or data do not fit.
   void run(const tensor::source_data& data, std::uint64_t seed, const kernel_store<Backend>& readers,
            std::span<const packed_operand> packed) {
     plan();

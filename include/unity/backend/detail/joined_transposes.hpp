@@ -1,4 +1,4 @@
-// Transposes of transposes, of which adjoints are full: one transpose, or none.
+// Merges transposes of transposes, of which adjoints have many, into one or none.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +39,7 @@ class transpose_joiner {
 
 }  // namespace detail
 
-// Computes the same. What nobody reads any more stays. Nodes without operands keep their order.
+// Computes the same. Unused nodes stay. Nodes without operands keep their order.
 [[nodiscard]] inline tensor::tensor_graph with_joined_transposes(const tensor::algebra& a,
                                                                  const tensor::tensor_graph& g) {
   return detail::transpose_joiner{a, g}.run();

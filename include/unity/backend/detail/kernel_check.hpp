@@ -1,4 +1,4 @@
-// What every backend refuses to prepare, in the same words.
+// What every backend refuses to prepare, with the same messages.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,7 @@ namespace unity::backend::detail {
 [[nodiscard]] error no_kernel(std::string_view backend, const tensor::algebra& a, const tensor::operation& op,
                               std::span<const tensor::tensor_type> inputs, std::string_view expected);
 
-// Throws: unity::error where the operator does not take the inputs, gives results of other types, or has no known
-// meaning.
+// Throws: unity::error if the operator does not accept the inputs, has results of other types, or has no known meaning.
 void check_operator(std::string_view backend, const tensor::algebra& a, const tensor::operation& op,
                     std::span<const tensor::tensor_type> inputs, std::span<const tensor::tensor_type> outputs);
 

@@ -1,4 +1,4 @@
-// The kernels of a graph: one for all nodes that do the same.
+// The kernels of a graph, one for all nodes that do the same.
 #pragma once
 
 #include <cstddef>
@@ -30,8 +30,8 @@ class kernel_store {
  public:
   explicit kernel_store(const tensor::algebra& a) noexcept : algebra_{&a} {}
 
-  // The number of the item's kernel. constants: may operands be taken in packed forms.
-  // Throws: unity::error that names node and operator, where the backend has no kernel.
+  // The number of the item's kernel. constants: whether operands may be packed. Throws: unity::error that names node
+  // and operator if the backend has no kernel.
   std::size_t prepare(Backend& backend, const tensor::tensor_graph& g, const run_item& item, bool constants) {
     auto what = item.chain != nullptr ? item.chain->region : single(g, item, constants);
     const auto [found, is_new] = numbers_.try_emplace(std::move(what), kernels_.size());
@@ -45,7 +45,7 @@ class kernel_store {
     return found->second;
   }
 
-  // That of operators that run as one. Throws likewise, and where the backend has no such kernels.
+  // The kernel of operators that run as one. Throws likewise, and if the backend has no such kernels.
   std::size_t prepare_region(Backend& backend, const fusion::kernel_region& region) {
     if constexpr (region_backend<Backend>) {
       auto& alike = regions_[region.graph];
@@ -79,7 +79,7 @@ class kernel_store {
     }
   };
 
-  // The node on its own, its operands as sources of no kind.
+  // The node alone, with its operands as sources of no kind.
   [[nodiscard]] static tensor::tensor_graph single(const tensor::tensor_graph& g, const run_item& item,
                                                    bool constants) {
     tensor::tensor_graph one;

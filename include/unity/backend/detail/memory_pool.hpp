@@ -1,4 +1,4 @@
-// Values that share one piece of a backend's memory: counted first, then placed, then allocated.
+// Values that share one block of a backend's memory: first counted, then placed, then allocated.
 #pragma once
 
 #include <algorithm>
@@ -21,14 +21,14 @@ namespace unity::backend::detail {
 template <device_backend Backend>
 class memory_pool {
  public:
-  // A place for so many bytes from step `first` on; extend it to the last step that needs it.
+  // Reserves this many bytes from step `first` on; extend it to the last step that needs them.
   std::size_t add(std::size_t size, std::size_t first) {
     values_.push_back({bytes{static_cast<std::int64_t>(size)}, first, first});
     return values_.size() - 1;
   }
   void extend(std::size_t place, std::size_t step) { values_[place].last = std::max(values_[place].last, step); }
 
-  // Throws: unity::error that says for what how much was wanted, where there is not as much memory.
+  // Throws: unity::error that says for what how much was wanted, if there is not enough memory.
   void allocate(Backend& backend, std::string_view what) {
     plan_ = program::plan_storage(values_, bytes{static_cast<std::int64_t>(memory_alignment)});
     try {
@@ -39,7 +39,7 @@ class memory_pool {
   }
 
   [[nodiscard]] std::size_t size() const noexcept { return static_cast<std::size_t>(plan_.peak.count()); }
-  // What all values together take. Unit: bytes.
+  // The size of the block. Unit: bytes.
   [[nodiscard]] std::size_t sum() const noexcept {
     std::int64_t total = 0;
     for (const auto& v : values_) {

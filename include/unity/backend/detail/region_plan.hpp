@@ -1,4 +1,4 @@
-// What of a region runs once, before all else, and what runs on one slice of its rows after another.
+// What of a region runs once before everything else, and what runs on one slice of its rows after another.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Where the values of a graph lie while its routines run: in an operand, in a result, or in one workspace.
+// Where the values of a graph are while its routines run: in an operand, in a result, or in one workspace.
 #pragma once
 
 #include <cstddef>
@@ -26,8 +26,8 @@ class routine_places {
   explicit routine_places(std::size_t values) : places_(values) {}
 
   void add_input(value_id v, std::size_t operand) { places_[v.index()] = {region::input, operand}; }
-  // What is computed is written to its output. A second output, or one that is an operand, is a copy of what is
-  // returned: an operand may lie in another layout than results do.
+  // A computed value is written to its output. A second output, or one that is an operand, is a copy, because an
+  // operand may have another layout than results.
   [[nodiscard]] std::optional<value_place> add_output(value_id v, std::size_t output);
 
   [[nodiscard]] value_place operator[](value_id v) const { return places_[v.index()]; }
@@ -39,7 +39,7 @@ class routine_places {
     return {region::work, stored_.size() - 1};
   }
 
-  // Shares the workspace between what is not there at the same time.
+  // Shares the workspace between values that are never alive together.
   void plan();
   [[nodiscard]] std::size_t workspace() const noexcept { return workspace_; }
 

@@ -1,4 +1,4 @@
-// What of a graph runs, what runs only once, and what is a second name for a value.
+// Which nodes of a graph run, which run only once, and which results alias other values.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@
 
 namespace unity::backend::detail {
 
-// Per result, the operand in whose memory it lies as it is; nothing where the operator must run.
+// Per result, the operand that it aliases; nothing if the operator must run.
 [[nodiscard]] std::optional<std::vector<tensor::shared_part>> shared_results(
     const tensor::algebra& a, const tensor::operation& op, std::span<const tensor::tensor_type> inputs,
     std::span<const tensor::tensor_type> outputs);
@@ -32,12 +32,12 @@ struct run_item {
   std::vector<value_id> results{};
 };
 
-// The nodes that the outputs need, in order: those that depend on constants alone apart from the rest.
-// The graph must outlive the list.
+// The nodes that the outputs need, in order; those that depend on constants alone are separate. The graph must outlive
+// the list.
 class run_list {
  public:
-  // fuses: element-wise nodes run in chains. parts: a value may lie within another, and not only be all of it.
-  // Throws: unity::error where a constant value is made of one that is not.
+  // fuses: element-wise nodes run in chains. parts: a value may be part of another, not only all of it. Throws:
+  // unity::error if a constant value depends on one that is not.
   run_list(const tensor::algebra& a, const tensor::tensor_graph& g, bool fuses, bool parts = false);
   run_list(const run_list&) = delete;  // items point to chains
   run_list& operator=(const run_list&) = delete;
@@ -47,14 +47,14 @@ class run_list {
   [[nodiscard]] std::span<const run_item> running() const noexcept { return running_; }
   [[nodiscard]] std::size_t alias_count() const noexcept { return aliases_; }
   [[nodiscard]] std::size_t chain_count() const noexcept { return chains_.size(); }
-  // The value in whose memory `v` lies, and how far behind its beginning.
+  // The value in whose memory `v` is, and its offset there.
   [[nodiscard]] value_id root(value_id v) const { return roots_[v.index()]; }
   [[nodiscard]] std::size_t offset(value_id v) const { return offsets_[v.index()]; }
 
  private:
   void add(const tensor::algebra& a, node_id n);
 
-  // One result that is all of its operand.
+  // A single result that is all of its operand.
   [[nodiscard]] static bool is_whole(std::span<const tensor::shared_part> shared,
                                      std::span<const tensor::tensor_type> inputs,
                                      std::span<const tensor::tensor_type> outputs) noexcept {

@@ -1,4 +1,4 @@
-// Views and changes of layout as loops over strided places, which each backend runs in its own way.
+// Views and layout changes as loops over strided positions, which each backend runs in its own way.
 #pragma once
 
 #include <cstddef>
@@ -19,15 +19,16 @@ struct strided_loop {
   std::int64_t from = 0;
 };
 
-// A copy of a box of elements between two strided places: where its first element is in each, and a loop per dimension.
+// A copy of a box of elements between two strided tensors: the offset of its first element in each, and a loop per
+// dimension.
 struct strided_box {
   std::int64_t to = 0;
   std::int64_t from = 0;
   std::vector<strided_loop> loops{};
 };
 
-// The same loops, outermost first in the target: without those of one step, and neighbours
-// that go on where the inner one ends as one.
+// The same loops, outermost first in the target, without those of one step; adjacent loops that continue each other are
+// merged.
 [[nodiscard]] std::vector<strided_loop> in_order_of_target(std::vector<strided_loop> loops);
 
 // From one layout to the other.

@@ -8,7 +8,7 @@
 
 namespace unity::backend {
 
-// The types have the same sizes. The same numbers, as near as the target type holds them.
+// The types must have the same sizes. Numbers are kept as exactly as the target type allows.
 [[nodiscard]] tile_program conversion_program(const tensor::tensor_type& from, const tensor::tensor_type& to);
 
 }  // namespace unity::backend

@@ -14,15 +14,15 @@
 
 namespace unity::backend {
 
-// The dimensions in the order in which the elements lie, outermost first.
+// The dimensions in the order in which the elements are stored, outermost first.
 [[nodiscard]] small_vector<std::size_t, 6> memory_order(std::size_t rank, tensor::layout order);
 
-// How far every index of an iteration space moves in a tensor of the type; nothing where windows slide over it.
+// How far every index of an iteration space moves in a tensor of the type; nothing if windows slide over it.
 [[nodiscard]] std::optional<std::vector<std::int64_t>> index_steps(const tensor::space& s,
                                                                    std::span<const tensor::access> accesses,
                                                                    const tensor::tensor_type& type);
 
-// The indices of the results in the order in which these lie in memory.
+// The indices of the results in the order in which these are stored.
 [[nodiscard]] std::vector<std::size_t> result_indices(const tensor::space& s, tensor::layout order);
 
 }  // namespace unity::backend

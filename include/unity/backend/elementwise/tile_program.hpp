@@ -1,4 +1,4 @@
-// Element-wise computations as data: expressions over tiles, and where their leaves lie.
+// Element-wise computations as data: expressions over tiles, and the addresses of their leaves.
 #pragma once
 
 #include <cstddef>
@@ -27,11 +27,11 @@ struct tile_leaf {
 
   friend bool operator==(const tile_leaf&, const tile_leaf&) = default;
 
-  // Is it the same number everywhere.
+  // Whether it is the same number everywhere.
   [[nodiscard]] bool uniform() const noexcept;
 };
 
-// Value i is what instruction i gives: a leaf, or an operation on earlier values.
+// Value i is the result of instruction i: a leaf, or an operation on earlier values.
 struct tile_instruction {
   tensor::scalar_op op = tensor::scalar_op::operand;  // operand: the leaf
   std::size_t leaf = 0;
@@ -45,7 +45,7 @@ struct tile_store {
   tensor::dtype element = tensor::dtype::float32;
 };
 
-// All results have one shape and lie in the order of the loops, outermost first.
+// All results have one shape, in the order of the loops, outermost first.
 struct tile_program {
   loop_steps sizes{};
   std::vector<tile_leaf> leaves{};
@@ -77,7 +77,7 @@ struct tile_program {
     return stack.back();
   }
 
-  // Joins neighbouring loops that walk every leaf as one would. At least one loop stays.
+  // Merges adjacent loops that every leaf traverses as one. At least one loop stays.
   void coalesce();
 };
 
