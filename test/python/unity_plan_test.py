@@ -79,8 +79,10 @@ class Gpt(nn.Module):
 
 
 class Norm(nn.Module):
-    """Of each sample, as a group norm of one group: statistics of a batch would be sums over ranks, which DTensor adds up
-    where it likes, as no module with parameters begins or ends there."""
+    """Of each sample, as a group norm of one group.
+
+    Statistics of a batch are sums over ranks, which DTensor adds up where it likes: no module begins or ends there.
+    """
 
     def __init__(self, channels):
         super().__init__()
