@@ -31,8 +31,8 @@
 #include <unity/tensor/axioms.hpp>
 #include <unity/tensor/derived_rules.hpp>
 #include <unity/tensor/generated_rules.hpp>
-#include <unity/tensor/generation/derived_rules.hpp>
 #include <unity/tensor/generation/generate.hpp>
+#include <unity/tensor/generation/rule_derivation.hpp>
 #include <unity/tensor/generation/vocabularies.hpp>
 #include <unity/tensor/standard_rules.hpp>
 #include <unity/tensor/verification/rule_verifier.hpp>

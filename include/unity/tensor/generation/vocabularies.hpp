@@ -103,7 +103,7 @@ operator concat{axis={0, 1}}(any, any) same_role
 operator split{axis={0, 1}}(any)
 )ops";
 
-// What rules are derived over (derived_rules.hpp): operators, and how many of them a composition has.
+// What rules are derived over (rule_derivation.hpp): operators, and how many of them a composition has.
 struct composition_list {
   std::string_view name;
   std::string_view operators;

@@ -106,7 +106,7 @@ class rule_derivation {
 
 }  // namespace unity::tensor
 
-#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_GENERATION_DERIVED_RULES)
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_GENERATION_RULE_DERIVATION)
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include <unity/tensor/generation/derived_rules.hpp>
+#include <unity/tensor/generation/rule_derivation.hpp>
 
 #include <algorithm>
 #include <string>
@@ -17,7 +17,7 @@
 
 #include "../testing.hpp"
 
-namespace tests_of_derived_rules_made {
+namespace tests_of_rule_derivation {
 
 using namespace unity;
 using namespace unity::tensor;
@@ -64,4 +64,4 @@ TEST_CASE("operators of compositions that cannot be read are named") {
   }
 }
 
-}  // namespace tests_of_derived_rules_made
+}  // namespace tests_of_rule_derivation
