@@ -106,8 +106,7 @@ TEST_CASE("stages, micro-batches and the optimizer come back as they were") {
         "p.json: plan.pipeline.schedule: is \"dualpipe\"; expected one_forward_one_backward, gpipe, interleaved or "
         "zero_bubble");
   CHECK_THAT(wrong("/pipeline/chunks", 0), Catch::Contains("plan.pipeline.chunks: is 0"));
-  p.pipeline.schedule = parallel::pipeline_schedule::zero_bubble;
-  CHECK(io::parse_plan(operators(), io::to_plan_text(operators(), p), "p.json") == p);
+  CHECK_THAT(wrong("/pipeline/schedule", "zero_bubble"), Catch::Contains("schedule zero_bubble of one stage"));
 }
 
 TEST_CASE("what is recomputed comes back as it was") {
