@@ -268,7 +268,7 @@ UNITY_INLINE std::optional<operator_dimensions> dimensions_of(const tensor::alge
     }
   }
   o.groups = tensor::linear_groups(a, op, inputs);
-  std::erase_if(o.groups, [&](const auto& group) {  // truth values are no sums, though what moves them is linear
+  std::erase_if(o.groups, [&](const auto& group) {  // booleans are not sums, although moving them is linear
     return std::any_of(group.begin(), group.end(), [&](auto x) { return inputs[x].element == tensor::dtype::boolean; });
   });
   o.additive = detail::additive_operands(a, op, inputs, o.groups);

@@ -42,8 +42,8 @@ enum class operand_use : std::uint8_t {
 // An operator with those properties of its position in a graph that its options depend on.
 struct placed_operator {
   const operator_dimensions* dimensions = nullptr;
-  fingerprint
-      key{};  // the same for operators that agree in types, uses, cotangents, outputs and siblings, in any graph
+  // The same for operators that agree in types, uses, cotangents, outputs and siblings, in any graph.
+  fingerprint key{};
   std::vector<operand_use> uses{};
   std::vector<bool> wanted{};  // per operand: whether its cotangent is computed
   bool is_output = false;      // a result is an output of the graph, so it must not be a sum of terms

@@ -86,7 +86,7 @@ class rule_lookup {
 
   static constexpr std::int64_t most_rank = 8;
 
-  // Whether the term is `inner` (the name of a variable or an operator), behind the operator if there is one.
+  // Whether the term is `inner` (the name of a variable or an operator), wrapped in `p` if given.
   [[nodiscard]] static bool is_around(const syntax::term& t, const std::optional<parallel_operator>& p,
                                       const std::string& inner, const detail::rule_environment& number);
   [[nodiscard]] static bool fits(const tensor::algebra& a, const operator_dimensions& o, const syntax::rule& r,

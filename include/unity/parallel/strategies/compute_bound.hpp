@@ -13,9 +13,9 @@
 
 namespace unity::parallel {
 
-// No strategy on aligned blocks has a shorter iteration: assumes that each operator is divided as needs least
-// computing, forward and backward, on its fastest kind of device, and that all devices share this work equally. Does
-// not count messages, gradients and updates.
+// No strategy on aligned blocks has a shorter iteration. Counts each operator with the division that needs least
+// computing, forward and backward, on its fastest kind of device, shared equally by all devices. Does not count
+// messages, gradients and updates.
 // Complexity: the tasks of each distinct operator, for each of its degrees and each kind of device.
 [[nodiscard]] picoseconds compute_bound(lowering& l, const machine::machine& m, const placements& all);
 

@@ -13,8 +13,8 @@
 
 namespace unity::parallel {
 
-// The strategy, with operators on all devices whose results depend only on weights and constants, such as the
-// transposed table of words, so that parameters are where samples are.
+// The strategy, except that operators whose results depend only on weights and constants, such as the transpose of a
+// word table, are repeated on all devices, so that parameters are where samples are.
 // Complexity: linear in graph and devices.
 [[nodiscard]] strategy with_repeated_parameters(const tensor::tensor_graph& g, const graph_dimensions& all,
                                                 const machine::topology& t, strategy s);
