@@ -22,8 +22,8 @@ namespace unity {
 class rewrite_effect {
  public:
   // Whether the match applies: it closes no cycle, defines no value twice, and removes no result that is still used.
-  // Complexity: linear in the removed and added nodes and their operands; also linear in the state when a match that
-  // could close a cycle is traced for the first time.
+  // Complexity: linear in the removed and added nodes and their operands; once per state also linear in the state, for
+  // the first match that could close a cycle.
   template <class Store>
   [[nodiscard]] bool trace(const Store& store, const match_store<Store>& matches, match_id m, state_view& view) {
     const auto& r = matches.record(m);

@@ -20,9 +20,9 @@
 
 namespace unity::tensor {
 
-// The range of exhaustive instances.
+// The range of exhaustive instances: largest values, except least_rank.
 struct instance_bounds {
-  std::int64_t size = 4;       // of a dimension of a variable: from 1
+  std::int64_t size = 4;       // of a dimension of a variable; the least is 1
   std::size_t least_rank = 0;  // of variables of any rank
   std::size_t rank = 4;
   std::int64_t kernel = 3;      // of convolutions and pools, in both dimensions
