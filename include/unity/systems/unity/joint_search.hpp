@@ -39,12 +39,10 @@ struct joint_options {
   std::size_t segment = 10;       // minimum number of operators
   std::uint64_t expansions = 12;  // of the search in each segment
   std::size_t steps = 3;          // substitutions that may make a segment more expensive before it becomes cheaper
-  std::size_t nearby =
-      14'000;  // limits the total nodes of all graphs that many steps away from a segment; if exceeded, fewer steps
-  bool split = true;  // false: a single segment
-  bool cache = true;  // false: solves the mapping of every graph from scratch
-  // false: the room enumerates all mappings of a single segment, as several need the tables of programs
-  bool dynamic = true;
+  std::size_t nearby = 14'000;    // limit on the nodes of all graphs that many steps away; if exceeded, fewer steps
+  bool split = true;              // false: a single segment
+  bool cache = true;              // false: solves the mapping of every graph from scratch
+  bool dynamic = true;            // false: enumerates the mappings of a single segment; several need dynamic programs
   budget limits{};
   std::function<picoseconds(const parallel::operator_graph&)>
       computing{};  // lower bound on the computation time of a graph; may be empty
@@ -65,8 +63,7 @@ struct joint_result {
   std::size_t distinct = 0;  // segments that differ from each other
   std::uint64_t expanded = 0;
   std::uint64_t candidates = 0;
-  // lower bound on the computation of every graph that was considered; zero if the options have no `computing`
-  picoseconds computing{};
+  picoseconds computing{};   // lower bound on computation for all graphs considered; zero if not in the options
   bool ended_early = false;  // the time ran out
 };
 
@@ -91,7 +88,7 @@ class joint_search {
   [[nodiscard]] joint_result run(const tensor::tensor_graph& g);
 
  private:
-  // Improves the distinct shapes in order, each in the context of the others in `g`. Keeps only changes that make the
+  // Improves distinct shapes in order, each in the context of the others in `g`. Keeps only changes that make the
   // whole graph cheaper, because the layout that a changed segment produces may not suit the next one after that
   // changes, too.
   [[nodiscard]] joint_result improved(const tensor::tensor_graph& g, std::span<const segment_graph> segments);
@@ -109,8 +106,7 @@ class joint_search {
     const auto seconds = std::max(0.0, end_ - watch_.seconds());
     end_ = std::min(end_, watch_.seconds() + 4 * seconds / static_cast<double>(left));
   }
-  // Computes, by layout of the value at each cut, the costs of everything before and after it. False if there was no
-  // time.
+  // Computes, by layout at each cut, the costs of everything before and after it. False if there was no time.
   [[nodiscard]] bool find_contexts(const parallel::operator_graph& ops, std::span<const parallel::spine_step> steps,
                                    std::span<const segment_range> ranges);
   void close_backwards(const parallel::layout_space& results, const parallel::operator_graph& ops, std::uint32_t last,
@@ -157,11 +153,10 @@ class joint_search {
   parallel::mapping_objective objective_;
   const joint_options& options_;
   stopwatch watch_{};
-  double end_ = options_.limits.seconds;  // of the current shape
-  // layouts by name of a boundary, for pieces that are improved in place
-  std::unordered_map<std::string, std::uint32_t> layouts_{};
-  picoseconds computing_{};  // minimum over the graphs of one segment
-  bool is_first_ = true;     // no graph of the segment has been counted yet
+  double end_ = options_.limits.seconds;                      // of the current shape
+  std::unordered_map<std::string, std::uint32_t> layouts_{};  // by boundary, for pieces in place
+  picoseconds computing_{};                                   // minimum over the graphs of one segment
+  bool is_first_ = true;                                      // no graph of the segment has been counted yet
   bool ended_early_ = false;
   std::size_t copies_ = 1;                           // of the segment in a row
   std::vector<std::vector<std::int64_t>> before_{};  // by cut, then layout
