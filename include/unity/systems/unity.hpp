@@ -52,9 +52,7 @@ struct unity_options : search_options {
   std::size_t mesh_axes = 3;
   std::vector<machine::device_mesh> meshes{};  // additional meshes to those of the machine
   std::size_t stages = 64;                     // maximum of pipelines
-  // mappings to simulate per graph, and as many pipelines; four times as many mappings if programs are small
-  std::size_t candidates = 12;
-  // mappings where programs are small
+  std::size_t candidates = 12;  // mappings to simulate per graph (4 times as many in small programs), and pipelines
   std::uint64_t program_tasks = 2'000'000;  // for larger programs, only one device of each stage is simulated
   std::uint64_t proposals = 300;  // of the polish from the best of them; eight times as many if it moves parts
   std::uint64_t idle = 2000;      // the polish ends after this many without improvement, plus 2% for each node,
@@ -99,7 +97,6 @@ struct unity_result {
   // lower bound on mappings of this graph onto the meshes; if the polish found a faster plan on no mesh, on all its
   // plans
   picoseconds mapping_bound{};
-  // the polish found one on none of them that does
   picoseconds graphs_bound{};  // lower bound on all plans of all graphs considered
   std::size_t segments = 0;
   std::uint64_t goals = 0;     // of dynamic programs

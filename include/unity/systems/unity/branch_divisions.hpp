@@ -30,10 +30,12 @@ struct block_branches {
 using branch_division = std::vector<block_branches>;
 
 // Ways to distribute `devices` among branches, cheapest first; the cost is that of the slowest block. cost: the cost of
-// a branch on a range of devices; called once per pair. can_cut: whether a range may be cut before a device. The
-// branches are sorted by cost (if there are few, every order is tried); consecutive branches run one after another on a
-// range of devices, or are split in two parts on two parts of the range, recursively. Returns the cheapest division for
-// each first cut and order, but never the undivided range.
+// a branch on a range of devices; called once per pair. can_cut: whether a range may be cut before a device. Orders the
+// branches by decreasing and by increasing cost (few branches: in all orders). Neighbours in an order run one after
+// another on a range of devices, or in two groups on two parts of the range, recursively. Returns the cheapest division
+// for each first cut and order, but never the undivided range.
+// Complexity: for each order, branches^3 times device ranges that cuts lead to, times cuts.
+// Source: Unger et al., Unity (OSDI 2022), section 5.2.
 [[nodiscard]] std::vector<std::pair<std::int64_t, branch_division>> branch_divisions(
     std::size_t branches, device_range devices, const std::function<bool(device_range, std::uint32_t)>& can_cut,
     const std::function<std::int64_t(std::size_t, device_range)>& cost);
