@@ -1,4 +1,4 @@
-// Graph neural networks that classify vertices.
+// Graph neural networks for vertex classification.
 #pragma once
 
 #include <array>
@@ -32,31 +32,31 @@ enum class vertex_layer : std::uint8_t { gcn, gin, sage_mean, sage_max, commnet,
 inline constexpr std::array<std::string_view, 7> vertex_layer_names{"gcn",     "gin",     "sage_mean", "sage_max",
                                                                     "commnet", "fastgcn", "gat"};
 
-// Layers of one kind, one after the other. Regular.
+// A stack of layers of one kind. Regular.
 struct vertex_model {
   vertex_layer layer = vertex_layer::gcn;
   std::int64_t layers = 2;
-  std::int64_t hidden = 16;  // columns behind each layer but the last; of gat, of each head
-  std::int64_t heads = 8;    // of gat, in each layer but the last
-  // Of what a layer reads, in training; of gat of its weights of edges, too.
+  std::int64_t hidden = 16;  // columns after each layer except the last; for gat, per head
+  std::int64_t heads = 8;    // for gat, in each layer except the last
+  // Rate of dropout on the input of each layer in training; for gat, also on its edge weights.
   double dropout = 0.5;
-  double drawn = 400;  // of fastgcn: vertices that a layer draws, on average
+  double drawn = 400;  // for fastgcn: average number of vertices that a layer draws
   tensor::dtype element = tensor::dtype::float32;
 
   friend bool operator==(const vertex_model&, const vertex_model&) = default;
 };
 
-// The model is meant for graphs in which each vertex has an edge to itself.
+// Whether the model is meant for graphs in which each vertex has a self-loop.
 [[nodiscard]] constexpr bool wants_self_edges(vertex_layer l) noexcept {
   return l == vertex_layer::gcn || l == vertex_layer::fastgcn || l == vertex_layer::gat;
 }
 
-// All edges of a vertex have to be there at once, not those from the device's own vertices first.
+// Whether all edges of a vertex must be available at once, rather than those from the device's own vertices first.
 [[nodiscard]] constexpr bool joins_edges(vertex_layer l) noexcept {
   return l == vertex_layer::sage_max || l == vertex_layer::gat;
 }
 
-// Throws: unity::error where a number of the model cannot be.
+// Throws: unity::error if a parameter of the model is out of range.
 void check(const vertex_model& m);
 
 }  // namespace unity::systems
