@@ -165,7 +165,7 @@ UNITY_INLINE flexflow_result flexflow_search::beams(const std::vector<parallel::
   options.width = is_greedy ? 1 : options_.width;
   options.patience = is_greedy ? 1 : options.patience;
   strategy_space space{strategy_choices{moves_}, prototype_, initial[cheapest]};
-  // each expansion prices all moves
+  // Each expansion prices all moves.
   options.limits.expansions /= std::max<std::size_t>(1, space.moves(space.initial()).size());
   const auto found = beam(space, options);
   r.best = found.best.at;

@@ -70,7 +70,7 @@ struct rule_use {
 
 struct taso_result {
   tensor::tensor_graph graph{};
-  // by node of `graph`: the node of the given graph that it was; null: made by rewriting
+  // By node of `graph`: the same node of the given graph; null: made by rewriting.
   std::vector<node_id> origins{};
   double cost_before_s = 0;
   double cost_after_s = 0;

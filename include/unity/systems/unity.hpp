@@ -94,8 +94,8 @@ struct unity_result {
   machine::device_mesh mesh{};        // of the first stage; empty if the plan began on no mesh
   std::vector<applied_rule> rules{};  // substitutions that led to the graph, in order
   std::vector<simulated_mapping> simulated{};
-  // lower bound on mappings of this graph onto the meshes; if the polish found a faster plan on no mesh, on all its
-  // plans
+  // A lower bound on mappings of this graph onto the meshes; if the polish found a faster plan on no mesh, on all plans
+  // of the graph.
   picoseconds mapping_bound{};
   picoseconds graphs_bound{};  // lower bound on all plans of all graphs considered
   std::size_t segments = 0;

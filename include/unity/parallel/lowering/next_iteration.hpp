@@ -104,7 +104,7 @@ UNITY_INLINE std::vector<program::carried_dependency> carried_dependencies(const
   std::vector<program::fragment_id> node_fragment(p.graph.node_count());
   std::vector<program::fragment_id> shares(p.synchronization.weights.size());  // by weight
   std::vector<std::vector<program::task_ref>> first(code.resources().size());  // by stream: tasks that wait for nothing
-  // and those that no computation on the stream waits for
+  // By stream: tasks that no computation on the stream waits for.
   std::vector<std::vector<program::task_ref>> last(code.resources().size());
   for (std::size_t f = 0; f < code.fragment_count(); ++f) {
     const program::fragment_id id{f};

@@ -81,7 +81,7 @@ class recomputed_code {
 UNITY_INLINE void recomputed_code::run() && {
   find_reads();
   const auto& g = lowering_.graph();
-  // per device, the last task so far, in the order of the passes
+  // By device: the last task so far, in the order of the passes.
   std::vector<program::task_ref> last(lowering_.device_count());
   for (const auto n : node_ids(g)) {
     for (std::uint32_t t = 0; t < operators_[n.index()].forward.size(); ++t) {

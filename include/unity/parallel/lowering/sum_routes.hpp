@@ -45,7 +45,7 @@ struct sum_routes {
   // there.
   std::vector<std::int64_t> sent{};
   std::vector<std::int64_t> held{};
-  // from a position in the ring to a device, possibly itself
+  // From a position in the ring to a device, possibly itself.
   std::map<std::pair<std::size_t, machine::device_id>, sum_route> routes{};
 };
 

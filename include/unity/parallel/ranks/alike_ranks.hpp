@@ -210,7 +210,7 @@ UNITY_INLINE std::vector<machine::device_id> alike_ranks(const tensor::tensor_gr
     const auto& own = work[g.producer(v).index()];
     return !g.operands(g.producer(v)).empty() && !own.index && !own.group;
   });
-  // the first device delivers the output
+  // The first device delivers an output that has copies.
   return are_copied && devices.size() > 1 ? std::vector<machine::device_id>{} : devices;
 }
 

@@ -21,7 +21,7 @@ namespace unity::parallel {
 // reduce   begins to sum the value over a group of ranks; the node's result is the sum
 // scatter  also begins to sum the value over a group; the node's result is the rank's share of rows
 // gather   begins to collect the shares of each rank of a group; the node's result. Shares of a weight's next version
-//             are already in place: the value is the result
+//          are already in place: the value is the result
 // wait     waits for the end of what a step began
 // update   makes a weight's next version from its gradient; readers still get the previous version
 // store    copies the value to the host; its memory may be reused until it is fetched

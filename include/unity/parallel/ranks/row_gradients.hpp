@@ -26,7 +26,7 @@ struct row_gradient {
   friend bool operator==(const row_gradient&, const row_gradient&) = default;
 };
 
-// The operands of a lookup's gradient, with ids of any rank; nullopt if the value is not one.
+// The operands of a lookup's gradient, with ids of any number of dimensions; nullopt if the value is not one.
 struct lookup_gradient_operands {
   value_id ids{};
   value_id cotangent{};

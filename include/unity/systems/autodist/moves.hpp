@@ -18,7 +18,7 @@
 namespace unity::systems {
 
 // serve        puts the weight on servers, in this many parts along the axis, each on one of the servers with the
-//                 fewest bytes; other: devices keep a copy
+//              fewest bytes; other: devices keep a copy
 // reduce       all-reduces it in this many parts, each alone
 // join         all-reduces it together with the next all-reduced weight; other: with the previous one
 // split        makes a separate group of its group's weights up to this one

@@ -22,7 +22,7 @@ struct rerun_options {
 
 struct rerun_result {
   std::size_t best = 0;
-  // by synchronization: its runs after the first; nullopt: it had none
+  // By synchronization: its runs after the first; nullopt: it had none.
   std::vector<std::optional<measurement>> again{};
 };
 

@@ -34,9 +34,9 @@ namespace unity::systems {
                                                           double most = 30.0 * (1 << 20));
 
 // XLA's rule: from the last instruction to the first, each fuses its operands unless they are products, convolutions or
-// reductions. An operand with other readers is duplicated if it is cheap, and otherwise fused if all its readers are in
-// the kernel. Nothing follows a product, convolution or reduction in its kernel. Source: instruction fusion of XLA for
-// GPUs (Leary and Wang, XLA: TensorFlow, compiled, 2017).
+// reductions. An operand is fused if all its readers are in the kernel; otherwise it is duplicated if it is cheap.
+// Nothing follows a product, convolution or reduction in its kernel. Source: instruction fusion of XLA for GPUs (Leary
+// and Wang, XLA: TensorFlow, compiled, 2017).
 [[nodiscard]] fusion::fusion_strategy xla_kernels(const fusion::instruction_graph& g, const fusion::fusion_target& t);
 
 // TVM's rule: element-wise operators, broadcasts and data movement are fused into their operand, including products and

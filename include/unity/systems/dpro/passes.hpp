@@ -48,7 +48,7 @@ struct graph_pass {
 // unity::error if there is no pass of that name.
 [[nodiscard]] graph_pass pass_named(std::string_view text, std::int64_t start);
 
-// An upper bound on the fixed overhead of an operator: the time of the shortest hundredth of a job's operators.
+// An upper bound on the fixed overhead of an operator: the first percentile of a job's operator times.
 [[nodiscard]] std::int64_t start_of_operators(const trace::flow_graph& g);
 
 }  // namespace unity::systems

@@ -11,20 +11,20 @@
 
 namespace unity::systems {
 
-// What a layer makes of the rows h of a vertex v and of those that its in-edges come from, u; W, b: weights; f: relu,
-// but in the last layer nothing.
+// What a layer computes from the rows h of a vertex v and of the sources u of its in-edges. W, b: weights; f: relu, in
+// the last layer the identity.
 //   gcn        f(sum of h_u W / sqrt(d_u d_v) + b), d: in-edges. Kipf and Welling, Semi-supervised classification with
 //              graph convolutional networks, ICLR 2017; with self edges in the graph
 //   gin        f(relu((h_v + sum of h_u) W1 + b1) W2 + b2). Xu et al., How powerful are graph neural networks?, ICLR
 //              2019, with epsilon 0
 //   sage_mean  f(h_v W1 + (mean of h_u) W2 + b). Hamilton et al., Inductive representation learning on large graphs,
-//              NIPS 2017, of all neighbours
+//              NIPS 2017, over all neighbours
 //   sage_max   f(h_v W1 + (maximum of relu(h_u Wp + bp)) W2 + b). Likewise
 //   commnet    f(h_v W1 + (mean of h_u) W2), f: tanh. Sukhbaatar et al., Learning multiagent communication with
 //              backpropagation, NIPS 2016
-//   fastgcn    as gcn, but in training each vertex u is taken with probability p_u, which grows with the square of what
-//              it gives to others, and then counts 1 / p_u times. Chen et al., FastGCN, ICLR 2018; vertices are drawn
-//              independently of each other, so that devices need not agree, and sums still go over all edges
+//   fastgcn    as gcn, but in training each vertex u is sampled with probability p_u, which grows with the square of
+//              its weights in the sums of others, and then scaled by 1 / p_u. Chen et al., FastGCN, ICLR 2018;
+//              vertices are drawn independently, so devices need not agree, and sums still go over all edges
 //   gat        heads of f(sum of a_uv h_u W + b), side by side; a_uv: softmax over the in-edges of v of
 //              leaky_relu(h_u W s + h_v W t), slope 0.2; f: elu; the last layer has one head. Velickovic et al., Graph
 //              attention networks, ICLR 2018; with self edges in the graph

@@ -44,7 +44,7 @@ inline constexpr std::array<std::int64_t, 10> memory_prices{0,         1LL << 10
                                                             1LL << 22, 1LL << 25, 1LL << 28, 1LL << 31, 1LL << 34};
 
 // One mapping for each room and share. If the cheapest does not fit in memory, also the one with the lowest price of
-// memory that fits, or else with the highest price; this is done only for the first and last share. Duplicates are
+// memory that fits, or else with the highest price; then of the further shares only the last is tried. Duplicates are
 // removed. Cheapest first.
 // Stops after `seconds`: each room gets a third of the remaining time, and no more solutions once one was interrupted.
 // Earlier rooms are sure to get their share.
