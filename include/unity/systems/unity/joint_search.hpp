@@ -125,9 +125,9 @@ class joint_search {
   // run: the number of equal segments in a row from `number` on, which all become the same.
   [[nodiscard]] tensor::tensor_graph improved(const segment_graph& s, std::size_t number, std::size_t run,
                                               joint_result& r);
-  // Effects: replaces `g` by the cheapest graph that is found by backtracking, or else within a few steps of where that
-  // began or ended, through intermediate graphs that may be more expensive. Returns whether the result is one of the
-  // latter: graphs beyond it have not been searched.
+  // Effects: replaces `g` with the cheapest graph that is found by backtracking, or else within a few steps of where
+  // that began or ended, through intermediate graphs that may be more expensive. Returns whether the result is one of
+  // the latter: graphs beyond it have not been searched.
   bool is_improved(tensor::tensor_graph& g, joint_result& r);
   // Defines the boundaries of a segment, or of several in a row, at two of the cuts.
   void define_boundaries(const segment_graph& s, std::size_t first, std::size_t last);
