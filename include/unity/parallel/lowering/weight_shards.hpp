@@ -29,9 +29,9 @@ void add_scatters(lowering& l, const tensor::tensor_type& type, program::fragmen
                   program::fragment& code);
 
 // Effects: adds to the fragments of divided weights, which are the last ones, the gathers of weights and the memory of
-// gathered elements until their last reader has ended. In each pass a device lets a gather begin when the operator that
-// is `prefetch` positions ahead has ended, by means of a task without duration. Complexity: linear in operators, and in
-// the readers of these weights. Source: Zhao et al., PyTorch FSDP, VLDB 2023.
+// gathered elements until their last reader has ended. In each pass a device lets a gather begin, by a task without
+// duration, as many operators before its reader as the weight's prefetch says (synchronizer::prefetch). Complexity:
+// linear in operators, and in the readers of these weights. Source: Zhao et al., PyTorch FSDP, VLDB 2023.
 void add_gathers(lowering& l, const strategy& s, const synchronization& sync, const recomputation& again,
                  std::vector<fragment_code>& all);
 
@@ -134,8 +134,8 @@ class gather_code {
            program::fragment& code);
   // The tasks of the reader in the forward pass, or in the backward pass including recomputation.
   [[nodiscard]] std::vector<program::task_ref> readers(const weight_reader& r, bool is_backward) const;
-  // Effects: adds the task after which a gather may begin on a device: when the operator `prefetch` positions ahead has
-  // ended, or the pass has begun.
+  // Effects: adds the task after which a gather may begin on a device: when the operator that synchronizer::prefetch
+  // determines has ended, or the pass has begun.
   [[nodiscard]] program::task_ref add_begin(machine::device_id d, std::size_t point, std::uint32_t prefetch,
                                             bool is_backward, program::fragment& code) const;
 
