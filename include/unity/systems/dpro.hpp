@@ -1,5 +1,5 @@
-// dPRO's optimizer: which operators and tensors of a training job to fuse, and how to cut tensors, by its critical
-// path. Source: Hu et al., dPRO, MLSys 2022, section 5.
+// dPRO's optimizer: chooses which operators and tensors of a training job to fuse, and how to partition tensors, by the
+// critical path. Source: Hu et al., dPRO, MLSys 2022, section 5.
 #pragma once
 
 #include <unity/core/config.hpp>
@@ -12,13 +12,13 @@
 
 namespace unity::systems {
 
-// Algorithm 1: along the critical path, operators are fused by Theorem 1 and tensors by Theorem 2, each with what
-// belongs to it by Theorem 3, and buckets cut into the best number of parts; where a theorem's premises do not hold, a
-// replay decides. What a sweep of the path decides is kept if it makes the iteration shorter, else its decisions are
-// tried one by one. It starts from the buckets that were recorded and, where tensors may be fused, from separate ones,
-// and never ends slower than the recorded strategy, as replayed on all ranks.
-// Complexity: a sweep is linear in the path, and a replay; lookups of times of tensors besides.
-// Throws: unity::error where tasks wait for each other.
+// Algorithm 1: along the critical path, fuses operators by Theorem 1 and tensors by Theorem 2, each together with what
+// Theorem 3 adds, and partitions buckets into the best number of parts; if the premises of a theorem do not hold, a
+// replay decides. Keeps the changes of a sweep along the path if they shorten the iteration, and otherwise tries them
+// one by one. Starts from the recorded buckets and, if tensors may be fused, also from separate ones. The result is
+// never slower than the recorded strategy, as replayed on all ranks.
+// Complexity: each sweep is linear in the path, plus a replay and lookups of tensor times. Throws: unity::error if
+// tasks wait for each other.
 [[nodiscard]] dpro_result dpro(const trace::flow_graph& job, const trace::name_table& names,
                                const trace::fusion_time& fused, const dpro_options& options = {});
 
@@ -34,10 +34,11 @@ namespace unity::systems {
 
 namespace detail {
 
-// Tasks that are replayed, at most, to improve what Algorithm 1 found: about a second.
+// The maximum number of tasks to replay when improving the result of Algorithm 1: about a second.
 inline constexpr std::uint64_t polishing_tasks = 4'000'000;
 
-// All of the techniques, and operators and tensors alone: what both together find by steps that each gain can be less.
+// All techniques together, and operators and tensors separately, because steps that each gain can lead to a worse
+// result when both are combined.
 inline std::vector<dpro_techniques> subsets_of(const dpro_techniques& t) {
   std::vector<dpro_techniques> all{t};
   if (t.operator_fusion && (t.tensor_fusion || t.tensor_partition)) {
@@ -73,7 +74,7 @@ UNITY_INLINE dpro_result dpro(const trace::flow_graph& job, const trace::name_ta
   if (search.is_over(all)) {
     all.stopped = clock.seconds() >= options.limits.seconds ? stop_reason::time : stop_reason::expansions;
   }
-  // What stands for the job may rank what is nearly as good otherwise than all of its ranks do.
+  // A replay of representatives may rank nearly equal strategies differently from a replay of all ranks.
   std::optional<dpro_view> whole;
   if (view.is_folded()) {
     whole.emplace(job, names, fused, view_options{true, false});

@@ -1,5 +1,5 @@
-// FlexFlow's optimizer: SOAP strategies of a training iteration, searched under delta simulation.
-// Source: Jia's dissertation (2020), chapter 3; sections 3.5 and 3.7.1.
+// FlexFlow's optimizer: searches SOAP strategies of a training iteration by delta simulation. Source: Jia's
+// dissertation (2020), chapter 3; sections 3.5 and 3.7.1.
 #pragma once
 
 #include <cstddef>
@@ -29,17 +29,17 @@
 
 namespace unity::systems {
 
-// mcmc: chains of strategy_proposal from every initial strategy. beam, greedy (a beam of one): units get any
-// configuration on aligned blocks, from the cheapest initial strategy. exact: flexflow_exact, for small graphs.
+// mcmc: chains of strategy_proposal from every initial strategy. beam, greedy (a beam of width one): each unit may get
+// any configuration on aligned blocks; from the cheapest initial strategy. exact: flexflow_exact, for small graphs.
 enum class strategy_algorithm : std::uint8_t { mcmc, beam, greedy, exact };
 
-// Of the members that only some algorithms have, those of others must have their defaults: those of chain_options but
-// seed and threads, unit_share and spread are of mcmc; width of beam. Seed and threads change no answer of the others.
-// `limits` and `proposals` are of all chains together: each gets an equal share. limits.expansions: of proposals, of
-// prices (beams), of prefixes (exact).
+// Options that apply only to some algorithms must keep their defaults for the others: unit_share, spread and the
+// members of chain_options except seed and threads are for mcmc, width is for beam. Seed and threads do not change the
+// results of the others. `limits` and `proposals` are totals over all chains, which get equal shares. limits.expansions
+// counts proposals (mcmc), prices (beams) or prefixes (exact).
 struct flexflow_options : chain_options {
   strategy_algorithm algorithm = strategy_algorithm::mcmc;
-  std::optional<double> unit_share{};  // see strategy_proposal; nothing: strategy_moves::unit_share
+  std::optional<double> unit_share{};  // see strategy_proposal; nullopt: strategy_moves::unit_share
   double spread = 0.3;
   device_choice devices = device_choice::blocks;
   parallel::block_strides strides = parallel::block_strides::all;
@@ -48,11 +48,11 @@ struct flexflow_options : chain_options {
 
 struct flexflow_result {
   parallel::strategy best{};
-  cost_value cost = 0;         // picoseconds, or over_memory and more
-  cost_value lower_bound = 0;  // of exact: no strategy of its space costs less
+  cost_value cost = 0;         // picoseconds, or at least over_memory
+  cost_value lower_bound = 0;  // for exact: no strategy of its space costs less
   std::vector<cost_value> initial_costs{};
   std::vector<improvement> history{};
-  std::uint64_t proposals = 0;  // of beams: prices; of exact: prefixes
+  std::uint64_t proposals = 0;  // for beams: prices; for exact: prefixes
   std::uint64_t accepted = 0;
   double seconds = 0;
   stop_reason stopped = stop_reason::converged;
@@ -81,7 +81,7 @@ class flexflow_search {
   const flexflow_options& options_;
 };
 
-// Throws: unity::error where an option of another algorithm is not its default.
+// Throws: unity::error if an option for another algorithm differs from its default.
 void check_options(const flexflow_options& o);
 
 [[nodiscard]] flexflow_result prove(const tensor::tensor_graph& g, const machine::machine& m,
@@ -90,16 +90,15 @@ void check_options(const flexflow_options& o);
 
 }  // namespace detail
 
-// Data parallel, expert, and `random` strategies whose units are drawn (random_unit_strategy).
+// The data-parallel strategy, the expert one, and `random` strategies with randomly drawn units (random_unit_strategy).
 [[nodiscard]] std::vector<parallel::strategy> initial_strategies(
     const tensor::algebra& a, const tensor::tensor_graph& g, const machine::machine& m, std::size_t random,
     std::uint64_t seed, parallel::block_strides strides = parallel::block_strides::all);
 
-// The cheapest strategy that was found for one iteration of training, from the initial ones on.
-// `lowering`: of the graph on the machine; it has the model of time. Without a limit of time the
-// answer depends on the seed, not on threads.
+// The cheapest strategy found for one training iteration, starting from the initial ones. `lowering`: for the graph on
+// the machine; it contains the time model. Without a time limit the result depends on the seed, not on threads.
 // Complexity: per proposal, a trial of strategy_evaluator.
-// Throws: unity::error where an initial strategy is not one of the graph and machine, or an option is of another
+// Throws: unity::error if an initial strategy does not fit the graph and machine, or an option is for another
 // algorithm.
 [[nodiscard]] flexflow_result flexflow(const tensor::algebra& a, const tensor::tensor_graph& g,
                                        const machine::machine& m, parallel::lowering lowering,
@@ -126,8 +125,8 @@ UNITY_INLINE void check_options(const flexflow_options& o) {
   if (o.algorithm != strategy_algorithm::mcmc &&
       (o.beta != plain.beta || o.chains != plain.chains || o.patience != plain.patience ||
        o.restart_after != plain.restart_after || o.unit_share != plain.unit_share || o.spread != plain.spread)) {
-    throw error{"search",
-                "beta, chains, patience, restarts, unit share or spread, of an algorithm that has none", "mcmc"};
+    throw error{"search", "beta, chains, patience, restarts, unit share or spread, of an algorithm that has none",
+                "mcmc"};
   }
   if (o.algorithm != strategy_algorithm::beam && o.width != plain.width) {
     throw error{"search", "a width, of an algorithm that has none", "beam"};
@@ -166,7 +165,8 @@ UNITY_INLINE flexflow_result flexflow_search::beams(const std::vector<parallel::
   options.width = is_greedy ? 1 : options_.width;
   options.patience = is_greedy ? 1 : options.patience;
   strategy_space space{strategy_choices{moves_}, prototype_, initial[cheapest]};
-  options.limits.expansions /= std::max<std::size_t>(1, space.moves(space.initial()).size());  // each prices all moves
+  // Each expansion prices all moves.
+  options.limits.expansions /= std::max<std::size_t>(1, space.moves(space.initial()).size());
   const auto found = beam(space, options);
   r.best = found.best.at;
   r.cost = found.cost;

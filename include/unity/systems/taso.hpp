@@ -1,5 +1,5 @@
-// TASO's optimizer: substitutions and layouts of a tensor graph, searched for a cheaper equal graph.
-// Source: Jia's dissertation (2020), sections 2.6 to 2.8.
+// TASO's optimizer: searches substitutions and layouts of a tensor graph for a cheaper equivalent graph. Source: Jia's
+// dissertation (2020), sections 2.6 to 2.8.
 #pragma once
 
 #include <algorithm>
@@ -40,58 +40,58 @@ namespace unity::systems {
 
 enum class algorithm : std::uint8_t { backtracking, beam, mcmc, exact };
 
-// What is minimized: time, or a mix of time (picoseconds) and arithmetic (operations), under a limit on memory.
+// The objective to minimize: time, or a mix of time (picoseconds) and arithmetic (operations), under a memory limit.
 struct objective {
-  device_rates device = *find_device("v100");  // of the roofline, where no other model of time is given
+  device_rates device = *find_device("v100");  // for the roofline, if no other time model is given
   tensor::mode mode = tensor::mode::inference;
-  double flops_weight = 0;                                           // 0: time alone, 1: operations alone
+  double flops_weight = 0;                                           // 0: only time; 1: only operations
   cost_value memory_limit = std::numeric_limits<cost_value>::max();  // bytes; see tensor::memory_cost
 };
 
-// Of the members that only some algorithms have, those of others must have their defaults: alpha, sleep_sets and
-// patience are of backtracking; checkpoint and resume of backtracking and exact; width of beam; beta of mcmc. A seed is
-// of mcmc, and threads are of all but mcmc: they change no answer of the others.
+// Options that apply only to some algorithms must keep their defaults for the others: alpha, sleep_sets and patience
+// are for backtracking, checkpoint and resume for backtracking and exact, width for beam, beta for mcmc. The seed is
+// used by mcmc only, threads by all but mcmc; they do not change the results of the others.
 struct taso_options : backtracking_options {
   systems::objective objective{};
   systems::algorithm algorithm = systems::algorithm::backtracking;
   unity::layouts layouts = unity::layouts::kept;
-  std::string resume{};  // checkpoint to go on from; empty: start anew
+  std::string resume{};  // checkpoint to resume from; empty: start anew
   std::size_t width = beam_options{}.width;
   double beta = mcmc_options{}.beta;
   std::uint64_t seed = mcmc_options{}.seed;
-  std::size_t stages = 0;  // graphs between the given one and the best to return as well, at most
+  std::size_t stages = 0;  // maximum number of graphs between the given one and the best to return as well
 };
 
 struct rule_use {
   std::string name{};
   std::size_t count = 0;
-  double gain_s =
-      0;  // what the objective fell by, all uses together; negative where it rose; seconds if it is time alone
+  double gain_s = 0;  // decrease of the objective over all uses, negative if it rose; in seconds if it is time alone
 };
 
 struct taso_result {
   tensor::tensor_graph graph{};
-  std::vector<node_id> origins{};  // by node of graph: the given graph's that stayed; null: made by rewriting
+  // By node of `graph`: the same node of the given graph; null: made by rewriting.
+  std::vector<node_id> origins{};
   double cost_before_s = 0;
   double cost_after_s = 0;
-  std::vector<rule_use> rules_used{};  // most gain first
-  bool real_only = false;              // a used rule holds for reals but not modulo a prime
+  std::vector<rule_use> rules_used{};  // largest gain first
+  bool real_only = false;              // some used rule holds over the reals but not modulo a prime
   counters counts{};
   double seconds = 0;
   double cpu_s = 0;
   double seconds_to_best = 0;
   cost_value lower_bound = std::numeric_limits<cost_value>::min();
-  std::uint64_t queued = 0;  // graphs that were met, worth expanding and not expanded
+  std::uint64_t queued = 0;  // graphs that were found and worth expanding, but were not expanded
   stop_reason stopped = stop_reason::exhausted;
-  // On the way to the best, by even shares of what was gained, first the nearest to the given graph. These say how
-  // they came about; what a search counts is zero in them.
+  // Graphs on the way to the best, spaced evenly by gain, the nearest to the given graph first. They include how they
+  // were derived; search statistics are zero in them.
   std::vector<taso_result> stages{};
 };
 
-// Rules that may be used: known at least as well as `floor`, and safe for the mode.
+// The rules that may be used: with a standing of at least `floor`, and safe for the mode.
 [[nodiscard]] rule_set select_rules(const rule_set& rules, syntax::standing floor, tensor::mode mode);
 
-// What sums up how long operators take: tensor::time_cost of any durations, tensor::analytic_cost.
+// A model that sums operator times: tensor::time_cost with any durations, or tensor::analytic_cost.
 template <class M>
 concept time_model = staged_cost_model<M, tensor::algebra> && std::same_as<typename M::cost_type, picoseconds>;
 
@@ -100,7 +100,7 @@ using objective_cost = constrained_cost<weighted_cost<Time, tensor::flop_cost>, 
 using taso_cost = objective_cost<tensor::analytic_cost>;
 using taso_space = rewrite_space<tensor::algebra, taso_cost>;
 
-// `time` must be of the objective's mode; the objective's device plays no part.
+// `time` must be for the objective's mode; the objective's device is ignored.
 template <time_model Time>
 [[nodiscard]] objective_cost<Time> make_cost(const tensor::algebra& operators, Time time, const objective& o) {
   return {{std::move(time), tensor::flop_cost{operators, o.mode}, 1 - o.flops_weight},
@@ -154,7 +154,8 @@ search_of<Space> search(Space& space, const taso_options& options) {
   throw error{"search", "no such algorithm", "backtracking, beam, mcmc or exact"};
 }
 
-// What each rule brought on the first `steps` of the way to the best graph: picoseconds of the objective, as seconds.
+// The gain of each rule on the first `steps` moves toward the best graph: picoseconds of the objective, converted to
+// seconds.
 template <class Space>
 std::vector<rule_use> uses(const Space& space, const search_of<Space>& found, std::size_t steps, cost_value start) {
   std::vector<rule_use> all;
@@ -174,7 +175,7 @@ std::vector<rule_use> uses(const Space& space, const search_of<Space>& found, st
   return all;
 }
 
-// The state after so many steps, and how it came about.
+// The result for the state after `steps` moves, with its derivation.
 template <class Space>
 taso_result result_of(const Space& space, const search_of<Space>& found, const typename Space::state_type& start,
                       const typename Space::state_type& state, std::size_t steps) {
@@ -190,8 +191,8 @@ taso_result result_of(const Space& space, const search_of<Space>& found, const t
   return r;
 }
 
-// The first states of the way to the best that bring 1, 2, ... of `count` + 1 equal parts of its gain; the best is
-// none.
+// The first states on the way to the best that achieve 1, 2, ... of `count` + 1 equal parts of its gain, without the
+// best itself.
 template <class Space>
 std::vector<taso_result> stages_of(Space& space, const search_of<Space>& found, std::size_t count) {
   std::vector<taso_result> all;
@@ -212,8 +213,8 @@ std::vector<taso_result> stages_of(Space& space, const search_of<Space>& found, 
   return all;
 }
 
-// Sums of costs are 64 bits, and searches compare sums of graphs that are worse than this one.
-// Throws: unity::error for a graph of which that could be too much.
+// Cost sums are 64-bit, and searches also add up costs of worse graphs than this one. Throws: unity::error if the graph
+// could overflow them.
 template <time_model Time>
 void expect_sums(const tensor::algebra& operators, const Time& time, const tensor::tensor_graph& g,
                  const objective& o) {
@@ -233,7 +234,7 @@ void expect_sums(const tensor::algebra& operators, const Time& time, const tenso
     const auto outputs = types(g.results(n));
     const auto& op = g.operation(n);
     if (operators.infer(op, inputs) != std::optional{outputs}) {
-      return;  // the search says what is wrong
+      return;  // the search reports the error
     }
     picoseconds_of_all += static_cast<double>(time.node_cost(op, inputs, outputs).count());
     flops_of_all += static_cast<double>(arithmetic.node_cost(op, inputs, outputs).count());
@@ -248,10 +249,10 @@ inline double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_
 
 }  // namespace detail
 
-// Searches for the cheapest graph equal to `graph` under the rules, as `time`
-// prices operators; all given rules are used.
-// Throws: unity::error if the graph does not type-check, its costs do not fit 64 bits, or the checkpoint is of another
-// search.
+// Searches for the cheapest graph that is equivalent to `graph` under the rules, with operators priced by `time`; all
+// given rules are used.
+// Throws: unity::error if the graph does not type-check, its costs do not fit in 64 bits, or the checkpoint is from
+// another search.
 template <time_model Time>
 [[nodiscard]] taso_result taso(const tensor::algebra& operators, Time time, rule_set rules,
                                const tensor::tensor_graph& graph, const taso_options& options = {}) {
@@ -280,7 +281,7 @@ template <time_model Time>
   }
   return r;
 }
-// By a roofline of the objective's device.
+// With a roofline of the objective's device.
 [[nodiscard]] inline taso_result taso(const tensor::algebra& operators, rule_set rules,
                                       const tensor::tensor_graph& graph, const taso_options& options = {}) {
   const auto& o = options.objective;
@@ -288,7 +289,7 @@ template <time_model Time>
 }
 
 #if defined(UNITY_COMPILED)
-// With the model that most programs use, by unity::compiled.
+// The instance with the most common time model; defined in unity::compiled.
 extern template taso_result taso(const tensor::algebra&, tensor::analytic_cost, rule_set, const tensor::tensor_graph&,
                                  const taso_options&);
 #endif

@@ -1,6 +1,6 @@
-// Unity's optimizer: algebra and parallelization of a training iteration, searched together.
-// Source: Unger et al., Unity: accelerating DNN training through joint optimization of algebraic transformations and
-// parallelization, OSDI 2022, section 5. Over 500 lines because the steps of one search share what they have found.
+// Unity's optimizer: searches algebraic rewrites and parallelization of a training iteration together. Source: Unger et
+// al., Unity: accelerating DNN training through joint optimization of algebraic transformations and parallelization,
+// OSDI 2022, section 5. Over 500 lines because the steps of one search share what they have found.
 #pragma once
 
 #include <algorithm>
@@ -45,70 +45,71 @@
 
 namespace unity::systems {
 
-// limits.expansions: of simulated proposals of the polish. Limits of time are looked at between steps.
+// limits.expansions counts simulated proposals of the polish. Time limits are checked between steps.
 struct unity_options : search_options {
   std::uint64_t seed = 0;
   parallel::index_uses uses = parallel::all_index_uses;
   std::size_t mesh_axes = 3;
-  std::vector<machine::device_mesh> meshes{};  // registered, besides those of the machine
-  std::size_t stages = 64;                     // of pipelines, at most
-  std::size_t candidates = 12;  // mappings of each graph that are simulated, and as many pipelines; four times as many
-                                // mappings where programs are small
-  std::uint64_t program_tasks = 2'000'000;  // of larger programs those of one device of each stage are simulated
-  std::uint64_t proposals = 300;  // of the polish, from the best of them; eight times as many where it moves parts
-  std::uint64_t idle = 2000;      // it ends after so many without a better plan, 2% more for each node,
-  double patience = 0;            // and after this share of the limit of time without one
-  // Plans of others, asked for once its own are found. Their graphs compute what the given one does. Where all uses are
-  // allowed, a better one is taken, and the polish starts from them, too; limits of time are of both together.
+  std::vector<machine::device_mesh> meshes{};  // additional meshes to those of the machine
+  std::size_t stages = 64;                     // maximum of pipelines
+  std::size_t candidates = 12;  // mappings to simulate per graph (4 times as many in small programs), and pipelines
+  std::uint64_t program_tasks = 2'000'000;  // for larger programs, only one device of each stage is simulated
+  std::uint64_t proposals = 300;  // of the polish from the best of them; eight times as many if it moves parts
+  std::uint64_t idle = 2000;      // the polish ends after this many without improvement, plus 2% for each node,
+  double patience = 0;            // and after this share of the time limit without improvement
+  // Plans of other searches, requested after this search's own steps. Their graphs must be equivalent to the given one.
+  // If all index uses are allowed, a better plan is adopted, and the polish starts from them, too; time limits include
+  // them.
   std::function<std::vector<known_plan>()> known{};
-  double known_share = 0;  // of the limit of time, that `known` takes
+  double known_share = 0;  // share of the time limit for `known`
   parallel::optimizer optimizer = parallel::optimizer::sgd;
   joint_options joint{};
 };
 
-// A mapping that was simulated.
+// A simulated mapping.
 struct simulated_mapping {
-  std::size_t graph = 0;        // 0: the given one; others: after substitutions for one objective
-  machine::device_mesh mesh{};  // of the devices of the first stage
+  std::size_t graph = 0;        // 0: the given one; others: results of substitutions for one objective
+  machine::device_mesh mesh{};  // of the first stage's devices
   std::uint32_t stages = 1;
   std::int64_t microbatches = 1;
   parallel::index_uses uses = 0;
   picoseconds predicted{};
   parallel::strategy_report report{};
-  bool is_split = false;  // branches run on blocks of devices
+  bool is_split = false;  // branches run on separate blocks of devices
   parallel::pipeline_schedule schedule = parallel::pipeline_schedule::one_forward_one_backward;
   std::uint32_t chunks = 1;
 };
 
-// Seconds of one step of the search.
+// The duration of one step of the search, in seconds.
 struct search_phase {
   std::string_view name{};
   double seconds = 0;
 };
 
 struct unity_result {
-  tensor::tensor_graph graph{};  // its outputs are handed over by operators of their own; of one micro-batch
+  tensor::tensor_graph graph{};  // of one micro-batch; dedicated operators deliver its outputs
   parallel::strategy strategy{};
   parallel::pipeline pipeline{};
   parallel::strategy_report report{};
-  machine::device_mesh mesh{};        // of the first stage; none where the plan began on no mesh
+  machine::device_mesh mesh{};        // of the first stage; empty if the plan began on no mesh
   std::vector<applied_rule> rules{};  // substitutions that led to the graph, in order
   std::vector<simulated_mapping> simulated{};
-  picoseconds mapping_bound{};  // no mapping of this graph onto one of the meshes takes less; no plan of it where
-                                // the polish found one on none of them that does
-  picoseconds graphs_bound{};   // no plan of any graph that was met takes less
+  // A lower bound on mappings of this graph onto the meshes; if the polish found a faster plan on no mesh, on all plans
+  // of the graph.
+  picoseconds mapping_bound{};
+  picoseconds graphs_bound{};  // lower bound on all plans of all graphs considered
   std::size_t segments = 0;
   std::uint64_t goals = 0;     // of dynamic programs
-  std::uint64_t expanded = 0;  // graphs whose substitutions were looked at
+  std::uint64_t expanded = 0;  // graphs whose substitutions were considered
   std::uint64_t proposals = 0;
   std::vector<search_phase> phases{};
-  stop_reason stopped = stop_reason::exhausted;  // time: some step was ended early
+  stop_reason stopped = stop_reason::exhausted;  // time: some step was cut short
   double seconds = 0;
 };
 
 namespace detail {
 
-// Of each kind that a mesh of all devices could have.
+// All device kinds that a mesh of all devices may contain.
 [[nodiscard]] std::vector<std::uint32_t> models_of(const machine::machine& m);
 
 class unity_search {
@@ -119,30 +120,30 @@ class unity_search {
   [[nodiscard]] unity_result run(const rule_set& rules, const tensor::tensor_graph& g);
 
  private:
-  // Whether a further step is left out for want of time.
+  // Whether to skip a further step for lack of time.
   [[nodiscard]] bool is_late(double needed = 0) {
     const bool late = watch_.seconds() + needed >= own_seconds_;
     ended_early_ = ended_early_ || late;
     return late;
   }
-  // Effects: what came since the last phase is of that one.
+  // Effects: assigns the time since the last phase to this one.
   void end_phase(std::string_view name, unity_result& r);
-  // Seconds of a step that has such a share of all there are, from now.
+  // The seconds for a step with this share of the total time, starting now.
   [[nodiscard]] double seconds_for(double share) const {
     return std::max(0.0, std::min(share * own_seconds_, own_seconds_ - watch_.seconds()));
   }
   [[nodiscard]] parallel::strategy_report timed(const std::function<parallel::strategy_report()>& report);
   void add_room(const machine::device_mesh& mesh, parallel::index_uses uses);
-  // Effects: rooms where kinds are left out one by one, as figure 15a of the paper adds them: what a kind more is
-  // predicted to bring it may not, and then the plan without it is there, too.
+  // Effects: adds rooms with the cumulative sets of index uses of the paper's figure 15a. A further use may not bring
+  // its predicted gain; then a plan without it is available.
   void add_smaller_sets();
   // A graph and the substitutions that led to it.
   struct graph_variant {
     tensor::tensor_graph graph{};
     std::vector<applied_rule> rules{};
-    std::vector<mapping_candidate> candidates{};  // once it was simulated
+    std::vector<mapping_candidate> candidates{};  // set once it is simulated
   };
-  // The best of a graph's simulated mappings.
+  // The best simulated mapping of a graph.
   struct simulated_best {
     std::size_t graph = 0;
     mapping_candidate candidate{};
@@ -151,28 +152,28 @@ class unity_search {
   };
 
   [[nodiscard]] simulated_best simulate(graph_variant& v, std::size_t number, unity_result& r);
-  // Samples divided: what is left where there was no time for a mapping.
+  // Divides samples: the fallback if there was no time for a mapping.
   [[nodiscard]] simulated_best simple(const graph_variant& v, std::size_t number, parallel::lowering& lowering);
-  // The best simulated mapping with branches on blocks of devices, of the given graph and of the one that is best
-  // without, in the time that they have.
+  // The best simulated mapping with branches on blocks of devices, for the given graph and for the graph of the best
+  // mapping without blocks, within their share of the time.
   [[nodiscard]] std::optional<simulated_best> best_split(const std::vector<graph_variant>& variants,
                                                          const simulated_best& without, unity_result& r);
-  // Of rooms and objectives of the few cheapest candidates that are of all devices, the cheapest with branches on
-  // blocks of devices, cheapest first.
+  // Takes the rooms and objectives of the few cheapest candidates on all devices, and returns for each the cheapest
+  // mapping with branches on blocks, cheapest first.
   [[nodiscard]] std::vector<mapping_candidate> split_candidates(const parallel::operator_graph& ops,
                                                                 const std::vector<mapping_candidate>& all,
                                                                 const std::function<bool()>& late);
-  // Effects: rooms of some of the devices, where these alone could compute the graph in
-  // that time. Returns whether there are any.
+  // Effects: adds rooms of subsets of the devices that could compute the graph within that time by themselves. Returns
+  // whether there are any.
   [[nodiscard]] bool add_parts(const tensor::tensor_graph& g, picoseconds time);
-  // All for the given graph; for others those in which it is mapped best.
+  // All rooms for the given graph; for other graphs, the rooms with the best mappings of the given one.
   [[nodiscard]] std::vector<mesh_room*> rooms_for(std::size_t graph) const;
-  // A program of all devices, of so many micro-batches, would be too large.
+  // Whether a program of all devices with that many micro-batches would be too large.
   [[nodiscard]] bool is_large(std::size_t operators, std::uint32_t stages, std::int64_t microbatches) const {
     const auto of_one = 2 * operators * machine_.network.device_count() / stages;
     return of_one * static_cast<std::uint64_t>(microbatches) > options_.program_tasks;
   }
-  // So few operators that what is tried of each device counts little.
+  // Whether the graph has so few operators that trying more per device costs little.
   [[nodiscard]] bool is_small(std::size_t operators) const {
     constexpr std::size_t few = 1024;
     return operators * machine_.network.device_count() <= few;
@@ -181,8 +182,8 @@ class unity_search {
                                                                     const parallel::operator_graph& ops,
                                                                     const std::vector<std::uint32_t>& options) const;
 
-  // The best simulated pipeline of the given graph, and of the one that is best without; of the few best under each
-  // schedule.
+  // The best simulated pipeline of the given graph and of the graph of the best mapping so far, over the best few under
+  // each schedule.
   struct simulated_pipeline {
     std::size_t graph = 0;
     pipeline_candidate candidate{};
@@ -190,36 +191,37 @@ class unity_search {
   };
   [[nodiscard]] std::optional<simulated_pipeline> best_pipeline(const std::vector<graph_variant>& variants,
                                                                 const simulated_best& without, unity_result& r);
-  // Effects: puts schedules of the first few in front of all, where they are better.
+  // Effects: tries other schedules for the first few, and puts better ones in front of all.
   void try_schedules(std::vector<simulated_pipeline>& best_first, unity_result& r);
   [[nodiscard]] simulated_pipeline simulated(std::size_t graph, pipeline_candidate c, unity_result& r);
   [[nodiscard]] parallel::strategy_report report_on(const pipeline_candidate& c) const;
   void take(simulated_pipeline best, unity_result& r);
-  // Effects: where it is better it is the result, of no mesh and without known substitutions.
+  // Effects: adopts the plan as the result if it is better; it has no mesh and no known substitutions.
   void take(known_plan p, unity_result& r);
 
-  // Effects: graphs after substitutions, for the cheapest mesh if gradient reductions count in full, and if they do not
-  // count; the latter also where samples and weights alone are divided; and those where all operators divide samples:
-  // these reductions overlap best.
+  // Effects: adds graphs after substitutions for the cheapest mesh, with gradient reductions counted in full and not
+  // counted; the latter also with only samples and weights divided; and with only samples divided, as those reductions
+  // overlap best.
   void add_variants(const rule_set& rules, std::vector<graph_variant>& variants, unity_result& r);
-  // Effects: what is said of the chosen plan, which is in no stages. has_blocks: it is of no mesh of all devices.
+  // Effects: completes the result for the chosen plan, which has no stages. has_blocks: it is not on a mesh of all
+  // devices.
   void finish(unity_result& r, bool has_blocks);
   [[nodiscard]] picoseconds computing_of(const tensor::tensor_graph& g) {
     return computing_.of(analyzed_graph{algebra_, g}.ops);
   }
   [[nodiscard]] static bool is_better(const parallel::strategy_report& a, const parallel::strategy_report& b);
-  // A plan to be improved, with what it refers to.
+  // A plan to improve, with what it refers to.
   struct polish_start;
-  // Effects: the best of the own plan, of the given graph's, which substitutions that are predicted to help may not
-  // reach, and of those known improves while there is time and something is found.
+  // Effects: improves, while there is time and progress, the best own plan, the given graph's plan (which substitutions
+  // that are predicted to help may not reach), and the known plans.
   void polish(const std::vector<graph_variant>& variants, const simulated_best& best, const simulated_best& first,
               unity_result& r);
-  // Nothing where it is too large, or nothing of it may change.
+  // null if the plan is too large, or nothing of it may change.
   [[nodiscard]] std::unique_ptr<polish_start> start(tensor::tensor_graph g, const parallel::strategy& s,
                                                     mesh_room* room);
   void improve_all(std::span<const std::unique_ptr<polish_start>> starts, unity_result& r);
-  // Each operator at its least, on whichever mesh, the average of so many devices: some device computes no less than
-  // the sum. Updates do not count: operators may share weights.
+  // A lower bound: the sum over operators of the minimum over meshes, divided by the number of devices; some device
+  // computes at least as long. Weight updates are excluded, because operators may share weights.
   [[nodiscard]] static picoseconds bound(const parallel::operator_graph& ops,
                                          const std::vector<std::unique_ptr<mesh_room>>& rooms, std::size_t devices);
 
@@ -233,22 +235,22 @@ class unity_search {
   parallel::shard_clock clock_;
   computing_bound computing_;
   std::vector<std::unique_ptr<mesh_room>> rooms_{};
-  std::optional<split_mappings> splits_{};  // none where nothing may be placed
+  std::optional<split_mappings> splits_{};  // nullopt if placement is not allowed
   std::optional<pipeline_search> pipelines_{};
-  std::vector<mapping_candidate> first_{};  // of the given graph
-  std::int64_t limit_ = 0;                  // bytes of the smallest device; 0: not known
-  bool ended_early_ = false;                // some step
+  std::vector<mapping_candidate> first_{};  // for the given graph
+  std::int64_t limit_ = 0;                  // memory in bytes of the smallest device; 0: unknown
+  bool ended_early_ = false;                // whether some step was cut short
   double own_seconds_;                      // without the polish
-  double reported_ = 0;                     // seconds of the longest report
+  double reported_ = 0;                     // of the longest report
   double phase_end_ = 0;
   stopwatch watch_{};
 };
 
 }  // namespace detail
 
-// The fastest plan that was found for one iteration of training; all given rules are used, none: the graph is kept.
-// Without limits of time the answer depends on the seed alone.
-// Throws: unity::error where an operator can be laid onto no mesh.
+// The fastest plan found for one training iteration. All given rules are used; without rules the graph is unchanged.
+// Without time limits the result depends only on the seed. Throws: unity::error if an operator cannot be mapped onto
+// any mesh.
 [[nodiscard]] inline unity_result unity(const tensor::algebra& a, const rule_set& rules, const tensor::tensor_graph& g,
                                         const machine::machine& m, tensor::durations durations,
                                         const unity_options& options = {}) {
@@ -306,7 +308,7 @@ UNITY_INLINE unity_search::unity_search(const tensor::algebra& a, const machine:
     machine::check(m.network, mesh);
     meshes.push_back(mesh);
   }
-  // What is best with fewer uses is often close to the best of all, and simulation may prefer it.
+  // The best plan with fewer uses is often close to the overall best, and simulation may prefer it.
   constexpr auto bit = [](parallel::index_use use) { return parallel::index_uses{1} << static_cast<unsigned>(use); };
   std::vector<parallel::index_uses> sets{options.uses};
   for (const auto fewer :
@@ -395,7 +397,7 @@ UNITY_INLINE void unity_search::add_smaller_sets() {
   parallel::index_uses uses = 0;
   for (const auto kind : {use::data, use::model, use::reduction, use::special, use::spatial}) {
     uses |= (parallel::index_uses{1} << static_cast<unsigned>(kind)) & options_.uses;
-    const auto has_uses = [&](const auto& room) {  // which lies in no stages
+    const auto has_uses = [&](const auto& room) {  // apart from pipelining
       return (room->uses() & ~(parallel::index_uses{1} << static_cast<unsigned>(use::pipeline))) == uses;
     };
     if (uses == 0 || std::any_of(rooms_.begin(), rooms_.end(), has_uses)) {
@@ -508,7 +510,7 @@ UNITY_INLINE std::vector<mapping_candidate> unity_search::split_candidates(const
   if (!splits_ || is_large(ops.size(), 1, 1)) {
     return found;
   }
-  constexpr std::size_t few = 4;  // of the cheapest: each is a program of its own over blocks
+  constexpr std::size_t few = 4;  // each of the cheapest needs its own dynamic program over blocks
   std::size_t looked_at = 0;
   for (const auto& one : all) {
     const bool is_whole = one.room->mesh().devices.size() == machine_.network.device_count();
@@ -553,14 +555,13 @@ UNITY_INLINE bool unity_search::add_parts(const tensor::tensor_graph& g, picosec
 }
 
 UNITY_INLINE std::vector<mesh_room*> unity_search::rooms_for(std::size_t graph) const {
-  constexpr std::array<std::size_t, 3> most{4, 4,
-                                            1};  // with all devices, with some, and where samples alone are divided
+  constexpr std::array<std::size_t, 3> most{4, 4, 1};  // on all devices, on some, and with only samples divided
   std::vector<mesh_room*> all;
   if (graph == 0) {
     for (const auto& room : rooms_) {
       all.push_back(room.get());
     }
-    // The fewer uses, the sooner a mapping is found: those are there whatever time is left for more of them.
+    // With fewer uses a mapping is found sooner, so these are available however little time is left for more uses.
     unity::stable_sort(all, [](const mesh_room* a, const mesh_room* b) {
       return std::popcount(a->uses()) < std::popcount(b->uses());
     });
@@ -593,14 +594,14 @@ UNITY_INLINE auto unity_search::best_pipeline(const std::vector<graph_variant>& 
   pipelines_.emplace(algebra_, machine_, routes_, clock_,
                      pipeline_options{options_.stages, std::max<std::size_t>(options_.mesh_axes, 2) - 1, options_.uses,
                                       options_.optimizer, limit_});
-  // Predictions are not that far off.
+  // Predictions are at most a factor of two off.
   const auto slowest =
       without.report.excess.empty() ? 2 * without.report.iteration.count() : std::numeric_limits<std::int64_t>::max();
   std::vector<simulated_pipeline> found;
   for (const auto v : without.graph == 0 ? std::vector<std::size_t>{0} : std::vector<std::size_t>{0, without.graph}) {
     auto all = pipelines_->run(variants[v].graph, own_seconds_ - watch_.seconds());
     static_cast<void>(is_late());
-    std::uint64_t tasks = 0;  // large programs: few of them
+    std::uint64_t tasks = 0;  // limits simulations of large programs
     for (std::size_t i = 0; i < std::min(all.size(), options_.candidates) && tasks <= options_.program_tasks; ++i) {
       if (all[i].predicted > slowest || is_late(reported_)) {
         continue;
@@ -624,7 +625,7 @@ UNITY_INLINE void unity_search::try_schedules(std::vector<simulated_pipeline>& b
       const bool is_apart = c.mapping.schedule == parallel::pipeline_schedule::zero_bubble;
       const bool is_whole = !is_large(c.graph->ops.size(), c.mapping.stage_count, c.graph->count);
       if ((is_apart && !is_whole) || tasks > options_.program_tasks || is_late(reported_)) {
-        continue;  // one device of each stage is not simulated with gradients of weights apart
+        continue;  // a simulation of one device per stage does not support separate weight gradients
       }
       all.push_back(simulated(best_first[i].graph, std::move(c), r));
       tasks += all.back().report.tasks;
@@ -700,8 +701,8 @@ UNITY_INLINE void unity_search::add_variants(const rule_set& rules, std::vector<
 
 UNITY_INLINE void unity_search::finish(unity_result& r, bool has_blocks) {
   r.mapping_bound = computing_of(r.graph);
-  // Tables of meshes that no mapping was looked for on take time. Their times are those of the slowest kind of device,
-  // so they bound no plan on devices of another, nor one on blocks.
+  // Building tables of meshes on which no mapping was searched costs time. Tables have the times of the slowest kind of
+  // device, so with several kinds, or for a plan on blocks, they give no bound.
   if (is_late() || has_blocks || models_of(machine_).size() > 1) {
     return;
   }
@@ -734,10 +735,10 @@ UNITY_INLINE bool unity_search::is_better(const parallel::strategy_report& a, co
 struct unity_search::polish_start {
   tensor::tensor_graph graph;
   parallel::lowering lowering;
-  picoseconds bound{};      // of all plans of the graph
-  std::uint64_t proposals;  // at most, with those from other plans
+  picoseconds bound{};      // lower bound on all plans of the graph
+  std::uint64_t proposals;  // maximum, including proposals from other plans
   std::optional<plan_polish> plan{};
-  const mesh_room* room = nullptr;         // of the mesh that it began on, if any
+  const mesh_room* room = nullptr;         // of the initial mesh, if any
   const graph_variant* variant = nullptr;  // of this search, if any
 
   polish_start(const unity_search& s, tensor::tensor_graph g)
@@ -759,7 +760,7 @@ UNITY_INLINE auto unity_search::start(tensor::tensor_graph g, const parallel::st
   std::optional<part_proposal> mesh;
   if (room != nullptr) {
     const parallel::operator_graph ops{algebra_, one->graph, one->lowering.dimensions(), one->lowering.training()};
-    // Of what is larger, simulations take long, and parts are many.
+    // For larger graphs, simulations are slow and parts are too many.
     const bool in_parts = is_free && is_small(ops.size());
     mesh.emplace(mesh_proposal{*room, ops}, ops, in_parts ? machine_.network.device_count() : 0);
     one->proposals *= in_parts && one->proposals < std::numeric_limits<std::uint64_t>::max() / 8 ? 8 : 1;
@@ -855,13 +856,13 @@ UNITY_INLINE void unity_search::improve_all(std::span<const std::unique_ptr<poli
       auto& plan = *one->plan;
       const auto most = std::min(one->proposals, options_.limits.expansions);
       o.proposals = most - std::min(most, r.proposals);
-      // At the end what was found is simulated once more.
+      // Reserves time to simulate the result once more at the end.
       o.seconds = limit - watch_.seconds() - 2 * reported_;
       const bool is_idle = plan.is_idle(options_.idle) && watch_.seconds() - last_better >= patience;
       if (o.proposals == 0 || is_idle || plan.cost() <= one->bound.count()) {
         continue;
       }
-      if (o.seconds <= reported_) {  // a round simulates the whole first
+      if (o.seconds <= reported_) {  // a round begins with a full simulation
         ended_early_ = true;
         return;
       }
@@ -875,7 +876,7 @@ UNITY_INLINE void unity_search::improve_all(std::span<const std::unique_ptr<poli
       last_better = plan.cost() < cost ? watch_.seconds() : last_better;
       goes_on = true;
     }
-    if (round % 2 == 0) {  // the better half has what is left
+    if (round % 2 == 0) {  // the better half shares what is left
       unity::stable_sort(active, [](const auto* a, const auto* b) { return a->plan->cost() < b->plan->cost(); });
       active.resize((active.size() + 1) / 2);
     }

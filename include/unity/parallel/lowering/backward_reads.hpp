@@ -1,4 +1,4 @@
-// Which values of an operator its backward pass needs.
+// Finds the values of an operator that its backward pass needs.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace unity::parallel {
 
-// Of an operator without a backward pass: none.
+// The operands and results that the backward pass reads; empty for an operator without a backward pass.
 struct backward_reads {
   std::vector<bool> operands{};
   std::vector<bool> results{};
@@ -21,12 +21,13 @@ struct backward_reads {
   friend bool operator==(const backward_reads&, const backward_reads&) = default;
 };
 
-// Per value that the adjoint's first nodes stand for (operands, results, cotangents of results): is it read.
+// For each value that the adjoint's first nodes stand for (operands, results, cotangents of results): whether it is
+// read.
 [[nodiscard]] std::vector<bool> reads_of(const tensor::operator_adjoint& adjoint);
 
-// Those that the adjoint of the operator reads; a rectifier's, say, the result alone, and an addition's nothing. Values
-// that no backward pass reads need not be kept for it.
-// wanted: per operand, is its cotangent asked for. Complexity: as tensor::adjoint_of. Throws: as that.
+// The values that the adjoint of the operator reads; for a rectifier only the result, for an addition nothing. Other
+// values need not be kept for the backward pass. wanted: by operand, whether its cotangent is needed. Complexity and
+// exceptions: as tensor::adjoint_of.
 [[nodiscard]] backward_reads reads_of_adjoint(const tensor::algebra& a, const tensor::operation& op,
                                               std::span<const tensor::tensor_type> inputs, std::size_t results,
                                               const std::vector<bool>& wanted);
@@ -51,7 +52,7 @@ UNITY_INLINE std::vector<bool> reads_of(const tensor::operator_adjoint& adjoint)
     read[v.index()] = true;
   }
   std::vector<bool> all;
-  for (const auto n : node_ids(g)) {  // the first have one value each
+  for (const auto n : node_ids(g)) {  // each of the first nodes has one value
     all.push_back(!g.results(n).empty() && read[g.results(n)[0].index()]);
   }
   return all;

@@ -1,4 +1,4 @@
-// Collectives as tasks on links.
+// Lowers collectives to tasks on links.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 
 namespace unity::parallel {
 
-// From a device or switch to another: all rounds of a phase together.
+// A message between vertices (devices or switches) for all rounds of a phase.
 struct flow_message {
   machine::vertex_id from{};
   machine::vertex_id to{};
@@ -26,13 +26,13 @@ struct flow_message {
   friend bool operator==(const flow_message&, const flow_message&) = default;
 };
 
-// The device on whose behalf a flow is sent: where it begins, or of a switch where it ends.
+// The device of a flow: its source, or its target if the source is a switch.
 [[nodiscard]] inline machine::device_id device_of(const machine::topology& t, machine::vertex_id from,
                                                   machine::vertex_id to) {
   return machine::device_id{t.is_device(from) ? from.index() : to.index()};
 }
 
-// Effects: adds a task without time or resource, after all of these have ended.
+// Effects: adds a task without duration or resource that runs after all of these.
 [[nodiscard]] inline program::task_ref add_meeting(program::fragment& f, std::span<const program::task_ref> all,
                                                    std::uint32_t shard) {
   const program::task_ref met{{}, f.add({{}, {}, {}, {}, program::task_kind::reduce, shard})};
@@ -42,9 +42,8 @@ struct flow_message {
   return met;
 }
 
-// Effects: adds what a collective of so many rounds takes besides its transfers, after all of these have ended and
-// before it moves anything. Collectives whose first device is the same one do that one after the other, as on one
-// stream of it.
+// Effects: adds a task for the startup time of a collective with this many rounds, which runs after all of `all` and
+// before any transfer. Collectives with the same first device start one after another, as on one stream.
 template <class Network>
 [[nodiscard]] program::task_ref add_start(const Network& n, program::fragment& f,
                                           std::span<const program::task_ref> all, machine::device_id first,
@@ -59,15 +58,15 @@ template <class Network>
   return started;
 }
 
-// Effects: adds messages, all after `ready`, each link's latency counted `rounds` times. The task after them. Messages
-// that are ready at the same time for the same link go in the order of their devices within the nodes, then of how many
-// links are behind them, then as they stand here.
+// Effects: adds messages after `ready`, with the latency of each link counted `rounds` times. Returns the task after
+// them. Simultaneously ready messages on a link are ordered by the index of their device within its node, then by the
+// number of preceding links, then as listed.
 template <class Network>
 [[nodiscard]] program::task_ref add_phase(Network& n, program::fragment& f, std::span<const flow_message> messages,
                                           std::int64_t rounds, const program::task_ref& ready, std::uint32_t shard) {
   std::vector<program::task_ref> arrivals(messages.size(), ready);
   bool goes_on = true;
-  for (std::size_t h = 0; goes_on; ++h) {  // all first hops, then all second ones: ties are in that order
+  for (std::size_t h = 0; goes_on; ++h) {  // all first hops, then all second ones: this order breaks ties
     goes_on = false;
     for (std::size_t i = 0; i < messages.size(); ++i) {
       const auto& m = messages[i];
@@ -88,7 +87,7 @@ template <class Network>
 
 namespace detail {
 
-// What was measured takes the links from the devices that long, whatever is behind them.
+// Occupies the links from the devices for the measured time, regardless of the links after them.
 template <class Network>
 [[nodiscard]] program::task_ref add_measured(Network& n, program::fragment& f,
                                              std::span<const machine::collective_flow> flows,
@@ -109,12 +108,12 @@ template <class Network>
 
 }  // namespace detail
 
-// Effects: adds a collective of that size (as machine::collective has it) among devices, once all of these have ended.
-// The task after which it is done. It goes the way that the closed form chooses for the size; each flow is one
-// message, which is what the rounds take when they are equally long, with the same load on every link, in k messages of
-// a ring instead of 2k(k-1). Where the machine has measured links for the exchange, the first phase alone says which
-// links are busy, and as long as measured. Only devices that the network `has` send. Preconditions: several devices,
-// ascending.
+// Effects: adds a collective of that size (as machine::collective defines it) among devices, which starts after all of
+// `before`. Returns the task after which it is done. Uses the algorithm that the closed form chooses for the size. Each
+// flow is one message that stands for all its rounds: the time is the same if rounds are equally long and all links
+// equally loaded, with k messages for a ring instead of 2k(k-1). If the machine has measurements of the exchange, only
+// the links of the first phase are busy, for the measured time. Only devices for which network.has() holds send.
+// Preconditions: several devices, ascending.
 template <class Network>
 [[nodiscard]] program::task_ref add_collective(Network& n, program::fragment& f, machine::exchange kind,
                                                std::span<const machine::device_id> devices, bytes size,

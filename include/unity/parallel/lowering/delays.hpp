@@ -1,4 +1,4 @@
-// How much later something can begin, by what a fragment puts in between: longest paths without contention.
+// Delays that a fragment imposes on the tasks after it: longest paths without contention.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace unity::parallel {
 
-// Picoseconds; `none` where nothing waits.
+// A matrix of delays in picoseconds; `none` if there is no dependency.
 class delay_matrix {
  public:
   static constexpr std::int64_t none = -1;
@@ -30,7 +30,7 @@ class delay_matrix {
   }
   [[nodiscard]] const std::int64_t* row(std::size_t r) const noexcept { return values_.data() + r * columns_; }
 
-  // Element by element; none is less than all.
+  // Element-wise minimum and maximum; none is less than any delay.
   void limit_to(const delay_matrix& o);
   void raise_to(const delay_matrix& o);
 
@@ -41,20 +41,20 @@ class delay_matrix {
   std::vector<std::int64_t> values_{};
 };
 
-// One after the other: the longest way from a row of a over some k to a column of b, between[k] more there.
-// Complexity: rows * columns * k.
+// The delay of two fragments in sequence: the longest path from a row of a via some k to a column of b, plus
+// between[k]. Complexity: rows * columns * k.
 [[nodiscard]] delay_matrix chained(const delay_matrix& a, std::span<const std::int64_t> between, const delay_matrix& b);
 
-// When what waits for one task of another fragment is ready, counted from the end of that task, if each task of this
-// fragment starts as soon as it is ready: as the simulators time tasks, but resources run any number at once.
+// Times at which dependents of another fragment's task become ready, relative to the end of that task, if each task of
+// this fragment starts as soon as it is ready. Uses the timing rules of the simulators, but with unlimited resources.
 class fragment_delays {
  public:
-  // `source` is a task without latency. Complexity: dependencies, times the longest chain of them.
+  // `source` is a task without latency. Complexity: dependencies times the length of their longest chain.
   fragment_delays(const program::fragment& f, const program::task_ref& source);
 
-  // Of a task of another fragment.
+  // For a task of another fragment.
   [[nodiscard]] std::int64_t until(const program::task_ref& t) const;
-  // Of a task of this fragment.
+  // For a task of this fragment.
   [[nodiscard]] std::int64_t until_ready(std::size_t task) const { return ready_[task]; }
 
  private:

@@ -1,4 +1,4 @@
-// The parts of divided operators, each computed once, and what those of two have in common.
+// Parts of divided operators and overlaps between two operators, each computed once.
 #pragma once
 
 #include <cstddef>
@@ -22,35 +22,36 @@
 
 namespace unity::parallel {
 
-// An operator divided by a certain grid, on whatever devices.
+// An operator divided by a certain grid, independent of devices.
 struct division {
   std::uint32_t number = 0;
   std::vector<shard> parts{};          // by task
-  std::vector<operand_terms> terms{};  // of each operand
-  // Of an operand that is no result of others, and so one term: the tasks for which it is not zero, and what they read.
+  std::vector<operand_terms> terms{};  // by operand
+  // For operands that are not results of other operators: the tasks for which they are not zero (the first term), and
+  // what these read.
   std::vector<std::vector<std::uint32_t>> readers{};
   std::vector<distinct_boxes> operands{};
-  std::uint32_t blocks = 1;      // of the results; those of the first tasks
-  std::uint32_t reductions = 1;  // tasks are [terms of groups][copies][reductions][blocks]
+  std::uint32_t blocks = 1;      // blocks of the results, which are those of the first tasks
+  std::uint32_t reductions = 1;  // tasks are ordered as [groups of terms][copies][reductions][blocks]
   std::uint32_t copies = 1;
   std::uint32_t result_terms = 1;
 
-  // The task that has a block of one term and copy of the results.
+  // The task that has this block of this term and copy of the results.
   [[nodiscard]] std::uint32_t task(std::uint32_t term, std::uint32_t copy, std::uint32_t block) const noexcept {
     return ((term / reductions * copies + copy) * reductions + term % reductions) * blocks + block;
   }
 };
 
-// Keeps what it has computed. One thread uses one table.
+// Caches divisions and overlaps. Not thread-safe.
 class division_table {
  public:
   division_table() = default;
-  // Of every operator, of one of whose tasks alone is asked: divisions have that task, as their first.
+  // Computes only this task of every operator; divisions then contain it as their only part.
   explicit division_table(std::size_t task) : task_{task} {}
 
-  // Effects: forgets all where it is a lot; what it gave away before is not valid any more.
+  // Effects: empties a large cache; earlier results become invalid.
   void make_room();
-  // kind: the number of the operator. Valid until make_room().
+  // kind: the number of the operator kind. Valid until make_room().
   [[nodiscard]] const division& of(std::uint32_t kind, const operator_dimensions& o, const task_grid& grid) {
     return find(kind, o, grid);
   }
@@ -58,15 +59,15 @@ class division_table {
     return find(kind, o, c);
   }
 
-  // Of what is written of a result, block by block, and others read of operands, which are that value; a task that
-  // reads several of them is numbered once for each, after all tasks for the operand before. Valid until the next call.
+  // Overlaps between blocks of a result and what tasks read of it as operands. For several operands, readers are
+  // numbered operand by operand, so a task has a number for each. Valid until the next call.
   [[nodiscard]] std::span<const overlap> overlaps(const division& from, std::uint32_t result, const division& to,
                                                   std::span<const std::uint32_t> operands);
 
  private:
   static constexpr std::size_t most_kept = std::size_t{1} << 22U;  // overlaps: 64 MiB
 
-  // Of grids, and of configurations without copies of them: most of the time what is asked for is known.
+  // Hashes grids, and configurations without copying them, because most lookups succeed.
   struct grid_hash {
     using is_transparent = void;
 
@@ -132,7 +133,7 @@ class division_table {
   static constexpr std::size_t most_tasks = std::size_t{1} << 17U;  // some tens of MB
 
   std::deque<std::unordered_map<task_grid, division, grid_hash, grid_equal>>
-      kinds_{};  // stay where they are as it grows
+      kinds_{};  // references stay valid as it grows
   std::optional<std::size_t> task_{};
   std::size_t tasks_ = 0;
   std::uint32_t count_ = 0;

@@ -1,4 +1,4 @@
-// The fragment of an edge: what goes from the tasks of one operator to those of another, and back.
+// Writes the fragment of an edge: transfers between the tasks of two operators, forward and backward.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace unity::parallel {
 
-// Forward tasks of an operator of n tasks are 0 to n-1 of its fragment, backward tasks n to 2n-1.
+// In the fragment of an operator with n tasks, forward tasks are 0 to n-1, backward tasks n to 2n-1.
 struct edge_ends {
   program::fragment_id from{};
   program::fragment_id to{};
@@ -25,9 +25,9 @@ struct edge_ends {
   std::uint32_t consumers = 0;
   std::uint32_t buffers_per_task = 0;  // of the producer
   std::uint32_t result = 0;
-  std::uint32_t consumer_buffers = 0;  // before those of cotangents
-  bool is_wanted = false;              // the cotangent
-  bool consumer_keeps = false;         // its backward tasks read the value, too
+  std::uint32_t consumer_buffers = 0;  // buffers before those of cotangents
+  bool is_wanted = false;              // whether the cotangent is needed
+  bool consumer_keeps = false;         // whether its backward tasks also read the value
 
   [[nodiscard]] program::task_ref written(std::uint32_t task) const noexcept { return {from, task}; }
   [[nodiscard]] program::task_ref written_back(std::uint32_t task) const noexcept { return {from, producers + task}; }
@@ -41,7 +41,7 @@ struct edge_ends {
   }
 };
 
-// A message of the value and, where its cotangent is wanted, one of that back.
+// A message with a value; if its cotangent is needed, another message returns that.
 struct sent_value {
   std::uint32_t producer = 0;
   std::span<const std::uint32_t> consumers{};
@@ -55,19 +55,19 @@ class edge_code {
  public:
   edge_code(program::fragment& f, const edge_ends& ends) : code_{f}, ends_{ends} {}
 
-  // Both tasks are on one device.
+  // Adds the dependencies for two tasks on the same device.
   void use(std::uint32_t producer, std::uint32_t consumer);
 
   void send(const sent_value& s, std::span<const program::hop> hops);
 
-  // All messages of the edge, and their cotangents' where they are wanted, as exchanges.
+  // Adds all messages of the edge, and of their cotangents if needed, as exchanges.
   void send_together(std::span<const sent_value> all, network& n, exchange_builder& exchanges);
 
-  // The cotangent. hops: from the receiver of the value to its sender.
+  // Sends the cotangent. hops: from the receiver of the value to its sender.
   void send_back(const sent_value& s, std::span<const program::hop> hops);
 
  private:
-  // A task gives a buffer to the first link of a message, or gets one from the last.
+  // A task that passes a buffer to the first link of a message, or gets one from the last link.
   struct link_use {
     program::task_ref task{};
     program::buffer_ref buffer{};
@@ -80,9 +80,9 @@ class edge_code {
   };
 
   void begin_exchange();
-  // What a link brings to a device is one buffer.
+  // All messages that a link brings to a device share one buffer.
   program::buffer_ref buffer_at(std::uint32_t link, program::device_index device, bytes volume);
-  // keep: the backward tasks of receivers read what was received, too.
+  // keep: the receivers' backward tasks also read what was received.
   void end_exchange(bool keep);
 
   program::fragment& code_;
@@ -93,7 +93,7 @@ class edge_code {
   std::vector<routed_message> routed_{};
   std::vector<link_use> sent_{};
   std::vector<link_use> received_{};
-  std::vector<std::uint32_t> buffer_of_{};  // by task: what it brings
+  std::vector<std::uint32_t> buffer_of_{};  // by task: the buffer that it brings
 };
 
 }  // namespace unity::parallel

@@ -1,4 +1,4 @@
-// What one use of a value asks of the machine: messages, and sums of terms.
+// The messages and the sums of terms that one use of a value needs.
 #pragma once
 
 #include <cstddef>
@@ -18,17 +18,17 @@
 
 namespace unity::parallel {
 
-// Consumers are tasks, also where several operands of one are the value.
+// Consumers are tasks, even if several operands of a task are the value.
 struct edge_needs {
   const edge_messages& messages;
   std::span<const summed_value> sums;
 };
 
-// Keeps its memory: one for each thread.
+// Reuses its memory: one per thread.
 class needs_finder {
  public:
-  // result: of the first operator, that the operands of the second are. Valid until the next call.
-  // Complexity: as message_finder::run; where there are terms or copies, as reads_of.
+  // result: of the first operator, which is read as operands of the second. Valid until the next call. Complexity: as
+  // message_finder::run; with terms or copies, as reads_of.
   [[nodiscard]] edge_needs run(const network& n, division_table& divisions, const divided_edge& e,
                                std::uint32_t result);
 
@@ -48,7 +48,7 @@ class needs_finder {
     all.needed = replicas_of(boxes, all.to);
     return all;
   }
-  // Readers were numbered operand by operand; a task is one reader.
+  // Converts reader numbers, which count operand by operand, to tasks.
   static void merge_operands(edge_messages& uses, std::uint32_t tasks);
 
   message_finder finder_{};

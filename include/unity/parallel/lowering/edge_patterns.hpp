@@ -1,4 +1,4 @@
-// The code of edges that are alike, made once.
+// Caches the code of equal edges.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@
 
 namespace unity::parallel {
 
-// All that the code of an edge depends on, but for the fragments of its ends. Refers
-// to lists and configurations, or has them.
+// Everything that determines the code of an edge, except the fragments of its ends. Refers to lists and configurations,
+// or owns them.
 template <class Operands, class Configuration>
 struct basic_edge_pattern_key {
   std::uint32_t from = 0;  // kinds of operators (graph_dimensions)
@@ -29,15 +29,14 @@ struct basic_edge_pattern_key {
 };
 using edge_pattern_key = basic_edge_pattern_key<std::span<const std::uint32_t>, const configuration&>;
 
-// Code in which the ends are named producer and consumer. A value; it forgets all when it holds too much.
+// A cache of code with placeholders for the fragments of the ends. A value; it is emptied when it becomes too large.
 class edge_patterns {
  public:
   static constexpr program::fragment_id producer{0xfffffff0U};
   static constexpr program::fragment_id consumer{0xfffffff1U};
 
-  // Effects: `f` becomes the code between these ends. make(fragment): the code
-  // with the names above, where it is not known.
-  // Complexity: linear in the code.
+  // Effects: sets `f` to the code between these ends. make(fragment): writes the code with the placeholders above;
+  // called if it is not cached. Complexity: linear in the code.
   template <class Make>
   void write(const edge_pattern_key& key, program::fragment_id from, program::fragment_id to, program::fragment& f,
              const Make& make) {
@@ -90,7 +89,7 @@ class edge_patterns {
   }
   [[nodiscard]] static std::uint64_t hash_of(const edge_pattern_key& k);
 
-  static constexpr std::size_t most = std::size_t{1} << 22U;  // entries of code: some 150 MB
+  static constexpr std::size_t most = std::size_t{1} << 22U;  // entries of code: about 150 MB
   std::unordered_map<std::uint64_t, std::vector<pattern>> known_{};
   std::size_t held_ = 0;
 };

@@ -1,4 +1,4 @@
-// Which tasks each task of an operator reads a value from, where the value is a sum of terms or there are copies of it.
+// Chooses the tasks from which each task reads a value that is a sum of terms or has copies.
 #pragma once
 
 #include <algorithm>
@@ -21,32 +21,32 @@
 
 namespace unity::parallel {
 
-// One block of a value: the terms that some readers need the sum of, and who they are.
+// One block of a value: the terms whose sum some readers need, and these readers.
 struct term_sum {
   std::uint32_t block = 0;
-  std::vector<std::uint32_t> producers{};  // a task for each term
-  std::vector<std::uint32_t> readers{};    // ascending; as overlaps number them
+  std::vector<std::uint32_t> producers{};  // one task per term
+  std::vector<std::uint32_t> readers{};    // ascending; numbered as in overlaps
 
   friend bool operator==(const term_sum&, const term_sum&) = default;
 };
 
 struct edge_reads {
-  std::vector<overlap> single{};  // of one task each; producers are tasks here. By producer, then by reader
+  std::vector<overlap> single{};  // read from a single task; producers are tasks here. Ordered by producer, then reader
   std::vector<term_sum> sums{};
 
   friend bool operator==(const edge_reads&, const edge_reads&) = default;
 };
 
-// Two operators and where their tasks are.
+// Two operators with the devices of their tasks.
 struct divided_edge {
   const division& from;
   std::span<const machine::device_id> producers{};  // by task
   const division& to;
   std::span<const machine::device_id> consumers{};
-  std::span<const std::uint32_t> operands{};  // of the second that are the value
+  std::span<const std::uint32_t> operands{};  // operands of the second operator that are the value
 };
 
-// Has each block one task that writes it, all of it, and is nothing else read.
+// Whether each block is written as a whole by exactly one task, and every operand has a single term.
 [[nodiscard]] inline bool is_single(const division& from, const division& to, std::span<const std::uint32_t> operands) {
   return from.copies == 1 && from.result_terms == 1 &&
          std::all_of(operands.begin(), operands.end(), [&](std::uint32_t i) { return to.terms[i].count == 1; });
@@ -61,7 +61,7 @@ class edge_reader {
   [[nodiscard]] edge_reads run(std::span<const overlap> overlaps) &&;
 
  private:
-  // A block, and the terms from one number up to another.
+  // A block, and a range of terms.
   using key = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;
 
   [[nodiscard]] std::uint32_t first_term(std::uint32_t u, std::uint32_t classes) const {
@@ -72,8 +72,8 @@ class edge_reader {
   }
   [[nodiscard]] bool holds(const key& at, std::uint32_t copy, machine::device_id d) const;
 
-  // For each term of the operand, which class of terms it is; those of most elements that are already there come first.
-  // Complexity: linear in classes times what is read, or terms, besides sorting.
+  // For each term of the operand, the class of the value's terms that it stands for; pairs with the most elements
+  // already on the same device come first. Complexity: linear in classes times overlaps or terms, besides sorting.
   template <class IsOf>
   [[nodiscard]] std::vector<std::optional<std::uint32_t>> matched(std::span<const overlap> overlaps,
                                                                   const operand_terms& terms, std::uint32_t classes,
@@ -94,7 +94,7 @@ class edge_reader {
         local[u * terms.count + terms.of_task(o.consumer % edge_.consumers.size())] += is_there ? o.elements : 0;
       }
     }
-    std::vector<std::size_t> best;  // pairs, the best first: of many terms most have nothing in common
+    std::vector<std::size_t> best;  // pairs, best first; with many terms, most pairs have nothing in common
     for (std::size_t at = 0; at < local.size(); ++at) {
       if (local[at] > 0) {
         best.push_back(at);
@@ -121,8 +121,8 @@ class edge_reader {
   }
 
   void add(const key& at, std::span<const overlap> readers);
-  // Which copy each device reads: one of which it holds a term, else the one that
-  // fewest read, of those in its node first.
+  // The copy that each device reads: one of which it holds a term; otherwise the copy with the fewest readers so far,
+  // preferably in its node.
   [[nodiscard]] std::map<machine::device_id, std::uint32_t> copies(const key& at,
                                                                    std::span<const overlap> readers) const;
   [[nodiscard]] bool is_near(const key& at, std::uint32_t copy, machine::device_id d) const;
@@ -134,11 +134,11 @@ class edge_reader {
 
 }  // namespace detail
 
-// overlaps: of the blocks of the result and of what tasks read, operand by operand (division_table::overlaps). A value
-// of p terms read as an operand of q terms: where p > q, each of the q is the sum of a class of p / q terms or so; else
-// each of p operand terms is one of the value's, and the others are zero and read nothing. Which is which does not
-// matter to the sum: pairs of most elements on one device are made first. Of copies, a device reads one.
-// Complexity: overlaps, times terms and copies, but for logarithms.
+// overlaps: between blocks of the result and what tasks read, operand by operand (division_table::overlaps). If a value
+// of p terms is read as an operand of q terms: with p > q, each of the q is the sum of a class of about p / q terms;
+// otherwise p of the operand's terms are terms of the value, and the others are zero and read nothing. The sum does not
+// depend on the assignment; pairs with the most elements on the same device are chosen first. A device reads one of the
+// copies. Complexity: overlaps times terms and copies, apart from logarithms.
 [[nodiscard]] inline edge_reads reads_of(const network& n, const divided_edge& e, std::span<const overlap> overlaps) {
   return detail::edge_reader{n, e}.run(overlaps);
 }

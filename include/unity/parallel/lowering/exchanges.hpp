@@ -1,4 +1,4 @@
-// Messages that go together, one task per link.
+// Groups messages into exchanges with one task per link.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ struct routed_message {
   bytes volume{};
 };
 
-// The tasks of a message's first and last link, by their places in the fragment.
+// Indices in the fragment of the tasks for a message's first and last link.
 struct message_ends {
   std::uint32_t first = 0;
   std::uint32_t last = 0;
@@ -30,19 +30,19 @@ struct message_ends {
   friend bool operator==(const message_ends&, const message_ends&) = default;
 };
 
-// Adds messages to fragments. Messages of which one has the sender or the receiver of another, and so on, are an
-// exchange: what an exchange moves over a link is one task, in cut-through after the tasks of the links before.
-// It starts when all that it carries can start, as a collective does; an exchange among k devices takes as many
-// tasks as it uses links, not as k (k - 1) messages have hops. A message that shares neither end is a task per
-// hop, as it would be alone. Where the links of an exchange are in no order (routes that go around a ring), its
-// messages stay apart. Regular; keeps its memory.
+// Adds messages to fragments. Messages that are connected by common senders or receivers form an exchange: everything
+// that an exchange moves over a link is one task, in cut-through after the tasks of preceding links. It starts when
+// everything that it carries can start, like a collective. An exchange among k devices takes as many tasks as it uses
+// links, instead of the hops of k (k - 1) messages. A message that shares neither end is a task per hop, as without
+// exchanges. If the links of an exchange form a cycle (routes around a ring), its messages stay separate. Regular;
+// reuses its memory.
 class exchange_builder {
  public:
-  // Effects: adds the transfers to the fragment; sender and receiver dependencies are for the caller, from the ends,
-  // which are those of each message, until the next call.
-  // Complexity: linear in the hops of all messages, but for logarithms.
+  // Effects: adds the transfers to the fragment. The caller adds dependencies of senders and receivers, using the
+  // returned ends of each message, which are valid until the next call. Complexity: linear in the hops of all messages,
+  // apart from logarithms.
   std::span<const message_ends> add(network& n, program::fragment& f, std::span<const routed_message> messages);
-  // Likewise, but each message is alone.
+  // Likewise, but with separate messages.
   std::span<const message_ends> add_apart(network& n, program::fragment& f, std::span<const routed_message> messages);
 
  private:
@@ -51,30 +51,30 @@ class exchange_builder {
     bytes volume{};
   };
 
-  // Numbers exchanges by their first messages, and puts messages in that order.
+  // Numbers exchanges in the order of their first messages, and sorts messages by exchange.
   void find_exchanges(std::span<const routed_message> messages);
   std::uint32_t root(std::uint32_t d);
 
   void add_alone(program::fragment& f, std::span<const routed_message> messages, std::uint32_t m);
 
-  // False, and nothing is added, where links come before each other.
+  // Returns false and adds nothing if the links form a cycle.
   bool add_exchange(program::fragment& f, std::span<const routed_message> messages,
                     std::span<const std::uint32_t> members);
-  // What crosses each link, and which link comes right after which.
+  // Computes the volume on each link and the pairs of consecutive links.
   void collect(std::span<const routed_message> messages, std::span<const std::uint32_t> members);
-  // By Kahn's algorithm, of those without one before them the first found first.
+  // Kahn's algorithm, in the order in which links become ready.
   bool sort_links();
   void clear();
 
   static constexpr std::uint32_t none = 0xffffffffU;
-  network* network_ = nullptr;  // of the call
+  network* network_ = nullptr;  // of the current call
   std::vector<message_ends> ends_{};
   std::vector<std::uint32_t> exchange_{};  // by message
   std::vector<std::uint32_t> order_{};     // messages by exchange
   std::vector<std::uint32_t> parent_{};
   std::vector<std::uint32_t> number_{};
 
-  // Of one exchange; links have numbers of their own there.
+  // For one exchange, with its own link numbers.
   std::vector<std::uint32_t> link_of_{};  // by link
   std::vector<link_load> loads_{};
   std::vector<std::pair<std::uint32_t, std::uint32_t>> follows_{};

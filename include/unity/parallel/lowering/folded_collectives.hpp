@@ -1,4 +1,4 @@
-// The collectives of a weight, of which a symmetry does not tell messages apart.
+// Folds the collectives of a weight: messages that a symmetry maps to each other are represented once.
 #pragma once
 
 #include <cstddef>
@@ -47,7 +47,7 @@ class collective_ranker {
   };
   using flow_places = std::map<std::pair<machine::vertex_id, machine::vertex_id>, std::uint32_t>;
 
-  // Order is by the sender's place in its node, then as the fragment has tasks: by phase, by hop, by flow.
+  // Messages are ordered by the sender's index in its node, then like tasks in the fragment: by phase, hop, and flow.
   [[nodiscard]] std::string add(const machine::collective_phase& phase, std::size_t most_hops);
   [[nodiscard]] std::string add(const machine::collective_phase& phase, const flow_places& at, std::uint32_t flow,
                                 std::size_t most_hops, std::vector<flow_hop>& all);
@@ -58,16 +58,15 @@ class collective_ranker {
   link_ties hops_;
   std::uint32_t phase_ = 0;
   std::uint32_t phases_ = 0;
-  std::deque<std::vector<std::uint32_t>> ties_{};  // of the images of each message, in two orders
+  std::deque<std::vector<std::uint32_t>> ties_{};  // for the images of each message, in two orders
 };
 
 }  // namespace detail
 
-// Effects: the rank of each hop on its link (link_ties), of the messages that are kept and in the order in which
-// add_collective() adds them, of collectives one after the other; admits the links that they use. Why flows are not
-// mapped to themselves with like messages; empty where they are. Precondition: devices of a collective are mapped to
-// themselves.
-// Complexity: linear in messages and their routes, and sorting.
+// Effects: computes the rank of each hop on its link (link_ties) for the kept messages, in the order in which
+// add_collective() adds them, for collectives one after another; admits the links that they use. Returns the reason if
+// the symmetry does not map flows to equal flows, and otherwise an empty string. Precondition: the devices of each
+// collective are mapped to themselves. Complexity: linear in messages and their routes, plus sorting.
 [[nodiscard]] inline std::string rank_collectives(const device_symmetry& s, network& n, link_orbits& links,
                                                   std::span<const lowered_collective> all,
                                                   std::vector<std::uint32_t>& ranks) {

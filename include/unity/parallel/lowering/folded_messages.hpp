@@ -1,4 +1,4 @@
-// One message of each kind that a symmetry does not tell apart.
+// Folds messages: keeps one of each class that a symmetry maps to each other.
 #pragma once
 
 #include <array>
@@ -20,22 +20,20 @@
 
 namespace unity::parallel {
 
-// Where messages of a fragment meet on a link, the order among those that are ready at the same
-// time, which must be that among their images.
+// The order of simultaneously ready messages of a fragment on each link, which must be the same for their images.
 class link_ties {
  public:
   link_ties(const link_orbits& links, std::size_t order) : links_{links}, order_{order} {}
 
-  // A hop of a message. Order is by `ties`, then `turn`, then `last_ties`, where
-  // ties are those of each image of the message.
+  // Adds a hop of a message. Hops are ordered by `ties`, then `turn`, then `last_ties`; ties have an entry for each
+  // image of the message.
   void add(program::resource_id link, std::span<const std::uint32_t> ties, std::uint32_t turn,
            std::span<const std::uint32_t> last_ties) {
     const auto at = links_.place(link);
     hops_.push_back({at.representative, at.shift, ties, turn, last_ties});
   }
-  // The place of each hop among those on the link that stands for its link; nothing
-  // where an image has them in another order.
-  // Complexity: linear in hops and order, and sorting.
+  // The rank of each hop on the link that represents its link; nullopt if some images have a different order.
+  // Complexity: linear in hops and order, plus sorting.
   [[nodiscard]] std::optional<std::vector<std::uint32_t>> ranks() const;
 
  private:
@@ -53,15 +51,15 @@ class link_ties {
   std::vector<hop_place> hops_{};
 };
 
-// What an edge needs, of tasks that stand for others; tasks by their place among those.
+// The needs of an edge for representative tasks; tasks are numbered among these.
 struct folded_messages {
   struct item {
     std::uint32_t producer = 0;
     std::vector<std::uint32_t> consumers{};
     std::int64_t elements = 0;
     machine::device_id from{};
-    machine::device_id to{};             // any device
-    std::vector<std::uint32_t> there{};  // the rank of each hop on its link (link_ties)
+    machine::device_id to{};             // may be any device
+    std::vector<std::uint32_t> there{};  // rank of each hop on its link (link_ties)
     std::vector<std::uint32_t> back{};
   };
   std::vector<local_use> local{};
@@ -72,7 +70,7 @@ struct folded_messages {
 struct folded_ends {
   const task_orbits* producers = nullptr;
   const task_orbits* consumers = nullptr;
-  std::span<const machine::device_id> from{};  // of each task
+  std::span<const machine::device_id> from{};  // by task
 };
 
 namespace detail {
@@ -82,12 +80,12 @@ class message_folder {
   message_folder(const device_symmetry& s, network& n, link_orbits& links, const folded_ends& e)
       : symmetry_{s}, network_{n}, links_{links}, ends_{e} {}
 
-  // Why not, or nothing.
+  // Returns the reason if folding is not possible, otherwise an empty string.
   [[nodiscard]] std::string run(const edge_messages& all, folded_messages& result);
 
  private:
   [[nodiscard]] bool keeps_local(const edge_messages& all) const;
-  // Of several messages from one task to one device the k-th goes to the k-th.
+  // Pairs several messages from one task to one device with their images in order.
   [[nodiscard]] bool find_images(const edge_messages& all);
   [[nodiscard]] bool alike(const edge_messages& all, std::uint32_t a, std::uint32_t b) const;
   void fold(const edge_messages& all, folded_messages& result);
@@ -98,14 +96,14 @@ class message_folder {
   link_orbits& links_;
   const folded_ends& ends_;
   std::vector<std::uint32_t> image_{};
-  std::vector<std::uint32_t> ties_{};  // of each folded message, its images
+  std::vector<std::uint32_t> ties_{};  // for each folded message, its images
 };
 
 }  // namespace detail
 
-// Effects: fills `result`, and admits the links that it uses. Why the messages are not mapped onto themselves, with
-// like ones among like tasks; empty where they are.
-// Complexity: linear in messages and their routes, and sorting.
+// Effects: fills `result` and admits the links that it uses. Returns the reason if the symmetry does not map messages
+// to equal messages between corresponding tasks, otherwise an empty string. Complexity: linear in messages and their
+// routes, plus sorting.
 [[nodiscard]] inline std::string fold_messages(const device_symmetry& s, network& n, link_orbits& links,
                                                const folded_ends& e, const edge_messages& all,
                                                folded_messages& result) {
@@ -237,7 +235,7 @@ UNITY_INLINE void message_folder::fold(const edge_messages& all, folded_messages
     }
     auto at = m;
     for (std::size_t k = 0; k < symmetry_.order(); ++k) {
-      ties_.push_back(at);  // messages are in the order of ties
+      ties_.push_back(at);  // messages are ordered as ties
       at = image_[at];
     }
   }

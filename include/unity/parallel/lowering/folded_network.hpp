@@ -1,4 +1,4 @@
-// The network as a program sees it in which some devices stand for all.
+// The network of a folded program, in which some devices represent all.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@
 
 namespace unity::parallel::detail {
 
-// The network for devices that represent others, over links that do.
+// A network restricted to representative devices and links.
 class folded_network {
  public:
   folded_network(const device_symmetry& s, network& n, const link_orbits& links)
@@ -39,7 +39,7 @@ class folded_network {
   }
   [[nodiscard]] network::node_place place(machine::device_id d) const { return network_.place(d); }
   [[nodiscard]] bool has(machine::device_id d) const { return symmetry_.represents(d); }
-  // The links are admitted.
+  // Precondition: the links are admitted.
   [[nodiscard]] std::span<const program::hop> hops(machine::device_id from, machine::device_id to, bytes volume) {
     return represented(network_.hops(from, to, volume));
   }

@@ -1,4 +1,4 @@
-// A program in which some devices stand for all, and what it says of the whole one.
+// A program in which some devices represent all, and its unfolded summary.
 #pragma once
 
 #include <cstddef>
@@ -12,17 +12,16 @@
 
 namespace unity::parallel {
 
-// Regular. Resources are those of the whole program, by the same numbers; those
-// that do not represent others hold no tasks.
+// Regular. Resources have the numbers of the whole program; those that represent no others hold no tasks.
 struct folded_program {
   program::program code{};
   std::size_t order = 1;                         // of the symmetry
-  std::vector<machine::device_id> device{};      // which represents each
-  std::vector<program::resource_id> resource{};  // likewise
-  std::string why_not_more{};                    // of symmetries of higher order that were tried, by the last
+  std::vector<machine::device_id> device{};      // by device: its representative
+  std::vector<program::resource_id> resource{};  // by resource: its representative
+  std::string why_not_more{};                    // why the last higher-order symmetry that was tried failed
 };
 
-// The summary of the whole program from that of the folded one. The critical path is that of the folded one.
+// The summary of the whole program from that of the folded one. The critical path is that of the folded program.
 [[nodiscard]] simulate::timeline unfolded(const folded_program& f, simulate::timeline t);
 
 }  // namespace unity::parallel
@@ -39,7 +38,7 @@ UNITY_INLINE simulate::timeline unfolded(const folded_program& f, simulate::time
   t.tasks = 0;
   for (std::size_t i = 0; i < f.code.fragment_count(); ++i) {
     for (const auto& task : f.code.code(program::fragment_id{i}).tasks) {
-      if (!task.resource.valid()) {  // of all devices of a collective, or of one
+      if (!task.resource.valid()) {  // reductions: shared by all devices of a collective; others: of one device
         t.tasks += task.kind == program::task_kind::reduce ? 1 : f.order;
       }
     }

@@ -1,5 +1,4 @@
-// The program of a few devices that stand for all, where a strategy treats devices
-// alike that the machine does not tell apart.
+// Folds a program to a few devices that represent all, for strategies that respect a symmetry of the machine.
 #pragma once
 
 #include <cstddef>
@@ -49,7 +48,7 @@ class folder {
         links_{by, low.links()},
         network_{by, low.links(), links_} {}
 
-  // Why not, or nothing.
+  // Returns the reason if folding is not possible, otherwise an empty string.
   [[nodiscard]] std::string run(folded_program& result);
 
  private:
@@ -73,24 +72,24 @@ class folder {
 
     friend bool operator==(const edge_key&, const edge_key&) = default;
   };
-  // Edges between equal operators with equal configurations are folded once.
+  // Folds edges between equal operators with equal configurations once.
   [[nodiscard]] const folded_messages* messages(const graph_edge& e, const edge_ends& ends);
   bool add_edge(std::uint32_t number);
 
   bool add_weight(std::uint32_t number);
-  // Those of buckets, and of the weights in them.
+  // Adds the buckets and the weights in them.
   bool add_buckets();
-  // Effects: admits the links of collectives, and finds the order of their messages on them (rank_collectives); comes
-  // before the network is asked for them.
+  // Effects: admits the links of collectives and finds the order of their messages on them (rank_collectives). Call
+  // before asking the network for them.
   bool rank(std::span<const lowered_collective> all, std::vector<std::uint32_t>& ranks);
-  // Effects: gives a fragment's messages, all of collectives, that order.
+  // Effects: assigns that order to the messages of a fragment, which are all of collectives.
   static void set_ranks(program::fragment& f, std::span<const std::uint32_t> ranks);
-  // As synchronized() adds them.
+  // The collectives that synchronized() adds, in the same order.
   [[nodiscard]] static std::vector<lowered_collective> collectives_of(const replicas& held, sync_kind how,
                                                                       const tensor::tensor_type& type);
   bool is_foldable(const weight_sync& how, const replicas& held);
-  // Groups that reduce go to themselves, those of one device to those of its image, with as many elements and
-  // the images of the tasks that contribute.
+  // Whether groups that reduce are mapped to themselves, and groups of one device to those of its image, with equal
+  // numbers of elements and with the images of the contributing tasks.
   bool maps_groups(const replicas& held, std::span<const std::uint32_t> images, const std::vector<bool>& gives);
 
   lowering& lowering_;
@@ -109,16 +108,15 @@ class folder {
 
 }  // namespace detail
 
-// The program of the strategy folded by the first of the symmetries that keeps it; the whole program where none does. A
-// symmetry keeps a strategy where tasks and messages go to equal ones on the images of their devices and links, no two
-// messages that it takes to each other use one link, and messages that take turns on a link do so in the order in which
-// their images do. Then a task and its image have the same times in the whole program, and so the folded one, which has
-// one of each, has them as well: it takes exactly as long, and devices are busy and hold memory as those that represent
-// them. All of that is checked. Where operators are recomputed, nothing is folded.
-// Complexity: messages are found and checked for all devices, but once for all edges between equal operators with equal
-// configurations; besides, linear in the folded program, and in tasks.
-// Precondition: transfers::messages; exchanges join what the symmetry maps to each other.
-// Throws: as lowering::run.
+// The program of the strategy, folded by the first symmetry that preserves it; the whole program if there is none. A
+// symmetry preserves a strategy if it maps tasks and messages to equal ones on the images of their devices and links,
+// no two messages that it maps to each other share a link, and the order of messages on a link is that of their images.
+// All this is checked. Then a task and its image have the same times in the whole program, and so in the folded one,
+// which contains one of each: the iteration time is exactly the same, and devices have the busy times and memory of
+// their representatives. Programs with recomputation are not folded.
+// Complexity: messages are found and checked for all devices, but only once for all edges between equal operators with
+// equal configurations; otherwise linear in the folded program and in tasks. Precondition: transfers::messages;
+// exchanges would join messages that the symmetry maps to each other. Throws: as lowering::run.
 [[nodiscard]] folded_program fold(const tensor::algebra& a, lowering& low, const strategy& s,
                                   std::span<const device_symmetry> symmetries, const synchronization& sync = {},
                                   const recomputation& again = {});
@@ -300,9 +298,9 @@ UNITY_INLINE bool folder::add_edge(std::uint32_t number) {
 UNITY_INLINE bool folder::add_weight(std::uint32_t number) {
   const auto& w = lowering_.training().weights()[number];
   std::vector<reading> readings;
-  weight_part_readers all;            // with those that stand for others
-  std::vector<std::uint32_t> images;  // of all
-  std::vector<bool> gives;            // a gradient
+  weight_part_readers all;            // including those that represent others
+  std::vector<std::uint32_t> images;  // for all readers
+  std::vector<bool> gives;            // by reader: whether it contributes a gradient
   for (const auto& use : w.uses) {
     const auto& c = strategy_[use.node.index()];
     const auto& tasks = *node_orbits_[use.node.index()];

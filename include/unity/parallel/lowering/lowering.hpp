@@ -1,4 +1,4 @@
-// From a plan to a program: one iteration of training.
+// Lowers plans to programs: one iteration of training.
 #pragma once
 
 #include <cstddef>
@@ -42,33 +42,33 @@ struct fragment_code {
   program::fragment_id id{};
   program::fragment code{};
 };
-// Refer to the fragments.
+// Refers to the fragments.
 [[nodiscard]] std::vector<program::replacement> replacements_of(std::span<const fragment_code> fragments);
 
-// How an edge's messages become tasks. messages: each is a task per hop. exchanges: those that share a sender or a
-// receiver are one exchange, with a task per link (exchanges.hpp). The links carry the same; an exchange starts when
-// all its senders are ready and takes tens of times fewer tasks where many devices send to many.
+// How an edge's messages become tasks. messages: a task per hop of each message. exchanges: messages that share a
+// sender or a receiver form an exchange, with a task per link (exchanges.hpp). The load of links is the same; an
+// exchange starts when all its senders are ready, and needs tens of times fewer tasks if many devices send to many.
 enum class transfers : std::uint8_t { messages, exchanges };
 
-// Lowers strategies of one graph on one machine. A fragment per operator, per edge between operators and per weight; a
-// new configuration of one operator changes its own fragment and those of its edges and weights, no others.
-// - An operator of n tasks: forward tasks 0 to n-1 and, where a weight depends on it, backward tasks n to 2n-1, each
-//   after its forward task. Sources are there from the start, wherever they are read.
-// - An edge: a message from each task to each device that reads what it wrote (messages.hpp), and each message back
-//   with the cotangent; as `transfers` says. Adding up cotangents is not priced. Of copies a device reads one
-//   (edge_reads.hpp); terms are added up where their sum is read (sum_code.hpp).
-// - A weight: reductions of its gradient and its update (synchronization.hpp). Nothing waits for them, so they overlap
-//   with the backward pass. Where it is an operand of several terms, the first is the weight and the others are zero.
-//   Where devices keep shares of weights, tasks wait for gathers (weight_shards.hpp).
-// - Memory: weights with their gradients and what the optimizer keeps, permanently; results and what was received until
-//   all readers have ended, backward tasks among them where adjoints read it (backward_reads.hpp); cotangents until
-//   they are used. Inputs are not counted. Refers to the algebra, graph and machine, which must outlive it. One thread
-//   uses one lowering; copies are independent.
-// Source: Jia's dissertation (2020), sections 3.4 and 3.4.1.
+// Lowers strategies of one graph on one machine. There is a fragment per operator, per edge between operators and per
+// weight; a new configuration of an operator changes only its own fragment and those of its edges and weights.
+// - An operator of n tasks: forward tasks 0 to n-1 and, if a weight depends on it, backward tasks n to 2n-1, each after
+// its forward task. Sources are available from the start wherever they are read.
+// - An edge: a message from each task to each device that reads its result (messages.hpp), and for each a message back
+// with the cotangent, in the form given by `transfers`. Adding up cotangents is not priced. A device reads one of
+// several copies (edge_reads.hpp); terms are summed where their sum is read (sum_code.hpp).
+// - A weight: reductions of its gradient and its update (synchronization.hpp). No task waits for them, so they overlap
+// with the backward pass. If the weight is an operand of several terms, the first is the weight and the others are
+// zero. If devices keep shares of weights, tasks wait for gathers (weight_shards.hpp).
+// - Memory: weights with their gradients and optimizer state, permanently; results and received values until all
+// readers have ended, including backward tasks whose adjoint reads them (backward_reads.hpp); cotangents until they are
+// used. Inputs are not counted.
+// Refers to the algebra, graph and machine, which must outlive it. Not thread-safe; copies are independent. Source:
+// Jia's dissertation (2020), sections 3.4 and 3.4.1.
 class lowering {
  public:
-  // The algebra must have the gradient operators (tensor::training_algebra).
-  // Throws: unity::error for a machine without topology, and where an operator has no adjoint.
+  // The algebra must have the gradient operators (tensor::training_algebra). Throws: unity::error if the machine has no
+  // topology, or an operator has no adjoint.
   lowering(const tensor::algebra& a, const tensor::tensor_graph& g, const machine::machine& m,
            tensor::durations durations, transfers how = transfers::exchanges, optimizer updates = optimizer::sgd);
   lowering(const tensor::algebra& a, const tensor::tensor_graph& g, const machine::machine& m,
@@ -77,9 +77,9 @@ class lowering {
 
   [[nodiscard]] const graph_dimensions& dimensions() const noexcept { return dimensions_; }
   [[nodiscard]] const training_graph& training() const noexcept { return training_; }
-  // What the backward pass of a node reads of its operands and results.
+  // The operands and results that the backward pass of a node reads.
   [[nodiscard]] const backward_reads& kept(node_id n) const { return kept_[n.index()]; }
-  // The null id for sources.
+  // Null for sources.
   [[nodiscard]] program::fragment_id fragment_of(node_id n) const { return node_fragments_[n.index()]; }
   [[nodiscard]] program::fragment_id edge_fragment(std::size_t edge) const {
     return program::fragment_id{first_edge_ + edge};
@@ -88,29 +88,29 @@ class lowering {
     return program::fragment_id{first_weight_ + weight};
   }
 
-  // Effects: forgets what it keeps about operators and edges, where that is a lot.
+  // Effects: empties caches of operators and edges if they are large.
   void make_room() { divisions_.make_room(); }
 
-  // Complexity: linear in the program, besides intersecting shards.
-  // again: what is recomputed; tasks for that are behind the others of an operator's fragment (recomputed_code.hpp).
-  // stages: all micro-batches, in the order of their schedule (pipelined_program.hpp).
-  // Throws: unity::error where the strategy is not one of the graph, machine and stages, or an operator has no adjoint.
+  // Complexity: linear in the program, besides intersecting shards. again: the operators to recompute; their tasks
+  // follow the others in the operator's fragment (recomputed_code.hpp). stages: includes all micro-batches, in the
+  // order of their schedule (pipelined_program.hpp). Throws: unity::error if the strategy does not fit the graph,
+  // machine and stages, or an operator has no adjoint.
   [[nodiscard]] program::program run(const strategy& s, const synchronization& sync = {},
                                      const recomputation& again = {}, const pipeline& stages = {});
 
-  // Of a task of the operator on a device: of its backward pass, what others wait for. The rest is for weights alone.
+  // The backward time of a task on a device without its gradients of weights: the part that other tasks wait for.
   [[nodiscard]] picoseconds input_gradient_time(const strategy& s, node_id n, machine::device_id d);
 
-  // The tasks of an operator, their memory, and what each pass takes.
+  // The tasks of an operator with their durations and memory.
   [[nodiscard]] program::fragment code_of(const strategy& s, node_id n);
-  // What goes from the tasks of one operator to those of another, and back.
+  // The transfers between the tasks of two operators, forward and backward.
   [[nodiscard]] program::fragment code_of_edge(const strategy& s, std::uint32_t edge);
 
-  // Reductions of a weight's gradient, and its update; all-reduced alone.
+  // The reductions of a weight's gradient and its update; for a weight that is all-reduced alone.
   [[nodiscard]] program::fragment code_of_weight(const strategy& s, std::uint32_t weight);
 
   [[nodiscard]] transfers how() const noexcept { return transfers_; }
-  // What a program of some of the devices is made of (folding.hpp).
+  // Access for programs of some of the devices (folding.hpp).
   [[nodiscard]] const tensor::algebra& operators() const noexcept { return *algebra_; }
   [[nodiscard]] const tensor::tensor_graph& graph() const noexcept { return *graph_; }
   [[nodiscard]] network& links() noexcept { return network_; }
@@ -119,7 +119,7 @@ class lowering {
   [[nodiscard]] const division& parts_of(const strategy& s, node_id n) {
     return divisions_.of(dimensions_.kind(n), dimensions_[n], s[n.index()]);
   }
-  // The resources, and fragments without code.
+  // Adds the resources, and fragments without code.
   void declare(program::program& p, const synchronization& sync = {}) const;
   [[nodiscard]] edge_ends ends_of(const strategy& s, const graph_edge& e) const;
   // Valid until the next call.
@@ -132,7 +132,7 @@ class lowering {
   [[nodiscard]] static std::span<const machine::device_id> devices_of(const configuration& c) {
     return {c.devices.data(), c.devices.size()};
   }
-  // Cotangents of operands that are no weights; those have buffers of their own.
+  // Bytes of cotangents of operands that are not weights; weights have their own buffers.
   [[nodiscard]] bytes cotangent_bytes(node_id n, const shard& part) const;
 
   void find_kept();
@@ -160,10 +160,10 @@ class lowering {
   needs_finder needs_{};
 };
 
-// The program of a plan, all of its micro-batches, whose operators take what the durations say.
-// Throws: unity::error where the plan is none of its graph and machine.
+// The program of a plan with all its micro-batches, with operator times from `durations`. Throws: unity::error if the
+// plan does not fit its graph and machine.
 [[nodiscard]] program::program lower(const tensor::algebra& a, const plan& p, tensor::durations durations);
-// By the roofline of its devices.
+// With the roofline of its devices.
 [[nodiscard]] inline program::program lower(const tensor::algebra& a, const plan& p) {
   return lower(a, p, analytic_durations(a, p.machine));
 }
@@ -363,7 +363,7 @@ UNITY_INLINE void lowering::write(const strategy& s, node_id n, program::fragmen
   const auto tasks = static_cast<std::uint32_t>(c.task_count());
   const auto results = static_cast<std::uint32_t>(o.outputs.size());
   const bool backward = training_.has_backward(n);
-  std::vector<std::optional<shard_times>> known;  // by model: parts of a configuration are alike
+  std::vector<std::optional<shard_times>> known;  // by model; the parts of a configuration are equal
   const auto times_on = [&](machine::device_id d) {
     const auto model = network_.model(d);
     known.resize(std::max(known.size(), model + std::size_t{1}));

@@ -1,4 +1,4 @@
-// What devices send each other so that every task has what it reads.
+// Messages between devices that bring every task what it reads.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace unity::parallel {
 
-// A task reads elements that another wrote.
+// A task reads elements that another one wrote.
 struct overlap {
   std::uint32_t producer = 0;
   std::uint32_t consumer = 0;
@@ -25,12 +25,12 @@ struct overlap {
 
 namespace detail {
 
-// Which of boxes that are the cells of a grid others meet. Other boxes are looked at one by one.
+// Finds the boxes that intersect a given one, fast if the boxes are the cells of a grid; otherwise tests each box.
 class box_finder {
  public:
   explicit box_finder(std::span<const box> boxes);
 
-  // Calls f(number, common elements) for each that has elements of `b`; in no order that means anything.
+  // Calls f(index, number of common elements) for each box that intersects `b`, in unspecified order.
   template <class F>
   void for_each(const box& b, const F& f) {
     if (b.empty()) {
@@ -61,9 +61,9 @@ class box_finder {
   };
 
   void find_cuts();
-  // Leaves no cells where the boxes are not those between the cuts.
+  // Leaves no cells if the boxes are not a full grid.
   void find_cells();
-  // The pieces, along one more dimension.
+  // Extends the pieces by one dimension.
   void meet(const std::vector<std::int64_t>& cuts, std::int64_t begin, std::int64_t end);
 
   std::span<const box> boxes_;
@@ -75,23 +75,23 @@ class box_finder {
 
 }  // namespace detail
 
-// By producer, then by consumer, for boxes of one tensor; those written are disjoint.
-// Complexity: linear in boxes and overlaps where the boxes written are a grid, else O(written * read).
+// Overlaps between boxes of one tensor, ordered by producer, then consumer; written boxes are disjoint. Complexity:
+// linear in boxes and overlaps if the written boxes form a grid, otherwise O(written * read).
 [[nodiscard]] std::vector<overlap> overlaps_of(std::span<const box> written, std::span<const box> read);
 
-// From the task that wrote elements to a device where tasks read them.
+// A message from the task that wrote elements to a device on which tasks read them.
 struct message {
   std::uint32_t producer = 0;  // a task
   machine::device_id to{};
   std::int64_t elements = 0;
   std::uint32_t first_consumer =
-      0;  // of those of the edge, and how many: tasks there that read some of them, ascending
+      0;  // index into the edge's consumers of the tasks there that read some elements, ascending
   std::uint32_t consumer_count = 0;
 
   friend bool operator==(const message&, const message&) = default;
 };
 
-// Tasks on one device, of which the second reads what the first wrote.
+// A producer and a consumer on the same device.
 struct local_use {
   std::uint32_t producer = 0;
   std::uint32_t consumer = 0;
@@ -112,15 +112,15 @@ struct edge_messages {
   friend bool operator==(const edge_messages&, const edge_messages&) = default;
 };
 
-// What one use of a value needs. An element goes to a device once, however many tasks read it there; all from one task
-// to one device is one message, but what a later task reads beyond that is another. Messages by producer, then by the
-// first of their consumers. Keeps its memory: one for each thread.
-// Source: Jia's dissertation (2020), section 3.4.1, step 2.
+// Finds the messages that one use of a value needs. An element is sent to a device once, for all tasks that read it
+// there. Everything from one task to one device is one message, except elements that only a later consumer adds, which
+// form another. Messages are ordered by producer, then first consumer. Reuses its memory: one per thread. Source: Jia's
+// dissertation (2020), section 3.4.1, step 2.
 class message_finder {
  public:
-  // from, to: the device of each task that writes or reads. common(producer, consumer): the box that both have, where
-  // there is one; asked for where tasks of one device read of one producer. Valid until the next call.
-  // Complexity: linear in overlaps, besides what tasks of one device share.
+  // from, to: the devices of producers and consumers. common(producer, consumer): their intersection, called for pairs
+  // that overlap if several tasks on a device read from the producer. Valid until the next call. Complexity: linear in
+  // overlaps, besides what tasks on one device share.
   template <class Common>
   [[nodiscard]] edge_messages& run(std::span<const overlap> overlaps, std::span<const machine::device_id> from,
                                    std::span<const machine::device_id> to, const Common& common) {
@@ -189,11 +189,11 @@ class message_finder {
       all_.consumers.insert(all_.consumers.end(), s.consumers.begin(), s.consumers.end());
     }
   }
-  // Takes what arrives with an earlier message from what one more task reads.
+  // Removes elements that arrive with an earlier message from what another consumer needs.
   static void receive(sent_parts& before, const box& read, std::uint32_t consumer, std::vector<box>& rest);
 
   edge_messages all_{};
-  std::vector<std::uint32_t> readers_{};  // of the producer's boxes, by device
+  std::vector<std::uint32_t> readers_{};  // of the producer's box, by device
 };
 
 }  // namespace unity::parallel

@@ -22,11 +22,11 @@
 
 namespace unity::parallel {
 
-// Streams come first, one per device with its number; then what links wait for, as the topology numbers it; then, one
-// per device, what collectives wait for that start on it. Refers to the machine.
+// Resources are, in order: a stream per device, with the device's number; the resources of links, as numbered by the
+// topology; and a resource per device for the startup of collectives. Refers to the machine.
 class network {
  public:
-  // Throws: unity::error where the machine has no topology or devices do not reach each other.
+  // Throws: unity::error if the machine has no topology or some devices cannot reach each other.
   explicit network(const machine::machine& m);
 
   [[nodiscard]] std::size_t device_count() const noexcept { return machine_->network.device_count(); }
@@ -41,14 +41,14 @@ class network {
 
   void declare(program::program& p) const;
 
-  // The hops of a message between two devices; the first has what passes before it moves (machine::collective_start) in
-  // its latency. Valid until the next call, as that of flow_hops. Complexity: linear in the route.
+  // The hops of a message between two devices; the startup time of a message (machine::collective_start) is included in
+  // the first latency. Valid until the next call of this or flow_hops. Complexity: linear in the route.
   [[nodiscard]] std::span<const program::hop> hops(machine::device_id from, machine::device_id to, bytes volume);
-  // Those of a collective's flow, each link's latency counted `rounds` times.
+  // The hops of a collective's flow, with the latency of each link counted `rounds` times.
   [[nodiscard]] std::span<const program::hop> flow_hops(machine::vertex_id from, machine::vertex_id to, bytes volume,
                                                         std::int64_t rounds);
 
-  // How a collective goes among devices, asked for once per kind and devices.
+  // The algorithms of a collective among devices, computed once per kind and devices.
   [[nodiscard]] const machine::collective_ways& collective(machine::exchange kind,
                                                            std::span<const machine::device_id> devices) {
     return collectives_.of(*machine_, routes_, kind, devices);
@@ -59,23 +59,23 @@ class network {
   [[nodiscard]] machine::collective_start start(machine::device_id d) const { return machine::start_of(*machine_, d); }
 
   [[nodiscard]] std::size_t link_count() const noexcept { return machine_->network.link_count(); }
-  // The links of a route, in the order of travel. Valid until another is asked for.
+  // The links of a route, in order. Valid until the next call.
   struct route_link {
     program::resource_id resource{};
-    std::uint32_t rate = 0;    // the same for links of the same bandwidth
-    std::int64_t latency = 0;  // picoseconds; of the first link with what passes before a message moves
+    std::uint32_t rate = 0;    // index of the bandwidth; equal for equal bandwidths
+    std::int64_t latency = 0;  // picoseconds; the first link's includes the startup of a message
     machine::link_id id{};
 
     friend bool operator==(const route_link&, const route_link&) = default;
   };
   [[nodiscard]] std::span<const route_link> route(machine::device_id from, machine::device_id to);
-  // That of a collective's flow; to or from a switch there is a link.
+  // The route of a collective's flow; a switch is reached by a single link.
   [[nodiscard]] std::span<const route_link> route(machine::vertex_id from, machine::vertex_id to);
-  // What a volume takes on a link.
+  // The time of a transfer over a link.
   [[nodiscard]] program::hop hop(const route_link& l, bytes volume) const {
     return {l.resource, time_of(volume, l), picoseconds{std::max(l.latency, std::int64_t{1})}};
   }
-  // The node of a device, by the order of their first devices, and how many devices of the node come before it.
+  // The node of a device, numbered by first devices, and the number of devices of the node before it.
   struct node_place {
     std::uint32_t node = 0;
     std::uint32_t place = 0;
@@ -83,21 +83,21 @@ class network {
     friend auto operator<=>(const node_place&, const node_place&) = default;
   };
   [[nodiscard]] node_place place(machine::device_id d) const { return places_[d.index()]; }
-  // Whose tasks a program has: all.
+  // Whether a program contains tasks of the device: always.
   [[nodiscard]] static bool has(machine::device_id) noexcept { return true; }
 
  private:
-  // Throws: unity::error for what takes too long to simulate.
+  // Throws: unity::error if the time is too long to simulate.
   [[nodiscard]] picoseconds time_of(bytes volume, const route_link& l) const;
 
   struct known_route {
     std::uint32_t first = 0;
-    std::uint32_t count = 0;  // 0: not asked for yet
+    std::uint32_t count = 0;  // 0: not computed yet
   };
 
   void find_places();
   [[nodiscard]] route_link link_of(machine::link_id l) const;
-  // What a link of the rate holds, of the volume that was asked for last.
+  // The time of a transfer over a link of that rate, cached for the last volume.
   [[nodiscard]] picoseconds held_time(bytes volume, const route_link& l);
 
   const machine::machine* machine_;
@@ -106,14 +106,14 @@ class network {
   std::vector<std::int64_t> rates_{};  // distinct
   std::vector<known_route> known_{};   // [from][to]
   std::vector<route_link> links_{};
-  route_link direct_{};  // to or from a switch, as asked for last
+  route_link direct_{};  // the last one to or from a switch
   std::vector<node_place> places_{};
   std::vector<program::hop> hops_{};
   bytes volume_{-1};
-  std::vector<picoseconds> held_{};  // a link of each rate by that volume; 0: not asked for
+  std::vector<picoseconds> held_{};  // by rate, for the last volume; 0: not computed
 };
 
-// Bytes that a fragment's messages carry; over how many links they go does not matter.
+// Total bytes of a fragment's messages, regardless of the number of links.
 [[nodiscard]] bytes message_bytes(const program::fragment& f);
 
 [[nodiscard]] bytes message_bytes(const program::program& p);
@@ -237,7 +237,7 @@ UNITY_INLINE picoseconds network::time_of(bytes volume, const route_link& l) con
 }
 
 UNITY_INLINE void network::find_places() {
-  std::map<std::uint32_t, std::pair<std::uint32_t, std::uint32_t>> nodes;  // by number: which it is, and devices so far
+  std::map<std::uint32_t, std::pair<std::uint32_t, std::uint32_t>> nodes;  // by number: its index, and devices so far
   for (const auto& d : machine_->network.devices()) {
     auto& [node, count] = nodes.try_emplace(d.node, static_cast<std::uint32_t>(nodes.size()), 0U).first->second;
     places_.push_back({node, count++});

@@ -1,4 +1,4 @@
-// What the next iteration of a plan waits for.
+// Dependencies between consecutive iterations of a plan.
 #pragma once
 
 #include <vector>
@@ -10,11 +10,11 @@
 
 namespace unity::parallel {
 
-// Of the program that lowering made of the plan: a device begins an iteration when it has computed all of the one
-// before, and all that it updates, or is sent, is new; of what stale servers send that of as many iterations before as
-// they may lag. So ranks do it, and the steps of frameworks. Who reads a weight waits for its update, too; and what is
-// fetched from servers is asked for when an iteration begins: it waits for the last update of all servers, and of
-// where it goes. Complexity: linear in the program; for each weight, its updates times the tasks that read it.
+// For the program that lowering made of the plan: a device begins an iteration when it has computed everything of the
+// previous one and all its updated or received weights are new; served weights with staleness may lag by as many
+// iterations. This matches our ranks and the steps of frameworks. Readers of a weight also wait for its update. Weights
+// fetched from servers are requested at the begin of an iteration, after the last update of all servers and of the
+// receiver. Complexity: linear in the program; for each weight, its updates times the tasks that read it.
 [[nodiscard]] std::vector<program::carried_dependency> carried_dependencies(const tensor::algebra& a, const plan& p,
                                                                             const program::program& code);
 
@@ -36,7 +36,7 @@ namespace unity::parallel {
 
 namespace detail {
 
-// Iterations: the least of all parts of a weight.
+// In iterations: the minimum over all parts of a weight.
 UNITY_INLINE std::uint32_t lag_of(const synchronization& s, std::size_t weight) {
   if (s.weights.empty()) {
     return 0;
@@ -47,8 +47,8 @@ UNITY_INLINE std::uint32_t lag_of(const synchronization& s, std::size_t weight) 
       ->staleness;
 }
 
-// By device: its update of the weight whose gradient comes last, that of the first node; the null fragment where it
-// updates nothing.
+// By device: its last update, which is of the first weight in node order, as its gradient comes last; the null fragment
+// if it updates nothing.
 UNITY_INLINE std::vector<program::task_ref> last_updates(const program::program& code, std::size_t devices) {
   std::vector<program::task_ref> all(devices);
   std::vector<std::size_t> first(devices, std::numeric_limits<std::size_t>::max());
@@ -69,7 +69,7 @@ UNITY_INLINE std::vector<program::task_ref> last_updates(const program::program&
   return all;
 }
 
-// The tasks, one of each device, that let the weight be gathered for a forward pass.
+// The tasks, one per device, that start the gather of the weight for a forward pass.
 UNITY_INLINE std::vector<std::uint32_t> gathers_for_forward(const program::program& code, program::fragment_id shares) {
   std::vector<std::uint32_t> all;
   const auto& tasks = code.code(shares).tasks;
@@ -81,7 +81,7 @@ UNITY_INLINE std::vector<std::uint32_t> gathers_for_forward(const program::progr
   return all;
 }
 
-// The devices that serve a part.
+// The devices that serve parts.
 UNITY_INLINE std::set<std::size_t> servers_of(const synchronization& s) {
   std::set<std::size_t> all;
   for_each_part(s, [&](const synchronizer& part) {
@@ -103,8 +103,9 @@ UNITY_INLINE std::vector<program::carried_dependency> carried_dependencies(const
   };
   std::vector<program::fragment_id> node_fragment(p.graph.node_count());
   std::vector<program::fragment_id> shares(p.synchronization.weights.size());  // by weight
-  std::vector<std::vector<program::task_ref>> first(code.resources().size());  // by stream: that wait for nothing
-  std::vector<std::vector<program::task_ref>> last(code.resources().size());   // and that nothing computed waits for
+  std::vector<std::vector<program::task_ref>> first(code.resources().size());  // by stream: tasks that wait for nothing
+  // By stream: tasks that no computation on the stream waits for.
+  std::vector<std::vector<program::task_ref>> last(code.resources().size());
   for (std::size_t f = 0; f < code.fragment_count(); ++f) {
     const program::fragment_id id{f};
     if (code.owner_of(id).kind == program::owner_kind::shares) {
@@ -126,7 +127,7 @@ UNITY_INLINE std::vector<program::carried_dependency> carried_dependencies(const
       const auto before = code.before(place);
       if (std::all_of(before.begin(), before.end(), [&](const program::task_link& link) {
             const auto kind = code.owner_of(code.where(program::task_id{link.task()}).fragment).kind;
-            return kind == program::owner_kind::weight || kind == program::owner_kind::shares;  // fetched, gathered
+            return kind == program::owner_kind::weight || kind == program::owner_kind::shares;  // fetched or gathered
           })) {
         first[tasks[i].resource.index()].push_back({id, i});
       }
@@ -172,7 +173,7 @@ UNITY_INLINE std::vector<program::carried_dependency> carried_dependencies(const
       }
     }
     for (std::uint32_t i = 0; i < tasks.size(); ++i) {
-      if (tasks[i].kind != task_kind::update) {  // on the device of its shard, or what arrives there
+      if (tasks[i].kind != task_kind::update) {  // on the device of its shard, or of what arrives there
         continue;
       }
       for (const auto fetch : fetches) {

@@ -1,4 +1,4 @@
-// Where an operand is a sum of terms: how many, and which of them each task reads.
+// Operands that are sums of terms: their number, and the term that each task reads.
 #pragma once
 
 #include <cstddef>
@@ -13,16 +13,16 @@ namespace unity::parallel {
 // Regular.
 struct operand_terms {
   std::uint32_t count = 1;
-  std::vector<std::uint32_t> of{};  // per task; empty: there is one term
+  std::vector<std::uint32_t> of{};  // per task; empty: a single term
 
   [[nodiscard]] std::uint32_t of_task(std::size_t t) const { return of.empty() ? 0 : of[t]; }
 
   friend bool operator==(const operand_terms&, const operand_terms&) = default;
 };
 
-// An operand is as many terms as the linear groups that it is in have, times the parts of the sums outside of which it
-// is added. Their numbers are the digits of the task along these, row-major.
-// Complexity: linear in tasks.
+// The number of terms of an operand is the product of the terms of the linear groups that contain it and of the parts
+// of the sums that it is added outside of. Terms are numbered by the task's digits along these, row-major. Complexity:
+// linear in tasks.
 [[nodiscard]] operand_terms terms_of(const operator_dimensions& o, const task_grid& g, std::size_t operand);
 
 }  // namespace unity::parallel

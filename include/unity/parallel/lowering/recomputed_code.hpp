@@ -1,4 +1,4 @@
-// Tasks of the forward pass that run again before the backward tasks that need what they make.
+// Recomputation: forward tasks that run again before the backward tasks that need their results.
 #pragma once
 
 #include <span>
@@ -13,11 +13,11 @@ struct fragment_code;
 
 namespace detail {
 
-// Effects: changes the fragments, by their numbers, of a plan that keeps everything: those of operators and of edges.
-// What a backward task reads of a recomputed operator on its device it then reads of a task that is behind the others
-// of the fragment. Tasks read again what they read in the forward pass: what was received, and sums, is held until
-// then. They start where the device has done the backward tasks before the one that asks for them, so that no results
-// come too early. Complexity: linear in the fragments.
+// Effects: adds recomputation to the fragments, indexed by number, of operators and edges of a plan that keeps
+// everything. A backward task then reads results of a recomputed operator on its device from a new task, which follows
+// the others in the fragment. New tasks read the same inputs as in the forward pass, so received values and sums are
+// held until then. They start when the device has finished the backward task before the one that needs them, so results
+// are not made too early. Complexity: linear in the fragments.
 void add_recomputation(const lowering& l, const strategy& s, const recomputation& r, std::span<fragment_code> all);
 
 }  // namespace detail
@@ -49,7 +49,7 @@ class recomputed_code {
   void run() &&;
 
  private:
-  // A buffer that a task reads, and where it says so.
+  // An entry in the list of reads of a fragment.
   struct place {
     program::fragment_id fragment{};
     std::uint32_t read = 0;
@@ -58,15 +58,15 @@ class recomputed_code {
     std::vector<std::vector<place>> forward{};  // by task
     std::vector<std::vector<place>> backward{};
     std::vector<std::optional<program::task_ref>> again{};  // by task
-    std::vector<std::uint32_t> buffers{};                   // by task that runs again: the first of its results
+    std::vector<std::uint32_t> buffers{};                   // by recomputed task: the first of its result buffers
   };
 
   void find_reads();
   [[nodiscard]] program::fragment& code_of(program::fragment_id f) { return all_[f.index()].code; }
   [[nodiscard]] program::buffer_ref read_at(const place& p);
-  // The operator whose result a buffer is, if it is recomputed.
+  // The recomputed operator whose result the buffer is, if any.
   [[nodiscard]] std::optional<node_id> recomputed(const program::buffer_ref& b) const;
-  // The task that makes the buffer's contents again; the buffer becomes that of the task.
+  // Returns the task that recomputes the buffer's contents, and changes `b` to the buffer of that task.
   program::task_ref redirect(node_id n, program::buffer_ref& b, const program::task_ref& behind);
   program::task_ref add(node_id n, std::uint32_t task, const program::task_ref& behind);
 
@@ -81,7 +81,8 @@ class recomputed_code {
 UNITY_INLINE void recomputed_code::run() && {
   find_reads();
   const auto& g = lowering_.graph();
-  std::vector<program::task_ref> last(lowering_.device_count());  // of each device, in the order of the passes
+  // By device: the last task so far, in the order of the passes.
+  std::vector<program::task_ref> last(lowering_.device_count());
   for (const auto n : node_ids(g)) {
     for (std::uint32_t t = 0; t < operators_[n.index()].forward.size(); ++t) {
       last[strategy_[n.index()].devices[t].index()] = {lowering_.fragment_of(n), t};
@@ -144,7 +145,7 @@ UNITY_INLINE std::optional<node_id> recomputed_code::recomputed(const program::b
     return std::nullopt;
   }
   const auto results = operators_[n.index()].forward.size() * lowering_.graph().results(n).size();
-  return b.index < results ? std::optional{n} : std::nullopt;  // cotangents come behind results
+  return b.index < results ? std::optional{n} : std::nullopt;  // buffers of cotangents follow those of results
 }
 
 UNITY_INLINE program::task_ref recomputed_code::redirect(node_id n, program::buffer_ref& b,

@@ -1,4 +1,4 @@
-// Which parts of a weight several devices hold.
+// Finds which devices hold which parts of a weight.
 #pragma once
 
 #include <cstddef>
@@ -13,16 +13,17 @@
 
 namespace unity::parallel {
 
-// Elements that the same devices hold.
+// Elements held by the same set of devices.
 struct replica_group {
   std::vector<machine::device_id> devices{};  // ascending
   std::int64_t elements = 0;
-  std::vector<std::uint32_t> boxes{};  // those of the distinct boxes that have some of them, ascending
+  std::vector<std::uint32_t> boxes{};  // distinct boxes that contain some of them, ascending
 
   friend bool operator==(const replica_group&, const replica_group&) = default;
 };
 
-// What the device of that place in the group keeps where they share the elements. Unit: elements.
+// The share of the elements that the device at `place` in the group keeps if they are divided among the group. Unit:
+// elements.
 [[nodiscard]] inline std::int64_t share_of(const replica_group& g, std::size_t place) {
   const auto count = static_cast<std::int64_t>(g.devices.size());
   const auto k = static_cast<std::int64_t>(place);
@@ -32,21 +33,21 @@ struct replica_group {
 struct replicas {
   std::vector<box> boxes{};             // distinct
   std::vector<std::uint32_t> box_of{};  // per reader
-  std::vector<replica_group> groups{};  // by their devices, ascending
+  std::vector<replica_group> groups{};  // ordered by devices
 };
 
-// Boxes, equal ones once.
+// Boxes without duplicates.
 struct distinct_boxes {
   std::vector<box> boxes{};
-  std::vector<std::uint32_t> of{};  // which of them each was
+  std::vector<std::uint32_t> of{};  // by original box: its index
 
   friend bool operator==(const distinct_boxes&, const distinct_boxes&) = default;
 };
 
-// Complexity: linear in the boxes, times those distinct.
+// Complexity: linear in the boxes, times the distinct ones.
 [[nodiscard]] distinct_boxes distinct(std::span<const box> all);
 
-// What tasks read, on the device of the same number.
+// Boxes that tasks read, and the devices of these tasks in the same order.
 struct reading {
   const distinct_boxes* read = nullptr;
   std::span<const machine::device_id> on{};
@@ -59,20 +60,20 @@ class replica_finder {
   [[nodiscard]] replicas run(std::span<const reading> readings) &&;
 
  private:
-  using device_set = std::vector<std::uint64_t>;  // a bit for each
+  using device_set = std::vector<std::uint64_t>;  // a bit per device
 
   void add(const reading& r);
   void find_cuts();
-  // Each cell between the cuts.
+  // Visits each cell between the cuts.
   void visit(box& cell, std::size_t d, std::int64_t volume);
   [[nodiscard]] static bool has(const box& b, const box& cell);
   void add_cell(const box& cell, std::int64_t volume);
   [[nodiscard]] std::uint32_t group_of(const std::vector<std::uint32_t>& having);
 
   replicas all_{};
-  std::vector<device_set> holders_{};  // of each distinct box
+  std::vector<device_set> holders_{};  // per distinct box
   std::vector<std::vector<std::int64_t>> cuts_{};
-  std::map<std::vector<std::uint32_t>, std::uint32_t> group_of_{};  // of cells that the same boxes have
+  std::map<std::vector<std::uint32_t>, std::uint32_t> group_of_{};  // by the boxes that contain a cell
   std::map<device_set, std::uint32_t> group_with_{};
   std::vector<std::uint32_t> numbers_{};
   std::vector<std::uint32_t> having_{};
@@ -80,8 +81,8 @@ class replica_finder {
 
 }  // namespace detail
 
-// Readers are numbered through, one reading after another.
-// Complexity: linear in readers; the cells between all ends of boxes, times distinct boxes.
+// Readers are numbered consecutively, one reading after another. Complexity: linear in readers; plus the number of
+// cells between all box boundaries, times distinct boxes.
 [[nodiscard]] inline replicas replicas_of(std::span<const reading> readings) {
   return detail::replica_finder{}.run(readings);
 }

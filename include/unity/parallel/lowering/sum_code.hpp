@@ -1,4 +1,4 @@
-// Sums of terms that lie on several devices, and their cotangents: their part of an edge's fragment.
+// Writes sums of terms on several devices, and their cotangents, to an edge's fragment.
 #pragma once
 
 #include <cstddef>
@@ -18,18 +18,18 @@
 
 namespace unity::parallel {
 
-// How messages become tasks, and what an element takes.
+// How messages become tasks, and the size of an element.
 struct sum_network {
   network& links;
   exchange_builder& exchanges;
-  bool together = true;  // as exchanges; else each alone
+  bool together = true;  // as exchanges; otherwise separately
   bytes element{};
 };
 
-// Appends sums to a fragment, as all-reduces and reduce-scatters with messages (sum_routes). Cotangents go back along
-// the same ways: those of all that need an element are added up, and every device with a term gets the sum (the
-// all-reduce again; or messages to where sums ended, and from there around the ring). Adding up is not priced. What
-// waits for a reduce-scatter starts when all of its sums are there.
+// Appends sums to a fragment: all-reduces, and reduce-scatters followed by messages (sum_routes). Cotangents return
+// along the same routes: those of all readers of an element are summed, and every device with a term gets the sum, by
+// the same all-reduce, or by messages to where the sums ended and from there around the ring. Adding up is not priced.
+// Readers of a reduce-scatter start when all its sums are available.
 class sum_code {
  public:
   sum_code(program::fragment& f, const edge_ends& ends, const sum_network& n) : code_{f}, ends_{ends}, network_{n} {}
@@ -47,18 +47,18 @@ class sum_code {
   }
   void give(const program::buffer_ref& sum, std::span<const std::uint32_t> consumers);
   [[nodiscard]] std::vector<program::task_ref> terms() const;
-  // The terms are not needed any more.
+  // Marks the terms as no longer needed after `done`.
   void end_terms(const program::task_ref& done);
-  // Every device with terms has the cotangent.
+  // Gives every device with terms the cotangent.
   void give_back(std::int64_t elements, const program::task_ref& done);
 
   void reduce();
 
   void scatter();
-  // Around the ring, or backwards.
+  // Sends around the ring, or in reverse.
   [[nodiscard]] program::task_ref add_rounds(const program::task_ref& ready, bool backwards);
   [[nodiscard]] std::span<const message_ends> add_messages(bool backwards);
-  // Messages that are one task wait for one task once.
+  // Merges dependencies, because several messages may be one task.
   void wait(const program::task_ref& before, const program::task_ref& after) {
     waits_.push_back({before, after, false});
   }
@@ -236,7 +236,7 @@ UNITY_INLINE void sum_code::hand_out(const program::task_ref& done) {
 UNITY_INLINE void sum_code::hand_back() {
   const auto ends = add_messages(true);
   std::vector<program::task_ref> contributions;
-  std::vector<program::buffer_ref> cotangents;  // that are added up
+  std::vector<program::buffer_ref> cotangents;  // to be summed
   auto message = ends.begin();
   for (const auto& [at, way] : ways_.routes) {
     const bool is_here = ways_.ring[at.first] == at.second;

@@ -1,4 +1,4 @@
-// Where sums of terms end, and which way what is added up goes.
+// Routes for sums of terms: where they end, and where they are sent from there.
 #pragma once
 
 #include <algorithm>
@@ -15,41 +15,43 @@
 
 namespace unity::parallel {
 
-// One block of a value, as the sum of what tasks have.
+// One block of a value, as a sum of terms.
 struct summed_value {
-  std::vector<std::uint32_t> producers{};  // tasks, one per term, and the device of each
+  std::vector<std::uint32_t> producers{};  // tasks, one per term, with their devices
   std::vector<machine::device_id> from{};
-  std::vector<std::uint32_t> consumers{};  // tasks that need some of the sum, and the device of each
+  std::vector<std::uint32_t> consumers{};  // tasks that need some of the sum, with their devices
   std::vector<machine::device_id> to{};
-  replicas needed{};  // readers are those
+  replicas needed{};  // the readers are the consumers
 };
 
-// What goes from where a sum ends to a device that needs it.
+// Elements sent from where their sum ends to a device that needs them.
 struct sum_route {
   std::int64_t elements = 0;
-  std::vector<std::uint32_t> consumers{};  // that need some of it, ascending
+  std::vector<std::uint32_t> consumers{};  // consumers of some of them, ascending
 
   friend bool operator==(const sum_route&, const sum_route&) = default;
 };
 
-// - Elements that just the devices with terms need, all of them: an all-reduce.
-// - Others: each is added up along the ring of the devices with terms and ends on one that needs
-//   it, in equal shares where there are several, on any of them where none does (a reduce-scatter);
-//   from there it goes to who else needs it.
+// - Elements needed by exactly the devices with terms: an all-reduce.
+// - Other elements: a reduce-scatter sums them along the ring of the devices with terms. Each ends on a device that
+// needs it, in equal shares if there are several, or in equal shares on all if there is none. From there it is sent to
+// the other devices that need it.
 struct sum_routes {
-  std::vector<machine::device_id> holders{};  // of terms, ascending
-  std::vector<machine::device_id> ring{};     // the same
-  std::int64_t reduced = 0;                   // elements of the all-reduce, and who needs them
+  std::vector<machine::device_id> holders{};  // devices with terms, ascending
+  std::vector<machine::device_id> ring{};     // the same devices, in ring order
+  std::int64_t reduced = 0;                   // elements of the all-reduce, and their consumers by device
   std::map<machine::device_id, std::vector<std::uint32_t>> reduced_for{};
-  // Of all others, by place in the ring: elements that leave for the next, and those whose sums end there.
+  // For all other elements, by position in the ring: elements sent to the next device, and elements whose sums end
+  // there.
   std::vector<std::int64_t> sent{};
   std::vector<std::int64_t> held{};
-  std::map<std::pair<std::size_t, machine::device_id>, sum_route> routes{};  // from a place in the ring; also to itself
+  // From a position in the ring to a device, possibly itself.
+  std::map<std::pair<std::size_t, machine::device_id>, sum_route> routes{};
 };
 
 namespace detail {
 
-// Tasks on a device that need elements of a group, ascending.
+// Tasks on a device that need elements of the group, ascending.
 [[nodiscard]] std::vector<std::uint32_t> consumers_on(const summed_value& s, const replica_group& g,
                                                       machine::device_id d);
 
@@ -67,7 +69,7 @@ void scatter(const summed_value& s, const replica_group& g, sum_routes& all);
   all.sent.assign(all.ring.size(), 0);
   all.held.assign(all.ring.size(), 0);
   for (const auto& g : s.needed.groups) {
-    if (g.devices == all.holders && all.holders.size() > 1) {  // one at most: groups have different devices
+    if (g.devices == all.holders && all.holders.size() > 1) {  // at most one: groups have different devices
       all.reduced = g.elements;
       for (const auto d : g.devices) {
         all.reduced_for.emplace(d, detail::consumers_on(s, g, d));

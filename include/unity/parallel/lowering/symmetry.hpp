@@ -1,4 +1,4 @@
-// Devices that a machine does not tell apart, and the links between them.
+// Symmetries of a machine: permutations of equivalent devices, and their effect on links.
 #pragma once
 
 #include <cstddef>
@@ -18,16 +18,16 @@
 
 namespace unity::parallel {
 
-// A permutation of devices all of whose cycles are equally long: that is its order. The first device of each cycle
-// represents it. Regular.
+// A permutation of devices with cycles of equal length, which is its order. The first device of each cycle represents
+// it. Regular.
 class device_symmetry {
  public:
-  // image: of each device. Nothing where it is no permutation, or cycles differ in length.
+  // image: by device. nullopt if it is not a permutation, or cycles differ in length.
   [[nodiscard]] static std::optional<device_symmetry> of(std::span<const machine::device_id> image);
 
   [[nodiscard]] std::size_t order() const noexcept { return order_; }
   [[nodiscard]] std::size_t device_count() const noexcept { return places_.size(); }
-  // Under so many repetitions. Complexity: constant, as all below.
+  // The image after `times` applications. Complexity: constant, as for all below.
   [[nodiscard]] machine::device_id image(machine::device_id d, std::size_t times = 1) const {
     const auto& p = places_[d.index()];
     return cycles_[p.first + (p.place + times) % order_];
@@ -41,40 +41,41 @@ class device_symmetry {
 
  private:
   struct cycle_place {
-    std::uint32_t first = 0;  // where its cycle begins
+    std::uint32_t first = 0;  // begin of its cycle
     std::uint32_t place = 0;
     bool is_known = false;
 
     friend bool operator==(const cycle_place&, const cycle_place&) = default;
   };
 
-  std::vector<machine::device_id> cycles_{};  // one after another
+  std::vector<machine::device_id> cycles_{};  // concatenated
   std::vector<cycle_place> places_{};         // by device
   std::size_t order_ = 1;
 };
 
-// Each device to that in its place some nodes on, round and round, where nodes are alike in
-// devices; those of higher order first. Whether links are alike is for link_orbits. Complexity:
-// linear in devices, for each divisor of the nodes.
+// Cyclic shifts of nodes, which map each device to its counterpart in another node, if nodes have equal devices; in
+// order of decreasing order. Equality of links is checked by link_orbits. Complexity: linear in devices, for each
+// divisor of the number of nodes.
 [[nodiscard]] std::vector<device_symmetry> node_shifts(const machine::topology& t);
 
-// What a symmetry of devices does to links, as far as messages use them: the k-th link of a route goes to the k-th link
-// of the route between the images. Refers to the symmetry and the network.
+// The effect of a symmetry on links that messages use: the k-th link of a route is mapped to the k-th link of the route
+// between the images. Refers to the symmetry and the network.
 class link_orbits {
  public:
   link_orbits(const device_symmetry& s, network& n) : symmetry_{&s}, network_{&n} {}
 
-  // Effects: learns the orbits of the links of the route. Why a message over it does not have like images, in one line;
-  // empty where it has: the map is one to one, keeps rates and latencies, and no link is used by two of the images.
-  // Complexity: linear in the order and the route; logarithmic for a route that was asked for before.
+  // Effects: adds the orbits of the route's links. Returns a one-line reason if messages over it do not have equal
+  // images; empty if they have: the map is one to one, preserves rates and latencies, and no two images share a link.
+  // Complexity: linear in the order and the route; logarithmic for a known route.
   [[nodiscard]] std::string admit(machine::device_id from, machine::device_id to);
-  // Of an admitted route: the link that stands for it, and of which repetition of the symmetry it is the image of this.
+  // For a link of an admitted route: the link that represents it, and the number of applications of the symmetry that
+  // map this link to it.
   struct orbit_place {
     program::resource_id representative{};
     std::uint32_t shift = 0;
   };
   [[nodiscard]] orbit_place place(program::resource_id link) const { return places_.at(link); }
-  // What stands for it; itself where no message uses it.
+  // The representative link; the link itself if no message uses it.
   [[nodiscard]] program::resource_id representative(program::resource_id link) const {
     const auto found = places_.find(link);
     return found == places_.end() ? link : found->second.representative;
@@ -91,15 +92,15 @@ class link_orbits {
   std::map<program::resource_id, orbit_place> places_{};
 };
 
-// What a symmetry does to the tasks of an operator on given devices: the k-th task
-// of a device goes to the k-th of its image.
+// The effect of a symmetry on the tasks of an operator: the k-th task of a device is mapped to the k-th task of its
+// image.
 struct task_orbits {
   std::vector<std::uint32_t> image{};
-  std::vector<std::uint32_t> kept{};    // those on devices that represent others, ascending
-  std::vector<std::uint32_t> folded{};  // of each task, the place among those kept of the one that stands for it
+  std::vector<std::uint32_t> kept{};    // tasks on representative devices, ascending
+  std::vector<std::uint32_t> folded{};  // by task: the index of its representative in `kept`
 };
 
-// Nothing where devices and their images have not equally many tasks. Complexity: linear.
+// nullopt if devices and their images have different numbers of tasks. Complexity: linear.
 [[nodiscard]] std::optional<task_orbits> orbits_of(const device_symmetry& s,
                                                    std::span<const machine::device_id> devices);
 

@@ -1,4 +1,4 @@
-// How a weight's gradient becomes one on all devices that hold it, and its update.
+// Synchronizes a weight's gradient over the devices that hold it, and updates the weight.
 #pragma once
 
 #include <algorithm>
@@ -26,40 +26,41 @@
 
 namespace unity::parallel {
 
-// Gives a gradient of the elements that it reads, on its device; the null fragment: gives none.
+// A task that reads part of a weight, and contributes a gradient of it on its device unless `task` has the null
+// fragment.
 struct weight_reader {
   program::task_ref task{};
   machine::device_id on{};
-  program::task_ref reads{};  // the task of its forward pass
-  bytes rows{};               // of a lookup: its gradient as indices and rows
-  bytes ids{};                // of these, the indices
-  bool is_read_back = false;  // by the backward pass, too
+  program::task_ref reads{};  // the task in the forward pass
+  bytes rows{};               // for a lookup: bytes of its gradient as indices and rows
+  bytes ids{};                // bytes of the indices among them
+  bool is_read_back = false;  // also by the backward pass
 };
 
 using tasks_by_devices = std::map<std::vector<machine::device_id>, program::task_ref>;
 
-// Part of a weight: what its readers hold of it, reader by reader.
+// Part of a weight, with what each reader holds of it.
 struct weight_part_readers {
   replicas held{};
   std::vector<weight_reader> readers{};
-  bool fetches_rows = false;     // readers have the part's server look up rows (row_fetching.hpp)
-  tasks_by_devices scattered{};  // where devices keep shares of the gradient: after which they have them
+  bool fetches_rows = false;     // readers look up rows on the part's server (row_fetching.hpp)
+  tasks_by_devices scattered{};  // for divided gradients: the tasks after which devices have their shares
 };
 
-// The task after which devices have the sum of a bucket. Order: as that of buckets, then of devices.
+// The task after which devices have the sum of a bucket. Ordered by bucket, then devices.
 using bucket_key = std::pair<std::uint32_t, std::vector<machine::device_id>>;
 using bucket_ends = std::map<bucket_key, program::task_ref>;
 
 namespace detail {
 
-// Who gives a gradient of a part.
+// The readers that contribute a gradient of a part.
 class part_givers {
  public:
   // Complexity: linear in the readers.
   explicit part_givers(const weight_part_readers& part);
 
   [[nodiscard]] bool any() const noexcept { return any_; }
-  // Readers of any of the group's boxes, in their order. Complexity: linear in them, besides sorting.
+  // Those that read any of the group's boxes, in order. Complexity: linear in them, besides sorting.
   [[nodiscard]] std::vector<weight_reader> of(const replica_group& g) const;
 
  private:
@@ -68,7 +69,7 @@ class part_givers {
   bool any_ = false;
 };
 
-// Network: parallel::network, or one that has some of the devices alone.
+// Network: parallel::network, or one that contains only some of the devices.
 template <class Network>
 class weight_synchronization {
  public:
@@ -112,9 +113,9 @@ class weight_synchronization {
  private:
   struct device_state {
     std::int64_t held = 0;                    // elements
-    std::int64_t gradient = 0;                // of which it has the gradient
-    std::int64_t updated = 0;                 // that it updates
-    std::vector<program::task_ref> before{};  // what its update waits for
+    std::int64_t gradient = 0;                // elements whose gradient it has
+    std::int64_t updated = 0;                 // elements that it updates
+    std::vector<program::task_ref> before{};  // tasks that its update waits for
     std::uint32_t update = none;
   };
   struct gathered_group {
@@ -124,7 +125,7 @@ class weight_synchronization {
   struct handed_out_group {
     machine::device_id from{};
     std::vector<machine::device_id> to{};
-    std::vector<machine::device_id> stations{};  // of each
+    std::vector<machine::device_id> stations{};  // by receiver
     bytes size{};
   };
 
@@ -172,7 +173,7 @@ class weight_synchronization {
       const auto each = sent_elements(how.compressor, g.elements) * (number + tensor::size_of(type_.element));
       contributions.assign(1, add(machine::exchange::all_gather, g.devices, bytes{each * count}, contributions));
     } else if (is_shared) {
-      for (const auto size : message_sizes(how.compressor, type_, g.elements)) {  // one sum after the other
+      for (const auto size : message_sizes(how.compressor, type_, g.elements)) {  // one sum after another
         contributions.assign(1, add(machine::exchange::all_reduce, g.devices, size, contributions));
       }
     }
@@ -184,7 +185,7 @@ class weight_synchronization {
       waits.insert(waits.end(), contributions.begin(), contributions.end());
     }
   }
-  // What a device gives of the rows of a table: all its lookups'.
+  // Bytes of rows of a table that a device contributes, over all its lookups.
   [[nodiscard]] static bytes rows_on(std::span<const weight_reader> givers, machine::device_id d) {
     bytes all{};
     for (const auto& r : givers) {
@@ -192,7 +193,7 @@ class weight_synchronization {
     }
     return all;
   }
-  // Once for all parts of the weight. Those who have fewer rows than others fill up.
+  // Gathers rows once for all parts of the weight. Devices with fewer rows pad to the largest size.
   [[nodiscard]] program::task_ref gather_rows(const replica_group& g, std::span<const weight_reader> givers) {
     const auto [at, is_new] = gathered_rows_.try_emplace(g.devices);
     if (is_new) {
@@ -218,7 +219,7 @@ class weight_synchronization {
       own.gradient += g.elements;
     }
     const auto stations = stations_of(g.devices, server, how.is_per_node && !how.is_sparse);
-    std::map<machine::device_id, std::vector<program::task_ref>> there;  // by station: what it sends the sum of
+    std::map<machine::device_id, std::vector<program::task_ref>> there;  // by station: the tasks whose sum it sends
     for (std::size_t i = 0; i < g.devices.size(); ++i) {
       const auto d = g.devices[i];
       std::vector<program::task_ref> given;
@@ -239,7 +240,7 @@ class weight_synchronization {
         continue;
       }
       const auto [sent, is_new] = sent_rows_.try_emplace({d, server});
-      if (is_new || !how.is_sparse) {  // rows go to a server once for all of its parts
+      if (is_new || !how.is_sparse) {  // rows are sent to a server once for all of its parts
         sent->second = send(d, server, how.is_sparse ? rows_on(givers, d) : size_of(g.elements), given);
       }
       own.before.push_back(sent->second);
@@ -249,7 +250,7 @@ class weight_synchronization {
                              size_of(g.elements)});
     }
   }
-  // By device: itself, or where its node's messages are put together.
+  // By device: itself, or the station that merges its node's messages.
   [[nodiscard]] std::vector<machine::device_id> stations_of(const std::vector<machine::device_id>& devices,
                                                             machine::device_id server, bool is_per_node) const {
     return is_per_node ? parallel::stations_of(devices, server, network_.topology()) : devices;
@@ -258,7 +259,7 @@ class weight_synchronization {
                           std::span<const program::task_ref> before) {
     return add_transfer(fragment_, network_.hops(from, to, size), size, from.index(), before);
   }
-  // Each reader sends indices to the part's server, and is sent rows.
+  // Each reader sends indices to the part's server, and receives rows.
   void fetch_rows(const weight_part_readers& part, machine::device_id server) {
     for (const auto& r : part.readers) {
       if (r.on != server) {
@@ -269,7 +270,7 @@ class weight_synchronization {
       }
     }
   }
-  // Devices fetch a part from its server when the iteration begins, before any of their readers.
+  // Devices fetch a part from its server at the begin of an iteration, before any of their readers.
   void fetch(const weight_part_readers& part, const replica_group& g, const synchronizer& how) {
     hand_out(
         {how.destination, g.devices, stations_of(g.devices, how.destination, how.is_per_node), size_of(g.elements)}, {},
@@ -295,7 +296,7 @@ class weight_synchronization {
       fragment_.dependencies.push_back({b, {{}, own.update}, false});
     }
   }
-  // A device has the new version when this task has ended. It has the kind of an update, and takes no time.
+  // Adds a task of kind update without duration, after which a device has the new version.
   void arrive(machine::device_id d, const program::task_ref& with) {
     const auto there = fragment_.add({{}, picoseconds{}, {}, {}, program::task_kind::update, d.index()});
     fragment_.dependencies.push_back({with, {{}, there}, false});
@@ -314,7 +315,7 @@ class weight_synchronization {
       }
     }
   }
-  // arrived(device, the message after which it has what it was sent)
+  // arrived(device, the message after which it has the data)
   template <class F>
   void hand_out(const handed_out_group& h, std::span<const program::task_ref> before, const F& arrived) {
     std::map<machine::device_id, program::task_ref> at;  // stations
@@ -328,7 +329,7 @@ class weight_synchronization {
       if (d == h.from) {
         continue;
       }
-      const auto found = at.find(h.stations[i]);  // it is the first of its devices
+      const auto found = at.find(h.stations[i]);  // a station comes before its other devices
       at[d] = found == at.end() ? pass_on(h.from, d, before) : pass_on(found->first, d, {&found->second, 1});
     }
   }
@@ -349,14 +350,14 @@ class weight_synchronization {
 
 }  // namespace detail
 
-// The fragment of a weight of that type, all-reduced alone, or sharded. Each part that several devices hold is reduced
-// over a ring of them, node by node, every other one backwards, once all contributions are there, those of all
-// operators that share the weight (collectives.hpp); the update of a device follows. Messages of a ring that are ready
-// at the same time for the same link go in the order of their senders within the nodes, then of how many links are
-// behind them: nodes that are alike stay so. Weights without gradient take memory alone. Network: as a class it has the
-// members of parallel::network; only devices that it `has` get tasks and memory. Complexity: linear in the fragment and
-// the readers of each part, for each part. Source: Jia's dissertation (2020), section 3.4, leaves open how gradients
-// are added up; collectives.hpp.
+// The fragment of a weight of that type that is all-reduced alone, or sharded. Each part that several devices hold is
+// reduced over a ring of them, node by node and every other node in reverse, after the contributions of all operators
+// that share the weight (collectives.hpp); the update of each device follows. Simultaneously ready messages of a ring
+// on a link are ordered by the sender's index in its node, then by the number of preceding links, so equivalent nodes
+// behave alike. Weights without gradient only occupy memory. Network: has the members of parallel::network; only
+// devices for which has() holds get tasks and memory. Complexity: linear in the fragment and the readers of each part,
+// for each part. Source: Jia's dissertation (2020), section 3.4, leaves open how gradients are added up; see
+// collectives.hpp.
 template <class Network>
 [[nodiscard]] program::fragment synchronized(Network& n, const task_times& times, const tensor::tensor_type& type,
                                              const weight_part_readers& all, const synchronizer& how = {}) {
@@ -365,15 +366,15 @@ template <class Network>
   return std::move(s).finish();
 }
 
-// The parts of a weight, each with its synchronizer, as a bucket or the weight's fragment needs them.
+// A part of a weight with its synchronizer, for the fragment of a bucket or of the weight.
 struct synchronized_part {
   weight_part_readers of{};
   synchronizer how{};
 };
 
-// The fragment of a weight whose parts are synchronized in ways of their own. buckets: where those of its parts end.
-// A sharded part is reduced and scattered over the ring, updated share by share, and gathered. Gradients for a server
-// are messages to it, and what it made are messages back, of devices or of nodes; adding up is not priced.
+// The fragment of a weight with a synchronizer for each part. buckets: tasks after which bucketed parts are reduced. A
+// sharded part is reduce-scattered over the ring, updated share by share, and gathered. Gradients are sent to a server
+// as messages, and updated weights are sent back to devices or nodes as messages; adding up is not priced.
 template <class Network>
 [[nodiscard]] program::fragment synchronized(Network& n, const task_times& times, const tensor::tensor_type& type,
                                              std::span<const synchronized_part> parts, const bucket_ends& buckets) {
@@ -390,25 +391,25 @@ struct bucketed_weight {
   std::int64_t element_size = 0;  // bytes
 };
 
-// What the same devices reduce of a bucket, together.
+// The elements of a bucket that the same devices reduce together.
 struct bucket_group {
   bytes size{};
   std::vector<program::task_ref> contributions{};
 };
-// Of all parts that several devices hold, by those. Complexity: linear in the readers of the weights.
+// By devices, for all bucketed parts that several devices hold. Complexity: linear in the readers of the weights.
 [[nodiscard]] std::map<std::vector<machine::device_id>, bucket_group> groups_of_bucket(
     std::uint32_t bucket, std::span<const bucketed_weight> weights);
 
-// The fragment of a bucket: an all-reduce for each group, once all contributions are there and the all-reduce of the
-// bucket before could begin among those devices. self: the fragment; entered in `begins` and `ends`, which have those
-// of the buckets before.
+// The fragment of a bucket: an all-reduce for each group of devices, once all contributions are ready and the
+// all-reduce of the previous bucket among these devices could begin. self: the fragment. Adds its tasks to `begins` and
+// `ends`, which contain those of earlier buckets.
 template <class Network>
 [[nodiscard]] program::fragment reduced_bucket(Network& n, std::uint32_t bucket, program::fragment_id self,
                                                std::map<std::vector<machine::device_id>, bucket_group> groups,
                                                bucket_ends& begins, bucket_ends& ends) {
   program::fragment f;
   for (auto& [devices, group] : groups) {
-    for (auto b = bucket; b-- > 0;) {  // the last bucket before that the same devices reduce
+    for (auto b = bucket; b-- > 0;) {  // the previous bucket that the same devices reduce
       if (const auto before = begins.find({b, devices}); before != begins.end()) {
         group.contributions.push_back(before->second);
         break;

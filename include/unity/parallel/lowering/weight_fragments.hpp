@@ -1,4 +1,4 @@
-// The fragments of a plan's weights and buckets.
+// Builds the fragments of a plan's weights and buckets.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,15 @@ struct fragment_code;
 
 namespace detail {
 
-// Who reads what of a weight, and gives a gradient; of a part of it where there is a box.
+// The readers of a weight and the gradients that they contribute; restricted to a box if `part` is given.
 [[nodiscard]] weight_part_readers readers_of(lowering& l, const strategy& s, std::uint32_t weight,
                                              const box* part = nullptr);
 
-// As many as it is cut into.
+// One entry for each part that the weight is divided into.
 [[nodiscard]] std::vector<synchronized_part> parts_of_weight(lowering& l, const strategy& s, std::uint32_t weight,
                                                              const weight_sync& how);
 
-// Effects: appends the fragments of all weights, of all buckets, and of divided weights, without gathers.
+// Effects: appends the fragments of all weights, all buckets, and divided weights, without gathers.
 void add_synchronization(lowering& l, const strategy& s, const synchronization& sync, std::vector<fragment_code>& all);
 
 }  // namespace detail
@@ -50,13 +50,13 @@ void add_synchronization(lowering& l, const strategy& s, const synchronization& 
 
 namespace unity::parallel::detail {
 
-// What the gradient of a lookup is as indices and rows, and the indices alone.
+// Bytes of a lookup's gradient as indices and rows, and of the indices alone.
 struct row_sizes {
   bytes all{};
   bytes ids{};
 };
 
-// By task; 0 of others than lookups.
+// By task; 0 if the operator is not a lookup.
 UNITY_INLINE std::vector<row_sizes> rows_of(const lowering& l, const division& parts, const weight_use& use,
                                             value_id table) {
   std::vector<row_sizes> all(parts.parts.size());
@@ -81,9 +81,9 @@ UNITY_INLINE std::vector<row_sizes> rows_of(const lowering& l, const division& p
 UNITY_INLINE weight_part_readers readers_of(lowering& l, const strategy& s, std::uint32_t weight, const box* part) {
   const auto& w = l.training().weights()[weight];
   std::vector<reading> readings;
-  std::deque<distinct_boxes> cut;                  // of a part
-  std::deque<std::vector<machine::device_id>> on;  // where not all tasks read it
-  std::vector<weight_reader> readers;              // the null fragment where one gives no gradient
+  std::deque<distinct_boxes> cut;                  // for a part
+  std::deque<std::vector<machine::device_id>> on;  // if not all tasks read it
+  std::vector<weight_reader> readers;              // with the null fragment for those that contribute no gradient
   for (const auto& use : w.uses) {
     const auto& c = s[use.node.index()];
     const auto& parts = l.parts_of(s, use.node);
@@ -127,7 +127,7 @@ UNITY_INLINE weight_part_readers readers_of(lowering& l, const strategy& s, std:
   return {replicas_of(readings), std::move(readers), false, {}};
 }
 
-// A table that is divided among devices is none.
+// Whether rows are fetched; not for tables that are divided among devices.
 UNITY_INLINE bool fetches_rows(lowering& l, const strategy& s, std::uint32_t weight, const weight_sync& how) {
   const auto& w = l.training().weights()[weight];
   const auto all = whole(l.graph().type(w.value).dims);

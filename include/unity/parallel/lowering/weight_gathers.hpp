@@ -1,4 +1,4 @@
-// Before which operators weights are gathered that replicas divide among them.
+// Finds the operators before which divided weights must be gathered.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,15 @@
 
 namespace unity::parallel {
 
-// Weights that a pass reads first where it comes to the operator. Regular.
+// Weights that a pass reads for the first time at an operator. Regular.
 struct gather_point {
   node_id before{};
-  std::vector<std::uint32_t> weights{};  // numbers
+  std::vector<std::uint32_t> weights{};  // indices
 
   friend bool operator==(const gather_point&, const gather_point&) = default;
 };
 
-// In the order of the passes. Regular.
+// In the order of each pass. Regular.
 struct weight_gathers {
   std::vector<gather_point> forward{};
   std::vector<gather_point> backward{};
@@ -31,19 +31,19 @@ struct weight_gathers {
   friend bool operator==(const weight_gathers&, const weight_gathers&) = default;
 };
 
-// Does the weight have a part that replicas divide; and one that is gathered again for the backward pass.
+// Whether the weight has a part that replicas divide, and one that is gathered again for the backward pass.
 [[nodiscard]] bool is_gathered(const synchronization& s, std::size_t weight);
 [[nodiscard]] bool is_gathered_again(const synchronization& s, std::size_t weight);
 
-// Throws: unity::error that names the weight's node where devices of several stages would gather a weight: each would
-// wait for a micro-batch of another, which waits for one of its own; and where a gradient or weight is divided in a
-// pipeline whose schedule has chunks, or gradients of weights apart: passes of other chunks come in between.
+// Throws: unity::error that names the weight's node if devices of several stages would gather a weight, because each
+// would wait for a micro-batch of the other (a deadlock); or if a gradient or weight is divided in a pipeline whose
+// schedule has chunks or separate weight gradients, because passes of other chunks come in between.
 void check_gathers(const tensor::tensor_graph& g, const training_graph& t, const strategy& s, const pipeline& p,
                    const synchronization& sync);
 
-// Backward passes read what adjoints read, and what the forward pass of an operator does that is recomputed, where the
-// first operator asks for its results.
-// kept: what the backward pass of an operator reads. Complexity: linear in the graph, besides that.
+// The backward pass reads what adjoints read, and the inputs of recomputed operators at the first operator that needs
+// their results. kept: what the backward pass of an operator reads. Complexity: linear in the graph, plus calls of
+// kept.
 [[nodiscard]] weight_gathers gathers_of(const tensor::tensor_graph& g, const training_graph& t,
                                         const synchronization& s, const recomputation& again,
                                         const std::function<backward_reads(node_id)>& kept);
@@ -141,7 +141,7 @@ class gather_finder {
   const synchronization& sync_;
   const recomputation& recomputed_;
   std::vector<bool> is_made_;             // by node
-  std::vector<std::uint32_t> weight_of_;  // by value: its number and 1
+  std::vector<std::uint32_t> weight_of_;  // by value: the weight's index plus 1; 0: no weight
   std::vector<bool> is_there_{};          // by weight
   std::vector<std::uint32_t> now_{};
 };

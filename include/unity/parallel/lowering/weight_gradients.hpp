@@ -1,4 +1,4 @@
-// Backward tasks in two: what others wait for, and gradients of weights.
+// Splits backward tasks into gradients of inputs, which others wait for, and gradients of weights.
 #pragma once
 
 #include <span>
@@ -12,11 +12,11 @@ struct fragment_code;
 
 namespace detail {
 
-// Effects: changes the fragments, by their numbers, of a plan whose backward tasks do all: those of operators whose
-// weights are trained get a task more for each of theirs, behind all others, and the backward task takes what is left.
-// It holds what the backward task has read until it ends, and what becomes of a weight's gradient waits for it.
-// Source: Qi et al., Zero bubble pipeline parallelism, ICLR 2024.
-// Complexity: linear in the fragments.
+// Effects: changes the fragments, indexed by number, of a plan with combined backward tasks. Operators with trained
+// weights get an additional task for each backward task, after all others, for the gradients of weights; the backward
+// task keeps the remaining time. The additional task holds the inputs of the backward task until it ends, and the
+// synchronization of the weight's gradient waits for it. Source: Qi et al., Zero bubble pipeline parallelism, ICLR
+// 2024. Complexity: linear in the fragments.
 void split_weight_gradients(lowering& l, const strategy& s, std::span<fragment_code> all);
 
 }  // namespace detail
@@ -40,11 +40,11 @@ void split_weight_gradients(lowering& l, const strategy& s, std::span<fragment_c
 
 namespace unity::parallel::detail {
 
-// What the backward tasks of an operator are, and what is behind each of them.
+// The backward tasks of an operator, and the tasks for their gradients of weights.
 struct split_tasks {
   std::uint32_t first = 0;  // backward task
-  std::uint32_t count = 0;  // 0: they are not split
-  std::uint32_t later = 0;  // the task for weights of the first
+  std::uint32_t count = 0;  // 0: not split
+  std::uint32_t later = 0;  // the weight task of the first
 
   void move(program::task_ref& t) const {
     if (t.index >= first && t.index < first + count) {

@@ -1,4 +1,4 @@
-// Weights of which replicas keep shares: how gradients are scattered, and weights gathered, in each micro-batch.
+// Weights divided among replicas: scatters of gradients and gathers of weights in each micro-batch.
 #pragma once
 
 #include <cstddef>
@@ -16,22 +16,22 @@ namespace unity::parallel {
 class lowering;
 struct fragment_code;
 
-// The weights, by number, whose replicas keep shares of gradients: each has a fragment of its own, behind those of
-// buckets, that every micro-batch repeats.
+// The indices of weights whose gradients are divided among replicas. Each has a separate fragment, after those of
+// buckets, which every micro-batch repeats.
 [[nodiscard]] std::vector<std::uint32_t> divided_weights(const synchronization& s);
 
 namespace detail {
 
-// Effects: adds to the code, that of the fragment `self`, the sums of the part's gradient, scattered once all who give
-// have given, and the memory of the gradient until then: what comes besides the device's share. The part says where
-// they end. Source: Rajbhandari et al., ZeRO, SC 2020, section 5.2.
+// Effects: adds to the code, of the fragment `self`, the reduce-scatters of the part's gradient after all
+// contributions, and the memory of the gradient beyond the device's share until then. Records their ends in the part.
+// Source: Rajbhandari et al., ZeRO, SC 2020, section 5.2.
 void add_scatters(lowering& l, const tensor::tensor_type& type, program::fragment_id self, synchronized_part& part,
                   program::fragment& code);
 
-// Effects: adds to the fragments of divided weights, which are the last of all, the gathers of those that replicas
-// divide, and the memory of what they gather until its last reader has ended. In each pass a device lets a gather begin
-// when the operator has ended that is as far ahead as its weight says; a task without time says so.
-// Complexity: linear in operators, and in the readers of these weights. Source: Zhao et al., PyTorch FSDP, VLDB 2023.
+// Effects: adds to the fragments of divided weights, which are the last ones, the gathers of weights and the memory of
+// gathered elements until their last reader has ended. In each pass a device lets a gather begin, by a task without
+// duration, as many operators before its reader as the weight's prefetch says (synchronizer::prefetch). Complexity:
+// linear in operators, and in the readers of these weights. Source: Zhao et al., PyTorch FSDP, VLDB 2023.
 void add_gathers(lowering& l, const strategy& s, const synchronization& sync, const recomputation& again,
                  std::vector<fragment_code>& all);
 
@@ -71,7 +71,7 @@ UNITY_INLINE std::vector<std::uint32_t> divided_weights(const synchronization& s
 
 namespace unity::parallel::detail {
 
-// Effects: adds memory of what a device has of a group besides its share, from when `producer` starts.
+// Effects: adds memory for the elements of a group beyond the device's share, from the start of `producer`.
 UNITY_INLINE program::buffer_ref add_rest(program::fragment& code, const replica_group& g, std::size_t place,
                                           const tensor::tensor_type& type, const program::task_ref& producer) {
   const auto rest = lowering::size_of(g.elements - share_of(g, place), type);
@@ -90,7 +90,7 @@ UNITY_INLINE void add_scatters(lowering& l, const tensor::tensor_type& type, pro
       continue;
     }
     std::vector<program::task_ref> given;
-    std::vector<std::optional<program::task_ref>> first(g.devices.size());  // backward passes begin with the last
+    std::vector<std::optional<program::task_ref>> first(g.devices.size());  // the last one: backward passes begin there
     for (const auto& r : givers.of(g)) {
       given.push_back(r.task);
       first[static_cast<std::size_t>(std::lower_bound(g.devices.begin(), g.devices.end(), r.on) - g.devices.begin())] =
@@ -121,7 +121,7 @@ class gather_code {
   }
 
  private:
-  // What a device runs of an operator that something is gathered for.
+  // The tasks on a device of an operator that needs a gather.
   struct point_tasks {
     std::size_t point = 0;
     std::vector<program::task_ref> tasks{};
@@ -132,10 +132,10 @@ class gather_code {
   void add(std::span<const gather_point> points, bool is_backward);
   void add(const synchronized_part& part, const tensor::tensor_type& type, std::size_t point, bool is_backward,
            program::fragment& code);
-  // Its tasks that read the part: of the forward pass, or of the backward pass, what runs again among them.
+  // The tasks of the reader in the forward pass, or in the backward pass including recomputation.
   [[nodiscard]] std::vector<program::task_ref> readers(const weight_reader& r, bool is_backward) const;
-  // Effects: adds the task after which a gather may begin on a device: once the operator so far ahead has ended, or the
-  // pass has begun.
+  // Effects: adds the task after which a gather may begin on a device: when the operator that synchronizer::prefetch
+  // determines has ended, or the pass has begun.
   [[nodiscard]] program::task_ref add_begin(machine::device_id d, std::size_t point, std::uint32_t prefetch,
                                             bool is_backward, program::fragment& code) const;
 
@@ -204,7 +204,7 @@ UNITY_INLINE program::task_ref gather_code::add_begin(machine::device_id d, std:
       std::lower_bound(own.begin(), own.end(), point, [](const point_tasks& x, std::size_t p) { return x.point < p; });
   const auto place = static_cast<std::size_t>(here - own.begin());
   const auto kind = is_backward ? program::task_kind::backward : program::task_kind::forward;
-  const bool is_first = place <= prefetch;  // on the stream: micro-batches take turns there (pipelined_program.hpp)
+  const bool is_first = place <= prefetch;  // on the stream, where micro-batches take turns (pipelined_program.hpp)
   const program::task_ref begin{
       {}, code.add({is_first ? network::stream(d) : program::resource_id{}, {}, {}, {}, kind, d.index()})};
   const auto& ahead = is_first ? forward_[d.index()] : own;

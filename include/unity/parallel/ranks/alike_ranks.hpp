@@ -1,4 +1,4 @@
-// Whether ranks that compute do the same, each with samples of its own, and which of them are written.
+// Detects plans whose computing ranks all do the same on their own samples, and chooses the ranks to write.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +15,11 @@
 
 namespace unity::parallel {
 
-// The devices of the tasks where all operators have the same, a task on each, that reads of values what the task of
-// the same number made, and of weights all: what is a part of a batch is made of the same part, what is not is computed
-// on each device, and weights alone go between ranks. Parts are equally large, so that ranks do the same on values of
-// the same shapes. Empty where that is not so, or not known: a divided dimension that windows run along, say.
-// Complexity: linear in the graph, but for a comparison of devices.
+// The devices of the tasks, if all operators have the same devices with one task each, tasks read only what the task
+// with the same number made, and every task reads whole weights. Then a part of a batch is made from the same part,
+// everything else is computed on each device, and only weights are exchanged between ranks. Parts have equal sizes, so
+// ranks do the same on values of the same shapes. Empty if this does not hold or cannot be established, for example if
+// windows run along a divided dimension. Complexity: linear in the graph, plus a comparison of devices.
 [[nodiscard]] std::vector<machine::device_id> alike_ranks(const tensor::tensor_graph& g, const graph_dimensions& all,
                                                           const training_graph& training, const strategy& s);
 
@@ -27,33 +27,33 @@ namespace unity::parallel {
 
 namespace unity::parallel::detail {
 
-// The ranks whose programs are written, and who stands for the others.
+// The ranks whose programs are written, and the ranks that they represent.
 class written_ranks {
  public:
-  // All.
+  // All ranks.
   explicit written_ranks(std::size_t ranks) : has_(ranks, true) {}
-  // One; and where it computes nothing, the first that does. alike: as alike_ranks, of which there are some.
+  // One rank; and if it computes nothing, also the first that does. alike: a nonempty result of alike_ranks.
   written_ranks(std::size_t ranks, std::uint32_t only, std::span<const machine::device_id> alike);
 
   [[nodiscard]] bool has(std::uint32_t rank) const { return has_[rank]; }
-  // Those of a group, which is ascending.
+  // The written ranks of a group, which is ascending.
   [[nodiscard]] std::vector<std::uint32_t> of(const std::vector<std::uint32_t>& group) const;
-  // Is there one task of each operator: that of the rank which computes.
+  // Whether operators have a single task: that of the computing rank.
   [[nodiscard]] bool is_one() const noexcept { return !alike_.empty(); }
   [[nodiscard]] std::size_t task() const noexcept { return task_; }
   [[nodiscard]] machine::device_id computing() const { return alike_[task_]; }
-  // A rank that is written and has values of the same types.
+  // A written rank with values of the same types.
   [[nodiscard]] std::uint32_t like(std::uint32_t rank) const {
     return has_[rank] ? rank : static_cast<std::uint32_t>(computing().index());
   }
-  // The ranks that compute what some of those that are written compute.
+  // All ranks that compute the same as some of these written ranks.
   [[nodiscard]] std::vector<std::uint32_t> all_like(const std::set<std::uint32_t>& written) const;
 
  private:
   std::vector<bool> has_;  // by rank
   std::vector<machine::device_id> alike_{};
-  std::vector<std::uint32_t> ascending_{};  // their ranks
-  std::vector<std::uint32_t> written_{};    // ascending; of few
+  std::vector<std::uint32_t> ascending_{};  // ascending
+  std::vector<std::uint32_t> written_{};    // ascending; only with few written ranks
   std::size_t task_ = 0;
 };
 
@@ -75,16 +75,16 @@ class written_ranks {
 
 namespace unity::parallel::detail {
 
-// What is divided of an operator on several devices. Nothing: each computes all.
+// The division of an operator over several devices. All members empty: each device computes everything.
 struct divided_work {
-  std::optional<std::size_t> index{};  // of samples, say
+  std::optional<std::size_t> index{};  // such as samples
   bool is_sum = false;                 // over that index
-  std::optional<std::size_t> group{};  // of operands that are terms of sums, and so are the results
+  std::optional<std::size_t> group{};  // of operands that are terms of sums, like the results
 
   [[nodiscard]] bool makes_terms() const noexcept { return is_sum || group.has_value(); }
 };
 
-// Nothing where more than one of these is divided.
+// nullopt if more than one of these is divided.
 UNITY_INLINE std::optional<divided_work> divided_work_of(const operator_dimensions& o, const configuration& c) {
   const auto grid = c.grid();
   const auto parts = index_degrees(o, grid);
@@ -105,13 +105,13 @@ UNITY_INLINE std::optional<divided_work> divided_work_of(const operator_dimensio
   return parts && count < 2 ? std::optional{all} : std::nullopt;
 }
 
-// Whether each task reads one of the terms that an operand is.
+// Whether each task reads one of the terms of the operand.
 UNITY_INLINE bool reads_terms(const operator_dimensions& o, const divided_work& w, std::size_t operand) {
   return (w.group && view_of_group(o, operand, *w.group) == axis_view::partial) ||
          (w.is_sum && view_of_index(o, operand, *w.index) == axis_view::partial);
 }
 
-// The dimensions of a tensor that an index runs along; nothing where a window does, or where its parts are not equal
+// The dimensions of a tensor that an index runs along; nullopt if a window runs along it, or if its parts are not equal
 // parts of the dimension.
 UNITY_INLINE std::optional<std::vector<std::size_t>> dimensions_along(const tensor::index_structure& s,
                                                                       const tensor::tensor_indices& dims,
@@ -139,7 +139,7 @@ UNITY_INLINE std::optional<std::vector<std::size_t>> dimensions_along(const tens
   return all;
 }
 
-// Along which dimensions tasks read parts of an operand; and make parts of a result.
+// The dimensions along which tasks read parts of an operand, and make parts of a result.
 UNITY_INLINE std::optional<std::vector<std::size_t>> read_along(const operator_dimensions& o, const divided_work& w,
                                                                 std::size_t operand) {
   return w.index ? dimensions_along(o.structure, o.structure.operands[operand], o.inputs[operand].dims, *w.index)
@@ -210,7 +210,8 @@ UNITY_INLINE std::vector<machine::device_id> alike_ranks(const tensor::tensor_gr
     const auto& own = work[g.producer(v).index()];
     return !g.operands(g.producer(v)).empty() && !own.index && !own.group;
   });
-  return are_copied && devices.size() > 1 ? std::vector<machine::device_id>{} : devices;  // the first hands it out
+  // The first device delivers an output that has copies.
+  return are_copied && devices.size() > 1 ? std::vector<machine::device_id>{} : devices;
 }
 
 }  // namespace unity::parallel

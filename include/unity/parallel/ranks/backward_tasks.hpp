@@ -1,5 +1,5 @@
-// Writes the backward pass of a micro-batch: the adjoint of what each task ran, and
-// cotangents back the ways that values came.
+// Writes the backward pass of a micro-batch: the adjoints of tasks, and the transfers of cotangents along the reversed
+// edges.
 #pragma once
 
 #include <cstddef>
@@ -34,18 +34,18 @@ class backward_tasks {
                  std::vector<node_state>& nodes)
       : training_{d}, streams_{streams}, weights_{weights}, nodes_{nodes}, again_{d, streams, weights, nodes} {}
 
-  // is_last: no micro-batch comes after it, and all gradients are added up over ranks as soon as they are complete.
+  // is_last: no micro-batch follows, and all gradients are reduced over ranks as soon as they are complete.
   void write(bool is_last);
 
  private:
   void run_task(node_id n, std::uint32_t t);
-  // What the adjoint reads of operands and results, in their order; null: it does not read it.
+  // The operands and results that the adjoint reads, in order; null for those that it does not read.
   [[nodiscard]] std::vector<value_id> read_by(const tensor::operator_adjoint& adjoint, node_id n, std::uint32_t t);
-  // Copies the adjoint's graph; its first nodes stand for operands, results and the results' cotangents. What weights
-  // alone need comes in their own pass, where the schedule has one.
+  // Copies the adjoint's graph, whose first nodes stand for operands, results and cotangents of results. What only
+  // weights need is put in a separate pass if the schedule has one.
   void run_adjoint(node_id n, std::uint32_t t, const tensor::operator_adjoint& adjoint, std::span<const value_id> read,
                    std::span<const std::optional<value_id>> given);
-  // By node of the adjoint: no cotangent of an operator's result depends on it.
+  // By node of the adjoint: true if no cotangent of an operator's result depends on it.
   [[nodiscard]] std::vector<bool> is_for_weights(node_id n, const tensor::operator_adjoint& adjoint) const;
   void begin_weight_gradients() {
     if (training_.has_weight_passes()) {
@@ -53,11 +53,11 @@ class backward_tasks {
     }
   }
 
-  // The cotangents that readers on a rank have of a box.
+  // The sum of the cotangents of a box from readers on a rank.
   [[nodiscard]] std::optional<value_id> own_cotangent(node_id to, std::span<const flow_reader> readers, const box& b,
                                                       std::uint32_t rank, tensor::dtype element);
   void send_back(std::uint32_t e);
-  // To those terms of a sum that are on a rank.
+  // Passes the cotangent to the terms of a sum on a rank.
   void give(const graph_edge& edge, const summed_flow& s, std::uint32_t result, std::uint32_t rank, value_id c,
             const rank_step* wait);
   void send_sum_back(const graph_edge& edge, const summed_flow& s, std::uint32_t result, tensor::dtype element);
@@ -122,7 +122,7 @@ UNITY_INLINE void backward_tasks::run_task(node_id n, std::uint32_t t) {
   }
   const auto& part = task.code.part;
   const auto adjoint = tensor::adjoint_of(training_.algebra(), part.op, part.inputs, training_.training().wanted(n));
-  const auto read = read_by(adjoint, n, t);  // before cotangents have come
+  const auto read = read_by(adjoint, n, t);  // before cotangents arrive
   for (const auto& w : node.waits_back[t]) {
     streams_.wait(rank, w);
   }

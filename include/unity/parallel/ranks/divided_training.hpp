@@ -1,4 +1,4 @@
-// A plan with what lowering it to ranks looks up all the time.
+// A plan with tables that lowering it to ranks needs frequently.
 #pragma once
 
 #include <algorithm>
@@ -32,21 +32,21 @@ namespace unity::parallel::detail {
 
 class divided_training {
  public:
-  // only: of operators, the tasks of that rank are seen where ranks are alike, or of the first that computes; all tasks
-  // where they are not, or servers look up rows. Throws: as check.
+  // only: if ranks are alike, restricts operators to the tasks of that rank, or of the first computing one; all tasks
+  // if they are not alike, or if servers look up rows. Throws: as check.
   divided_training(const tensor::algebra& a, const plan& p, std::optional<std::uint32_t> only = {});
 
   [[nodiscard]] const tensor::algebra& algebra() const noexcept { return algebra_; }
   [[nodiscard]] const tensor::tensor_graph& graph() const noexcept { return plan_.graph; }
-  // How a weight is kept equal, by its number.
+  // The synchronization of a weight.
   [[nodiscard]] weight_sync sync_of(std::size_t weight) const {
     return plan_.synchronization.weights.empty() ? weight_sync{} : plan_.synchronization.weights[weight];
   }
-  // When shares of weights are gathered. Complexity: linear in the graph, besides adjoints.
+  // When shares of weights are gathered. Complexity: linear in the graph, plus adjoints.
   [[nodiscard]] weight_gathers gathers() const;
-  // Has the weight parts that are gathered again for the backward pass.
+  // Whether the weight has parts that are gathered again for the backward pass.
   [[nodiscard]] bool is_gathered_again(value_id weight) const;
-  // Servers look up rows of it for those who read it.
+  // Whether servers look up its rows for readers.
   [[nodiscard]] bool fetches_rows(std::size_t weight) const { return fetches_rows_[weight]; }
   [[nodiscard]] const machine::topology& topology() const noexcept { return plan_.machine.network; }
   [[nodiscard]] std::size_t bucket_count() const noexcept { return plan_.synchronization.buckets.size(); }
@@ -56,17 +56,17 @@ class divided_training {
   [[nodiscard]] const division& parts_of(node_id n) const {
     return table_.of(dimensions_.kind(n), dimensions_[n], division_of(n));
   }
-  // Of the tasks that are seen.
+  // The number of visible tasks.
   [[nodiscard]] std::size_t task_count(node_id n) const { return devices_of(n).size(); }
   [[nodiscard]] std::uint32_t rank_of(node_id n, std::uint32_t task) const {
     return static_cast<std::uint32_t>(devices_of(n)[task].index());
   }
-  // Nothing but weights and their gradients goes between ranks, and ranks that compute are alike.
+  // Whether ranks exchange only weights and gradients, and computing ranks are alike.
   [[nodiscard]] bool exchanges_weights_alone() const noexcept { return exchanges_weights_alone_; }
   [[nodiscard]] const written_ranks& written() const noexcept { return written_; }
   [[nodiscard]] bool is_recomputed(node_id n) const { return parallel::is_recomputed(plan_.recomputed, n); }
   [[nodiscard]] bool is_operator(node_id n) const { return !graph().operands(n).empty(); }
-  // Operators in the order of their virtual stages, else in that of the graph.
+  // Operators in the order of their virtual stages, or otherwise of the graph.
   [[nodiscard]] std::span<const node_id> operators() const noexcept { return operators_; }
   [[nodiscard]] bool is_before(node_id x, node_id y) const {
     return std::pair{virtual_stage(x), x} < std::pair{virtual_stage(y), y};
@@ -75,28 +75,28 @@ class divided_training {
     return plan_.pipeline.stages.empty() ? 0 : plan_.pipeline.stages[division_of(n).devices[0].index()];
   }
   [[nodiscard]] std::uint32_t chunk_of(node_id n) const { return chunks_[n.index()]; }
-  // Gradients of weights are computed apart from the rest of backward passes.
+  // Whether gradients of weights are computed in separate passes.
   [[nodiscard]] bool has_weight_passes() const noexcept {
     return plan_.pipeline.schedule == pipeline_schedule::zero_bubble;
   }
-  // Which of its producer's results a value is.
+  // The index of a value among its producer's results.
   [[nodiscard]] std::uint32_t number_of(value_id v) const {
     const auto results = graph().results(graph().producer(v));
     return static_cast<std::uint32_t>(std::find(results.begin(), results.end(), v) - results.begin());
   }
   [[nodiscard]] tensor::tensor_type type_of(value_id v, const box& b) const;
-  // What goes along an edge.
+  // The transfers along an edge.
   [[nodiscard]] const value_flows& flows(std::uint32_t edge) const { return flows_[edge]; }
 
  private:
   [[nodiscard]] std::span<const machine::device_id> devices_of(node_id n) const {
     return written_.is_one() ? std::span{&own_, 1} : std::span<const machine::device_id>{division_of(n).devices};
   }
-  // 0 where no values go around: the graph's order does.
+  // 0 without chunks: then the graph's order suffices.
   [[nodiscard]] std::uint32_t virtual_stage(node_id n) const {
     return plan_.pipeline.chunks == 1 ? 0 : chunk_of(n) * plan_.pipeline.stage_count() + stage_of(n);
   }
-  // Finds who is written.
+  // Chooses the ranks to write.
   void choose(std::optional<std::uint32_t> only);
   void find_flows();
 
@@ -109,7 +109,7 @@ class divided_training {
   std::vector<bool> fetches_rows_{};  // by weight
   bool exchanges_weights_alone_ = false;
   written_ranks written_;
-  machine::device_id own_{};        // where one is written
+  machine::device_id own_{};        // if one rank is written
   mutable division_table table_{};  // a cache
   std::vector<value_flows> flows_{};
 };

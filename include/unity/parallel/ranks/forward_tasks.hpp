@@ -1,4 +1,4 @@
-// Writes the forward pass of a micro-batch: every task where its operands are, and what goes from task to task.
+// Writes the forward pass of a micro-batch: each task with its operands, and transfers between tasks.
 #pragma once
 
 #include <cstddef>
@@ -34,10 +34,10 @@ class forward_tasks {
 
  private:
   void run_task(node_id n, std::uint32_t t);
-  // Has servers look up the rows of a task, and adds up what each of them has.
+  // Has servers look up the rows of a task, and adds up their results.
   void look_up(node_id n, std::uint32_t t, std::span<const weight_cells::served_part> parts);
   [[nodiscard]] value_id operand(node_id n, std::uint32_t t, std::uint32_t x);
-  // A part of what no operator makes.
+  // A part of a value that no operator makes.
   [[nodiscard]] value_id source(node_id reader, value_id v, const box& b, std::uint32_t rank);
 
   [[nodiscard]] held_part result_of(node_id n, std::uint32_t t, std::uint32_t r) const {
@@ -46,14 +46,14 @@ class forward_tasks {
   [[nodiscard]] held_part cut_of(node_id origin, const held_part& x, const box& b, std::uint32_t rank) {
     return {b, streams_.on(rank, origin).cut(x, b)};
   }
-  // What an operator made, to those that read it.
+  // Sends an operator's result to its readers.
   void send_value(std::uint32_t e);
   static void hand_out(node_state& to, std::span<const flow_reader> readers, const held_part& x, const rank_step* wait);
-  // The terms of a sum that a rank has, added up.
+  // The sum of a rank's terms of a sum.
   [[nodiscard]] std::optional<value_id> own_terms(const graph_edge& edge, const summed_flow& s, std::uint32_t result,
                                                   std::uint32_t rank);
   void send_sum(const graph_edge& edge, const summed_flow& s, std::uint32_t result, node_state& to);
-  // The first copy of an output, all terms of it, and where its cotangent comes in.
+  // Delivers the first copy of an output, with all its terms, and adds inputs for their cotangents.
   void deliver(std::uint32_t output);
 
   const divided_training& training_;
@@ -277,7 +277,7 @@ UNITY_INLINE void forward_tasks::deliver(std::uint32_t output) {
   streams_.enter(training_.stage_of(n), training_.chunk_of(n));
   const auto& d = training_.parts_of(n);
   const auto result = training_.number_of(v);
-  // Terms of a number leave as they are; nothing else leaves as terms.
+  // Only numbers may be delivered as terms.
   for (std::uint32_t place = 0; place < d.result_terms * d.blocks; ++place) {
     const auto t = d.task(place / d.blocks, 0, place % d.blocks);
     const auto rank = training_.rank_of(n, t);

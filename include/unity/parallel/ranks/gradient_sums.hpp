@@ -1,5 +1,5 @@
-// Adds up gradients over ranks, as they are or compressed: what each gives becomes a smaller message, and what comes of
-// the sum of messages is the sum of gradients but for what compression loses.
+// Sums gradients over ranks, optionally compressed: contributions become smaller messages, whose combined result is the
+// sum of gradients except for the loss of compression.
 #pragma once
 
 #include <cstdint>
@@ -19,24 +19,25 @@
 
 namespace unity::parallel::detail {
 
-// A sum over ranks of a group.
+// A sum over the ranks of a group.
 struct gradient_sum {
-  node_id origin{};                         // of the plan's graph: whose gradients
-  node_id reader{};                         // of the backward pass that gave the last of them
+  node_id origin{};                         // in the plan's graph: whose gradients
+  node_id reader{};                         // whose backward pass contributed the last of them
   const std::vector<std::uint32_t>& group;  // ranks
-  std::span<const value_id> values;         // of each that is written: equal shapes
+  std::span<const value_id> values;         // per written rank; equal shapes
 };
 
 class gradient_sums {
  public:
   gradient_sums(const divided_training& d, rank_streams& streams) : training_{d}, streams_{streams} {}
 
-  // The sum on each rank that is written. Messages leave in the backward pass; what has to be done with them follows
-  // when all micro-batches have given. Waits are null where there is nothing left to wait for.
+  // The sum on each written rank. Messages leave in the backward pass; their processing follows after the contributions
+  // of all micro-batches. Waits are null if there is nothing to wait for.
   [[nodiscard]] std::vector<awaited_value> of(const gradient_sum& s, const compressor& how);
 
  private:
-  // What a rank gives, with what its last message lost; and the place for what this one loses.
+  // A rank's contribution including the loss of its last message, and the kept value that receives the loss of this
+  // one.
   struct given_value {
     value_id value{};
     value_id before{};
@@ -65,13 +66,13 @@ class gradient_sums {
   [[nodiscard]] std::vector<awaited_value> rounded(const gradient_sum& s, const compressor& how);
   [[nodiscard]] std::vector<awaited_value> selected(const gradient_sum& s, const compressor& how);
   [[nodiscard]] std::vector<awaited_value> factored(const gradient_sum& s, const compressor& how);
-  // Columns at right angles, of length 1 or next to 0: each without its part along those before it (Gram and Schmidt).
+  // Orthonormal columns, or nearly zero ones: subtracts from each its projection on those before it (Gram and Schmidt).
   [[nodiscard]] value_id orthonormal(region_writer& w, value_id m) const;
-  // Columns of length 1. least: beneath the square of a length, so that what is far shorter stays short, and zeros
-  // stay.
+  // Columns normalized to length 1. least: added to squared lengths, so that much shorter columns stay short, and zeros
+  // stay zero.
   [[nodiscard]] value_id unit_columns(region_writer& w, value_id m, double least = 1e-30) const;
-  // The directions of q's columns with a thousandth of those before: where a column of q is zero, or depends on others,
-  // the next iteration does not begin without it.
+  // The normalized columns of q plus a thousandth of the previous ones, so that the next iteration keeps a direction if
+  // a column of q is zero or depends on others.
   [[nodiscard]] value_id turned(region_writer& w, value_id before, value_id q) const;
 
   const divided_training& training_;
@@ -138,8 +139,8 @@ UNITY_INLINE std::vector<awaited_value> gradient_sums::rounded(const gradient_su
   return sums;
 }
 
-// Each gives the numbers of its elements and the elements themselves. All have the pairs of all, and add them up in the
-// order of the group: the sum is the same on each.
+// Each rank contributes indices and values of selected elements. All ranks get all pairs and add them in the order of
+// the group, so the sums are identical.
 UNITY_INLINE std::vector<awaited_value> gradient_sums::selected(const gradient_sum& s, const compressor& how) {
   const auto ranks = training_.written().of(s.group);
   const auto& a = training_.algebra();
@@ -170,9 +171,9 @@ UNITY_INLINE std::vector<awaited_value> gradient_sums::selected(const gradient_s
   return sums;
 }
 
-// M is n x m. P = M Q is added up and made orthonormal, Q = M^T P is added up, and the sum of all M is about P Q^T. The
-// next iteration begins with the directions of Q. What a rank's own M has beyond P Q^T of its own Q is added to its
-// next gradient: over ranks, that is what the sum lost.
+// M is n x m. P = M Q is summed and made orthonormal, Q = M^T P is summed, and the sum of all M is about P Q^T. The
+// next iteration begins with the directions of Q. Each rank adds M minus P Q^T, with its own Q, to its next gradient:
+// in total, this is what the sum lost.
 UNITY_INLINE std::vector<awaited_value> gradient_sums::factored(const gradient_sum& s, const compressor& how) {
   const auto ranks = training_.written().of(s.group);
   const auto& a = training_.algebra();
@@ -207,7 +208,7 @@ UNITY_INLINE std::vector<awaited_value> gradient_sums::factored(const gradient_s
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     streams_.wait_last(ranks[i], sums[i].wait);
     auto& w = streams_.on_last(ranks[i], s.origin);
-    // The same numbers on all ranks, so that P of the next iteration is a sum.
+    // The same values on all ranks, so that the next P is a sum.
     constexpr std::uint64_t seed = 1;
     streams_.program(ranks[i]).kept.push_back({states[i].q, turned(w, states[i].q, sums[i].value), seed});
     const auto all = product(w, states[i].given.value, transposed(w, sums[i].value));
@@ -222,13 +223,15 @@ UNITY_INLINE value_id gradient_sums::orthonormal(region_writer& w, value_id m) c
   const auto column = [&](std::int64_t k) {
     return unit_columns(w, w.cut({whole(type.dims), m}, {{0, k}, {type.dims[0], k + 1}}));
   };
-  // Of a column that depends on those before it rounding alone is left, which is no direction: it gets short.
+  // If a column depends on earlier ones, only rounding errors remain, which are not a direction; such columns become
+  // short.
   const double rounding = type.element == tensor::dtype::float64 ? 1e-10 : 1e-4;
   auto all = column(0);
   for (std::int64_t k = 1; k < type.dims[1]; ++k) {
     const auto rows = transposed(w, all);
     const auto rest = [&](value_id c) { return run(w, a, "sub", {c, product(w, all, product(w, rows, c))}); };
-    // Again, as what is left of little has a part along the others ("twice is enough", Kahan), and of rounding more so.
+    // Repeated, because a small remainder still has components along the others ("twice is enough", Kahan), especially
+    // one of rounding errors.
     const auto next = rest(rest(unit_columns(w, rest(column(k)), rounding * rounding)));
     all = run(w, a, "concat", {all, next}, {{"axis", 1}});
   }

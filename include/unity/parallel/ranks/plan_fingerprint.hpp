@@ -1,4 +1,4 @@
-// A fingerprint of what all ranks of a plan have in common: the plan.
+// A fingerprint of a plan, which all its ranks must share.
 #pragma once
 
 #include <unity/core/hash.hpp>
@@ -6,9 +6,9 @@
 
 namespace unity::parallel {
 
-// Of all that lowering to ranks reads: each rank lowers for itself, and those that have other plans would exchange
-// nonsense, or wait for each other for ever. Equal in all processes of one program.
-// Complexity: linear in the plan, with a comparison for each device of an operator like the one before.
+// Covers everything that lowering to ranks reads: each rank lowers on its own, and ranks with different plans would
+// exchange wrong data or deadlock. Equal in all processes of one program. Complexity: linear in the plan, plus a
+// comparison for each device of an operator with the same devices as the previous one.
 [[nodiscard]] fingerprint fingerprint_of(const plan& p);
 
 }  // namespace unity::parallel
@@ -61,7 +61,7 @@ class plan_hasher {
     }
   }
   void add(const tensor::tensor_graph& g);
-  // Devices that are those of the configuration before are not said again.
+  // Omits devices that equal those of the previous configuration.
   void add(const configuration& c, const configuration& before);
   void add(const synchronization& s);
 

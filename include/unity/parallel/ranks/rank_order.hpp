@@ -1,4 +1,4 @@
-// The order in which a rank does its passes.
+// The order of a rank's passes.
 #pragma once
 
 #include <cstddef>
@@ -18,16 +18,16 @@ class rank_order {
   rank_order(const rank_streams& streams, std::size_t rank, const pipeline& p)
       : streams_{streams}, rank_{rank}, pipeline_{p}, stage_{p.stages.empty() ? 0 : p.stages[rank]} {}
 
-  // Each wait once, where it comes first. Waits have tags, but no numbers of steps yet.
+  // Contains each wait once, at its first position. Waits have tags, but no step numbers yet.
   [[nodiscard]] std::vector<rank_step> run() &&;
 
  private:
-  // Without a flush: behind each forward pass that backward pass which phases_of has behind it, of the batch before
-  // where there is none yet. The gradients of a batch are complete in the iteration after it, or were at its end;
-  // weights change before new ones take their place.
+  // For schedules without flush: after each forward pass, the backward pass that follows it in phases_of, which at
+  // first belongs to the previous batch. The gradients of a batch are complete in the iteration after it, or at its own
+  // end; weights are updated before new gradients replace them.
   void delayed();
   void append(std::span<const rank_step> steps, bool is_late);
-  // What a pass sent in the iteration before has gone when the pass makes it anew.
+  // Waits for a pass's sends of the previous iteration before the pass makes new ones.
   void wait_for_sends(std::span<const rank_step> steps);
 
   const rank_streams& streams_;
@@ -38,7 +38,7 @@ class rank_order {
   std::set<std::uint32_t> waited_{};  // tags
 };
 
-// Gives waits the numbers of the steps that began.
+// Sets the step numbers that waits refer to.
 void find_begun(std::vector<rank_step>& steps);
 
 }  // namespace unity::parallel::detail

@@ -1,4 +1,4 @@
-// Programs of ranks as text, a line for each step: to read, and to compare two by any tool that compares lines.
+// Prints programs of ranks as text with a line per step, for reading and for comparison with diff tools.
 #pragma once
 
 #include <cstddef>
@@ -62,9 +62,8 @@ class rank_program_writer {
 
 }  // namespace detail
 
-// plan: the graph that the programs are lowered from. Equal programs have equal
-// texts. Attributes of operators are not shown.
-// Complexity: linear in the programs.
+// plan: the graph from which the programs are lowered. Equal programs have equal texts. Attributes of operators are not
+// shown. Complexity: linear in the programs.
 [[nodiscard]] std::string to_text(const tensor::algebra& a, const tensor::tensor_graph& plan, const rank_programs& p);
 
 }  // namespace unity::parallel

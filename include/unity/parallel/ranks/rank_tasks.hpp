@@ -1,4 +1,4 @@
-// The tasks of one micro-batch while they are being written.
+// The state of the tasks of one micro-batch while they are written.
 #pragma once
 
 #include <cstddef>
@@ -20,30 +20,30 @@ namespace unity::parallel::detail {
 struct task_state {
   task_operation code{};
   std::vector<value_id> operands{};  // as the operator reads them
-  std::vector<value_id> raw{};       // results before they are scaled
+  std::vector<value_id> raw{};       // results before scaling
   std::vector<value_id> results{};
   std::vector<value_id> cotangents{};  // of operands; null: zero
 };
 
-// Of a node; outer vectors by operand or result, inner ones by task.
+// The state of a node; outer vectors are by operand or result, inner ones by task.
 struct node_state {
   std::vector<task_state> tasks{};
-  std::vector<std::vector<std::vector<held_part>>> operands{};    // what has come
-  std::vector<std::vector<std::vector<held_part>>> cotangents{};  // of results: what has come back
+  std::vector<std::vector<std::vector<held_part>>> operands{};    // received parts
+  std::vector<std::vector<std::vector<held_part>>> cotangents{};  // of results: received parts
   std::vector<std::vector<rank_step>> waits{};                    // by task: before it runs
   std::vector<std::vector<rank_step>> waits_back{};
 };
 
-// An operand as the operator reads it. Effects: adds a subtraction, where it numbers rows of a part.
+// Returns an operand as the operator reads it. Effects: adds a subtraction if it contains row numbers of a part.
 [[nodiscard]] value_id shifted(const tensor::algebra& a, region_writer& w, const task_operation& code,
                                std::uint32_t operand, value_id v);
-// Effects: runs the operator of the task on its operands; its results are those of the writer's graph.
+// Effects: runs the operator of the task on its operands; the results are in the writer's graph.
 void run_operation(region_writer& w, task_state& task);
 
-// By node; of those without operands it is empty.
+// By node; empty for nodes without operands.
 [[nodiscard]] std::vector<node_state> tasks_of(const divided_training& d);
 
-// Ranks, ascending, that have terms of a sum.
+// Ranks with terms of a sum, ascending.
 [[nodiscard]] std::vector<std::uint32_t> ranks_with_terms(const divided_training& d, const graph_edge& e,
                                                           const summed_flow& s);
 [[nodiscard]] std::vector<flow_reader> readers_on(const divided_training& d, const graph_edge& e, const summed_flow& s,

@@ -1,4 +1,5 @@
-// What the backward pass of a micro-batch reads of the forward pass: kept, computed again, or gathered again.
+// Provides the values of the forward pass that the backward pass of a micro-batch reads: kept, recomputed or gathered
+// again.
 #pragma once
 
 #include <cstddef>
@@ -18,32 +19,31 @@
 
 namespace unity::parallel::detail {
 
-// A task that is recomputed runs again on its rank, once, where it is first asked for; before it, those of the tasks
-// that it reads there which are recomputed, too. What came from other ranks, rows that servers looked up among it, and
-// sums of terms, are kept.
+// A recomputed task runs again on its rank, once, when its results are first needed, after the recomputed tasks on the
+// rank that it reads. Values from other ranks (including rows that servers looked up) and sums of terms are kept.
 class recomputed_tasks {
  public:
   recomputed_tasks(const divided_training& d, rank_streams& streams, weight_cells& weights,
                    const std::vector<node_state>& nodes)
       : training_{d}, streams_{streams}, weights_{weights}, nodes_{nodes} {}
 
-  // An operand as the operator read it, and a result before it was scaled.
-  // Effects: writes the steps that make it, where it is not kept.
+  // An operand as the operator read it, and a result before scaling. Effects: writes the steps that make it if it is
+  // not kept.
   [[nodiscard]] value_id operand(node_id n, std::uint32_t t, std::uint32_t x);
   [[nodiscard]] value_id result(node_id n, std::uint32_t t, std::uint32_t r);
 
  private:
-  // Not of a lookup whose table is elsewhere.
+  // Not for lookups whose table is on other ranks.
   [[nodiscard]] bool is_run_again(node_id n, std::uint32_t t) const {
     const auto& operands = nodes_[n.index()].tasks[t].operands;
     return training_.is_recomputed(n) &&
            std::all_of(operands.begin(), operands.end(), [](value_id v) { return v.valid(); });
   }
-  // What the task ran makes again.
+  // The results of running the task again.
   [[nodiscard]] const task_state& again(node_id n, std::uint32_t t);
-  // The edge on which an operand comes, where its producer is recomputed and a part of it lies on the rank.
+  // The edge of an operand, if its producer is recomputed and a part of it is on the rank.
   [[nodiscard]] std::optional<std::uint32_t> edge_again(node_id n, std::uint32_t t, std::uint32_t x) const;
-  // A weight of which parts were dropped, and gathered again.
+  // A weight with parts that were dropped and gathered again.
   [[nodiscard]] value_id gathered_again(node_id n, std::uint32_t t, std::uint32_t x);
   [[nodiscard]] value_id joined_again(std::uint32_t edge, node_id n, std::uint32_t t, std::uint32_t x);
 
@@ -52,7 +52,7 @@ class recomputed_tasks {
   weight_cells& weights_;
   const std::vector<node_state>& nodes_;
   std::map<std::tuple<std::size_t, std::uint32_t>, task_state> again_{};                  // by node and task
-  std::map<std::tuple<std::size_t, std::uint32_t, std::uint32_t>, value_id> operands_{};  // likewise, and by operand
+  std::map<std::tuple<std::size_t, std::uint32_t, std::uint32_t>, value_id> operands_{};  // by node, task and operand
 };
 
 }  // namespace unity::parallel::detail
@@ -134,7 +134,7 @@ UNITY_INLINE value_id recomputed_tasks::joined_again(std::uint32_t edge, node_id
   const auto& e = training_.training().edges()[edge];
   const auto result = training_.number_of(e.value);
   const auto rank = training_.rank_of(n, t);
-  auto parts = node.operands[x][t];  // those of the rank come first
+  auto parts = node.operands[x][t];  // the rank's own parts come first
   std::size_t next = 0;
   for (const auto& l : training_.flows(edge).local) {
     if (l.reader.operand == x && l.reader.task == t) {

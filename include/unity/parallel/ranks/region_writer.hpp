@@ -1,4 +1,4 @@
-// Appends operators to the program of a rank, among them those that cut and join parts of values.
+// Appends operators to a rank's program, including those that cut and join parts of values.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ class region_writer {
   region_writer(const tensor::algebra& a, tensor::tensor_graph& g, std::vector<rank_step>& steps)
       : a_{a}, graph_{g}, steps_{&steps} {}
 
-  // Steps from now on belong to that.
+  // Effects: attributes the following steps to these.
   void begin(std::vector<rank_step>& steps, node_id origin, bool is_backward, std::int64_t microbatch,
              std::uint32_t since = 0) {
     steps_ = &steps;
@@ -54,12 +54,12 @@ class region_writer {
     return run(a_.make_operation("add"), operands);
   }
 
-  // The box of a part, which it lies within.
+  // Cuts out a box, which must be within the part.
   [[nodiscard]] value_id cut(const held_part& x, const box& b);
-  // A box of which disjoint parts are given; elsewhere it is zero.
-  // Complexity: cuts and joins as many as parts, times dimensions where they are no grid.
+  // Joins disjoint parts to a box, which is zero elsewhere. Complexity: as many cuts and joins as parts, times
+  // dimensions if they do not form a grid.
   [[nodiscard]] value_id joined(const box& b, std::vector<held_part> parts, tensor::dtype element);
-  // The sum of parts that may overlap, in their order; nothing where there are none.
+  // The sum of parts, which may overlap, in order; nullopt if there are none.
   [[nodiscard]] std::optional<value_id> added(const box& b, std::span<const held_part> parts, tensor::dtype element);
 
  private:
@@ -70,7 +70,7 @@ class region_writer {
 
   // parts: disjoint, within the box.
   [[nodiscard]] value_id joined_within(const box& b, std::vector<held_part> parts, tensor::dtype element);
-  // Where a part begins or ends inside of the box; if there is one, where no part goes across.
+  // A boundary of a part inside the box, preferably one that no part crosses.
   [[nodiscard]] static cut_place best_cut(const box& b, std::span<const held_part> parts);
 
   const tensor::algebra& a_;
@@ -156,7 +156,7 @@ UNITY_INLINE value_id region_writer::joined(const box& b, std::vector<held_part>
 
 UNITY_INLINE std::optional<value_id> region_writer::added(const box& b, std::span<const held_part> parts,
                                                           tensor::dtype element) {
-  std::vector<std::vector<held_part>> layers;  // of disjoint parts each
+  std::vector<std::vector<held_part>> layers;  // each of disjoint parts
   for (const auto& p : parts) {
     const auto common = intersection(p.part, b);
     if (common.empty()) {

@@ -1,4 +1,4 @@
-// Sends gradients of lookups, as indices and rows, to who adds them up.
+// Exchanges gradients of lookups as indices and rows.
 #pragma once
 
 #include <cstddef>
@@ -18,18 +18,18 @@
 
 namespace unity::parallel::detail {
 
-// Weights by their numbers among those of the graph.
+// Weights are identified by their indices in the graph.
 class row_exchange {
  public:
   row_exchange(const divided_training& d, rank_streams& streams) : training_{d}, streams_{streams} {}
 
-  // Keeps what a reader's gradient of a table on a rank is made of.
-  // Throws: unity::error where that is no gradient of a lookup in the whole table, or of one of another form.
+  // Records the gradient of a table on a rank. Throws: unity::error if it is not the gradient of a lookup in the whole
+  // table, or differs in form from earlier ones.
   void take(std::size_t weight, std::uint32_t rank, std::span<const held_part> given, node_id reader);
-  // Then all ranks of a group have what each was given, in their order, once however often it is asked for. Those who
-  // were given less, or nothing, give rows of zeros. Precondition: one was given something.
+  // Gathers the recorded rows of all ranks of a group, in their order, once per weight and group. Ranks with fewer rows
+  // contribute rows of zeros. Precondition: some rank has recorded rows.
   void gather(std::size_t weight, const std::vector<std::uint32_t>& group, node_id reader);
-  // Or a server has what the givers were given.
+  // Sends the recorded rows of the givers to a server instead.
   void send(std::size_t weight, std::span<const std::uint32_t> givers, std::uint32_t server, node_id reader);
   // The gradient of a part of the table, on a rank that has all rows.
   [[nodiscard]] value_id part_on(std::size_t weight, std::uint32_t rank, const box& part);
@@ -47,9 +47,9 @@ class row_exchange {
   const divided_training& training_;
   rank_streams& streams_;
   std::map<place, std::vector<row_gradient>> given_{};
-  // Of one weight some parts may be gathered and others served.
+  // Some parts of a weight may be gathered and others served.
   std::map<place, row_gradient> gathered_{};
-  std::map<std::pair<place, std::uint32_t>, row_gradient> served_{};  // and by how many iterations servers lag
+  std::map<std::pair<place, std::uint32_t>, row_gradient> served_{};  // and by the servers' lag in iterations
 };
 
 }  // namespace unity::parallel::detail

@@ -1,4 +1,4 @@
-// Gradients of tables that are looked up, as the numbers of rows and what is added to each.
+// Gradients of lookup tables as row indices and rows.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,18 @@
 
 namespace unity::parallel::detail {
 
-// Row ids[i] of the table has the gradient rows[i], added up where a number comes more than once. Of sums of rows,
-// those of all ids[i, ...] have it. Regular.
+// Row ids[i] of the table has the gradient rows[i]; repeated indices add up. For sums of rows, all rows ids[i, ...]
+// have it. Regular.
 struct row_gradient {
   value_id ids{};   // integers [count], or [count, bag]
   value_id rows{};  // [count, e...]
   std::int64_t count = 0;
-  std::int64_t bag = 0;  // rows that are summed; 0: one by one
+  std::int64_t bag = 0;  // number of rows per sum; 0: no sums
 
   friend bool operator==(const row_gradient&, const row_gradient&) = default;
 };
 
-// What a value is made of, where it is the gradient of a lookup: its own operands, however many dimensions ids have.
+// The operands of a lookup's gradient, with ids of any number of dimensions; nullopt if the value is not one.
 struct lookup_gradient_operands {
   value_id ids{};
   value_id cotangent{};
@@ -35,17 +35,17 @@ struct lookup_gradient_operands {
 [[nodiscard]] std::optional<lookup_gradient_operands> find_lookup(const tensor::algebra& a,
                                                                   const tensor::tensor_graph& g, value_id gradient);
 
-// Writes them into a rank's program.
+// Writes row gradients into a rank's program.
 class row_writer {
  public:
   row_writer(const tensor::algebra& a, region_writer& w) : a_{a}, writer_{w} {}
 
   [[nodiscard]] row_gradient of(const lookup_gradient_operands& x);
-  // One after the other. Precondition: there is one.
+  // Concatenates them. Precondition: at least one.
   [[nodiscard]] row_gradient joined(std::span<const row_gradient> all);
-  // With rows of zeros behind, up to so many.
+  // Appends rows of zeros, up to this count.
   [[nodiscard]] row_gradient padded(const row_gradient& x, std::int64_t count);
-  // So many rows of zeros. rows, ids: types of what others have.
+  // This many rows of zeros. rows, ids: types of other gradients.
   [[nodiscard]] row_gradient zeros(std::int64_t count, const tensor::tensor_type& rows, const tensor::tensor_type& ids);
   // The gradient of a part of the table.
   [[nodiscard]] value_id part_of_table(const row_gradient& x, const box& part);
@@ -131,7 +131,7 @@ UNITY_INLINE row_gradient row_writer::zeros(std::int64_t count, const tensor::te
           id_dims.size() > 1 ? id_dims[1] : 0};
 }
 
-// Numbers outside of the part's rows are of nobody, and add nothing.
+// Indices outside of the part are ignored.
 UNITY_INLINE value_id row_writer::part_of_table(const row_gradient& x, const box& part) {
   const auto& g = writer_.graph();
   auto ids = x.ids;

@@ -1,4 +1,4 @@
-// Which values of a graph have the samples of a batch along their first dimension.
+// Finds the values that have the samples of a batch along their first dimension.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace unity::parallel {
 
 namespace detail {
 
-// Dimensions of values, joined where an operator runs along both at once.
+// Equivalence classes of dimensions of values that operators run along together.
 class joined_dimensions {
  public:
   explicit joined_dimensions(const tensor::tensor_graph& g);
@@ -25,13 +25,13 @@ class joined_dimensions {
 
  private:
   std::vector<std::size_t> first_{};  // by value
-  std::vector<std::size_t> roots_{};  // by dimension, of all values
+  std::vector<std::size_t> roots_{};  // over the dimensions of all values
 };
 
 }  // namespace detail
 
-// Per value: is its first dimension the one that the first dimension of `labels` is, by what operators run along. A
-// mask that has as many rows as a batch has samples is none of them. Complexity: n log n in the graph.
+// By value: whether its first dimension is equivalent to that of `labels` through operators. Excludes, for example, a
+// mask that happens to have as many rows as there are samples. Complexity: n log n in the graph.
 [[nodiscard]] std::vector<bool> sample_values(const tensor::tensor_graph& g, const graph_dimensions& all,
                                               value_id labels);
 
@@ -72,7 +72,7 @@ UNITY_INLINE std::vector<bool> sample_values(const tensor::tensor_graph& g, cons
   detail::joined_dimensions joined{g};
   for (const auto n : node_ids(g)) {
     const auto& structure = all[n].structure;
-    std::map<std::size_t, std::pair<value_id, std::size_t>> known;  // by index, where it is the outer one
+    std::map<std::size_t, std::pair<value_id, std::size_t>> known;  // by index, where it is the outermost one
     const auto visit = [&](value_id v, const tensor::tensor_indices& dims) {
       for (std::size_t d = 0; d < dims.size(); ++d) {
         if (!dims[d].indices.empty()) {

@@ -1,4 +1,4 @@
-// Where ranks wait for what they sent: as soon as they know that it has come.
+// Places the waits of ranks for their sends: as soon as they know that the messages have arrived.
 #pragma once
 
 #include <cstddef>
@@ -11,23 +11,22 @@
 
 namespace unity::parallel::detail {
 
-// Follows all ranks at once, with clocks: what each knows of how far the others have come. A rank knows of another what
-// that one knew when it sent what the rank has waited for.
-// Source of the clocks: Mattern, Virtual time and global states of distributed systems, 1989.
+// Simulates all ranks together with vector clocks of their progress. When a rank has waited for a message, it knows
+// everything that the sender knew when sending. Source of the clocks: Mattern, Virtual time and global states of
+// distributed systems, 1989.
 class send_waits {
  public:
   explicit send_waits(rank_programs& p);
 
-  // Such a wait takes no time, and its value's place is free from then on; the others come at the end. What lags is
-  // not waited for: it is put aside.
-  // Waits have tags yet, but no numbers of steps.
-  // Complexity: messages, times ranks and messages under way.
+  // Such a wait returns immediately, and the memory of its value is free from then on; the remaining waits are put at
+  // the end. Lagging sends are not waited for, because their data is kept aside. Waits have tags, but no step numbers
+  // yet. Complexity: messages, times ranks and pending messages.
   void add();
 
   [[nodiscard]] static rank_step wait_for(rank_step s);
 
  private:
-  using clock = std::vector<std::uint32_t>;  // by rank: how many steps it has done at least
+  using clock = std::vector<std::uint32_t>;  // by rank: a lower bound on its completed steps
 
   struct rank_state {
     std::size_t at = 0;
@@ -37,12 +36,12 @@ class send_waits {
   };
   struct message {
     clock known{};            // by those who have begun
-    std::size_t begun = 0;    // senders, or members of a group
-    std::size_t arrived = 0;  // steps that the receiver has done then; 0: not yet
+    std::size_t begun = 0;    // number of senders, or of group members
+    std::size_t arrived = 0;  // steps of the receiver on arrival; 0: not yet
   };
 
   static void join(clock& x, const clock& y);
-  // Whether the rank could go on.
+  // Returns whether the rank could proceed.
   bool take(std::uint32_t r);
   void release(rank_state& rank);
 
@@ -52,9 +51,9 @@ class send_waits {
   std::map<std::pair<std::uint32_t, std::uint32_t>, rank_step> begun_{};  // by rank and tag
 };
 
-// Waits for what ranks sent. weights_alone: nothing else goes between them. Then gradients leave when the passes are
-// nearly over, and a rank knows that its own have come when it has the new version, for which it waits at the end:
-// there all waits are, and each rank's program says where, whatever the others do.
+// Adds waits for sends. weights_alone: ranks exchange nothing else. Then gradients leave when the passes are nearly
+// over, and a rank knows that its gradients have arrived when it has the new version, for which it waits at the end. So
+// all waits are placed there, independently of other ranks.
 void add_send_waits(rank_programs& p, bool weights_alone);
 
 }  // namespace unity::parallel::detail

@@ -1,4 +1,4 @@
-// What ranks exchange with parameter servers: gradients, and versions of weights.
+// Exchanges between ranks and parameter servers: gradients, and versions of weights.
 #pragma once
 
 #include <cstdint>
@@ -21,19 +21,19 @@ class server_exchange {
   server_exchange(const divided_training& d, rank_streams& streams, weight_states& states, row_exchange& rows)
       : training_{d}, streams_{streams}, states_{states}, rows_{rows} {}
 
-  // Has the server send a cell to who reads it and keeps none, once.
+  // Has the server send a cell, once, to the readers that keep no copy.
   void fetch(cell_id of);
-  // The cell, as it comes from there.
+  // The cell as received from the server.
   [[nodiscard]] value_id fetched(cell_id of, std::uint32_t rank);
-  // Sends the gradients of a cell to its server, which updates, and the new version to who keeps the cell. Where
-  // devices of a node add theirs up, later (send_node_sums).
+  // Sends the gradients of a cell to its server, which updates it, and the new version to the ranks that keep copies.
+  // If devices of a node add theirs up first, the rest follows in send_node_sums.
   void serve(cell_id of, node_id reader);
-  // Sends the sums of nodes that are due: one weight later than gradients went to where they are added up, so that
-  // nobody waits for what has just left; and at the end of the backward pass.
+  // Sends the pending sums of nodes to servers. Called one weight after their gradients were sent to be added up, so
+  // that nothing waits for messages just sent; and at the end of the backward pass.
   void send_node_sums();
 
  private:
-  // The gradients of a cell, by rank that adds them up and sends the sum to the server: of those that are written.
+  // The gradients of a cell, by the written rank that adds them up and sends the sum to the server.
   struct node_sums {
     cell_id of{};
     node_id reader{};
@@ -46,13 +46,13 @@ class server_exchange {
   [[nodiscard]] std::uint32_t server_of(cell_id of) const {
     return static_cast<std::uint32_t>(how_of(of).destination.index());
   }
-  // Ranks that exchange a cell with its server; made once for all cells of the same ranks.
+  // The ranks that exchange a cell with its server; made once for all cells with the same ranks.
   [[nodiscard]] const station_group& group_of(cell_id of, const std::vector<std::uint32_t>& ranks);
   void send(const node_sums& sums);
   [[nodiscard]] value_id summed(std::uint32_t rank, const node_sums& sums);
-  // The sum of what came to the server.
+  // The sum of what the server received.
   [[nodiscard]] value_id summed_on(std::uint32_t server, cell_id of, std::span<const awaited_value> all);
-  // The new version goes from the server to all who keep the cell.
+  // Sends the new version from the server to all ranks with copies of the cell.
   void hand_out(cell_id of);
 
   const divided_training& training_;
@@ -60,7 +60,7 @@ class server_exchange {
   weight_states& states_;
   row_exchange& rows_;
   std::vector<node_sums> due_{};
-  std::map<std::vector<std::uint32_t>, station_group> groups_{};  // of ranks, each for itself
+  std::map<std::vector<std::uint32_t>, station_group> groups_{};  // of ranks that each send for themselves
   std::map<std::vector<std::uint32_t>, station_group> by_node_{};
 };
 
@@ -82,7 +82,7 @@ UNITY_INLINE void server_exchange::fetch(cell_id of) {
   const auto type = training_.type_of(training_.training().weights()[of.weight].value, state.cells[of.cell]);
   const auto& group = group_of(of, state.holders[of.cell]);
   const auto first = streams_.tag();
-  for (const auto i : group.with(server)) {  // a station comes before those that it sends to
+  for (const auto i : group.with(server)) {  // a station comes before the ranks that it sends to
     const auto r = group.rank(i);
     if (r == server) {
       continue;
@@ -130,7 +130,7 @@ UNITY_INLINE void server_exchange::serve(cell_id of, node_id reader) {
   const auto& group = group_of(of, states_.givers(of));
   node_sums sums{of, reader, &group, {}};
   const auto first = streams_.tag();
-  for (const auto i : group.near()) {  // ascending: sums do not depend on who comes first
+  for (const auto i : group.near()) {  // ascending, so sums have a fixed order
     const auto r = group.rank(i);
     const auto own = states_[of.weight].gradients.at({written().like(r), of.cell});
     const auto station = group.station(i, server);
@@ -158,7 +158,7 @@ UNITY_INLINE void server_exchange::send(const node_sums& sums) {
   const auto& how = how_of(sums.of);
   const auto server = server_of(sums.of);
   const auto& group = *sums.givers;
-  const auto number_of = [&](std::size_t i) {  // of the message of a position
+  const auto number_of = [&](std::size_t i) {  // of the message at a position
     return (how.staleness == 0 ? group.others_before(i, server) : i) - group.relayed_before(i, server);
   };
   const auto first = streams_.tag();
@@ -189,7 +189,7 @@ UNITY_INLINE void server_exchange::send(const node_sums& sums) {
 
 UNITY_INLINE value_id server_exchange::summed(std::uint32_t rank, const node_sums& sums) {
   if (!written().has(rank)) {
-    return states_[sums.of.weight].gradients.at({written().like(rank), sums.of.cell});  // of the sum's type
+    return states_[sums.of.weight].gradients.at({written().like(rank), sums.of.cell});  // any value of the sum's type
   }
   value_id sum{};
   for (const auto& term : sums.terms.at(rank)) {
@@ -230,7 +230,7 @@ UNITY_INLINE void server_exchange::hand_out(cell_id of) {
   std::map<std::uint32_t, value_id> there;
   const auto& group = group_of(of, states_[of.weight].holders[of.cell]);
   const auto first = streams_.tag();
-  for (const auto i : group.with(server)) {  // a station comes before those that it sends to
+  for (const auto i : group.with(server)) {  // a station comes before the ranks that it sends to
     const auto r = group.rank(i);
     if (r == server) {
       continue;

@@ -1,5 +1,5 @@
-// Cells of weights of which replicas update a share each, and keep no more than that of gradients or of the cell, as
-// the stage says.
+// Cells of weights that replicas update in shares; depending on the stage, they also keep only shares of gradients or
+// of the cell.
 #pragma once
 
 #include <cstddef>
@@ -18,41 +18,41 @@
 
 namespace unity::parallel::detail {
 
-// Rows are shared, as many by each of the ranks; the last of them may have fewer, or none. What goes between ranks is
-// filled up with zeros.
+// Rows are divided equally among the ranks; the last ones may have fewer rows or none. Data exchanged between ranks is
+// padded with zeros.
 class sharded_cells {
  public:
   sharded_cells(const divided_training& d, rank_streams& streams, weight_states& states)
       : training_{d}, streams_{streams}, states_{states} {}
 
-  // Several ranks hold it, and it has rows.
+  // Whether several ranks hold the cell, and it has rows.
   [[nodiscard]] bool is_shared(cell_id of) const;
-  // Of those, ranks keep a share of the gradient, or of the cell itself.
+  // Whether, in addition, ranks keep only a share of the gradient, or of the cell itself.
   [[nodiscard]] bool divides_gradient(cell_id of) const { return is_shared(of) && parallel::divides_gradient(how(of)); }
   [[nodiscard]] bool divides_weight(cell_id of) const { return is_shared(of) && parallel::divides_weight(how(of)); }
-  // The share of a rank that holds it.
+  // The share of a rank that holds the cell.
   [[nodiscard]] box share_of(cell_id of, std::uint32_t rank) const;
 
-  // Reduces and scatters what this micro-batch gave. After the last one, all that was scattered is added up and
-  // updates; where ranks keep the cell, shares of the next version are gathered.
+  // Reduce-scatters the gradients of this micro-batch. After the last one, sums the shares of all micro-batches and
+  // updates; if ranks keep whole cells, gathers the shares of the next version.
   void scatter(cell_id of, node_id reader, bool is_last);
 
-  // Waits for what was scattered for other operators than this one, or for all: until then whole gradients are held.
+  // Waits for reduce-scatters of operators other than this one, or of all; until then, whole gradients are held.
   void wait_for_shares(node_id reader = {});
 
-  // Finds when which cells are gathered, once all are placed.
+  // Finds when each cell is gathered; call after all cells are placed.
   void find_gathers();
-  // A pass of a micro-batch begins, and comes to the tasks of an operator: gathers begin so much earlier than their
-  // cells are read as their weights say, and those that are read now have ended. In one order, on all ranks.
+  // Begins a pass of a micro-batch, and proceeds to an operator. Gathers begin before their readers by the weight's
+  // prefetch distance; those of the current operator have ended. The order is the same on all ranks.
   void begin_pass(bool is_backward);
   void come_to(node_id n);
-  // Precondition: it was gathered in a pass of this micro-batch.
+  // Precondition: the cell was gathered in a pass of this micro-batch.
   [[nodiscard]] value_id gathered(cell_id of, std::uint32_t rank) const {
     return states_[of.weight].gathered.at({rank, of.cell});
   }
 
  private:
-  // What of a rank's share of the gradient micro-batches have given so far.
+  // The sum of micro-batches so far for a rank's share of the gradient.
   struct scattered_share {
     value_id sum{};
     awaited_value last{};
@@ -67,7 +67,7 @@ class sharded_cells {
   [[nodiscard]] std::int64_t rows_of_share(cell_id of) const;
   [[nodiscard]] pass_gathers gathers_at(const std::vector<gather_point>& points, bool again) const;
   void add_share(cell_id of, std::uint32_t rank, node_id reader, const awaited_value& share, bool is_last);
-  // Rows of the rank's, and zeros up to so many.
+  // The rank's rows, padded with zeros to this many.
   [[nodiscard]] value_id padded(cell_id of, std::uint32_t rank, node_id origin, value_id v, std::int64_t rows);
   void begin_gather(cell_id of);
   void end_gather(cell_id of);
@@ -76,12 +76,12 @@ class sharded_cells {
   rank_streams& streams_;
   weight_states& states_;
   std::map<std::pair<std::uint32_t, std::pair<std::size_t, std::size_t>>, scattered_share> shares_{};
-  std::vector<std::pair<std::uint32_t, rank_step>> due_{};  // by rank: waits for what was scattered last
-  node_id due_for_{};                                       // the operator whose backward pass gave it
+  std::vector<std::pair<std::uint32_t, rank_step>> due_{};  // waits of ranks for the last reduce-scatter
+  node_id due_for_{};                                       // the operator whose backward pass caused it
   pass_gathers forward_{};
   pass_gathers backward_{};
   const pass_gathers* now_ = &forward_;
-  std::size_t next_ = 0;                                                                   // point
+  std::size_t next_ = 0;                                                                   // the next point
   std::map<std::pair<std::size_t, std::size_t>, std::vector<awaited_value>> under_way_{};  // by cell
 };
 
@@ -137,7 +137,7 @@ UNITY_INLINE void sharded_cells::scatter(cell_id of, node_id reader, bool is_las
   std::vector<value_id> values;
   for (const auto r : ranks) {
     values.push_back(padded(of, r, reader, states_.given(of, r, reader), rows));
-    states_[of.weight].gradients.erase({r, of.cell});  // the next micro-batch gives its own
+    states_[of.weight].gradients.erase({r, of.cell});  // the next micro-batch has its own
   }
   wait_for_shares(reader);
   const auto shares = streams_.scattered(states_.node_of(of), holders, values);

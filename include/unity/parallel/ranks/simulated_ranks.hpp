@@ -1,4 +1,4 @@
-// What the programs of ranks take on a machine, as a program of tasks.
+// Simulates the programs of ranks on a machine: turns them into a program of tasks.
 #pragma once
 
 #include <cstddef>
@@ -22,35 +22,34 @@
 
 namespace unity::parallel {
 
-// Takes the programs of ranks one after the other, rank r on device r, so that none but the last has to be kept. A rank
-// does its steps in their order; messages and collectives go on meanwhile, and a wait ends with them. Nothing is late,
-// aside (rank_step::lag) or fused.
+// Takes the programs of ranks one after another, rank r on device r, so that they need not be kept. A rank runs its
+// steps in order, concurrently with messages and collectives, which waits synchronize with. Late, lagging
+// (rank_step::lag) and fused steps are not supported.
 class simulated_ranks {
  public:
-  // host_rate: bytes a second between a device and its host, which loads, stores and fetches take; 0: loads take no
-  // time, and there are no stores and fetches.
-  // The algebra and the machine must outlive it. Throws: unity::error as network.
+  // host_rate: bytes per second between a device and its host, for loads, stores and fetches; 0: loads take no time,
+  // and there are no stores and fetches. The algebra and the machine must outlive it. Throws: unity::error as network.
   simulated_ranks(const tensor::algebra& a, const machine::machine& m, const tensor::durations& times, optimizer how,
                   double host_rate = 0);
 
-  // Returns what each step takes on the rank's device: operators, updates, and what moves.
-  // Throws: unity::error where there are more ranks than devices, or for a step that it does not know.
+  // Returns the time of each step on the rank's device: operators, updates, and moves. Throws: unity::error if there
+  // are more ranks than devices, or a step is not supported.
   std::vector<picoseconds> add(const rank_program& p);
 
-  // groups: as in rank_programs. Throws: unity::error where a message that a rank waits for is sent by none.
+  // groups: as in rank_programs. Throws: unity::error if a rank waits for a message that no rank sends.
   [[nodiscard]] program::program finish(const std::vector<std::vector<std::uint32_t>>& groups) &&;
 
  private:
   // Sender, receiver, tag.
   using message_key = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;
   struct sent_message {
-    program::task_ref behind{};  // what the rank did before
+    program::task_ref behind{};  // the sender's preceding task
     bytes size{};
   };
   struct collective {
     machine::exchange kind{};
     bytes size{};
-    std::vector<program::task_ref> behind{};  // by rank that takes part
+    std::vector<program::task_ref> behind{};  // by participating rank
     std::vector<program::task_ref> waits{};
   };
 
@@ -70,7 +69,7 @@ class simulated_ranks {
   std::uint32_t rank_ = 0;
   std::map<message_key, sent_message> sent_{};
   std::map<message_key, std::vector<program::task_ref>> received_{};             // waits
-  std::map<std::pair<std::uint32_t, std::uint32_t>, collective> collectives_{};  // by group and number in it
+  std::map<std::pair<std::uint32_t, std::uint32_t>, collective> collectives_{};  // by group and index in it
 };
 
 }  // namespace unity::parallel
@@ -121,7 +120,7 @@ UNITY_INLINE picoseconds simulated_ranks::time_of(const rank_program& p, const r
   }
   const auto map = algebra_.index_map(p.graph.operation(s.node), inputs);
   if (map && tensor::shared_parts(*map, inputs, outputs)) {
-    return {};  // its results are there already
+    return {};  // its results are already in place
   }
   return durations_.duration_of(model, p.graph.operation(s.node), inputs, outputs).expected;
 }

@@ -1,4 +1,4 @@
-// What a rank does at the grain of primitive operators.
+// Expands composites in a rank's program to primitive operators.
 #pragma once
 
 #include <unity/parallel/ranks/rank_program.hpp>
@@ -6,8 +6,8 @@
 
 namespace unity::parallel {
 
-// The program with the bodies of composites in their place (tensor/spelled_out.hpp). Operators of which nobody reads a
-// result are left out. Complexity: linear in the result.
+// The program with composites replaced by their bodies (tensor/spelled_out.hpp). Operators with unread results are
+// removed. Complexity: linear in the result.
 [[nodiscard]] rank_program spelled_out(const tensor::algebra& a, const rank_program& p);
 
 }  // namespace unity::parallel
@@ -34,14 +34,14 @@ UNITY_INLINE rank_program spelled_out(const tensor::algebra& a, const rank_progr
   all.graph = {};
   all.steps.clear();
   std::vector<value_id> now(p.graph.value_count());
-  std::vector<std::size_t> first;  // by node: of the new ones
+  std::vector<std::size_t> first;  // by node: the first of its new nodes
   for (const auto n : node_ids(p.graph)) {
     first.push_back(all.graph.node_count());
     tensor::detail::append_spelled_out(a, p.graph, n, all.graph, now);
   }
   first.push_back(all.graph.node_count());
   const auto follow = [&](value_id& v) { v = v.valid() ? now[v.index()] : v; };
-  // Waits name steps.
+  // Waits refer to steps by index.
   std::vector<std::uint32_t> places;
   for (const auto& s : p.steps) {
     places.push_back(static_cast<std::uint32_t>(all.steps.size()));

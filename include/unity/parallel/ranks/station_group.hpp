@@ -1,4 +1,4 @@
-// Ranks that exchange a part of a weight with a server, through one of each node.
+// Ranks that exchange a part of a weight with a server through one rank per node.
 #pragma once
 
 #include <cstddef>
@@ -13,30 +13,30 @@
 
 namespace unity::parallel::detail {
 
-// The same for all servers, but for the node that one is on: of a rank that is written, neither time nor memory of an
-// exchange grows with the ranks that it has nothing to do with; these are counted. Ranks are named by their positions
-// in the group.
+// Independent of the server, except for the server's node. For a written rank, time and memory of an exchange do not
+// grow with unrelated ranks, which are only counted. Ranks are identified by their positions in the group.
 class station_group {
  public:
-  // ranks: ascending. is_per_node: otherwise each is a node of its own. Complexity: of ranks times the logarithm of
+  // ranks: ascending. is_per_node: false: each rank is a node of its own. Complexity: ranks times the logarithm of
   // nodes.
   station_group(std::vector<std::uint32_t> ranks, bool is_per_node, const machine::topology& t,
                 const written_ranks& written);
 
   [[nodiscard]] std::size_t size() const noexcept { return ranks_.size(); }
   [[nodiscard]] std::uint32_t rank(std::size_t position) const { return ranks_[position]; }
-  // Those on a node of which a rank is written, ascending.
+  // Positions of ranks on nodes with a written rank, ascending.
   [[nodiscard]] std::span<const std::uint32_t> near() const noexcept { return near_; }
-  // Those who may exchange something with the server, or with one of their node, where one of the two is written.
+  // Positions of ranks that may exchange data with the server, or with a rank of their node, if one of the two is
+  // written.
   [[nodiscard]] std::span<const std::uint32_t> with(std::uint32_t server) const {
     return written_->has(server) ? std::span{all_} : near();
   }
-  // The rank that sends to the server, and is sent by it, in the place of another: as stations_of, but on the server's
-  // node each is its own.
+  // The rank that communicates with the server on behalf of the rank at a position: as stations_of, but ranks on the
+  // server's node stand for themselves.
   [[nodiscard]] std::uint32_t station(std::size_t position, std::uint32_t server) const;
-  // How many before a position have another in their place. Complexity: logarithmic.
+  // The number of ranks before a position that another rank stands for. Complexity: logarithmic.
   [[nodiscard]] std::size_t relayed_before(std::size_t position, std::uint32_t server) const;
-  // How many before a position are not the server. Complexity: logarithmic.
+  // The number of ranks before a position other than the server. Complexity: logarithmic.
   [[nodiscard]] std::size_t others_before(std::size_t position, std::uint32_t server) const;
 
  private:
@@ -46,10 +46,10 @@ class station_group {
   const written_ranks* written_;
   bool is_per_node_;
   std::vector<std::uint32_t> ranks_;
-  std::vector<std::uint32_t> all_{};                               // positions
-  std::vector<std::uint32_t> near_{};                              // positions
-  std::vector<std::uint32_t> first_{};                             // by position: of its node
-  std::vector<std::uint32_t> not_first_{};                         // by position: how many before it are not
+  std::vector<std::uint32_t> all_{};        // positions
+  std::vector<std::uint32_t> near_{};       // positions
+  std::vector<std::uint32_t> first_{};      // by position: first rank of its node
+  std::vector<std::uint32_t> not_first_{};  // by position: ranks before it that are not the first of their node
   std::map<std::uint32_t, std::vector<std::uint32_t>> of_node_{};  // positions
 };
 

@@ -1,11 +1,12 @@
-// Operators of a rank of which nobody reads a result.
+// Removes operators with unread results from a rank's program.
 #pragma once
 
 #include <unity/parallel/ranks/rank_program.hpp>
 
 namespace unity::parallel {
 
-// The program without the steps that run such operators. Complexity: linear in steps and their operands.
+// The program without steps that run operators none of whose results are read. Complexity: linear in steps and their
+// operands.
 [[nodiscard]] rank_program without_unread(const rank_program& p);
 
 }  // namespace unity::parallel
@@ -25,7 +26,7 @@ namespace unity::parallel {
 
 namespace detail {
 
-// By step: false for those that run an operator of which nobody reads a result.
+// By step: false if it runs an operator none of whose results are read.
 UNITY_INLINE std::vector<bool> needed_steps(const rank_program& p) {
   std::vector<bool> is_read(p.graph.value_count());
   const auto read = [&](value_id v) {

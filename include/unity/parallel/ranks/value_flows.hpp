@@ -1,4 +1,4 @@
-// Which boxes of a value go from the tasks that make it to those that read it.
+// Finds the boxes of a value that are sent from its producers to its readers.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ struct flow_reader {
   friend bool operator==(const flow_reader&, const flow_reader&) = default;
 };
 
-// What one task made, read on its own device.
+// A result that is read on the producer's device.
 struct local_flow {
   std::uint32_t producer = 0;
   flow_reader reader{};
@@ -34,25 +34,25 @@ struct local_flow {
   friend bool operator==(const local_flow&, const local_flow&) = default;
 };
 
-// A box of what one task made, sent to another device once, however many tasks read of it there.
+// A box of one task's result, sent to another device once for all readers there.
 struct sent_flow {
   std::uint32_t producer = 0;
   std::uint32_t from = 0;  // devices
   std::uint32_t to = 0;
   box part{};
-  std::vector<flow_reader> readers{};  // parts lie within the box
+  std::vector<flow_reader> readers{};  // with parts within the box
 
   friend bool operator==(const sent_flow&, const sent_flow&) = default;
 };
 
-// A box of a sum of terms. Its owner adds them up and hands the sum out to the holders; where all who have terms read
-// all of the block, they reduce it together, and there is no owner.
+// A box of a sum of terms. Its owner adds up the terms and sends the sum to the holders; if the devices with terms are
+// those that read it, and all read the whole block, they reduce it together without an owner.
 struct summed_flow {
-  std::vector<std::uint32_t> producers{};  // a task for each term
+  std::vector<std::uint32_t> producers{};  // one task per term
   box part{};
   bool is_reduced = false;
   std::uint32_t owner = 0;               // a device
-  std::vector<std::uint32_t> holders{};  // devices, ascending, that read it
+  std::vector<std::uint32_t> holders{};  // devices that read it, ascending
   std::vector<flow_reader> readers{};
 
   friend bool operator==(const summed_flow&, const summed_flow&) = default;
@@ -66,8 +66,8 @@ struct value_flows {
   friend bool operator==(const value_flows&, const value_flows&) = default;
 };
 
-// The cells between all ends of boxes that some of them have, in row-major order.
-// Complexity: the cells, times boxes.
+// The cells between all boundaries of boxes that intersect some box, in row-major order. Complexity: the cells, times
+// boxes.
 [[nodiscard]] std::vector<box> cells_of(std::span<const box> boxes);
 
 namespace detail {
@@ -89,7 +89,7 @@ class flow_finder {
     return static_cast<std::uint32_t>(edge_.producers[task].index());
   }
 
-  // Of one producer.
+  // The row belongs to one producer.
   void add_single(std::span<const overlap> row);
   void add_sum(const term_sum& s);
 
@@ -103,9 +103,8 @@ class flow_finder {
 
 }  // namespace detail
 
-// result: of the first operator, that the operands of the second are. Every element of an operand that the value has
-// comes once, from the task or the terms that lowering has it come from.
-// Complexity: linear in overlaps, besides cells.
+// result: of the first operator, which the second reads as operands. Every element of an operand that is in the value
+// is transferred once, from the task or terms that lowering chooses. Complexity: linear in overlaps, besides cells.
 [[nodiscard]] value_flows flows_of(const network& n, division_table& divisions, const divided_edge& e,
                                    std::uint32_t result);
 // Precondition: is_single.
@@ -176,7 +175,7 @@ UNITY_INLINE flow_reader flow_finder::reader_of(std::uint32_t number, std::uint3
 UNITY_INLINE void flow_finder::add_single(std::span<const overlap> row) {
   const auto producer = row[0].producer;
   const auto from = producer_device(producer);
-  std::vector<std::pair<std::uint32_t, std::vector<flow_reader>>> remote;  // by device, in the order in which they come
+  std::vector<std::pair<std::uint32_t, std::vector<flow_reader>>> remote;  // by device, in order of occurrence
   for (const auto& o : row) {
     auto r = reader_of(o.consumer, producer);
     const auto to = device_of(r);

@@ -1,4 +1,4 @@
-// Weights in the parts that ranks hold, and their gradients.
+// The parts of weights that ranks hold, and their gradients.
 #pragma once
 
 #include <cstddef>
@@ -27,9 +27,9 @@
 
 namespace unity::parallel::detail {
 
-// Cells of a weight are as large as they can be while each rank reads a cell whole or not at all.
-// Where one rank alone is written (alike_ranks.hpp), who holds a cell is known of all ranks, and messages between
-// others are counted.
+// Cells of a weight are the largest boxes that each rank reads either whole or not at all. If only one rank is written
+// (alike_ranks.hpp), the holders of cells are still known for all ranks, and messages between other ranks are only
+// counted.
 class weight_cells {
  public:
   weight_cells(const divided_training& d, rank_streams& streams);
@@ -37,19 +37,19 @@ class weight_cells {
   weight_cells& operator=(const weight_cells&) = delete;
 
   [[nodiscard]] bool is_weight(value_id v) const { return number_[v.index()] != none; }
-  // Has servers send what a node reads of weights to who keeps none, once. To be called before its tasks.
+  // Has servers send, once, the cells that a node reads to ranks without copies. Call before the node's tasks.
   void fetch(node_id reader);
   [[nodiscard]] std::vector<held_part> parts(value_id weight, std::uint32_t rank);
-  // A part of a table of which a rank looks up rows for others.
+  // A part of a table whose rows its server looks up for others.
   struct served_part {
     held_part table{};
     std::uint32_t server = 0;
   };
-  // Empty: who looks rows up has the table.
+  // Empty if readers have the table themselves.
   [[nodiscard]] std::vector<served_part> served_parts(value_id weight);
 
-  // Adds what a reader's backward pass gives to what came before.
-  // cotangent_of(task, operand) -> value_id, null: zero
+  // Adds the gradients from a reader's backward pass to earlier ones. cotangent_of(task, operand) -> value_id, null:
+  // zero
   template <class F>
   void give(node_id reader, const F& cotangent_of) {
     for (const auto w : training_.training().weights_of(reader)) {
@@ -72,7 +72,7 @@ class weight_cells {
         for (std::size_t c = 0; c < state.cells.size(); ++c) {
           auto& writer = streams_.on(rank, reader);
           if (state.how[c].is_sparse) {
-            state.gradients.try_emplace({rank, c}, all.front().value);  // of the whole table: read by nobody
+            state.gradients.try_emplace({rank, c}, all.front().value);  // of the whole table; not read
           } else if (const auto sum = writer.added(state.cells[c], all, training_.graph().type(weight.value).element)) {
             auto& own = state.gradients[{rank, c}];
             own = own.valid() ? writer.sum(own, *sum) : *sum;
@@ -81,17 +81,16 @@ class weight_cells {
       }
     }
   }
-  // A pass of a micro-batch begins, and comes to the tasks of an operator.
+  // Begins a pass of a micro-batch, and proceeds to the tasks of an operator.
   void begin_pass(bool is_backward) { sharded_.begin_pass(is_backward); }
   void come_to(node_id n) { sharded_.come_to(n); }
-  // Begins to add up over ranks the gradients of the weights that this reader, in the order of backward passes, was the
-  // last to read: after each micro-batch of cells whose gradients are divided, after the last one of all; each cell as
-  // its part of the weight is synchronized, those of a bucket when all of it and of the buckets before are there. One
-  // sum for all who hold a cell. Those who gave nothing add zeros; where one alone gave to an all-reduce outside of
-  // buckets, it hands out.
+  // Begins to sum over ranks the gradients of weights whose last reader in the order of backward passes is this one:
+  // for cells with divided gradients after each micro-batch, for others after the last. Each cell is synchronized like
+  // its part of the weight; those of a bucket when it and all earlier buckets are complete. All holders of a cell
+  // perform one sum, and those without a gradient contribute zeros; but if only one has a gradient, of an all-reduce
+  // outside of buckets, it sends it to the others.
   void reduce_behind(node_id reader, bool is_last);
-  // At the end of a backward pass: waits for shares of gradients and, after the last micro-batch, sends what servers
-  // are to be sent still.
+  // Ends a backward pass: waits for shares of gradients and, after the last micro-batch, sends pending sums to servers.
   void end_backward(bool is_last) {
     sharded_.wait_for_shares();
     if (is_last) {
@@ -102,7 +101,7 @@ class weight_cells {
  private:
   static constexpr std::size_t none = static_cast<std::size_t>(-1);
 
-  // f(use, task, rank, box) for all tasks for which the operand is not zero.
+  // Calls f(use, task, rank, box) for all tasks whose operand is not zero.
   template <class F>
   void for_each_reader(std::size_t weight, const F& f) const {
     for (const auto& use : training_.training().weights()[weight].uses) {
@@ -113,7 +112,7 @@ class weight_cells {
     }
   }
   struct bucket_state {
-    std::size_t missing = 0;  // cells whose gradients are not there
+    std::size_t missing = 0;  // cells without complete gradients
     std::vector<cell_id> cells{};
   };
 
@@ -136,7 +135,7 @@ class weight_cells {
   sharded_cells sharded_;
   std::vector<std::size_t> number_;  // by value
   std::vector<bucket_state> buckets_;
-  std::size_t next_bucket_ = 0;  // to be reduced
+  std::size_t next_bucket_ = 0;  // the next to be reduced
 };
 
 }  // namespace unity::parallel::detail
@@ -331,7 +330,7 @@ UNITY_INLINE void weight_cells::reduce_alone(cell_id of, node_id reader) {
   const auto& holders = states_[of.weight].holders[of.cell];
   const auto& how = states_[of.weight].how[of.cell];
   const auto give = states_.givers(of);
-  // One that is compressed is a sum: all have what its messages say.
+  // A compressed gradient is always summed, so that all ranks have the decompressed result.
   if (give.size() == 1 && (holders.size() == 1 || how.compressor.kind == compression::none)) {
     const auto own = states_[of.weight].gradients.at({give[0], of.cell});
     for (const auto r : holders) {
@@ -355,7 +354,7 @@ UNITY_INLINE void weight_cells::reduce_alone(cell_id of, node_id reader) {
   }
 }
 
-// Cells that the same ranks hold are one sum.
+// Cells with the same holders are summed together.
 UNITY_INLINE void weight_cells::reduce_bucket(const bucket_state& bucket, node_id reader) {
   std::map<std::vector<std::uint32_t>, std::vector<cell_id>> by_holders;
   for (const auto& of : bucket.cells) {
@@ -378,7 +377,7 @@ UNITY_INLINE void weight_cells::reduce_together(std::span<const cell_id> cells, 
   const auto& a = training_.algebra();
   const auto holders = states_[cells.front().weight].holders[cells.front().cell];
   const auto ranks = written().of(holders);
-  std::vector<value_id> values;  // all gradients of a rank in a row
+  std::vector<value_id> values;  // per rank: all gradients, concatenated
   for (const auto r : ranks) {
     std::vector<value_id> rows;
     for (const auto& of : cells) {
@@ -386,7 +385,7 @@ UNITY_INLINE void weight_cells::reduce_together(std::span<const cell_id> cells, 
       const auto count = states_[of.weight].cells[of.cell].volume();
       rows.push_back(streams_.on(r, reader).run(a.make_operation("reshape", {{"dims", {count}}}), one));
     }
-    while (rows.size() > 1) {  // neighbours, so that each element is copied as often as there are rounds
+    while (rows.size() > 1) {  // pairwise, so that each element is copied once per round
       std::vector<value_id> joined;
       for (std::size_t i = 0; i + 1 < rows.size(); i += 2) {
         const std::vector<value_id> two{rows[i], rows[i + 1]};
@@ -399,7 +398,7 @@ UNITY_INLINE void weight_cells::reduce_together(std::span<const cell_id> cells, 
     }
     values.push_back(rows.front());
   }
-  const auto& how = states_[cells.front().weight].how[cells.front().cell];  // alike in a bucket
+  const auto& how = states_[cells.front().weight].how[cells.front().cell];  // equal within a bucket
   const auto sums = sums_.of({states_.node_of(cells.front()), reader, holders, values}, how.compressor);
   for (std::size_t i = 0; i < sums.size(); ++i) {
     if (sums[i].wait.kind == step_kind::wait) {

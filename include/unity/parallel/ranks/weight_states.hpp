@@ -1,4 +1,4 @@
-// Cells of weights, who holds them, and what ranks have of them so far.
+// The cells of weights, their holders, and what ranks have of them so far.
 #pragma once
 
 #include <cstddef>
@@ -28,13 +28,13 @@ struct weight_state {
   std::vector<box> cells{};
   std::vector<synchronizer> how{};                                    // by cell
   std::vector<std::vector<std::uint32_t>> holders{};                  // by cell: ranks that read it, ascending
-  std::map<std::pair<std::uint32_t, std::size_t>, std::size_t> at{};  // by rank and cell: in the rank's weights
+  std::map<std::pair<std::uint32_t, std::size_t>, std::size_t> at{};  // by rank and cell: index in the rank's weights
   std::map<std::pair<std::uint32_t, std::size_t>, value_id> gradients{};
-  std::map<std::pair<std::uint32_t, std::size_t>, awaited_value> fetched{};  // what servers sent for this iteration
-  std::map<std::pair<std::uint32_t, std::size_t>, value_id> gathered{};      // for this pass, of shares
+  std::map<std::pair<std::uint32_t, std::size_t>, awaited_value> fetched{};  // from servers, for this iteration
+  std::map<std::pair<std::uint32_t, std::size_t>, value_id> gathered{};      // for this pass, from shares
 };
 
-// By weight: what all ways to synchronize cells read and change.
+// By weight: state that all synchronization methods share.
 class weight_states {
  public:
   weight_states(const divided_training& d, rank_streams& streams)
@@ -53,11 +53,11 @@ class weight_states {
   [[nodiscard]] weight_part& part_of(cell_id of, std::uint32_t rank) {
     return streams_.program(rank).weights[all_[of.weight].at.at({rank, of.cell})];
   }
-  // Holders whose gradient is there, or that of who is like them.
+  // Holders with a gradient, or whose representative has one.
   [[nodiscard]] std::vector<std::uint32_t> givers(cell_id of) const;
-  // What a holder gives: its gradient, or zeros.
+  // A holder's contribution: its gradient, or zeros.
   [[nodiscard]] value_id given(cell_id of, std::uint32_t rank, node_id reader);
-  // The gradient is there when the wait is over, if there is one: the rank updates.
+  // Makes the rank update the cell with the gradient, which is ready after the wait, if any.
   void change(cell_id of, std::uint32_t rank, value_id gradient, const rank_step& wait = {});
 
  private:

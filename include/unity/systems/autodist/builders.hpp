@@ -1,6 +1,6 @@
-// AutoDist's strategy builders: how each weight of a model is synchronized, by one rule for all.
-// Source: Zhang et al., AutoDist: a composable and automated synchronization system for distributed deep learning,
-// section 3.1; the builders that its project has.
+// AutoDist's strategy builders: each applies one rule to choose the synchronization of every weight. Source: Zhang et
+// al., AutoDist: a composable and automated synchronization system for distributed deep learning, section 3.1; the
+// builders are those of its project.
 #pragma once
 
 #include <array>
@@ -21,72 +21,73 @@
 
 namespace unity::systems {
 
-// A weight, as builders see it. Regular.
+// A weight from the view of builders. Regular.
 struct weight_facts {
   std::string name{};
   tensor::shape dims{};
   tensor::dtype element{};
   bool is_trained = false;
-  bool is_sparse = false;  // lookups alone read it: its gradients are indices and rows
-  bytes rows{};            // of such a gradient, of a whole batch
+  bool is_sparse = false;  // read by lookups only: its gradients are indices and rows
+  bytes rows{};            // of such a gradient, for a whole batch
   [[nodiscard]] bytes size() const { return bytes{tensor::element_count(dims) * tensor::size_of(element)}; }
 
   friend bool operator==(const weight_facts&, const weight_facts&) = default;
 };
 
-// What builders decide on. Regular.
+// The input of builders. Regular.
 struct sync_problem {
-  std::vector<weight_facts> weights{};        // of the graph, in the order of their nodes
-  std::vector<machine::device_id> servers{};  // where parameter servers may be, one at least
-  bool is_per_node = true;                    // devices of a node exchange with a server as one, as AutoDist's do
+  std::vector<weight_facts> weights{};        // of the graph, in node order
+  std::vector<machine::device_id> servers{};  // candidates for parameter servers; at least one
+  bool is_per_node = true;                    // devices of a node exchange with a server as one, like AutoDist's
 };
 
 [[nodiscard]] sync_problem sync_problem_of(const tensor::algebra& a, const tensor::tensor_graph& g,
                                            std::vector<machine::device_id> servers);
 
-// What a builder may be told. Regular.
+// Options of builders. Regular.
 struct builder_options {
-  // Neighbouring weights, or parts, that are all-reduced together, 1 at least. Compressors of one weight have each
-  // alone.
+  // The number of consecutive weights, or parts, that are all-reduced together, at least 1. With a compressor that
+  // works on a single weight, each is reduced alone.
   std::uint32_t chunk = 128;
-  bool is_proxied = false;      // servers' weights are kept by all devices
-  std::uint32_t staleness = 0;  // of what is served
+  bool is_proxied = false;      // all devices keep copies of served weights
+  std::uint32_t staleness = 0;  // of served weights
   parallel::reduction_algorithm algorithm = parallel::reduction_algorithm::automatic;
-  parallel::compressor compressor{};  // of dense gradients that are all-reduced
-  std::uint64_t seed = 1;             // of random axes
+  parallel::compressor compressor{};  // of dense all-reduced gradients
+  std::uint64_t seed = 1;             // for random axes
 
   friend bool operator==(const builder_options&, const builder_options&) = default;
 };
 
 // All weights on the first server.
 [[nodiscard]] parallel::synchronization ps(const sync_problem& p, const builder_options& o = {});
-// Each weight on the server with the fewest bytes so far; of several on the first.
+// Each weight on the server with the fewest bytes so far; ties go to the first.
 [[nodiscard]] parallel::synchronization ps_load_balancing(const sync_problem& p, const builder_options& o = {});
-// Each weight in as many parts as the smallest divisor of its first axis from 2 on, each part on one of the servers
-// with the fewest bytes. Whole where there is one server.
+// Like ps_load_balancing, but the number of parts of each weight is the smallest divisor, from 2 on, of its first
+// dimension; each part goes to one of the servers with the fewest bytes. Whole weights if there is one server.
 [[nodiscard]] parallel::synchronization partitioned_ps(const sync_problem& p, const builder_options& o = {});
-// Likewise, in as many parts as the smallest number from 2 on that does not divide it; all of it where each does.
+// Likewise, but the number of parts is the smallest number, from 2 on, that does not divide the dimension; its size if
+// there is none.
 [[nodiscard]] parallel::synchronization uneven_partitioned_ps(const sync_problem& p, const builder_options& o = {});
-// Weights of 1 MB or more in as many parts along their first axis as there are servers, or as it has elements; each
-// part on one of the servers with the fewest bytes. The one that the paper calls hand-optimized.
+// Divides weights of 1 MB or more along the first dimension into as many parts as there are servers, at most its size;
+// each part goes to one of the servers with the fewest bytes. The paper calls it hand-optimized.
 [[nodiscard]] parallel::synchronization sharded_ps(const sync_problem& p, const builder_options& o = {});
-// All-reduced, `chunk` weights together; lookups' rows are gathered.
+// All-reduces `chunk` weights together; gathers rows of lookups.
 [[nodiscard]] parallel::synchronization all_reduce(const sync_problem& p, const builder_options& o = {});
-// Likewise, each in parts as partitioned_ps has them.
+// Likewise, with the parts of partitioned_ps.
 [[nodiscard]] parallel::synchronization partitioned_all_reduce(const sync_problem& p, const builder_options& o = {});
-// Likewise, along an axis of more than one element that is drawn; of lookups' tables along the first.
+// Likewise, divided along a random axis of more than one element; tables of lookups along the first.
 [[nodiscard]] parallel::synchronization random_axis_all_reduce(const sync_problem& p, const builder_options& o = {});
-// Dense gradients by all_reduce, sparse ones by ps_load_balancing without proxies.
-// Source: Kim et al., Parallax: automatic data-parallel training of deep neural networks, 2018.
+// Dense gradients by all_reduce, sparse ones by ps_load_balancing without proxies. Source: Kim et al., Parallax:
+// automatic data-parallel training of deep neural networks, 2018.
 [[nodiscard]] parallel::synchronization parallax(const sync_problem& p, const builder_options& o = {});
-// All-reduced, up to 64 MB together, from the last weight to the first; lookups' rows are gathered.
-// Source: Sergeev and Del Balso, Horovod: fast and easy distributed deep learning in TensorFlow, 2018.
+// All-reduces up to 64 MB together, from the last weight to the first; gathers rows of lookups. Source: Sergeev and Del
+// Balso, Horovod: fast and easy distributed deep learning in TensorFlow, 2018.
 [[nodiscard]] parallel::synchronization horovod(const sync_problem& p, const builder_options& o = {});
-// TensorFlow's servers with the load balancing that AutoDist compares with: ps_load_balancing, never with proxies, so
-// never stale.
+// TensorFlow's parameter servers with the load balancing that AutoDist compares with: ps_load_balancing without
+// proxies, so without staleness.
 [[nodiscard]] parallel::synchronization tf_ps_load_balancing(const sync_problem& p, const builder_options& o = {});
 
-// A builder of one's own is a function of this type.
+// User-defined builders are functions of this type.
 struct named_builder {
   std::string_view name{};
   parallel::synchronization (*build)(const sync_problem&, const builder_options&) = nullptr;
@@ -103,14 +104,15 @@ inline constexpr std::array<named_builder, 11> sync_builders{{{"ps", ps},
                                                               {"horovod", horovod},
                                                               {"tf_ps_load_balancing", tf_ps_load_balancing}}};
 
-// The first of "compressor" and "staleness" that the options have and no part of the strategy does; "" where none is.
+// The first of "compressor" and "staleness" that is set in the options but not used by any part of the strategy; "" if
+// there is none.
 [[nodiscard]] std::string_view left_out_of(const parallel::synchronization& s, const builder_options& o);
 
-// What each server has to serve: bytes of weights, in the order of the servers.
+// Bytes of weights on each server, in the order of the servers.
 [[nodiscard]] std::vector<bytes> served_bytes(const sync_problem& p, const parallel::synchronization& s);
 
-// Parts of a weight whose first axis has so many elements: the smallest divisor from 2 on, which of a prime is itself;
-// and the smallest number from 2 on that is none, or all of it. One part of what has one element.
+// The number of parts for a first dimension of this size: the smallest divisor from 2 on (for a prime, the prime
+// itself), and the smallest non-divisor from 2 on, or the size if there is none. One part for size one.
 [[nodiscard]] constexpr std::int64_t divided_parts(std::int64_t size) noexcept {
   for (std::int64_t k = 2; k < size; ++k) {
     if (size % k == 0) {
@@ -148,14 +150,14 @@ namespace unity::systems {
 
 namespace detail {
 
-// Gives parts of weights to servers, and groups of parts to all-reduces.
+// Assigns parts of weights to servers and to all-reduce groups.
 class sync_writer {
  public:
   sync_writer(const sync_problem& p, const builder_options& o) : problem_{p}, options_{o}, loads_(p.servers.size()) {
     all_.weights.resize(p.weights.size());
   }
 
-  // f(number of the weight, weight), of those that training changes.
+  // Calls f(index of the weight, weight) for trained weights.
   template <class F>
   void each(const F& f) const {
     for (std::size_t w = 0; w < problem_.weights.size(); ++w) {
@@ -165,7 +167,7 @@ class sync_writer {
     }
   }
   void serve_first(std::size_t w) { all_.weights[w].parts.front() = server(problem_.servers.front(), w, true); }
-  // On the servers with the fewest bytes, of which the first of a row has the first part.
+  // Puts parts on the servers with the fewest bytes, which take turns in that order.
   void serve(std::size_t w, std::int64_t parts, bool may_proxy = true) {
     std::vector<std::size_t> order(loads_.size());
     for (std::size_t i = 0; i < order.size(); ++i) {
@@ -181,7 +183,7 @@ class sync_writer {
       own.push_back(server(problem_.servers[s], w, may_proxy));
     }
   }
-  // Parts along an axis, the first of which is the `place`-th of all that are grouped.
+  // All-reduces parts along an axis; the first is the `place`-th of all grouped parts.
   void reduce(std::size_t w, std::uint32_t axis, std::int64_t parts, std::size_t place) {
     all_.weights[w].axis = parts > 1 ? axis : 0;
     auto& own = all_.weights[w].parts;
@@ -196,7 +198,8 @@ class sync_writer {
       groups_[{group, problem_.weights[w].element}].emplace_back(w, 0);
     }
   }
-  // Groups are reduced from the last to the first: the backward pass has the gradients of the last weights first.
+  // Groups are reduced from the last to the first, because the backward pass yields the gradients of the last weights
+  // first.
   [[nodiscard]] parallel::synchronization finish(bool is_last_first = true) && {
     std::vector<std::pair<std::string, std::vector<std::pair<std::size_t, std::size_t>>>> named;
     std::size_t before = ~std::size_t{0};
@@ -227,7 +230,7 @@ class sync_writer {
     parallel::synchronizer s;
     s.kind = parallel::sync_kind::parameter_server;
     s.destination = d;
-    s.is_proxied = (options_.is_proxied && may_proxy) || options_.staleness > 0;  // a stale copy is one
+    s.is_proxied = (options_.is_proxied && may_proxy) || options_.staleness > 0;  // staleness implies a copy
     s.staleness = options_.staleness;
     s.is_per_node = problem_.is_per_node;
     s.is_sparse = problem_.weights[w].is_sparse;
@@ -248,7 +251,7 @@ class sync_writer {
   std::map<std::pair<std::size_t, tensor::dtype>, std::vector<std::pair<std::size_t, std::size_t>>> groups_{};
 };
 
-// Along the first axis, in parts(its size).
+// The number of parts of the first dimension, from parts(its size).
 template <class Parts>
 [[nodiscard]] std::int64_t first_axis_parts(const weight_facts& w, const Parts& parts) {
   return w.dims.empty() ? 1 : std::max<std::int64_t>(parts(w.dims[0]), 1);

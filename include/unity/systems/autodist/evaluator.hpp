@@ -1,4 +1,4 @@
-// What ways to synchronize weights cost, as searches see it.
+// Evaluates synchronizations of weights for searches.
 #pragma once
 
 #include <optional>
@@ -12,9 +12,9 @@
 
 namespace unity::systems {
 
-// A model of unity::evaluator: the simulated time of an iteration, in picoseconds. Each trial is a simulation of its
-// own: other weights' messages wait for the links that a move makes busy, so nearly all of a simulation changes.
-// Refers to the moves. One thread uses one; copies are independent.
+// Models unity::evaluator: the simulated time of an iteration in picoseconds. Each trial is a full simulation, because
+// a move affects links that messages of other weights share, so nearly everything changes. Refers to the moves. Not
+// thread-safe; copies are independent.
 class sync_evaluator {
  public:
   using state_type = parallel::synchronization;
@@ -23,7 +23,7 @@ class sync_evaluator {
   sync_evaluator(sync_simulation simulation, const sync_moves& moves)
       : simulation_{std::move(simulation)}, moves_{&moves} {}
 
-  // Throws: unity::error where it is no synchronization of the plan.
+  // Throws: unity::error if the synchronization does not fit the plan.
   cost_value reset(const parallel::synchronization& s);
   [[nodiscard]] const parallel::synchronization& state() const noexcept { return state_; }
   [[nodiscard]] cost_value cost() const noexcept { return cost_; }

@@ -1,9 +1,9 @@
-// What a ranker sees of a way to synchronize a model's weights.
+// Features of a synchronization that a ranker learns from.
 //
-// Of each weight: what it is and how it is synchronized. Of the whole: what messages take by a model of the network
-// that knows nothing of overlap, of servers and of groups, {the most, the sum} of {bytes over bandwidth, number of
-// messages, latencies}, as Zhang et al., AutoDist, section 2.4 and appendix C; and an estimate of the iteration from
-// those, which ranks as long as nothing was learned.
+// For each weight: its properties and its synchronization. For the whole: the load by a network model without overlap,
+// for servers and for groups: {maximum, sum} of {bytes over bandwidth, number of messages, latencies}, as in Zhang et
+// al., AutoDist, section 2.4 and appendix C; and an estimate of the iteration time from these, which ranks candidates
+// before anything is learned.
 #pragma once
 
 #include <array>
@@ -24,10 +24,10 @@ namespace unity::systems {
 
 inline constexpr std::size_t sync_item_features = 18;
 inline constexpr std::size_t sync_list_features = 14;
-// Of the whole, where the estimate is, in seconds.
+// The index of the estimate among the list features, in seconds.
 inline constexpr std::size_t sync_estimate = 0;
 
-// Before any trial: the less the estimate, the better.
+// Initial factors: a smaller estimate is better.
 [[nodiscard]] constexpr std::array<float, sync_list_features> fixed_sync_factors() noexcept {
   std::array<float, sync_list_features> all{};
   all[sync_estimate] = -1;
@@ -36,17 +36,17 @@ inline constexpr std::size_t sync_estimate = 0;
 
 class sync_features {
  public:
-  // Replicas give gradients. Precondition: one replica and one server at least, which are on the machine.
+  // Replicas produce gradients. Precondition: at least one replica and one server, all on the machine.
   sync_features(const sync_problem& p, const machine::machine& m, std::span<const machine::device_id> replicas);
 
   [[nodiscard]] learn::ranking_shape shape() const { return {sync_item_features, sync_list_features}; }
-  // Weights that training changes.
+  // The number of trained weights.
   [[nodiscard]] std::size_t items() const noexcept { return trained_.size(); }
-  // Complexity: linear in the parts. Precondition: a synchronization of the problem.
+  // Complexity: linear in the parts. Precondition: the synchronization fits the problem.
   [[nodiscard]] learn::ranked_list of(const parallel::synchronization& s) const;
 
  private:
-  // Of messages, or of what takes turns on a server.
+  // A load of messages, or of transfers that take turns on a server.
   struct load {
     double seconds = 0;
     double messages = 0;
@@ -60,10 +60,10 @@ class sync_features {
     }
   };
 
-  // All-reduced by all replicas, in a ring.
+  // A ring all-reduce over all replicas.
   [[nodiscard]] load reduced(double size) const;
   [[nodiscard]] load gathered(double size) const;
-  // Sent to a server by all, and back.
+  // Sent to a server by all replicas, and back.
   [[nodiscard]] load served(double gradients, double weights) const;
   [[nodiscard]] static std::array<double, 6> most_and_sum(std::span<const load> all);
 
@@ -71,9 +71,9 @@ class sync_features {
   std::vector<std::size_t> trained_;
   double replicas_;
   double senders_;       // to a server: replicas, or their nodes
-  double ring_rate_;     // bytes per second of the slowest hop of a ring of the replicas
-  double ring_latency_;  // seconds, of a hop
-  double server_rate_;   // bytes per second of a server's slowest route
+  double ring_rate_;     // bytes per second of the slowest hop in a ring of the replicas
+  double ring_latency_;  // seconds per hop
+  double server_rate_;   // bytes per second of the slowest route to a server
   double server_latency_;
 };
 
@@ -164,12 +164,13 @@ UNITY_INLINE learn::ranked_list sync_features::of(const parallel::synchronizatio
     const auto at = std::find(problem_.servers.begin(), problem_.servers.end(), part.destination);
     return static_cast<std::size_t>(at == problem_.servers.end() ? 0 : at - problem_.servers.begin());
   };
-  // Of a weight's parts: their sizes, the same for nearly all.
+  // The size of a part of a weight, assuming equal parts.
   const auto part_bytes = [&](std::size_t w) {
     return static_cast<double>(problem_.weights[w].size().count()) / static_cast<double>(s.weights[w].parts.size());
   };
   const auto rows_of = [&](std::size_t w) { return static_cast<double>(problem_.weights[w].rows.count()); };
-  // Of a part of the weight, what all are sent: rows where servers look them up (parallel/row_fetching.hpp).
+  // Bytes of a part that are sent to all devices: only looked-up rows, if servers look them up
+  // (parallel/row_fetching.hpp).
   const auto fetched = [&](std::size_t w, const parallel::synchronizer& part) {
     const auto all = senders_ * part_bytes(w);
     return part.is_sparse && !part.is_proxied ? std::min(rows_of(w), all) : all;

@@ -1,4 +1,4 @@
-// Moves between ways to synchronize a model's weights, each of one weight or one group.
+// Moves between synchronizations of a model; each changes one weight or one group.
 #pragma once
 
 #include <cstddef>
@@ -17,13 +17,13 @@
 
 namespace unity::systems {
 
-// serve        the weight is on servers, in so many parts along the axis, each on one of those with the fewest bytes;
-//              other: devices keep it
-// reduce       it is all-reduced in so many parts, each alone
-// join         it is all-reduced together with the next weight that is all-reduced; other: the one before
-// split        of its group, weights up to it make a group of their own
-// rows         its gradient goes as indices and rows, or no longer
-// relocate     its parts go to the next server each
+// serve        puts the weight on servers, in this many parts along the axis, each on one of the servers with the
+//              fewest bytes; other: devices keep a copy
+// reduce       all-reduces it in this many parts, each alone
+// join         all-reduces it together with the next all-reduced weight; other: with the previous one
+// split        makes a separate group of its group's weights up to this one
+// rows         toggles sending its gradient as indices and rows
+// relocate     moves each of its parts to the next server
 enum class sync_change_kind : std::uint8_t { serve, reduce, join, split, rows, relocate };
 
 // Regular.
@@ -42,17 +42,18 @@ class sync_moves {
  public:
   using move_type = sync_change;
 
-  // of_state: how many moves a state has, drawn of all; 0: all. A search that may try few has some of every weight
-  // then.
+  // of_state: the number of moves per state, drawn at random from all; 0: all. It lets a search with few trials cover
+  // every weight.
   explicit sync_moves(const sync_problem& p, std::size_t of_state = 0, const sampling_guide& guide = {});
 
-  // Those that change nothing are among them.
+  // Includes moves that change nothing.
   [[nodiscard]] std::span<const sync_change> moves(const parallel::synchronization& s) const;
   [[nodiscard]] sync_change change(sync_change m) const { return m; }
-  // A weight: half of the time any, half of the time by how many bytes it has; and a move of it that changes something.
+  // Draws a weight, uniformly or proportionally to its bytes with equal probability, and a move of it that changes
+  // something.
   [[nodiscard]] std::optional<proposed<sync_change>> sample(const parallel::synchronization& s,
                                                             random_engine& random) const;
-  // Nothing where nothing changes. Complexity: linear in the state.
+  // nullopt if nothing changes. Complexity: linear in the state.
   [[nodiscard]] std::optional<parallel::synchronization> after(const parallel::synchronization& s,
                                                                const sync_change& c) const;
   [[nodiscard]] fingerprint fingerprint_of(const parallel::synchronization& s) const;
@@ -71,9 +72,9 @@ class sync_moves {
 
   const sync_problem* problem_;
   std::vector<sync_change> all_{};
-  std::vector<std::vector<sync_change>> drawn_{};  // lists, of which each state has one; empty: states have all moves
-  std::vector<std::pair<std::size_t, std::size_t>> of_weight_{};  // begin and end of the moves of trained weights
-  std::vector<double> bytes_before_{};                            // of trained weights before, and all at the end
+  std::vector<std::vector<sync_change>> drawn_{};  // each state uses one of these lists; empty: all moves
+  std::vector<std::pair<std::size_t, std::size_t>> of_weight_{};  // begin and end of the moves of each trained weight
+  std::vector<double> bytes_before_{};  // prefix sums over trained weights; the last is the total
 };
 
 }  // namespace unity::systems
@@ -179,7 +180,7 @@ UNITY_INLINE void sync_moves::serve(parallel::synchronization& s, const sync_cha
   how.is_sparse = facts.is_sparse && own.parts.front().is_sparse;
   own.axis = c.parts > 1 ? c.axis : 0;
   own.parts.assign(1, {});
-  const auto loads = served_bytes(*problem_, s);  // without the weight's
+  const auto loads = served_bytes(*problem_, s);  // without those of this weight
   std::vector<std::size_t> order(loads.size());
   for (std::size_t i = 0; i < order.size(); ++i) {
     order[i] = i;
@@ -221,7 +222,7 @@ UNITY_INLINE bool sync_moves::join(parallel::synchronization& s, const sync_chan
     return false;
   }
   if (other.bucket == parallel::synchronizer::no_bucket) {
-    other.bucket = static_cast<std::uint32_t>(s.buckets.size());  // names follow
+    other.bucket = static_cast<std::uint32_t>(s.buckets.size());  // names are set later
   }
   own = {};
   own.parts.front().bucket = other.bucket;
@@ -271,7 +272,7 @@ UNITY_INLINE bool sync_moves::relocate(parallel::synchronization& s, const sync_
 UNITY_INLINE std::optional<parallel::synchronization> sync_moves::after(const parallel::synchronization& s,
                                                                         const sync_change& c) const {
   auto next = s;
-  next.weights.resize(problem_->weights.size());  // none are the same as one of each by default
+  next.weights.resize(problem_->weights.size());  // an empty list means one default part for each weight
   switch (c.kind) {
     case sync_change_kind::serve: serve(next, c); break;
     case sync_change_kind::reduce: reduce(next, c); break;
@@ -311,7 +312,7 @@ UNITY_INLINE fingerprint sync_moves::fingerprint_of(const parallel::synchronizat
       h.add(static_cast<std::uint64_t>(part.kind)).add(part.bucket);
       h.add(part.destination.valid() ? part.destination.index() + 1 : 0);
       h.add((part.is_proxied ? 1U : 0U) + (part.is_sparse ? 2U : 0U) + (part.is_per_node ? 4U : 0U));
-      if (part.staleness > 0 || part.compressor != parallel::compressor{}) {  // no move makes one
+      if (part.staleness > 0 || part.compressor != parallel::compressor{}) {  // no move makes such parts
         const auto& c = part.compressor;
         h.add(part.staleness).add(static_cast<std::uint64_t>(c.kind)).add(c.amount).add(c.has_feedback ? 1 : 0);
       }

@@ -1,4 +1,4 @@
-// Which of several ways to synchronize is the fastest, where what one takes differs from run to run.
+// Chooses the fastest of several synchronizations whose times vary between runs.
 #pragma once
 
 #include <cstddef>
@@ -12,25 +12,26 @@
 
 namespace unity::systems {
 
-// Numbers of the shortest times, so many at most, in ascending order of times and then numbers.
+// Indices of the shortest times, at most `count`, ordered by time, then index.
 [[nodiscard]] std::vector<std::size_t> fastest_of(std::span<const picoseconds> times, std::size_t count);
 
 struct rerun_options {
-  std::size_t finalists = 3;  // of the rules, and as many of all others
-  std::size_t rounds = 5;     // 0: the first runs decide
+  std::size_t finalists = 3;  // of the rules, and as many of the others
+  std::size_t rounds = 5;     // 0: first runs decide
 };
 
 struct rerun_result {
   std::size_t best = 0;
-  std::vector<std::optional<measurement>> again{};  // by way: of its runs after the first; nothing: it had none
+  // By synchronization: its runs after the first; nullopt: it had none.
+  std::vector<std::optional<measurement>> again{};
 };
 
-// The least of many noisy times is mostly that of a way that was lucky, so first runs choose the finalists alone. These
-// are run again in turns, so that what changes with time is the same for all, and the lowest median decides: among
-// medians less than 0.5% apart, a rule's.
-// first: what the first run of each took, those of rules before all others. run(number of a way): another run of it.
-// Preconditions: `first` is not empty; rules <= first.size(). Complexity: 2 * finalists * rounds runs; none of a way
-// that has nothing to be compared with. Throws: as run.
+// The minimum of many noisy times mostly belongs to a lucky candidate, so first runs only choose finalists. The
+// finalists are run again in turns, so that drift affects all equally, and the lowest median wins; if medians differ by
+// less than 0.5%, a rule's wins.
+// first: the times of the first runs, those of rules before the others. run(index): runs that synchronization again.
+// Preconditions: `first` is not empty; rules <= first.size(). Complexity: 2 * finalists * rounds runs; none if there is
+// only one finalist. Throws: as run.
 [[nodiscard]] rerun_result run_again(std::span<const picoseconds> first, std::size_t rules,
                                      const std::function<picoseconds(std::size_t)>& run, const rerun_options& o = {});
 
@@ -71,7 +72,7 @@ UNITY_INLINE rerun_result run_again(std::span<const picoseconds> first, std::siz
       seconds[i].push_back(to_seconds(run(i)));
     }
   }
-  // What is to be less than all others.
+  // The time to minimize.
   const auto time = [&](std::size_t i) {
     const auto t = to_seconds(found.again[i] ? found.again[i]->median : first[i]);
     return i < rules ? t : t * (1 + detail::least_apart);

@@ -1,6 +1,5 @@
-// Random ways to synchronize a model's weights, near where good ones are.
-// Source: Zhang et al., AutoDist: a composable and automated synchronization system for distributed deep learning,
-// section 2.4.
+// Random synchronizations of a model's weights, concentrated around good ones. Source: Zhang et al., AutoDist: a
+// composable and automated synchronization system for distributed deep learning, section 2.4.
 #pragma once
 
 #include <cstddef>
@@ -15,31 +14,32 @@
 
 namespace unity::systems {
 
-// What guides the draws. Regular.
+// Guides the draws. Regular.
 struct sampling_guide {
-  bytes whole{1 << 20};     // weights of less are never cut into parts
-  bytes cut{64 << 20};      // weights of as much or more always are; in between a coin says
-  std::uint32_t parts = 0;  // of a weight, at most; 0: twice as many as there are servers, 16 at least
+  bytes whole{1 << 20};     // smaller weights are never divided
+  bytes cut{64 << 20};      // weights of at least this size always are; in between, at random
+  std::uint32_t parts = 0;  // maximum per weight; 0: twice the number of servers, at least 16
 
   friend bool operator==(const sampling_guide&, const sampling_guide&) = default;
 };
 
-// Buckets without gaps: those that are empty are dropped, those of several element types divided, and the others in the
-// order in which the backward pass, from the last weight to the first, has all gradients of each. Buckets of `s` may
-// be any numbers; its names are not read.
+// Renumbers buckets without gaps: drops empty ones, divides those with several element types, and orders them by the
+// time at which the backward pass, from the last weight to the first, completes their gradients. Buckets of `s` may
+// have any numbers; their names are ignored.
 [[nodiscard]] parallel::synchronization with_ordered_buckets(const sync_problem& p, parallel::synchronization s);
 
-// Gives each part that is on a server, from the largest to the smallest, to the server with the fewest bytes so far.
+// Assigns each served part, from the largest to the smallest, to the server with the fewest bytes so far.
 void balance_servers(const sync_problem& p, parallel::synchronization& s);
 
-// The most parts that a draw cuts the weight into along the axis.
+// The maximum number of parts that a draw makes of the weight along the axis.
 [[nodiscard]] std::uint32_t most_parts(const sync_problem& p, const sampling_guide& guide, const weight_facts& w,
                                        std::uint32_t axis);
 
-// A synchronization without compressors and staleness, which would change what is learned. Drawn once for all weights:
-// how likely a weight is on servers, or from which size on, or below; how likely it is kept by devices; how likely a
-// lookup's gradient is rows; whether all-reduces are grouped, and into how many groups. Then, weight by weight, the
-// rest. Servers are balanced. Groups are of neighbouring weights, or of any, and have about the same number of bytes.
+// Draws a synchronization without compressors and staleness, which would change the training result. Drawn once for all
+// weights: the probability that a weight is served, or a size threshold for it; the probability that devices keep
+// copies; the probability that a lookup's gradient is sent as rows; whether all-reduces are grouped, and the number of
+// groups. The rest is drawn for each weight. Servers are balanced. Groups have about equal bytes, and contain
+// neighbouring weights or arbitrary ones.
 [[nodiscard]] parallel::synchronization random_synchronization(const sync_problem& p, const sampling_guide& guide,
                                                                random_engine& random);
 
@@ -69,7 +69,7 @@ struct part_place {
   std::int64_t size = 0;  // bytes
 };
 
-// f(place, its synchronizer), of all parts of weights that training changes.
+// Calls f(place, its synchronizer) for all parts of trained weights.
 template <class Sync, class F>
 void for_each_place(const sync_problem& p, Sync& s, const F& f) {
   for (std::size_t w = 0; w < p.weights.size(); ++w) {
@@ -98,7 +98,7 @@ class sync_draw {
   enum class served_by : std::uint8_t { coin, large, small };
 
   [[nodiscard]] bool toss(double probability) { return random_.unit() < probability; }
-  // 0, 1 or anything between.
+  // 0, 1 or a uniform number between them, with equal probability.
   [[nodiscard]] double any_probability() {
     const auto corner = random_.below(3);
     return corner == 0 ? 0 : corner == 1 ? 1 : random_.unit();
@@ -144,7 +144,7 @@ UNITY_INLINE void sync_draw::draw_weight(std::size_t w) {
       axes.push_back(d);
     }
   }
-  // Rows that are gathered go whole: parts would each gather them all.
+  // Gathered rows are not divided, because each part would gather them all.
   const bool may_cut = !axes.empty() && (is_served || !s.is_sparse) && size >= guide_.whole.count();
   std::uint32_t parts = 1;
   if (may_cut && (size >= guide_.cut.count() || toss(0.5))) {
@@ -157,7 +157,7 @@ UNITY_INLINE void sync_draw::draw_weight(std::size_t w) {
   own.parts.assign(parts, s);
 }
 
-// Into groups of about the same number of bytes.
+// Assigns parts to groups of about equal bytes.
 UNITY_INLINE void sync_draw::group() {
   std::vector<part_place> grouped;
   std::int64_t all = 0;
@@ -212,7 +212,7 @@ UNITY_INLINE parallel::synchronization sync_draw::draw() && {
 
 UNITY_INLINE parallel::synchronization with_ordered_buckets(const sync_problem& p, parallel::synchronization s) {
   using key = std::pair<std::uint32_t, tensor::dtype>;
-  std::map<key, std::size_t> first;  // the weight whose gradient is the last to be there
+  std::map<key, std::size_t> first;  // the weight whose gradient is ready last
   for (std::size_t w = 0; w < p.weights.size(); ++w) {
     for (const auto& part : s.weights[w].parts) {
       if (part.bucket != parallel::synchronizer::no_bucket) {

@@ -1,4 +1,4 @@
-// What an iteration takes, by how weights are synchronized.
+// Simulates an iteration for a given synchronization of the weights.
 #pragma once
 
 #include <memory>
@@ -13,31 +13,30 @@
 
 namespace unity::systems {
 
-// Simulated.
+// A simulated result.
 struct sync_outcome {
-  picoseconds iteration{};  // of many, one after the other
-  bytes moved{};            // over links, in one of them
+  picoseconds iteration{};  // average over consecutive iterations
+  bytes moved{};            // over links, per iteration
 };
 
-// A plan, but for how its weights are synchronized. The algebra must outlive it. One thread uses one; copies are
-// independent.
+// A plan whose synchronization varies. The algebra must outlive it. Not thread-safe; copies are independent.
 class sync_simulation {
  public:
-  // Throws: unity::error where the plan is none of its graph and machine.
+  // Throws: unity::error if the plan does not fit its graph and machine.
   sync_simulation(const tensor::algebra& a, parallel::plan p, tensor::durations durations);
-  // By the roofline of its devices.
+  // With the roofline of its devices.
   sync_simulation(const tensor::algebra& a, parallel::plan p);
 
   [[nodiscard]] const parallel::plan& plan() const noexcept { return *plan_; }
   [[nodiscard]] parallel::plan plan_with(parallel::synchronization s) const;
 
-  // Of all iterations but the first few; where they stay irregular, the average over the last 4 of 8.
-  // Complexity: of lowering, and of simulating 10 iterations.
-  // Throws: unity::error where it is no synchronization of the plan.
+  // The steady-state time after the first few iterations; if it stays irregular, the average over the last 4 of 8.
+  // Complexity: lowering, and simulating 10 iterations. Throws: unity::error if the synchronization does not fit the
+  // plan.
   [[nodiscard]] sync_outcome operator()(const parallel::synchronization& s);
 
-  // Of one iteration alone: what each device holds, above all. Complexity: of lowering, and of simulating it.
-  // Throws: unity::error where it is no synchronization of the plan.
+  // A report on a single iteration, mainly for the memory of each device. Complexity: lowering, and one simulation.
+  // Throws: unity::error if the synchronization does not fit the plan.
   [[nodiscard]] parallel::strategy_report report(const parallel::synchronization& s);
 
  private:

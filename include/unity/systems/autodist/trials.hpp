@@ -1,7 +1,6 @@
-// AutoDist's search: sampled ways to synchronize, a ranker that learns from those that were tried, and more trials of
-// what it ranks high.
+// AutoDist's search: samples synchronizations, tries those that a ranker prefers, and trains the ranker on the results.
 // Source: Zhang et al., AutoDist: a composable and automated synchronization system for distributed deep learning,
-// section 2.4 (algorithm 1); which of those to try: Chen et al., Learning to optimize tensor programs, NeurIPS 2018,
+// section 2.4 (algorithm 1); the selection of trials: Chen et al., Learning to optimize tensor programs, NeurIPS 2018,
 // section 3.
 #pragma once
 
@@ -26,14 +25,14 @@ namespace unity::systems {
 
 struct trial_options {
   std::size_t trials = 200;
-  std::size_t round = 10;       // trials between which the ranker learns
-  std::size_t proposals = 500;  // of a round, of which its trials are chosen
-  // Off: trials are drawn, and nothing is learned (the paper's Random+G).
+  std::size_t round = 10;       // trials between updates of the ranker
+  std::size_t proposals = 500;  // per round; its trials are chosen from them
+  // False: trials are drawn at random, and nothing is learned (the paper's Random+G).
   bool is_ranked = true;
-  double trusted = 0.8;      // share of pairs that the ranker has right where it is trusted
-  std::size_t explored = 1;  // of a round's trials, whatever the ranker says of them
-  double diversity = 0.5;    // of the choice: what something new is worth, in deviations of scores
-  std::size_t steps = 60;    // of learning, after each round
+  double trusted = 0.8;      // fraction of correctly ordered pairs for the ranker to be trusted
+  std::size_t explored = 1;  // of a round's trials, regardless of the ranker
+  double diversity = 0.5;    // the weight of novelty in the choice, in standard deviations of scores
+  std::size_t steps = 60;    // of training, after each round
   std::uint64_t seed = 1;
   double seconds = std::numeric_limits<double>::infinity();
   sampling_guide guide{};
@@ -42,11 +41,11 @@ struct trial_options {
 struct sync_trial {
   parallel::synchronization how{};
   picoseconds time{};  // of an iteration
-  float score = 0;     // as the ranker had it before the trial
+  float score = 0;     // of the ranker before the trial
 };
 
-// Pairs that a ranker had right that learned from seven of ten trials up to the end of a phase of the search, among the
-// other three of ten; both of a bucket of these by time, the first the fastest.
+// The accuracy of a ranker trained on 7 of 10 trials up to the end of a phase: correctly ordered pairs among the other
+// 3 of 10, with both times in the same bucket; the first bucket has the fastest times.
 struct trial_accuracy {
   std::size_t phase = 0;
   std::size_t bucket = 0;
@@ -55,53 +54,53 @@ struct trial_accuracy {
 
 struct trial_result {
   std::vector<sync_trial> trials{};  // in the order in which they were made
-  std::size_t best = 0;              // one of them
-  std::size_t hits = 0;              // trials that were faster than the baseline
+  std::size_t best = 0;              // an index into trials
+  std::size_t hits = 0;              // trials faster than the baseline
   std::optional<std::size_t> first_hit{};
-  // Of a ranker that learned from seven of ten trials, among the other three of ten: pairs whose times are 0.5% apart
-  // or more.
+  // The accuracy of a ranker trained on 7 of 10 trials, on the other 3 of 10: pairs whose times differ by at least
+  // 0.5%.
   learn::pair_accuracy held_out{};
-  std::vector<trial_accuracy> phases{};  // five, of four buckets each
-  double score_seconds = 0;              // what features and score of a proposal of the last round took, on average
+  std::vector<trial_accuracy> phases{};  // five, with four buckets each
+  double score_seconds = 0;              // average time for features and score of a proposal in the last round
 
   [[nodiscard]] double hit_rate() const {
     return trials.empty() ? 0 : static_cast<double>(hits) / static_cast<double>(trials.size());
   }
 };
 
-// What an iteration takes with weights so synchronized: simulated, or run.
+// The time of an iteration with this synchronization: simulated or measured.
 using sync_trial_function = std::function<picoseconds(const parallel::synchronization&)>;
 
-// baseline: what is to be beaten. The answer depends on options and trials alone, unless time runs out; one trial is
-// made at least. Complexity: of trials, besides proposals times parts.
-// Throws: unity::error where training changes no weight; as `trial`.
+// baseline: the time to beat. The result depends only on options and trials, unless time runs out; at least one trial
+// is made. Complexity: that of the trials, plus proposals times parts. Throws: unity::error if there is no trained
+// weight; as `trial`.
 [[nodiscard]] trial_result find_by_trials(const tensor::algebra& a, const sync_problem& p, const sync_features& seen,
                                           picoseconds baseline, const sync_trial_function& trial,
                                           const trial_options& o = {});
 
 namespace detail {
 
-inline constexpr double least_apart = 0.005;  // of the lesser of two times that are told apart
+inline constexpr double least_apart = 0.005;  // minimum relative difference of distinct times
 
-// A proposal.
+// A candidate synchronization with its features and score.
 struct sync_proposal {
   parallel::synchronization how{};
   learn::ranked_list features{};
   float score = 0;
-  std::vector<std::uint64_t> choices{};  // of each weight, as a number
+  std::vector<std::uint64_t> choices{};  // by weight: a hash
 };
 
-// By weight: its parts and who synchronizes them, but not in which group.
+// By weight: a hash of its parts and their synchronizers, without the group.
 [[nodiscard]] std::vector<std::uint64_t> choices_of(const parallel::synchronization& s);
 
-// Of a round of trials, by the scores that they had before: the one below whose score the ranker has enough pairs
-// right; of several the one with the highest score.
+// For a round of trials ordered by earlier scores: the highest-scored one such that the ranker has at least this share
+// of pairs right among those up to it.
 [[nodiscard]] std::optional<std::size_t> trusted_below(std::span<const sync_trial> round, double share);
 
-// Numbers of the proposals to try: each step the one whose score and new choices together are the most.
+// Greedily chooses the proposals with the largest sum of score and novelty; returns their indices.
 [[nodiscard]] std::vector<std::size_t> diverse(std::span<const sync_proposal> all, std::size_t count, double diversity);
 
-// Everything that tells two ways apart.
+// A hash that distinguishes synchronizations.
 [[nodiscard]] std::uint64_t sync_hash(const parallel::synchronization& s);
 
 }  // namespace detail
@@ -138,12 +137,12 @@ class trial_search {
  private:
   [[nodiscard]] std::vector<sync_proposal> proposed();
   void try_out(sync_proposal p);
-  // From all trials; those from `first` on are new, and say how far it can be trusted.
+  // Trains on all trials; those from `first` on are new and determine the score below which the ranker is trusted.
   void learn_from(std::size_t first);
   [[nodiscard]] learn::ranker fresh(std::uint64_t seed) const;
-  // How well rankers do that learn from seven of ten trials.
+  // Measures the accuracy of rankers trained on 7 of 10 trials.
   void judge();
-  static constexpr std::size_t judged_steps = 5;  // times as many as after a round
+  static constexpr std::size_t judged_steps = 5;  // times the steps after a round
 
   [[nodiscard]] bool is_late() const { return clock_.seconds() >= options_.seconds; }
 
@@ -156,10 +155,10 @@ class trial_search {
   random_engine random_;
   std::optional<learn::ranked_scaling> scaling_{};
   std::optional<learn::ranker> ranker_{};
-  float trusted_score_ = -std::numeric_limits<float>::infinity();  // below it the ranker is right
+  float trusted_score_ = -std::numeric_limits<float>::infinity();  // scores below it are trusted to be slower
   std::vector<learn::ranked_list> lists_{};                        // of trials
   std::vector<double> times_{};                                    // seconds
-  std::vector<std::uint64_t> made_{};                              // trials' fingerprints
+  std::vector<std::uint64_t> made_{};                              // hashes of trials
   trial_result found_{};
   stopwatch clock_{};
 };
@@ -252,7 +251,7 @@ UNITY_INLINE std::vector<sync_proposal> trial_search::proposed() {
   std::vector<sync_proposal> all;
   std::unordered_set<std::uint64_t> known(made_.begin(), made_.end());
   const auto wanted = options_.is_ranked ? std::max(options_.proposals, options_.round) : options_.round;
-  // Small models have few ways: what comes up again and again is given up.
+  // Small models have few synchronizations: gives up after many repetitions.
   for (std::size_t i = 0; i < 4 * wanted && all.size() < wanted && (all.empty() || !is_late()); ++i) {
     auto s = random_synchronization(problem_, options_.guide, random_);
     if (known.insert(sync_hash(s)).second) {
@@ -362,7 +361,7 @@ UNITY_INLINE trial_result trial_search::run() && {
     std::vector<std::size_t> chosen(count);
     std::iota(chosen.begin(), chosen.end(), std::size_t{0});
     if (options_.is_ranked) {
-      // Proposals are in the order in which they were drawn: the first are any.
+      // Proposals are in random order, so the first few are arbitrary.
       const auto any = std::min(options_.explored, count - 1);
       const auto first = all.begin() + static_cast<std::ptrdiff_t>(any);
       std::sort(first, all.end(), [](const auto& x, const auto& y) { return x.score > y.score; });

@@ -1,4 +1,4 @@
-// Fusion strategies by the rules that compilers and frameworks have.
+// Fusion strategies by the rules of compilers and frameworks.
 #pragma once
 
 #include <cstdint>
@@ -11,37 +11,36 @@
 
 namespace unity::systems {
 
-// Buckets of gradients in the order in which these are ready, without fused kernels. A bucket is closed when it holds
-// `most` bytes or more; the first when it holds `first`.
-// Source: Li et al., PyTorch distributed, VLDB 2020, section 3.2.3 (25 MB; torch begins with 1 MB).
+// Buckets of gradients in the order in which they become ready, without fused kernels. A bucket is closed at `most`
+// bytes or more; the first at `first`. Source: Li et al., PyTorch distributed, VLDB 2020, section 3.2.3 (25 MB; torch
+// begins with 1 MB).
 [[nodiscard]] fusion::fusion_strategy ddp_buckets(const fusion::instruction_graph& g, const fusion::fusion_target& t,
                                                   const fusion::fusion_strategy& kernels,
                                                   double most = 25.0 * (1 << 20), double first = 1.0 * (1 << 20));
 
-// Gradients that are ready in the same cycle are reduced together, at most `most` bytes at a time. That a bucket waits
-// for the end of its cycle is not simulated, which is in its favour.
-// Source: Sergeev and Del Balso, Horovod, 2018; its defaults of 64 MB and 5 ms.
+// Gradients that become ready in the same cycle are reduced together, at most `most` bytes at a time. The wait for the
+// end of the cycle is not simulated, which favours it. Source: Sergeev and Del Balso, Horovod, 2018; its defaults of 64
+// MB and 5 ms.
 [[nodiscard]] fusion::fusion_strategy horovod_buckets(const fusion::instruction_graph& g,
                                                       const fusion::fusion_target& t,
                                                       const fusion::fusion_strategy& kernels,
                                                       double most = 64.0 * (1 << 20),
                                                       std::int64_t cycle = 5'000'000'000);  // picoseconds
 
-// XLA's combiner of all-reduces: neighbours, up to `most` bytes.
+// XLA's combiner of all-reduces: merges neighbours up to `most` bytes.
 [[nodiscard]] fusion::fusion_strategy combined_reductions(const fusion::instruction_graph& g,
                                                           const fusion::fusion_target& t,
                                                           const fusion::fusion_strategy& kernels,
                                                           double most = 30.0 * (1 << 20));
 
-// XLA's rule: from the last instruction to the first, each takes in what it reads, where that is neither product,
-// convolution nor reduction; what others read too is computed twice where it is cheap, and else fused where all its
-// readers are in the kernel. Nothing follows a product, convolution or reduction in its kernel.
-// Source: instruction fusion of XLA for GPUs (Leary and Wang, XLA: TensorFlow, compiled, 2017).
+// XLA's rule: from the last instruction to the first, each fuses its operands unless they are products, convolutions or
+// reductions. An operand is fused if all its readers are in the kernel; otherwise it is duplicated if it is cheap.
+// Nothing follows a product, convolution or reduction in its kernel. Source: instruction fusion of XLA for GPUs (Leary
+// and Wang, XLA: TensorFlow, compiled, 2017).
 [[nodiscard]] fusion::fusion_strategy xla_kernels(const fusion::instruction_graph& g, const fusion::fusion_target& t);
 
-// TVM's rule: element-wise operators, broadcasts and movements follow what they read, products and convolutions
-// included, where nobody else reads that; reductions end a kernel.
-// Source: Chen et al., TVM, OSDI 2018, section 3.
+// TVM's rule: element-wise operators, broadcasts and data movement are fused into their operand, including products and
+// convolutions, if it has no other readers; reductions end a kernel. Source: Chen et al., TVM, OSDI 2018, section 3.
 [[nodiscard]] fusion::fusion_strategy tvm_kernels(const fusion::instruction_graph& g, const fusion::fusion_target& t);
 
 struct named_fusion {
@@ -53,9 +52,9 @@ struct named_fusion {
 [[nodiscard]] std::vector<named_fusion> fusion_baselines(const fusion::instruction_graph& g,
                                                          const fusion::fusion_target& t);
 
-// No strategy takes less, by the roofline model of kernels: a launch of each product and convolution, and either
-// the arithmetic of all instructions once or what products and convolutions read; and an all-reduce of all bytes. Where
-// kernels are estimated otherwise: that all-reduce alone. Units: picoseconds.
+// A lower bound on the iteration of any strategy, in picoseconds. With the roofline model of kernels: the launches of
+// products and convolutions, plus the larger of the arithmetic of all instructions and the reads of products and
+// convolutions; and one all-reduce of all bytes. With other kernel estimates: that all-reduce only.
 [[nodiscard]] std::int64_t full_overlap_bound(const fusion::instruction_graph& g, const fusion::fusion_target& t);
 
 }  // namespace unity::systems
@@ -71,8 +70,8 @@ namespace unity::systems {
 
 namespace detail {
 
-// Joins buckets in the order in which they become ready: may_join(bytes so far, bytes of the next, ready times of the
-// first and of the next one, number of the bucket).
+// Joins buckets in the order in which they become ready, if may_join(bytes so far, bytes of the next, ready times of
+// the first and of the next, index of the bucket) allows it.
 template <class MayJoin>
 fusion::fusion_strategy joined_in_order(const fusion::instruction_graph& g, const fusion::fusion_target& t,
                                         const fusion::fusion_strategy& kernels, const MayJoin& may_join) {
@@ -139,7 +138,7 @@ UNITY_INLINE fusion::fusion_strategy xla_kernels(const fusion::instruction_graph
   rule.limits.may_follow_reductions = false;
   fusion::fusion_session s{g, rule};
   s.reset(fusion::unfused(g));
-  constexpr double cheap = 2;  // operations for each byte of the result: 8 for a float32
+  constexpr double cheap = 2;  // operations per byte of the result: 8 for a float32
   for (auto i = static_cast<fusion::instruction_id>(g.size()); i-- > 0;) {
     for (const auto& o : g.operands(i)) {
       const auto to = s.groups().group_of(i);
@@ -148,9 +147,8 @@ UNITY_INLINE fusion::fusion_strategy xla_kernels(const fusion::instruction_graph
         continue;
       }
       const auto readers = g.readers(o.from);
-      const bool is_read_here = !g[o.from].leaves && std::all_of(readers.begin(), readers.end(), [&](auto r) {
-        return s.groups().group_of(r) == to;
-      });
+      const bool is_read_here = !g[o.from].leaves && std::all_of(readers.begin(), readers.end(),
+                                                                 [&](auto r) { return s.groups().group_of(r) == to; });
       if (is_read_here) {
         s.fuse(from, to);
       } else if (g[o.from].flops <= cheap * g[o.from].size) {
@@ -197,9 +195,9 @@ UNITY_INLINE std::vector<named_fusion> fusion_baselines(const fusion::instructio
 }
 
 UNITY_INLINE std::int64_t full_overlap_bound(const fusion::instruction_graph& g, const fusion::fusion_target& t) {
-  double arithmetic = 0;  // of everything
+  double arithmetic = 0;  // of all instructions
   double traffic = 0;     // of products and convolutions
-  double others = 0;      // what runs alone, and launches
+  double others = 0;      // instructions that run alone, and launches
   double reduced = 0;
   for (fusion::instruction_id i = 0; i < g.size(); ++i) {
     const auto& x = g[i];

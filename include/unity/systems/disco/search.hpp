@@ -1,5 +1,5 @@
-// Which kernels to fuse and which gradients to reduce together, searched.
-// Source: Yi et al., DisCo, TPDS 2022, section 4.5, Algorithm 1.
+// Searches for kernels to fuse and gradients to reduce together. Source: Yi et al., DisCo, TPDS 2022, section 4.5,
+// Algorithm 1.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@
 
 namespace unity::systems {
 
-// backtracking is the paper's. beam: level by level, the 16 cheapest; mcmc: a walk over moves.
+// backtracking: the paper's algorithm. beam: of width 16. mcmc: a Markov chain over moves.
 enum class disco_algorithm : std::uint8_t { backtracking, beam, mcmc };
 inline constexpr std::array<std::string_view, 3> disco_algorithm_names{"backtracking", "beam", "mcmc"};
 
@@ -28,28 +28,28 @@ struct disco_options {
   disco_algorithm algorithm = disco_algorithm::backtracking;
   double alpha = 1.05;
   disco_moves moves{};
-  std::uint64_t patience = 1000;  // expansions without a better strategy
-  std::size_t threads = 1;        // the result does not depend on it, but for a limit of time
+  std::uint64_t patience = 1000;  // expansions without improvement
+  std::size_t threads = 1;        // does not affect the result, except with a time limit
   budget limits{};                // of all rounds together
-  // Goes on from the best with moves of fewer changes, down to one, for as long as a round finds something. Without:
-  // one round, as the paper has it.
+  // Continues from the best with moves of fewer changes, down to one, as long as rounds find improvements. False: one
+  // round, as in the paper.
   bool refine = true;
   std::string checkpoint{};  // file to write in the first round of backtracking; empty: none
-  std::string resume{};      // a checkpoint of such a round, to go on from; empty: none
+  std::string resume{};      // checkpoint of such a round to resume from; empty: none
 };
 
 struct disco_result {
   fusion::fusion_strategy strategy{};
   fusion::fusion_times times{};
-  std::vector<improvement> history{};  // costs in picoseconds; the first is that of the start
+  std::vector<improvement> history{};  // costs in picoseconds, beginning with the start's
   counters counts{};
   double seconds = 0;
   stop_reason stopped = stop_reason::converged;  // of the last round
 };
 
-// The best that was found from the start. Equal inputs and seeds give equal results where no limit of time ends it.
-// Precondition: the start is a strategy of the graph, within the target's limits.
-// Throws: unity::error where what is resumed is no checkpoint of this search.
+// The best strategy found from the start. Equal inputs and seeds give equal results unless a time limit ends the
+// search. Precondition: the start is a strategy of the graph, within the target's limits. Throws: unity::error if the
+// resumed file is not a checkpoint of this search.
 [[nodiscard]] disco_result disco_search(const fusion::instruction_graph& g, const fusion::fusion_target& t,
                                         fusion::fusion_strategy start, const disco_options& o = {});
 
@@ -98,7 +98,7 @@ UNITY_INLINE disco_result disco_search(const fusion::instruction_graph& g, const
   stopwatch clock;
   disco_result r;
   r.strategy = std::move(start);
-  constexpr std::size_t steps = 3;  // of a cycle: moves of up to `most` changes, of a third of that, and of one
+  constexpr std::size_t steps = 3;  // of a cycle: moves of up to `most` changes, a third of that, and one
   auto moves = o.moves;
   std::size_t idle = 0;
   for (std::size_t round = 0; idle < 2 * steps; ++round) {

@@ -1,5 +1,4 @@
-// Fusion strategies as a space of states and moves.
-// Source: Yi et al., DisCo, TPDS 2022, section 4.5.
+// Fusion strategies as a search space of states and moves. Source: Yi et al., DisCo, TPDS 2022, section 4.5.
 #pragma once
 
 #include <cstddef>
@@ -21,37 +20,37 @@
 
 namespace unity::systems {
 
-// fuse       a kernel and one that it reads become one (non-duplicate fusion)
-// duplicate  a kernel computes what it reads of another one itself (duplicate fusion)
-// join       a bucket and the one that is reduced after it become one
-// separate   an instruction leaves its kernel or bucket; not of the paper
+// fuse       fuses a kernel with one that it reads (non-duplicate fusion)
+// duplicate  a kernel recomputes what it reads from another one (duplicate fusion)
+// join       joins a bucket with the one reduced after it
+// separate   removes an instruction from its kernel or bucket; not in the paper
 enum class disco_method : std::uint8_t { fuse, duplicate, join, separate };
 
-// Which moves a space has. Regular.
+// The moves of a space. Regular.
 struct disco_moves {
   bool fuse = true;
   bool duplicate = true;
   bool join = true;
   bool separate = true;
-  std::uint8_t most = 10;      // the paper's beta: changes that a move makes
-  std::uint32_t samples = 16;  // moves of each method that a state has; the paper has one
-  std::uint64_t seed = 0;      // of what is drawn
-  // Instead of sampled moves, each single change: of small graphs, whose states are all to be looked at.
+  std::uint8_t most = 10;      // the paper's beta: maximum number of changes per move
+  std::uint32_t samples = 16;  // moves of each method per state; one in the paper
+  std::uint64_t seed = 0;      // for random draws
+  // Enumerates all single changes instead of sampling moves: for exhaustive searches on small graphs.
   bool is_exhaustive = false;
 
   friend bool operator==(const disco_moves&, const disco_moves&) = default;
 };
 
-// States are strategies, costs picoseconds of an iteration. A move makes up to `most` changes of its method (1, 2, ..
-// of them with equal probability) at places that are drawn one after the other, from the move's seed and the state it
-// is made in. A model of search_space. Refers to graph and target, which must outlive it. Complexity: pricing is linear
-// in the graph at worst (fusion_session), and re-times only kernels that change.
+// States are strategies, costs are picoseconds of an iteration. A move makes 1 to `most` changes of its method (a
+// uniform number), at positions drawn one after another from the move's seed and the state. Models search_space. Refers
+// to graph and target, which must outlive it. Complexity: pricing is at worst linear in the graph (fusion_session), and
+// re-times only kernels that change.
 class disco_space {
  public:
   struct move_type {
     disco_method method = disco_method::fuse;
-    std::uint8_t most = 0;      // 0: one change, at the place that the seed is
-    std::uint16_t operand = 0;  // of that place
+    std::uint8_t most = 0;      // 0: one change, at the position in `seed`
+    std::uint16_t operand = 0;  // of that position
     std::uint32_t seed = 0;
 
     friend bool operator==(const move_type&, const move_type&) = default;
@@ -66,7 +65,7 @@ class disco_space {
     unity::fingerprint at{};
   };
 
-  // Precondition: a strategy of the graph, within the target's limits.
+  // Precondition: the start is a strategy of the graph, within the target's limits.
   disco_space(const fusion::instruction_graph& g, const fusion::fusion_target& t, fusion::fusion_strategy start,
               const disco_moves& moves = {});
 
@@ -75,9 +74,9 @@ class disco_space {
   [[nodiscard]] unity::fingerprint fingerprint_of(const state_type& s) const noexcept { return s.print; }
   [[nodiscard]] std::span<const move_type> moves(const state_type&) const noexcept { return moves_; }
   void prepare(const state_type& s, scratch_type& scratch) const;
-  // Nothing where no change could be made.
+  // nullopt if no change could be made.
   [[nodiscard]] std::optional<candidate> price(const state_type& s, move_type m, scratch_type& scratch) const;
-  // Precondition: a move that has a price there.
+  // Precondition: the move has a price in this state.
   [[nodiscard]] state_type apply(const state_type& s, move_type m, scratch_type& from, scratch_type& to) const;
   [[nodiscard]] std::size_t memory() const noexcept { return moves_.size() * sizeof(move_type); }
   [[nodiscard]] std::size_t memory(const state_type& s) const noexcept {
@@ -98,8 +97,8 @@ class disco_space {
   fusion::fusion_strategy start_;
   std::uint64_t seed_ = 0;
   std::vector<move_type> moves_{};
-  std::vector<fusion::instruction_id> readers_{};     // fusible, of others that are
-  std::vector<fusion::instruction_id> reductions_{};  // all_reduces
+  std::vector<fusion::instruction_id> readers_{};     // fusible instructions that read fusible ones
+  std::vector<fusion::instruction_id> reductions_{};  // all-reduces
 };
 
 }  // namespace unity::systems
@@ -229,7 +228,7 @@ UNITY_INLINE bool disco_space::make(move_type m, scratch_type& scratch) const {
       mix64(mix64(seed_ ^ scratch.at.low) + 4 * std::uint64_t{m.seed} + static_cast<std::uint64_t>(m.method))};
   const auto wanted = 1 + random.below(m.most);
   std::uint64_t made = 0;
-  constexpr std::uint64_t tries = 8;  // for each change
+  constexpr std::uint64_t tries = 8;  // per change
   for (std::uint64_t t = 0; t < tries * wanted && made < wanted; ++t) {
     made += change(m.method, scratch, random) ? 1U : 0U;
   }

@@ -1,4 +1,4 @@
-// A strategy replayed: how long the iteration takes, and when operators and buckets run.
+// Replays a strategy: the time of the iteration, and when operators and buckets run.
 #pragma once
 
 #include <cstdint>
@@ -19,21 +19,21 @@ struct time_span {
   friend bool operator==(const time_span&, const time_span&) = default;
 };
 
-// Times of the first rank, by the first operator of a run, and of all ranks, by the last tensor of a bucket.
+// Times of the first rank, by the first operator of each run, and of all ranks, by the last tensor of each bucket.
 struct strategy_times {
   std::int64_t iteration = 0;
   std::vector<time_span> operators{};
   std::vector<time_span> buckets{};
-  // The critical path: runs of operators in their order, then buckets in theirs, each by its place.
+  // The critical path: runs in their order and buckets in theirs, each by its index.
   std::vector<std::uint32_t> path_operators{};
   std::vector<std::uint32_t> path_buckets{};
 
   friend bool operator==(const strategy_times&, const strategy_times&) = default;
 };
 
-// Complexity: of a replay.
+// Complexity: that of a replay.
 [[nodiscard]] strategy_times evaluate(const dpro_view& v, const dpro_strategy& s);
-// Of that only the iteration.
+// The iteration time only.
 [[nodiscard]] std::int64_t iteration_of(const dpro_view& v, const dpro_strategy& s);
 
 }  // namespace unity::systems
@@ -59,7 +59,7 @@ UNITY_INLINE strategy_times evaluate(const dpro_view& v, const dpro_strategy& s)
   times.buckets.assign(v.tensors().size(), {never, 0});
   for (std::uint32_t t = 0; t < all.graph.tasks.size(); ++t) {
     if (const auto o = all.operator_of[t]; o != trace::no_index) {
-      // Of ranks that are alike the slowest comes first.
+      // If ranks are alike, the slowest determines the times.
       times.operators[o] =
           times.operators[o].end > r.times[t].end ? times.operators[o] : time_span{r.times[t].start, r.times[t].end};
     }

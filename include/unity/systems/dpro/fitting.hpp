@@ -1,4 +1,4 @@
-// Which passes make a job fit in memory, at the least cost in time.
+// Chooses the passes that make a job fit in memory at the least cost in time.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@
 
 namespace unity::systems {
 
-// What a job takes, as replayed, with passes.
+// Time and memory of a job with passes, as replayed.
 struct pass_effect {
   std::vector<std::string> passes{};
   std::int64_t iteration = 0;  // picoseconds
-  std::int64_t peak = 0;       // bytes of the rank that needs most; 0: the traces do not tell
+  std::int64_t peak = 0;       // bytes of the rank that needs most; 0: not in the traces
 
   friend bool operator==(const pass_effect&, const pass_effect&) = default;
 };
@@ -25,15 +25,15 @@ struct fitted_job {
   trace::flow_graph graph{};
   pass_effect effect{};
   pass_effect before{};              // without passes
-  std::vector<pass_effect> tried{};  // in the order in which they were
+  std::vector<pass_effect> tried{};  // in the order tried
   bool fits = true;
 };
 
-// Algorithm 1's first line: where the job needs more memory than the limit, the passes that save memory, each alone and
-// then each two of different kinds, of which the fastest that fits is taken; where none fits, what needs least.
-// `limit`: bytes; 0: none. Passes that save no memory, and those that change numbers, are applied first, if they make
-// the iteration shorter or the limit asks for it. Complexity: a replay for each that is tried. Throws: unity::error
-// where there is a limit and the traces tell no memory.
+// The first line of Algorithm 1. If the job needs more memory than the limit, tries the passes that save memory, alone
+// and then in pairs of different kinds, and takes the fastest that fits; if none fits, the one with the smallest peak.
+// `limit`: bytes; 0: none. Before that, applies passes that save no memory or change numbers, if they make the
+// iteration shorter or the limit requires it. Complexity: a replay for each combination. Throws: unity::error if there
+// is a limit and the traces contain no memory information.
 [[nodiscard]] fitted_job fit_job(const trace::flow_graph& job, const trace::name_table& names, std::int64_t limit,
                                  const std::vector<graph_pass>& passes);
 
@@ -85,7 +85,7 @@ class job_fitter {
     }
     return e;
   }
-  // Of what fits the faster, of what does not the smaller.
+  // If both fit, the faster one is better; if neither fits, the smaller one.
   [[nodiscard]] bool is_better(const pass_effect& a, const pass_effect& b) const {
     const bool one = limit_ == 0 || a.peak <= limit_;
     const bool other = limit_ == 0 || b.peak <= limit_;

@@ -1,4 +1,4 @@
-// Which operators and tensors dPRO's search takes as one, and which are alike.
+// Groups of operators and tensors that dPRO's search treats as one, and keys of equal groups.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace unity::systems {
 
-// What the optimizer may do.
+// The techniques that the optimizer may use.
 struct dpro_techniques {
   bool operator_fusion = true;
   bool tensor_fusion = true;
@@ -19,7 +19,7 @@ struct dpro_techniques {
   friend bool operator==(const dpro_techniques&, const dpro_techniques&) = default;
 };
 
-// Operators that run as one, or tensors of one bucket: places first..last.
+// Operators that run as one, or tensors of one bucket: indices first to last.
 struct place_run {
   std::uint32_t first = 0;
   std::uint32_t last = 0;
@@ -28,15 +28,14 @@ struct place_run {
 };
 [[nodiscard]] std::vector<place_run> runs_of(const std::vector<std::uint8_t>& with_previous);
 
-// The coarsened view, as a strategy on top of `from`: an operator that makes no tensor runs as one with those behind it
-// up to the next that makes one, and tensors that one run makes are one bucket, as far as the techniques and the job
-// allow. By Theorem 3 nothing is lost where what is fused takes no more than its parts. Complexity: linear in operators
-// and tensors, times the length of runs.
-// Source: Hu et al., dPRO, MLSys 2022, section 5.3.
+// The coarsened view, as a strategy based on `from`: an operator that makes no tensor is fused with those after it up
+// to the next that makes one, and tensors made by one run form one bucket, as far as the techniques and the job allow.
+// By Theorem 3 this loses nothing if whatever is fused takes no longer than its parts. Complexity: linear in operators
+// and tensors, times the length of runs. Source: Hu et al., dPRO, MLSys 2022, section 5.3.
 [[nodiscard]] dpro_strategy coarsened(const dpro_view& v, dpro_strategy from, const dpro_techniques& may);
 
-// What tells runs of operators apart that stand at different places of a network: names without their numbers, and
-// sizes of the tensors that they make. Equal: the same decision is made for both.
+// Keys of a pair of neighbouring runs, which are equal for repeated blocks of a network: from operator names without
+// numbers, or from the sizes of the tensors. The same decision is made for pairs with equal keys.
 [[nodiscard]] std::uint64_t block_key(const dpro_view& v, const place_run& first, const place_run& second);
 [[nodiscard]] std::uint64_t block_key_of_tensors(const dpro_view& v, const place_run& first, const place_run& second);
 

@@ -1,4 +1,4 @@
-// Techniques that change a whole job: they need less memory, or fewer bits. And users' own.
+// Passes over a whole job that save memory or use fewer bits, and users' own passes.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace unity::systems {
 
-// A change of a job's graph. `change` answers whether there was something to change. Regular but for `change`.
+// A change of a job's graph. `change` returns whether it changed anything. Regular except for `change`.
 struct graph_pass {
   std::string name{};
   bool saves_memory = false;
@@ -21,32 +21,34 @@ struct graph_pass {
   std::function<bool(trace::flow_graph&, const trace::name_table&)> change{};
 };
 
-// Whether an operator of this name is a product, a convolution or a recurrent cell: what recomputation keeps and fewer
-// bits speed up.
+// Whether an operator of this name is a product, a convolution or a recurrent cell: their results are kept by
+// recomputation, and fewer bits speed them up.
 [[nodiscard]] bool is_product(std::string_view name);
 
-// Recomputation: results of forward operators that backward ones need, but for products and convolutions, are freed in
-// the forward pass and made again before the first backward operator that needs them. Where the trace tells who reads
-// what (that of own ranks), a result is freed behind its last forward reader, and made again behind what it reads, if
-// that was freed, too; what was kept stays for it. Where it does not (PyTorch's), it is freed behind the next operator,
-// and all between two results that are kept are made again together, which takes less memory than where results skip
-// operators. Nothing to change where the trace tells no memory. Source: Chen et al., Training deep nets with sublinear
-// memory cost, 2016; which are kept: Hu et al., dPRO, MLSys 2022.
+// Recomputation: frees results of forward operators that backward ones need, except products and convolutions, in the
+// forward pass, and recomputes them before the first backward operator that needs them. If the trace records who reads
+// what (as that of our own ranks), a result is freed after its last forward reader, and recomputed after the values
+// that it reads, which are recomputed first if they were freed; kept values stay until then. Otherwise (PyTorch's
+// traces), a result is freed after the next operator, and everything between two kept results is recomputed together,
+// which underestimates memory if results skip operators. Changes nothing if the trace has no memory information.
+// Source: Chen et al., Training deep nets with sublinear memory cost, 2016; the kept results: Hu et al., dPRO, MLSys
+// 2022.
 [[nodiscard]] graph_pass recomputation();
 
-// Gradient accumulation: an iteration goes over its samples in `batches` parts, one after the other; only behind the
-// last are gradients synchronized. An operator takes its part of what it took beyond `start` picoseconds. Precondition:
-// 2 or more.
+// Gradient accumulation: an iteration processes its samples in `batches` parts, one after another; gradients are
+// synchronized only after the last. Each part of an operator takes `start` picoseconds plus its share of the remaining
+// time. Precondition: 2 or more.
 [[nodiscard]] graph_pass accumulation(std::uint32_t batches, std::int64_t start);
 
-// Half as many bits: products run `speed` times as fast, other operators, transfers and memory but weights take half.
+// Halves the number of bits: products run `speed` times as fast; other operators, transfers and memory except weights
+// are halved.
 [[nodiscard]] graph_pass mixed_precision(double speed);
 
-// The passes that are known by name: recomputation, accumulation=N, mixed_precision[=SPEED]. `start`: of accumulation.
-// Throws: unity::error where there is none of that name.
+// Passes by name: recomputation, accumulation=N, mixed_precision[=SPEED]. `start`: for accumulation. Throws:
+// unity::error if there is no pass of that name.
 [[nodiscard]] graph_pass pass_named(std::string_view text, std::int64_t start);
 
-// What an operator takes besides its arithmetic and data, at most: what the shortest hundredth of a job's operators do.
+// An upper bound on the fixed overhead of an operator: the first percentile of a job's operator times.
 [[nodiscard]] std::int64_t start_of_operators(const trace::flow_graph& g);
 
 }  // namespace unity::systems
@@ -95,7 +97,7 @@ UNITY_INLINE std::int64_t start_of_operators(const trace::flow_graph& g) {
 
 namespace detail {
 
-// The task that runs next on the resource of each, as recorded; no_index for the last.
+// By task: the next task on its resource, as recorded; no_index for the last.
 inline std::vector<std::uint32_t> next_on_resource(const trace::flow_graph& g) {
   std::vector<std::vector<std::uint32_t>> lanes(g.resources.size());
   for (std::uint32_t t = 0; t < g.tasks.size(); ++t) {
@@ -113,7 +115,7 @@ inline std::vector<std::uint32_t> next_on_resource(const trace::flow_graph& g) {
   return next;
 }
 
-// Operators between two kept results of a rank, and the memory that they made.
+// Operators between two kept results of a rank, and their allocations.
 struct recomputed_segment {
   std::vector<std::uint32_t> operators{};
   std::vector<std::uint32_t> allocations{};
@@ -173,7 +175,7 @@ class recomputer {
     return changes;
   }
 
-  // Each in turn of what backward operators read.
+  // Recomputes each value that backward operators read, one by one.
   bool by_reads() {
     const auto count = graph_.allocations.size();
     read_by_.resize(graph_.tasks.size());
@@ -215,8 +217,8 @@ class recomputer {
   [[nodiscard]] bool is_later(std::uint32_t a, std::uint32_t b) const {
     return graph_.tasks[a].recorded_start > graph_.tasks[b].recorded_start;
   }
-  // A result of the forward pass that the backward pass reads is freed behind its last forward reader. What its first
-  // span reads was there before: an input.
+  // Frees a result of the forward pass that the backward pass reads after its last forward reader. A value that its own
+  // maker reads existed before and is an input.
   bool drop(std::uint32_t a, const std::vector<std::uint32_t>& readers) {
     auto& m = graph_.allocations[a];
     const bool is_result = m.from != trace::no_index && m.last != trace::no_index &&
@@ -236,8 +238,8 @@ class recomputer {
     }
     return true;
   }
-  // Operator f, before task t, behind what it reads and `before`, which becomes the task that does. What f reads and is
-  // not kept comes first: chains can be long, so there is a stack.
+  // Recomputes operator f before task t, after its inputs and after `before`, which becomes the recomputing task. Freed
+  // inputs of f are recomputed first; an explicit stack, because chains can be long.
   void make_again(std::uint32_t f, std::uint32_t t, std::uint32_t& before, const trace::adjacency& neighbours) {
     std::vector<std::uint32_t> open{f};
     while (!open.empty()) {
@@ -327,12 +329,12 @@ class recomputer {
   std::vector<trace::flow_edge> added_;
   std::vector<std::vector<std::uint32_t>> read_by_;  // by task: allocations
   std::vector<std::vector<std::uint32_t>> made_by_;  // by task: allocations that are not kept
-  std::vector<std::uint32_t> again_;                 // by allocation: that in the backward pass
+  std::vector<std::uint32_t> again_;                 // by allocation: its recomputed copy in the backward pass
   std::vector<std::uint32_t> last_;                  // by allocation: its last task, as recorded
   std::vector<bool> is_dropped_;
 };
 
-// Operators that each part of a batch runs.
+// Whether every part of a batch runs the operator.
 inline bool is_of_batch(const trace::flow_task& t) {
   return trace::is_computation(t.type) && t.part != trace::phase::update && t.part != trace::phase::communication;
 }
@@ -346,8 +348,9 @@ UNITY_INLINE graph_pass recomputation() {
 
 namespace detail {
 
-// By rank: how long the operators of the whole batch keep it. Of kernels from the first to the last, as they wait for
-// their launches in each part; of host threads the time in which any runs, as gaps are theirs who synchronize.
+// By rank: the busy time of the operators of the whole batch. For kernels, from the first to the last, because they
+// wait for their launches in each part; for host threads, the time in which any runs, because gaps belong to
+// synchronization.
 inline std::vector<std::int64_t> batch_times(const trace::flow_graph& g) {
   std::vector<std::vector<std::pair<std::int64_t, std::int64_t>>> spans(g.ranks.size());
   std::vector<bool> has_stream(g.ranks.size());
@@ -371,7 +374,7 @@ inline std::vector<std::int64_t> batch_times(const trace::flow_graph& g) {
 
 }  // namespace detail
 
-// What the earlier parts take is put in front: as long as the last part's passes, so many times, on each rank.
+// Inserts a delay in front for the earlier parts: the time of the last part's passes, times their number, on each rank.
 UNITY_INLINE graph_pass accumulation(std::uint32_t batches, std::int64_t start) {
   UNITY_EXPECTS(batches >= 2, "two parts at least");
   const auto change = [batches, start](trace::flow_graph& g, const trace::name_table&) {
@@ -417,7 +420,7 @@ UNITY_INLINE graph_pass accumulation(std::uint32_t batches, std::int64_t start) 
       if (is_made_there && is_used_there) {
         a.size = (a.size + batches - 1) / batches;
       } else if (is_made_there && g.tasks[a.from].part == trace::phase::backward) {
-        a.from = g.ranks[a.rank].begin;  // gradients are there since the first part
+        a.from = g.ranks[a.rank].begin;  // gradients exist from the first part on
       }
     }
     return changes;

@@ -1,5 +1,5 @@
-// The steps of dPRO's Algorithm 1, and single changes behind it.
-// Over 500 lines because a sweep, its decisions and what is known of the strategy at hand belong together.
+// The steps of dPRO's Algorithm 1, and single changes after it.
+// Over 500 lines because a sweep, its decisions and what is known of the current strategy belong together.
 #pragma once
 
 #include <algorithm>
@@ -21,42 +21,43 @@
 
 namespace unity::systems {
 
-// What makes the search fast (section 5.3); without all of them it is the paper's strawman.
+// The speedups of the search (section 5.3); without them it is the paper's strawman.
 struct dpro_speedups {
-  bool coarsened = true;  // starts from the coarsened view
-  bool partial = true;    // how long a tensor takes is found by replaying it alone, not the whole job
-  bool symmetric = true;  // workers that are alike are one, and blocks that are alike get the same decisions
+  bool coarsened = true;  // start from the coarsened view
+  bool partial = true;    // time a tensor by replaying it alone, not the whole job
+  bool symmetric = true;  // treat equal workers as one, and make the same decisions for equal blocks
 };
 
-// limits.expansions: replays of the whole job.
+// limits.expansions counts replays of the whole job.
 struct dpro_options : search_options {
   dpro_techniques techniques{};
   dpro_speedups speedups{};
   std::uint32_t most_parts = 64;  // of a bucket
-  std::uint32_t patience = 5;     // iterations without anything better
-  bool polish = true;             // single changes along the critical path, behind Algorithm 1
+  std::uint32_t patience = 5;     // iterations without improvement
+  bool polish = true;             // after Algorithm 1, single changes along the critical path
 };
 
 struct dpro_result {
-  dpro_strategy best{};  // of a dpro_view that is not folded, alike if `alike`
+  dpro_strategy best{};  // for a dpro_view that is not folded, with alike ranks if `alike`
   bool alike = false;
-  // Picoseconds of an iteration as recorded, and with the best, replayed on all ranks. Sums of gradients are then in
-  // the order in which they are ready: what only followed another sum in the trace does not wait for it any more.
+  // Picoseconds of an iteration as recorded and with the best strategy, replayed on all ranks. Gradients are
+  // synchronized in the order in which they become ready: a synchronization that merely followed another one in the
+  // trace no longer waits for it.
   std::int64_t recorded = 0;
   std::int64_t iteration = 0;
   std::vector<improvement> history{};
-  std::uint64_t replays = 0;  // of the whole job, or of what stands for it
+  std::uint64_t replays = 0;  // of the whole job or its representatives
   std::uint32_t iterations = 0;
-  std::uint64_t theorem_decisions = 0;   // that a theorem made, as its premises held
-  std::uint64_t replayed_decisions = 0;  // that a replay made, as they did not
+  std::uint64_t theorem_decisions = 0;   // made by a theorem, because its premises held
+  std::uint64_t replayed_decisions = 0;  // made by a replay, because they did not
   double seconds = 0;
   stop_reason stopped = stop_reason::converged;
 };
 
 namespace detail {
 
-// One step of Algorithm 1: operators from `fuse` on join the run before, tensors from `join` on the bucket before, and
-// the bucket that then ends with `cut` has so many parts.
+// One step of Algorithm 1: operators in `fuse` join the run before them, tensors in `join` the bucket before them, and
+// buckets that then end with a tensor in `cut` get that many parts.
 struct dpro_decision {
   std::vector<std::uint32_t> fuse{};
   std::vector<std::uint32_t> join{};
@@ -88,11 +89,11 @@ class dpro_search {
   dpro_search(const dpro_view& v, const dpro_options& o, const search_clock& clock)
       : view_{v}, options_{o}, clock_{clock} {}
 
-  // The best that it finds, `from` or better.
+  // The best strategy that it finds, which is at least as fast as `from`.
   dpro_strategy run(const dpro_strategy& from, const dpro_techniques& may, dpro_result& all);
 
-  // The best that is found by single moves of dpro_space at what is on the critical path, each taken if it makes the
-  // iteration shorter, until none does or so many tasks were replayed.
+  // Local descent: applies single moves of dpro_space near the critical path, each if it makes the iteration shorter,
+  // until none does or `most_tasks` tasks were replayed.
   dpro_strategy descend(const dpro_view& v, dpro_strategy at, std::uint64_t most_tasks, dpro_result& all) const;
 
   [[nodiscard]] bool is_over(const dpro_result& all) const {
@@ -123,13 +124,13 @@ class dpro_search {
   const dpro_options& options_;
   const search_clock& clock_;
   dpro_techniques may_{};
-  // Of the strategy whose critical path is looked at.
+  // State of the strategy whose critical path is inspected.
   std::vector<place_run> runs_;
   std::vector<place_run> buckets_;
   std::vector<std::uint32_t> run_at_;                              // by operator
   std::vector<std::uint32_t> bucket_at_;                           // by tensor
-  std::vector<std::uint32_t> bucket_of_run_;                       // the last that it makes; no_index: none
-  std::map<std::uint64_t, std::vector<std::uint32_t>> like_runs_;  // pairs by key: of runs k - 1 and k
+  std::vector<std::uint32_t> bucket_of_run_;                       // the last bucket that the run makes; no_index: none
+  std::map<std::uint64_t, std::vector<std::uint32_t>> like_runs_;  // pairs by key: k stands for runs k - 1 and k
   std::map<std::uint64_t, std::vector<std::uint32_t>> like_buckets_;
 };
 
@@ -205,7 +206,7 @@ UNITY_INLINE void dpro_search::cut(place_run bucket, const dpro_strategy& s, dpr
   }
 }
 
-// Tensors of both as one, where they may be.
+// Merges the tensors of both buckets, if allowed.
 UNITY_INLINE dpro_decision dpro_search::joining(place_run a, place_run b, const dpro_strategy& s,
                                                 dpro_result& all) const {
   dpro_decision d;
@@ -216,7 +217,7 @@ UNITY_INLINE dpro_decision dpro_search::joining(place_run a, place_run b, const 
   return d;
 }
 
-// What is decided for two runs or buckets is decided for all pairs that are like them and have none in common.
+// Repeats a decision for two runs or buckets for all disjoint pairs with the same key.
 UNITY_INLINE void dpro_search::repeat(dpro_decision& d, const dpro_strategy& s) const {
   if (!options_.speedups.symmetric) {
     return;
@@ -271,7 +272,7 @@ UNITY_INLINE bool dpro_search::decide(bool holds, bool pays, const dpro_strategy
 
 UNITY_INLINE void dpro_search::visit_operators(const dpro_strategy& s, const strategy_times& times,
                                                std::vector<dpro_decision>& found, dpro_result& all) {
-  std::set<std::uint32_t> fused;  // runs that a decision of this sweep joins to others already
+  std::set<std::uint32_t> fused;  // runs that this sweep has already fused
   for (const auto o : times.path_operators) {
     if (is_over(all)) {
       return;
@@ -356,7 +357,7 @@ UNITY_INLINE void dpro_search::visit_buckets(const dpro_strategy& s, const strat
     p.first_sync = best_parts(s, buckets_[b - 1], all).time;
     p.second_sync = best_parts(s, buckets_[b], all).time;
     p.fused_sync = best_parts(s, {buckets_[b - 1].first, buckets_[b].last}, all).time;
-    // Ends as they were replayed: operator n ends when its tensor is there.
+    // Replayed end times: operator n ends when its tensor is available.
     const auto end =
         producer == trace::no_index ? times.buckets[tensor].start : times.operators[runs_[run_at_[producer]].first].end;
     const auto sync_end = times.buckets[buckets_[b - 1].last].end;
@@ -398,7 +399,7 @@ UNITY_INLINE std::vector<dpro_decision> dpro_search::sweep(const dpro_strategy& 
   return found;
 }
 
-// Runs that grew by several decisions may be none any more: what was joined last is parted again.
+// Runs that grew by several decisions may become invalid; parts them again where they were last joined.
 inline void repair(const dpro_view& v, const dpro_strategy& before, dpro_strategy& s) {
   std::uint32_t first = 0;
   for (const auto& run : runs_of(before.fused)) {
@@ -461,7 +462,7 @@ UNITY_INLINE dpro_strategy dpro_search::run(const dpro_strategy& from, const dpr
         break;
       }
     }
-    // Little is nothing: a thousandth.
+    // An improvement of less than a thousandth counts as none.
     idle = next_times.iteration < times.iteration - times.iteration / 1000 ? 0 : idle + 1;
     at = std::move(next);
     times = std::move(next_times);
@@ -482,7 +483,7 @@ UNITY_INLINE dpro_strategy dpro_search::descend(const dpro_view& v, dpro_strateg
   for (bool is_better = true; is_better && tasks < most_tasks && !is_over(all);) {
     is_better = false;
     const auto times = evaluate(v, state.strategy);
-    std::set<std::pair<bool, std::uint32_t>> near;  // operators and tensors at which something may change
+    std::set<std::pair<bool, std::uint32_t>> near;  // operators and tensors to change
     const auto add = [&](bool is_operator, const std::vector<std::uint8_t>& with_previous, std::uint32_t place) {
       for (const auto& r : runs_of(with_previous)) {
         for (auto p = r.first; (place == r.first || place == r.last) && p <= r.last + 1; ++p) {

@@ -1,4 +1,4 @@
-// The choices of dPRO's optimizer as a space of states and moves, for the searches of unity/search.hpp.
+// The choices of dPRO's optimizer as a search space, for the searches of unity/search.hpp.
 #pragma once
 
 #include <cstddef>
@@ -18,9 +18,9 @@
 
 namespace unity::systems {
 
-// States are strategies, costs picoseconds of a replayed iteration. A move begins or ends a fusion between two
-// operators that the start has apart, joins or parts two tensors, or doubles or halves the parts of a bucket. A model
-// of search_space. Refers to the view. Pricing replays the job, or what stands for it: complexity linear in its graph.
+// States are strategies, costs are picoseconds of a replayed iteration. Moves: fuse or separate two operators that are
+// separate in the start, join or part two tensors, double or halve the parts of a bucket. Models search_space. Refers
+// to the view. Pricing replays the job or its representatives: complexity linear in its graph.
 class dpro_space {
  public:
   enum class change : std::uint32_t { fuse, join, double_parts, halve_parts };
@@ -35,7 +35,7 @@ class dpro_space {
     cost_value cost = 0;
   };
   struct scratch_type {};
-  // Pricing looks up times of tensors, which are remembered.
+  // Pricing caches tensor times.
   static constexpr bool is_serial = true;
 
   dpro_space(const dpro_view& v, dpro_strategy start, const dpro_techniques& may, std::uint32_t most_parts = 64);
@@ -47,7 +47,7 @@ class dpro_space {
   [[nodiscard]] std::span<const move_type> moves(const state_type&) const { return moves_; }
   void prepare(const state_type&, scratch_type&) const {}
   [[nodiscard]] std::optional<candidate> price(const state_type& s, move_type m, scratch_type&) const;
-  // Precondition: a move that has a price there.
+  // Precondition: the move has a price in this state.
   [[nodiscard]] state_type apply(const state_type& s, move_type m, scratch_type&, scratch_type&) const;
 
  private:

@@ -1,4 +1,5 @@
-// What dPRO decides about a job: which operators run as one, which tensors are synchronized as one, in how many parts.
+// dPRO's decisions about a job: which operators run as one, which tensors are synchronized as one, and in how many
+// parts.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +10,11 @@
 
 namespace unity::systems {
 
-// Of a dpro_view. Regular.
+// For a dpro_view. Regular.
 struct dpro_strategy {
-  std::vector<std::uint8_t> fused{};   // by operator: 1: runs as one with the operator before it
-  std::vector<std::uint8_t> joined{};  // by tensor: 1: in one bucket with the tensor before it
-  std::vector<std::uint32_t> parts{};  // by tensor: of the bucket whose last tensor it is; 1 where it is not the last
+  std::vector<std::uint8_t> fused{};   // by operator: 1: fused with the operator before it
+  std::vector<std::uint8_t> joined{};  // by tensor: 1: in the bucket of the tensor before it
+  std::vector<std::uint32_t> parts{};  // by tensor: of the bucket whose last tensor it is; otherwise 1
 
   [[nodiscard]] fingerprint print() const {
     hasher h{fused.size()};

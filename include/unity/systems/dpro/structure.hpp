@@ -1,5 +1,6 @@
-// What of a job's graph dPRO's optimizer changes: operators of devices in their order, and tensors that they make.
-// Over 500 lines because all that is read of the graph is read of the same few tables.
+// The parts of a job's graph that dPRO's optimizer changes: the operators of devices, in order, and the tensors that
+// they make.
+// Over 500 lines because everything that is read from the graph uses the same few tables.
 #pragma once
 
 #include <cstddef>
@@ -14,25 +15,25 @@
 
 namespace unity::systems {
 
-// A computation of a device: a kernel or copy of a stream; of ranks that have no streams, of a host thread.
+// A computation of a device: a kernel or copy on a stream or, for ranks without streams, a task of a host thread.
 struct view_operator {
-  std::vector<std::uint32_t> tasks{};  // of the job's graph; of each of the ranks that are alike
-  std::int64_t duration = 0;           // of the first of these
-  std::uint32_t rank = 0;              // of the first of these
+  std::vector<std::uint32_t> tasks{};  // in the job's graph; one per alike rank
+  std::int64_t duration = 0;           // of the first task
+  std::uint32_t rank = 0;              // of the first task
   std::uint32_t resource = 0;
-  std::uint32_t limit = 0;        // the first operator that may not run as one with it and those between
-  bool follows_previous = false;  // runs on the device behind the operator before it, nothing else between
+  std::uint32_t limit = 0;        // the first operator that may not be fused with it and those between
+  bool follows_previous = false;  // runs on the device right after the previous operator
 
   friend bool operator==(const view_operator&, const view_operator&) = default;
 };
 
-// A gradient that is synchronized. Tensors are in the order in which they were.
+// A gradient that is synchronized. Tensors are in the order of their recorded synchronization.
 struct view_tensor {
   trace::name_id name{};
   std::int64_t size = 0;                             // bytes
-  std::uint32_t way = 0;                             // the synchronization that it was recorded in
-  std::uint32_t producer = trace::no_index;          // the operator behind which it was ready, of the first rank
-  std::vector<tensor_synchronization::end> ready{};  // by rank: tasks behind which it is there
+  std::uint32_t way = 0;                             // index of its recorded synchronization
+  std::uint32_t producer = trace::no_index;          // the operator that made it ready, on the first rank
+  std::vector<tensor_synchronization::end> ready{};  // by rank: tasks after which it is ready
 
   friend bool operator==(const view_tensor& a, const view_tensor& b) {
     return a.name == b.name && a.size == b.size && a.way == b.way && a.producer == b.producer;
@@ -41,11 +42,11 @@ struct view_tensor {
 
 namespace detail {
 
-// Sums of gradients are all-reduces, pushes and pulls, and chunks of these. Members are what was found.
+// Synchronizations of gradients are all-reduces, pushes and pulls, and chunks of these. The members are the results.
 class job_structure {
  public:
-  // Refers to names. `alike`: operators of ranks that do the same are one, if all ranks with operators do the same.
-  // Complexity: linear in the graph, times the devices of a rank that compute.
+  // Refers to names. `alike`: merges operators of ranks that do the same, if all ranks with operators do. Complexity:
+  // linear in the graph, times the computing resources of a rank.
   job_structure(trace::flow_graph g, const trace::name_table& names, bool alike);
 
   trace::flow_graph job_;
@@ -57,8 +58,8 @@ class job_structure {
   std::vector<view_tensor> tensors_;
   std::vector<view_operator> operators_;
   std::vector<std::uint32_t> operator_of_;            // by task
-  std::vector<std::uint32_t> absorbed_by_;            // by task: a gap before the operator
-  std::vector<std::vector<std::uint32_t>> launches_;  // by operator task: of it alone
+  std::vector<std::uint32_t> absorbed_by_;            // by task: the operator that follows the gap
+  std::vector<std::vector<std::uint32_t>> launches_;  // by operator task: launches of it alone
   bool is_alike_ = false;
   bool knows_sizes_ = true;
 
@@ -77,7 +78,7 @@ class job_structure {
   void find_launches();
   [[nodiscard]] std::uint32_t behind(std::uint32_t rank, std::int64_t time) const;
 
-  std::vector<std::vector<std::uint32_t>> rank_work_;  // by rank: computations by recorded end
+  std::vector<std::vector<std::uint32_t>> rank_work_;  // by rank: computations, ordered by recorded end
 };
 
 }  // namespace detail
@@ -123,7 +124,7 @@ UNITY_INLINE job_structure::job_structure(trace::flow_graph g, const trace::name
   find_launches();
 }
 
-// Tasks of one name, or of one call of a group, are one synchronization, on all ranks.
+// Tasks of one name, or of one call in a group, on all ranks form one synchronization.
 UNITY_INLINE void job_structure::find_tensors() {
   std::map<std::tuple<bool, std::uint32_t, std::int64_t, trace::exchange>, std::uint32_t> known;
   sync_of_.assign(job_.tasks.size(), trace::no_index);
@@ -145,7 +146,7 @@ UNITY_INLINE void job_structure::find_tensors() {
     tasks[place].push_back(t);
     sync_of_[t] = place;
   }
-  // What passes within a synchronization belongs to it.
+  // Delays within a synchronization belong to it.
   for (std::uint32_t t = 0; t < job_.tasks.size(); ++t) {
     const auto before = neighbours_.before(t);
     const auto after = neighbours_.after(t);
@@ -169,7 +170,7 @@ UNITY_INLINE void job_structure::find_tensors() {
   sort_tensors();
 }
 
-// Delays from one synchronization to another say in which order they were, which another strategy changes.
+// Delays between synchronizations record their order, which another strategy changes.
 UNITY_INLINE void job_structure::find_order_delays() {
   is_order_.assign(job_.tasks.size(), false);
   for (std::uint32_t t = 0; t < job_.tasks.size(); ++t) {
@@ -185,7 +186,7 @@ UNITY_INLINE void job_structure::find_order_delays() {
 UNITY_INLINE void job_structure::add_tensor(std::uint32_t sync, const std::vector<std::uint32_t>& tasks) {
   std::unordered_map<std::uint32_t, std::uint32_t> place;
   tensor_synchronization s;
-  std::map<std::uint32_t, std::int64_t> sent;  // by rank that sends
+  std::map<std::uint32_t, std::int64_t> sent;  // by sending rank
   std::int64_t largest = 0;
   for (const auto t : tasks) {
     place.emplace(t, static_cast<std::uint32_t>(s.tasks.size()));
@@ -214,7 +215,7 @@ UNITY_INLINE void job_structure::add_tensor(std::uint32_t sync, const std::vecto
         entry.outside.push_back(b);
       }
     }
-    // What only followed another synchronization was ready by then: behind what had ended.
+    // A synchronization that only followed another one was ready by then: after the last computation that had ended.
     const bool is_first = s.tasks[entry.task].type == trace::task_type::in;
     if (is_first && entry.outside.empty() && !neighbours_.before(t).empty() &&
         std::none_of(neighbours_.before(t).begin(), neighbours_.before(t).end(),
@@ -240,7 +241,7 @@ UNITY_INLINE void job_structure::add_tensor(std::uint32_t sync, const std::vecto
   syncs_.push_back(std::move(s));
 }
 
-// The last computation of a rank that had ended by then; no_index where there is none.
+// The rank's last computation that had ended by then; no_index if none.
 UNITY_INLINE std::uint32_t job_structure::behind(std::uint32_t rank, std::int64_t time) const {
   const auto& list = rank_work_[rank];
   const auto after = std::upper_bound(list.begin(), list.end(), time, [&](std::int64_t at, std::uint32_t t) {
@@ -260,8 +261,8 @@ UNITY_INLINE void job_structure::find_kinds() {
   }
 }
 
-// A bucket is the gradients that came between the bucket before it and its own begin, where the trace tells gradients;
-// sizes as far as they are known, else equal.
+// A bucket contains the gradients that became ready between the previous bucket and its own begin, if the trace records
+// gradients; sizes are as recorded, or else equal.
 UNITY_INLINE void job_structure::divide_into_gradients() {
   std::vector<std::uint32_t> order(syncs_.size());
   const auto arrival = [&](std::uint32_t s, std::uint32_t rank) {
@@ -382,7 +383,7 @@ UNITY_INLINE void job_structure::find_operators() {
 UNITY_INLINE void job_structure::find_lane(std::uint32_t rank, std::uint32_t resource,
                                            const std::vector<std::uint32_t>& lane) {
   const auto first = operators_.size();
-  bool is_direct = false;  // nothing but gaps since the operator before
+  bool is_direct = false;  // only gaps since the previous operator
   std::vector<std::uint32_t> gaps;
   for (const auto t : lane) {
     const auto& task = job_.tasks[t];
@@ -415,11 +416,11 @@ UNITY_INLINE void job_structure::find_lane(std::uint32_t rank, std::uint32_t res
   find_limits(first, lane);
 }
 
-// From which operator of the lane on something waits for an operator and for what is not of the lane besides: the least
-// that each task outside leads to, backwards in an order of all tasks.
+// Finds the first operator of the lane that waits for an operator through tasks outside the lane: propagates the
+// minimum over outside tasks backwards in topological order.
 UNITY_INLINE void job_structure::find_limits(std::size_t first, const std::vector<std::uint32_t>& lane) {
   const auto count = static_cast<std::uint32_t>(operators_.size());
-  std::vector<std::uint32_t> own(job_.tasks.size(), trace::no_index);  // the operator at or behind a task of the lane
+  std::vector<std::uint32_t> own(job_.tasks.size(), trace::no_index);  // the operator at or after a task of the lane
   auto next = count;
   for (auto t = lane.rbegin(); t != lane.rend(); ++t) {
     next = operator_of_[*t] != trace::no_index ? operator_of_[*t] : next;
@@ -438,7 +439,7 @@ UNITY_INLINE void job_structure::find_limits(std::size_t first, const std::vecto
   for (auto o = first; o < count; ++o) {
     operators_[o].limit = std::min(count, leads[operators_[o].tasks.front()]);
   }
-  // What the gaps and calls behind an operator lead to counts for it: they are absorbed by those that follow.
+  // Gaps and calls after an operator are absorbed by the next one, so their successors count for it.
   for (const auto t : lane) {
     if (absorbed_by_[t] != trace::no_index) {
       auto& limit = operators_[absorbed_by_[t]].limit;
@@ -447,8 +448,8 @@ UNITY_INLINE void job_structure::find_limits(std::size_t first, const std::vecto
   }
 }
 
-// Ranks whose operators have the same names, parts and lanes, in the same order, are alike; those without operators,
-// such as servers, are not asked.
+// Ranks are alike if their operators have the same names, phases and lanes in the same order; ranks without operators,
+// such as servers, do not matter.
 UNITY_INLINE void job_structure::join_alike() {
   std::vector<std::vector<std::uint32_t>> of_rank(job_.ranks.size());
   for (std::uint32_t o = 0; o < operators_.size(); ++o) {
@@ -488,14 +489,14 @@ UNITY_INLINE void job_structure::join_alike() {
       return;
     }
   }
-  for (const auto& e : job_.edges) {  // messages between workers that are no sums: they do not do the same
+  for (const auto& e : job_.edges) {  // workers that exchange other messages do not do the same
     if (sync_of_[e.before] == trace::no_index && sync_of_[e.after] == trace::no_index &&
         job_.tasks[e.before].rank != job_.tasks[e.after].rank) {
       return;
     }
   }
   is_alike_ = true;
-  // The slowest is the first: the others wait for it.
+  // The slowest comes first, because the others wait for it.
   auto slowest = workers.front();
   std::int64_t most = -1;
   for (const auto r : workers) {
@@ -529,7 +530,7 @@ UNITY_INLINE void job_structure::join_alike() {
   operators_ = std::move(all);
 }
 
-// The operator of the first rank that a tensor waits for: the last of those that lead to it without another between.
+// The producer of a tensor on the first rank: the last operator that leads to it without another one between.
 UNITY_INLINE void job_structure::find_producers() {
   std::vector<std::uint32_t> seen(job_.tasks.size(), trace::no_index);
   for (std::uint32_t t = 0; t < tensors_.size(); ++t) {
@@ -559,7 +560,7 @@ UNITY_INLINE void job_structure::find_producers() {
   }
 }
 
-// Calls that start one kernel each: what runs as one is started once.
+// Finds calls that launch a single kernel each: a fused operator is launched once.
 UNITY_INLINE void job_structure::find_launches() {
   launches_.resize(job_.tasks.size());
   for (std::uint32_t t = 0; t < job_.tasks.size(); ++t) {

@@ -1,5 +1,5 @@
-// How long a tensor of any size would take to synchronize, cut into any number of parts, by replaying what was recorded
-// of one like it.
+// Predicts the synchronization time of a tensor of any size in any number of parts, by replaying a recorded
+// synchronization of a similar one.
 #pragma once
 
 #include <cstddef>
@@ -18,30 +18,30 @@
 
 namespace unity::systems {
 
-// The tasks by which one tensor was synchronized, and what they wait for among themselves. Entries are tasks that wait
-// for something outside: they were ready after these tasks of the graph. Exits are what something outside waits for.
+// The tasks that synchronized one tensor, with their dependencies. Entries are tasks that wait for tasks outside; exits
+// are tasks that tasks outside wait for.
 struct tensor_synchronization {
   struct end {
-    std::uint32_t task = 0;  // here
+    std::uint32_t task = 0;  // index in `tasks`
     std::vector<std::uint32_t> outside{};
   };
   std::vector<trace::flow_task> tasks{};
-  std::vector<trace::communication> communications{};  // one a task; of a task without one it says nothing
+  std::vector<trace::communication> communications{};  // one per task; meaningless for tasks without one
   std::vector<trace::flow_edge> edges{};
   std::vector<end> entries{};
   std::vector<end> exits{};
   std::int64_t size = 0;   // bytes
-  std::int64_t lag = 0;    // picoseconds from the last of its gradients to its begin, where it has several: its start
-  std::uint32_t kind = 0;  // those of one kind run on the same resources
+  std::int64_t lag = 0;    // picoseconds from its last gradient to its begin, if it has several: its startup time
+  std::uint32_t kind = 0;  // those of equal kind use the same resources
 };
 
-// Times of transfers by size: latency + size / bandwidth, of each way on each resource, and of each way where a
-// resource had transfers of one size alone.
+// Transfer times by size: latency + size / bandwidth, per method and resource; if all transfers of a resource had the
+// same size, per method only.
 class transfer_times {
  public:
   // Complexity: n log n in tasks.
   explicit transfer_times(const trace::flow_graph& g);
-  // Of a task with so many times its bytes, by the fit; where there is none, as many times its duration.
+  // The fitted time of a task with `factor` times its bytes; without a fit, its duration times `factor`.
   [[nodiscard]] std::int64_t fitted(const trace::flow_task& t, const trace::communication& c, double factor) const;
 
  private:
@@ -49,14 +49,14 @@ class transfer_times {
   std::vector<trace::communication_cost> by_way_;
 };
 
-// Adds the tasks of a synchronization to a graph with the same resources, as recorded, or by the fit with so many times
-// its bytes. Returns the place of the first. Complexity: linear in the tasks.
+// Adds the tasks of a synchronization to a graph with the same resources, as recorded, or fitted for `factor` times its
+// bytes. Returns the index of the first. Complexity: linear in the tasks.
 std::uint32_t add_recorded(trace::flow_graph& g, const tensor_synchronization& s);
 std::uint32_t add_fitted(trace::flow_graph& g, const tensor_synchronization& s, const transfer_times& times,
                          double factor);
 
-// What synchronizing a tensor takes of the network, as one task: `shared` of what all tensors go over, `own` of what
-// those of its kind go over, and a latency.
+// The network time of a synchronization as a pipeline: `shared` on resources common to all tensors, `own` on resources
+// of its kind, then a latency.
 struct synchronization_stages {
   std::int64_t shared = 0;
   std::int64_t own = 0;
@@ -65,26 +65,27 @@ struct synchronization_stages {
   friend bool operator==(const synchronization_stages&, const synchronization_stages&) = default;
 };
 
-// Answers of partial replay, remembered. Refers to what it is made of.
+// Cached results of partial replay. Refers to its arguments.
 class synchronization_times {
  public:
   synchronization_times(const trace::flow_graph& g, const trace::name_table& names,
                         const std::vector<tensor_synchronization>& all, const transfer_times& transfers);
 
-  // Parts of a tensor that goes by messages take the ways of kinds in turn, from that of `way` on, as to other servers:
-  // part j goes the way of this one. Collectives keep their way: others are threads and streams over the same links.
+  // Parts of a tensor that is synchronized by messages rotate through the kinds, beginning with that of `way`, as to
+  // different servers. Returns the synchronization whose way part j takes. Collectives keep their way, because others
+  // are threads and streams over the same links.
   [[nodiscard]] std::uint32_t way_of_part(std::uint32_t way, std::uint32_t part) const;
 
-  // Replay of all of its parts, as if all ranks had them at time 0. Picoseconds. Source: Hu et al., dPRO, MLSys 2022,
-  // section 5.3. Complexity: of a replay of k parts.
+  // Replays all parts together, as if all ranks had them at time 0. Picoseconds. Complexity: that of a replay of k
+  // parts. Source: Hu et al., dPRO, MLSys 2022, section 5.3.
   [[nodiscard]] std::int64_t replayed(std::uint32_t way, std::int64_t size, std::uint32_t parts);
-  // By stages: from three replays of one or two parts, one is what a part adds where another goes before it on the same
-  // resources, or on others. Complexity: of these the first time, then of a lookup.
+  // Stages from up to three replays of one or two parts: the time that a part adds after another one on the same
+  // resources, or on others. Complexity: of these replays the first time, then of a lookup.
   [[nodiscard]] synchronization_stages stages(std::uint32_t way, std::int64_t size);
-  // Of parts in their stages. Complexity: linear in parts.
+  // The pipelined time of all parts. Complexity: linear in parts.
   [[nodiscard]] std::int64_t staged(std::uint32_t way, std::int64_t size, std::uint32_t parts);
 
-  // The best number of parts by `staged`, or by `replayed`; one, unless more save a hundredth.
+  // The best number of parts by `staged` or `replayed`; one, unless more parts save at least a hundredth.
   [[nodiscard]] partition_choice best(std::uint32_t way, std::int64_t size, std::uint32_t most, bool by_stages);
 
  private:
@@ -265,7 +266,7 @@ UNITY_INLINE partition_choice synchronization_times::best(std::uint32_t way, std
   const auto [at, is_new] = best_.try_emplace({way, size, most, by_stages}, partition_choice{});
   if (is_new) {
     const auto kinds = static_cast<std::int64_t>(first_of_kind_.size());
-    // Each part takes at least what an empty one does; those of different kinds may do so at the same time.
+    // Each part takes at least as long as an empty one; parts of different kinds may overlap.
     const auto least = stages(way, 1).own / kinds;
     const auto time = [&](std::uint32_t k) { return by_stages ? staged(way, size, k) : replayed(way, size, k); };
     const auto found = best_partition(time, least, most);

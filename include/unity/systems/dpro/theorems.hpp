@@ -1,4 +1,4 @@
-// When it pays to fuse two neighbouring operators, or the tensors that they make: dPRO's theorems, with their premises.
+// When to fuse two neighbouring operators or the tensors that they make: dPRO's theorems, with their premises.
 #pragma once
 
 #include <cstdint>
@@ -7,25 +7,25 @@
 
 namespace unity::systems {
 
-// Operators n - 1 and n of a device, which runs one after the other, and the tensors q that they make, which a network
-// synchronizes one after the other, each once its operator has ended. Picoseconds; a tensor that there is not takes 0.
+// Operators n - 1 and n of a device, which runs them one after another, and the tensors that they make, which a network
+// synchronizes one after another, each once its operator has ended. Picoseconds; a missing tensor takes 0.
 struct fusion_pair {
   std::int64_t begin = 0;       // end of operator n - 2
   std::int64_t sync_begin = 0;  // end of the synchronization of tensor n - 2
   std::int64_t first = 0;       // operator n - 1
   std::int64_t second = 0;      // operator n
-  std::int64_t fused = 0;       // both as one operator
-  std::int64_t first_sync = 0;  // tensors n - 1, n, and both as one, each in the best number of parts
+  std::int64_t fused = 0;       // both operators as one
+  std::int64_t first_sync = 0;  // tensors n - 1, n, and both as one, each with the best number of parts
   std::int64_t second_sync = 0;
   std::int64_t fused_sync = 0;
 
-  // Ends where nothing is fused, and of a fused operator.
+  // End times without fusion, and of the fused operator.
   [[nodiscard]] std::int64_t first_end() const noexcept;
   [[nodiscard]] std::int64_t second_end() const noexcept;
   [[nodiscard]] std::int64_t fused_end() const noexcept;
   [[nodiscard]] std::int64_t first_sync_end() const noexcept;
 
-  // T_n, when all of it has ended: nothing is fused, the operators, the tensors, or both are.
+  // T_n, the time when everything has ended: with nothing fused, with the operators, the tensors, or both fused.
   [[nodiscard]] std::int64_t separate() const noexcept;
   [[nodiscard]] std::int64_t operators_fused() const noexcept;
   [[nodiscard]] std::int64_t tensors_fused() const noexcept;
@@ -34,27 +34,27 @@ struct fusion_pair {
   friend bool operator==(const fusion_pair&, const fusion_pair&) = default;
 };
 
-// Theorem 1 as it holds: operator n ends no earlier than tensor n - 1, and the fused operator no earlier than tensor
-// n - 2. Without these it does not (a test has counterexamples), though the paper states neither.
+// The premises of Theorem 1: operator n ends no earlier than tensor n - 1, and the fused operator no earlier than
+// tensor n - 2. Without them the theorem is wrong (a test has counterexamples), though the paper states neither.
 [[nodiscard]] bool fits_theorem_1(const fusion_pair& p) noexcept;
-// Whether fusing the operators ends earlier: where what it saves is more than tensor n - 1 takes. Precondition:
-// fits_theorem_1. Law: fusing_operators_pays(p) == (p.operators_fused() < p.separate()).
-// Source: Hu et al., dPRO, MLSys 2022, Theorem 1.
+// Whether fusing the operators ends earlier: if it saves more than tensor n - 1 takes. Precondition: fits_theorem_1.
+// Law: fusing_operators_pays(p) == (p.operators_fused() < p.separate()). Source: Hu et al., dPRO, MLSys 2022, Theorem
+// 1.
 [[nodiscard]] bool fusing_operators_pays(const fusion_pair& p);
 
-// Theorem 2 as it holds: the fused tensor takes no less than tensor n, and either no more than both, or tensor n - 2
-// has ended when operator n has.
+// The premises of Theorem 2: the fused tensor takes at least as long as tensor n, and either at most as long as both,
+// or tensor n - 2 has ended when operator n has.
 [[nodiscard]] bool fits_theorem_2(const fusion_pair& p) noexcept;
 // Whether fusing the tensors ends no later. Precondition: fits_theorem_2. Laws: true implies p.tensors_fused() <=
 // p.separate(), and <, unless fused_sync == first_sync + second_sync; false implies p.separate() <= p.tensors_fused().
 // Source: Theorem 2.
 [[nodiscard]] bool fusing_tensors_pays(const fusion_pair& p);
 
-// Theorem 3 as it holds: what is fused takes no more than its parts, operators and tensors alike. Law: then
-// p.both_fused() <= p.tensors_fused() and p.both_fused() <= p.operators_fused(). Source: Theorem 3.
+// The premises of Theorem 3: whatever is fused takes at most as long as its parts, for operators and tensors alike.
+// Law: then p.both_fused() <= p.tensors_fused() and p.both_fused() <= p.operators_fused(). Source: Theorem 3.
 [[nodiscard]] bool fits_theorem_3(const fusion_pair& p) noexcept;
 
-// A number of parts of a tensor, and how long its synchronization takes then.
+// A number of parts of a tensor, and its synchronization time with them.
 struct partition_choice {
   std::uint32_t parts = 1;
   std::int64_t time = 0;
@@ -62,9 +62,8 @@ struct partition_choice {
   friend bool operator==(const partition_choice&, const partition_choice&) = default;
 };
 
-// The least number of parts, of 1 to `most`, for which time(parts) is least. `least_each`: time(k) >= k * least_each,
-// which ends the search early. Complexity: min(most, least time / least_each) calls.
-// Precondition: most of at least 1.
+// The smallest number of parts, from 1 to `most`, that minimizes time(parts). `least_each`: time(k) >= k * least_each,
+// which ends the search early. Complexity: min(most, least time / least_each) calls. Precondition: most >= 1.
 template <class Time>
 [[nodiscard]] partition_choice best_partition(const Time& time, std::int64_t least_each, std::uint32_t most) {
   UNITY_EXPECTS(most >= 1, "at least one part");

@@ -1,5 +1,5 @@
-// A job as dPRO's optimizer sees it: operators of devices in their order, tensors that they make, and the graph that a
-// strategy makes of it.
+// A job from the view of dPRO's optimizer: the operators of devices in order, the tensors that they make, and the graph
+// for a strategy.
 // Over 500 lines because the graphs of all ranks and of one are built by the same steps.
 #pragma once
 
@@ -19,17 +19,17 @@
 
 namespace unity::systems {
 
-// What of a job is looked at.
-//   alike    ranks that do the same are one: an operator is that of all of them
-//   folded   and the graph is of one of them, each bucket a task or three of the network. Ranks must be alike.
-// Where ranks are not alike, neither is done (dpro_view::is_alike).
+// How much of a job is simulated.
+//   alike    treat ranks that do the same as one: an operator stands for those of all of them
+//   folded   also simulate one of them only, with one to three network tasks per bucket; requires alike ranks
+// If ranks are not alike, both are ignored (dpro_view::is_alike).
 struct view_options {
   bool alike = true;
   bool folded = true;
 };
 
-// The graph of a strategy, and what its tasks are: places of operators (the first of a run) and of tensors (the last of
-// a bucket), or no_index.
+// The graph of a strategy, with the operator (the first of its run) and the tensor (the last of its bucket) of each
+// task, or no_index.
 struct strategy_graph {
   trace::flow_graph graph{};
   std::vector<std::uint32_t> operator_of{};
@@ -38,8 +38,8 @@ struct strategy_graph {
 
 class dpro_view : detail::job_structure {
  public:
-  // Refers to names. Sums of gradients are all-reduces, pushes and pulls, and chunks of these. Complexity: linear in
-  // the graph, times the devices of a rank that compute.
+  // Refers to names. Synchronizations of gradients are all-reduces, pushes and pulls, and chunks of these. Complexity:
+  // linear in the graph, times the computing resources of a rank.
   dpro_view(trace::flow_graph g, const trace::name_table& names, trace::fusion_time fused,
             const view_options& options = {});
 
@@ -49,24 +49,24 @@ class dpro_view : detail::job_structure {
   [[nodiscard]] const std::vector<view_tensor>& tensors() const noexcept { return tensors_; }
   [[nodiscard]] bool is_alike() const noexcept { return is_alike_; }
   [[nodiscard]] bool is_folded() const noexcept { return is_folded_; }
-  // False: some tensor's size is not known; then no tensors are joined or cut, and nothing is folded.
+  // False if some tensor's size is unknown; then no tensors are joined or cut, and nothing is folded.
   [[nodiscard]] bool knows_sizes() const noexcept { return knows_sizes_; }
 
-  // As recorded, and nothing joined.
+  // The recorded strategy, and the one without joined tensors.
   [[nodiscard]] const dpro_strategy& recorded() const noexcept { return recorded_; }
   [[nodiscard]] dpro_strategy separate() const;
 
-  // Whether operators first..last may run as one: a device runs them one behind the other, and nothing that one of them
-  // waits for waits for another. Complexity: linear in the run.
+  // Whether operators first to last may run as one: the device runs them right after each other, and no dependency
+  // leaves the run and returns. Complexity: linear in the run.
   [[nodiscard]] bool may_fuse(std::uint32_t first, std::uint32_t last) const;
-  // Whether a tensor may be in one bucket with the one before it.
+  // Whether a tensor may be in the bucket of the one before it.
   [[nodiscard]] bool may_join(std::uint32_t tensor) const;
 
-  // Of operators first..last as one, of the first rank. Picoseconds.
+  // The duration of operators first to last as one, on the first rank. Picoseconds.
   [[nodiscard]] std::int64_t fused_duration(std::uint32_t first, std::uint32_t last) const;
   [[nodiscard]] synchronization_times& times() const { return *times_; }
 
-  // Complexity: linear in the graph. Precondition: runs that may fuse, buckets whose tensors may join.
+  // Complexity: linear in the graph. Precondition: runs may be fused, and the tensors of each bucket joined.
   [[nodiscard]] strategy_graph apply(const dpro_strategy& s) const;
 
   dpro_view(dpro_view&&) = delete;
@@ -100,7 +100,7 @@ class dpro_view : detail::job_structure {
   std::vector<bool> is_kept_;  // by rank
   dpro_strategy recorded_;
   std::optional<transfer_times> transfers_;
-  // What a synchronization took beyond what the fit says, of each of its tasks, and in all. Picoseconds.
+  // The time of a synchronization beyond its fit, per task and in total. Picoseconds.
   std::vector<std::vector<std::int64_t>> surplus_;
   std::vector<std::int64_t> whole_surplus_;
   mutable std::optional<synchronization_times> times_;
@@ -201,14 +201,14 @@ UNITY_INLINE strategy_graph dpro_view::apply(const dpro_strategy& s) const {
   return all;
 }
 
-// All that is no synchronization; operators that run as one are one task.
+// Adds everything except synchronizations; operators that run as one become one task.
 UNITY_INLINE void dpro_view::add_base(const dpro_strategy& s, strategy_graph& all,
                                       std::vector<std::uint32_t>& place) const {
   auto& g = all.graph;
   g.ranks = job_.ranks;
   g.resources = job_.resources;
   std::vector<std::uint32_t> first_of(operators_.size());
-  std::vector<bool> is_free(job_.tasks.size());  // launches of what runs with others
+  std::vector<bool> is_free(job_.tasks.size());  // launches of operators fused into others
   for (std::uint32_t o = 0; o < operators_.size(); ++o) {
     first_of[o] = s.fused[o] != 0 ? first_of[o - 1] : o;
     if (s.fused[o] != 0) {
@@ -219,7 +219,7 @@ UNITY_INLINE void dpro_view::add_base(const dpro_strategy& s, strategy_graph& al
       }
     }
   }
-  std::vector<std::uint32_t> run_task(job_.tasks.size(), trace::no_index);  // by the first operator's task: its place
+  std::vector<std::uint32_t> run_task(job_.tasks.size(), trace::no_index);  // by the first operator's task: its index
   for (std::uint32_t t = 0; t < job_.tasks.size(); ++t) {
     const auto& task = job_.tasks[t];
     if (!is_kept_[task.rank] || sync_of_[t] != trace::no_index || is_order_[t] || operator_of_[t] != trace::no_index ||
@@ -262,7 +262,7 @@ UNITY_INLINE void dpro_view::add_base(const dpro_strategy& s, strategy_graph& al
     }
     o = end;
   }
-  for (std::uint32_t t = 0; t < job_.tasks.size(); ++t) {  // gaps between them are part of the run
+  for (std::uint32_t t = 0; t < job_.tasks.size(); ++t) {  // gaps between its operators are part of the run
     const auto by = absorbed_by_[t];
     if (by != trace::no_index && s.fused[by] != 0 && is_kept_[job_.tasks[t].rank]) {
       for (const auto a : operators_[by].tasks) {
@@ -273,7 +273,7 @@ UNITY_INLINE void dpro_view::add_base(const dpro_strategy& s, strategy_graph& al
       }
     }
   }
-  // Memory of what a synchronization makes or frees is there all the iteration.
+  // Memory that a synchronization allocates or frees is held for the whole iteration.
   for (auto a : job_.allocations) {
     if (is_kept_[a.rank]) {
       const auto from = a.from == trace::no_index ? trace::no_index : place[a.from];
@@ -351,8 +351,8 @@ UNITY_INLINE void dpro_view::add_recorded(const bucket& b, strategy_graph& all,
   }
 }
 
-// By rank: what waits for the bucket. What was recorded before the last of its tensors was there cannot have waited for
-// all of it, and does not.
+// By rank: the tasks that wait for the bucket. Tasks that were recorded before the bucket's last tensor was ready
+// cannot have waited for it, so they are left out.
 UNITY_INLINE std::vector<tensor_synchronization::end> dpro_view::outside_of(const bucket& b) const {
   std::map<std::uint32_t, std::int64_t> there;  // by rank
   for (auto t = b.first; t <= b.last; ++t) {
@@ -386,8 +386,8 @@ UNITY_INLINE std::vector<tensor_synchronization::end> dpro_view::outside_of(cons
   return all;
 }
 
-// Other buckets do not make what disturbed a synchronization go away: it stays with its tensors, so that what all of
-// them take is as it was but for what the fit says of their sizes.
+// Different buckets do not remove disturbances of a synchronization. They stay with its tensors, so that the total time
+// changes only by the fitted effect of sizes.
 UNITY_INLINE void dpro_view::note_surplus() {
   for (std::uint32_t s = 0; s < syncs_.size(); ++s) {
     auto& own = surplus_.emplace_back();
@@ -410,7 +410,7 @@ UNITY_INLINE void dpro_view::note_surplus() {
   }
 }
 
-// Of what a tensor was synchronized in.
+// The fraction of a recorded synchronization that belongs to a tensor.
 UNITY_INLINE double dpro_view::share_of(const bucket& b, std::uint32_t tensor) const {
   const auto& t = tensors_[tensor];
   return is_recorded(b) ? (tensor == b.last ? 1.0 : 0.0)
@@ -468,7 +468,7 @@ UNITY_INLINE void dpro_view::add_parts(const bucket& b, std::uint32_t parts, str
   }
 }
 
-// Of each part: what it takes of what all go over, of what its kind goes over, and a latency.
+// Adds for each part: its time on shared resources, on those of its kind, and its latency.
 UNITY_INLINE void dpro_view::add_staged(const bucket& b, std::uint32_t parts, strategy_graph& all,
                                         const std::vector<std::uint32_t>& place) const {
   auto& g = all.graph;

@@ -1,4 +1,4 @@
-// What a strategy costs, under delta simulation.
+// Evaluates strategies by delta simulation.
 #pragma once
 
 #include <cstddef>
@@ -22,31 +22,31 @@
 
 namespace unity::systems {
 
-// A strategy that does not fit in memory costs this, and a thousandth of a microsecond for each byte that devices are
-// over, so that searches leave it for one that fits. Picoseconds: 28 hours.
+// A strategy that does not fit in memory costs this plus a thousandth of a microsecond per byte over the limits, so
+// that searches prefer those that fit. Picoseconds: 28 hours.
 inline constexpr cost_value over_memory = 100'000'000'000'000'000;
 
 struct evaluation_counters {
   std::uint64_t moves = 0;
-  std::uint64_t overloaded = 0;  // refused before simulation: one resource alone is busy for longer than the bound
+  std::uint64_t overloaded = 0;  // rejected before simulation: one resource alone is busy longer than the bound
   std::uint64_t simulated = 0;
-  std::uint64_t profiled = 0;  // memory was looked at buffer by buffer
+  std::uint64_t profiled = 0;  // peak memory was computed exactly, buffer by buffer
 };
 
-// A model of unity::evaluator: the simulated iteration time of a strategy in picoseconds. Moves swap the fragments of
-// the operators that they change, their edges and their weights.
-// - What every resource has to do is kept as a sum. No iteration is shorter than that, so a move is refused as soon as
-//   the new tasks of operators, then of edges, then of weights keep one resource busy beyond the bound.
-// - Memory: the sum of all buffers of a device bounds its peak, and what it holds in each thousandth of the iteration
-//   bounds it closer; only where both are over the limit the peak is computed.
-// Refers to what the lowering refers to. One thread uses one evaluator; copies are independent.
-// Source: Jia's dissertation (2020), sections 3.4.3 and 3.5.
+// Models unity::evaluator: the simulated iteration time of a strategy in picoseconds. Moves replace the fragments of
+// the operators that they change, of their edges and of their weights.
+// - Keeps each resource's total work, which is a lower bound on the iteration. A move is rejected as soon as the new
+// tasks of operators, then edges, then weights keep one resource busy beyond the bound.
+// - Memory: the sum of all buffers of a device is an upper bound on its peak, and the buffers live in each thousandth
+// of the iteration give a tighter one; the exact peak is computed only if both exceed the limit.
+// Refers to what the lowering refers to. Not thread-safe; copies are independent. Source: Jia's dissertation (2020),
+// sections 3.4.3 and 3.5.
 class strategy_evaluator {
  public:
   using state_type = parallel::strategy;
   using move_type = strategy_change;
 
-  // limits: of the memory of each device (parallel::memory_limits), or empty.
+  // limits: the memory of each device (parallel::memory_limits), or empty.
   strategy_evaluator(parallel::lowering lowering, std::vector<bytes> limits)
       : lowering_{std::move(lowering)}, limits_{std::move(limits)} {
     edge_stamps_.resize(lowering_.training().edges().size());
@@ -55,27 +55,27 @@ class strategy_evaluator {
 
   [[nodiscard]] const parallel::graph_dimensions& dimensions() const noexcept { return lowering_.dimensions(); }
 
-  // Complexity: as lowering and a full simulation.
-  // Throws: unity::error where the strategy is not one of the graph and machine.
+  // Complexity: as lowering and a full simulation. Throws: unity::error if the strategy does not fit the graph and
+  // machine.
   cost_value reset(const parallel::strategy& s);
   [[nodiscard]] const parallel::strategy& state() const noexcept { return state_; }
   [[nodiscard]] cost_value cost() const noexcept { return cost_; }
-  // Precondition: reset.
+  // Precondition: reset was called.
   [[nodiscard]] const simulate::delta_simulation& simulation() const { return *simulation_; }
   [[nodiscard]] const evaluation_counters& counts() const noexcept { return counts_; }
 
-  // Complexity: linear in the fragments that change, and as delta simulation.
+  // Complexity: linear in the changed fragments, plus that of delta simulation.
   std::optional<cost_value> try_move(const strategy_change& change, cost_value bound);
   void commit();
   void rollback();
 
  private:
   void take(const strategy_change& change);
-  // Of the changed nodes, their edges and weights, each once, in this order.
+  // Finds the fragments of the changed nodes, their edges and weights, each once, in this order.
   void find_fragments();
 
-  // False: one resource has more to do than the bound allows. Looked at where all tasks of operators, of
-  // some edges, and of all weights are known.
+  // False if one resource has more work than the bound allows. Checked after all operators, after each edge, and after
+  // all weights.
   bool lower_all(cost_value bound);
   void add(program::fragment f) {
     count(f, true);
@@ -87,7 +87,7 @@ class strategy_evaluator {
   [[nodiscard]] cost_value cost_of(picoseconds iteration);
 
   void count(const program::fragment& f, bool on);
-  // After the simulation holds the old program again.
+  // Called once the simulation holds the old program again.
   void restore();
 
   parallel::lowering lowering_;
@@ -95,14 +95,14 @@ class strategy_evaluator {
   std::optional<simulate::delta_simulation> simulation_{};
   parallel::strategy state_{};
   cost_value cost_ = 0;
-  std::vector<std::int64_t> loads_{};  // by resource: all durations, in picoseconds
+  std::vector<std::int64_t> loads_{};  // by resource: the sum of durations, in picoseconds
   parallel::buffer_sums sums_{0};
   evaluation_counters counts_{};
 
-  // Of the trial.
+  // State of the trial.
   bool is_open_ = false;
   cost_value trial_ = 0;
-  std::vector<reconfiguration> undo_{};  // what changed nodes had
+  std::vector<reconfiguration> undo_{};  // previous configurations of changed nodes
   std::uint64_t stamp_ = 0;
   std::vector<std::uint64_t> edge_stamps_{};
   std::vector<std::uint64_t> weight_stamps_{};
@@ -292,7 +292,7 @@ UNITY_INLINE cost_value strategy_evaluator::cost_of(picoseconds iteration) {
   for (const auto& e : parallel::excess_over(limits_, peaks)) {
     over += e.over.count();
   }
-  constexpr cost_value most = 1'000'000'000'000'000;  // bytes; the sum stays far below the largest number
+  constexpr cost_value most = 1'000'000'000'000'000;  // bytes; prevents overflow of the sum
   return over == 0 ? time : over_memory + 1000 * std::min(over, most) + time;
 }
 

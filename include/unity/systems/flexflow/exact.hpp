@@ -1,5 +1,4 @@
-// The cheapest SOAP strategy of a small graph, proved.
-// Source: Jia's dissertation (2020), section 3.7.5.
+// Finds a provably optimal SOAP strategy of a small graph. Source: Jia's dissertation (2020), section 3.7.5.
 #pragma once
 
 #include <cstddef>
@@ -27,9 +26,9 @@
 
 namespace unity::systems {
 
-// A model of unity::assignment_problem: each operator in turn gets one of its configurations; costs are
-// those of strategy_evaluator, bounds those of parallel::strategy_bound, which hold for them: memory adds to
-// a cost. Refers to the choices and tables.
+// Models unity::assignment_problem: each operator in turn gets one of its configurations. Costs are those of
+// strategy_evaluator, bounds those of parallel::strategy_bound; the bounds hold because exceeding memory only adds to a
+// cost. Refers to the choices and tables.
 class strategy_problem {
  public:
   strategy_problem(const parallel::strategy_choices& choices, const parallel::strategy_tables& tables,
@@ -43,7 +42,7 @@ class strategy_problem {
   cost_value push(std::uint32_t choice) { return bound_.push(choice).count(); }
   void pop() { bound_.pop(); }
 
-  // Complexity: a trial of what differs from the last strategy that had a cost.
+  // Complexity: a trial with the differences from the last strategy that was priced.
   std::optional<cost_value> cost(cost_value bound);
   [[nodiscard]] parallel::strategy strategy_of(const std::vector<std::uint32_t>& made) const;
 
@@ -59,22 +58,22 @@ struct flexflow_exact_options : search_options {
 
 struct flexflow_exact_result {
   parallel::strategy best{};
-  cost_value cost = 0;         // picoseconds, or over_memory and more
+  cost_value cost = 0;         // picoseconds, or at least over_memory
   cost_value lower_bound = 0;  // no strategy of the space costs less
-  double strategies = 0;       // that the space has
+  double strategies = 0;       // size of the space
   std::vector<improvement> history{};
   counters counts{};            // see branch_and_bound_result
-  std::uint64_t simulated = 0;  // whole strategies
+  std::uint64_t simulated = 0;  // complete strategies
   double seconds = 0;
   stop_reason stopped = stop_reason::exhausted;
 };
 
-// The cheapest of all strategies whose operators lie on aligned blocks of devices (parallel::placements), and of the
-// initial ones, which may be none: the better they are, the less is searched. No two strategies are taken for the same,
-// symmetric devices or not. Ended with stop_reason::exhausted, best is proved to be an optimum; see branch_and_bound.
+// The cheapest strategy among those with operators on aligned blocks of devices (parallel::placements) and the initial
+// ones, of which there may be none; better ones shorten the search. Does not exploit symmetry of devices. If it ends
+// with stop_reason::exhausted, best is a proven optimum; see branch_and_bound.
 // Complexity: see parallel::strategy_tables and branch_and_bound; for graphs of some tens of operators and few devices.
-// Throws: unity::error where an initial strategy is not one of the graph and machine, or
-// there are too many choices (strategy_tables).
+// Throws: unity::error if an initial strategy does not fit the graph and machine, or there are too many choices
+// (strategy_tables).
 [[nodiscard]] flexflow_exact_result flexflow_exact(const tensor::tensor_graph& g, const machine::machine& m,
                                                    parallel::lowering lowering,
                                                    const std::vector<parallel::strategy>& initial,

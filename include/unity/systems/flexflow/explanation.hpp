@@ -1,4 +1,4 @@
-// Why each operator of a plan is divided as it is: what it takes, and the best other division of it.
+// Explains how each operator of a plan is divided: its cost and the best alternative.
 #pragma once
 
 #include <cstddef>
@@ -22,11 +22,11 @@
 
 namespace unity::systems {
 
-// Another division of an operator, with all others as they are, or with those of its unit following it.
+// Another configuration of an operator, with all others unchanged or with the rest of its unit following it.
 struct explained_alternative {
   parallel::configuration to{};
   std::size_t operators = 1;  // that change
-  cost_value cost = 0;        // of an iteration, picoseconds; over_memory and more where it does not fit
+  cost_value cost = 0;        // of an iteration in picoseconds; at least over_memory if it does not fit
 
   friend bool operator==(const explained_alternative&, const explained_alternative&) = default;
 };
@@ -34,25 +34,26 @@ struct explained_alternative {
 struct operator_explanation {
   node_id node{};
   std::string name{};
-  picoseconds computing{};  // all its tasks of one micro-batch, on all devices
-  picoseconds receiving{};  // messages that bring its operands and take their gradients back, on all links
-  picoseconds gradients{};  // reductions and updates of the weights that it is the first to read
-  std::size_t priced = 0;   // alternatives
-  std::optional<explained_alternative> next{};  // the cheapest of them; none where nothing was priced
+  picoseconds computing{};                      // all its tasks of one micro-batch, summed over devices
+  picoseconds receiving{};                      // messages for its operands and their gradients, summed over links
+  picoseconds gradients{};                      // reductions and updates of the weights whose first reader it is
+  std::size_t priced = 0;                       // alternatives
+  std::optional<explained_alternative> next{};  // the cheapest alternative; nullopt if none was priced
 
   [[nodiscard]] picoseconds total() const { return computing + receiving + gradients; }
 };
 
-// Prices of changes to a plan: by delta simulation where it is a strategy alone, by whole simulations where it has
-// stages, micro-batches, recomputation or ways to synchronize. The plan and the algebra must outlive it.
+// Prices changes to a plan: by delta simulation if the plan is just a strategy; by full simulation if it has stages,
+// micro-batches, recomputation or synchronization methods. The plan and the algebra must outlive it.
 class plan_prices {
  public:
-  // Throws: unity::error where the plan is none of its graph and machine.
+  // Throws: unity::error if the plan does not fit its graph and machine.
   plan_prices(const tensor::algebra& a, const parallel::plan& p, tensor::durations durations);
 
-  // Of the plan, as of explained_alternative.
+  // The cost of the plan, in the units of explained_alternative::cost.
   [[nodiscard]] cost_value cost() const noexcept { return cost_; }
-  // Nothing where the change is not one of the plan, such as to devices of another stage. Complexity: of a simulation.
+  // nullopt if the change is not valid for the plan, such as devices of another stage. Complexity: that of a
+  // simulation.
   [[nodiscard]] std::optional<cost_value> price(const strategy_change& change);
   [[nodiscard]] parallel::lowering& lowering() noexcept { return lowering_; }
   [[nodiscard]] const parallel::plan& plan() const noexcept { return plan_; }
@@ -62,14 +63,14 @@ class plan_prices {
 
   const parallel::plan& plan_;
   parallel::lowering lowering_;
-  std::unique_ptr<strategy_evaluator> evaluator_{};  // none: whole simulations
+  std::unique_ptr<strategy_evaluator> evaluator_{};  // null: full simulations
   cost_value cost_ = 0;
 };
 
-// Each operator of the plan, the one that takes most first. The best alternative is among all degrees on aligned blocks
-// of devices, for the operator alone and, where others follow it (parallel::units_of), for them together.
-// go_on: asked between two prices; where it says false, what was not priced yet is left out.
-// Complexity: a price for each alternative; parallel::placements::all says how many there are.
+// All operators of the plan, the most expensive first. The best alternative is taken over all degrees on aligned blocks
+// of devices, for the operator alone and, if others follow it (parallel::units_of), for the whole unit. go_on: called
+// before each alternative; once false, the rest stays unpriced. Complexity: a price for each alternative;
+// parallel::placements::all gives their number.
 [[nodiscard]] std::vector<operator_explanation> explain(const tensor::algebra& a, plan_prices& prices,
                                                         const std::function<bool()>& go_on);
 
@@ -146,7 +147,7 @@ UNITY_INLINE std::vector<operator_explanation> explain(const tensor::algebra& a,
     return sum;
   };
   const strategy_moves moves{a, p.graph, l.dimensions(), p.machine.network.device_count()};
-  std::vector<std::optional<std::size_t>> led(p.graph.node_count());  // unit that the node leads
+  std::vector<std::optional<std::size_t>> led(p.graph.node_count());  // the unit whose lead is the node
   for (std::size_t u = 0; u < moves.units().size(); ++u) {
     if (moves.units()[u].nodes.size() > 1) {
       led[moves.units()[u].lead.index()] = u;

@@ -1,4 +1,4 @@
-// Moves between SOAP strategies: operators get new configurations.
+// Moves between SOAP strategies: change configurations of operators.
 #pragma once
 
 #include <cstddef>
@@ -25,21 +25,21 @@
 
 namespace unity::systems {
 
-// An operator's new configuration.
+// A new configuration for an operator.
 struct reconfiguration {
   node_id node{};
   parallel::configuration to{};
 
   friend bool operator==(const reconfiguration&, const reconfiguration&) = default;
 };
-// Each node at most once.
+// Contains each node at most once.
 using strategy_change = std::vector<reconfiguration>;
 
-// Where the tasks of a drawn configuration may lie: on aligned blocks of devices, or on any devices.
+// Devices for the tasks of a randomly drawn configuration: aligned blocks, or any devices.
 enum class device_choice : std::uint8_t { blocks, any };
 
-// The configurations among which a search chooses, and the operators that it changes together. A value;
-// threads may share it. Refers to the dimensions.
+// The configurations that a search chooses from, and the units of operators that change together. A value; threads may
+// share it. Refers to the dimensions.
 class strategy_moves {
  public:
   strategy_moves(const tensor::algebra& a, const tensor::tensor_graph& g, const parallel::graph_dimensions& all,
@@ -50,18 +50,19 @@ class strategy_moves {
   [[nodiscard]] const parallel::placements& placements() const noexcept { return placements_; }
   [[nodiscard]] const std::vector<parallel::operator_unit>& units() const noexcept { return units_; }
   [[nodiscard]] const std::vector<node_id>& operators() const noexcept { return operators_; }
-  // How often to change units rather than single operators: the more operators they join, the less one of them alone
-  // can bring. Two fifths where nothing is joined; nineteen of twenty at most, so that steps of a layer can part.
+  // The probability of changing units rather than single operators. It grows with the number of operators that units
+  // join, because then a single one can gain less: 0.4 if nothing is joined, at most 0.95, so that steps of a layer can
+  // still differ.
   [[nodiscard]] double unit_share() const;
 
   [[nodiscard]] parallel::configuration draw(node_id n, device_choice from, random_engine& random) const {
     return from == device_choice::blocks ? placements_.sample(n, random)
                                          : parallel::random_configuration((*all_)[n], devices_, random);
   }
-  // The lead of a unit gets the configuration, the others follow it.
+  // The lead of the unit gets the configuration; the others follow it.
   [[nodiscard]] strategy_change change_unit(std::size_t unit, const parallel::configuration& c) const;
-  // The same for a connected region of units: one that is joined by a value to a unit of the region is in it, too, with
-  // probability `spread`, drawn once. All follow the lead of the first unit.
+  // The same for a connected region of units. A unit that shares a value with one in the region joins it with
+  // probability `spread`, drawn once per unit. All follow the lead of the first unit.
   [[nodiscard]] strategy_change change_region(std::size_t unit, const parallel::configuration& c, double spread,
                                               random_engine& random) const;
 
@@ -77,14 +78,14 @@ class strategy_moves {
   std::vector<node_id> operators_{};
 };
 
-// A strategy in which every unit has a configuration drawn for it.
+// A strategy in which every unit has a randomly drawn configuration.
 [[nodiscard]] parallel::strategy random_unit_strategy(const strategy_moves& moves, random_engine& random);
 
-// An operator, drawn with equal probability, gets a configuration drawn for it; or, with probability `unit_share`, a
-// region of units around one drawn does. What is drawn does not depend on the state. So with single operators alone the
-// ratio of Hastings is one, with the distribution of drawn strategies as the prior: chains sample prior times
-// exp(-beta cost). Where regions are drawn, too, which no single move undoes, chains search, and sample nothing.
-// Source: Jia's dissertation (2020), section 3.5.2, for single operators and any devices.
+// With probability `unit_share`, gives a drawn configuration to a region of units around a random one; otherwise to a
+// random operator. Draws do not depend on the state. So with single operators only, the Hastings ratio is one with the
+// distribution of drawn strategies as the prior, and chains sample prior times exp(-beta cost). With regions, which no
+// single move undoes, chains only search and do not sample. Source: Jia's dissertation (2020), section 3.5.2, for
+// single operators and any devices.
 struct strategy_proposal {
   const strategy_moves* moves = nullptr;
   double unit_share = 0.5;

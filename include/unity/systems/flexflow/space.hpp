@@ -1,4 +1,5 @@
-// SOAP strategies as a space of enumerable moves: beam search and descent over what chains sample from.
+// SOAP strategies as a space with enumerable moves, for beam search and descent over the configurations that chains
+// sample.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +22,7 @@
 
 namespace unity::systems {
 
-// A unit and one of the configurations of its lead.
+// A unit and an index into the configurations of its lead.
 struct strategy_move {
   std::uint32_t unit = 0;
   std::uint32_t choice = 0;
@@ -29,7 +30,7 @@ struct strategy_move {
   friend bool operator==(const strategy_move&, const strategy_move&) = default;
 };
 
-// Any unit gets any of its configurations on aligned blocks. Refers to the moves.
+// Moves give any unit any of its configurations on aligned blocks. Refers to the strategy_moves.
 class strategy_choices {
  public:
   using move_type = strategy_move;
@@ -40,7 +41,7 @@ class strategy_choices {
   [[nodiscard]] strategy_change change(strategy_move m) const {
     return moves_->change_unit(m.unit, choices_[m.unit][m.choice]);
   }
-  // The sum over operators. Complexity: linear in them.
+  // A sum over operators. Complexity: linear in them.
   [[nodiscard]] unity::fingerprint fingerprint_of(const parallel::strategy& s) const;
   // Complexity: linear in the change.
   [[nodiscard]] std::optional<unity::fingerprint> fingerprint_after(const parallel::strategy& s,

@@ -1,5 +1,4 @@
-// Learns what layers take on ranges of vertices while a model is trained, and divides the vertices anew where that
-// pays.
+// Learns the times of layers on vertex ranges during training, and repartitions the vertices if it pays off.
 #pragma once
 
 #include <cstddef>
@@ -18,46 +17,46 @@
 
 namespace unity::systems {
 
-// The seconds of a part's layers in an iteration, forward and backward. Regular.
+// Seconds of each layer of a part in an iteration, forward and backward. Regular.
 using layer_seconds = std::vector<double>;
 
-// Of a part, summed over its layers. Regular.
+// Seconds of a part, summed over its layers. Regular.
 struct part_seconds {
-  double predicted = 0;  // from what was learned of all iterations but the last
+  double predicted = 0;  // from all iterations except the last
   double measured = 0;   // in the last iteration
 
   friend bool operator==(const part_seconds&, const part_seconds&) = default;
 };
 
-// The parts' devices are of kinds; what is measured on one counts for all of its kind. The same observations give the
+// Devices of parts have kinds; a measurement on one device counts for all of its kind. The same observations give the
 // same partitions on all ranks.
 class range_balancer {
  public:
-  // widths: by layer, columns of the rows that are added up. kinds: by part, the number of its device's kind.
-  // The graph must outlive it. Complexity: as vertex_feature_sums.
+  // widths: by layer, columns of the rows that are summed. kinds: by part, the kind of its device. The graph must
+  // outlive it. Complexity: as vertex_feature_sums.
   range_balancer(gnn::csr_view g, std::span<const std::uint32_t> widths, std::vector<std::size_t> kinds);
 
-  // Of an iteration under the partition: for each part, the seconds of each layer.
-  // Complexity: linear in parts and layers, however many iterations were observed.
+  // Records an iteration under the partition: for each part, the seconds of each layer. Complexity: linear in parts and
+  // layers, for any number of earlier iterations.
   void observe(const gnn::vertex_partition& p, std::span<const layer_seconds> parts);
-  // Under the partition of the last observation.
+  // For the partition of the last observation.
   [[nodiscard]] const std::vector<part_seconds>& last() const noexcept { return last_; }
 
-  // Another partition, where what it is predicted to save is worth the way. Without observations: nothing.
+  // A new partition, if its predicted gain is worth the cost of moving; nullopt without observations.
   [[nodiscard]] std::optional<gnn::vertex_partition> better(const gnn::vertex_partition& now,
                                                             const gnn::repartition_rule& rule) const;
-  // The division of another graph, on which the same model runs, that is predicted to be fastest.
-  // Source: section 4.7.6 of Jia's dissertation.
+  // The partition of another graph with the same model that is predicted to be the fastest. Source: section 4.7.6 of
+  // Jia's dissertation.
   [[nodiscard]] gnn::vertex_partition partition_of(gnn::csr_view other) const;
-  // What the layers of the part are predicted to take together.
+  // The predicted total time of the part's layers.
   [[nodiscard]] double predicted(const gnn::vertex_partition& p, std::size_t part) const;
 
  private:
-  // What is predicted of each part's layers on a graph of these sums.
+  // The learned costs of each part's layers on a graph with these sums.
   [[nodiscard]] gnn::range_costs costs_on(const gnn::vertex_feature_sums& sums) const;
 
   gnn::csr_view graph_;
-  std::vector<std::size_t> places_{};  // by layer: of its width among those of the sums
+  std::vector<std::size_t> places_{};  // by layer: the index of its width in the sums
   std::vector<std::size_t> kinds_;
   gnn::vertex_feature_sums sums_;
   gnn::layer_cost_models costs_{};

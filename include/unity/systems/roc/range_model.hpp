@@ -1,4 +1,4 @@
-// A model of vertices as a graph of operators on the rows of one device.
+// A graph neural network as a graph of operators on the rows of one device.
 #pragma once
 
 #include <cstddef>
@@ -17,72 +17,72 @@
 
 namespace unity::systems {
 
-// What drawn values depend on. Regular.
+// Determines random values. Regular.
 struct drawing {
   std::uint64_t seed = 0;
   std::uint64_t step = 0;
-  bool is_training = true;  // otherwise nothing is dropped out, and no vertex left out
+  bool is_training = true;  // false: no dropout, and no vertices left out
 
   friend bool operator==(const drawing&, const drawing&) = default;
 };
 
-// What a range has from outside, besides weights and rows of others.
+// An input of a range other than weights and rows of other ranges.
 struct range_value {
   value_id value{};
-  bool is_drawn = false;  // anew in each step; otherwise the same in all
-  // Effects: writes the value, row-major. The same elements for any division of the vertices.
+  bool is_drawn = false;  // in each step; otherwise constant
+  // Effects: writes the value, row-major. Elements do not depend on the partition of the vertices.
   std::function<void(const drawing&, std::span<std::byte>)> fill{};
 };
 
-// Rows of a value that go to others before a layer's sums, and those that come. Regular.
+// Rows of a value that are exchanged with other ranges before a layer's sums. Regular.
 struct row_exchange {
   std::size_t layer = 0;
   std::vector<value_id> sent{};      // for each of range_graph::sent
   std::vector<value_id> received{};  // for each of range_graph::received: inputs
-  bool is_trained = false;           // the rows depend on weights: their cotangents go back
+  bool is_trained = false;           // the rows depend on weights, so their cotangents are sent back
 
   friend bool operator==(const row_exchange&, const row_exchange&) = default;
 };
 
-// Weights come first, in the same order and of the same types for each range.
+// Weights come first, in the same order and with the same types for every range.
 struct range_model {
-  // Outputs: the loss, then what is sent and depends on weights, exchange by exchange.
+  // Outputs: the loss, then sent values that depend on weights, exchange by exchange.
   tensor::tensor_graph graph{};
   value_id loss{};    // the range's share: the shares of all ranges add up to the mean
-  value_id logits{};  // a row for each vertex, a column for each class
+  value_id logits{};  // a row per vertex, a column per class
   std::vector<value_id> weights{};
   std::vector<range_value> values{};
   std::vector<row_exchange> exchanges{};
-  std::vector<std::size_t> layers{};    // by node: the layer that it belongs to; the loss to the last
-  std::vector<std::uint32_t> widths{};  // by layer: columns of the rows that are added up
+  std::vector<std::size_t> layers{};    // by node: its layer; the loss belongs to the last
+  std::vector<std::uint32_t> widths{};  // by layer: columns of the rows that are summed
 };
 
-// What a vertex's in-edges count in a layer of the whole graph, which does not depend on ranges. Regular.
+// Per-vertex factors of a layer on the whole graph, independent of ranges. Regular.
 struct vertex_scales {
-  std::vector<double> degree{};  // in-edges
-  std::vector<double> taken{};   // of fastgcn: with what probability a layer takes the vertex
+  std::vector<double> degree{};  // in-degrees
+  std::vector<double> taken{};   // for fastgcn: the probability that a layer samples the vertex
 
   friend bool operator==(const vertex_scales&, const vertex_scales&) = default;
 };
 
-// Complexity: linear in vertices; for fastgcn in edges.
+// Complexity: linear in vertices; for fastgcn, in edges.
 [[nodiscard]] vertex_scales scales_of(const vertex_model& m, gnn::csr_view g);
 
-// What is known of the vertices, without the graph. Refers to a data set.
+// Data of the vertices besides the graph. Refers to a data set.
 struct vertex_rows {
   const gnn::feature_matrix& features;
   std::span<const std::int32_t> labels;
   std::span<const gnn::vertex_role> roles;
   std::int32_t classes = 0;
-  // What is drawn goes by these numbers of vertices and in-edges (gnn::numbers_before); empty: by their own.
+  // Random values depend on these indices of vertices and in-edges (gnn::numbers_before); empty: on their own indices.
   std::span<const std::uint64_t> vertex_numbers{};
   std::span<const std::uint64_t> edge_numbers{};
 };
 
-// The loss is the mean over the training vertices of the cross entropy. All that is referred to must outlive the
-// result. edges_before: in-edges of the vertices before the range. Precondition: the range graph is joint where
-// joins_edges says so. Complexity: linear in layers and exchanges. Throws: unity::error as check, and where no vertex
-// is trained on.
+// The loss is the mean cross entropy over the training vertices. Everything referred to must outlive the result.
+// edges_before: in-edges of the vertices before the range. Precondition: the range graph is joint if joins_edges
+// requires it. Complexity: linear in layers and exchanges. Throws: unity::error as check, and if there is no training
+// vertex.
 [[nodiscard]] range_model range_model_of(const tensor::algebra& a, const vertex_model& m, const gnn::range_graph& r,
                                          const vertex_rows& rows, const vertex_scales& scales,
                                          std::uint64_t edges_before);
@@ -105,7 +105,7 @@ UNITY_INLINE vertex_scales scales_of(const vertex_model& m, gnn::csr_view g) {
   if (m.layer != vertex_layer::fastgcn) {
     return s;
   }
-  // The square of the length of the vertex's column in the matrix that sums multiply by.
+  // The squared norm of the vertex's column in the propagation matrix.
   s.taken.resize(g.vertices());
   double all = 0;
   for (gnn::vertex_id v = 0; v < g.vertices(); ++v) {

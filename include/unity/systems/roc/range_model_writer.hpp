@@ -1,4 +1,4 @@
-// Writes a model of vertices as a graph of operators on the rows of one device.
+// Writes a graph neural network as a graph of operators on the rows of one device.
 // Over 500 lines because layers of seven kinds share what they read of edges and of other ranges.
 #pragma once
 
@@ -33,7 +33,7 @@ class range_model_writer {
   [[nodiscard]] range_model write() &&;
 
  private:
-  // The values of lists of edges.
+  // Values of edge lists.
   struct edge_values {
     value_id offsets{};
     value_id sources{};
@@ -52,26 +52,26 @@ class range_model_writer {
   [[nodiscard]] value_id held(const std::string& name, const tensor::shape& dims, tensor::dtype element,
                               std::function<void(const drawing&, std::span<std::byte>)> fill);
   [[nodiscard]] value_id numbers(const std::string& name, const std::vector<std::int32_t>& list);
-  // A column with a number for each vertex of the range.
+  // A column with a number per vertex of the range.
   [[nodiscard]] value_id column(const std::string& name, const std::function<double(gnn::vertex_id)>& number);
   [[nodiscard]] edge_values edges(const std::string& name, const gnn::edge_lists& lists, bool with_places);
 
-  // x without what is dropped out, two in each layer; rows: of the whole tensor; first: row of it with which x begins;
-  // numbers: of its rows, to draw by.
+  // Applies dropout to x; a layer has up to two masks. rows: of the whole tensor; first: the row of it with which x
+  // begins; numbers: indices of rows for random values.
   [[nodiscard]] value_id dropped(value_id x, std::size_t of_layer, std::int64_t rows, std::int64_t first,
                                  std::span<const std::uint64_t> numbers);
   [[nodiscard]] value_id sampled(value_id x);
   // The sum over in-edges.
   [[nodiscard]] value_id neighbour_sum(value_id x);
-  // Divided by the number of in-edges.
+  // The sum over in-edges, divided by their number.
   [[nodiscard]] value_id neighbour_mean(value_id x);
-  // The rows of the range, then those of others.
+  // The rows of the range, followed by those of others.
   [[nodiscard]] value_id joined_rows(value_id x);
   [[nodiscard]] std::vector<value_id> exchanged(value_id x);
   [[nodiscard]] bool depends_on_weights(value_id x) const;
   [[nodiscard]] value_id concatenated(std::vector<value_id> parts);
 
-  // What `sum` makes of h, times the weight; the product comes first where it has fewer columns.
+  // sum(h) times the weight, with the product first if that makes fewer columns.
   template <class Sum>
   [[nodiscard]] value_id transformed(value_id h, std::string_view of, const Sum& sum) {
     const auto w = weight_of(of);
@@ -84,7 +84,7 @@ class range_model_writer {
   [[nodiscard]] value_id commnet(value_id h);
   [[nodiscard]] value_id gat(value_id h, bool is_last);
   [[nodiscard]] value_id attended(value_id z, std::int64_t heads, std::int64_t width);
-  // x of [n, heads, width], times a vector for each head, added up.
+  // The inner products of x of shape [n, heads, width] with a vector per head.
   [[nodiscard]] value_id scores(value_id x, std::string_view of);
   [[nodiscard]] value_id elu(value_id x);
   [[nodiscard]] value_id scaled(value_id x, double factor);
@@ -99,7 +99,7 @@ class range_model_writer {
   const vertex_scales& scales_;
   std::uint64_t edges_before_;
   range_model model_{};
-  std::vector<std::string> names_{};  // of weights
+  std::vector<std::string> names_{};  // of the weights
   std::vector<std::size_t> weight_layers_{};
   std::size_t layer_ = 0;
   std::optional<edge_values> own_{};
@@ -273,8 +273,8 @@ UNITY_INLINE auto range_model_writer::edges(const std::string& name, const gnn::
   return e;
 }
 
-// The elements are functions of the seed, the step, the number of the mask and their place in the whole tensor, whose
-// rows are in the order of their numbers.
+// Mask elements are functions of the seed, the step, the mask's index and their position in the whole tensor, whose
+// rows are ordered by their numbers.
 UNITY_INLINE value_id range_model_writer::dropped(value_id x, std::size_t of_layer, std::int64_t rows,
                                                   std::int64_t first, std::span<const std::uint64_t> numbers) {
   if (spec_.dropout == 0) {
@@ -285,7 +285,7 @@ UNITY_INLINE value_id range_model_writer::dropped(value_id x, std::size_t of_lay
   whole.dims[0] = rows;
   part.begin[0] += first;
   part.end[0] += first;
-  // Not a running number: a range without edges has fewer masks.
+  // Not a running number, because a range without edges has fewer masks.
   const auto number = 2 * layer_ + of_layer;
   const auto columns = static_cast<std::uint64_t>(tensor::element_count(whole.dims) / std::max<std::int64_t>(rows, 1));
   const auto mask = b_.input(fmt::format("mask {}", number), b_.dims(x), spec_.element);
@@ -311,7 +311,7 @@ UNITY_INLINE value_id range_model_writer::sampled(value_id x) {
   model_.values.push_back({v, true,
                            [type, layer = layer_, range = range_.range, taken = std::span{scales_.taken},
                             numbers = rows_.vertex_numbers](const drawing& d, std::span<std::byte> to) {
-                             // Apart from the streams of masks.
+                             // A stream different from those of masks.
                              const auto stream = hash_combine(hash_combine(d.seed, ~std::uint64_t{layer}), d.step);
                              std::vector<double> all;
                              for (auto u = range.begin; u < range.end; ++u) {
@@ -333,7 +333,7 @@ UNITY_INLINE void range_model_writer::note_width(value_id x) {
 UNITY_INLINE value_id range_model_writer::neighbour_sum(value_id x) {
   note_width(x);
   const auto dims = b_.dims(x);
-  const auto from_others = exchanged(x);  // first, so that they are on their way
+  const auto from_others = exchanged(x);  // first, so that they are in transit
   if (range_.own.edges() > 0 && !own_) {
     own_ = edges("edges", range_.own, false);
   }
@@ -500,7 +500,7 @@ UNITY_INLINE value_id range_model_writer::attended(value_id z, std::int64_t head
   const auto share = b_.apply("segment_softmax", {leaky, own_->offsets})[0];
   const auto first = static_cast<std::int64_t>(edges_before_);
   const auto edges = static_cast<std::int64_t>(range_.own.edges());
-  // Elements of a mask do not depend on how many rows come behind.
+  // Elements of a mask do not depend on the number of rows after it.
   const auto kept = dropped(share, 1, first + edges, first, rows_.edge_numbers);
   const auto out = b_.apply("segment_weighted_sum", {all, kept, own_->offsets, own_->sources, own_->out_offsets,
                                                      own_->targets, own_->out_edges})[0];
@@ -511,7 +511,7 @@ UNITY_INLINE value_id range_model_writer::scores(value_id x, std::string_view of
   return b_.apply("reduce_sum", {b_.mul(x, weight_of(of))}, {{"axes", tensor::shape{2}}, {"keep_dims", 0}})[0];
 }
 
-// At 0 each half passes on half of the cotangent.
+// At 0, each half passes on half of the cotangent.
 UNITY_INLINE value_id range_model_writer::elu(value_id x) {
   const auto zero = b_.fill(0, {}, spec_.element);
   const auto below = b_.apply("exp", {b_.apply("minimum", {x, zero})[0]})[0];
@@ -522,7 +522,7 @@ UNITY_INLINE value_id range_model_writer::scaled(value_id x, double factor) {
   return b_.scalar_multiply(x, b_.fill(factor, {}, spec_.element));
 }
 
-// Vertices that are not trained on have no class here.
+// Vertices that are not for training have no label here.
 UNITY_INLINE value_id range_model_writer::loss(value_id logits) {
   const auto trained = std::count(rows_.roles.begin(), rows_.roles.end(), gnn::vertex_role::train);
   if (trained == 0) {

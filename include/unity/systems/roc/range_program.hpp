@@ -1,4 +1,4 @@
-// What a rank does in an iteration of training on its range of vertices.
+// The program of a rank for a training iteration on its range of vertices.
 #pragma once
 
 #include <cstddef>
@@ -20,21 +20,20 @@ namespace unity::systems {
 
 // Regular.
 struct range_program_options {
-  // What is added to the gradient of the first layer's weights: so much of each weight.
+  // Weight decay: this multiple of the first layer's weights is added to their gradient.
   double decay = 0;
-  // What stays the same in all iterations is loaded in each, so that it need not be in memory all the time.
+  // Loads even constant values in each iteration, so that they need not stay in memory.
   bool loads_all = false;
-  bool is_forward = false;  // makes the logits, and changes no weight
+  bool is_forward = false;  // computes logits and changes no weights
 
   friend bool operator==(const range_program_options&, const range_program_options&) = default;
 };
 
-// The program of rank `part`, which has that part of the vertices; the other ranks' are empty. Inputs are values of the
-// model's graph, by number those of range_model::values. Steps belong to layers: origin is a layer's number.
-// Operators that others wait for come first, then all that needs no rows which are still on their way: sums over own
-// rows while others' rows arrive, gradients of weights while cotangents of rows do.
-// Outputs: the range's share of the loss, and the logits.
-// Complexity: n log n in the model's operators. Throws: as tensor::differentiate.
+// The program of rank `part`, which has that part of the vertices; the programs of other ranks are empty. Inputs are
+// values of the model's graph, identified by their index in range_model::values. Steps belong to layers: origin is a
+// layer's index. Operators that other ranks wait for come first, then everything that needs no rows in transit: sums
+// over own rows overlap with the transfer of rows, gradients of weights with that of cotangents. Outputs: the range's
+// share of the loss, and the logits. Complexity: n log n in the model's operators. Throws: as tensor::differentiate.
 [[nodiscard]] parallel::rank_programs range_program(const tensor::algebra& a, const range_model& m,
                                                     const gnn::range_graph& r, std::size_t part, std::size_t parts,
                                                     const range_program_options& o = {});
@@ -52,16 +51,16 @@ class range_scheduler {
   static constexpr std::size_t none = static_cast<std::size_t>(-1);
 
   struct message {
-    value_id value{};  // of the differentiated graph
+    value_id value{};  // in the differentiated graph
     std::size_t part = 0;
   };
-  // Rows, or cotangents of rows, that parts exchange.
+  // An exchange of rows, or of cotangents of rows, between parts.
   struct exchange {
     std::size_t layer = 0;
     bool is_backward = false;
     std::vector<message> sent{};
     std::vector<message> received{};
-    std::size_t left = 0;  // to be computed before all is sent
+    std::size_t left = 0;  // values that remain to be computed and sent
     bool is_begun = false;
     std::vector<std::uint32_t> sends{};     // steps
     std::vector<std::uint32_t> receives{};  // steps, in the order of `received`
@@ -69,7 +68,7 @@ class range_scheduler {
 
   [[nodiscard]] const tensor::tensor_graph& from() const noexcept { return all_.graph; }
   void find_exchanges();
-  // The first exchange that waits for each node.
+  // Finds the first exchange that waits for each node.
   void find_urgency();
   void place_sources();
   void place_value(std::size_t number);
@@ -78,7 +77,7 @@ class range_scheduler {
   void run(node_id n);
   void made(value_id v);
   void send(exchange& e, const message& m);
-  // Whether there was something to wait for.
+  // Returns whether there was an exchange to wait for.
   [[nodiscard]] bool wait_for_next();
   void end_sends(exchange& e);
   void reduce_ready();
@@ -97,18 +96,18 @@ class range_scheduler {
   tensor::differentiated_graph all_;
   parallel::rank_programs out_{};
   parallel::rank_program& program_;
-  std::vector<value_id> now_;                  // by value: that of the program, where it is there
-  std::vector<std::size_t> missing_;           // by node: operands that are not there yet
+  std::vector<value_id> now_;                  // by value: the program's value, once it exists
+  std::vector<std::size_t> missing_;           // by node: operands that do not exist yet
   std::vector<std::vector<node_id>> readers_;  // by value
-  std::vector<std::size_t> urgency_;           // by node: the exchange that waits for it; `none`
+  std::vector<std::size_t> urgency_;           // by node: the first exchange that waits for it; `none`
   std::vector<std::size_t> layer_;             // by node
   std::vector<value_id> cotangents_{};         // by output of the model's graph
   std::vector<exchange> exchanges_{};
   std::vector<std::vector<std::size_t>> sent_in_;  // by value: exchanges
-  std::size_t waited_ = 0;                         // exchanges whose rows have come
+  std::size_t waited_ = 0;                         // exchanges whose rows have arrived
   std::set<std::pair<std::size_t, node_id>> ready_{};
-  std::vector<std::size_t> loads_;  // by value: its number in values, where it has to be loaded; `none`
-  std::size_t reduced_ = 0;         // weights, from the last one
+  std::vector<std::size_t> loads_;  // by value: its index in values if it must be loaded; `none`
+  std::size_t reduced_ = 0;         // number of weights, from the last one
   std::vector<std::uint32_t> reductions_{};
 };
 
@@ -140,7 +139,7 @@ UNITY_INLINE parallel::rank_programs range_program(const tensor::algebra& a, con
 
 namespace unity::systems::detail {
 
-// The model's weights, then what comes from others and depends on weights, exchange by exchange.
+// The model's weights, then received values that depend on weights, exchange by exchange.
 [[nodiscard]] UNITY_INLINE std::vector<value_id> differentiated_values(const range_model& m) {
   auto all = m.weights;
   for (const auto& e : m.exchanges) {
@@ -175,11 +174,11 @@ UNITY_INLINE parallel::rank_programs range_scheduler::schedule() && {
     out_.groups.emplace_back(parts_);
     std::iota(out_.groups[0].begin(), out_.groups[0].end(), 0U);
   }
-  all_.graph = backend::with_turned_operands(algebra_, all_.graph);  // nodes and values keep their numbers
+  all_.graph = backend::with_turned_operands(algebra_, all_.graph);  // node and value indices stay the same
   find_exchanges();
   find_urgency();
   for (const auto n : node_ids(from())) {
-    // A value that a node reads twice is one operand less to wait for each time.
+    // A value that a node reads twice counts as two operands.
     missing_[n.index()] = from().operands(n).size();
     for (const auto v : from().operands(n)) {
       readers_[v.index()].push_back(n);
@@ -406,14 +405,14 @@ UNITY_INLINE bool range_scheduler::wait_for_next() {
   }
   auto& e = exchanges_[waited_++];
   UNITY_EXPECTS(e.left == 0, "what is sent has been made of what came before");
-  begin_receiving(static_cast<std::size_t>(&e - exchanges_.data()));  // where nothing is sent
+  begin_receiving(static_cast<std::size_t>(&e - exchanges_.data()));  // for exchanges that send nothing
   for (std::size_t i = 0; i < e.receives.size(); ++i) {
     parallel::rank_step s{.kind = parallel::step_kind::wait};
     s.peer = e.receives[i];
     add(s, e.layer, e.is_backward);
     made(e.received[i].value);
   }
-  // Who gets it began to receive before it waited for anything that comes later.
+  // The receivers began to receive before they waited for anything later.
   end_sends(e);
   return true;
 }
@@ -426,7 +425,7 @@ UNITY_INLINE void range_scheduler::end_sends(exchange& e) {
   }
 }
 
-// In the same order on all ranks, from the last layer on.
+// Reduces gradients in the same order on all ranks, from the last layer on.
 UNITY_INLINE void range_scheduler::reduce_ready() {
   const auto count = model_.weights.size();
   while (parts_ > 1 && reduced_ < count) {

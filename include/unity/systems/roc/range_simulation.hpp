@@ -1,4 +1,4 @@
-// An epoch of a graph neural network, simulated on a machine whose devices have a range of the vertices each.
+// Simulates an epoch of a graph neural network on a machine whose devices have a range of the vertices each.
 #pragma once
 
 #include <cstddef>
@@ -20,27 +20,26 @@ namespace unity::systems {
 // Regular.
 struct simulated_epoch {
   picoseconds takes{};
-  std::vector<layer_seconds> parts{};   // of each part, the seconds of each layer's operators
+  std::vector<layer_seconds> parts{};   // per part, the seconds of each layer's operators
   std::vector<std::uint32_t> widths{};  // by layer, as range_model::widths
-  bytes exchanged{};                    // rows and their cotangents, between all parts
-  std::vector<bytes> held{};            // by part, of its device's memory; kernels have no workspaces here
-  train::moved_bytes moved{};           // between host and device, by the part that moves most
+  bytes exchanged{};                    // rows and their cotangents, over all parts
+  std::vector<bytes> held{};            // by part, in device memory, without kernel workspaces
+  train::moved_bytes moved{};           // between host and device, for the part that moves most
 
   friend bool operator==(const simulated_epoch&, const simulated_epoch&) = default;
 };
 
-// Part k is on device k. times: of the machine's kinds of devices, such as parallel::analytic_durations.
-// host_rate: bytes a second between a device and its host. What t.memory bounds moves at that rate, as train_graph has
-// it move; without a rate there is no bound.
-// Complexity: as many times range_graph_of as there are parts; memory of one part at a time.
-// Throws: unity::error where the machine has fewer devices than there are parts; as range_graph_of and range_model_of.
+// Part k is on device k. times: for the machine's kinds of devices, such as parallel::analytic_durations. host_rate:
+// bytes per second between a device and its host, for the moves that a bound t.memory causes, as in train_graph; 0: no
+// bound. Complexity: range_graph_of for each part, with one part in memory at a time. Throws: unity::error if the
+// machine has fewer devices than there are parts; as range_graph_of and range_model_of.
 [[nodiscard]] simulated_epoch simulate_epoch(const tensor::algebra& a, const machine::machine& m,
                                              const tensor::durations& times, const vertex_training& t,
                                              const vertex_scales& scales, const gnn::vertex_partition& p,
                                              double host_rate = 0);
 
-// A partition by costs that are learned of simulated epochs: from that of equal edges on, as long as one is predicted
-// to be faster, `rounds` at most. Returns the one that was simulated to be fastest.
+// A partition from costs learned on simulated epochs: starts with equal edges, and repeats at most `rounds` times while
+// a faster one is predicted. Returns the fastest as simulated.
 [[nodiscard]] gnn::vertex_partition learn_simulated_partition(const tensor::algebra& a, const machine::machine& m,
                                                               const tensor::durations& times, const vertex_training& t,
                                                               const vertex_scales& scales, std::size_t parts,

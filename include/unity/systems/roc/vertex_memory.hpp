@@ -1,5 +1,5 @@
-// Training iterations of graph neural networks on a graph of some size, as ROC runs them: what its memory manager plans
-// for. Source: section 4.5 of Jia's dissertation (2020).
+// Training iterations of graph neural networks on a graph of a given size, as memory graphs for ROC's memory manager.
+// Source: section 4.5 of Jia's dissertation (2020).
 #pragma once
 
 #include <cstdint>
@@ -21,15 +21,15 @@ struct graph_size {
 // Table 4.4.
 inline constexpr graph_size reddit{232'965, 114'848'857};
 
-// Elements are float32; neighbours lie in compressed rows, of 8 bytes per offset and 4 per edge. Gradients of the input
-// features are not computed.
+// Elements are float32; neighbours are stored as compressed rows with 8 bytes per offset and 4 per edge. Gradients of
+// the input features are not computed.
 
-// The network of figure 4.3, with an operator per box: a sum over neighbours, then two products.
+// The network of figure 4.3 with an operator per box: a sum over neighbours, then two products.
 [[nodiscard]] placement::memory_graph gin_memory(graph_size size, std::int64_t in, std::int64_t hidden,
                                                  std::int64_t out);
 
-// Layers of a product, then a sum over neighbours, fused with a rectifier but for the last. widths: of the input
-// features, then of each layer. Precondition: two or more.
+// Layers of a product, followed by a sum over neighbours that is fused with a rectifier except in the last layer.
+// widths: of the input features, then of each layer. Precondition: at least two.
 [[nodiscard]] placement::memory_graph gcn_memory(graph_size size, std::span<const std::int64_t> widths);
 
 }  // namespace unity::systems

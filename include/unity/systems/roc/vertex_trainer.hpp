@@ -1,4 +1,4 @@
-// Trains a graph neural network on ranks, each of which has a range of the vertices.
+// Trains a graph neural network on ranks that have a range of the vertices each.
 #pragma once
 
 #include <algorithm>
@@ -44,7 +44,7 @@
 
 namespace unity::systems {
 
-// Shares of the vertices of each role whose largest logit is that of their class; 0 where there are none. Regular.
+// Accuracy by role: the fraction of vertices whose largest logit is that of their class; 0 if there are none. Regular.
 struct vertex_accuracy {
   double train = 0;
   double validation = 0;
@@ -53,33 +53,32 @@ struct vertex_accuracy {
   friend bool operator==(const vertex_accuracy&, const vertex_accuracy&) = default;
 };
 
-// The first values of a weight: matrices uniform with variance 2 / (rows + columns), biases 0.
-// Source: Glorot and Bengio, Understanding the difficulty of training deep feedforward neural networks, AISTATS 2010.
+// Initial values of a weight: matrices uniform with variance 2 / (rows + columns), biases 0. Source: Glorot and Bengio,
+// Understanding the difficulty of training deep feedforward neural networks, AISTATS 2010.
 void fill_first_weight(const tensor::tensor_type& type, std::uint64_t seed, std::size_t number,
                        std::span<std::byte> out);
 
 namespace detail {
 
-// By role, how many rows have their largest number at the label, and how many there are.
+// By role: the number of rows with their maximum at the label, and of all rows.
 struct role_counts {
   std::array<std::int64_t, 4> right{};
   std::array<std::int64_t, 4> all{};
 };
 [[nodiscard]] role_counts count_right(std::span<const double> logits, const vertex_rows& rows, gnn::vertex_range range);
 
-// The seconds that operators of each layer took, forward and backward.
+// Seconds of each layer's operators, forward and backward.
 [[nodiscard]] layer_seconds seconds_of_layers(const train::timeline& record, std::size_t layers);
 
 }  // namespace detail
 
-// One rank of a run. Losses and weights do not depend on the partition but for rounding. All ranks construct theirs,
-// and call its members, together.
+// One rank of a run. Losses and weights are independent of the partition, except for rounding. All ranks construct
+// theirs and call its members together.
 template <backend::fusing_backend Backend, train::host_reaching_communicator Communicator>
 class vertex_trainer {
  public:
-  // The training must outlive it. scales: as scales_of gives them.
-  // Throws: unity::error where the partition has another number of parts than there are ranks; as range_graph_of,
-  // range_model_of and rank_executor.
+  // The training must outlive it. scales: from scales_of. Throws: unity::error if the number of parts differs from the
+  // number of ranks; as range_graph_of, range_model_of and rank_executor.
   vertex_trainer(Backend& b, const tensor::algebra& a, const vertex_training& t, vertex_scales scales,
                  Communicator& world, gnn::vertex_partition p)
       : backend_{b}, algebra_{a}, training_{t}, scales_{std::move(scales)}, world_{world}, partition_{std::move(p)} {
@@ -96,8 +95,8 @@ class vertex_trainer {
     }
   }
 
-  // One iteration over all vertices. Returns its loss, before weights change; the same on all ranks.
-  // Throws: unity::error where the loss is not finite; weights stay what they were.
+  // One iteration over all vertices. Returns its loss before the update; the same on all ranks. Throws: unity::error if
+  // the loss is not finite; weights stay as they were.
   double step(std::uint64_t number, train::timeline* record = nullptr) {
     const auto loss = iterate({training_.seed, number, true}, record);
     if (!std::isfinite(loss)) {
@@ -109,7 +108,7 @@ class vertex_trainer {
     return loss;
   }
 
-  // Without dropout. Weights stay.
+  // Accuracy without dropout. Weights do not change.
   [[nodiscard]] vertex_accuracy accuracy() {
     static_cast<void>(iterate({training_.seed, 0, false}, nullptr));
     executor().restart();
@@ -122,7 +121,7 @@ class vertex_trainer {
     };
     return {share(gnn::vertex_role::train), share(gnn::vertex_role::validation), share(gnn::vertex_role::test)};
   }
-  // Of the last iteration: a row for each vertex of the rank's range.
+  // Logits of the last iteration: a row for each vertex of the rank's range.
   [[nodiscard]] std::vector<double> logits() {
     const auto v = program().outputs[1].value;
     buffer_.resize(executor().size_of(v));
@@ -130,7 +129,7 @@ class vertex_trainer {
     return backend::decode<double>(buffer_.data(), program().graph.type(v)).data;
   }
 
-  // Seconds of each layer of each rank in the recorded iteration, as told by all ranks.
+  // Seconds of each layer of each rank in the recorded iteration, gathered from all ranks.
   [[nodiscard]] std::vector<layer_seconds> measured(const train::timeline& record) {
     const auto layers = model_.widths.size();
     const auto own = detail::seconds_of_layers(record, layers);
@@ -144,14 +143,14 @@ class vertex_trainer {
     return by_rank;
   }
 
-  // Goes over to another partition; weights, and what the optimizer keeps of them, go with it.
+  // Switches to another partition; weights and optimizer state are kept.
   void divide(gnn::vertex_partition next) {
     std::vector<std::vector<std::byte>> kept;
     for_each_kept([&](value_id v, std::size_t w, std::size_t s) {
       auto& to = kept.emplace_back(v.valid() ? executor().size_of(v) : executor().state_size(w));
       v.valid() ? executor().read(v, to) : executor().read_state(w, s, to);
     });
-    ranks_.reset();  // before there is another one
+    ranks_.reset();  // before the next is constructed
     partition_ = std::move(next);
     place();
     std::size_t at = 0;
@@ -161,7 +160,7 @@ class vertex_trainer {
     });
   }
 
-  // Bytes that the rank sends in an iteration for layers to add up, forward and backward.
+  // Bytes per iteration that the rank sends for sums of layers, forward and backward.
   [[nodiscard]] std::int64_t halo_bytes() const {
     std::int64_t all = 0;
     for (const auto& s : program().steps) {
@@ -172,7 +171,7 @@ class vertex_trainer {
     return all;
   }
 
-  // Between host and device in an iteration, as planned, where there is a limit (vertex_training::memory).
+  // Planned transfers between host and device per iteration, if there is a limit (vertex_training::memory).
   [[nodiscard]] const train::moved_bytes& planned_moves() const noexcept { return planned_; }
 
   // For checkpoints (train/checkpoint.hpp).
@@ -188,7 +187,7 @@ class vertex_trainer {
                   "numbers; is the learning rate too large?"};
     }
   }
-  // Its graph is that of the rank's range; the weights are those of the whole.
+  // Its graph is that of the rank's range; the weights are whole.
   [[nodiscard]] const parallel::plan& plan() const noexcept { return plan_; }
   [[nodiscard]] train::rank_executor<Backend, Communicator>& executor() noexcept { return *ranks_; }
   [[nodiscard]] const parallel::rank_program& program() const noexcept { return ranks_->program(); }
@@ -197,7 +196,7 @@ class vertex_trainer {
 
  private:
   [[nodiscard]] std::size_t part() const { return static_cast<std::size_t>(world_.rank()); }
-  // What depends on the partition.
+  // Builds everything that depends on the partition.
   void place() {
     const auto& t = training_;
     const auto split = joins_edges(t.model.layer) ? gnn::edge_split::joint : gnn::edge_split::apart;
@@ -237,7 +236,7 @@ class vertex_trainer {
     executor().read(v, buffer_);
     return train::sum_over_ranks(world_, backend::decode<double>(buffer_.data(), program().graph.type(v)).data[0]);
   }
-  // f(weight, its number, 0), then f(null, the weight's number, state) for what the optimizer keeps of it.
+  // Calls f(weight, its index, 0), then f(null, the weight's index, state) for its optimizer state.
   template <class F>
   void for_each_kept(const F& f) {
     for (std::size_t w = 0; w < program().weights.size(); ++w) {
@@ -276,7 +275,7 @@ UNITY_INLINE void fill_first_weight(const tensor::tensor_type& type, std::uint64
                                     std::span<std::byte> out) {
   const auto stream = hash_combine(hash_combine(seed, 0x77656967687473U), number);
   const auto most = type.rank() < 2 ? 0.0 : std::sqrt(6.0 / static_cast<double>(type.dims[0] + type.dims[1]));
-  // Rounded to float32, so that wider types have the same numbers.
+  // Rounded to float32, so that wider types get the same values.
   train::detail::fill_box(type, parallel::whole(type.dims), out, [&](std::uint64_t i) {
     return static_cast<double>(static_cast<float>(most * (2 * train::detail::unit_of(hash_combine(stream, i)) - 1)));
   });

@@ -1,4 +1,4 @@
-// What a run of training a graph neural network is, however its vertices are divided.
+// The settings of a training run of a graph neural network, independent of the partition.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace unity::systems {
 
-// What is trained, how, and on what. Refers to the data.
+// The model, the data and the training options. Refers to the data.
 struct vertex_training {
   gnn::csr_view graph;
   vertex_rows rows;
@@ -23,12 +23,12 @@ struct vertex_training {
   train::update_rule rule{};
   range_program_options program{};
   std::uint64_t seed = 0;
-  // Of a device, for all but weights and what the optimizer keeps of them; features and edges count. What does not fit
-  // lies on the host meanwhile (train/memory_moves.hpp). 0: no limit.
+  // Device memory for everything except weights and optimizer state, including features and edges. What does not fit is
+  // kept on the host in the meantime (train/memory_moves.hpp). 0: no limit.
   bytes memory{};
 };
 
-// What a checkpoint says of the run: model and data are named by their sizes.
+// The run as identified in a checkpoint: model and data are identified by their sizes.
 [[nodiscard]] train::run_settings settings_of(const vertex_training& t, std::string data);
 
 }  // namespace unity::systems

@@ -1,4 +1,4 @@
-// How to share devices out among branches that lie side by side.
+// Distributes devices among parallel branches of a graph.
 #pragma once
 
 #include <compare>
@@ -10,7 +10,7 @@
 
 namespace unity::systems {
 
-// Neighbours in the list of a mesh's devices.
+// Consecutive entries of a mesh's device list.
 struct device_range {
   std::uint32_t first = 0;
   std::uint32_t count = 0;
@@ -18,7 +18,7 @@ struct device_range {
   friend auto operator<=>(const device_range&, const device_range&) = default;
 };
 
-// Some branches of a join on a block, one after the other there.
+// Branches of a join that share a block and run one after another on it.
 struct block_branches {
   device_range block{};
   std::vector<std::uint32_t> branches{};
@@ -26,15 +26,15 @@ struct block_branches {
   friend auto operator<=>(const block_branches&, const block_branches&) = default;
 };
 
-// A way to run the branches of a join: blocks do not overlap, and each branch is on one of them.
+// One way to run the branches of a join: blocks do not overlap, and each branch is on exactly one of them.
 using branch_division = std::vector<block_branches>;
 
-// Ways to share `devices` out among branches, cheapest first; time is that of the block that takes longest. cost: what
-// a branch takes on a range of devices, asked for once. can_cut: may a range be cut before a place. Neighbours in an
-// order by what they take (few branches: in any order) run one after the other on a range of devices, or in two parts,
-// each on one of two parts of the devices. For each first cut and order the cheapest; the undivided range is none of
-// them.
-// Complexity: for each order branches^3 times ranges of devices that cuts lead to times cuts.
+// Ways to distribute `devices` among branches, cheapest first; the cost is that of the slowest block. cost: the cost of
+// a branch on a range of devices; called once per pair. can_cut: whether a range may be cut before a device. Orders the
+// branches by decreasing and by increasing cost (few branches: in all orders). Neighbours in an order run one after
+// another on a range of devices, or in two groups on two parts of the range, recursively. Returns the cheapest division
+// for each first cut and order, but never the undivided range.
+// Complexity: for each order, branches^3 times device ranges that cuts lead to, times cuts.
 // Source: Unger et al., Unity (OSDI 2022), section 5.2.
 [[nodiscard]] std::vector<std::pair<std::int64_t, branch_division>> branch_divisions(
     std::size_t branches, device_range devices, const std::function<bool(device_range, std::uint32_t)>& can_cut,
@@ -58,32 +58,32 @@ namespace unity::systems::detail {
 
 using range_costs = std::map<device_range, std::vector<std::int64_t>>;  // by branch
 
-// The program behind branch_divisions, for one order of the branches.
+// The dynamic program behind branch_divisions, for one order of the branches.
 class division_program {
  public:
   using cut_test = std::function<bool(device_range, std::uint32_t)>;
   using branch_cost = std::function<std::int64_t(std::size_t, device_range)>;
 
-  // known: costs that were asked for.
+  // known: costs computed so far.
   division_program(std::span<const std::uint32_t> order, const cut_test& can_cut, const branch_cost& cost,
                    range_costs& known)
       : order_{order}, can_cut_{can_cut}, cost_{cost}, known_{known} {}
 
   struct best {
-    std::int64_t cost = -1;    // -1: not known
-    std::uint32_t cut = 0;     // of devices; 0: undivided
-    std::uint32_t branch = 0;  // the first of the second part
+    std::int64_t cost = -1;    // -1: unknown
+    std::uint32_t cut = 0;     // a cut of the devices; 0: undivided
+    std::uint32_t branch = 0;  // the first branch of the second part
   };
-  // Branches [first, last) of the order on those devices.
+  // The best division of branches [first, last) of the order on those devices.
   best of(std::uint32_t first, std::uint32_t last, device_range on);
   [[nodiscard]] best cut_at(std::uint32_t first, std::uint32_t last, device_range on, std::uint32_t cut);
-  // Appends what a solution says.
+  // Appends the blocks of a solution.
   void write(std::uint32_t first, std::uint32_t last, device_range on, const best& b, branch_division& d);
 
  private:
   struct solutions {
     std::vector<std::uint32_t> cuts{};
-    std::vector<std::int64_t> sums{};  // of branches before one of the order
+    std::vector<std::int64_t> sums{};  // prefix sums of branch costs in the order
     std::vector<best> all{};           // by first and last
   };
   [[nodiscard]] solutions& on(device_range devices);
@@ -95,7 +95,7 @@ class division_program {
   std::map<device_range, solutions> solved_{};
 };
 
-// By what they take on all devices, descending, and ascending; few of them in all orders.
+// Orders of decreasing and of increasing cost on all devices; if there are few branches, all orders.
 [[nodiscard]] std::vector<std::vector<std::uint32_t>> branch_orders(std::span<const std::int64_t> costs);
 
 UNITY_INLINE auto division_program::on(device_range devices) -> solutions& {

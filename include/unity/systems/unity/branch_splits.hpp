@@ -1,4 +1,4 @@
-// Branches of a graph side by side, on blocks of a mesh's devices: parallel splits of resources.
+// Runs branches of a graph in parallel on blocks of a mesh's devices (parallel splits).
 // Over 500 lines because tracing a division of a join back mirrors how it was priced.
 #pragma once
 
@@ -33,12 +33,12 @@
 
 namespace unity::systems {
 
-// Mappings whose branches may run side by side on blocks of devices, nested, blocks of any size within a node and of
-// whole nodes. Blocks whose devices are linked alike have tables and solutions in common. Keeps them while graphs
-// change. One thread uses one of them.
+// Finds mappings whose branches may run in parallel on nested blocks of devices. Within a node, blocks have any size;
+// beyond, they consist of whole nodes. Blocks with the same links between their devices share tables and solutions,
+// which are kept while graphs change. Not thread-safe.
 class split_mappings {
  public:
-  // most_axes: of the meshes of blocks.
+  // most_axes: the limit for meshes of blocks.
   split_mappings(const tensor::algebra& a, const machine::machine& m, const machine::route_table& routes,
                  parallel::shard_clock& clock, parallel::index_uses uses, parallel::optimizer how,
                  std::size_t most_axes, std::int64_t memory_limit = 0);
@@ -48,17 +48,17 @@ class split_mappings {
 
   using solution = parallel::machine_mapping::solution;
 
-  // The cheapest mapping of the graph onto the room's mesh and blocks of it. No dearer than the room's own.
-  // Once is_late() is true, no further splits are looked at.
-  // Complexity: as the room's, for each kind of block; see branch_divisions; and options of v times states of u and of
-  // the ends of branches, for some divisions of each join.
+  // The cheapest mapping of the graph onto the room's mesh and blocks of it; at most as expensive as the room's own.
+  // Once is_late() is true, no further splits are considered.
+  // Complexity: as the room's, for each kind of block; as branch_divisions; and for some divisions of each join,
+  // options of v times states of u and of the ends of branches.
   [[nodiscard]] solution solve(mesh_room& room, const parallel::operator_graph& g, const parallel::mapping_objective& o,
                                std::function<bool()> is_late = {});
-  // Does any operator run on a block.
+  // Whether any operator runs on a block.
   [[nodiscard]] static bool has_blocks(const solution& s);
   [[nodiscard]] parallel::strategy strategy_of(mesh_room& room, const parallel::operator_graph& g, const solution& s,
                                                std::size_t nodes);
-  // Bytes, and picoseconds of gradient reductions, of the device that has most of each.
+  // The memory in bytes and the time of gradient reductions in picoseconds, each a maximum over the devices.
   [[nodiscard]] std::pair<std::int64_t, std::int64_t> memory_and_synchronizing(mesh_room& room,
                                                                                const parallel::operator_graph& g,
                                                                                const solution& s);
@@ -67,16 +67,16 @@ class split_mappings {
   class join_splits;
   struct program;
 
-  // A mesh of blocks that are linked alike.
+  // A mesh that is shared by all blocks with the same links.
   struct numbered_room {
     std::uint32_t number = 0;
     mesh_room* room = nullptr;
   };
   [[nodiscard]] const std::vector<numbered_room>& rooms_of(std::span<const machine::device_id> devices);
   [[nodiscard]] program& program_of(mesh_room& room, const parallel::mapping_objective& o);
-  // Equal for devices with equal links between them, each in its place.
+  // Equal for lists of devices with equal links between corresponding devices.
   [[nodiscard]] fingerprint shape_of(std::span<const machine::device_id> devices) const;
-  // The mesh of an operator's block, on its devices.
+  // The mesh of an operator's block, with that block's devices.
   [[nodiscard]] machine::device_mesh mesh_of(mesh_room& room, parallel::mesh_block b) const;
   [[nodiscard]] mesh_room& room_of(mesh_room& room, parallel::mesh_block b) const {
     return b.mesh == parallel::mesh_block::all_devices ? room : *all_[b.mesh];
@@ -95,7 +95,7 @@ class split_mappings {
   std::map<std::vector<machine::device_id>, const std::vector<numbered_room>*> by_devices_{};
   std::map<std::pair<const mesh_room*, parallel::mapping_objective>, std::unique_ptr<program>> programs_;
   const parallel::operator_graph* graph_ = nullptr;
-  std::uint64_t graphs_ = 0;  // that were solved: programs know whether theirs is the last
+  std::uint64_t graphs_ = 0;  // solved so far; tells a program whether its graph is the current one
   std::function<bool()> is_late_{};
 };
 
@@ -116,7 +116,7 @@ class split_mappings {
 
 namespace unity::systems {
 
-// The splits of joins of one mesh, for one objective.
+// The splits of joins on one mesh, for one objective.
 class split_mappings::join_splits : public parallel::parallel_splits {
  public:
   join_splits(split_mappings& all, mesh_room& room, const parallel::mapping_objective& o)
@@ -134,13 +134,14 @@ class split_mappings::join_splits : public parallel::parallel_splits {
  private:
   using goal = parallel::mapping_goal;
   using cost_list = std::vector<std::int64_t>;
-  // Few divisions of a join are priced with all layouts.
+  // Only this many divisions of a join are priced with all layouts.
   static constexpr std::size_t most_divisions = 12;
 
   struct branch {
-    goal part{};  // of the program
+    goal part{};  // in the program
     std::uint32_t last = goal::none;
-    std::vector<std::pair<std::uint32_t, bool>> read{};  // results of u; whether a cotangent comes back
+    // results of u that the branch reads; whether a cotangent comes back
+    std::vector<std::pair<std::uint32_t, bool>> read{};
   };
   struct join_parts {
     std::vector<branch> branches{};
@@ -150,7 +151,8 @@ class split_mappings::join_splits : public parallel::parallel_splits {
 
   [[nodiscard]] const join_parts& parts(const goal& join);
   [[nodiscard]] bool find_branches(const goal& join, join_parts& p) const;
-  // What a branch takes there at least, with what brings its results to v but not what brings u's there.
+  // A lower bound on the cost of a branch on the range, including the transfer of its results to v but not of u's
+  // results to the range.
   [[nodiscard]] std::int64_t least(const goal& join, const branch& b, device_range on);
   [[nodiscard]] bool can_cut(device_range on, std::uint32_t cut) const;
   [[nodiscard]] std::span<const machine::device_id> devices(device_range on) const {
@@ -158,27 +160,27 @@ class split_mappings::join_splits : public parallel::parallel_splits {
   }
 
   [[nodiscard]] cost_list priced(const goal& join, const join_parts& p, const branch_division& d, std::uint32_t state);
-  // What operands of v that u makes take.
+  // Adds the cost of operands of v that come directly from u.
   void add_wires(const goal& join, std::uint32_t state, cost_list& costs);
-  // By option of v: a branch on a block, with what brings u's results there and its own to v.
+  // By option of v: the cost of a branch on a block, including transfers of u's results to it and of its results to v.
   [[nodiscard]] const cost_list& through(const goal& join, const branch& b, device_range on, std::uint32_t state);
   [[nodiscard]] cost_list through(const goal& join, const branch& b, device_range on, const numbered_room& in,
                                   std::uint32_t state);
-  // By state of the branch's last operator, from a state of u on all devices.
+  // By state of the branch's last operator: the cost from a state of u on all devices.
   [[nodiscard]] cost_list ends(const goal& join, const branch& b, device_range on, const numbered_room& in,
                                std::uint32_t state);
-  // By state of u on a block.
+  // By state of u on a block: the cost of transfers from a state of u on all devices.
   [[nodiscard]] cost_list entering(const goal& join, const branch& b, device_range on, const numbered_room& in,
                                    std::uint32_t state);
-  // By state of the last operator and option of v.
+  // By state of the last operator and option of v: the cost of transfers to v.
   [[nodiscard]] const std::vector<cost_list>& leaving(const goal& join, const branch& b, device_range on,
                                                       const numbered_room& in);
-  // Between layouts on all devices and those on a block, what was asked for so far.
+  // Costs of transfers between layouts on all devices and layouts on a block, computed on demand.
   struct handovers {
     machine::device_mesh block{};
     const parallel::layout_space* whole = nullptr;  // layouts on all devices
     const parallel::layout_space* part = nullptr;   // on the block
-    std::vector<std::int64_t> costs{};              // by layout on all devices, then on the block; -1: not known
+    std::vector<std::int64_t> costs{};              // by layout on all devices, then on the block; -1: unknown
   };
   [[nodiscard]] handovers& handovers_of(const tensor::tensor_type& t, device_range on, const numbered_room& in,
                                         bool is_entering);
@@ -320,7 +322,7 @@ UNITY_INLINE std::int64_t split_mappings::join_splits::least(const goal& join, c
   return cheapest;
 }
 
-// Anywhere within a node; of several nodes, between them; of many devices, at quarters.
+// Within a node, any cut; across nodes, only between nodes; with many devices, only at quarters.
 UNITY_INLINE bool split_mappings::join_splits::can_cut(device_range on, std::uint32_t cut) const {
   constexpr std::uint32_t many = 64;
   const auto& d = room_.mesh().devices;
@@ -650,7 +652,7 @@ UNITY_INLINE auto split_mappings::program_of(mesh_room& room, const parallel::ma
 UNITY_INLINE fingerprint split_mappings::shape_of(std::span<const machine::device_id> devices) const {
   const auto& t = machine_.network;
   hasher h{devices.size()};
-  std::map<std::size_t, std::uint64_t> numbers;  // of links' resources, as they are met
+  std::map<std::size_t, std::uint64_t> numbers;  // numbers of link resources, in order of first use
   std::map<std::uint32_t, std::uint64_t> nodes;
   for (const auto from : devices) {
     h.add(t[from].model).add(nodes.try_emplace(t[from].node, nodes.size()).first->second);

@@ -1,4 +1,4 @@
-// What computing a graph takes at least, however it is divided.
+// Lower bounds on the computation time of a graph for any division.
 #pragma once
 
 #include <cstddef>
@@ -18,16 +18,16 @@
 
 namespace unity::systems {
 
-// Forward and backward of each operator as a whole on the fastest kind of device, shared evenly by all devices: some
-// device computes no less. Holds where the parts of an operator take together no less than the whole, as they do by a
-// roofline with a cost of each launch. Updates do not count: operators may share weights. Without meshes, so that it is
-// cheap for graphs of which many are met. Keeps the times of operators.
+// A lower bound: forward and backward passes of undivided operators on the fastest kind of device, divided by the
+// number of devices; some device computes at least as long. Valid if the parts of an operator together take at least as
+// long as the whole, as in a roofline with a launch overhead. Weight updates are excluded, because operators may share
+// weights. Needs no meshes, so it is cheap for many graphs. Caches the times of operators.
 class computing_bound {
  public:
   computing_bound(const tensor::algebra& a, tensor::durations durations, const std::vector<std::uint32_t>& models,
                   std::size_t devices);
 
-  // Opaque operators, as boundaries of segments are, take nothing. Complexity: a look at each operator.
+  // Opaque operators, such as boundaries of segments, count as zero. Complexity: a lookup for each operator.
   [[nodiscard]] picoseconds of(const parallel::operator_graph& g);
 
  private:
@@ -35,12 +35,12 @@ class computing_bound {
 
   kind_id opaque_;
   std::int64_t devices_;
-  std::vector<parallel::shard_clock> clocks_{};  // one for each kind of device
+  std::vector<parallel::shard_clock> clocks_{};  // one per kind of device
 };
 
-// Forward along a path and back again, each operator at its least on any of the meshes: whatever a task of an operator
-// reads was made by some task of the one before it on the path. Updates, and what is moved, do not count.
-// Complexity: linear in the operators' options and operands.
+// A lower bound: the forward pass along a path and the backward pass along the same path, with each operator at its
+// minimum over the meshes. It holds because whatever a task reads was made by some task of the operator before it on
+// the path. Weight updates and data movement do not count. Complexity: linear in options and operands of the operators.
 [[nodiscard]] picoseconds path_bound(const parallel::operator_graph& g,
                                      const std::vector<std::unique_ptr<mesh_room>>& rooms);
 
@@ -89,15 +89,15 @@ UNITY_INLINE std::int64_t computing_bound::least(const parallel::placed_operator
 UNITY_INLINE picoseconds path_bound(const parallel::operator_graph& g,
                                     const std::vector<std::unique_ptr<mesh_room>>& rooms) {
   constexpr auto most = std::numeric_limits<std::int64_t>::max();
-  std::vector<std::int64_t> around(g.size(), 0);  // from an operator's first task to the end of its backward pass
-  std::vector<std::int64_t> behind(g.size(), 0);  // or to the end of all that it leads to
+  std::vector<std::int64_t> around(g.size(), 0);  // time from an operator's first task to the end of its backward pass
+  std::vector<std::int64_t> behind(g.size(), 0);  // the same, or to the end of everything after it if that is longer
   std::int64_t longest = 0;
   for (auto i = static_cast<std::uint32_t>(g.size()); i-- > 0;) {
     auto forward = most;
     auto both = most;
     for (const auto& room : rooms) {
       for (const auto& o : room->tables().of(g.placed(i)).options) {
-        if (detail::placed_axes(o) == 0) {  // the times of others are shares of an average
+        if (detail::placed_axes(o) == 0) {  // times of placed options are shares of an average
           forward = std::min(forward, o.forward.count());
           both = std::min(both, (o.computing - o.updating).count());
         }

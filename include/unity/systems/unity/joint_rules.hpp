@@ -1,14 +1,14 @@
-// Rules that pay only where operators are divided.
+// Rules that pay off only if operators are divided.
 #pragma once
 
 #include <string_view>
 
 namespace unity::systems {
 
-// A product of joined columns is a sum of products, and the join goes. One device gains nothing from that; where
-// columns are divided, a join of divided parts is no divided join: it moves its operands, which the products can take
-// as they lie. Not among tensor::standard_rules, whose searches are of one device.
-// Source: Unger et al., Unity (OSDI 2022), figure 16b.
+// Replaces a product with concatenated columns by a sum of products, without the concatenation. One device gains
+// nothing from that. But if the columns are divided, concatenating divided parts moves the operands, whereas the
+// separate products read them in place. Not among tensor::standard_rules, which are for searches on one device. Source:
+// Unger et al., Unity (OSDI 2022), figure 16b.
 inline constexpr std::string_view joint_rules = R"rules(
 rule matmul_of_concat_is_sum
   matmul(concat{axis=?a}(?x, ?y), ?w)

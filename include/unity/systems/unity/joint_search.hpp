@@ -1,4 +1,5 @@
-// Substitutions of a whole graph, segment by segment, each priced by mappings that fit what is before and behind it.
+// Substitutes in a whole graph segment by segment; each candidate is priced by mappings that fit what comes before and
+// after the segment.
 #pragma once
 
 #include <cstddef>
@@ -35,20 +36,19 @@ namespace unity::systems {
 
 struct joint_options {
   double alpha = 1.05;
-  std::size_t segment = 10;       // operators at least
-  std::uint64_t expansions = 12;  // of each segment's search
-  std::size_t steps = 3;          // substitutions that may make a segment dearer before it gets cheaper
-  std::size_t nearby =
-      14'000;           // nodes of all graphs so many steps away from a segment; where there are more, fewer steps
-  bool split = true;    // false: one segment
-  bool cache = true;    // false: every graph's mapping is solved from scratch
-  bool dynamic = true;  // false: the room tries all mappings, of one segment: others need the programs' tables
+  std::size_t segment = 10;       // minimum number of operators
+  std::uint64_t expansions = 12;  // of the search in each segment
+  std::size_t steps = 3;          // substitutions that may make a segment more expensive before it becomes cheaper
+  std::size_t nearby = 14'000;    // limit on the nodes of all graphs that many steps away; if exceeded, fewer steps
+  bool split = true;              // false: a single segment
+  bool cache = true;              // false: solves the mapping of every graph from scratch
+  bool dynamic = true;            // false: enumerates the mappings of a single segment; several need dynamic programs
   budget limits{};
   std::function<picoseconds(const parallel::operator_graph&)>
-      computing{};  // what a graph computes at least, of any; may be none
+      computing{};  // lower bound on the computation time of a graph; may be empty
 };
 
-// A rule that was applied, and in how many segments that are alike.
+// An applied rule, and the number of equal segments in which it was applied.
 struct applied_rule {
   std::string name{};
   std::size_t segments = 0;
@@ -58,18 +58,18 @@ struct applied_rule {
 
 struct joint_result {
   tensor::tensor_graph graph{};
-  std::vector<applied_rule> rules{};  // in the order of the segments and of their application
+  std::vector<applied_rule> rules{};  // in the order of segments, then of application
   std::size_t segments = 0;
-  std::size_t distinct = 0;  // segments that are not alike
+  std::size_t distinct = 0;  // segments that differ from each other
   std::uint64_t expanded = 0;
   std::uint64_t candidates = 0;
-  picoseconds computing{};   // all graphs that were met compute no less; zero where options say nothing of that
-  bool ended_early = false;  // the time was over
+  picoseconds computing{};   // lower bound on computation for all graphs considered; zero if not in the options
+  bool ended_early = false;  // the time ran out
 };
 
 namespace detail {
 
-// An operator graph with all that it refers to.
+// An operator graph together with everything that it refers to.
 struct analyzed_graph {
   parallel::graph_dimensions dimensions;
   parallel::training_graph training;
@@ -88,59 +88,61 @@ class joint_search {
   [[nodiscard]] joint_result run(const tensor::tensor_graph& g);
 
  private:
-  // Shapes are improved in the order in which they come, each for what the others are in `g`. Those are kept with which
-  // the whole gets cheaper: what one leaves may be laid out as the next, now another, does not want it.
+  // Improves distinct shapes in order, each in the context of the others in `g`. Keeps only changes that make the
+  // whole graph cheaper, because the layout that a changed segment produces may not suit the next one after that
+  // changes, too.
   [[nodiscard]] joint_result improved(const tensor::tensor_graph& g, std::span<const segment_graph> segments);
-  // Pieces whose values at both ends keep the layouts that they have in the best mapping of the whole: what is cheaper
-  // there makes the whole cheaper, which need not be mapped again. Empty where there was no time.
+  // Pieces whose values at both ends keep their layouts of the best mapping of the whole graph. Any improvement of a
+  // piece then improves the whole, which need not be mapped again. Empty if there was no time.
   [[nodiscard]] std::vector<segment_graph> pieces_in_place(const tensor::tensor_graph& g,
                                                            const parallel::operator_graph& ops);
-  // How many segments in a row are alike from one on.
+  // The number of consecutive equal segments from `first` on.
   [[nodiscard]] static std::size_t run_of(std::span<const segment_graph> segments, std::size_t first);
 
   [[nodiscard]] bool is_late() const { return watch_.seconds() >= end_; }
-  // Effects: so many shapes are left to be improved; each has four times its share of the time.
+  // Effects: sets the deadline of the next shape, if `left` shapes remain: four times its share of the remaining time.
   void start_shape(std::size_t left) {
     end_ = options_.limits.seconds;
     const auto seconds = std::max(0.0, end_ - watch_.seconds());
     end_ = std::min(end_, watch_.seconds() + 4 * seconds / static_cast<double>(left));
   }
-  // By layout of the value at each cut: what all before it takes, and all behind it. False where there was no time.
+  // Computes, by layout at each cut, the costs of everything before and after it. False if there was no time.
   [[nodiscard]] bool find_contexts(const parallel::operator_graph& ops, std::span<const parallel::spine_step> steps,
                                    std::span<const segment_range> ranges);
   void close_backwards(const parallel::layout_space& results, const parallel::operator_graph& ops, std::uint32_t last,
                        std::vector<std::int64_t>& costs);
 
-  // At least the limit where the graph takes no less, and where time is over.
+  // Returns a value of at least the limit if the graph costs at least that much or the time is over.
   [[nodiscard]] cost_value price(const tensor::tensor_graph& g, cost_value limit);
   [[nodiscard]] cost_value price_of(const tensor::tensor_graph& g) {
     return price_of(analyzed_graph{algebra_, g}.ops, no_limit);
   }
   [[nodiscard]] cost_value price_of(const parallel::operator_graph& ops, cost_value limit);
-  // Effects: the graph is one of those that computing_ is the least of.
+  // Effects: includes the graph in the minimum `computing_`.
   void count_computing(const parallel::operator_graph& g);
-  // Each operator at its least.
+  // A lower bound: the sum of each operator's minimum.
   [[nodiscard]] cost_value bound(const parallel::operator_graph& g);
-  // run: as many in a row from `number` on are alike, and become the same.
+  // run: the number of equal segments in a row from `number` on, which all become the same.
   [[nodiscard]] tensor::tensor_graph improved(const segment_graph& s, std::size_t number, std::size_t run,
                                               joint_result& r);
-  // Effects: the cheapest graph that is found instead of `g`: by backtracking, or else a few steps from
-  // where that began or ended, some of which may cost something. Returns whether it is one of the
-  // latter: what is behind that was not searched.
+  // Effects: replaces `g` with the cheapest graph that is found by backtracking, or else within a few steps of where
+  // that began or ended, through intermediate graphs that may be more expensive. Returns whether the result is one of
+  // the latter: graphs beyond it have not been searched.
   bool is_improved(tensor::tensor_graph& g, joint_result& r);
-  // The boundaries of a segment, or of several in a row, at two of the cuts.
+  // Defines the boundaries of a segment, or of several in a row, at two of the cuts.
   void define_boundaries(const segment_graph& s, std::size_t first, std::size_t last);
 
-  // The boundaries of a candidate for a piece that is improved in place: what is beside them differs.
+  // Defines the boundaries of a candidate for a piece that is improved in place, with layouts of its context.
   void define_in_place(const tensor::tensor_graph& g, const parallel::operator_graph& ops);
 
-  // Candidates are many, and few that no nesting of series and parallel parts describes are worth much.
+  // Small because there are many candidates, and few of those that are not series-parallel are worth much.
   static constexpr std::size_t core_width = 4;
   static constexpr cost_value no_limit = std::numeric_limits<cost_value>::max();
-  // Of pieces in a row that are alike: the layouts between them count, too.
+  // The maximum length of a run of equal pieces that is priced; more than one, because the layouts between copies
+  // matter.
   static constexpr std::size_t most_copies = 3;
-  // Operators of a segment that a mapping of each of its candidates is found of, and of a graph that is mapped again as
-  // segments change; larger ones are improved in place.
+  // Maximum number of operators of a segment whose candidates are mapped with their context, and of a graph that is
+  // mapped again as segments change; larger ones are improved in place.
   static constexpr std::size_t most_of_segment = 100;
   static constexpr std::size_t most_of_graph = 4000;
 
@@ -151,21 +153,20 @@ class joint_search {
   parallel::mapping_objective objective_;
   const joint_options& options_;
   stopwatch watch_{};
-  double end_ = options_.limits.seconds;                      // of the shape at hand
-  std::unordered_map<std::string, std::uint32_t> layouts_{};  // by boundary: where pieces are improved in place
-  picoseconds computing_{};                                   // the least of the graphs of one segment
-  bool is_first_ = true;                                      // of those
+  double end_ = options_.limits.seconds;                      // of the current shape
+  std::unordered_map<std::string, std::uint32_t> layouts_{};  // by boundary, for pieces in place
+  picoseconds computing_{};                                   // minimum over the graphs of one segment
+  bool is_first_ = true;                                      // no graph of the segment has been counted yet
   bool ended_early_ = false;
-  std::size_t copies_ = 1;                           // of the segment, in a row
-  std::vector<std::vector<std::int64_t>> before_{};  // by cut: by layout
+  std::size_t copies_ = 1;                           // of the segment in a row
+  std::vector<std::vector<std::int64_t>> before_{};  // by cut, then layout
   std::vector<std::vector<std::int64_t>> behind_{};
 };
 
 }  // namespace detail
 
-// The graph that is cheapest to map onto the room's mesh, as far as the search goes; equal to
-// `g` under the rules, all of which are used.
-// Complexity: a mapping for each distinct segment's candidates, of which parts met before are kept.
+// The graph with the cheapest mapping onto the room's mesh that the search finds; equal to `g` under the rules, all of
+// which are used. Complexity: a mapping for each candidate of each distinct segment; solutions of parts are reused.
 [[nodiscard]] inline joint_result improve(const tensor::algebra& a, const rule_set& rules,
                                           const tensor::tensor_graph& g, mesh_room& room,
                                           const parallel::mapping_objective& objective,
@@ -342,7 +343,7 @@ UNITY_INLINE bool joint_search::find_contexts(const parallel::operator_graph& op
       before_[i][t.states[s][0]] = before[i][s];
       behind_[i][t.states[s][0]] = behind[i][s];
     }
-    // Behind a cut any layout will do that can be brought into one with a price.
+    // Behind a cut, a layout may also be converted to another one at a cost.
     close_backwards(*t.results[0], ops, last, behind_[i]);
   }
   return true;
@@ -462,7 +463,7 @@ UNITY_INLINE bool joint_search::is_improved(tensor::tensor_graph& g, joint_resul
   if (near) {
     moves.insert(moves.end(), near->moves.begin(), near->moves.end());
   }
-  ended_early_ = ended_early_ || found.stopped == stop_reason::time || is_late();  // moves may have been left out
+  ended_early_ = ended_early_ || found.stopped == stop_reason::time || is_late();  // moves may be missing
   for (const auto m : moves) {
     r.rules.push_back({space.rule_of(m).name, 0});
   }

@@ -1,4 +1,4 @@
-// Graphs as a search space in which a graph costs what its best mapping takes.
+// A search space of graphs in which the cost of a graph is that of its best mapping.
 #pragma once
 
 #include <chrono>
@@ -25,12 +25,12 @@
 
 namespace unity::systems {
 
-// Moves are those of rewrite_space; the price of a graph comes from `mapped`, once per graph. Models search_space,
-// canonical_space, commuting_space, timed_space and serial_space: pricing makes graphs and keeps what they cost. When
-// it is late, moves to graphs whose price is not known are left out.
-// Source: Unger et al., Unity (OSDI 2022), section 5.1. Graphs stand for all parallel computation graphs
-// that divide them (parallel/mesh/machine_mapping.hpp): substitutions that divide operators are not moves
-// here, they are chosen when a graph is priced.
+// Moves are those of rewrite_space; `mapped` prices each graph once. Models search_space, canonical_space,
+// commuting_space, timed_space and serial_space, because pricing builds graphs and caches their costs. When it is late,
+// moves to graphs with unknown prices are left out.
+// Source: Unger et al., Unity (OSDI 2022), section 5.1. Each graph represents all parallel computation graphs that
+// divide it (parallel/mesh/machine_mapping.hpp): substitutions that divide operators are not moves here, but are chosen
+// when a graph is priced.
 class joint_space {
  public:
   using inner_space = rewrite_space<tensor::algebra, tensor::flop_cost>;
@@ -43,10 +43,9 @@ class joint_space {
     cost_value cost = 0;
   };
 
-  // is_late: once it is true, no further graphs are priced; may be empty.
+  // is_late: once true, no further graphs are priced; may be empty.
   joint_space(const tensor::algebra& a, const rule_set& rules, const tensor::tensor_graph& g,
-              any_cost_model<tensor::tensor_graph> mapped,
-              std::function<bool()> is_late = {})
+              any_cost_model<tensor::tensor_graph> mapped, std::function<bool()> is_late = {})
       : mapped_{std::move(mapped)},
         is_late_{std::move(is_late)},
         inner_{a, tensor::flop_cost{a, tensor::mode::training}, rules, g} {}
@@ -57,7 +56,7 @@ class joint_space {
   [[nodiscard]] std::span<const move_type> moves(const state_type& s) const { return inner_.moves(s.at); }
   void prepare(const state_type& s, scratch_type& scratch) const { inner_.prepare(s.at, scratch); }
   void end_at(std::chrono::steady_clock::time_point when) { end_ = when; }
-  // Complexity: that of the graph's price where it was not met before.
+  // Complexity: that of pricing the graph, unless its price is known.
   [[nodiscard]] std::optional<candidate> price(const state_type& s, move_type m, scratch_type& scratch);
   [[nodiscard]] state_type apply(const state_type& s, move_type m, scratch_type& from, scratch_type& to);
   [[nodiscard]] fingerprint canonical_fingerprint(const state_type& s, scratch_type& scratch) const {
@@ -65,15 +64,15 @@ class joint_space {
   }
   [[nodiscard]] bool independent(move_type a, move_type b) const { return inner_.independent(a, b); }
 
-  // A graph that moves lead to from another.
+  // A graph with the moves that lead to it.
   struct neighbour {
     state_type state{};
     std::vector<move_type> moves{};
   };
-  // The cheapest graph that at most so many moves lead to from `s`, whatever the graphs on the way cost; nothing where
-  // none costs less than `limit`. Of the steps, only as many are made as lead to no more than `most` graphs altogether.
-  // When it is late, of those graphs that were priced.
-  // Complexity: linear in the graphs and their moves, and the prices of those graphs that may cost less.
+  // The cheapest graph at most `steps` moves away from `s`, whatever intermediate graphs cost; nullopt if none costs
+  // less than `limit`. Takes fewer steps if they would lead to more than `most` graphs in total. When it is late,
+  // considers only graphs that have been priced.
+  // Complexity: linear in the graphs and their moves, plus the prices of graphs that may cost less.
   [[nodiscard]] std::optional<neighbour> cheapest_near(const state_type& s, std::size_t steps, std::size_t most,
                                                        cost_value limit);
 
@@ -90,17 +89,17 @@ class joint_space {
   };
 
   [[nodiscard]] cost_value price_of(const inner_space::state_type& s);
-  // A price is kept only where it is one.
+  // Caches the price only if it is exact.
   [[nodiscard]] cost_value price_below(const inner_space::state_type& s, cost_value limit);
 
-  // A graph on the way, by what it was made of.
+  // An intermediate graph, with its parent and the move that made it.
   struct passed_graph {
     inner_space::state_type at{};
     std::size_t from = 0;
     move_type by{};
   };
-  // All that moves lead to from a state, which comes first; a step that would make more than `most` is not made, nor
-  // one for which there is no time.
+  // All graphs reachable from a state, which comes first; omits steps that would make more than `most` graphs or for
+  // which there is no time.
   [[nodiscard]] std::vector<passed_graph> passed(const state_type& s, std::size_t steps, std::size_t most);
 
   any_cost_model<tensor::tensor_graph> mapped_;
@@ -126,8 +125,7 @@ UNITY_INLINE auto joint_space::initial() -> state_type {
   return {std::move(s), cost};
 }
 
-UNITY_INLINE std::optional<candidate> joint_space::price(const state_type& s, move_type m,
-                                                         scratch_type& scratch) {
+UNITY_INLINE std::optional<candidate> joint_space::price(const state_type& s, move_type m, scratch_type& scratch) {
   auto c = inner_.price(s.at, m, scratch);
   if (!c) {
     return std::nullopt;
@@ -196,7 +194,7 @@ UNITY_INLINE cost_value joint_space::price_below(const inner_space::state_type& 
 UNITY_INLINE auto joint_space::passed(const state_type& s, std::size_t steps, std::size_t most)
     -> std::vector<passed_graph> {
   std::vector<passed_graph> all{{s.at, 0, {}}};
-  std::set<fingerprint> named;  // the cheaper question first
+  std::set<fingerprint> named;  // cheaper to compute, so checked first
   std::set<fingerprint> met;
   scratch_type here;
   scratch_type there;

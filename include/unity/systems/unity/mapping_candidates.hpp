@@ -1,4 +1,4 @@
-// Mappings of one graph that are worth simulating.
+// Mappings of a graph that are worth simulating.
 #pragma once
 
 #include <array>
@@ -16,45 +16,45 @@
 
 namespace unity::systems {
 
-// Optimal for its mesh, index uses and objective.
+// A mapping that is optimal for its mesh, index uses and objective.
 struct mapping_candidate {
   mesh_room* room = nullptr;
   parallel::mapping_objective objective{};
   parallel::machine_mapping::solution solution{};
-  std::int64_t predicted = 0;  // picoseconds, gradient reductions counted in full
-  std::int64_t memory = 0;     // bytes of one device, all activations counted
+  std::int64_t predicted = 0;  // picoseconds, with gradient reductions counted in full
+  std::int64_t memory = 0;     // bytes per device, with all activations counted
 };
 
-// Shares of gradient reductions that objectives count, in sixteenths: how far they overlap with the backward pass
-// is known only when the whole is simulated.
+// Fractions of gradient reductions that objectives count, in sixteenths: their overlap with the backward pass is known
+// only after simulation.
 inline constexpr std::array<int, 6> overlap_shares{16, 12, 8, 4, 2, 0};
 
-// What a solution takes and holds, by its options.
+// Total time and memory of a solution.
 struct mapping_totals {
   std::int64_t computing = 0;      // picoseconds
   std::int64_t synchronizing = 0;  // picoseconds
-  std::int64_t memory = 0;         // bytes of one device
+  std::int64_t memory = 0;         // bytes per device
 };
 
 [[nodiscard]] mapping_totals totals_of(mesh_room& room, const parallel::operator_graph& g,
                                        const parallel::machine_mapping::solution& s);
 
-// Prices of a mebibyte, in picoseconds: from nothing to more than anything takes.
+// Prices of a mebibyte in picoseconds, from zero to more than any operator takes.
 inline constexpr std::array<std::int64_t, 10> memory_prices{0,         1LL << 10, 1LL << 13, 1LL << 16, 1LL << 19,
                                                             1LL << 22, 1LL << 25, 1LL << 28, 1LL << 31, 1LL << 34};
 
-// One for each room and share; where the cheapest takes more memory than there is, with the lowest price of bytes
-// with which it fits, too, or with the highest, and for the first and the last share alone. Those that lay all
-// operators alike are there once. Cheapest first.
-// Those that are found in so many seconds: a room has a third of what is left, and none once a solution has not ended
-// in it. Rooms that come first are sure to have their share.
-// Complexity: a solution for each room and share, or ten where memory is short.
+// One mapping for each room and share. If the cheapest does not fit in memory, also the one with the lowest price of
+// memory that fits, or else with the highest price; then of the further shares only the last is tried. Duplicates are
+// removed. Cheapest first.
+// Stops after `seconds`: each room gets a third of the remaining time, and no more solutions once one was interrupted.
+// Earlier rooms are sure to get their share.
+// Complexity: a solution for each room and share, or ten if memory is short.
 [[nodiscard]] std::vector<mapping_candidate> mapping_candidates(
     const std::vector<mesh_room*>& rooms, const parallel::operator_graph& g, std::int64_t memory_limit,
     double seconds = std::numeric_limits<double>::infinity());
 
-// Of so many candidates the most promising: for each kind of objective and of index uses, and for all devices and some,
-// the first in turn, and the first that fits in memory; and the first of the fewest index uses.
+// The most promising candidates, at most `most`. Takes in turn the first of each kind of objective and index uses, on
+// all devices or on some, fitting in memory or not; begins with the first of the fewest index uses.
 [[nodiscard]] std::vector<mapping_candidate> chosen_candidates(const std::vector<mapping_candidate>& all,
                                                                std::size_t most, std::int64_t memory_limit);
 
@@ -122,7 +122,7 @@ UNITY_INLINE std::vector<mapping_candidate> mapping_candidates(const std::vector
       if (add(*room, {share, memory_prices.back()}) > memory_limit) {
         continue;
       }
-      auto above = std::size_t{0};  // does not fit with this price, fits with the other
+      auto above = std::size_t{0};  // does not fit at this price; fits at the other
       auto below = memory_prices.size() - 1;
       while (below - above > 1 && !room->is_over()) {
         const auto middle = (above + below) / 2;
@@ -156,7 +156,7 @@ UNITY_INLINE std::vector<mapping_candidate> chosen_candidates(const std::vector<
   for (const auto& c : all) {
     devices = std::max(devices, c.room->mesh().devices.size());
   }
-  // What synchronizes most is predicted to be slowest, and may be hidden best.
+  // The candidate that synchronizes most is predicted to be the slowest, but may overlap best.
   const auto simplest =
       std::min_element(all.begin(), all.end(), [](const mapping_candidate& a, const mapping_candidate& b) {
         return std::popcount(a.room->uses()) < std::popcount(b.room->uses());

@@ -1,4 +1,4 @@
-// The cheapest options of all operators of a graph, found by trying all of them.
+// Finds the cheapest options of all operators of a graph by exhaustive enumeration.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +14,9 @@
 
 namespace unity::systems {
 
-// What is left of a search without its dynamic program: operators in order, options cheapest first, and back where a
-// choice costs as much as the best before. Minimizes what machine_mapping does.
-// Refers to the tables.
-// Source: Unger et al., Unity (OSDI 2022), section 6.5, which only says that it does not end.
+// A search without the dynamic program: depth first over operators in order, options cheapest first, backtracking when
+// a partial cost reaches the best. Minimizes the objective of machine_mapping. Refers to the tables. Source: Unger et
+// al., Unity (OSDI 2022), section 6.5, which only says that it does not finish.
 class mapping_enumeration {
  public:
   using solution = parallel::machine_mapping::solution;
@@ -25,15 +24,15 @@ class mapping_enumeration {
   mapping_enumeration(parallel::mesh_tables& tables, const parallel::mapping_objective& o)
       : tables_{tables}, objective_{o} {}
 
-  // The first choice is made whatever the time: each operator as is cheapest behind those before it.
-  // Complexity: the product of all operators' options, or what the seconds allow.
+  // Makes the first, greedy choice regardless of the time: each operator's cheapest option given those before it.
+  // Complexity: the product of all operators' options, limited by the seconds.
   [[nodiscard]] solution solve(const parallel::operator_graph& g, const stopwatch& clock, double seconds);
-  // Were all tried in the last call.
+  // Whether the last call tried all options.
   [[nodiscard]] bool is_complete() const noexcept { return is_complete_; }
 
  private:
   void choose(std::uint32_t op, std::int64_t cost);
-  // Of an option, with what brings its operands there.
+  // The cost of an option, including conversions of its operands.
   [[nodiscard]] std::int64_t cost_of(std::uint32_t op, std::uint32_t option);
   [[nodiscard]] bool is_late();
 

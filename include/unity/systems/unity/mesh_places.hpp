@@ -1,4 +1,4 @@
-// Where along mesh axes operators are that are placed.
+// Positions of placed operators along mesh axes.
 #pragma once
 
 #include <cstddef>
@@ -20,18 +20,19 @@ namespace detail {
 // The axes on which an option places its operator.
 [[nodiscard]] parallel::axis_set placed_axes(const parallel::mesh_option& o);
 
-// Per operator the first of its group: operators placed on the same axes that hand values on to each other.
+// By operator: the first operator of its group. A group consists of operators that are placed on the same axes and pass
+// values to each other.
 [[nodiscard]] std::vector<std::uint32_t> placed_groups(const parallel::operator_graph& g,
                                                        std::span<const parallel::axis_set> axes);
 
-// One place for each combination of coordinates along the axes.
+// One position for each combination of coordinates along the axes.
 [[nodiscard]] std::vector<std::size_t> places_along(const machine::device_mesh& mesh, parallel::axis_set axes);
 
 }  // namespace detail
 
-// Per operator a place of the mesh, whose coordinates along the axes on which it is placed are its own. Operators that
-// hand values on where they are share them. Of such groups the one that takes longest goes first, each to the place
-// that has least to do so far; those that take equally long go in order.
+// By operator: a position in the mesh, whose coordinates along the axes on which the operator is placed are its own.
+// Connected operators on the same axes share a position. The groups go, longest first, each to the least loaded
+// position; ties go in order.
 // Source: Graham, Bounds on multiprocessing timing anomalies, SIAM J. Appl. Math. 17(2), 1969.
 [[nodiscard]] std::vector<std::size_t> mesh_places(parallel::mesh_tables& tables, const parallel::operator_graph& g,
                                                    std::span<const std::uint32_t> options);

@@ -1,4 +1,4 @@
-// Changes of a mapping that simulation judges.
+// Proposes changes of a mapping; simulation decides on them.
 #pragma once
 
 #include <cstddef>
@@ -18,9 +18,9 @@
 
 namespace unity::systems {
 
-// Another option of the same mesh for one operator, or, as often, for all operators equal to it: what repeats changes
-// together.
-// Models proposal_for strategy_evaluator. A value; threads may share it.
+// Proposes another option of the same mesh for one operator or, with equal probability by default, for all equal
+// operators, so that repeated layers change together. Models proposal_for strategy_evaluator. A value; threads may
+// share it.
 class mesh_proposal {
  public:
   // Complexity: linear in devices, for each option of each distinct operator.

@@ -1,4 +1,4 @@
-// Meshes of a machine with what their exchanges and operators take, kept while graphs change.
+// Meshes of a machine with cached costs of their collectives and operators.
 #pragma once
 
 #include <cstddef>
@@ -30,8 +30,8 @@
 
 namespace unity::systems {
 
-// A mesh with its tables for one set of index uses, and a program for each objective that was asked for. Solutions of
-// parts that graphs have in common are kept. Does not move: the programs refer to it.
+// A mesh with its tables for one set of index uses, and a dynamic program for each objective that was asked for. Keeps
+// solutions of parts that graphs share. Immovable, because the programs refer to it.
 class mesh_room {
  public:
   mesh_room(const tensor::algebra& a, const machine::machine& m, const machine::route_table& routes,
@@ -53,38 +53,37 @@ class mesh_room {
     mapping_program(parallel::mesh_tables& tables, const parallel::mapping_objective& o, std::size_t width)
         : mapping{tables, o, width, effort_per_state * width} {}
   };
-  // width: states that go on where a graph is not series-parallel.
+  // width: the number of states that are kept if a graph is not series-parallel.
   mapping_program& program(const parallel::mapping_objective& o, std::size_t width);
 
-  // The cheapest mapping of the graph; none where the tables' time is over. Complexity: as dynamic_program::solve.
+  // The cheapest mapping of the graph; an empty solution if the time ran out. Complexity: as dynamic_program::solve.
   [[nodiscard]] parallel::machine_mapping::solution solve(const parallel::operator_graph& g,
                                                           const parallel::mapping_objective& o);
-  // Effects: from now on solve() tries all mappings, or those that it comes to
-  // before the clock shows that many seconds.
+  // Effects: from now on solve() enumerates mappings, until all are tried or the clock shows that many seconds.
   void enumerate_until(const stopwatch& clock, double seconds) {
     clock_ = &clock;
     seconds_ = seconds;
   }
-  // Effects: from now on programs have so many seconds; enumerations have their own limit.
+  // Effects: from now on programs may run for that many seconds; enumerations have their own limit.
   void end_in(double seconds) {
     is_over_ = false;
     tables_.limit().end_in(clock_ == nullptr ? seconds : std::numeric_limits<double>::infinity());
   }
-  // A call of solve() since had no time to its end.
+  // Whether a call of solve() ran out of time since end_in().
   [[nodiscard]] bool is_over() const noexcept { return is_over_; }
-  // Of some call of solve().
+  // Whether any call of solve() was cut short.
   [[nodiscard]] bool ended_early() const noexcept { return ended_early_; }
   static constexpr std::size_t core_width = 48;
-  // Steps of a program over states, for each of the width, that smaller parts may take with more states.
+  // Per unit of width: steps of a program over states that smaller parts may use to keep more states.
   static constexpr std::size_t effort_per_state = 1U << 15U;
 
   [[nodiscard]] std::size_t goals() const;
 
-  // The strategy of a solution, for a graph of so many nodes.
+  // The strategy of a solution, for a graph with that many nodes.
   [[nodiscard]] parallel::strategy strategy_of(const parallel::operator_graph& g,
                                                std::span<const std::uint32_t> options, std::size_t nodes);
-  // Each is made once for equal operators. at: a place, for axes on which the operator is placed.
-  // Complexity: linear in the devices.
+  // Made once for equal operators. at: the position along axes on which the operator is placed. Complexity: linear in
+  // the devices.
   [[nodiscard]] const parallel::configuration& configuration_of(const parallel::operator_graph& g, std::uint32_t op,
                                                                 std::uint32_t option, std::size_t at = 0);
 
@@ -93,7 +92,7 @@ class mesh_room {
   parallel::index_uses uses_;
   parallel::mesh_costs costs_;
   parallel::mesh_tables tables_;
-  const stopwatch* clock_ = nullptr;  // null: mappings are found by dynamic programs
+  const stopwatch* clock_ = nullptr;  // null: use dynamic programs
   double seconds_ = 0;
   bool ended_early_ = false;
   bool is_over_ = false;

@@ -1,4 +1,4 @@
-// Parts of a graph on devices of their own, as changes that simulation judges.
+// Proposes to move parts of a graph to blocks of devices; simulation decides on the changes.
 #pragma once
 
 #include <cstddef>
@@ -19,25 +19,25 @@
 
 namespace unity::systems {
 
-// One or two parts of a graph, of operators that hand values on to each other, go onto a block of devices each: one
-// operator alone would seldom be better elsewhere than what it reads and what reads it, nor one part where another
-// still is. Or an operator is repeated where it is read, of what else moves no such plan is made. Half of the proposals
-// are mesh_proposal's.
+// Moves one or two parts, each of connected operators, to a block of devices each. A single operator alone would seldom
+// be better away from its neighbours, nor one part where another one still is. Or replicates an operator on the devices
+// that read it, which no move of a part achieves. Half of the proposals are mesh_proposal's.
 // Models proposal_for strategy_evaluator. A value; threads may share it.
 class part_proposal {
  public:
-  // devices: 0 for all that mesh_proposal proposes, and no more. Complexity: as parallel::placements.
+  // devices: 0 makes only mesh_proposal's proposals. Complexity: as parallel::placements.
   part_proposal(mesh_proposal on_mesh, const parallel::operator_graph& g, std::size_t devices);
 
   [[nodiscard]] std::optional<proposed<strategy_change>> sample(const parallel::strategy& s,
                                                                 random_engine& random) const;
 
  private:
-  // Connected and not met yet: all of it, or a number of operators that is drawn.
+  // Draws connected operators that are not met yet: as many as possible, or up to a random number.
   [[nodiscard]] std::vector<std::uint32_t> draw_part(std::vector<bool>& met, random_engine& random) const;
-  // Effects: the part lies on a block, divided along outer dimensions, or all of it along inner ones.
+  // Effects: adds to the change that the part goes to a random block; all its operators are divided along outer
+  // dimensions, or all along inner ones.
   void move(std::span<const std::uint32_t> part, random_engine& random, strategy_change& change) const;
-  // The operator as a whole on each device that reads it; nothing where these are none, or many.
+  // The undivided operator on each device that reads it; empty if there are fewer than two such devices or many.
   [[nodiscard]] strategy_change repeated(std::uint32_t op, const parallel::strategy& s) const;
 
   mesh_proposal on_mesh_;
@@ -102,7 +102,7 @@ UNITY_INLINE void part_proposal::move(std::span<const std::uint32_t> part, rando
   const auto& block = blocks[random.below(blocks.size())];
   const auto outer = random.unit();
   for (const auto i : part) {
-    std::vector<const parallel::degree_list*> fitting;  // the later, the more along outer dimensions
+    std::vector<const parallel::degree_list*> fitting;  // later ones divide more along outer dimensions
     for (const auto& degrees : placements_.degrees(nodes_[i])) {
       if (parallel::placements::tasks_of(degrees) == size) {
         fitting.push_back(&degrees);

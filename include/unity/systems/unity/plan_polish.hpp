@@ -1,4 +1,4 @@
-// A plan that gets better as long as there is time, judged by simulation.
+// Improves a plan by simulation as long as there is time.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@
 
 namespace unity::systems {
 
-// A plan of another search. Its graph computes what the given one does.
+// A plan of another search. Its graph is equivalent to the given one.
 struct known_plan {
   tensor::tensor_graph graph{};
   parallel::strategy strategy{};
@@ -39,12 +39,12 @@ struct polish_options {
   observer watch{};
 };
 
-// One plan that gets better, in rounds: chains from the best so far, in turn over options of its mesh and parts of
-// the graph, where it is on one, and over FlexFlow's moves, where these are allowed. They are the longer the more of
-// them have found nothing. Does not move: its parts refer to each other, to the graph and to the machine.
+// Improves one plan in rounds. Each round runs a Markov chain from the best plan so far, alternating between mesh
+// options and parts of the graph (if the plan is on a mesh) and FlexFlow's moves (if allowed). Chains become longer
+// after rounds without success. Immovable: its parts refer to each other, to the graph and to the machine.
 class plan_polish {
  public:
-  // mesh: nothing where the plan is on none.
+  // mesh: nullopt if the plan is on no mesh.
   plan_polish(const tensor::algebra& a, const tensor::tensor_graph& g, const machine::machine& m,
               const parallel::lowering& lowering, parallel::strategy initial, std::optional<part_proposal> mesh,
               bool is_free);
@@ -55,11 +55,11 @@ class plan_polish {
   [[nodiscard]] cost_value cost() const noexcept { return cost_; }
   [[nodiscard]] bool is_better() const noexcept { return is_better_; }  // than at the start
   [[nodiscard]] std::uint64_t proposals() const noexcept { return proposals_; }
-  // Nothing was found in so many proposals, and a fiftieth of them more for each node.
+  // Whether the last `idle` proposals, plus a fiftieth of that for each node, found nothing.
   [[nodiscard]] bool is_idle(std::uint64_t idle) const {
     return proposals_ - last_better_ >= idle + idle * graph_.node_count() / 50;
   }
-  // Effects: one more round, within the limits. Returns why it ended.
+  // Effects: runs one more round within the limits. Returns why it ended.
   stop_reason improve(const polish_options& o);
 
  private:
@@ -67,7 +67,7 @@ class plan_polish {
   const tensor::tensor_graph& graph_;
   std::size_t devices_;
   strategy_evaluator evaluator_;
-  std::optional<strategy_moves> moves_{};  // made where they are first drawn from
+  std::optional<strategy_moves> moves_{};  // made when first needed
   std::optional<part_proposal> mesh_;
   bool is_free_;
   parallel::strategy best_;
@@ -76,7 +76,7 @@ class plan_polish {
   std::uint64_t proposals_ = 0;
   std::uint64_t last_better_ = 0;
   std::uint64_t rounds_ = 0;
-  std::uint64_t idle_rounds_ = 0;  // since the last better plan
+  std::uint64_t idle_rounds_ = 0;  // since the last improvement
 };
 
 }  // namespace unity::systems
@@ -108,7 +108,7 @@ UNITY_INLINE stop_reason plan_polish::improve(const polish_options& o) {
     moves_.emplace(algebra_, graph_, evaluator_.dimensions(), devices_);
   }
   chain_options chain;
-  // Each round lowers and simulates the whole once: worth it for some proposals of each operator.
+  // Each round lowers and simulates the whole program once, so it makes at least some proposals for each operator.
   constexpr std::uint64_t most_doublings = 10;
   const auto least = std::max<std::uint64_t>(500, 4 * graph_.node_count());
   chain.proposals = std::min(o.proposals, least << std::min(idle_rounds_++ / 2, most_doublings));

@@ -1,4 +1,4 @@
-// Graphs made of pieces again.
+// Reassembles graphs from pieces.
 #pragma once
 
 #include <cstddef>
@@ -22,11 +22,11 @@
 
 namespace unity::systems {
 
-// Is it what comes before or behind a piece?
+// Whether an operator is a boundary before or behind a piece, as `name` says.
 [[nodiscard]] inline bool is_boundary(const tensor::algebra& a, const tensor::operation& op, std::string_view name) {
   return a.signature(op.kind).name == "opaque" && a.read(op).word("name").starts_with(name);
 }
-// Of a boundary: which of the piece's entries or exits it is.
+// Of a boundary: the index of the piece's entry or exit.
 [[nodiscard]] std::size_t boundary_number(const tensor::algebra& a, const tensor::operation& op);
 
 namespace detail {
@@ -36,21 +36,21 @@ class piece_writer {
  public:
   explicit piece_writer(const tensor::algebra& a) : a_{a} {}
 
-  // One more operator of a piece; map: what values of the piece are.
+  // Appends an operator of the piece; map: from values of the piece to values of the result.
   void add(const tensor::tensor_graph& piece, node_id node, std::vector<value_id>& map) {
     copy_node(piece, node, out_, map);
   }
-  // What stands for the value before a piece.
+  // Whether an operator is a source that stands for the value before a piece.
   [[nodiscard]] bool is_entry(const tensor::operation& op) const {
     const auto& name = a_.signature(op.kind).name;
     return (name == "weight" || name == "input") && a_.read(op).word("name").starts_with(before_name);
   }
-  // Pieces have names of their own for these; other sources are what they say.
+  // Whether the source has a name, which pieces replace by their own; other sources stay as they are.
   [[nodiscard]] bool is_named_source(const tensor::operation& op) const {
     const auto& name = a_.signature(op.kind).name;
     return name == "weight" || name == "input" || name == "constant";
   }
-  // Of a source of the piece; none for others.
+  // The index of a source of the piece; the largest number for other operators.
   [[nodiscard]] std::size_t source_number(const tensor::operation& op) const;
   [[nodiscard]] tensor::tensor_graph take(const std::vector<value_id>& outputs) && {
     out_.set_outputs(outputs);
@@ -64,13 +64,12 @@ class piece_writer {
 
 }  // namespace detail
 
-// A piece with boundaries so many times in a row, each reading what the one before it leaves.
-// Complexity: linear in what is made.
+// `count` copies of a piece with boundaries in a row, each reading the results of the one before. Complexity: linear in
+// the result.
 [[nodiscard]] tensor::tensor_graph repeated(const tensor::algebra& a, const tensor::tensor_graph& piece,
                                             std::size_t count);
 
-// The graph of which segments are pieces again, with what these became.
-// Complexity: linear in the graph.
+// The graph with each segment replaced by its (possibly rewritten) piece. Complexity: linear in the graph.
 [[nodiscard]] tensor::tensor_graph assembled(const tensor::algebra& a, const tensor::tensor_graph& g,
                                              std::span<const segment_graph> segments,
                                              const std::map<fingerprint, tensor::tensor_graph>& pieces);
@@ -105,7 +104,7 @@ UNITY_INLINE tensor::tensor_graph repeated(const tensor::algebra& a, const tenso
                                            std::size_t count) {
   detail::piece_writer w{a};
   std::vector<value_id> outputs;
-  value_id left{};  // by the last copy
+  value_id left{};  // by the previous copy
   for (std::size_t c = 0; c < count; ++c) {
     std::vector<value_id> map(piece.value_count());
     for (const auto node : node_ids(piece)) {
@@ -152,7 +151,7 @@ UNITY_INLINE tensor::tensor_graph assembled(const tensor::algebra& a, const tens
         w.add(piece, node, map);
       }
     }
-    // Outputs of the graph that the piece has, in their order.
+    // Outputs of the graph that the piece produces, in their order.
     auto next = s.exits.size();
     for (const auto v : s.outputs) {
       now[v.index()] = map[piece.outputs()[next++].index()];

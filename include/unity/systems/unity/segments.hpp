@@ -1,4 +1,4 @@
-// A graph cut at operators that all paths meet, and pieces of it as graphs of their own.
+// Cuts a graph at operators that all paths pass through, and extracts pieces as graphs.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +37,8 @@ struct segment_range {
   friend bool operator==(const segment_range&, const segment_range&) = default;
 };
 
-// How many sources of rules have an operator of the second kind that reads one of the first.
+// Counts, for two operator kinds, the rules whose source has an operator of the second kind that reads one of the
+// first.
 class rule_edges {
  public:
   explicit rule_edges(const rule_set& rules);
@@ -50,31 +51,31 @@ class rule_edges {
   std::map<std::pair<kind_id, kind_id>, std::size_t> count_{};
 };
 
-// Cuts a spine into segments of at least `least` operators each, where the fewest substitutions would lie across: of
-// the places up to twice as far, the first with the fewest. One segment where the graph is small.
+// Cuts a spine into segments of at least `least` operators each, so that the fewest substitutions lie across the cuts:
+// for each segment, the first position with the fewest among those up to twice as far. A small graph is one segment.
 // Source: Unger et al., Unity (OSDI 2022), section 5.3.
 [[nodiscard]] std::vector<segment_range> cut(const tensor::tensor_graph& g, const parallel::operator_graph& ops,
                                              std::span<const parallel::spine_step> steps, const rule_edges& rules,
                                              std::size_t least);
 
-// Operators in their order, in windows of at least `least` and up to twice as many: where no single operator divides a
-// graph. Of the places for a cut, the first that the fewest values and substitutions lie across. What is attached is in
-// no window of its own.
-// Complexity: linear in the graph.
+// Divides the operators, in order, into windows of at least `least` and less than about twice as many, for graphs that
+// no single operator divides. Cuts at the first position that the fewest values and substitutions cross. Attached
+// operators are in no window of their own. Complexity: linear in the graph.
 [[nodiscard]] std::vector<std::vector<std::uint32_t>> windows(const tensor::tensor_graph& g,
                                                               const parallel::operator_graph& ops,
                                                               const rule_edges& rules, std::size_t least);
 
-// A piece of a graph as one of its own. What comes before it are operators "before" on sources, what comes behind it
-// operators "behind", one for each value that crosses; all are opaque, so that nothing rewrites them. Sources have
-// names of their own, in the order in which the piece reads them: pieces that are alike have equal graphs.
+// A piece of a graph as a graph of its own. Each value that crosses its boundary gets an opaque operator, which nothing
+// rewrites: "before" on sources, or "behind". Sources are renamed in the order in which the piece reads them, so equal
+// pieces have equal graphs.
 struct segment_graph {
   tensor::tensor_graph graph{};
-  std::vector<value_id> sources{};  // of the whole graph: what source i of the piece is
-  std::vector<value_id> entries{};  // of the whole graph, ascending; none: the piece begins it
-  std::vector<value_id> exits{};    // likewise; none: the piece ends it
-  std::vector<value_id> outputs{};  // those of the whole graph that the piece makes: its own, behind the exits
-  fingerprint shape{};              // equal for pieces that are alike
+  std::vector<value_id> sources{};  // of the whole graph: what source i of the piece stands for
+  std::vector<value_id> entries{};  // values of the whole graph, ascending; empty: the piece begins it
+  std::vector<value_id> exits{};    // likewise; empty: the piece ends it
+  // outputs of the whole graph that the piece makes; they follow the exits in its own outputs
+  std::vector<value_id> outputs{};
+  fingerprint shape{};  // equal for equal pieces
 };
 
 inline constexpr std::string_view before_name = "before";
@@ -93,7 +94,7 @@ struct piece_entry {
 
 class segment_writer {
  public:
-  // number: boundaries of different segments are different operators.
+  // number: distinguishes boundaries of different segments.
   segment_writer(const tensor::algebra& a, const tensor::tensor_graph& g, std::size_t number)
       : a_{a},
         g_{g},
@@ -114,7 +115,7 @@ class segment_writer {
   }
   value_id add(const tensor::operation& op, const std::vector<value_id>& operands);
   void count(const tensor::operation& op, const std::vector<value_id>& operands);
-  // A source is there when it is first read. Its name says which it is.
+  // Adds a source when it is first read. Its name contains its index.
   value_id value(value_id v);
 
   const tensor::algebra& a_;
@@ -134,8 +135,8 @@ void add_with_attached(const parallel::operator_graph& ops, std::uint32_t op, st
 
 }  // namespace detail
 
-// Of some operators, ascending, and what is attached to them; no path leaves them and comes back. number: of the
-// first of several pieces that are written. Complexity: linear in the piece and its readers, but for sorting.
+// The piece of some ascending operators and what is attached to them; no path may leave them and return. number: the
+// index of the piece. Complexity: linear in the piece and its readers, except for sorting.
 [[nodiscard]] segment_graph segment_of(const tensor::algebra& a, const tensor::tensor_graph& g,
                                        const parallel::operator_graph& ops, std::span<const std::uint32_t> operators,
                                        std::size_t number);
@@ -206,7 +207,7 @@ UNITY_INLINE std::vector<segment_range> cut(const tensor::tensor_graph& g, const
         fewest = l;
       }
     }
-    // A step may have more operators than that: cut behind it.
+    // A step may have more than twice as many operators: then cut right behind it.
     for (auto i = first; best == steps.size() && i + 1 < steps.size() && behind[i + 1] >= least; ++i) {
       if (behind[first] - behind[i + 1] >= least && can_end(steps[i])) {
         best = i + 1;
@@ -230,7 +231,8 @@ UNITY_INLINE std::vector<std::vector<std::uint32_t>> windows(const tensor::tenso
     }
   }
   const auto kind = [&](std::uint32_t i) { return g.operation(ops.node(i)).kind; };
-  std::vector<std::int64_t> across(order.size() + 1);  // of a cut before a place; changes first, then sums
+  // crossings of a cut before a position; first differences, then sums
+  std::vector<std::int64_t> across(order.size() + 1);
   for (const auto i : order) {
     auto last = place[i];
     for (const auto reader : ops.graph().successors(node_id{i})) {
@@ -276,7 +278,7 @@ UNITY_INLINE void segment_writer::enter(const piece_entry& e) {
   const auto name = fmt::format("{}_{}", before_, s_.entries.size());
   const auto& t = g_.type(e.value);
   std::vector<value_id> sources{source("input", name, t)};
-  if (e.is_trained) {  // a value that depends on what is given and on what is trained
+  if (e.is_trained) {  // depends both on inputs and on trained weights
     sources.push_back(source("weight", name, t));
   }
   map_[e.value.index()] = add(boundary(a_, name, t), sources);
@@ -387,7 +389,7 @@ UNITY_INLINE segment_graph segment_of(const tensor::algebra& a, const tensor::te
     return ops.is_attached(op) || std::binary_search(operators.begin(), operators.end(), op);
   };
   std::vector<node_id> nodes;
-  std::map<value_id, bool> entries;  // whether they are trained
+  std::map<value_id, bool> entries;  // value to whether it is trained
   std::set<value_id> exits;
   for (const auto op : operators) {
     detail::add_with_attached(ops, op, nodes);

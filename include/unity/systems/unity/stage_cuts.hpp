@@ -1,4 +1,4 @@
-// Where a graph is cut into the stages of a pipeline.
+// Cuts a graph into pipeline stages.
 #pragma once
 
 #include <cstddef>
@@ -8,27 +8,26 @@
 
 namespace unity::systems {
 
-// A part of a graph that stays whole: what one micro-batch takes of one device, and what it holds.
+// An indivisible part of a graph, with its costs for one micro-batch on one device.
 struct stage_piece {
   std::int64_t takes = 0;        // picoseconds, forward and backward
   std::int64_t sends = 0;        // picoseconds: its results to the next stage, and their cotangents back
   std::int64_t weights = 0;      // bytes
-  std::int64_t activations = 0;  // bytes, that are kept for the backward pass
+  std::int64_t activations = 0;  // bytes kept for the backward pass
 
   friend bool operator==(const stage_piece&, const stage_piece&) = default;
 };
 
 struct stage_cuts {
   std::vector<std::size_t> first{};  // by stage: its first piece
-  std::int64_t slowest = 0;          // what a micro-batch takes of the stage that takes longest
-  std::int64_t excess = 0;           // bytes that stages hold above the limit, all together
+  std::int64_t slowest = 0;          // picoseconds per micro-batch of the slowest stage
+  std::int64_t excess = 0;           // bytes above the limit, summed over stages
 
   friend bool operator==(const stage_cuts&, const stage_cuts&) = default;
 };
 
-// So many stages of pieces that follow each other, each of one at least: of least excess, of these the one
-// whose slowest stage is the fastest. Stage k of s holds the activations of s - k micro-batches, as far as
-// there are as many. limit: bytes; 0: none.
+// Groups consecutive pieces into stages with at least one piece each. Minimizes first the excess, then the time of the
+// slowest stage. Stage k of s holds the activations of min(s - k, microbatches) micro-batches. limit: bytes; 0: none.
 // Complexity: stages times the square of the pieces.
 [[nodiscard]] stage_cuts cut_into_stages(std::span<const stage_piece> pieces, std::size_t stages,
                                          std::int64_t microbatches, std::int64_t limit);
