@@ -1,4 +1,4 @@
-// Decides, from structure alone and for any operators, which foreign rules are equal and which are no rules.
+// Decides which foreign rules are equal, and which are no valid rules, from their structure alone, for any operators.
 #pragma once
 
 #include <cstddef>

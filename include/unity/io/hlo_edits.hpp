@@ -23,13 +23,13 @@ struct hlo_fusion_group {
 
 // Turns each group into a fusion, whose result is a tuple if several of its values are read outside. Fusions in a group
 // become part of the new one; constants of one element are copied into the groups that read them; get-tuple-elements
-// may be in groups and have no effect. Removes groups that nothing reads, and instructions that only copies had read.
-// Keeps the order where possible: a fusion takes the position of its last member. A fusion has the metadata of its last
-// member that produces one of its results, and, if it has one result, the sharding of that member. Ids of computations
-// change; names of those that are still called do not, except for fused ones. Complexity: linear in the module, and n
-// log n in the computation. Throws: unity::error if groups depend on each other cyclically; for instructions that
-// cannot be in a kernel: parameters, collectives, control flow, instructions with effects, unknown ones; if nested
-// fusions make a body of more than 2^20 instructions.
+// may be in groups and have no effect. Removes groups that nothing reads, and copied instructions that are needed
+// nowhere else. Keeps the order where possible: a fusion takes the position of its last member. A fusion has the
+// metadata of its last member that produces one of its results, and, if it has one result, the sharding of that member.
+// Ids of computations change; names of those that are still called do not, except for fused ones. Complexity: linear in
+// the module, and n log n in the computation. Throws: unity::error if groups depend on each other cyclically; for
+// instructions that cannot be in a kernel: parameters, collectives, control flow, instructions with effects, unknown
+// ones; if nested fusions make a body of more than 2^20 instructions.
 [[nodiscard]] hlo_module fuse_instructions(hlo_module m, hlo_computation_id computation,
                                            const std::vector<hlo_fusion_group>& groups);
 

@@ -70,7 +70,7 @@ struct axis_class {
   std::int64_t from = 11;
   std::int64_t multiple = 1;
   bool shifts = true;  // whether to try other primes
-  bool primes = true;  // use all primes, or only the smallest ones
+  bool primes = true;  // use primes only, or the smallest numbers
 };
 
 inline constexpr std::int64_t lengths[] = {67, 23, 11};  // models for so few positions are rare

@@ -116,8 +116,8 @@ class step_layout {
   static constexpr int name_width = 120;
 
   [[nodiscard]] bool is_shown(std::size_t n) const { return !graph_.operands(node_id{n}).empty(); }
-  // The step of an operator is the number of earlier readers of its weight of the same kind. An operator without
-  // weights is in the last step that it reads.
+  // The step of an operator is the number of earlier readers of its weight. An operator without weights is in the last
+  // step that it reads.
   void set_steps();
   std::size_t count_reader(std::size_t n, std::size_t weight, std::vector<std::size_t>& readers,
                            std::vector<std::size_t>& first);
@@ -377,7 +377,7 @@ UNITY_INLINE void step_layout::set_steps() {
   step_.assign(count, 0);
   depth_.assign(count, 0);
   names_.resize(layers_.count);
-  std::vector<std::size_t> readers(count, 0);                 // by weight: of the kind of its first reader
+  std::vector<std::size_t> readers(count, 0);                 // by weight, so far
   std::vector<std::size_t> first(count, count);               // first reader, by weight
   std::vector<std::vector<std::size_t>> used(layers_.count);  // used positions, by layer and step
   for (std::size_t n = 0; n < count; ++n) {

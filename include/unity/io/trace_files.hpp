@@ -18,10 +18,9 @@ enum class trace_format : std::uint8_t { kineto, ranks, dpro, chakra };
 inline constexpr std::array<std::string_view, 4> trace_format_names{"PyTorch's profiler", "ranks of this library",
                                                                     "dPRO", "Chakra"};
 
-// The only place that detects the format of a file: Chakra's has "workload_graph"; otherwise the first event of the
-// event list decides that has something unique to a format: clock_us in its arguments (ranks), a name of dPRO's (FW.,
-// BW., Comm., ...), a category of Kineto's. Members of Kineto's document take precedence. Throws: unity::error if it is
-// none of these.
+// The only place that detects the format of a file. Chakra's has "workload_graph", and Kineto's has members of its own;
+// otherwise the first event that is specific to a format decides: by clock_us in its arguments (ranks), a name of
+// dPRO's (FW., BW., Comm., ...) or a category of Kineto's. Throws: unity::error if it is none of these.
 [[nodiscard]] trace_format format_of(const json_text& document);
 
 // Effects: adds the ranks of a document to the job.

@@ -369,7 +369,7 @@ UNITY_INLINE hlo_instruction_id hlo_contraction::emit(hlo_instruction i) {
   return hlo_instruction_id{result_.instructions.size() - 1};
 }
 
-// Keeps control predecessors that still exist.
+// Redirects control predecessors to what replaced them, and drops those that were removed.
 UNITY_INLINE void hlo_contraction::redirect(hlo_instruction& i, const std::vector<hlo_instruction_id>& before) const {
   std::vector<hlo_instruction_id> all;
   for (const auto p : before) {

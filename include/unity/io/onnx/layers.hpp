@@ -16,7 +16,8 @@ import_result import_conv_transpose(import_node& n);
 // One function for all three. Default activations, layout 0, all steps of all sequences.
 import_result import_recurrent(import_node& n);
 
-// Sizes that are known and that the scales give exactly, for all dimensions or those of `axes`.
+// The sizes that follow from known sizes or scales, for all dimensions or those of `axes`; empty if they are unknown or
+// not whole numbers.
 [[nodiscard]] std::optional<tensor::shape> resized_dims(const import_node& n);
 // Nearest and linear interpolation, in the common coordinate modes.
 import_result import_resize(import_node& n);
