@@ -22,8 +22,8 @@
 
 namespace unity::io {
 
-// Each parse_... throws unity::error with the file's name, the line and what was expected there. The texts that the
-// functions beside them write are reproduced byte by byte from what is parsed.
+// Each parse_... throws unity::error with the file's name, the line and what was expected there. Texts written by the
+// functions beside them round-trip byte by byte.
 
 // The number of columns is bytes / 4 / rows. Throws: also if the bytes are not this many rows of finite float32.
 [[nodiscard]] gnn::feature_matrix parse_features_bin(std::string_view bytes, std::size_t rows, std::string_view name);
