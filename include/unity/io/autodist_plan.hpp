@@ -1,4 +1,4 @@
-// What AutoDist's strategies say of a plan, and the other way round.
+// Converts between plans and AutoDist's strategies.
 #pragma once
 
 #include <string>
@@ -15,17 +15,16 @@
 
 namespace unity::io {
 
-// What a plan says of weights that training changes. Devices that compute are its replicas, in their order. Groups are
-// buckets, "group N" has the number N; what is in none has a group of its own. Lookups' gradients are sparse in
-// AutoDist without a word. Throws: unity::error for what AutoDist has no words for: sharded weights, other compressors,
-// dense gradients of lookups.
+// How a plan synchronizes the weights that training changes, as a strategy. The replicas are the devices that compute,
+// in their order. Groups are buckets: bucket "group N" gets the number N; a weight in no bucket gets a group of its
+// own. AutoDist treats gradients of lookups as sparse without saying so. Throws: unity::error for what AutoDist cannot
+// express: sharded weights, other compressors, dense gradients of lookups.
 [[nodiscard]] autodist_strategy to_autodist(const tensor::algebra& a, const parallel::plan& p, std::string id);
 
-// The inverse, of a graph on a machine. Devices of a node exchange with servers as one, as AutoDist has it without a
-// word. The group that has the last weight is reduced first: the backward pass begins there.
-// file: for messages. Throws: unity::error for weights that the graph does not have or that are missing, devices that
-// the machine does not have, parts that do not cover an axis, servers that do not wait for all (`sync` is false), and
-// as parallel::check.
+// The inverse, for a graph on a machine. The devices of a node exchange with servers as one, which AutoDist implies.
+// The group with the last weight is reduced first, because the backward pass begins there. file: for messages. Throws:
+// unity::error for weights that the graph lacks or that are missing, devices that the machine lacks, parts that do not
+// cover an axis, servers that do not wait for all (`sync` is false), and as parallel::check.
 [[nodiscard]] synchronization_on from_autodist(const tensor::algebra& a, const tensor::tensor_graph& g,
                                                const machine::topology& t, const autodist_strategy& s,
                                                std::string_view file);
@@ -54,7 +53,7 @@ namespace unity::io {
 
 namespace detail {
 
-// "group N" has the number N; nothing else has one.
+// "group N" has the number N; other names have none.
 UNITY_INLINE std::optional<std::int32_t> group_number(std::string_view bucket) {
   constexpr std::string_view before = "group ";
   constexpr std::size_t most_digits = 9;
@@ -75,7 +74,7 @@ UNITY_INLINE std::string weight_name(const tensor::algebra& a, const tensor::ten
   return std::string{a.read(g.operation(g.producer(weight))).word("name")};
 }
 
-// Writes what a plan says in AutoDist's words.
+// Converts a plan to a strategy.
 class autodist_writer {
  public:
   autodist_writer(const tensor::algebra& a, const parallel::plan& p) : algebra_{a}, plan_{p}, training_{a, p.graph} {
@@ -157,7 +156,7 @@ UNITY_INLINE autodist_strategy autodist_writer::write(std::string id) {
   return s;
 }
 
-// Finds what a strategy says in a graph and on a machine.
+// Converts a strategy for a graph on a machine.
 class autodist_finder {
  public:
   autodist_finder(const tensor::algebra& a, const tensor::tensor_graph& g, const machine::topology& t,
@@ -171,7 +170,7 @@ class autodist_finder {
   [[nodiscard]] synchronization_on find(const autodist_strategy& s);
 
  private:
-  // A group of one element type and compressor.
+  // The element type, compressor and number of a group.
   using group_key = std::tuple<std::int32_t, tensor::dtype, std::int32_t>;
   struct part_place {
     std::size_t weight = 0;
@@ -200,7 +199,7 @@ UNITY_INLINE machine::device_id autodist_finder::device(const std::string& where
   return found->second;
 }
 
-// The partitioner has a number for each axis, of which one is the number of parts and the others are 1.
+// The partitioner has one number per axis: the number of parts for one axis, 1 for the others.
 UNITY_INLINE std::uint32_t autodist_finder::axis_of(const std::string& where, const autodist_node& n,
                                                     const tensor::shape& dims) {
   const auto wrong = [&] {
@@ -307,7 +306,8 @@ UNITY_INLINE synchronization_on autodist_finder::find(const autodist_strategy& s
   }
   all.how.weights.resize(training.weights().size());
   for (const auto& n : s.nodes) {
-    const auto colon = n.name.ends_with(":0") ? n.name.size() - 2 : n.name.size();  // TensorFlow's first result
+    // TensorFlow's name of the first result
+    const auto colon = n.name.ends_with(":0") ? n.name.size() - 2 : n.name.size();
     const auto where = fmt::format("{}, weight '{}'", file, printable(n.name));
     const auto found = numbers.find(n.name.substr(0, colon));
     if (found == numbers.end()) {

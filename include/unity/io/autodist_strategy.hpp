@@ -1,4 +1,4 @@
-// AutoDist's strategy files, which are protocol buffers; autodist_plan.hpp has what they say of a plan.
+// AutoDist's strategy files, which are protocol buffers; autodist_plan.hpp converts them from and to plans.
 //
 //   message Strategy {
 //     string id = 1;
@@ -53,7 +53,7 @@ struct autodist_reduction {
   friend bool operator==(const autodist_reduction&, const autodist_reduction&) = default;
 };
 
-// Of a weight, or of a part of one. One synchronizer at most; a weight with parts has none. Regular.
+// A weight, or a part of one. At most one synchronizer; a weight with parts has none. Regular.
 struct autodist_node {
   std::string name{};
   std::optional<autodist_server> server{};
@@ -74,12 +74,12 @@ struct autodist_strategy {
   friend bool operator==(const autodist_strategy&, const autodist_strategy&) = default;
 };
 
-// As protobuf's own library serializes the message: fields by number, those that have their default left out.
-// Precondition: texts are UTF-8.
+// Serializes the message as protobuf's own library does: fields in order of number, without those that equal their
+// default. Precondition: texts are UTF-8.
 [[nodiscard]] std::string to_bytes(const autodist_strategy& s);
 
-// file: for messages. Throws: unity::error that names the byte: of what is no such message, has members that it does
-// not have, parts of parts, or more than 1e6 nodes and parts.
+// file: for messages. Throws: unity::error that names the byte if it is not such a message, has unknown members or
+// parts of parts, or has more than 1e6 nodes and parts.
 [[nodiscard]] autodist_strategy parse_autodist_strategy(std::string_view bytes, std::string_view file);
 [[nodiscard]] inline autodist_strategy read_autodist_strategy(const std::filesystem::path& path) {
   return parse_autodist_strategy(read_file(path), path.string());
@@ -105,7 +105,7 @@ namespace unity::io {
 
 namespace detail {
 
-// A message's fields, in the order in which they are written.
+// Writes the fields of a message, in this order.
 class wire_writer {
  public:
   void text(std::uint32_t number, std::string_view value) {
@@ -121,7 +121,7 @@ class wire_writer {
       });
     }
   }
-  // Also where it is empty.
+  // Writes empty messages, too.
   void message(std::uint32_t number, std::string_view bytes) {
     out([&](auto& to) {
       to.WriteTag(number << 3U | 2U);
@@ -177,7 +177,7 @@ class autodist_reader {
  private:
   using field = wire_reader::field;
 
-  // f(field) -> whether the message has it
+  // f(field) returns whether the message has this field.
   template <class F>
   void each(std::string_view bytes, std::size_t position, std::string_view message, const F& f) {
     wire_reader in{bytes, file_, position};

@@ -1,4 +1,4 @@
-// Execution traces of Chakra as JSON: operators and kernels of one rank, what they depend on, how long they took.
+// Chakra's execution traces as JSON: the operators and kernels of one rank, with dependencies and durations.
 #pragma once
 
 #include <unity/core/config.hpp>
@@ -7,12 +7,12 @@
 
 namespace unity::io {
 
-// The nodes of "workload_graph": "Id", "Name", "runtime" in microseconds, "is_cpu_op", "data_deps", "ctrlDeps" (of
-// which those of nodes that are not there are left out), "NodeType" (5 to 7: communication). Nodes have durations and
-// no times, so they are given times: each starts when what it depends on has ended, one after the other on the host or
-// on the stream, in the order of the file. Nodes without a runtime are counted. Complexity: n log n in nodes and
-// dependencies. Throws: unity::error, of one line, where nodes depend on each other, ids are no numbers or given twice,
-// or no node has a runtime.
+// Reads the nodes of "workload_graph": "Id", "Name", "runtime" in microseconds, "is_cpu_op", "data_deps", "ctrlDeps"
+// (those on nodes that do not exist are ignored), "NodeType" (5 to 7: communication). Nodes have durations but no
+// times, so times are assigned: each node starts when its dependencies have ended, one after another on the host or on
+// the stream, in the order of the file. Nodes without a runtime are counted. Complexity: n log n in nodes and
+// dependencies. Throws: unity::error, of one line, if dependencies are cyclic, ids are not numbers or not unique, or no
+// node has a runtime.
 [[nodiscard]] trace::rank_trace read_chakra(const json_text& document, trace::name_table& names);
 
 }  // namespace unity::io
@@ -168,8 +168,8 @@ class chakra_reader {
   const json_text& document_;
   trace::name_table& names_;
   trace::rank_trace trace_;
-  std::unordered_map<std::int64_t, std::uint32_t> places_;  // of events, by id
-  std::vector<std::vector<std::int64_t>> waits_;            // ids, by event
+  std::unordered_map<std::int64_t, std::uint32_t> places_;  // indices of events, by id
+  std::vector<std::vector<std::int64_t>> waits_;            // ids of the dependencies, by event
 };
 
 }  // namespace unity::io::detail

@@ -1,4 +1,4 @@
-// A simulated iteration in the trace format of Chrome, which Perfetto and chrome://tracing show.
+// A simulated iteration in Chrome's trace format, which Perfetto and chrome://tracing display.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ class trace_writer {
   static constexpr std::size_t devices = 0;
   static constexpr std::size_t links = 1;
   static constexpr std::size_t hosts = 2;
-  static constexpr std::size_t nowhere = 3;  // of tasks without a resource; these may overlap
+  static constexpr std::size_t nowhere = 3;  // for tasks without a resource; these may overlap
 
   [[nodiscard]] std::size_t process(std::size_t r) const {
     if (r == program_.resources().size()) {
@@ -50,15 +50,15 @@ class trace_writer {
 
 }  // namespace detail
 
-// JSON of complete events: devices and links are two processes, their streams and links threads; memory is a counter
-// of each device. Tasks without time and resource, at which others meet, are left out. Units: microseconds, exact to
+// JSON of complete events: devices and links are two processes with a thread per stream or link; memory is a counter
+// per device. Tasks with neither time nor resource, which only join others, are left out. Units: microseconds, exact to
 // the picosecond. Complexity: n log n in tasks and buffers.
 [[nodiscard]] inline std::string to_chrome_trace(const program::program& p,
                                                  std::span<const simulate::task_times> times) {
   return detail::trace_writer{p, times}.run();
 }
 
-// Throws: unity::error where the file cannot be written.
+// Throws: unity::error if the file cannot be written.
 inline void write_chrome_trace(const program::program& p, std::span<const simulate::task_times> times,
                                const std::filesystem::path& path) {
   atomic_write(path, to_chrome_trace(p, times));

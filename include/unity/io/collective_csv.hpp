@@ -1,11 +1,11 @@
-// Measured collectives as lines of text.
+// Measured collectives as CSV.
 //
 //   collective,gpus,size_mb,time_ms
 //   all_reduce,8,64,1.46
 //
-// The names of machine::exchange, save message; how many took part; what each gives, in units of 2^20 bytes; the time.
-// A time of 1e8 ms or more marks a measurement that failed, as Aceso's profiler writes it, and is left out.
-// Source: the files that Liu et al., Aceso (EuroSys 2024), publish.
+// Columns: a name of machine::exchange except message; the number of ranks; the input of each rank in units of 2^20
+// bytes; the time. A time of 1e8 ms or more marks a failed measurement, as written by Aceso's profiler, and is left
+// out. Source: the files that Liu et al., Aceso (EuroSys 2024), publish.
 #pragma once
 
 #include <filesystem>
@@ -17,11 +17,11 @@
 
 namespace unity::io {
 
-// Sizes of the result are as machine::link counts them: of an all_gather what a rank gets, so times the ranks.
-// Throws: unity::error where a line is not of that form, with its number.
+// Sizes of the result follow the convention of machine::link: for an all_gather the output of a rank, so the size in
+// the file times the ranks. Throws: unity::error with the line number if a line has another form.
 [[nodiscard]] std::vector<machine::collective_sample> parse_collectives(std::string_view text, std::string_view name);
 
-// Throws likewise, and where the file cannot be read.
+// Throws: likewise, and if the file cannot be read.
 [[nodiscard]] inline std::vector<machine::collective_sample> read_collectives(const std::filesystem::path& path) {
   return parse_collectives(read_file(path), path.string());
 }
@@ -49,7 +49,7 @@ namespace unity::io::detail {
 
 inline constexpr std::string_view collective_columns = "collective,gpus,size_mb,time_ms";
 
-// Nothing where there are more or fewer than four.
+// Empty unless there are exactly four fields.
 [[nodiscard]] inline std::optional<std::array<std::string_view, 4>> four_fields(std::string_view line) {
   std::array<std::string_view, 4> fields;
   for (std::size_t i = 0; i < fields.size(); ++i) {
@@ -63,7 +63,7 @@ inline constexpr std::string_view collective_columns = "collective,gpus,size_mb,
   return fields;
 }
 
-// Nothing where the measurement failed.
+// Empty if the measurement failed.
 [[nodiscard]] inline std::optional<machine::collective_sample> collective_of(std::string_view line,
                                                                              const std::string& where) {
   const auto fields = four_fields(line);

@@ -1,4 +1,4 @@
-// How an operator is divided as JSON, and back: an entry of a strategy (strategy_json.hpp).
+// The configuration of an operator as JSON, and back: an entry of a strategy (strategy_json.hpp).
 #pragma once
 
 #include <cstddef>
@@ -40,22 +40,22 @@ namespace detail {
   return std::vector<std::int64_t>(all.begin(), all.end());
 }
 
-// Which parts, terms and copies a task is: {"part": [0, 1], ...}.
+// The part, terms and copy of a task: {"part": [0, 1], ...}.
 [[nodiscard]] nlohmann::json task_to_json(const parallel::task_grid& g, std::size_t t);
 
-// What an entry has besides divided dimensions.
+// Adds the members of an entry other than divided dimensions.
 void add_terms_to_json(const parallel::operator_dimensions& o, const parallel::task_grid& g, nlohmann::json& entry);
 
 [[nodiscard]] nlohmann::json configuration_to_json(const tensor::algebra& a, const parallel::operator_dimensions& o,
                                                    node_id n, const parallel::configuration& c,
                                                    const machine::topology& t);
 
-// Configurations on one machine. What is read is valid.
+// Reads configurations for one machine. Results are valid.
 class configuration_reader {
  public:
   explicit configuration_reader(const machine::topology& t);
 
-  // Complexity: linear in the text. Memory: linear in the text and devices, whatever numbers it holds.
+  // Complexity: linear in the text. Memory: linear in the text and devices, whatever numbers the text contains.
   [[nodiscard]] parallel::configuration read(const json_place& item, const parallel::operator_dimensions& o) const;
 
  private:
@@ -85,7 +85,7 @@ class configuration_reader {
     parallel::degree_list all;
     for (std::size_t g = 0; g < o.groups.size(); ++g) {
       const auto item = in.items()[g];
-      // As numbers: what else is there may be of any depth, and writing it takes the stack.
+      // Converted to numbers first: other JSON may be nested to any depth, and printing it would exhaust the stack.
       const auto operands = list_to_json(integers_from_json(item.at("operands")));
       if (const nlohmann::json expected = o.groups[g]; operands != expected) {
         throw error{fmt::format("{}.operands", item.where()), fmt::format("are {}", operands.dump().substr(0, 60)),
@@ -101,10 +101,10 @@ class configuration_reader {
 
   [[nodiscard]] static std::int64_t degree(const json_place& in, const parallel::parallel_dimension& p);
 
-  // Every part has one task, of every term and copy.
+  // Every part has one task for each term and copy.
   void read_tasks(const json_place& in, const parallel::operator_dimensions& o, const parallel::task_grid& grid,
                   parallel::configuration& c) const;
-  // part [0,1], and which term and copy of it.
+  // The part, such as part [0,1], and its term and copy.
   [[nodiscard]] static std::string task_text(const parallel::task_grid& grid, std::size_t t);
   [[nodiscard]] static std::size_t task_number(const json_place& in, const parallel::operator_dimensions& o,
                                                const parallel::task_grid& grid);
@@ -215,7 +215,7 @@ UNITY_INLINE parallel::configuration configuration_reader::read(const json_place
   std::int64_t tasks = 1;
   const auto count = [&](const json_place& at, std::int64_t more) {
     const auto most = static_cast<std::int64_t>(topology_.device_count());
-    if (more > most / tasks) {  // before anything is that large
+    if (more > most / tasks) {  // checked before anything of that size is allocated
       throw error{at.where(), fmt::format("more parts than the machine's {} devices", most), "one per device at most"};
     }
     tasks *= more;

@@ -1,14 +1,14 @@
-// Small sets of real data, as examples/data makes them: images of characters, and text. Which sample is which row of a
-// batch depends on the seed, the step and the row alone, and so on no division of the batch, and no number of ranks.
+// Small real data sets, as made by examples/data: images of characters, and text. The sample in a row of a batch
+// depends only on the seed, the step and the row, so neither on how the batch is divided nor on the number of ranks.
 //
-// A sealed file (io/sealed_file.hpp) of the line "unity dataset 1", with the header
+// A sealed file (io/sealed_file.hpp) with the line "unity dataset 1" and the header
 //
 // {"content": "images", "classes": 10, "tensors": [
 //  {"name": "train samples", "kind": "", "element": "uint8", "dims": [198, 16, 16], "offset": 0},
 //  {"name": "train labels", ..., "dims": [198]}, {"name": "test samples", ...}, {"name": "test labels", ...}]}
 //
-// or of "text", which has no labels, and whose samples are one row of characters, numbered from 0. Other members, such
-// as what the data were made of, are not read.
+// or with the content "text", which has no labels and whose samples are one row of characters, numbered from 0. Other
+// members, such as the origin of the data, are ignored.
 #pragma once
 
 #include <array>
@@ -42,7 +42,7 @@ inline constexpr std::array<std::string_view, 2> dataset_part_names{"train", "te
 // How batches are drawn.
 //   train   images: each once per epoch, in another order each time, moved by up to `shift` pixels along each axis;
 //           text: windows that begin anywhere
-//   test    one after the other and over again, unmoved; of text, windows that do not overlap. The seed does not count
+//   test    in order, repeatedly, without shifts; text: windows that do not overlap; independent of the seed
 // Regular.
 struct dataset_reading {
   dataset_part part = dataset_part::train;
@@ -52,34 +52,30 @@ struct dataset_reading {
   friend bool operator==(const dataset_reading&, const dataset_reading&) = default;
 };
 
-// In memory as a whole.
+// Holds the whole data set in memory.
 class dataset {
  public:
-  // Throws: unity::error where the file is missing, another kind of file or version, cut short, altered, or says what
-  // cannot be.
+  // Throws: unity::error if the file is missing, of another kind or version, truncated, altered, or inconsistent.
   explicit dataset(const std::filesystem::path& path);
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
-  // The file's checksum.
+  // The checksum of the file.
   [[nodiscard]] const fingerprint& sum() const noexcept { return sum_; }
   [[nodiscard]] dataset_content content() const noexcept { return content_; }
-  // Labels, and the numbers of characters, are below it.
+  // Labels and character numbers are below it.
   [[nodiscard]] std::int64_t classes() const noexcept { return classes_; }
-  // Images, or characters of text.
+  // The number of images, or of characters of text.
   [[nodiscard]] std::int64_t samples(dataset_part part) const noexcept { return at(part).count; }
-  // Height and width of an image; of text nothing.
+  // Height and width of an image; empty for text.
   [[nodiscard]] const tensor::shape& sizes() const noexcept { return parts_[0].sizes; }
 
-  // Whether a tensor of that type can be the field of a batch, whose rows are its first dimension. A row of images are
-  // floating-point numbers, as many as there are pixels, in any shape; of their labels, one integer. A row of text are
-  // integers, fewer than the text has; its labels are the characters that follow each.
-  // Throws: unity::error where it cannot.
+  // Checks that a tensor of that type can be the field of a batch. Its first dimension is the rows. A row of images is
+  // floating-point numbers, one per pixel, in any shape; its label is one integer. A row of text is integers, fewer
+  // than the text has; its labels are the characters that follow each. Throws: unity::error if it cannot.
   void expect_fits(dataset_field field, const tensor::tensor_type& type) const;
 
-  // Effects: `out` has the row-major elements of a box of the tensor of that type that is the field of the batch of a
-  // step. Levels of pixels are from 0 to 1.
-  // Complexity: linear in the box.
-  // Throws: unity::error as expect_fits.
+  // Effects: fills `out` with the row-major elements of a box of the tensor of that type that is the field of the batch
+  // of a step. Pixels are scaled to 0 to 1. Complexity: linear in the box. Throws: unity::error as expect_fits.
   void fill(dataset_field field, const tensor::tensor_type& type, const parallel::box& part, std::int64_t step,
             const dataset_reading& how, std::span<std::byte> out) const;
 
@@ -90,7 +86,7 @@ class dataset {
     std::vector<std::uint8_t> samples{};
     std::vector<std::uint8_t> labels{};
   };
-  // Where a row comes from: a sample and how far it is moved, or the first character of a window.
+  // The origin of a row: a sample and its shift, or the first character of a window.
   struct row_source {
     const stored* from;
     std::int64_t first;
@@ -107,7 +103,7 @@ class dataset {
 
   [[nodiscard]] double value(dataset_field field, const row_source& row, std::int64_t i) const;
 
-  // The values of the tensor of that name, which has so many dimensions.
+  // The values of the tensor with that name and that number of dimensions.
   [[nodiscard]] std::vector<std::uint8_t> read(const sealed_reader& file, std::span<const stored_tensor> tensors,
                                                const std::string& what, std::size_t rank, tensor::shape& dims) const;
   void read_part(const sealed_reader& file, std::span<const stored_tensor> tensors, dataset_part part);

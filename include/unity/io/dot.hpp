@@ -1,4 +1,4 @@
-// Pictures of tensor graphs as Graphviz text.
+// Draws tensor graphs as Graphviz text.
 #pragma once
 
 #include <cstddef>
@@ -25,16 +25,16 @@ namespace unity::io {
 struct dot_options {
   std::string title{};
   std::unordered_set<node_id> highlighted{};  // drawn with a thick red border
-  bool show_sources = false;                  // weights and constants as nodes of their own
+  bool show_sources = false;                  // weights and constants as separate nodes
   bool show_types = true;                     // types on edges
 };
 
 namespace detail {
 
-// Within double quotes: what Graphviz would read as its own is escaped, what cannot be shown is a dot.
+// Text for double quotes: escapes what has a meaning in Graphviz; replaces unprintable characters by dots.
 [[nodiscard]] std::string dot_text(std::string_view text, std::size_t longest = 60);
 
-// By family: what an operator costs can be guessed from its colour.
+// One colour per operator family, which suggests the cost of an operator.
 [[nodiscard]] std::string_view dot_colour(std::string_view kind);
 
 class dot_writer {
@@ -54,7 +54,7 @@ class dot_writer {
   [[nodiscard]] std::string name(node_id n) const { return fmt::format("{}n{}", prefix_, n.index()); }
 
   [[nodiscard]] std::string statement(node_id n) const;
-  // Those that differ from their defaults; at most a few, since a picture is no listing.
+  // Attributes that differ from their defaults; at most a few, to keep the picture small.
   [[nodiscard]] std::vector<std::string> attributes(node_id n) const;
   [[nodiscard]] static std::string value(const attribute_signature& a, const attribute& v);
   [[nodiscard]] std::string edge(value_id v, const std::string& to) const;
@@ -84,7 +84,7 @@ inline constexpr std::string_view dot_header =
                      detail::dot_writer{algebra, graph, options, ""}.body());
 }
 
-// Two graphs side by side, each in a frame of its own with its options' title.
+// Two graphs side by side, each in a frame with the title of its options.
 [[nodiscard]] std::string to_dot(const tensor::algebra& algebra, const tensor::tensor_graph& before,
                                  const dot_options& before_options, const tensor::tensor_graph& after,
                                  const dot_options& after_options);

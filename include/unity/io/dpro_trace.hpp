@@ -1,4 +1,4 @@
-// Traces in the form of dPRO: operators and messages of all workers and servers of a job, in the format of Chrome.
+// dPRO's traces: operators and messages of all workers and servers of a job, in Chrome's format.
 #pragma once
 
 #include <string>
@@ -10,16 +10,14 @@
 
 namespace unity::io {
 
-// Each process ("host0.rank0", "server1") is a rank; what stands before the first point is its machine. Names of
-// events:
-//   FW.x  OUTPUT.x  BW.x  UPDATE.x (or UPDATE_x)      operators, one after the other on each thread
+// Each process ("host0.rank0", "server1") is a rank; the text before the first dot is its machine. Names of events:
+//   FW.x  OUTPUT.x  BW.x  UPDATE.x (or UPDATE_x)      operators, one after another on each thread
 //   Comm.TENSOR.SEND~>LOOP_CHANNEL_CHUNK_SLICE, RECV  of a ring; the third number is the round
 //   Comm.TENSOR.PUSH.SEND, PUSH.RECV, PULL.SEND, PULL.RECV   of parameter servers
 //   Comm.TENSOR.ALLREDUCE (or another collective)     of all ranks, without detail
-// "args" has the step ("step", or "cnt"), "bytes", and the rank at the other end: "peer". Rings without it go to the
-// next of the ranks in the order of their names. Names may be behind "PID->", and in "args" instead.
-// Complexity: n log n in events.
-// Throws: unity::error, of one line, where a message of a server has no peer, or a process no event.
+// "args" has the step ("step", or "cnt"), "bytes", and the rank at the other end: "peer". In rings without it, each
+// rank sends to the next one in the order of names. Names may follow "PID->", and may be in "args" instead. Complexity:
+// n log n in events. Throws: unity::error, of one line, if a message of a server has no peer, or a process no event.
 [[nodiscard]] std::vector<trace::rank_trace> read_dpro(const json_text& document, trace::name_table& names);
 
 }  // namespace unity::io
@@ -45,7 +43,7 @@ namespace unity::io {
 
 namespace unity::io::detail {
 
-// "Comm.conv1.weight.PUSH.SEND~>0_0_1_0" in its parts.
+// "Comm.conv1.weight.PUSH.SEND~>0_0_1_0", split.
 struct dpro_message {
   std::string_view tensor{};
   trace::event_kind kind = trace::event_kind::collective;
@@ -74,7 +72,7 @@ inline std::optional<dpro_message> dpro_message_of(std::string_view name) {
     numbers = dpro_numbers(name.substr(arrow + 2));
     name = name.substr(0, arrow);
   }
-  const auto cut = [&] {  // the last part
+  const auto cut = [&] {  // splits off the last part
     const auto point = name.rfind('.');
     const auto last = point == std::string_view::npos ? std::string_view{} : name.substr(point + 1);
     name = point == std::string_view::npos ? name : name.substr(0, point);
@@ -220,7 +218,7 @@ UNITY_INLINE void dpro_reader::read_message(reading& r, trace::event& event, con
       r.without_peer.emplace_back(event.message, number);
     }
   }
-  // Of each peer there is one connection in each direction, and each thread of a process has its own.
+  // One connection to each peer in each direction, separate for each thread of a process.
   const auto way = m.kind == trace::event_kind::send      ? fmt::format("to {}", names_.text(out.receiver))
                    : m.kind == trace::event_kind::receive ? fmt::format("from {}", names_.text(out.sender))
                                                           : std::string{"collectives"};
@@ -229,7 +227,7 @@ UNITY_INLINE void dpro_reader::read_message(reading& r, trace::event& event, con
   r.trace.events.push_back(event);
 }
 
-// Rings go from each worker to the next, in the order of their numbers ("host1.rank10" behind "host1.rank9").
+// Rings go from each worker to the next, by number ("host1.rank10" comes after "host1.rank9").
 UNITY_INLINE void dpro_reader::find_peers() {
   std::vector<std::string> ring;
   for (const auto& [pid, r] : ranks_) {

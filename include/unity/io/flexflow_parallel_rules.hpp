@@ -1,4 +1,4 @@
-// Rules of FlexFlow's files with parallelization operators, as parallel computation graphs.
+// FlexFlow's rules with parallelization operators, as parallel computation graphs.
 #pragma once
 
 #include <cstddef>
@@ -19,33 +19,34 @@
 
 namespace unity::io {
 
-// FlexFlow has one replica dimension, dimension 0, for copies and for terms of a sum. Here Replicate of it makes
+// FlexFlow has one replica dimension, dimension 0, for copies and for terms of a sum. Here, Replicate of it makes
 // copies, Reduce of it adds terms, and a Concat along it makes terms of two tensors. Replicate of another dimension
-// writes a tensor twice, as blocks of a larger one; Reduce of another adds two blocks up, which is no matter of where
-// they lie: combined, split and added. A Partition or Combine of the replica dimension has no counterpart.
+// writes a tensor twice, as blocks of a larger one; Reduce of another adds two blocks up: combined, split and added,
+// because the result does not depend on where the blocks are. A Partition or Combine of the replica dimension has no
+// counterpart.
 class flexflow_parallel_rule {
  public:
   explicit flexflow_parallel_rule(foreign_rule rule);
 
   [[nodiscard]] const foreign_rule& rule() const noexcept { return rule_; }
-  // Variables are numbered from 1; so many, of which not each is read.
+  // The number of variables, which are numbered from 1; some may be unread.
   [[nodiscard]] std::size_t variables() const noexcept { return variables_; }
   [[nodiscard]] bool reads(std::size_t v) const;
-  // Why there is no such graph whatever the types are; empty where there may be.
+  // Why there is no such graph for any types; empty if there may be one.
   [[nodiscard]] const std::string& outside_because() const noexcept { return outside_; }
 
-  // The outputs of one side. variables: by number, from 1. Nothing where an operator does not take what it reads, or
-  // has no such result as is read; those before it have been written then.
+  // The outputs of one side. variables: by number, from 1. Empty if an operator does not accept its operands, or lacks
+  // a result that is read; the operators before it have been written then.
   [[nodiscard]] std::optional<std::vector<value_id>> write(parallel::pcg_writer& writer, const parallel::pcg_algebra& a,
                                                            bool target, std::span<const value_id> variables) const;
 
  private:
   using made_values = std::optional<std::vector<value_id>>;
 
-  // Empty where there may be such an operator: a file may name any, with any parameters.
+  // Why there is no such operator; empty if there may be one. A file may name any operator with any parameters.
   [[nodiscard]] static std::string why_outside(const foreign_rule::operation& op);
 
-  // Null where there is none: a file may name any number.
+  // Null if it does not exist: a file may contain any number.
   template <class Place>
   [[nodiscard]] static value_id result_of(const std::vector<std::vector<value_id>>& results, const Place& at) {
     const auto node = static_cast<std::size_t>(at.node);
@@ -56,7 +57,7 @@ class flexflow_parallel_rule {
   [[nodiscard]] static made_values added(parallel::pcg_writer& writer, const parallel::pcg_algebra& a,
                                          const tensor::operation& op, const std::vector<value_id>& operands);
 
-  // The dimension here of a dimension there that is no replica dimension.
+  // Converts a dimension that is not the replica dimension.
   [[nodiscard]] std::int64_t axis_of(std::int64_t axis, std::size_t i, bool target) const {
     return roles_.is_weight({static_cast<std::int64_t>(i), 0}, target ? 1 : 0) ? 2 - axis : axis - 1;
   }

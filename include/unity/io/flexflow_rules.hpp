@@ -1,4 +1,4 @@
-// FlexFlow's rule files: a collection of rules in JSON.
+// FlexFlow's rule files: collections of rules in JSON.
 #pragma once
 
 #include <cstddef>
@@ -24,21 +24,21 @@ std::string lower(std::string text);
 std::string flexflow_operator(std::string name);
 std::string flexflow_parameter(std::string name);
 
-// Rules count operators and name sizes; numbers of more than 32 bits are damage.
+// Rules number operators and state sizes; numbers of more than 32 bits indicate a damaged file.
 std::int64_t small_integer(const json_place& in);
 
 foreign_rule::operation flexflow_operation(const json_place& in);
 
 foreign_rule flexflow_rule(const json_place& in);
 
-// FlexFlow counts dimensions with a replica dimension in front, and a weight's as output channel, input channel.
-// Here: no replica dimension, and weights are input channel, output channel. So each tensor must be known to be a
-// weight or an activation: weights are what linear reads second, and what shares an element-wise operator, a
-// concat or a split with one.
+// FlexFlow numbers dimensions with a replica dimension first, and the dimensions of a weight as output channel, input
+// channel. Here there is no replica dimension, and weights are input channel, output channel. So each tensor must be
+// known to be a weight or an activation: weights are second operands of linear, and tensors that share an element-wise
+// operator, a concat or a split with a weight.
 class flexflow_axes {
  public:
   explicit flexflow_axes(foreign_rule& rule);
-  // Of what is read, or of an operator's result, in the source (side 0) or the target (1): is it a weight.
+  // Whether a tensor that is read or computed in the source (side 0) or the target (1) is a weight.
   [[nodiscard]] bool is_weight(const source_of& t, int side) const {
     const auto found = roles_.find(key(t, side));
     return found != roles_.end() && found->second == weight;
@@ -60,8 +60,8 @@ class flexflow_axes {
 
 }  // namespace detail
 
-// The rules of a collection in JSON, in the file's own dimension numbers. `file` is for messages.
-// Throws: unity::error naming the byte or the member where the collection is malformed.
+// The rules of a JSON collection, with the file's own dimension numbers. `file` is for messages. Throws: unity::error
+// naming the byte or the member if the collection is malformed.
 [[nodiscard]] std::vector<foreign_rule> parse_flexflow_rules(std::string_view text, std::string_view file);
 
 // Throws: unity::error.
@@ -69,8 +69,8 @@ class flexflow_axes {
   return parse_flexflow_rules(read_file(path), path.string());
 }
 
-// Rule text of a FlexFlow rule of plain operators. Rules with parallelization operators are outside: they are
-// about parallel tensors, not tensors.
+// Rule text of a FlexFlow rule of plain operators. Rules with parallelization operators are rejected: they are about
+// parallel tensors, not tensors.
 [[nodiscard]] converted_rule flexflow_rule_text(foreign_rule rule);
 
 }  // namespace unity::io
@@ -150,7 +150,7 @@ UNITY_INLINE flexflow_axes::flexflow_axes(foreign_rule& rule) : rule_{rule} {
   for (auto* side : {&rule_.source, &rule_.target}) {
     mark(*side, side == &rule_.source ? 0 : 1);
   }
-  // Variables tell the two sides of each other; the marks grow, so this ends.
+  // Variables carry marks between the two sides; marks only increase, so this terminates.
   for (bool changed = true; changed;) {
     changed = spread(rule_.source, 0);
     changed = spread(rule_.target, 1) || changed;

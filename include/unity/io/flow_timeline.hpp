@@ -1,4 +1,4 @@
-// Replayed iterations of a job as pictures: a trace for Perfetto, and a page for a browser.
+// Draws replayed iterations of a job: a trace for Perfetto, and a page for a browser.
 #pragma once
 
 #include <span>
@@ -12,24 +12,22 @@
 
 namespace unity::io {
 
-// An iteration of a job to be shown: when each task of the graph ran.
+// An iteration of a job to show: the times of each task of the graph.
 struct shown_iteration {
   std::string name{};
   const trace::flow_graph* graph = nullptr;
   std::vector<simulate::task_times> times{};
 };
 
-// When the tasks ran in the step that gave the graph its structure, on the aligned clocks.
+// The recorded times of the tasks in the step that defined the graph, on the aligned clocks.
 [[nodiscard]] shown_iteration recorded_iteration(const trace::flow_graph& g, std::string name);
 
-// The trace format of Chrome: a process for each rank of each iteration, a thread for each of its resources. Tasks that
-// take no time, and delays, are left out. Units: microseconds, exact to the picosecond.
-// Complexity: linear in tasks.
+// Chrome's trace format: a process for each rank of each iteration, a thread for each of its resources. Tasks of zero
+// duration and delays are left out. Units: microseconds, exact to the picosecond. Complexity: linear in tasks.
 [[nodiscard]] std::string to_flow_trace(std::span<const shown_iteration> all, const trace::name_table& names);
 
-// One page that needs nothing else: the text as it is, and the timelines, one above the other on the same scale, to be
-// zoomed and moved. `text`: lines of a report.
-// Complexity: linear in tasks.
+// One self-contained page: the text, and the timelines, one above the other on the same scale, which can be zoomed and
+// scrolled. `text`: lines of a report. Complexity: linear in tasks.
 [[nodiscard]] std::string to_flow_html(std::span<const shown_iteration> all, const trace::name_table& names,
                                        const std::string& title, const std::string& text);
 
@@ -75,7 +73,7 @@ inline std::string_view class_of(const trace::flow_task& t) {
   return t.type == trace::task_type::earlier ? "earlier" : trace::phase_names[static_cast<std::size_t>(t.part)];
 }
 
-// Text that a page shows as it is.
+// Escapes text for HTML.
 inline std::string html_text(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -84,7 +82,7 @@ inline std::string html_text(std::string_view text) {
   return out;
 }
 
-// JSON that may stand in a script: no "</script>".
+// JSON that is safe inside a script: without "</script>".
 inline std::string script_text(const std::string& text) {
   std::string out;
   for (const char c : quoted(text)) {

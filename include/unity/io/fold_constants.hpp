@@ -1,4 +1,5 @@
-// Computes once what depends on weights and constants alone: what inference mode saves becomes real in the file.
+// Constant folding: computes subgraphs that depend only on weights and constants once and stores the results in the
+// file.
 #pragma once
 
 #include <cstddef>
@@ -30,33 +31,32 @@ class constant_folder {
   onnx_model run() &&;
 
  private:
-  static constexpr std::int64_t slack = 4096;  // bytes; shorter lists of nodes and names save as much
-  // What is computed of weights that no other group reads: it is folded, or stays as it is.
+  static constexpr std::int64_t slack = 4096;  // bytes; shorter lists of nodes and names make up for that
+  // A subgraph of constants whose weights no other group reads: it is folded, or stays as it is.
   struct group {
-    std::vector<value_id> results{};  // that are read by what is not constant
-    std::int64_t growth = 0;          // bytes that the file has more if it is folded
+    std::vector<value_id> results{};  // that non-constant nodes read
+    std::int64_t growth = 0;          // bytes by which the file grows if it is folded
   };
-  // Sources with data or of fixed values, and what is computed from those alone.
+  // Sources with data or fixed values, and nodes computed only from those.
   [[nodiscard]] bool is_computable(node_id n) const;
-  // Does it compute with a size that stays open.
+  // Whether it computes with a size that stays open.
   [[nodiscard]] bool has_open_size(node_id n) const;
   [[nodiscard]] bool is_operator(node_id n) const { return !model_.graph.operands(n).empty(); }
-  // The data of a source; null where it has none that is the same for all sizes.
+  // The data of a source; null if it has none that is the same for all sizes.
   [[nodiscard]] const tensor_data* data_of(node_id n) const;
   void find_computable();
   [[nodiscard]] std::vector<group> groups() const;
-  // Effects: of the groups, those that the file grows least by are folded, as long as its data gets no larger than the
-  // model's by more than the slack.
+  // Effects: folds groups in ascending order of growth, as long as the data exceeds the model's by at most the slack.
   void choose();
   void compute();
   void compute(node_id n, std::vector<std::size_t>& uses);
-  // In the arithmetic of the element types: each operator's result is rounded, as engines round it. Integers that are
-  // made of real numbers, such as buckets of positions, are others in double.
+  // In the arithmetic of the element types: each operator's result is rounded, as engines round it. Computing in double
+  // would change integers that are made of real numbers, such as buckets of positions.
   template <class Number>
   void compute_in(node_id n);
   void copy(node_id n, tensor::tensor_graph& to, std::vector<value_id>& moved);
   value_id store(value_id v, tensor::tensor_graph& to);
-  // A source of that data; of a name that holds the same already, where there is one.
+  // A source with that data; reuses the name of a source with the same data, if one exists.
   value_id add_source(std::string_view kind, std::string_view name, const tensor_data& data,
                       const tensor::tensor_type& type, tensor::tensor_graph& to);
 
@@ -64,11 +64,11 @@ class constant_folder {
   onnx_model model_;
   std::int64_t most_elements_;
   std::vector<char> computable_{};     // by node
-  std::vector<char> wanted_{};         // by value: an output, or read by what is not computable
+  std::vector<char> wanted_{};         // by value: an output, or read by a node that is not computable
   std::vector<char> folded_{};         // by value
   std::vector<char> needed_{};         // by node: something that is folded depends on it
-  std::vector<tensor_data> values_{};  // by value, of what is needed
-  // By kind and a hash of the content: names of sources that were written.
+  std::vector<tensor_data> values_{};  // by value, if needed
+  // Names of written sources, by kind and hash of the content.
   std::multimap<std::pair<std::string, std::size_t>, std::string> written_{};
   std::size_t next_ = 0;
 };
@@ -76,9 +76,9 @@ class constant_folder {
 }  // namespace detail
 
 // The model with constant subgraphs replaced by their values, and equal tensors under one name. Weights without data
-// stay as they are, and so does what depends on them. So do subgraphs whose values would make the data larger than that
-// of the model (4 KiB apart), such as a transposed table that is read untransposed, too: engines compute them when they
-// load a file. Quantizing and back stays, too. Throws: unity::error where a constant subgraph computes NaN. Complexity:
+// stay as they are, with everything that depends on them. So do subgraphs whose values would increase the data of the
+// model by more than 4 KiB, such as a transposed table that is also read untransposed: engines compute them when they
+// load a file. Quantize and dequantize also stay. Throws: unity::error if a constant subgraph computes NaN. Complexity:
 // one reference evaluation of each constant subgraph, a node at a time.
 [[nodiscard]] inline onnx_model fold_constants(const tensor::algebra& algebra, onnx_model model,
                                                std::int64_t most_elements = std::int64_t{1} << 28) {
@@ -148,7 +148,7 @@ UNITY_INLINE bool constant_folder::is_computable(node_id n) const {
   if (definition.source != tensor::source_kind::none) {
     return data_of(n) != nullptr;
   }
-  // Engines look for these beside products, which they run with integers then.
+  // Engines look for these next to products, which they then run with integers.
   const bool is_mark = definition.signature.name == "quantize" || definition.signature.name == "dequantize";
   bool all = !is_mark && !std::holds_alternative<tensor::opaque>(definition.body) && !has_open_size(n);
   for (const auto v : g.operands(n)) {
@@ -199,7 +199,7 @@ UNITY_INLINE void constant_folder::find_computable() {
 }
 
 UNITY_INLINE auto constant_folder::groups() const -> std::vector<group> {
-  constexpr std::int64_t node_bytes = 64;  // what a node takes in a file, at least
+  constexpr std::int64_t node_bytes = 64;  // the least size of a node in a file
   const auto& g = model_.graph;
   std::vector<std::size_t> parent(g.node_count());
   std::iota(parent.begin(), parent.end(), std::size_t{0});
@@ -210,7 +210,7 @@ UNITY_INLINE auto constant_folder::groups() const -> std::vector<group> {
     return n;
   };
   std::map<const tensor_data*, std::size_t> first;  // node of each tensor
-  std::set<const tensor_data*> kept;                // that something else reads
+  std::set<const tensor_data*> kept;                // that other nodes read
   for (const auto n : node_ids(g)) {
     if (computable_[n.index()] == 0) {
       continue;
@@ -223,7 +223,7 @@ UNITY_INLINE auto constant_folder::groups() const -> std::vector<group> {
     }
     for (const auto v : g.operands(n)) {
       const auto from = g.producer(v);
-      if (is_operator(from) || data_of(from) != nullptr) {  // what is filled belongs to nobody
+      if (is_operator(from) || data_of(from) != nullptr) {  // filled data have no owner
         parent[find(from.index())] = find(n.index());
       }
     }
@@ -265,7 +265,7 @@ UNITY_INLINE void constant_folder::choose() {
       read.insert(data);
     }
   }
-  std::int64_t left = slack;  // and what nothing reads any more
+  std::int64_t left = slack;  // and data that becomes unused
   for (const auto& [name, data] : model_.data) {
     left += read.contains(&data) || model_.defaults.contains(name) ? 0 : static_cast<std::int64_t>(data.bytes.size());
   }
@@ -353,7 +353,7 @@ UNITY_INLINE void constant_folder::copy(node_id n, tensor::tensor_graph& to, std
     return;
   }
   if (!std::ranges::all_of(results, [&](value_id v) { return folded_[v.index()] != 0; })) {
-    copy_node(g, n, to, moved);  // pruned where nothing reads it now
+    copy_node(g, n, to, moved);  // pruned if unused
   }
   for (const auto v : results) {
     if (folded_[v.index()] != 0) {
@@ -363,8 +363,8 @@ UNITY_INLINE void constant_folder::copy(node_id n, tensor::tensor_graph& to, std
 }
 
 UNITY_INLINE value_id constant_folder::store(value_id v, tensor::tensor_graph& to) {
-  constexpr std::size_t few_elements = 16;       // a constant in a node
-  constexpr std::size_t most_filled = 16 << 10;  // bytes that a node which fills them is not worth
+  constexpr std::size_t few_elements = 16;       // for a constant in a node
+  constexpr std::size_t most_filled = 16 << 10;  // bytes above which a node that fills them pays off
   const auto& g = model_.graph;
   auto type = g.type(v);
   type.order = tensor::layout::row_major;

@@ -1,5 +1,4 @@
-// What is the same rule, and what is no rule, among foreign rules: told from their structure alone, whatever their
-// operators are.
+// Decides which foreign rules are equal, and which are no valid rules, from their structure alone, for any operators.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +16,7 @@ namespace unity::io {
 
 namespace detail {
 
-// Writes both sides as terms from the outputs down, variables numbered as they are met.
+// Writes both sides as terms, starting at the outputs, with variables numbered in order of their first use.
 class identity_writer {
  public:
   explicit identity_writer(const foreign_rule& rule) : rule_{rule} {}
@@ -35,10 +34,10 @@ class identity_writer {
 }  // namespace detail
 
 // Equal for rules that differ only in the numbers of variables and operators, in operators that no output needs, and in
-// the order of outputs (up to five; beyond that, their order counts).
+// the order of outputs (for up to five outputs; with more, the order counts).
 [[nodiscard]] std::string identity_text(const foreign_rule& rule);
 
-// A variable that the target reads and no operator of the source does, as rule text names it. Such a rule has no
+// A variable, as named in rule text, that the target reads but no operator of the source does. Such a rule has no
 // meaning: its target is not determined by what its source matches.
 [[nodiscard]] std::optional<std::string> unbound_input(const foreign_rule& rule);
 

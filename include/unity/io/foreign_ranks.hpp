@@ -1,4 +1,4 @@
-// What the operators of a foreign rule are called and how many dimensions its tensors have.
+// Names the operators of a foreign rule and infers the ranks of its tensors.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace unity::io::detail {
 
-// What a rule cannot be translated for; caught by to_rule_text.
+// Why a rule cannot be translated; caught by to_rule_text.
 struct outside {
   std::string because;
 };
@@ -41,7 +41,8 @@ inline bool is_activation(std::string_view type) { return type == "relu" || type
 inline bool is_matmul(std::string_view type) { return type == "matmul" || type == "linear"; }
 inline bool is_pool(std::string_view type) { return type == "max_pool" || type == "average_pool"; }
 
-// The rank of every tensor of a rule where its operators tell: an equality class per tensor, a number per class.
+// The rank of every tensor of a rule, as far as its operators determine it: one equality class per tensor, one rank per
+// class.
 class foreign_ranks {
  public:
   explicit foreign_ranks(const foreign_rule& rule);
@@ -51,7 +52,7 @@ class foreign_ranks {
   }
   using tensor_key = std::pair<int, std::int64_t>;  // side (-1: variable) and node; all results have one rank
 
-  // Tensors of one group have equal ranks.
+  // The equality class: tensors of one class have equal ranks.
   [[nodiscard]] tensor_key group(const source_of& t, int side) const { return find(key(t, side)); }
 
  private:

@@ -1,4 +1,4 @@
-// A substitution as other systems' rule files state it: two lists of operators and what stands for what.
+// A substitution from another system's rule file: two lists of operators, and which results replace which.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +11,10 @@
 
 namespace unity::io {
 
-// Regular. Operator names are this library's where it has the operator ("matmul"), else the file's in lower
-// case ("replicate"). Parameters keep the file's values under plain names (kernel_h, stride_w, axis, ...).
+// Regular. Operator names are this library's if it has the operator ("matmul"), else the file's in lower case
+// ("replicate"). Parameters keep the file's values under plain names (kernel_h, stride_w, axis, ...).
 struct foreign_rule {
-  // Result `result` of operator `node`, or the variable -node where node is negative.
+  // Result `result` of operator `node`, or, if node is negative, the variable -node.
   struct source_of {
     std::int64_t node = 0;
     std::int64_t result = 0;
@@ -48,10 +48,10 @@ struct foreign_rule {
   friend bool operator==(const foreign_rule&, const foreign_rule&) = default;
 };
 
-// What became of a foreign rule: rule text of this library, or the reason why it has none.
+// The result of converting a foreign rule: rule text of this library, or the reason why it has none.
 struct converted_rule {
   std::string name;
-  std::string text;             // empty where the rule is outside
+  std::string text;             // empty if the rule cannot be converted
   std::string outside_because;  // one line
 
   [[nodiscard]] explicit operator bool() const noexcept { return !text.empty(); }
@@ -67,8 +67,8 @@ void check_mapped(const std::vector<foreign_rule::operation>& all, const foreign
 
 }  // namespace detail
 
-// Throws: unity::error naming the place, where an operator reads what does not come before it, where a mapped
-// output does not exist or where there is none.
+// Throws: unity::error naming the operator or output if an operator reads something that does not precede it, a mapped
+// output does not exist, or there is no mapped output.
 void validate(const foreign_rule& rule, std::string_view file);
 
 }  // namespace unity::io

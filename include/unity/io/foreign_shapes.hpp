@@ -1,4 +1,4 @@
-// Sizes of the tensors of a foreign rule, as expressions over its variables in this library's rule syntax.
+// The sizes of the tensors of a foreign rule, as expressions over its variables in this library's rule syntax.
 #pragma once
 
 #include <array>
@@ -15,16 +15,16 @@
 
 namespace unity::io::detail {
 
-// Size expressions and, on the way, the conditions under which the foreign operators are defined: equal shapes
-// where theirs do not broadcast, kernel sizes, ranks.
+// Size expressions, and the conditions under which the foreign operators are defined: equal shapes if they do not
+// broadcast, kernel sizes, ranks.
 class foreign_shapes {
  public:
   explicit foreign_shapes(const foreign_rule& rule) : rule_{rule}, ranks_{rule} {}
 
-  // The size of a tensor along an axis counted from the front, or from the back where negative.
+  // The size of a tensor along an axis, which counts from the front, or from the back if negative.
   [[nodiscard]] std::string size(const source_of& t, int side, std::int64_t axis) const;
-  // The sizes of a split, found from the concat that it undoes: the operands of the first concat along the
-  // split's axis on the way up. Nothing where there is none.
+  // The sizes of a split, from the concat that it undoes: the operands of the first concat along the split's axis among
+  // its ancestors. Empty if there is none.
   [[nodiscard]] std::optional<std::vector<std::string>> split_sizes(const source_of& t, int side,
                                                                     std::int64_t axis) const;
   [[nodiscard]] std::vector<std::string> conditions() const;
@@ -36,7 +36,7 @@ class foreign_shapes {
   [[nodiscard]] const foreign_rule::operation& at(const source_of& t, int side) const {
     return (side == 0 ? rule_.source : rule_.target).at(static_cast<std::size_t>(t.node));
   }
-  // The tensor and axis that an axis of an operator's result comes from unchanged.
+  // The tensor and axis from which an axis of an operator's result comes unchanged.
   [[nodiscard]] std::optional<std::pair<source_of, std::int64_t>> origin(const foreign_rule::operation& op, int side,
                                                                          const source_of& result,
                                                                          std::int64_t axis) const;
@@ -44,7 +44,7 @@ class foreign_shapes {
                                            std::int64_t axis) const;
   static std::string window(const std::string& size, std::int64_t kernel, std::int64_t stride, bool same);
 
-  // The variable whose shape a tensor has, through operators that keep shapes.
+  // The variable that has the same shape as a tensor, found through operators that keep shapes.
   [[nodiscard]] std::optional<source_of> same_shape(source_of t, int side) const;
   static void add_equality(const std::string& a, const std::string& b, std::vector<std::string>& all);
   void equal_shapes(const source_of& a, const source_of& b, int side, std::vector<std::string>& all) const;
@@ -52,13 +52,13 @@ class foreign_shapes {
   static void add_number(const std::string& size, std::int64_t number, std::vector<std::string>& all) {
     add_equality(size, fmt::format("{}", number), all);
   }
-  // Foreign operators see tensors of one rank; broadcasting would let others in. Where all operators keep
-  // shapes, equal shapes say enough.
+  // Foreign operators see tensors of one rank; broadcasting would allow others. If all operators keep shapes,
+  // conditions of equal shapes suffice.
   void rank_conditions(std::vector<std::string>& all) const;
 
   const foreign_rule& rule_;
   foreign_ranks ranks_;
-  mutable std::map<std::array<std::int64_t, 4>, std::string> sizes_;  // each is asked for many times
+  mutable std::map<std::array<std::int64_t, 4>, std::string> sizes_;  // memo: sizes are requested repeatedly
 };
 
 }  // namespace unity::io::detail
@@ -142,7 +142,7 @@ UNITY_INLINE std::optional<std::pair<source_of, std::int64_t>> foreign_shapes::o
   if (is_matmul(op.type)) {
     require_inputs(op, 2);
     const auto rank = ranks_.rank(result, side);
-    if (rank ? axis == *rank - 1 : axis == -1 || axis == 1) {  // tensors of no known rank are matrices
+    if (rank ? axis == *rank - 1 : axis == -1 || axis == 1) {  // tensors of unknown rank are matrices
       return std::pair{op.inputs[1], op.type == "linear" ? 1 : axis};
     }
     return std::pair{op.inputs[0], axis};
@@ -225,7 +225,7 @@ UNITY_INLINE std::optional<source_of> foreign_shapes::same_shape(source_of t, in
 UNITY_INLINE void foreign_shapes::add_equality(const std::string& a, const std::string& b,
                                                std::vector<std::string>& all) {
   if (a != b) {
-    const bool ordered = a < b || b.front() < 'a';  // numbers stand on the right
+    const bool ordered = a < b || b.front() < 'a';  // numbers go to the right side
     all.push_back(fmt::format("{} == {}", ordered ? a : b, ordered ? b : a));
   }
 }

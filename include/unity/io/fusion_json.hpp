@@ -4,8 +4,9 @@
 //  "kernels": [[{"node": 3, "pass": "forward", "step": 0, "op": "mul"},
 //               {"node": 3, "pass": "forward", "step": 1, "op": "add", "copy": true}], ...],
 //  "buckets": [[12, 9], [5]]}
-// A kernel's steps are those that nodes of the plan's graph are spelled out as; buckets list weights by their number
-// among the weights of the graph. The grain is primitives where composites are spelled out, else operators.
+// The steps of a kernel are the primitives into which nodes of the plan's graph decompose; buckets list weights by
+// their number among the weights of the graph. The grain is "primitives" if composites are decomposed, else
+// "operators".
 #pragma once
 
 #include <filesystem>
@@ -17,13 +18,13 @@
 
 namespace unity::io {
 
-// A kernel and a bucket per line.
+// One kernel or bucket per line.
 [[nodiscard]] std::string to_fusion_text(const fusion::fusion_plan& p);
 
-// Throws: unity::error that names the member which is wrong.
+// Throws: unity::error that names the invalid member.
 [[nodiscard]] fusion::fusion_plan parse_fusion(std::string_view text, std::string_view name);
 
-// Throws likewise, and where the file cannot be read.
+// Throws: likewise, and if the file cannot be read.
 [[nodiscard]] inline fusion::fusion_plan read_fusion(const std::filesystem::path& path) {
   return parse_fusion(read_file(path), path.string());
 }

@@ -1,7 +1,7 @@
-// Graphs as text: lists of neighbours, and lists of edges.
+// Graphs as text: neighbour lists and edge lists.
 //
-//   neighbours (`.graph`): line i, from 0 on, has the vertices from which edges lead to vertex i
-//   edges: a line for each edge, source and target; lines that begin with # or % are no edges
+//   neighbours (`.graph`): line i, from 0 on, has the sources of the edges into vertex i
+//   edges: a line for each edge, source and target; lines that begin with # or % are comments
 //
 // Source: Xtra-Computing/G3 (neighbours); SNAP and the network repository (edges).
 #pragma once
@@ -16,23 +16,23 @@
 
 namespace unity::io {
 
-// Neighbours stay in the order of the file, equal ones too. Complexity: linear.
-// Throws: unity::error with the line, where a field is no vertex.
+// Neighbours keep the order of the file, duplicates too. Complexity: linear. Throws: unity::error with the line if a
+// field is not a vertex.
 [[nodiscard]] gnn::csr_graph parse_neighbours(std::string_view text, std::string_view name);
-// Files with one space between two numbers come back byte by byte.
+// Files with one space between two numbers are reproduced byte by byte.
 [[nodiscard]] std::string neighbours_text(gnn::csr_view g);
 
-// The edges in order of targets, then of sources; equal ones stay. As many vertices as said, or, where nothing is said,
-// the largest and one more. Throws: unity::error with the line, where it is no edge of such a graph; and where there
-// are more than a million vertices and a thousand for each edge, which a graph in memory would not be worth.
+// Orders the edges by target, then by source; duplicates stay. The number of vertices is as given, else the largest
+// vertex plus one. Throws: unity::error with the line if it is not an edge of such a graph; and if there are more than
+// a million vertices and more than a thousand per edge, for which a graph in memory would be too large.
 [[nodiscard]] gnn::csr_graph parse_edges(std::string_view text, std::string_view name,
                                          std::optional<gnn::vertex_id> vertices = {});
-// In order of targets.
+// Ordered by target.
 [[nodiscard]] std::string edges_text(gnn::csr_view g);
 
 namespace detail {
 
-// Throws: unity::error where hardly a vertex has an edge: a number in the file is wrong.
+// Throws: unity::error if hardly any vertex has an edge: then a number in the file is wrong.
 void expect_edges(gnn::vertex_id vertices, std::size_t edges, std::string_view where);
 
 }  // namespace detail

@@ -1,4 +1,4 @@
-// HLO modules changed: instructions fused, all-reduces combined.
+// Edits HLO modules: fuses instructions and combines all-reduces.
 #pragma once
 
 #include <cstddef>
@@ -11,29 +11,29 @@
 
 namespace unity::io {
 
-// What becomes one kernel. Regular.
+// Instructions to fuse into one kernel. Regular.
 struct hlo_fusion_group {
-  std::vector<hlo_instruction_id> members{};  // what reads them outside of the group reads them of it
-  std::vector<hlo_instruction_id> copies{};   // computed in it for its own use; elsewhere, too, if something needs them
+  std::vector<hlo_instruction_id> members{};  // instructions outside of the group that read them read the fusion
+  // recomputed in it for its own use; also kept outside if something needs them there
+  std::vector<hlo_instruction_id> copies{};
   std::string kind = "kLoop";
 
   friend bool operator==(const hlo_fusion_group&, const hlo_fusion_group&) = default;
 };
 
-// Each group becomes a fusion, with a tuple as its result if several of its values are read outside. Fusions in a group
+// Turns each group into a fusion, whose result is a tuple if several of its values are read outside. Fusions in a group
 // become part of the new one; constants of one element are copied into the groups that read them; get-tuple-elements
-// may be in groups and make no difference. A group that nothing reads goes, and what only copies had read. Order stays
-// as it was where it can: a fusion stands where the last of its members stood. A fusion has the metadata of the last
-// member that it gives the value of, and its sharding, if that is the only one.
-// Ids of computations change; names of those that are still called do not, but for fused ones.
-// Complexity: linear in the module, and n log n in the computation.
-// Throws: unity::error where a group needs what needs it; for what cannot be in a kernel: parameters, collectives,
-// control flow, what has effects, what is not understood; where fusions in fusions make a body of over 2^20
-// instructions.
+// may be in groups and have no effect. Removes groups that nothing reads, and copied instructions that are needed
+// nowhere else. Keeps the order where possible: a fusion takes the position of its last member. A fusion has the
+// metadata of its last member that produces one of its results, and, if it has one result, the sharding of that member.
+// Ids of computations change; names of those that are still called do not, except for fused ones. Complexity: linear in
+// the module, and n log n in the computation. Throws: unity::error if groups depend on each other cyclically; for
+// instructions that cannot be in a kernel: parameters, collectives, control flow, instructions with effects, unknown
+// ones; if nested fusions make a body of more than 2^20 instructions.
 [[nodiscard]] hlo_module fuse_instructions(hlo_module m, hlo_computation_id computation,
                                            const std::vector<hlo_fusion_group>& groups);
 
-// Whether fuse_instructions takes it. XLA's own code generators take fewer: hlo_work_table::is_fusible.
+// Whether fuse_instructions accepts it. XLA's own code generators accept fewer: hlo_work_table::is_fusible.
 [[nodiscard]] bool can_be_fused(const hlo_instruction& i);
 
 // Regular.
@@ -44,22 +44,21 @@ struct hlo_fused {
   friend bool operator==(const hlo_fused&, const hlo_fused&) = default;
 };
 
-// The same, but for what XLA would not compute, or not rightly; such groups are left out:
-// - with instructions that are not fusible (hlo_work_table), or results of different dimensions;
-// - that read what they overwrite: the state of a loop, what is updated in place, shared parameters.
-// Copies that would read such values later than they were read are left out of their groups. This is what makes it
-// right for modules after XLA's own passes, which have put copies where something is overwritten, but before XLA has
-// scheduled them.
+// The same, but leaves out groups that XLA would not compute, or would compute wrongly: - with instructions that are
+// not fusible (hlo_work_table), or results of different dimensions; - that read what they overwrite: the state of a
+// loop, values updated in place, shared parameters. Copies that would read such values later than before are left out
+// of their groups. This makes the edit correct for modules after XLA's own passes, which insert copies where something
+// is overwritten, but before XLA schedules them.
 [[nodiscard]] hlo_fused fuse_what_xla_can(const hlo_module& m, hlo_computation_id computation,
                                           const std::vector<hlo_fusion_group>& groups);
 
-// Each group of all-reduces becomes one of several operands. They have the same replica groups, element types and
-// reductions, and all else but metadata and channels; the first one's stay.
-// Throws: unity::error where they have not, and where one needs another.
+// Replaces each group of all-reduces by one with several operands. Members must agree in replica groups, element types,
+// reductions and all attributes except metadata and channels; those of the first one stay. Throws: unity::error if they
+// disagree, and if one depends on another.
 [[nodiscard]] hlo_module combine_all_reduces(hlo_module m, hlo_computation_id computation,
                                              const std::vector<std::vector<hlo_instruction_id>>& groups);
 
-// Equal but for the names of instructions, their metadata and lines.
+// Whether they are equal except for the names of instructions, their metadata and lines.
 [[nodiscard]] bool compute_the_same(const hlo_computation& a, const hlo_computation& b);
 
 }  // namespace unity::io
@@ -122,7 +121,7 @@ inline hlo_member_group member_group(const hlo_computation& c, const hlo_fusion_
   return all;
 }
 
-// Of the last member that the fusion gives the value of.
+// From the last member that produces a result of the fusion.
 inline std::vector<hlo_attribute> fusion_attributes(const hlo_computation& c, const hlo_fusion_group& g,
                                                     const std::vector<hlo_value>& results, std::size_t callee) {
   std::vector<hlo_attribute> all{{"kind", g.kind, {}, {}}, {"calls", {}, {hlo_computation_id{callee}}, {}}};
@@ -149,7 +148,7 @@ inline bool xla_can_generate(const hlo_work_table& work, const hlo_computation& 
                      [&](const auto& i) { return i.is("parameter") || work.is_fusible(i); });
 }
 
-// `fits`: of each group whether XLA can generate what it becomes.
+// `fits`: for each group, whether XLA can generate the resulting fusion.
 inline hlo_module fuse(hlo_module m, hlo_computation_id computation, const std::vector<hlo_fusion_group>& groups,
                        std::vector<bool>& fits) {
   UNITY_EXPECTS(computation.index() < m.computations.size(), "a computation of the module");
@@ -186,7 +185,7 @@ inline hlo_module fuse(hlo_module m, hlo_computation_id computation, const std::
   return with_computations(std::move(m), computation, std::move(bodies), std::move(replacement));
 }
 
-// What all-reduces have in common if they can be combined.
+// Whether the attributes of two all-reduces allow combining them.
 inline bool can_be_combined(const hlo_module& m, const hlo_computation& c, const hlo_instruction& a,
                             const hlo_instruction& b) {
   constexpr std::array<std::string_view, 6> own{"channel_id", "metadata",       "control-predecessors",

@@ -1,4 +1,4 @@
-// The entry computation of an HLO module as instructions to fuse, and fusion strategies in the module.
+// Converts the entry computation of an HLO module to instructions to fuse, and applies fusion strategies to the module.
 #pragma once
 
 #include <cstddef>
@@ -14,31 +14,31 @@
 
 namespace unity::io {
 
-// Regular but for the graph.
+// Regular except for the graph.
 struct hlo_instructions {
   fusion::instruction_graph graph{};
   std::vector<hlo_instruction_id> of{};  // per instruction of the graph
 };
 
-// What only relabels bytes is no instruction: who reads it reads what it was made of. All-reduces are such; other
-// collectives and control flow run alone, and nothing is fused through them. By itself an instruction takes what the
-// kernel model says of its arithmetic and bytes; a call or a loop likewise, of all that it runs.
-// Complexity: linear in the module. flops_per_second: for arithmetic alone.
+// Instructions that only relabel bytes are left out: their readers read their operands. All-reduces stay all-reduces;
+// other collectives and control flow run alone, and nothing is fused across them. The time of an unfused instruction is
+// what the kernel model predicts from its arithmetic and bytes; likewise for a call or a loop, from everything that it
+// runs. Complexity: linear in the module. flops_per_second: for arithmetic alone.
 [[nodiscard]] hlo_instructions instructions_of(const hlo_module& m, const fusion::kernel_model& kernels,
                                                double flops_per_second);
 
-// What a fusion of XLA holds: nothing follows a product, a convolution or a reduction in it, and all results have the
-// same dimensions.
+// The limits of XLA's fusions: nothing follows a product, a convolution or a reduction, and all results have the same
+// dimensions.
 [[nodiscard]] fusion::kernel_limits hlo_limits();
 
 struct hlo_with_fusions {
   hlo_module module{};
   std::size_t left_out = 0;            // kernels that XLA could not compute (fuse_what_xla_can)
-  fusion::fusion_strategy strategy{};  // without those
+  fusion::fusion_strategy strategy{};  // without the kernels left out
 };
 
-// The module with the strategy's kernels as fusions, and its buckets as combined all-reduces; those that cannot be
-// combined stay apart. Complexity: as the edits of hlo_edits.hpp.
+// Applies a strategy: its kernels become fusions, its buckets combined all-reduces; all-reduces that cannot be combined
+// stay separate. Complexity: as the edits of hlo_edits.hpp.
 [[nodiscard]] hlo_with_fusions with_fusions(const hlo_module& m, const hlo_instructions& all,
                                             const fusion::fusion_strategy& s);
 
@@ -180,7 +180,7 @@ UNITY_INLINE hlo_with_fusions with_fusions(const hlo_module& m, const hlo_instru
                                            const fusion::fusion_strategy& s) {
   hlo_with_fusions r{m, 0, s};
   const auto members = fusion::members_of(s);
-  // Buckets first: they change no other instruction's place in the computation but their own.
+  // Buckets first: they change the positions of no other instructions in the computation.
   std::vector<hlo_fusion_group> groups;
   std::vector<std::uint32_t> numbers;
   std::vector<std::vector<hlo_instruction_id>> buckets;
@@ -228,7 +228,7 @@ UNITY_INLINE hlo_with_fusions with_fusions(const hlo_module& m, const hlo_instru
     try {
       r.module = combine_all_reduces(r.module, r.module.entry, {now});
     } catch (const error&) {
-      for (const auto i : b) {  // of different types or groups
+      for (const auto i : b) {  // split by element types and replica groups
         const auto at = std::find(all.of.begin(), all.of.end(), i) - all.of.begin();
         r.strategy.group_of[static_cast<std::size_t>(at)] = static_cast<std::uint32_t>(at);
       }

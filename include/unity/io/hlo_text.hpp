@@ -1,4 +1,4 @@
-// HLO text, as XLA prints it before and after optimization, in and out.
+// Reads and writes HLO text, as XLA prints it before and after optimization.
 //
 //   HloModule f, entry_computation_layout={(f32[2]{0})->f32[2]{0}}
 //
@@ -20,10 +20,9 @@
 
 namespace unity::io {
 
-// Names of instructions and computations lose '%', comments are left out, and what is not understood is kept: unknown
-// opcodes and attributes. to_text writes what reads as the same module, here and, where it has read the text, in XLA.
-// `file`: for messages.
-// Throws: unity::error for what is no HLO, with line and column, and for shapes that do not fit, with the instruction.
+// Names of instructions and computations lose '%', comments are removed; unknown opcodes and attributes are kept. The
+// output of to_text parses to the same module, here and, if XLA accepts the original text, in XLA. `file`: for
+// messages. Throws: unity::error with line and column if it is not HLO, and with the instruction if shapes do not fit.
 [[nodiscard]] inline hlo_module parse_hlo(std::string_view text, std::string_view file) {
   auto m = detail::parse_hlo_syntax(text, file);
   check(m, file);

@@ -1,4 +1,4 @@
-// A report as one HTML file that loads nothing: text, tables, charts and pictures, all static.
+// A report as one static HTML file that loads nothing: text, tables, charts and pictures.
 #pragma once
 
 #include <cstddef>
@@ -23,11 +23,11 @@ struct chart_line {
 
 // Axes begin at 0.
 struct line_chart {
-  std::string x{};  // what is along the axes, with units
+  std::string x{};  // labels of the axes, with units
   std::string y{};
   std::vector<chart_line> lines{};
-  bool is_stepped = false;  // a level stays until the next point
-  bool has_marks = false;   // points are marked, and named where the pointer rests
+  bool is_stepped = false;  // each value holds until the next point
+  bool has_marks = false;   // points are drawn, and named when the pointer is on them
 };
 
 struct timeline_bar {
@@ -40,10 +40,10 @@ struct timeline_bar {
 
 struct chart_bar {
   std::string name{};
-  double value = 0;  // 0 or more
+  double value = 0;  // not negative
 };
 
-// What runs where, and when. Bars of a row do not overlap.
+// Bars over time, one row for each resource. Bars of a row do not overlap.
 struct timeline_chart {
   std::string x{};  // unit of time
   std::vector<std::string> rows{};
@@ -51,26 +51,26 @@ struct timeline_chart {
   std::vector<timeline_bar> bars{};
 };
 
-// Builds the page from top to bottom. Names and text may be any bytes; what is not UTF-8 is replaced.
-// Complexity: linear in what is added, n log n in the bars of a timeline.
+// Builds the page from top to bottom. Names and text may be any bytes; invalid UTF-8 is replaced. Complexity: linear in
+// what is added, n log n in the bars of a timeline.
 class html_report {
  public:
   explicit html_report(std::string_view title);
 
   void heading(std::string_view text);
   void paragraph(std::string_view text);
-  // Cells that are numbers stand on the right.
+  // Numeric cells are right-aligned.
   void table(std::span<const std::string> heads, std::span<const std::vector<std::string>> rows);
-  // A whole SVG document, and what it shows.
+  // A complete SVG document, and a description.
   void picture(std::string_view svg, std::string_view about);
   // Lines without points are left out.
   void chart(const line_chart& c);
   // Horizontal bars with their values. unit: "ms".
   void chart(std::span<const chart_bar> bars, std::string_view unit);
-  // Neighbouring bars of one kind that are narrower than a pixel become one, whose name says how many they are.
+  // Adjacent bars of one kind that are narrower than a pixel are merged into one, whose name states their number.
   void chart(timeline_chart c);
 
-  // The page. Nothing is added afterwards.
+  // The page. Nothing can be added afterwards.
   [[nodiscard]] std::string text() const;
 
  private:
@@ -78,7 +78,7 @@ class html_report {
   std::string body_;
 };
 
-// "1.5", "-0.25 ms": text that begins with a number, at most.
+// Whether the text begins with a number: "1.5", "-0.25 ms".
 [[nodiscard]] bool is_numeric(std::string_view cell) noexcept;
 
 }  // namespace unity::io
@@ -101,9 +101,9 @@ namespace unity::io {
 namespace detail {
 
 inline constexpr int chart_width = 1000;  // pixels, of the area within the axes
-inline constexpr int chart_left = 170;    // of names of rows, and numbers
+inline constexpr int chart_left = 170;    // pixels for names of rows, and numbers
 
-// Okabe and Ito's colours, which people who are colour-blind can tell apart.
+// Okabe and Ito's colours, which colour-blind people can distinguish.
 inline constexpr std::array<std::string_view, 8> chart_colours{"#0072b2", "#e69f00", "#009e73", "#cc79a7",
                                                                "#56b4e9", "#d55e00", "#f0e442", "#888888"};
 UNITY_INLINE std::string_view chart_colour(std::size_t k) { return chart_colours[k % chart_colours.size()]; }
@@ -147,7 +147,7 @@ UNITY_INLINE double tick_of(double range) {
   return (lead < 1.5 ? 1 : lead < 3.5 ? 2 : lead < 7.5 ? 5 : 10) * power;
 }
 
-// The largest value of an axis, so that there is one.
+// The end of an axis; 1 if there is no positive finite value.
 UNITY_INLINE double axis_end(double largest) { return largest > 0 && std::isfinite(largest) ? largest : 1; }
 
 UNITY_INLINE std::string x_axis(double end, std::string_view label, double bottom) {
@@ -210,7 +210,7 @@ UNITY_INLINE void html_report::table(std::span<const std::string> heads,
   body_ += "</table></div>\n";
 }
 
-// As an image of its own: styles of a picture would hold for the whole page.
+// As a separate image: the styles of an inline picture would apply to the whole page.
 UNITY_INLINE void html_report::picture(std::string_view svg, std::string_view about) {
   body_ += fmt::format("<div class=\"wide\"><img alt=\"{}\" src=\"data:image/svg+xml;base64,{}\"/></div>\n",
                        detail::escaped(about), detail::base64(svg));
@@ -276,7 +276,7 @@ UNITY_INLINE void html_report::chart(std::span<const chart_bar> bars, std::strin
   std::string content;
   for (std::size_t k = 0; k < bars.size(); ++k) {
     const double top = height * static_cast<double>(k);
-    const double width = bars[k].value / largest * (detail::chart_width - 100);  // room for the value behind it
+    const double width = bars[k].value / largest * (detail::chart_width - 100);  // leaves room for the value behind it
     content += fmt::format(
         R"(<text x="{0}" y="{1:.1f}" text-anchor="end">{2}</text><rect x="{3}" y="{4:.1f}" width="{5:.2f}" height="{6}" fill="{7}"/><text x="{8:.2f}" y="{1:.1f}">{9:.6g} {10}</text>)",
         detail::chart_left - 6, top + 15, detail::escaped(bars[k].name), detail::chart_left, top + 3, width, height - 6,

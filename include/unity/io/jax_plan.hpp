@@ -1,4 +1,4 @@
-// A plan as a module of Python for JAX: a mesh, and a PartitionSpec for each parameter and each result of a module.
+// A plan as a Python module for JAX: a mesh, and a PartitionSpec for each parameter and each module result.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace unity::io {
 
-// `title`: a line of the module's documentation. Throws: unity::error where a name is not printable ASCII, and where
-// parameters are sharded or reduced in buckets, which XLA decides.
+// `title`: a line of the module's docstring. Throws: unity::error if a name is not printable ASCII, and if parameters
+// are sharded or reduced in buckets, because XLA decides that.
 [[nodiscard]] std::string to_jax_text(const module_plan& p, const std::string& title);
 
 }  // namespace unity::io
@@ -31,7 +31,7 @@ namespace unity::io {
 
 namespace detail {
 
-// Sums are left to XLA: a constraint cannot ask for one.
+// Sums are left to XLA: a constraint cannot express them.
 UNITY_INLINE std::string partition_spec(const parallel::tensor_placement& l) {
   std::vector<std::string> axes;  // by dimension
   for (std::size_t axis = 0; axis < l.size(); ++axis) {

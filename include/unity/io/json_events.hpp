@@ -1,4 +1,4 @@
-// The events of a trace in the format of Chrome, read fast: what the readers of traces have in common.
+// Reads the events of a trace in Chrome's format quickly; shared by the readers of traces.
 #pragma once
 
 #include <cstddef>
@@ -15,12 +15,11 @@
 
 namespace unity::io {
 
-// A JSON document, parsed whole.
+// A JSON document, parsed completely.
 class json_text {
  public:
-  // `name`: of the file, for messages. The text is taken.
-  // Complexity: linear; memory of the order of the text.
-  // Throws: unity::error where it is no JSON or cut short.
+  // `name`: of the file, for messages. Takes ownership of the text. Complexity: linear; memory proportional to the
+  // text. Throws: unity::error if it is not JSON or truncated.
   json_text(std::string text, std::string name);
 
   [[nodiscard]] simdjson::dom::element root() const noexcept { return root_; }
@@ -32,8 +31,8 @@ class json_text {
   simdjson::dom::element root_;
 };
 
-// An event as it is in the file; absent members are empty. Texts live as long as the document, those of `pid` and `tid`
-// as long as the call of for_each_event.
+// An event as in the file; absent members are empty. Texts live as long as the document; those of `pid` and `tid` only
+// during the call of for_each_event.
 struct json_event {
   std::string_view phase{};  // "ph"
   std::string_view name{};
@@ -41,32 +40,32 @@ struct json_event {
   std::string_view pid{};       // numbers as text
   std::string_view tid{};
   std::optional<simdjson::dom::object> args{};
-  std::int64_t time = 0;      // "ts", in picoseconds from the base that for_each_event was told
+  std::int64_t time = 0;      // "ts", in picoseconds from the base passed to for_each_event
   std::int64_t duration = 0;  // "dur", in picoseconds
   std::int64_t id = 0;        // of an arrow
   bool has_time = false;
   bool has_duration = false;
 };
 
-// The list of events: the document, or its member traceEvents. Nothing where there is none.
+// The list of events: the document, or its member traceEvents. Empty if there is none.
 [[nodiscard]] std::optional<simdjson::dom::array> event_list(const json_text& document);
 
-// The least time of the complete events ("ph": "X"), in nanoseconds; nothing where there is none.
-// Throws: unity::error for times that no number of nanoseconds holds.
+// The earliest time of the complete events ("ph": "X"), in nanoseconds; empty if there is none. Throws: unity::error if
+// a time in nanoseconds is out of range.
 [[nodiscard]] std::optional<std::int64_t> first_time(const json_text& document);
 
-// Calls visit(event, number) for each event that is an object, in their order; returns how many are none. Times are
-// relative to `base` nanoseconds.
-// Throws: unity::error that names the event where a time is no number, out of range, or a duration is below 0.
+// Calls visit(event, number) for each event that is an object, in order; returns the number of those that are not.
+// Times are relative to `base` nanoseconds. Throws: unity::error that names the event if a time is not a number or out
+// of range, or a duration is negative.
 std::size_t for_each_event(const json_text& document, std::int64_t base,
                            const std::function<void(const json_event&, std::size_t)>& visit);
 
-// A member of an event's arguments; nothing where it is absent or of another type. Numbers may be written as texts.
+// A member of an event's arguments; empty if it is absent or of another type. Numbers may be written as strings.
 [[nodiscard]] std::optional<std::int64_t> integer_of(const json_event& e, std::string_view member);
 [[nodiscard]] std::string_view text_of(const json_event& e, std::string_view member);
 
-// The last preparations of a rank whose events were all read (trace::complete).
-// Throws: unity::error where there is no event, or a step takes no time.
+// Completes a rank after all its events were read (trace::complete). Throws: unity::error if there is no event, or a
+// step has no duration.
 void finish_rank(trace::rank_trace& t);
 
 }  // namespace unity::io
@@ -109,11 +108,11 @@ UNITY_INLINE std::optional<simdjson::dom::array> event_list(const json_text& doc
 
 namespace detail {
 
-// Microseconds to picoseconds relative to a base of nanoseconds. Integers are exact; other numbers are as exact as
-// a double is: a quarter of a microsecond for times since 1970.
+// Converts microseconds to picoseconds relative to a base in nanoseconds. Integers are exact; other numbers have the
+// precision of a double: a quarter of a microsecond for times since 1970.
 inline std::optional<std::int64_t> trace_picoseconds(simdjson::dom::element e, std::int64_t base) {
-  constexpr std::int64_t most = 9'000'000'000'000'000;  // microseconds: nanoseconds of them fit
-  constexpr std::int64_t far = 9'000'000'000'000;       // microseconds from the base: picoseconds of them fit
+  constexpr std::int64_t most = 9'000'000'000'000'000;  // microseconds: fits in nanoseconds
+  constexpr std::int64_t far = 9'000'000'000'000;       // microseconds from the base: fits in picoseconds
   std::int64_t whole = 0;
   double fraction = 0;
   std::int64_t integer = 0;
@@ -136,7 +135,7 @@ inline std::optional<std::int64_t> trace_picoseconds(simdjson::dom::element e, s
   return whole * 1'000'000 + std::llround(fraction * 1000) * 1000 - base % 1000 * 1000;
 }
 
-// Texts of small integers, so that ids of processes and threads are texts, too.
+// Interns texts of small integers, so that ids of processes and threads are texts, too.
 class id_texts {
  public:
   std::string_view of(simdjson::dom::element e) {

@@ -1,4 +1,4 @@
-// JSON read with an eye on the place: every complaint names the member it is about.
+// JSON with paths: every error names the member that it is about.
 #pragma once
 
 #include <cstddef>
@@ -12,13 +12,12 @@
 
 namespace unity::io::detail {
 
-// What a file says, for a line of a message: in quotes, in ASCII, control characters as JSON
-// escapes them, and not more than 60 bytes of it.
+// Text of a file for an error message: in quotes, in ASCII, control characters escaped as in JSON, at most 60 bytes.
 [[nodiscard]] inline std::string shown(const std::string& text) {
   return nlohmann::json(text.substr(0, 60)).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
 }
 
-// A JSON value with the path that led to it, so that messages can say where.
+// A JSON value with its path in the document, for error messages.
 class json_place {
  public:
   json_place(const nlohmann::json& value, std::string where) : value_{value}, where_{std::move(where)} {}
@@ -31,18 +30,18 @@ class json_place {
   [[nodiscard]] std::int64_t integer() const;
   [[nodiscard]] bool boolean() const;
   [[nodiscard]] std::string word() const;
-  // A word that is on a line of messages and tables.
+  // A string that may be printed on a line of messages and tables.
   [[nodiscard]] std::string line() const;
 
  private:
-  // A member's name, as it is where that is no more than letters, digits and '_', '-' or '.'.
+  // A member's name: unquoted if it consists of letters, digits, '_', '-' and '.' only.
   [[nodiscard]] static std::string step(const std::string& key);
 
   const nlohmann::json& value_;
   std::string where_;
 };
 
-// Throws: unity::error with the byte where the text stops being JSON.
+// Throws: unity::error with the byte at which the text is not JSON.
 [[nodiscard]] nlohmann::json parse_json(std::string_view text, std::string_view file);
 
 }  // namespace unity::io::detail
@@ -120,7 +119,7 @@ UNITY_INLINE nlohmann::json parse_json(std::string_view text, std::string_view f
     return nlohmann::json::parse(text.begin(), text.end());
   } catch (const nlohmann::json::parse_error& e) {
     throw error{fmt::format("{}, byte {}", file, e.byte), "is not JSON", "a value, ',' or a closing bracket"};
-  } catch (const nlohmann::json::exception&) {  // a number that no double holds
+  } catch (const nlohmann::json::exception&) {  // a number that is out of range of double
     throw error{std::string{file}, "holds a number that is too large", "numbers of 64 bits"};
   }
 }

@@ -1,12 +1,12 @@
-// Measured kernels of PyTorch as lines of text, in two forms: a file of one operator, whose name is the file's, and one
-// of all of them, as bench/torch_kernels.py measures. docs/formats.md has their columns.
+// Measured kernels of PyTorch as CSV, in two forms: a file of one operator, named after it, and a file of all
+// operators, as measured by bench/torch_kernels.py. docs/formats.md has their columns.
 //
 // Sizes: rows and columns of element-wise operators (two operands: add, mul, div, pow; one: addu, mulu, divu, powu,
 // gelu, relu, tanh), of softmax, ln (layer norm) and layer_norm_gradient; batch, m, n, k of bmm and linear; samples
 // times heads, positions, width of a head of attention, causal_attention and attention_gradient; of conv batch, input
-// channels, output channels, side of the kernel, of the image, stride, padding. In files of the first form the columns
-// n and k of products hold what is summed over and the result's columns: grids and names of kernels say so. Source of
-// the first form: the files that Lee et al., NeuSight (ASPLOS 2025), publish.
+// channels, output channels, side of the kernel, of the image, stride, padding. In files of the first form, the columns
+// n and k of products are swapped: n is the reduction dimension, k the columns of the result, as grids and names of
+// kernels show. Source of the first form: the files that Lee et al., NeuSight (ASPLOS 2025), publish.
 #pragma once
 
 #include <string_view>
@@ -16,10 +16,10 @@
 
 namespace unity::io {
 
-// Left out: elements other than float32 and bfloat16, whose operators are called bmm_bfloat16 and so on; other
-// operators; convolutions that are not 3 x 3 of stride and padding 1.
-// op: what a file of the first form is of; nothing is read of one that is none of the above.
-// Throws: unity::error where a line is not of that form, with its number, and where there is no kernel.
+// Leaves out elements other than float32 and bfloat16 (whose operators are called bmm_bfloat16 and so on), other
+// operators, and convolutions other than 3 x 3 of stride and padding 1. op: the operator of a file of the first form;
+// nothing is read if it is none of the above. Throws: unity::error with the line number if a line has another form, and
+// if there is no kernel.
 [[nodiscard]] std::vector<kernel_sample> parse_kernels(std::string_view text, std::string_view name,
                                                        std::string_view op);
 
@@ -48,7 +48,7 @@ inline constexpr std::string_view kernels_of_one = "device,latency_ms,grid,block
 inline constexpr std::string_view kernels_of_all =
     "device,operator,element,latency_ms,kernel_ms,grid,block,kernel,sizes";
 
-// Fields of a line of comma-separated values; one in quotes may hold commas.
+// Splits a line of comma-separated values; quoted fields may contain commas.
 [[nodiscard]] inline std::vector<std::string_view> kernel_fields(std::string_view line, char separator = ',') {
   std::vector<std::string_view> fields;
   std::size_t begin = 0;
@@ -102,7 +102,7 @@ inline constexpr std::array<known_kernel, 20> known_kernels{
   return *number;
 }
 
-// Nothing of a convolution that is left out.
+// Empty for a convolution that is left out.
 [[nodiscard]] inline std::optional<kernel_shape> kernel_shape_of(const known_kernel& k,
                                                                  const std::vector<std::string_view>& texts,
                                                                  bool sum_is_third, const std::string& where) {

@@ -1,4 +1,4 @@
-// What PyTorch's profiler says of memory (profile_memory=True), as allocations between events of a rank.
+// Memory from PyTorch's profiler (profile_memory=True), as allocations between events of a rank.
 #pragma once
 
 #include <cstdint>
@@ -15,26 +15,25 @@
 
 namespace unity::io::detail {
 
-// Collects the instant events `[memory]`: Bytes above 0 are allocated at Addr, below 0 freed; Total Allocated is what
-// there is behind it. Where there are devices besides the host, the host's memory does not count.
+// Collects the instant events `[memory]`: positive Bytes are allocated at Addr, negative ones freed; Total Allocated is
+// the total afterwards. If there are devices besides the host, the host's memory is ignored.
 class kineto_memory {
  public:
-  // Events without sizes are none.
+  // Ignores events without sizes.
   void read(const json_event& e);
 
-  // Effects: gives the rank its allocations, each from the innermost operation of its thread that ran then (or the one
-  // before; or else the thread's first) to that which freed it, and what it held before and never freed. What threads
-  // without operations did is counted as not understood.
-  // Preconditions: events are in their order. `lanes`: by "process thread".
-  // Complexity: n log n in what was read, linear in the rank's events.
+  // Effects: adds the rank's allocations, each from the innermost operation that ran on its thread then (or else the
+  // one before; or else the thread's first) to the operation that freed it, and the memory that was held before and
+  // never freed. Counts memory of threads without operations as not understood. Preconditions: events are in order.
+  // `lanes`: by "process thread". Complexity: n log n in what was read, linear in the rank's events.
   void add_to(trace::rank_trace& t, const std::map<std::string, std::uint32_t>& lanes);
 
  private:
   struct note {
     std::int64_t time = 0;
-    std::int64_t size = 0;  // below 0: freed
+    std::int64_t size = 0;  // negative: freed
     std::int64_t address = 0;
-    std::int64_t total = 0;  // behind it
+    std::int64_t total = 0;  // afterwards
     std::int64_t device_type = 0;
     std::int64_t device = 0;
     std::uint32_t thread = 0;
@@ -74,12 +73,12 @@ UNITY_INLINE void kineto_memory::read(const json_event& e) {
   }
 }
 
-// `list`: of the lane, by time.
+// `list`: the notes of the lane, by time.
 UNITY_INLINE void kineto_memory::find_events(const trace::rank_trace& t, std::uint32_t lane, std::span<note*> list) {
   auto next = std::lower_bound(t.events.begin(), t.events.end(), lane,
                                [](const trace::event& e, std::uint32_t l) { return e.lane < l; });
   std::vector<std::uint32_t> open;
-  auto last = trace::no_event;  // that ended
+  auto last = trace::no_event;  // the last one that ended
   const auto close = [&](std::int64_t time) {
     while (!open.empty() && t.events[open.back()].end() < time) {
       last = open.back();
@@ -142,7 +141,7 @@ UNITY_INLINE void kineto_memory::add_to(trace::rank_trace& t, const std::map<std
       at->second = t.allocations.size();
       t.allocations.push_back({n.event, trace::no_event, n.size});
     } else {
-      if (is_new) {  // was there before
+      if (is_new) {  // was allocated before
         t.allocations.push_back({trace::no_event, n.event, -n.size});
         before[device] += n.size;
       }

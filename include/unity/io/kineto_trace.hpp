@@ -1,5 +1,5 @@
-// Traces of PyTorch's profiler (Kineto): one file a rank, in the format of Chrome.
-// Over 500 lines because what its versions call the same, and what of them tells the same, is one table of facts.
+// Traces of PyTorch's profiler (Kineto): one file per rank, in Chrome's format. Over 500 lines because the names that
+// its versions give the same things are one table of facts.
 #pragma once
 
 #include <cstdint>
@@ -17,23 +17,21 @@ namespace detail {
 
 enum class kineto_category : std::uint8_t { operation, runtime, kernel, copy, annotation, arrow, left_out, unknown };
 
-// Of the name of an event's category, in any version and case.
+// From the name of an event's category, in any version and case.
 [[nodiscard]] kineto_category kineto_category_of(std::string_view text);
 
 }  // namespace detail
 
-// What a trace tells of its rank: operators and calls of the runtime by host thread, kernels and copies by stream, the
-// collectives of NCCL (kernels) and gloo (a channel per thread of its pool), and ProfilerStep. Names of categories are
-// those of all versions so far (cpu_op, Operator; kernel, Kernel; ...). Launches and kernels are joined by their
-// correlation, or where that is missing by flow arrows (async_cpu_to_gpu, ac2g). Sizes and process groups come from
-// record_param_comms, from the arguments of the kernel, or from the shapes of the annotation around the launch. What
-// autograd runs is the backward part, what an Optimizer.step holds the update. Annotations besides these, frames of
-// Python, flow arrows of autograd and counters are left out; what else is not understood is counted. Memory comes from
-// the instant events of profile_memory (kineto_memory.hpp).
-// Without distributedInfo the rank has no number. The name is "rank N", or the file's.
-// Complexity: n log n in events.
-// Throws: unity::error, of one line, where a duration is negative, there is nothing to replay, or kernels are launched
-// and none was recorded.
+// Reads the trace of a rank: operators and runtime calls by host thread, kernels and copies by stream, the collectives
+// of NCCL (kernels) and gloo (a channel per thread of its pool), and ProfilerStep. Knows the category names of all
+// versions so far (cpu_op, Operator; kernel, Kernel; ...). Joins launches and kernels by correlation, or, if that is
+// missing, by flow arrows (async_cpu_to_gpu, ac2g). Sizes and process groups come from record_param_comms, from the
+// arguments of the kernel, or from the shapes of the annotation around the launch. What autograd runs is the backward
+// part, what Optimizer.step contains the update. Other annotations, Python frames, flow arrows of autograd and counters
+// are left out; everything else that is unknown is counted. Memory comes from the instant events of profile_memory
+// (kineto_memory.hpp). Without distributedInfo the rank has no number. The name is "rank N", or the file's. Complexity:
+// n log n in events. Throws: unity::error, of one line, if a duration is negative, there is nothing to replay, or
+// kernels are launched and none was recorded.
 [[nodiscard]] trace::rank_trace read_kineto(const json_text& document, trace::name_table& names);
 
 }  // namespace unity::io
@@ -103,10 +101,10 @@ UNITY_INLINE kineto_category kineto_category_of(std::string_view text) {
   return i == known.end() ? kineto_category::unknown : i->second;
 }
 
-// A call of the runtime that returns once a stream, an event or the device has come so far.
+// A runtime call that returns once a stream, an event or the device has reached a point.
 inline bool is_synchronization(std::string_view name) { return name.find("Synchronize") != std::string_view::npos; }
 
-// A number of bytes per element.
+// Bytes per element.
 inline std::int64_t element_bytes(std::string_view type) {
   constexpr std::array<std::pair<std::string_view, std::int64_t>, 22> known{
       {{"float", 4},       {"Float", 4},         {"double", 8},        {"Double", 8}, {"half", 2}, {"Half", 2},
@@ -124,7 +122,7 @@ class kineto_reader {
   trace::rank_trace run();
 
  private:
-  // What surrounds the launch of a collective, or what was recorded of it: its size, group and number of ranks.
+  // What surrounds the launch of a collective, or was recorded of it: its size, group and number of ranks.
   struct collective_note {
     std::string host{};  // thread
     std::int64_t start = 0;
@@ -168,10 +166,10 @@ class kineto_reader {
   kineto_memory memory_;
   std::map<std::uint32_t, std::vector<interval>> updates_;                  // by lane
   std::map<std::int64_t, std::pair<std::uint32_t, std::uint32_t>> arrows_;  // by id: events at tail and head
-  std::unordered_map<std::uint64_t, std::uint32_t> by_place_;               // events by process, thread and time
+  std::unordered_map<std::uint64_t, std::uint32_t> by_place_;  // indices of events, by process, thread and time
   std::size_t launches_ = 0;
   std::size_t device_events_ = 0;
-  std::uint64_t next_correlation_ = std::uint64_t{1} << 62U;  // of those that the trace has none of
+  std::uint64_t next_correlation_ = std::uint64_t{1} << 62U;  // for events that have none in the trace
 };
 
 UNITY_INLINE trace::rank_trace kineto_reader::run() {
@@ -319,7 +317,7 @@ UNITY_INLINE void kineto_reader::add_operation(const json_event& e) {
     trace_.gradients.push_back({static_cast<std::uint32_t>(trace_.events.size() - 1), size_of(e)});
   }
   if (e.name.starts_with("c10d::")) {
-    // What starts a collective of gloo (join_gloo). Its size is kept in a message until then.
+    // The call that starts a collective of gloo (join_gloo). A message keeps its size until then.
     added.message = static_cast<std::uint32_t>(trace_.messages.size());
     trace::message m;
     m.way = trace::exchange_named(e.name.substr(6));
@@ -405,7 +403,7 @@ UNITY_INLINE std::int64_t kineto_reader::size_of(const json_event& e) const {
     static_cast<void>(types.at(0).get_string().get(type) == simdjson::SUCCESS);
   }
   const auto bytes = element_bytes(type);
-  return elements * (bytes == 0 ? 4 : bytes);  // lists of tensors have no type of their own; most are float
+  return elements * (bytes == 0 ? 4 : bytes);  // lists of tensors state no type; most are float
 }
 
 UNITY_INLINE kineto_reader::collective_note kineto_reader::note_of(const json_event& e) const {
@@ -442,7 +440,7 @@ UNITY_INLINE void kineto_reader::join_by_arrows() {
   }
 }
 
-// Collectives of NCCL: what surrounds their launches says what they move.
+// The sizes of NCCL's collectives come from what surrounds their launches.
 UNITY_INLINE void kineto_reader::complete_collectives() {
   std::unordered_map<std::uint64_t, std::uint32_t> launches;
   for (std::uint32_t i = 0; i < trace_.events.size(); ++i) {
@@ -471,7 +469,7 @@ UNITY_INLINE void kineto_reader::complete_collectives() {
     if (list == by_lane.end()) {
       continue;
     }
-    // The innermost that is around the launch comes last; those around it are few.
+    // The last note that begins before the launch and contains it is the innermost; few contain it.
     auto n = std::upper_bound(list->second.begin(), list->second.end(), l.start,
                               [](std::int64_t t, auto* note) { return t < note->start; });
     for (int tries = 0; n != list->second.begin() && tries < 4; ++tries) {
@@ -486,7 +484,7 @@ UNITY_INLINE void kineto_reader::complete_collectives() {
   }
 }
 
-// The k-th call of c10d of a way and size starts the k-th collective of gloo of these.
+// The k-th call of c10d for a collective of a kind and size starts the k-th such collective of gloo.
 UNITY_INLINE void kineto_reader::join_gloo() {
   using kind = std::pair<trace::exchange, std::int64_t>;
   std::map<kind, std::vector<std::uint32_t>> calls;
@@ -507,7 +505,7 @@ UNITY_INLINE void kineto_reader::join_gloo() {
     std::size_t next = 0;
     for (const auto c : list) {
       auto& call = trace_.events[c];
-      // Collectives that a call before the recording started have none.
+      // Collectives that were called before the recording started have no call.
       while (next < started.size() && trace_.events[started[next]].start < call.start) {
         ++next;
       }

@@ -1,10 +1,9 @@
-// Graphs as ROC and Lux store them: `.lux`.
+// Graphs in the format of ROC and Lux: `.lux`.
 //
 //   u32 vertices, u64 edges, u64 end[vertices], u32 source[edges]
 //
-// Little-endian, nothing in between (so the numbers of 64 bits begin at byte 12). The in-edges of vertex v are those
-// from end[v - 1], of vertex 0 from 0, up to end[v] - 1. ROC reads PREFIX.add_self_edge.lux, in which each vertex has
-// an edge from itself.
+// Little-endian, without padding (so the 64-bit numbers begin at byte 12). The in-edges of vertex v are those from
+// end[v - 1] (0 for vertex 0) to end[v] - 1. ROC reads PREFIX.add_self_edge.lux, in which each vertex has a self-loop.
 // Source: https://github.com/jiazhihao/ROC (load_task.cu, gnn.cc), 2020.
 #pragma once
 
@@ -25,20 +24,20 @@
 
 namespace unity::io {
 
-// Of the head, in front of the ends.
+// The size of the header, which precedes the ends.
 inline constexpr std::size_t lux_head_bytes = 12;
 
-// Throws: unity::error naming the file and what is wrong with it: its size, or the first vertex or edge.
+// Throws: unity::error naming the file and the problem: its size, or the first invalid vertex or edge.
 [[nodiscard]] gnn::csr_graph parse_lux(std::string_view bytes, std::string_view name);
 [[nodiscard]] gnn::csr_graph read_lux(const std::filesystem::path& path);
 
-// A graph whose sources stay in the file; what is in memory is 8 bytes for each vertex. Movable.
+// A graph whose sources stay in the file; memory: 8 bytes per vertex. Movable.
 class mapped_lux {
  public:
-  // Effects: reads the file once, to check it. Throws: as parse_lux, and where it cannot be mapped.
+  // Effects: reads the file once, to check it. Throws: as parse_lux, and if it cannot be mapped.
   explicit mapped_lux(const std::filesystem::path& path);
 
-  // Valid as long as this is, wherever it is moved.
+  // Valid as long as this object, even after it was moved.
   [[nodiscard]] gnn::csr_view view() const noexcept { return {offsets_, sources_}; }
 
  private:
@@ -47,20 +46,20 @@ class mapped_lux {
   std::span<const gnn::vertex_id> sources_;
 };
 
-// Writes a graph edge by edge, in memory that does not depend on it; the file is there, whole, after commit().
+// Writes a graph edge by edge, in memory that does not depend on its size; the complete file exists after commit().
 class lux_writer {
  public:
-  // Throws: unity::error where nothing can be created there.
+  // Throws: unity::error if no file can be created there.
   lux_writer(const std::filesystem::path& path, gnn::vertex_id vertices);
 
-  // Precondition: both ends are vertices, and targets come in ascending order.
-  // Throws: unity::error where the edge does not fit (a full disk).
+  // Preconditions: both ends are vertices; targets ascend. Throws: unity::error if the edge cannot be written (a full
+  // disk).
   void add(gnn::edge e);
   // Throws: likewise.
   void commit();
 
  private:
-  // Numbers that go to one place of the file after the other.
+  // Buffers numbers that are written consecutively from an offset.
   template <class Number>
   struct column {
     std::uint64_t place;
@@ -70,7 +69,7 @@ class lux_writer {
     void flush(atomic_file& file);
   };
 
-  // Vertices below it get no more edges.
+  // Ends the lists of vertices below v.
   void end_vertices_below(gnn::vertex_id v);
 
   atomic_file file_;
@@ -81,7 +80,7 @@ class lux_writer {
   column<gnn::vertex_id> sources_;
 };
 
-// Throws: unity::error where the file cannot be written.
+// Throws: unity::error if the file cannot be written.
 void write_lux(const std::filesystem::path& path, gnn::csr_view g);
 
 // The graph of a generator, from disk to disk. Complexity, memory, throws: as gnn::for_each_edge, and as lux_writer.
@@ -123,11 +122,11 @@ template <class Number>
   return {reinterpret_cast<const char*>(numbers.data()), numbers.size_bytes()};
 }
 
-// Where the arrays of a file are. Throws: unity::error where they would not fill it.
+// The positions of the arrays in a file. Throws: unity::error if the arrays would not fill it exactly.
 struct lux_layout {
   gnn::vertex_id vertices;
   gnn::edge_id edges;
-  std::size_t sources;  // the first byte of these
+  std::size_t sources;  // offset of their first byte
 
   lux_layout(std::string_view bytes, std::string_view name) {
     if (bytes.size() < lux_head_bytes) {
@@ -171,7 +170,7 @@ UNITY_INLINE mapped_lux::mapped_lux(const std::filesystem::path& path) : file_{p
   const auto bytes = detail::bytes_of(file_.bytes());
   const detail::lux_layout layout{bytes, path.string()};
   offsets_ = layout.offsets(bytes);
-  // A mapping begins at a page, and sources at a multiple of 4.
+  // A mapping begins at a page boundary, and the sources at a multiple of 4 bytes.
   sources_ = {reinterpret_cast<const gnn::vertex_id*>(bytes.data() + layout.sources),
               static_cast<std::size_t>(layout.edges)};
   gnn::check_csr(offsets_, sources_, path.string());

@@ -12,8 +12,8 @@
 //               "switches": ["n0/pcie", "ethernet"],
 //               "links": [{"from": "n0/gpu0", "to": "n0/pcie", "bytes_per_second": 1.575e10, "latency_s": 4e-07,
 //                          "duplex": "full"}, ...]}}
-// The last range of a cost has no "up_to". A machine that was only measured has no "topology", nor has one of version
-// 1. Members of other names are left alone.
+// The last range of a cost has no "up_to". Machines that were only measured, and files of version 1, have no
+// "topology". Other members are ignored.
 #pragma once
 
 #include <cstddef>
@@ -44,10 +44,11 @@ namespace detail {
 [[nodiscard]] double number_from_json(const json_place& in, bool may_be_zero);
 [[nodiscard]] std::int64_t count_from_json(const json_place& in, std::int64_t least, std::int64_t most);
 [[nodiscard]] std::size_t name_from_json(const json_place& in, std::span<const std::string_view> names);
-// The members of an object, in order of name.
+// The members of an object, ordered by name.
 [[nodiscard]] std::vector<std::pair<std::string, json_place>> members_from_json(const json_place& in);
 
-// A rate in the unit of its member's name: what is below `least` was meant in thousands, millions or more of them.
+// A rate in the unit that its member's name states; a value below `least` was meant in thousands, millions or more of
+// that unit.
 [[nodiscard]] double rate_from_json(const json_place& in, double least, std::string_view unit);
 
 [[nodiscard]] machine::device device_from_json(const json_place& in, std::int64_t schema);
@@ -56,7 +57,7 @@ namespace detail {
 
 [[nodiscard]] machine::link link_from_json(const json_place& in);
 
-// Device and driver names come from elsewhere, and JSON is UTF-8.
+// Names of devices and drivers come from other software, and JSON must be UTF-8.
 [[nodiscard]] std::string utf8_word(std::string_view what, const std::string& text);
 
 [[nodiscard]] nlohmann::json device_to_json(const machine::device& d);
@@ -65,10 +66,10 @@ namespace detail {
 
 [[nodiscard]] nlohmann::json topology_to_json(const machine::machine& m);
 
-// Devices that are placed have memory.
+// Checks that devices in a topology have memory.
 void check_memory(const json_place& devices);
 
-// Reads a topology; looks names up.
+// Reads a topology and resolves its names.
 class topology_reader {
  public:
   topology_reader(const json_place& in, const machine::machine& m);
@@ -86,13 +87,12 @@ class topology_reader {
   std::map<std::string, machine::vertex_id> vertices_{};
 };
 
-// A machine that is a document or a part of one.
-// Throws: unity::error naming the member that is wrong.
+// A machine that is a whole document or a part of one. Throws: unity::error naming the member that is wrong.
 [[nodiscard]] machine::machine machine_from_json(const json_place& in);
 
 }  // namespace detail
 
-// Throws: unity::error for a name that is not UTF-8.
+// Throws: unity::error if a name is not UTF-8.
 [[nodiscard]] nlohmann::json to_json(const machine::machine& m);
 
 // `file`: for messages. Throws: unity::error naming the byte or the member that is wrong.
@@ -105,7 +105,7 @@ class topology_reader {
 [[nodiscard]] inline machine::machine read_machine(const std::filesystem::path& path) {
   return parse_machine(read_file(path), path.string());
 }
-// Nothing is written that could not be read again: a rate that was never measured, ranges that do not ascend.
+// Refuses machines that could not be read again: rates that were never measured, ranges that do not ascend.
 void write_machine(const machine::machine& m, const std::filesystem::path& path);
 
 }  // namespace unity::io

@@ -3,7 +3,7 @@
 //   %%MatrixMarket matrix coordinate pattern|real|integer general|symmetric
 //   % comments
 //   rows columns entries
-//   row column [value]        from 1 on; of a symmetric matrix, those of which row >= column
+//   row column [value]        from 1 on; of a symmetric matrix, the entries with row >= column
 //
 // Source: Boisvert, Pozo and Remington, The Matrix Market exchange formats: initial design, NISTIR 5935, 1996.
 #pragma once
@@ -24,7 +24,7 @@ enum class matrix_symmetry : std::uint8_t { general, symmetric };
 inline constexpr std::array<std::string_view, 3> matrix_field_names{"pattern", "real", "integer"};
 inline constexpr std::array<std::string_view, 2> matrix_symmetry_names{"general", "symmetric"};
 
-// Regular. Entries are in the order of the file, counted from 0.
+// Entries in the order of the file, with indices from 0. Regular.
 struct coordinate_matrix {
   struct place {
     std::uint32_t row = 0;
@@ -38,7 +38,7 @@ struct coordinate_matrix {
   std::uint32_t rows = 0;
   std::uint32_t columns = 0;
   std::vector<place> places{};
-  std::vector<double> values{};  // as many, or, of a pattern, none; integers are those of 53 bits
+  std::vector<double> values{};  // one per entry, or none for a pattern; integers have at most 53 bits
 
   friend bool operator==(const coordinate_matrix&, const coordinate_matrix&) = default;
 };
@@ -46,14 +46,14 @@ struct coordinate_matrix {
 // Complexity: linear. Throws: unity::error with the line and what was expected there.
 [[nodiscard]] coordinate_matrix parse_matrix_market(std::string_view text, std::string_view name);
 
-// Without comments, one space between numbers, with as few digits as come back to the same number. Files in this form
-// come back byte by byte.
+// Writes no comments, one space between numbers, and the fewest digits that identify each number. Files in this form
+// are reproduced byte by byte.
 [[nodiscard]] std::string matrix_market_text(const coordinate_matrix& m);
 
-// An edge for each entry, from its column to its row, so that the matrix times features adds up those of the sources;
-// of a symmetric matrix, for each entry off the diagonal also the one back. Values are left out.
-// Throws: unity::error that begins with `where` unless the matrix is square, or where hardly a row has an entry, as
-// parse_edges.
+// An edge for each entry, from its column to its row, so that the matrix times the features sums the features of the
+// sources; for each off-diagonal entry of a symmetric matrix, also the reverse edge. Values are ignored. Throws:
+// unity::error that begins with `where` if the matrix is not square, or if hardly any row has an entry (as
+// parse_edges).
 [[nodiscard]] gnn::csr_graph graph_of(const coordinate_matrix& m, std::string_view where);
 
 // The adjacency matrix of a graph, as a general pattern: row by row.
@@ -87,7 +87,7 @@ namespace detail {
   return all;
 }
 
-// The next word of the banner, which is one of these in any case. Throws: unity::error at this line.
+// The next word of the banner, which must be one of `words` in any case. Throws: unity::error at this line.
 template <std::size_t N>
 [[nodiscard]] std::size_t next_word(text_lines& lines, const std::array<std::string_view, N>& words) {
   const auto word = lines.next_field();
@@ -104,7 +104,7 @@ UNITY_INLINE void expect_end(const text_lines& lines) {
   }
 }
 
-// Effects: goes to the next line that is no comment and not blank; false at the end of the text.
+// Effects: goes to the next line that is neither a comment nor blank; returns false at the end of the text.
 [[nodiscard]] UNITY_INLINE bool next_content(text_lines& lines) {
   while (lines.next()) {
     if (!lines.line().starts_with('%') && lines.line().find_first_not_of(" \t") != std::string_view::npos) {
@@ -114,7 +114,7 @@ UNITY_INLINE void expect_end(const text_lines& lines) {
   return false;
 }
 
-// What stands in front of the entries; `count` is how many there are.
+// Parses everything before the entries; `count` is their number.
 [[nodiscard]] UNITY_INLINE coordinate_matrix parse_matrix_head(text_lines& lines, std::uint64_t& count) {
   coordinate_matrix m;
   static_cast<void>(lines.next());

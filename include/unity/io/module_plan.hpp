@@ -1,6 +1,6 @@
-// A plan by the names of modules and parameters, as frameworks take it that run a model's own code: layouts of
-// parameters, of what modules read and of what they hand on. Names are those of weights: "blocks.0.up.weight" is the
-// parameter "weight" of the module "blocks.0.up". ".T" at the end: the graph has the parameter transposed.
+// A plan in terms of modules and parameters, for frameworks that run a model's own code: the layouts of parameters and
+// of the inputs and outputs of modules. Names are those of weights: "blocks.0.up.weight" is the parameter "weight" of
+// the module "blocks.0.up". A final ".T" means that the graph has the parameter transposed.
 #pragma once
 
 #include <cstddef>
@@ -25,11 +25,11 @@ struct named_layout {
 
 struct parameter_plan {
   std::string name{};
-  parallel::tensor_placement layout{};  // as operators read it
-  std::vector<std::size_t> replicas{};  // axes along which gradients are terms of a sum
+  parallel::tensor_placement layout{};  // in the orientation in which operators read it
+  std::vector<std::size_t> replicas{};  // mesh axes along which gradients are terms of a sum
   bool is_trained = true;
-  bool is_sharded = false;   // each replica updates a share (ZeRO)
-  std::size_t share_of = 0;  // the dimension whose shares these are
+  bool is_sharded = false;   // each replica updates a shard (ZeRO)
+  std::size_t share_of = 0;  // the dimension that is sharded
   std::size_t bucket = 0;    // of an all-reduce: parameters with the same number are reduced together
 };
 
@@ -39,8 +39,8 @@ struct module_layouts {
   parallel::tensor_placement output{};
 };
 
-// How often each kind of collective runs in an iteration. An axis of the mesh is a collective of its own, but for
-// gradients of parameters: one all-reduce for each bucket and set of axes.
+// The number of collectives of each kind in an iteration. Each axis of the mesh needs its own collective, except for
+// gradients: one all-reduce for each bucket and set of axes.
 struct collective_counts {
   std::size_t all_reduce = 0;
   std::size_t all_gather = 0;
@@ -50,7 +50,7 @@ struct collective_counts {
   friend bool operator==(const collective_counts&, const collective_counts&) = default;
 };
 
-// Adds what a change of layout from the first to the second takes.
+// Adds the collectives that a change of layout from the first to the second needs.
 void count_change(const parallel::tensor_placement& from, const parallel::tensor_placement& to,
                   collective_counts& counts);
 
@@ -64,10 +64,10 @@ struct module_plan {
   collective_counts backward{};
 };
 
-// Throws: unity::error that names the operator or the weight for which there are no words, and says why: what does not
-// lie on one mesh (parallel::placements_of), operators without parameters that read another layout than they are given,
-// weights that operators compute with before modules read them, pipelines, recomputation, and synchronization other
-// than all-reduces and shares of whole weights.
+// Throws: unity::error that names the operator or the weight that cannot be expressed, with the reason: layouts that
+// are not on one mesh (parallel::placements_of), operators without parameters that need another layout than their
+// operands have, weights that operators transform before modules read them, pipelines, recomputation, and
+// synchronization other than all-reduces and shards of whole weights.
 [[nodiscard]] module_plan module_plan_of(const tensor::algebra& a, const parallel::plan& p,
                                          const std::optional<machine::device_mesh>& mesh);
 
@@ -96,7 +96,7 @@ using parallel::tensor_placement;
 
 inline constexpr std::string_view transposed_suffix = ".T";
 
-// Sums where either has one.
+// Sums along the axes along which either has one.
 UNITY_INLINE void add_sums(tensor_placement& to, const tensor_placement& from) {
   for (std::size_t axis = 0; axis < from.size(); ++axis) {
     if (to[axis].kind == axis_kind::whole) {
@@ -114,7 +114,7 @@ UNITY_INLINE tensor_placement permuted(tensor_placement l, const std::vector<std
   return l;
 }
 
-// Makes the plan of modules out of that of operators.
+// Converts the plan of operators to a plan of modules.
 class module_planner {
  public:
   module_planner(const tensor::algebra& a, const parallel::plan& p, parallel::plan_placements layouts)
@@ -123,7 +123,7 @@ class module_planner {
   [[nodiscard]] module_plan make();
 
  private:
-  // Who reads a value as an activation, and how.
+  // A use of a value as an activation.
   struct reading {
     node_id node{};
     std::size_t operand = 0;
@@ -147,7 +147,7 @@ class module_planner {
   void synchronize(parameter_plan& one, std::size_t number) const;
   void add_use(parameter_plan& one, node_id n, std::size_t operand, const std::vector<std::size_t>& order);
   void find_readings();
-  // What a value's readers want that is no module's, if they are at one; and else what it is made as.
+  // The layout that readers outside of modules want, if they agree; else the layout in which the value is made.
   [[nodiscard]] tensor_placement handed_on(value_id v) const;
   void count(value_id v, const tensor_placement& made, const tensor_placement& given);
   void count_synchronization();
@@ -157,7 +157,7 @@ class module_planner {
   const tensor::tensor_graph& g_;
   parallel::plan_placements on_;
   parallel::training_graph training_;
-  std::vector<bool> is_constant_{};              // by value: no activation
+  std::vector<bool> is_constant_{};              // by value: not an activation
   std::map<std::size_t, std::string> module_{};  // by node that reads a parameter
   std::vector<std::vector<reading>> readings_{};
   module_plan made_{};
@@ -190,7 +190,7 @@ UNITY_INLINE void module_planner::find_constants() {
   }
 }
 
-// A module reads the parameter; or a transposition does, whose result a module reads as it is made.
+// A module reads the parameter; or a transposition reads it, whose result a module reads unchanged.
 UNITY_INLINE void module_planner::add_use(parameter_plan& one, node_id n, std::size_t operand,
                                           const std::vector<std::size_t>& order) {
   const auto& layout = on_.nodes[n.index()];
@@ -300,7 +300,7 @@ UNITY_INLINE void module_planner::find_readings() {
 
 UNITY_INLINE tensor_placement module_planner::handed_on(value_id v) const {
   const auto from = g_.producer(v);
-  const bool is_free = is_input(v) || module_.contains(from.index());  // to be laid out as readers want it
+  const bool is_free = is_input(v) || module_.contains(from.index());  // readers may choose its layout
   const auto& results = g_.results(from);
   const auto which = static_cast<std::size_t>(std::find(results.begin(), results.end(), v) - results.begin());
   std::optional<tensor_placement> wanted;
@@ -321,7 +321,7 @@ UNITY_INLINE tensor_placement module_planner::handed_on(value_id v) const {
       is_chosen = true;
       continue;
     }
-    auto reduced = *wanted;  // sums are added up without a word where an operator needs that
+    auto reduced = *wanted;  // sums are added up implicitly if an operator needs that
     for (std::size_t axis = 0; axis < as.size(); ++axis) {
       if (reduced[axis].kind == axis_kind::sum && as[axis].kind == axis_kind::whole) {
         reduced[axis] = as[axis];
@@ -339,7 +339,8 @@ UNITY_INLINE tensor_placement module_planner::handed_on(value_id v) const {
 
 UNITY_INLINE void module_planner::count(value_id v, const tensor_placement& made, const tensor_placement& given) {
   count_change(made, given, made_.forward);
-  std::vector<std::pair<tensor_placement, tensor_placement>> copies;  // as modules read it, with its cotangent
+  // as modules read it, with the layout of its cotangent
+  std::vector<std::pair<tensor_placement, tensor_placement>> copies;
   std::optional<tensor_placement> others;
   std::optional<tensor_placement> summed;  // an implicit sum
   for (const auto& r : readings_[v.index()]) {

@@ -1,4 +1,4 @@
-// ONNX models, in and out. Include it in one source file of a program: the packaged schema compiles slowly.
+// Reads and writes ONNX models. Include it in one source file of a program: the packaged schema compiles slowly.
 #pragma once
 
 #include <unity/io/onnx_export.hpp>

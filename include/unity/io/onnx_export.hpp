@@ -1,4 +1,4 @@
-// Writing ONNX models, in their own opset.
+// Writes ONNX models, in their own opset.
 #pragma once
 
 #include <cstddef>
@@ -22,27 +22,27 @@ namespace unity::io {
 
 namespace detail {
 
-// A model ready to be written, and the tensors that are still to be put into it.
+// A model ready to be written, without its tensors, which are added later.
 class model_writer {
  public:
   model_writer(const tensor::algebra& algebra, const onnx_model& model);
 
   [[nodiscard]] std::int64_t data_bytes() const;
-  // Of the file, and of the one beside it.
+  // The size of the file and of the one beside it.
   [[nodiscard]] onnx_file_size size(std::int64_t external_data_above);
-  // Has the file that this becomes the inputs and outputs of the one that the model came from.
+  // Whether the result has the inputs and outputs of the file from which the model came.
   [[nodiscard]] bool keeps_signature(const onnx_model& model) const;
-  // Effects: hands out the model in pieces, each tensor as it lies in memory.
+  // Effects: passes the model to `put` in pieces, each tensor directly from memory.
   void write(const std::function<void(std::string_view)>& put);
-  // Effects: the tensors are said to lie in `location` beside the model, one behind the other, each followed by zeros
-  // up to the next page.
+  // Effects: refers to the tensors as stored in `location` beside the model, one after another, each padded with zeros
+  // to the next page.
   void refer_to(const std::string& location);
   void write_tensors(const std::function<void(std::string_view)>& put) const;
 
  private:
   void set_header(std::int64_t opset);
   void list_weights(const std::vector<std::string>& names);
-  // The tensors to come are inputs while the checker looks, so that it has none of their bytes to walk through.
+  // Tensors to come are inputs during the check, so that the checker need not traverse their bytes.
   void check(const onnx_model& model);
 
   onnx::ModelProto proto_;
@@ -53,21 +53,21 @@ class model_writer {
 }  // namespace detail
 
 // A model as the bytes of an ONNX file of its opset. Layouts are left out, since they change no value; fused
-// activations become operators of their own; weights without data become inputs, listed in the metadata.
-// Throws: unity::error where an operator has no form there, or data does not fit its node.
+// activations become separate operators; weights without data become inputs, listed in the metadata. Throws:
+// unity::error if an operator has no equivalent there, or data does not fit its node.
 [[nodiscard]] std::string serialize_onnx(const tensor::algebra& algebra, const onnx_model& model,
                                          const export_options& options = {});
 
-// Has what would be written the inputs and outputs of the file that the model came from: their names, order, types and
-// sizes, as far as dimensions were not bound, and which inputs have data. Throws: as serialize_onnx.
+// Whether the written file would have the inputs and outputs of the file from which the model came: names, order,
+// types, sizes (as far as dimensions were not bound), and which inputs have data. Throws: as serialize_onnx.
 [[nodiscard]] bool keeps_signature(const tensor::algebra& algebra, const onnx_model& model);
 
-// Of the file that would be written, and the one beside it. Throws: as serialize_onnx.
+// The size of the file that would be written, and of the one beside it. Throws: as serialize_onnx.
 [[nodiscard]] onnx_file_size written_size(const tensor::algebra& algebra, const onnx_model& model,
                                           const export_options& options = {});
 
-// Effects: the file is written whole or not at all; large weights go to a second file, NAME.data.
-// Throws: unity::error, also where the place is full or cannot be written to.
+// Effects: writes the whole file or nothing; large weights go to a second file, NAME.data. Throws: unity::error, also
+// if the disk is full or the path is not writable.
 void export_onnx(const tensor::algebra& algebra, const onnx_model& model, const std::filesystem::path& path,
                  const export_options& options = {});
 
@@ -89,7 +89,7 @@ void export_onnx(const tensor::algebra& algebra, const onnx_model& model, const 
 
 namespace unity::io::detail {
 
-// Tag and length of a field whose bytes follow.
+// The tag and length of a field whose bytes follow.
 UNITY_INLINE std::string length_delimited(int field, std::uint64_t size) {
   constexpr unsigned length_delimited_type = 2;
   std::string text(1, static_cast<char>(static_cast<unsigned>(field) << 3U | length_delimited_type));
@@ -99,7 +99,7 @@ UNITY_INLINE std::string length_delimited(int field, std::uint64_t size) {
   return text + static_cast<char>(size);
 }
 
-// So that readers can map tensors into memory.
+// Padding to the next page, so that readers can map tensors into memory.
 UNITY_INLINE std::int64_t gap_after(std::int64_t size) {
   constexpr std::int64_t page = 4096;
   return (page - size % page) % page;
@@ -164,7 +164,7 @@ UNITY_INLINE onnx_file_size model_writer::size(std::int64_t external_data_above)
   return sum;
 }
 
-// As protocol buffers write it, with tensors behind everything else: all readers take fields in any order.
+// The wire format of protocol buffers, with tensors after everything else: readers accept fields in any order.
 UNITY_INLINE void model_writer::write(const std::function<void(std::string_view)>& put) {
   onnx::GraphProto graph;
   graph.Swap(proto_.mutable_graph());
@@ -222,7 +222,7 @@ UNITY_INLINE void model_writer::write_tensors(const std::function<void(std::stri
 }
 
 UNITY_INLINE void model_writer::set_header(std::int64_t opset) {
-  // Before version 4 of the format, initializers had to be inputs, too.
+  // Before version 4 of the format, initializers also had to be inputs.
   proto_.set_ir_version(proto_.has_ir_version() ? std::max<std::int64_t>(proto_.ir_version(), 4) : packaged_ir_version);
   if (!proto_.has_producer_name()) {
     proto_.set_producer_name("unity");
@@ -255,7 +255,7 @@ UNITY_INLINE void model_writer::check(const onnx_model& model) {
   }
   for (const auto& [tensor_name, data] : data_) {
     if (!there.insert(tensor_name).second) {
-      continue;  // a default
+      continue;  // has the default value
     }
     fill_type(*inputs.Add(), tensor_name, {data->element, tensor::layout::row_major, false, data->dims});
   }

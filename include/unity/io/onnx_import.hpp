@@ -1,4 +1,4 @@
-// Reading ONNX models, opsets 1 to 28.
+// Reads ONNX models, opsets 1 to 28.
 #pragma once
 
 #include <cstddef>
@@ -31,13 +31,13 @@ class model_reader {
                const import_options& options)
       : algebra_{&algebra}, file_{std::move(file)}, directory_{std::move(directory)}, options_{&options} {}
 
-  // `size`: of what the stream gives, in bytes.
+  // `size`: bytes in the stream.
   onnx_model read(google::protobuf::io::ZeroCopyInputStream& bytes, std::uint64_t size);
   onnx_model read(std::string_view bytes);
-  // At these sizes of the dimensions that options leave open, which stay open in the signature. Effects: `record` gets
-  // what is seen.
+  // Reads the model at these sizes of the dimensions that the options leave open; the signature keeps them open.
+  // Effects: `record` receives the sizes that occur.
   onnx_model read_open(std::string_view bytes, std::vector<open_axis> axes, size_record& record);
-  // The dimensions that the file and options leave open, each name once, sizes not set.
+  // The dimensions that the file and the options leave open, one for each name, without sizes.
   [[nodiscard]] std::vector<open_axis> open_axes(google::protobuf::io::ZeroCopyInputStream& bytes, std::uint64_t size);
   [[nodiscard]] std::vector<open_axis> open_axes(std::string_view bytes);
 
@@ -47,33 +47,34 @@ class model_reader {
   [[nodiscard]] const onnx::GraphProto& graph() const { return proto_.graph(); }
 
   void parse(google::protobuf::io::ZeroCopyInputStream& bytes, std::uint64_t size);
-  // Files that are not there count nothing; reading their tensors will say so.
+  // Missing files count as empty; reading their tensors reports them.
   [[nodiscard]] onnx_file_size file_size(std::uint64_t size) const;
   [[nodiscard]] std::int64_t find_opset() const;
 
-  // Effects: every dimension of every input is a number.
+  // Effects: gives every dimension of every input a number.
   void bind_dimensions();
   void bind_input(onnx::ValueInfoProto& in, std::set<std::string>& known);
-  // Throws: unity::error where options name another dimension.
+  // Throws: unity::error if the options name an unknown dimension.
   void expect_known(const std::set<std::string>& known) const;
-  // Nothing where it has a size. A dimension without a name is called INPUT.AXIS.
+  // Empty if it has a size. A dimension without a name is called INPUT.AXIS.
   [[nodiscard]] static std::optional<std::string> open_name(const onnx::ValueInfoProto& in, int axis);
   [[nodiscard]] const open_axis* find_open(const std::string& name) const;
 
-  // Reads every initializer. Those that are large or elsewhere leave the graph and become inputs of it, so that
-  // the checker has little to look at; it is told nothing wrong, since their data has been read.
+  // Reads every initializer. Large or external ones leave the graph and become inputs, to keep the checker's work
+  // small; the check stays valid because their data has been read.
   initializer_map take_initializers();
 
-  // Can its values be nodes of a graph.
+  // Whether its values can be nodes of a graph.
   [[nodiscard]] bool has_counterpart(const onnx::ValueInfoProto& in) const;
 
   [[nodiscard]] std::map<std::string, tensor::tensor_type> hints(const onnx::GraphProto& g) const;
-  // Effects: dimensions of an output that were given sizes have these.
+  // Effects: replaces dimensions of an output that were bound by their sizes.
   void bind_known(onnx::ValueInfoProto& info) const;
-  // Effects: takes them out of the metadata.
+  // Effects: removes the names from the metadata.
   [[nodiscard]] std::set<std::string> take_weight_names();
-  // Effects: notes which initializers are defaults of inputs. Before version 4 of the format all had to be listed among
-  // the inputs, and were constants nevertheless: those are none, and would become some in a file of today's version.
+  // Effects: records which initializers are defaults of inputs. Before version 4 of the format, all initializers had to
+  // be listed among the inputs but were constants nevertheless: those are not recorded, because they would become
+  // defaults in a file of today's version.
   [[nodiscard]] std::string signature(const std::set<std::string>& weights, onnx_model& model) const;
   void add_inputs(graph_importer& importer, const onnx::GraphProto& g, const initializer_map& initializers,
                   const std::set<std::string>& weights);
@@ -83,22 +84,22 @@ class model_reader {
   std::filesystem::path directory_;
   const import_options* options_;
   std::vector<open_axis> open_;
-  std::map<std::string, onnx::ValueInfoProto> open_inputs_;  // as they stood in the file
+  std::map<std::string, onnx::ValueInfoProto> open_inputs_;  // as in the file
   size_record* record_ = nullptr;
   onnx::ModelProto proto_;
-  std::map<std::string, std::pair<onnx::TensorProto, std::string>> rest_;  // initializers that no node can be, why
+  // initializers that cannot be nodes, with the reason
+  std::map<std::string, std::pair<onnx::TensorProto, std::string>> rest_;
 };
 
 }  // namespace detail
 
-// Reads a serialized model. `file`: what messages call it; `directory`: where external data lies.
-// Effects: shape arithmetic is folded, initializers become weight nodes (integers: constant nodes), operators that
-// the tensor algebra cannot express become opaque nodes.
-// Throws: unity::error in one line for whatever is wrong with the model.
+// Reads a serialized model. `file`: its name in messages; `directory`: the location of external data. Effects: folds
+// shape arithmetic; initializers become weight nodes (integers: constant nodes); operators that the tensor algebra
+// cannot express become opaque nodes. Throws: unity::error in one line for any problem of the model.
 [[nodiscard]] onnx_model parse_onnx(const tensor::algebra& algebra, std::string_view bytes, std::string_view file,
                                     const std::filesystem::path& directory, const import_options& options = {});
 
-// Throws: unity::error. Complexity: tensors are in memory once, while the file is read, too.
+// Throws: unity::error. Complexity: tensors are in memory once, also while the file is read.
 [[nodiscard]] onnx_model import_onnx(const tensor::algebra& algebra, const std::filesystem::path& path,
                                      const import_options& options = {});
 

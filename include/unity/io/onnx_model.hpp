@@ -1,4 +1,4 @@
-// A model as it came out of an ONNX file: a tensor graph, and beside it everything that a graph does not hold.
+// A model from an ONNX file: a tensor graph, and everything that a graph does not hold.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@
 
 namespace unity::io {
 
-// What a file calls a node, and says about it.
+// The name and documentation of a node in a file.
 struct node_label {
   std::string name{};
   std::string doc{};
@@ -28,14 +28,14 @@ struct node_label {
 };
 
 struct onnx_file_size {
-  std::uint64_t bytes = 0;  // with the files beside it that hold its tensors
-  std::size_t nodes = 0;    // of its graph, but those of the operator Constant, which are initializers to engines
+  std::uint64_t bytes = 0;  // including external tensor files
+  std::size_t nodes = 0;    // of its graph, without operators Constant, which engines treat as initializers
 
   friend bool operator==(const onnx_file_size&, const onnx_file_size&) = default;
 };
 
-// Regular. To export a rewritten graph, replace `graph`: nodes find their data by name; and `labels`, see
-// stayed_labels.
+// Regular. To export a rewritten graph, replace `graph`, in which nodes find their data by name, and `labels` (see
+// stayed_labels).
 struct onnx_model {
   tensor::tensor_graph graph{};
   std::string name = "model";
@@ -43,29 +43,28 @@ struct onnx_model {
   data_table data{};                       // of weight and constant nodes, by name
   std::map<node_id, node_label> labels{};  // of nodes of graph
 
-  // Inputs and outputs as they stood in the file, with the sizes that were bound: a serialized GraphProto of nothing
-  // else. Weights whose data nobody gave are left out of it. Empty where there was no file.
+  // Inputs and outputs as in the file, with the sizes that were bound: a serialized GraphProto of nothing else. Without
+  // weights that have no data. Empty if there was no file.
   std::string signature{};
-  // Inputs that the file gives data to. A caller may give other data, so nothing is computed from these once and for
-  // all.
+  // Inputs that have default data in the file. Callers may pass other data, so they must not be folded.
   std::set<std::string, std::less<>> defaults{};
 
-  // What is kept as it stands in the file, beside the graph, since tensors of known sizes do not say it: a serialized
-  // GraphProto of nodes and initializers. The graph's last outputs, which no signature lists, are what it reads.
+  // What stays as it was in the file, outside of the graph, since tensors of known sizes cannot express it: a
+  // serialized GraphProto of nodes and initializers. It reads the last outputs of the graph, which no signature lists.
   std::string rest{};
-  std::string rest_reason{};  // what the first of it is, and why no node of the graph can be it
+  std::string rest_reason{};  // the first of it, and why no node of the graph can express it
 
-  // How many nodes are kept as they are, by operator ("LSTM", "com.example.Fancy"): those that this library does not
-  // know, and those of `rest`.
+  // The number of nodes kept unchanged, by operator ("LSTM", "com.example.Fancy"): those unknown to this library, and
+  // those of `rest`.
   std::map<std::string, std::size_t> opaque_operators{};
-  // Their nodes as they stood in the file (serialized NodeProto), by the signature of the opaque node.
+  // Their serialized NodeProtos from the file, by the signature of the opaque node.
   std::map<std::string, std::string, std::less<>> opaque_nodes{};
   std::int64_t opset = 17;  // of the default domain
   // The file's remaining parts: a serialized ModelProto without graph (other domains, functions, metadata).
   std::string envelope{};
-  open_sizes open{};  // of a model that import_open_onnx read
+  open_sizes open{};  // for models read by import_open_onnx
 
-  // Of the file that the model came from; zeros where there was none.
+  // The size of the file from which the model came; zeros if there was none.
   onnx_file_size file{};
 
   friend bool operator==(const onnx_model&, const onnx_model&) = default;
@@ -74,27 +73,26 @@ struct onnx_model {
 struct import_options {
   // Sizes of named dimensions (--dim NAME=SIZE). A dimension without a name is called INPUT.AXIS.
   std::map<std::string, std::int64_t, std::less<>> dimensions{};
-  // Values that are no tensors of numbers of known sizes (strings, sequences, results of operators that nothing says
-  // the type of), and all that depends on them, become `rest`. For who writes the model again; without, they are
-  // errors.
+  // Keep values that are not numeric tensors of known sizes (strings, sequences, results of unknown type) and
+  // everything that depends on them as `rest`. For callers that write the model again; without it, they are errors.
   bool keep_rest = false;
 };
 
 struct export_options {
-  // Compute what depends on weights and constants alone, once, and store the result: inference mode.
+  // Inference mode: compute what depends only on weights and constants once, and store the result.
   bool fold_constants = false;
   // Tensors of folded subgraphs beyond this many elements stay as they are.
   std::int64_t most_folded_elements = std::int64_t{1} << 28;
-  // Where the tensors together exceed this, they go to a file NAME.data beside the model.
-  // Units: bytes. Protocol buffers end at 2 GiB.
+  // If the tensors together exceed this, they go to a file NAME.data beside the model. Units: bytes. Protocol buffers
+  // are limited to 2 GiB.
   std::int64_t external_data_above = std::int64_t{1900} << 20;
 };
 
-// Labels of a graph that was made of another one. origins: by node of it, that one's node, or null.
+// The labels of a graph derived from another one. origins: for each of its nodes, the node of the other graph, or null.
 [[nodiscard]] std::map<node_id, node_label> stayed_labels(const std::map<node_id, node_label>& labels,
                                                           std::span<const node_id> origins);
 
-// A model around a graph that came from no file, such as one of the zoo's.
+// Wraps a graph that came from no file, such as one of the zoo's.
 [[nodiscard]] onnx_model make_model(tensor::tensor_graph graph, std::string name, data_table data = {});
 
 }  // namespace unity::io

@@ -15,20 +15,19 @@
 
 namespace unity::io {
 
-// As parse_onnx, but dimensions that neither the file nor the options give a size stay open. The graph is stated at one
-// size of each, `open.axes` of the model, and what is written of it, or of a graph that rules made of it, is for all
-// sizes, as far as check_open says so.
-// Throws: unity::error, also where the model cannot be read at these sizes.
-// Complexity: three times that of parse_onnx, more where numbers of the model are as unusual as the sizes.
+// As parse_onnx, but dimensions to which neither the file nor the options give a size stay open. The graph is stated at
+// one size of each (`open.axes` of the model); the file written from it, or from a graph rewritten from it, is valid
+// for all sizes, as far as check_open confirms it. Throws: unity::error, also if the model cannot be read at these
+// sizes. Complexity: three times that of parse_onnx, more if numbers of the model coincide with the sizes.
 [[nodiscard]] onnx_model parse_open_onnx(const tensor::algebra& algebra, const std::string& bytes,
                                          std::string_view file, const std::filesystem::path& directory,
                                          const import_options& options = {});
 [[nodiscard]] onnx_model import_open_onnx(const tensor::algebra& algebra, const std::filesystem::path& path,
                                           const import_options& options = {});
 
-// Does what would be written of `model` compute what the file does at other sizes of the open axes, one each among
-// them? Sizes that the file does not take are left out. Throws: unity::error with the first problem: an operator holds
-// a size, or the two differ.
+// Checks that what would be written of `model` computes the same as the file at other sizes of the open axes, including
+// 1. Sizes that the file rejects are left out. Throws: unity::error with the first problem: an operator contains a
+// size, or the two differ.
 [[nodiscard]] tensor::equivalence_report check_open(const tensor::algebra& algebra, const std::string& bytes,
                                                     std::string_view file, const std::filesystem::path& directory,
                                                     const onnx_model& model, const import_options& options,
@@ -66,17 +65,17 @@ namespace unity::io {
 
 namespace detail {
 
-// What an axis counts, as its place suggests: the least size that the model may take, and what it is a multiple of.
+// What an axis counts, guessed from its position: the least size that the model may accept, and a divisor of its sizes.
 struct axis_class {
   std::int64_t from = 11;
   std::int64_t multiple = 1;
-  bool shifts = true;  // are other primes tried
-  bool primes = true;  // all of them, or as small numbers as there are
+  bool shifts = true;  // whether to try other primes
+  bool primes = true;  // use primes only, or the smallest numbers
 };
 
-inline constexpr std::int64_t lengths[] = {67, 23, 11};  // models for at most so many positions are rare
+inline constexpr std::int64_t lengths[] = {67, 23, 11};  // models for so few positions are rare
 
-// `length`: the least size of what is neither the first dimension nor of an image, of `lengths`.
+// `length`: the least size, from `lengths`, of axes that are neither the first dimension nor part of an image.
 [[nodiscard]] UNITY_INLINE axis_class class_of(const open_axis& a, std::int64_t length) {
   if (a.rank >= 4 && a.axis >= 2) {
     return {7, 32, false};  // height and width
@@ -94,7 +93,7 @@ inline constexpr std::int64_t lengths[] = {67, 23, 11};  // models for at most s
   return n > 1;
 }
 
-// Constants of a graph.
+// The names of the constants of a graph.
 [[nodiscard]] UNITY_INLINE std::vector<std::string> constant_names(const tensor::algebra& algebra,
                                                                    const tensor::tensor_graph& g) {
   std::vector<std::string> names;
@@ -109,12 +108,12 @@ inline constexpr std::int64_t lengths[] = {67, 23, 11};  // models for at most s
 
 // How sizes are chosen.
 struct size_choice {
-  std::vector<std::size_t> groups{};  // by axis; those of one number have one size
+  std::vector<std::size_t> groups{};  // by axis; axes of a group share a size
   std::int64_t length = 0;            // see class_of
-  std::size_t shift = 0;              // how many primes to leave out for each axis
+  std::size_t shift = 0;              // primes to skip for each axis
 };
 
-// Three sizes of each axis, all different primes, or 32 times those; short lengths may be none.
+// Three sizes per axis, all different primes, or 32 times those; short lengths need not be prime.
 [[nodiscard]] UNITY_INLINE std::vector<std::vector<std::int64_t>> unusual_sizes(const std::vector<open_axis>& axes,
                                                                                 const size_choice& choice) {
   std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> next;
@@ -157,9 +156,9 @@ class open_importer {
  private:
   [[nodiscard]] model_reader reader() const { return {algebra_, file_, directory_, options_}; }
   onnx_model read_at(const std::vector<std::int64_t>& sizes, size_record& record) const;
-  // With sizes that no other number of the model equals, as far as there are some.
+  // At sizes that no other number of the model equals, if such sizes exist.
   [[nodiscard]] onnx_model read_apart(size_choice choice) const;
-  // Nothing where numbers do not say where they come from, unless it must be.
+  // Empty if numbers are ambiguous, unless `must`.
   [[nodiscard]] std::optional<onnx_model> attempt(const size_choice& choice, bool must) const;
 
   const tensor::algebra& algebra_;
@@ -175,7 +174,7 @@ UNITY_INLINE onnx_model open_importer::read() const {
     return reader().read(bytes_);
   }
   std::vector<std::size_t> apart;
-  std::vector<std::size_t> by_place;  // some exporters give each input's batch a name of its own
+  std::vector<std::size_t> by_place;  // some exporters name the batch of each input differently
   std::string flags;
   for (std::size_t a = 0; a < axes_.size(); ++a) {
     apart.push_back(a);
@@ -188,7 +187,7 @@ UNITY_INLINE onnx_model open_importer::read() const {
     for (const auto& groups : {apart, by_place}) {
       try {
         auto model = read_apart({groups, length, 0});
-        if (!best || model.rest.size() < best->rest.size()) {  // what does not fit together is left there
+        if (!best || model.rest.size() < best->rest.size()) {  // parts that do not fit together stay there
           best = std::move(model);
         }
       } catch (const error& e) {
@@ -243,18 +242,18 @@ UNITY_INLINE std::optional<onnx_model> open_importer::attempt(const size_choice&
   return model;
 }
 
-// Sizes to compare at, by name: 1 in round 0, small ones after.
+// Sizes to compare at, by name: 1 in round 0, small ones afterwards.
 [[nodiscard]] UNITY_INLINE std::map<std::string, std::int64_t> sizes_of_round(const std::vector<open_axis>& axes,
                                                                               std::int64_t round) {
   std::map<std::string, std::int64_t> sizes;
-  std::map<std::int64_t, std::int64_t> taken;  // axes of one size have one
+  std::map<std::int64_t, std::int64_t> taken;  // axes of equal size stay equal
   for (const auto& a : axes) {
     const auto c = class_of(a, lengths[0]);
     const auto next = static_cast<std::int64_t>(taken.size());
     auto size = c.from == lengths[0] ? 3 * round + 2 + next : 2 * round + next;
     if (round == 0) {
       size = c.multiple;
-    } else if (c.multiple > 1) {  // the last is no multiple
+    } else if (c.multiple > 1) {  // the last size is no multiple
       size = c.multiple * (round + 1) + (round == 3 ? 1 + next : 0);
     }
     sizes[a.name] = taken.emplace(a.size, size).first->second;
@@ -262,7 +261,8 @@ UNITY_INLINE std::optional<onnx_model> open_importer::attempt(const size_choice&
   return sizes;
 }
 
-// Values of constants that one of two models has and the other computes; those of both may have any. Views of both.
+// Values of constants that one model has and the other computes; those of both may have any values. Refers to both
+// tables.
 [[nodiscard]] UNITY_INLINE tensor::source_data values_of_one(const data_table& a, const data_table& b) {
   return [&](std::string_view name) -> std::optional<tensor::dense<double>> {
     const auto one = a.find(name);
@@ -275,7 +275,7 @@ UNITY_INLINE std::optional<onnx_model> open_importer::attempt(const size_choice&
   };
 }
 
-// What a node says, but for names.
+// A node's content, except names.
 [[nodiscard]] UNITY_INLINE std::string content_of(const std::string& serialized_node) {
   onnx::NodeProto node;
   static_cast<void>(node.ParseFromString(serialized_node));
@@ -289,7 +289,7 @@ UNITY_INLINE std::optional<onnx_model> open_importer::attempt(const size_choice&
   return fmt::format("{:x}", hash_bytes(node.SerializeAsString()));
 }
 
-// Operators that unity does not know are told apart by what their nodes say, not by their places in the file.
+// Unknown operators are identified by their nodes' content, not by their positions in the file.
 [[nodiscard]] UNITY_INLINE tensor::tensor_graph comparable(const tensor::algebra& algebra, const onnx_model& model) {
   const auto opaque = algebra.kind("opaque");
   const auto& fields = algebra.signature(opaque).attributes;
@@ -366,7 +366,7 @@ UNITY_INLINE tensor::equivalence_report check_open(const tensor::algebra& algebr
       continue;
     }
     if (model.rest.empty() && !original->rest.empty()) {
-      continue;  // what does not fit together is left there
+      continue;  // parts that do not fit together stay there
     }
     const auto rewritten = parse_onnx(algebra, written, "the optimized model", {}, at_written);
     const auto expected = fmt::format("the same as {} at {}", file, sizes);

@@ -1,5 +1,4 @@
-// Single tensors in files: serialized TensorProtos, such as the input_0.pb and output_0.pb beside
-// a model that ONNX's own tests consist of.
+// Single tensors in files: serialized TensorProtos, such as the input_0.pb and output_0.pb of ONNX's own tests.
 #pragma once
 
 #include <filesystem>
@@ -15,11 +14,11 @@ struct named_tensor {
   tensor_data data{};
 };
 
-// Throws: unity::error that names the file where it cannot be read, is no
-// TensorProto, or holds what tensor_data cannot.
+// Throws: unity::error that names the file if it cannot be read, is not a TensorProto, or holds what tensor_data
+// cannot.
 [[nodiscard]] named_tensor read_onnx_tensor(const std::filesystem::path& file);
 
-// Effects: writes the whole file or nothing. Throws: unity::error where it cannot be written.
+// Effects: writes the whole file or nothing. Throws: unity::error if it cannot be written.
 void write_onnx_tensor(const std::filesystem::path& file, const named_tensor& tensor);
 
 }  // namespace unity::io

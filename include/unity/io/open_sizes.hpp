@@ -1,4 +1,4 @@
-// Sizes that a file leaves open (batch, sequence), and the numbers of a graph that are made of them.
+// Sizes that a file leaves open (batch, sequence), and the numbers of a graph that are computed from them.
 #pragma once
 
 #include <cstddef>
@@ -13,23 +13,23 @@
 
 namespace unity::io {
 
-// A dimension of inputs that the file gives a name, or none, and no size. Regular.
+// A dimension of inputs to which the file gives no size, and maybe a name. Regular.
 struct open_axis {
-  std::string name{};   // that of the file, else INPUT.AXIS
+  std::string name{};   // from the file, else INPUT.AXIS
   std::string input{};  // the first input that has it
   std::int64_t axis = 0;
   std::int64_t rank = 0;  // of that input
   bool is_named = false;  // by the file
-  std::int64_t size = 0;  // that the graph is stated at
+  std::int64_t size = 0;  // at which the graph is stated
 
   friend bool operator==(const open_axis&, const open_axis&) = default;
 };
 
-// A size as a polynomial of the sizes of open axes.
+// A size as a polynomial in the sizes of open axes.
 struct size_form {
   struct term {
     std::int64_t factor = 1;
-    std::vector<std::size_t> axes{};  // whose sizes are multiplied, one for each time
+    std::vector<std::size_t> axes{};  // whose sizes are multiplied; repeated for powers
 
     friend bool operator==(const term&, const term&) = default;
   };
@@ -40,29 +40,31 @@ struct size_form {
 };
 
 // How a graph of numbers, stated at one size of each open axis, is written for all sizes: the sizes are so unusual that
-// a number says where it comes from. Regular; empty where nothing is open.
+// a number identifies its origin. Regular; empty if nothing is open.
 struct open_sizes {
   std::vector<open_axis> axes{};
   std::map<std::int64_t, size_form> forms{};
-  std::set<std::int64_t> unstated{};   // numbers that change with the sizes, and have no such form
+  std::set<std::int64_t> unstated{};   // numbers that change with the sizes and have no known form
   std::set<std::int64_t> constants{};  // numbers that do not change
 
   // Constants whose elements depend on open sizes (positions, masks), and a serialized GraphProto that computes them:
-  // nodes as they stood in the file; `Sizes` of the domain unity stands for a list of integers or one, by `values`.
+  // nodes as in the file; `Sizes` of the domain unity is a placeholder for an integer or a list of integers, given by
+  // `values`.
   std::set<std::string> computed{};
   std::string computing{};
 
   [[nodiscard]] bool empty() const noexcept { return axes.empty(); }
-  // Does it change with the sizes.
+  // Whether it changes with the sizes.
   [[nodiscard]] bool is_open(std::int64_t number) const { return unstated.contains(number) || form_of(number); }
-  // Nothing for a number that does not change, or has no form.
+  // Empty for a number that does not change, or has no form.
   [[nodiscard]] std::optional<size_form> form_of(std::int64_t number) const;
 
   friend bool operator==(const open_sizes&, const open_sizes&) = default;
 };
 
-// A form that the number has at several sizes of the open axes: factor * sizes + number, or the sum of two sizes and a
-// number. sizes[b][a]: of axis a; numbers[b]: the number then. Throws: nothing; no form where there is none.
+// A form that matches the number at several sizes of the open axes: factor * sizes + number, or the sum of two sizes
+// and a number. sizes[b][a]: the size of axis a; numbers[b]: the number at these sizes. Throws: nothing; empty if no
+// form matches.
 [[nodiscard]] std::optional<size_form> fitted_form(const std::vector<std::vector<std::int64_t>>& sizes,
                                                    const std::vector<std::int64_t>& numbers);
 
@@ -82,7 +84,7 @@ UNITY_INLINE std::optional<size_form> open_sizes::form_of(std::int64_t number) c
   if (number <= 0 || constants.contains(number) || unstated.contains(number)) {
     return std::nullopt;
   }
-  // A position from the back, such as the last one: not seen, since the file counts it so.
+  // A position near the end, such as the last one: it was not recorded, because the file counts it from the end.
   constexpr std::int64_t least_length = 23;
   constexpr std::int64_t farthest = 4;
   for (std::size_t a = 0; a < axes.size(); ++a) {
@@ -92,7 +94,7 @@ UNITY_INLINE std::optional<size_form> open_sizes::form_of(std::int64_t number) c
   }
   size_form::term product{number, {}};
   for (std::size_t a = 0; a < axes.size(); ++a) {
-    // Two axes of one size are one.
+    // Axes of equal size count as one.
     while (product.factor % axes[a].size == 0) {
       product.factor /= axes[a].size;
       product.axes.push_back(a);

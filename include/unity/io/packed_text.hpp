@@ -12,18 +12,17 @@
 namespace unity::io {
 
 struct named_text {
-  std::string name{};  // the file, and behind a colon the one within it: "traces.tar.gz:rank0.json"
+  std::string name{};  // the file, or file:member, such as "traces.tar.gz:rank0.json"
   std::string text{};
 };
 
-// A plain file as it is; a compressed one (gzip and what else libarchive knows) as what it holds; of an archive (tar,
-// compressed or not) each regular file, in the order of the archive.
-// Throws: unity::error, naming the file, where it cannot be read, is cut short or damaged, holds nothing, or more than
-// `largest` bytes.
+// The texts of a file: a plain file as it is; a compressed one (gzip and others that libarchive knows) decompressed;
+// from an archive (tar, compressed or not) each regular file, in order. Throws: unity::error, naming the file, if it
+// cannot be read, is truncated or damaged, is empty, or has more than `largest` bytes.
 [[nodiscard]] std::vector<named_text> read_packed(const std::filesystem::path& path,
                                                   std::uint64_t largest = largest_stream);
 
-// The same of bytes in memory; `name` is that of their file.
+// The same for bytes in memory; `name` is the name of their file.
 [[nodiscard]] std::vector<named_text> unpack(std::string bytes, const std::string& name,
                                              std::uint64_t largest = largest_stream);
 
@@ -111,7 +110,7 @@ class archive_reader {
   std::uint64_t largest_;
 };
 
-// What JSON begins with, behind spaces and the mark of UTF-8.
+// Whether it begins like JSON, after whitespace and a UTF-8 byte order mark.
 inline bool is_plain_json(std::string_view bytes) {
   if (bytes.starts_with("\xef\xbb\xbf")) {
     bytes.remove_prefix(3);

@@ -1,5 +1,5 @@
-// Pictures of parallel computation graphs as Graphviz text: operators green, what divides tensors orange.
-// Source: Unger et al., Unity (OSDI 2022), figure 6.
+// Draws parallel computation graphs as Graphviz text: operators green, parallelization operators orange. Source: Unger
+// et al., Unity (OSDI 2022), figure 6.
 #pragma once
 
 #include <cstddef>
@@ -27,8 +27,7 @@ namespace detail {
 
 }  // namespace detail
 
-// Edges show how tensors are divided, as to_string of their types does.
-// Complexity: linear in nodes and edges.
+// Edges show how tensors are divided, in the form of to_string of their types. Complexity: linear in nodes and edges.
 [[nodiscard]] std::string to_dot(const parallel::pcg_algebra& a, const parallel::pcg& g, std::string_view title);
 
 }  // namespace unity::io

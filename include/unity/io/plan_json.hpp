@@ -1,14 +1,14 @@
-// Plans as JSON, and back. A file says all that a plan is: graph, machine, and how each operator is divided.
+// Plans as JSON, and back. A file contains the whole plan: graph, machine, and how each operator is divided.
 //
 // {"format": "unity plan", "version": 1,
 //  "graph": {"format": "unity graph", ...},      as json.hpp has it
 //  "machine": {"format": "unity machine", ...},  as machine_json.hpp has it, with a topology
 //  "strategy": [...]}                            as strategy_json.hpp has it
-// and may have "optimizer": "adam" (else "sgd"), "pipeline": {"microbatches": 8, "stages": [0, 0, 1, 1]}, where the
-// graph is of one micro-batch and the stages are those of the machine's devices in their order, with "delayed": true
-// where nothing is flushed, "schedule": "gpipe", "interleaved" with "chunks": 2, or "zero_bubble", else
+// and optionally "optimizer": "adam" (else "sgd"), "pipeline": {"microbatches": 8, "stages": [0, 0, 1, 1]}, where the
+// graph is for one micro-batch and the stages are listed by device in the machine's order, with "delayed": true if the
+// pipeline is not flushed, "schedule": "gpipe", "interleaved" with "chunks": 2, or "zero_bubble", else
 // "one_forward_one_backward" (pipeline_phases.hpp), "synchronization" (synchronization_json.hpp), "recomputed": [4, 5],
-// nodes whose results are computed again for the backward pass, ascending, and members that plan_notes.hpp tells about.
+// nodes whose results are computed again for the backward pass, ascending, and the members described in plan_notes.hpp.
 #pragma once
 
 #include <cstddef>
@@ -31,25 +31,22 @@ namespace unity::io {
 
 namespace detail {
 
-// How a plan is run, where it is not the plain way.
+// How a plan is run, if it is not the default.
 [[nodiscard]] std::string schedule_text(const tensor::algebra& a, const parallel::plan& p);
 void read_schedule(const tensor::algebra& a, const json_place& in, parallel::plan& p);
 void read_recomputed(const tensor::algebra& a, const json_place& in, parallel::plan& p);
 
 }  // namespace detail
 
-// A node, an operator's configuration and the machine are a line each.
-// Throws: unity::error where the plan is not valid, the machine has no topology or would be refused when the text is
-// read, or a name is not UTF-8.
+// One line per node, per operator's configuration, and for the machine. Throws: unity::error if the plan is invalid,
+// the machine has no topology or would be rejected when the text is read, or a name is not UTF-8.
 [[nodiscard]] std::string to_plan_text(const tensor::algebra& a, const parallel::plan& p, const plan_notes& notes = {});
 
-// `file`: for messages.
-// Complexity: linear in the text, besides the routes of the machine (route_table).
-// Throws: unity::error naming the byte or the member that is wrong.
+// `file`: for messages. Complexity: linear in the text, plus the routes of the machine (route_table). Throws:
+// unity::error naming the byte or the member that is wrong.
 [[nodiscard]] parallel::plan parse_plan(const tensor::algebra& a, std::string_view text, std::string_view file);
 
-// What the same text says besides the plan.
-// Throws: likewise.
+// The notes in the same text. Throws: likewise.
 [[nodiscard]] plan_notes parse_plan_notes(std::string_view text, std::string_view file);
 
 // Throws: unity::error.

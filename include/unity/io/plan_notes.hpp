@@ -1,4 +1,4 @@
-// What a plan's file may say besides the plan: how the search came to it and what it expects.
+// Optional members of a plan's file: how the search found the plan and what it predicts.
 //
 // "substitutions": [{"rule": "merge_matmuls", "segments": 24}, ...],  in the order of their application
 // "parallel_substitutions": [{"rule": "matmul_over_k", "values": {"k": 2}, "node": 7}, ...],  likewise, each of them
@@ -24,7 +24,7 @@ namespace unity::io {
 
 struct noted_substitution {
   std::string rule{};
-  std::int64_t segments = 1;  // that are alike and in which it was applied
+  std::int64_t segments = 1;  // identical segments in which it was applied
 
   friend bool operator==(const noted_substitution&, const noted_substitution&) = default;
 };
@@ -32,25 +32,25 @@ struct noted_substitution {
 // A substitution that divides an operator, or changes the chains of divisions between operators.
 struct noted_division {
   std::string rule{};
-  std::map<std::string, std::int64_t> values{};  // its degrees and dimensions, by name
-  bool reversed = false;                         // from the rule's right side to its left
-  bool is_rule = true;                 // false: nothing is known that leads there, and `rule` says what divides
-  std::optional<std::int64_t> node{};  // of the plan's graph: where; none: at an output
+  std::map<std::string, std::int64_t> values{};  // the rule's degrees and dimensions, by name
+  bool reversed = false;                         // applied from right to left
+  bool is_rule = true;                           // false: no rule is known for it, and `rule` says what divides
+  std::optional<std::int64_t> node{};            // of the plan's graph: where it was applied; absent: at an output
 
   friend bool operator==(const noted_division&, const noted_division&) = default;
 };
 
 struct noted_prediction {
   double iteration_s = 0;
-  std::vector<bytes> memory{};  // by device: the most that it holds
+  std::vector<bytes> memory{};  // the peak, by device
 
   friend bool operator==(const noted_prediction&, const noted_prediction&) = default;
 };
 
-// Regular. All may be missing.
+// All members may be absent. Regular.
 struct plan_notes {
   std::vector<noted_substitution> substitutions{};
-  std::vector<noted_division> parallel_substitutions{};  // on the plan's graph, after those
+  std::vector<noted_division> parallel_substitutions{};  // on the plan's graph, after `substitutions`
   std::optional<noted_prediction> predicted{};
   std::optional<machine::device_mesh> mesh{};
 
@@ -62,13 +62,13 @@ namespace detail {
 [[nodiscard]] nlohmann::json to_json(const noted_division& s);
 [[nodiscard]] noted_division division_from_json(const json_place& in);
 
-// Further members of an object, each on a line of its own and after a comma.
+// Further members of an object, each on a separate line after a comma.
 [[nodiscard]] std::string notes_text(const plan_notes& n, const machine::topology& t);
 
-// Complexity: devices of the mesh times those of the machine.
+// Complexity: devices of the mesh times devices of the machine.
 [[nodiscard]] machine::device_mesh mesh_from_json(const json_place& in, const machine::topology& t);
 
-// Throws: unity::error that names the member that is wrong.
+// Throws: unity::error that names the invalid member.
 [[nodiscard]] plan_notes notes_from_json(const json_place& in, const machine::topology& t);
 
 }  // namespace detail

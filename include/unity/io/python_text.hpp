@@ -1,4 +1,4 @@
-// Words in modules of Python.
+// Text for Python modules.
 #pragma once
 
 #include <string>
@@ -7,13 +7,13 @@
 
 namespace unity::io::detail {
 
-// In quotes. Throws: unity::error where it is not printable ASCII.
+// A quoted string. Throws: unity::error if it is not printable ASCII.
 [[nodiscard]] std::string python_word(std::string_view word);
 
-// Within a text in three quotes: what could end it, and what is not printable ASCII, is replaced by "?".
+// For a triple-quoted text: replaces what could end it, and what is not printable ASCII, by "?".
 [[nodiscard]] std::string python_comment(std::string_view text);
 
-// Names for a text in three quotes, six a line.
+// Names for a triple-quoted text, six per line.
 [[nodiscard]] std::string python_lines(const std::vector<std::string>& names);
 
 }  // namespace unity::io::detail

@@ -1,4 +1,4 @@
-// A plan as a module of Python that lays a PyTorch model out by it (python/unity_plan).
+// A plan as a Python module that distributes a PyTorch model according to it (python/unity_plan).
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace unity::io {
 
-// `title`: a line of the module's documentation. Throws: unity::error where a name is not printable ASCII.
+// `title`: a line of the module's docstring. Throws: unity::error if a name is not printable ASCII.
 [[nodiscard]] std::string to_pytorch_text(const module_plan& p, const std::string& title);
 
 }  // namespace unity::io

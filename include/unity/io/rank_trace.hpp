@@ -1,4 +1,4 @@
-// Traces of this library's own ranks, as train/timeline_trace.hpp writes them: all ranks in one file, or some.
+// Traces of this library's own ranks, as written by train/timeline_trace.hpp: all ranks in one file, or some.
 #pragma once
 
 #include <vector>
@@ -9,16 +9,14 @@
 
 namespace unity::io {
 
-// Each process of the trace is a rank. What it computes, updates and waits for is on its device, a host thread; what it
-// sends on a channel. A message's ends have the same tag; where a rank waits for one, that is its receive. A wait for a
-// collective is the end of it, and a synchronization. Whole steps are those that the rank says (`kind` step); without
-// them, from the first event of a step to that of the next. What a rank does for the step before (delayed updates)
-// belongs to the step that it does it in; messages between both are not joined, as no step has both of their ends.
-// Where `clock_us` is given, a rank has its own clock, but for ranks whose clocks are the same to the nanosecond: they
-// are on one machine. Memory that events say they need (`memory`) is that rank's, with
-// what `process_memory` says it keeps.
-// Complexity: n log n in events.
-// Throws: unity::error, of one line, where a rank has no event, or a message no peer.
+// Each process of the trace is a rank. Computation, updates and waits are on its device, a host thread; sends are on a
+// channel. Both ends of a message have the same tag; a rank's wait for a message is its receive. A wait for a
+// collective is its end and a synchronization. Whole steps are those that the rank records (`kind` step), else from the
+// first event of a step to the first of the next. Work for the previous step (delayed updates) belongs to the step in
+// which it is done; messages between both are not joined, since no step contains both ends. If `clock_us` is given,
+// ranks have their own clocks, and ranks whose clocks agree to the nanosecond are on one machine. Memory that events
+// need (`memory`) and memory that the process keeps (`process_memory`) belong to that rank. Complexity: n log n in
+// events. Throws: unity::error, of one line, if a rank has no event, or a message no peer.
 [[nodiscard]] std::vector<trace::rank_trace> read_rank_traces(const json_text& document, trace::name_table& names);
 
 }  // namespace unity::io
@@ -46,7 +44,7 @@ namespace unity::io {
 
 namespace unity::io::detail {
 
-// Of a size that a trace states; more than a machine has are none.
+// A size that a trace states; sizes above what any machine has are ignored.
 inline constexpr std::int64_t most_bytes = std::int64_t{1} << 42U;
 inline std::int64_t bytes_of(const json_event& e, std::string_view member) {
   const auto n = integer_of(e, member).value_or(0);
@@ -60,16 +58,16 @@ class rank_trace_reader {
   std::vector<trace::rank_trace> run();
 
  private:
-  // What is known of a rank while it is read.
+  // The state of a rank while it is read.
   struct reading {
     trace::rank_trace trace{};
     std::map<std::string, std::uint32_t> lanes{};
-    // The collectives that wait for their end: by group, name and step.
+    // Collectives that have not ended, by group, name and step.
     std::map<std::tuple<std::int64_t, trace::name_id, std::int64_t>, std::uint32_t> open{};
-    // The allocations that are free behind the next event of a number.
+    // Allocations that become free after the next event of a number.
     std::map<std::int64_t, std::vector<std::uint32_t>> needed{};
     std::map<std::int64_t, std::vector<std::uint32_t>> read{};  // likewise, by the numbers of their readers
-    std::int64_t clock = 0;  // of the rank at the base of the document, in picoseconds
+    std::int64_t clock = 0;  // the rank's clock at the base of the document, in picoseconds
     bool has_clock = false;
   };
 
@@ -79,8 +77,7 @@ class rank_trace_reader {
   void read_collective(reading& r, trace::event& event, const json_event& e);
   static void read_memory(reading& r, const json_event& e);
   void settle_steps();
-  static constexpr std::int64_t shortest_wait =
-      20'000'000;  // 20 us: a shorter one found that what it waits for had ended
+  static constexpr std::int64_t shortest_wait = 20'000'000;  // 20 us: a shorter wait found its event already over
   static std::uint32_t lane(reading& r, const json_event& e, trace::lane_kind kind);
 
   const json_text& document_;
@@ -94,13 +91,13 @@ UNITY_INLINE std::vector<trace::rank_trace> rank_trace_reader::run() {
       for_each_event(document_, base, [&](const json_event& e, std::size_t number) { read(e, number); });
   settle_steps();
   std::vector<trace::rank_trace> all;
-  std::map<std::int64_t, std::string> machines;  // by what their clock shows at the base
+  std::map<std::int64_t, std::string> machines;  // by their clock at the base
   for (auto& [pid, r] : ranks_) {
     auto& t = r.trace;
     if (r.has_clock) {
       t.machine = machines.try_emplace(r.clock, t.name).first->second;
     }
-    // Whole nanoseconds go to the origin, so that a rank's clock is the one that its events are on.
+    // Whole nanoseconds go to the origin, so that events are relative to the rank's own clock.
     t.origin = r.has_clock ? r.clock / 1000 : base;
     t.world_size = static_cast<std::int32_t>(ranks_.size());
     if (others > 0) {
@@ -116,11 +113,11 @@ UNITY_INLINE std::vector<trace::rank_trace> rank_trace_reader::run() {
   return all;
 }
 
-// Each event is of the step that it lies in.
+// Assigns each event to the step that contains it.
 UNITY_INLINE void rank_trace_reader::settle_steps() {
   using identity = std::tuple<trace::name_id, trace::name_id, trace::name_id, std::uint32_t>;
   const auto identity_of = [](const trace::message& m) { return identity{m.sender, m.receiver, m.tensor, m.chunk}; };
-  std::set<identity> crossing;  // messages that are sent in one step and received in the next
+  std::set<identity> crossing;  // messages sent in one step and received in the next
   for (auto& [pid, r] : ranks_) {
     std::map<std::int64_t, std::pair<std::int64_t, std::int64_t>> windows;  // by start: end and number
     for (const auto& e : r.trace.events) {
@@ -168,7 +165,7 @@ UNITY_INLINE rank_trace_reader::reading& rank_trace_reader::rank_of(const json_e
 }
 
 UNITY_INLINE std::uint32_t rank_trace_reader::lane(reading& r, const json_event& e, trace::lane_kind kind) {
-  const auto group = integer_of(e, "group");  // of sums, of which the network takes one after the other
+  const auto group = integer_of(e, "group");  // of sums, which the network processes one after another
   const bool is_queue = kind == trace::lane_kind::channel && group;
   const auto name = kind == trace::lane_kind::host ? std::string{"device"}
                     : is_queue                     ? fmt::format("sums of group {}", *group)
@@ -196,7 +193,7 @@ UNITY_INLINE void rank_trace_reader::read(const json_event& e, std::size_t numbe
   }
   simdjson::dom::element clock;
   if (!r.has_clock && e.args->at_key("clock_us").get(clock) == simdjson::SUCCESS) {
-    // Both are times of the same moment.
+    // Both times are of the same moment.
     if (const auto own = trace_picoseconds(clock, 0)) {
       r.clock = *own - e.time;
       r.has_clock = true;
@@ -219,7 +216,7 @@ UNITY_INLINE void rank_trace_reader::read(const json_event& e, std::size_t numbe
                  : text_of(e, "phase") == "backward" ? trace::phase::backward
                                                      : trace::phase::forward;
     r.trace.events.push_back(event);
-  } else if (way == "store" || way == "fetch") {  // between the rank and its host: no other rank takes part
+  } else if (way == "store" || way == "fetch") {  // between the rank and its host, without other ranks
     event.lane = lane(r, e, trace::lane_kind::host);
     r.trace.events.push_back(event);
   } else if (kind != "communication" && kind != "waiting") {
@@ -236,7 +233,7 @@ UNITY_INLINE void rank_trace_reader::read(const json_event& e, std::size_t numbe
   }
 }
 
-// What the event that was added last needs, and what is free behind it. Events come in the order of their starts.
+// Reads what the event that was added last needs, and what is free afterwards. Events are ordered by start.
 UNITY_INLINE void rank_trace_reader::read_memory(reading& r, const json_event& e) {
   const auto own = static_cast<std::uint32_t>(r.trace.events.size() - 1);
   simdjson::dom::array list;
@@ -281,7 +278,7 @@ UNITY_INLINE void rank_trace_reader::read_message(reading& r, trace::event& even
   const bool is_wait = text_of(e, "kind") == "waiting";
   const bool is_sent = text_of(e, "direction") == "send";
   const auto peer = integer_of(e, "peer");
-  if (is_wait && is_sent) {  // until what was sent is on its way
+  if (is_wait && is_sent) {  // until the sent message is on its way
     event.kind = trace::event_kind::synchronization;
     event.lane = lane(r, e, trace::lane_kind::host);
     r.trace.events.push_back(event);
@@ -308,7 +305,7 @@ UNITY_INLINE void rank_trace_reader::read_message(reading& r, trace::event& even
   r.trace.events.push_back(event);
 }
 
-// A collective begins when a rank gives what it has, and ends with the rank's wait for it.
+// A collective begins when a rank contributes its data, and ends with the rank's wait for it.
 UNITY_INLINE void rank_trace_reader::read_collective(reading& r, trace::event& event, const json_event& e) {
   const auto group = integer_of(e, "group").value_or(0);
   const std::tuple key{group, event.name, event.step};

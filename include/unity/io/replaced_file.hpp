@@ -1,4 +1,4 @@
-// A file that is written in any order of places and then takes the place of an earlier one, which is kept.
+// A file that is written in any order and then replaces an earlier file, which is kept.
 #pragma once
 
 #include <cstddef>
@@ -21,19 +21,19 @@
 
 namespace unity::io {
 
-// The file itself where `path` is a link.
+// Follows links: the file itself if `path` is a link.
 [[nodiscard]] std::filesystem::path link_target(const std::filesystem::path& path);
 
-// Where what `path` held before is kept.
+// The name under which the previous content of `path` is kept.
 [[nodiscard]] inline std::filesystem::path previous_of(const std::filesystem::path& path) {
   return name_beside(link_target(path), ".previous");
 }
 
-// Under construction it is PATH.partial, which one process at a time can write; what a process that was killed left
-// there is overwritten by the next one. Without commit() nothing remains of it.
+// While it is written, the file is PATH.partial, which only one process at a time can write; what a killed process left
+// there is overwritten. Without commit() it is removed.
 class replaced_file {
  public:
-  // Throws: unity::error where nothing can be created there, or another process is writing it.
+  // Throws: unity::error if no file can be created there, or another process is writing it.
   explicit replaced_file(const std::filesystem::path& path);
   replaced_file(const replaced_file&) = delete;
   replaced_file& operator=(const replaced_file&) = delete;
@@ -41,22 +41,22 @@ class replaced_file {
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
 
-  // Throws: unity::error where there is no room; nothing remains then of what was written.
+  // Throws: unity::error if there is no space; then everything written so far is removed.
   void write(std::uint64_t offset, std::span<const std::byte> bytes);
-  // What was written. Throws: unity::error where that ends before.
+  // Reads what was written. Throws: unity::error if that ends too early.
   void read(std::uint64_t offset, std::span<std::byte> bytes) const { read_at(file_.get(), offset, bytes, name_); }
 
-  // Effects: what was written lasts under its name, and what had that name under that of previous_of. Whenever this is
-  // interrupted there is a complete file under the one name or the other, if there was one before.
-  // Throws: unity::error where that cannot be done.
+  // Effects: makes the new content durable under its name, and keeps the old content under previous_of. Whenever this
+  // is interrupted, a complete file exists under one of the names, if there was one before. Throws: unity::error if
+  // that fails.
   void commit();
 
  private:
-  // Whether the file under construction is this process' own: not if its owner gave it another name in between.
+  // Locks the file; false if its owner renamed it in between, so that it is not this process's file.
   bool lock();
-  // Gives what is there a second name; where the file system has no second names, another one.
+  // Adds a second name for the existing file; renames it if the file system has no hard links.
   void keep();
-  // Names last once their folder does. Where a folder cannot be opened, nothing better can be done.
+  // Names are durable once their folder is synchronized. Does nothing if the folder cannot be opened.
   void sync_folder() const;
   void discard() noexcept;
   [[noreturn]] void fail(std::string_view what, int problem) {

@@ -1,4 +1,4 @@
-// AutoDist's resource_spec.yml: as a machine of what computes, or whole.
+// AutoDist's resource_spec.yml, as a machine of the computing devices or completely.
 //
 //   nodes:
 //     - address: 10.0.0.1
@@ -10,10 +10,10 @@
 //       ssh_config: conf
 //   ssh: ...
 //
-// The file says neither what its GPUs are nor how they are connected inside a node: the kind is given by who reads it,
-// and PCIe 3.0 is assumed. What computes are the `gpus` of a node or, without any, its `cpus`, or one. CPUs of nodes
-// with GPUs are destinations of parameter servers (one of each node where none is listed); `ssh` is kept as it is.
-// Source: AutoDist (papers/004), section 5; its public documentation of resource_spec.yml.
+// The file states neither the model of its GPUs nor their connections inside a node: the caller gives the model, and
+// PCIe 3.0 is assumed. The computing devices are the `gpus` of a node, else its `cpus`, else one CPU. CPUs of nodes
+// with GPUs may hold parameter servers (one CPU per node if none is listed); `ssh` is kept unchanged. Source: AutoDist
+// (papers/004), section 5; its public documentation of resource_spec.yml.
 #pragma once
 
 #include <cstddef>
@@ -40,7 +40,7 @@ namespace unity::io {
 
 namespace detail {
 
-// YAML read with an eye on the line.
+// YAML with line numbers for messages.
 class yaml_place {
  public:
   yaml_place(YAML::Node node, std::string file, std::string name)
@@ -82,38 +82,37 @@ struct resource_node {
 
 [[nodiscard]] std::set<int> numbers_from_yaml(const std::optional<yaml_place>& in);
 
-// Devices are named after it, and names are on lines of messages and in JSON.
+// Device names contain it, and names are printed on lines of messages and in JSON.
 [[nodiscard]] std::string address_from_yaml(const yaml_place& in);
 
 [[nodiscard]] resource_node resource_node_from_yaml(const yaml_place& in);
 
 [[nodiscard]] std::vector<resource_node> resource_nodes_from_yaml(const yaml_place& in);
 
-// Devices behind one switch per node, nodes behind one switch. with_hosts: CPUs of nodes with GPUs, too.
-// gpus: by node.
+// Devices behind one switch per node, nodes behind one switch. with_hosts: also CPUs of nodes with GPUs. gpus: by node.
 [[nodiscard]] machine::machine machine_from_nodes(const std::vector<resource_node>& nodes,
                                                   const std::vector<machine::device>& gpus, const machine::device& cpu,
                                                   std::string_view where, bool with_hosts);
 
-// By node, where the text is a kind of GPU, or one for each node: m60+t4.
-// Throws: unity::error for a kind that is unknown, and for another number of them.
+// The GPU model of each node: the text is one model, or one per node, such as m60+t4. Throws: unity::error for an
+// unknown model, and for a wrong number of models.
 [[nodiscard]] std::vector<machine::device> gpus_named(std::string_view gpu, std::size_t nodes, std::string_view file);
 
 }  // namespace detail
 
-// A whole specification. Regular. Devices have AutoDist's names, ADDRESS:GPU:0 and ADDRESS:CPU:0.
+// A complete specification. Devices have AutoDist's names, ADDRESS:GPU:0 and ADDRESS:CPU:0. Regular.
 struct resources {
-  machine::machine machine{};                  // of each node the GPUs, then the CPUs
-  std::vector<machine::device_id> replicas{};  // what computes: GPUs, then the CPUs of nodes without any
-  std::vector<machine::device_id> servers{};   // CPUs, one or more of each node: where parameter servers may be
+  machine::machine machine{};                  // for each node the GPUs, then the CPUs
+  std::vector<machine::device_id> replicas{};  // computing devices: GPUs, then the CPUs of nodes without GPUs
+  std::vector<machine::device_id> servers{};   // CPUs that may hold parameter servers, at least one per node
   std::string chief{};                         // an address
-  std::vector<std::string> ssh_configs{};      // of each node; empty: none
-  std::string ssh{};                           // the member `ssh`, as YAML; empty: none
+  std::vector<std::string> ssh_configs{};      // of each node; empty if absent
+  std::string ssh{};                           // the member `ssh`, as YAML; empty if absent
 
   friend bool operator==(const resources&, const resources&) = default;
 };
 
-// As parse_resource_spec, and besides for several nodes without one chief.
+// Throws: as parse_resource_spec, and if several nodes do not have exactly one chief.
 [[nodiscard]] resources parse_resources(std::string_view text, std::string_view file, std::string_view gpu = "t4");
 
 // Throws: unity::error.
@@ -121,9 +120,9 @@ struct resources {
   return parse_resources(read_file(path), path.string(), gpu);
 }
 
-// `file`: for messages, and the name of the machine. `gpu`: the kind of its GPUs, as in machine/device_models.hpp, or
-// one for each node: m60+t4. Throws: unity::error that names the line; for a kind that is unknown; for two nodes of one
-// address.
+// `file`: for messages, and the name of the machine. `gpu`: the model of its GPUs, as in machine/device_models.hpp, or
+// one per node, such as m60+t4. Throws: unity::error that names the line; if a model is unknown; if two nodes have the
+// same address.
 [[nodiscard]] machine::machine parse_resource_spec(std::string_view text, std::string_view file,
                                                    std::string_view gpu = "t4");
 
@@ -313,7 +312,7 @@ UNITY_INLINE machine::machine parse_resource_spec(std::string_view text, std::st
   const auto nodes = detail::resource_nodes_from_yaml(in);
   auto m = detail::machine_from_nodes(nodes, detail::gpus_named(gpu, nodes.size(), file),
                                       machine::preset("host:1x1").devices.front(), file, false);
-  m.name = printable(file, file.size());  // plans have it on a line
+  m.name = printable(file, file.size());  // plans print it on a line
   machine::check(m, file);
   return m;
 }

@@ -1,4 +1,4 @@
-// Foreign rules restated in this library's rule syntax.
+// Converts foreign rules to this library's rule syntax.
 #pragma once
 
 #include <cstddef>
@@ -19,13 +19,13 @@
 
 namespace unity::io {
 
-// How many groups a convolution of a foreign rule has where its file does not say. TASO's optimizer takes as many as
-// the operands' channels ask for, which makes some of its rules false; with one group they are true.
+// The number of groups of a convolution in a foreign rule whose file does not state it. TASO's optimizer derives it
+// from the channels of the operands, which makes some of its rules false; with one group they are true.
 enum class group_reading : std::uint8_t { one, implied };
 
 namespace detail {
 
-// Writes the two sides of a rule as terms. One small function per operator family.
+// Writes the two sides of a rule as terms, with one small function per operator family.
 class term_writer {
  public:
   explicit term_writer(const foreign_rule& rule, group_reading groups) : rule_{rule}, groups_{groups}, shapes_{rule} {}
@@ -36,7 +36,8 @@ class term_writer {
   static constexpr std::size_t longest = 20000;
   static constexpr std::size_t most_operators = 100;
 
-  // Operators that no output reaches are not part of what a rule says, and neither are their conditions.
+  // Whether the source binds all variables of the condition: operators that no output reaches are not part of a rule,
+  // nor are their conditions.
   [[nodiscard]] bool bound(const std::string& condition) const;
   std::string side(const std::vector<source_of>& outputs, int s);
   const foreign_rule::operation& operation(std::int64_t node, int s) const {
@@ -45,13 +46,13 @@ class term_writer {
   std::string term(const source_of& t, int s);
   std::string application(std::int64_t node, int s);
   static void check_length(const std::string& text);
-  // A rule's name as rule text takes it.
+  // A rule's name as a valid identifier of rule text.
   static std::string identifier(std::string_view name);
   std::string write(const foreign_rule::operation& op, int s);
 
   std::string apply(const std::string& name, const std::vector<std::string>& attributes,
                     const foreign_rule::operation& op, int s);
-  // Constant tensors have no size of their own: the operator that reads them says it.
+  // Constant tensors have no size: the operator that reads them determines it.
   std::string operand(const foreign_rule::operation& op, std::size_t i, int s);
   std::string expression(const source_of& t, int s, std::int64_t axis, const std::string& variable) {
     return s == 0 ? fmt::format("?{}", variable) : shapes_.size(t, s, axis);
@@ -73,7 +74,7 @@ class term_writer {
   [[nodiscard]] bool is_constant(const source_of& t, int s) const {
     return t.node >= 0 && operation(t.node, s).inputs.empty();
   }
-  // In the source whatever is there; in the target what the channels of the image and of the kernel ask for.
+  // In the source any number; in the target what the channels of the image and of the kernel imply.
   std::string implied_groups(const foreign_rule::operation& op, int s);
   std::string pool(const foreign_rule::operation& op, int s);
   std::string concat(const foreign_rule::operation& op, int s);
@@ -90,12 +91,12 @@ class term_writer {
 
 }  // namespace detail
 
-// One rule in rule text, with the conditions that the foreign system's operators imply (its element-wise
-// operators do not broadcast; kernel sizes and ranks are fixed), or why there is none. The rule is marked
-// `assumed`: nothing here checks that it is true.
+// One rule in rule text, with the conditions that the foreign operators imply (element-wise operators do not broadcast;
+// kernel sizes and ranks are fixed), or the reason why it has none. The rule is marked `assumed`: its truth is not
+// checked here.
 [[nodiscard]] converted_rule to_rule_text(const foreign_rule& rule, group_reading groups = group_reading::one);
 
-// The text of all rules that have one, in order.
+// The text of all rules that could be converted, in order.
 [[nodiscard]] std::string rule_file_text(std::span<const converted_rule> rules);
 
 }  // namespace unity::io

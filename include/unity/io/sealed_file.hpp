@@ -1,11 +1,11 @@
-// Files that are refused when they were cut short or altered, as checkpoints of training and data sets are:
+// Files that detect truncation and alteration, for checkpoints of training and data sets:
 //
-//   16 bytes   a line: what the file holds, and the version, such as "unity weights 1\n"
+//   16 bytes   a line: the kind of file and the version, such as "unity weights 1\n"
 //    8 bytes   the length of the file
 //    8 bytes   the length of the header
 //              the header, JSON
 //              zeros up to a multiple of 64, then the values
-//   16 bytes   the checksum of all before it
+//   16 bytes   the checksum of everything before it
 //
 // Numbers are little-endian.
 #pragma once
@@ -46,7 +46,7 @@ inline constexpr std::uint64_t sealed_alignment = 64;
 }
 
 // The checksum of a stream of bytes, in pieces of any lengths: core/hash.hpp's `hasher` over its words of 8 bytes,
-// little-endian, the last one filled up with zeros, then over its length.
+// little-endian, with the last one padded with zeros, then over its length.
 class byte_hasher {
  public:
   void add(std::span<const std::byte> bytes) noexcept;
@@ -59,10 +59,10 @@ class byte_hasher {
   std::uint64_t length_ = 0;
 };
 
-// The first line, the two lengths, the header and zeros: all before the values, of which there are so many bytes.
+// Everything before the values: the first line, the two lengths, the header and zeros. values: their number of bytes.
 [[nodiscard]] std::string sealed_head(std::string_view line, std::string_view header, std::uint64_t values);
 
-// The checksum of the first `length` bytes of what read(offset, bytes) reads. Memory: a megabyte.
+// The checksum of the first `length` bytes, read by read(offset, bytes). Memory: 1 MiB.
 template <class Read>
 [[nodiscard]] fingerprint checksum_of(std::uint64_t length, Read&& read) {
   constexpr std::uint64_t most = std::uint64_t{1} << 20U;
@@ -76,16 +76,16 @@ template <class Read>
   return sum.result();
 }
 
-// Effects: all of `bytes` is read from a place of an open file.
-// Throws: unity::error naming the file where it cannot be read or ends before.
+// Effects: fills `bytes` from an offset of an open file. Throws: unity::error naming the file if it cannot be read or
+// ends too early.
 void read_at(int file, std::uint64_t offset, std::span<std::byte> bytes, const std::string& name);
 
-// A sealed file that is open, and was whole when it was opened.
+// An open sealed file, which was intact when it was opened.
 class sealed_reader {
  public:
-  // `line`: the one that it must begin with. `other`: a file that messages mention where it exists.
-  // Effects: reads all of the file once. Memory: a megabyte and the header.
-  // Throws: unity::error where the file is missing, of another kind or version, cut short or altered.
+  // `line`: the required first line. `other`: a file that messages mention if it exists. Effects: reads the whole file
+  // once. Memory: 1 MiB and the header. Throws: unity::error if the file is missing, of another kind or version,
+  // truncated or altered.
   sealed_reader(const std::filesystem::path& path, std::string_view line, const std::filesystem::path& other = {});
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
@@ -95,7 +95,7 @@ class sealed_reader {
   // Units: bytes.
   [[nodiscard]] std::uint64_t value_bytes() const noexcept { return end_ - begin_; }
 
-  // `offset`: from the first value on. Throws: unity::error where the file cannot be read any more.
+  // `offset`: relative to the first value. Throws: unity::error if the file can no longer be read.
   void read(std::uint64_t offset, std::span<std::byte> bytes) const {
     UNITY_EXPECTS(offset <= value_bytes() && bytes.size() <= value_bytes() - offset, "a place among the values");
     read_at(file_.get(), begin_ + offset, bytes, name_);
@@ -211,7 +211,7 @@ UNITY_INLINE sealed_reader::sealed_reader(const std::filesystem::path& path, std
 UNITY_INLINE void sealed_reader::check(std::string_view line, std::uint64_t size) {
   std::string prefix(std::min(size, sealed_prefix_length), '\0');
   read_at(file_.get(), 0, std::as_writable_bytes(std::span{prefix}), name_);
-  const auto known = std::min(prefix.size(), line.size() - 2);  // without version and line break
+  const auto known = std::min(prefix.size(), line.size() - 2);  // without version and newline
   if (known == 0 || prefix.compare(0, known, line.substr(0, known)) != 0) {
     refuse("another kind of file", fmt::format("one that begins with \"{}\"", kind_of(line)));
   }

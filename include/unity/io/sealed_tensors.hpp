@@ -1,5 +1,5 @@
-// Sealed files (io/sealed_file.hpp) of lists of numbers that are in memory as a whole: their header's "tensors" say
-// where each list lies.
+// Sealed files (io/sealed_file.hpp) with lists of numbers that fit in memory: "tensors" of the header gives the
+// position of each list.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +37,7 @@ template <class T>
   }
 }
 
-// Lists are added one after the other; empty ones are left out.
+// Lists are stored one after another; empty ones are left out.
 class sealed_tensors_writer {
  public:
   template <class T>
@@ -45,8 +45,8 @@ class sealed_tensors_writer {
     add({std::move(name), "", stored_as<T>(), {static_cast<std::int64_t>(values.size())}}, std::as_bytes(values));
   }
 
-  // Effects: as replaced_file; the header has "tensors" besides what is given.
-  // Throws: unity::error where the file cannot be written, or a text of the header is not UTF-8.
+  // Effects: as replaced_file; adds "tensors" to the given header. Throws: unity::error if the file cannot be written,
+  // or a text of the header is not UTF-8.
   void write(const std::filesystem::path& path, std::string_view line, nlohmann::json header) const;
 
  private:
@@ -58,14 +58,14 @@ class sealed_tensors_writer {
 
 class sealed_tensors_reader {
  public:
-  // Throws: unity::error as sealed_reader, or where "tensors" do not describe what is there.
+  // Throws: unity::error as sealed_reader, or if "tensors" do not match the file.
   sealed_tensors_reader(const std::filesystem::path& path, std::string_view line);
 
   [[nodiscard]] const std::string& name() const noexcept { return file_.name(); }
   [[nodiscard]] const fingerprint& sum() const noexcept { return file_.sum(); }
   [[nodiscard]] detail::json_place header() const { return {header_, file_.name() + ": header"}; }
 
-  // Throws: unity::error where a list of that name has other elements. One that is not there is empty.
+  // Empty if there is no list of that name. Throws: unity::error if its elements have another type.
   template <class T>
   [[nodiscard]] std::vector<T> get(std::string_view name) const {
     const auto at = find(name, stored_as<T>());

@@ -1,4 +1,4 @@
-// A simulated iteration in a report: what ran where, and what each device held.
+// Adds a simulated iteration to a report: what ran where, and the memory of each device.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +10,13 @@
 
 namespace unity::io {
 
-// Resources that a timeline shows at most; those that are busiest.
+// At most this many resources appear in the timeline: the busiest ones.
 inline constexpr std::size_t most_shown_devices = 32;
 inline constexpr std::size_t most_shown_links = 16;
-// Devices whose memory is drawn; those that hold most.
+// The devices whose memory is drawn: at most this many, those with the largest peaks.
 inline constexpr std::size_t most_shown_memories = 8;
 
-// Effects: a timeline in milliseconds, devices above host threads and links, and memory in megabytes over it.
+// Effects: adds a timeline in milliseconds, devices above host threads and links, and memory in megabytes over time.
 // Complexity: n log n in tasks and buffers.
 void add_simulation(html_report& to, const program::program& p, std::span<const simulate::task_times> times);
 
@@ -41,7 +41,7 @@ namespace unity::io {
 
 namespace detail {
 
-// The resources of one kind that do something, the busiest of them where they are many, in the program's order.
+// The resources of one kind that are used, at most `most` of them, the busiest, in the program's order.
 UNITY_INLINE std::vector<std::size_t> shown_resources(const program::program& p, const simulate::timeline& line,
                                                       program::resource_kind kind, std::size_t most) {
   std::vector<std::size_t> all;

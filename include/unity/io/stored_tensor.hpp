@@ -1,4 +1,4 @@
-// Tensors one after the other in a file: what each is, where it begins, and where the parts of it lie.
+// Tensors one after another in a file: their descriptions, their positions, and the positions of their parts.
 #pragma once
 
 #include <cstddef>
@@ -18,10 +18,10 @@
 
 namespace unity::io {
 
-// Regular. Name and kind together are different for all tensors of a file.
+// Regular. The pair of name and kind is unique in a file.
 struct stored_tensor {
   std::string name{};
-  std::string kind{};  // what it is of the thing of that name, in the words of the kind of file
+  std::string kind{};  // the role of the tensor, in the terms of the kind of file
   tensor::dtype element = tensor::dtype::float32;
   tensor::shape dims{};
 
@@ -32,23 +32,23 @@ struct stored_tensor {
   friend bool operator==(const stored_tensor&, const stored_tensor&) = default;
 };
 
-// For messages: weight "w" float32[2,3].
+// For messages, such as weight "w" float32[2,3].
 [[nodiscard]] inline std::string to_string(const stored_tensor& t) {
   return fmt::format("{}{}{} {}", t.kind, t.kind.empty() ? "" : " ", detail::shown(t.name),
                      tensor::to_string(tensor::tensor_type{.element = t.element, .dims = t.dims}));
 }
 
-// Where each tensor begins, each at a multiple of 64, and last where the values end. Units: bytes.
+// The offset of each tensor, a multiple of 64, and then the end of the values. Units: bytes.
 [[nodiscard]] std::vector<std::uint64_t> offsets_of(std::span<const stored_tensor> tensors);
 
 namespace detail {
 
-// Throws: unity::error where a name is not UTF-8.
+// Throws: unity::error if a name is not UTF-8.
 [[nodiscard]] nlohmann::json to_json(std::span<const stored_tensor> tensors);
 
 [[nodiscard]] stored_tensor stored_tensor_from(const json_place& in);
 
-// Throws: unity::error where tensors are malformed, named twice, not where they belong, or do not fill `value_bytes`.
+// Throws: unity::error if tensors are malformed, not unique, at wrong offsets, or do not fill `value_bytes`.
 [[nodiscard]] std::vector<stored_tensor> stored_tensors_from(const json_place& in, std::uint64_t value_bytes);
 
 }  // namespace detail

@@ -1,4 +1,4 @@
-// Strategies as JSON, and back: alone in a file, or as a part of a plan (plan_json.hpp).
+// Strategies as JSON, and back: in a separate file, or as a part of a plan (plan_json.hpp).
 //
 // {"format": "unity strategy", "version": 1,
 //  "model": {"name": "zoo:lenet", "nodes": 22, "fingerprint": "90f3a1..."},
@@ -7,12 +7,13 @@
 //                "dimensions": [{"kind": "sample", "dimension": 0, "size": 64, "degree": 2}, ...],
 //                "tasks": [{"part": [0, 0, 0, 0], "device": "n0/gpu0"},
 //                          {"part": [1, 0, 0, 0], "device": "n0/gpu1"}]}, ...]}
-// An entry for each operator, not for inputs and weights; all dimensions along which it can be divided, and a task for
-// each part. Where sums are divided, operands are terms of sums, or tasks repeat each other, an entry also has
+// There is an entry for each operator, but not for inputs and weights, with all dimensions along which it can be
+// divided and a task for each part. If sums are divided, operands are terms of sums, or tasks are replicated, an entry
+// also has
 //               "reductions": [{"index": "k", "size": 784, "degree": 2}],
 //               "terms": [{"operands": [0, 2], "degree": 2}, ...], "copies": 2
-// and its tasks "reduction": [1], "term": [0, 0], "copy": 1. Members of other names are left alone;
-// "size" and "fingerprint" may be missing.
+// and its tasks have "reduction": [1], "term": [0, 0], "copy": 1. Other members are ignored; "size" and "fingerprint"
+// are optional.
 #pragma once
 
 #include <cstddef>
@@ -44,19 +45,19 @@ namespace unity::io {
 
 namespace detail {
 
-// A list with an item per line: one of a thousand tasks is still one line.
+// A list with one item per line; a configuration of a thousand tasks is still one line.
 [[nodiscard]] std::string item_lines(const std::vector<std::string>& items);
 
 [[nodiscard]] std::string strategy_text(const tensor::algebra& a, const parallel::graph_dimensions& all,
                                         const parallel::strategy& s, const machine::topology& t);
 
-// The list of configurations, for a graph and a machine. What is read is valid: parallel::check passes.
+// Reads the list of configurations, for a graph and a machine. The result is valid: parallel::check passes.
 class strategy_reader {
  public:
   strategy_reader(const tensor::algebra& a, const parallel::graph_dimensions& all, const machine::topology& t)
       : algebra_{a}, all_{all}, configurations_{t} {}
 
-  // Complexity: linear in the text. Memory: linear in the graph and the text, whatever numbers it holds.
+  // Complexity: linear in the text. Memory: linear in the graph and the text, whatever numbers the text contains.
   [[nodiscard]] parallel::strategy read(const json_place& in) const;
 
  private:
@@ -74,21 +75,21 @@ void expect_summed_outputs(const json_place& in, const tensor::tensor_graph& g, 
 
 void expect_topology(const machine::machine& m, const std::string& where);
 
-// Throws: unity::error where a strategy file is of another model.
+// Throws: unity::error if a strategy file is for another model.
 void expect_model(const json_place& in, std::int64_t nodes, const std::string& fingerprint);
 void expect_machine(const json_place& in, const machine::machine& m);
 
 }  // namespace detail
 
-// 16 hexadecimal digits, the same for equal graphs; sizes and names of weights count. Complexity: linear in the graph.
+// 16 hexadecimal digits, equal for equal graphs, including sizes and names of weights. Complexity: linear in the graph.
 [[nodiscard]] std::string graph_fingerprint(const tensor::algebra& a, const tensor::tensor_graph& g);
 
-// `model`: a name for messages, any text.
-// Throws: unity::error where the strategy is not one of the graph and machine, or a name is not UTF-8.
+// `model`: a name for messages, any text. Throws: unity::error if the strategy does not fit the graph and machine, or a
+// name is not UTF-8.
 [[nodiscard]] std::string to_strategy_text(const tensor::algebra& a, const parallel::plan& p, const std::string& model);
 
-// `file`: for messages.
-// Throws: unity::error naming the byte or the member that is wrong, and where it is for another model or machine.
+// `file`: for messages. Throws: unity::error naming the byte or the member that is wrong, and if it is for another
+// model or machine.
 [[nodiscard]] parallel::strategy parse_strategy(const tensor::algebra& a, const tensor::tensor_graph& g,
                                                 const machine::machine& m, std::string_view text,
                                                 std::string_view file);

@@ -1,4 +1,4 @@
-// Where the operators of a graph stand in a picture, and how its edges run.
+// Places the operators of a graph in a picture, and routes its edges.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@
 
 namespace unity::io {
 
-// In pixels, from the upper left.
+// In pixels, from the upper left corner.
 struct picture_point {
   int x = 0;
   int y = 0;
@@ -35,14 +35,14 @@ struct picture_frame {
   std::string name{};
 };
 
-// Regular but for its frames. Operators are boxes of one size; sources are not shown.
+// Regular except for its frames. Operators are boxes of one size; sources are not shown.
 struct strategy_layout {
   static constexpr int box_width = 48;
   static constexpr int box_height = 32;
 
-  std::vector<std::optional<picture_point>> corners{};              // of each node
+  std::vector<std::optional<picture_point>> corners{};              // by node
   std::vector<std::pair<picture_point, picture_point>> segments{};  // of edges
-  std::vector<picture_frame> frames{};                              // around what belongs together
+  std::vector<picture_frame> frames{};                              // around groups of operators
   int width = 0;
   int height = 0;
 };
@@ -52,15 +52,15 @@ namespace detail {
 inline constexpr int picture_margin = 16;
 inline constexpr int column_width = 72;
 inline constexpr int row_height = 52;
-inline constexpr int bend_height = 14;  // where an edge passes, and no operator is
+inline constexpr int bend_height = 14;  // reserved where an edge passes a column without an operator
 
-// The operators that an operator reads, each once.
+// The operators that an operator reads, without duplicates.
 [[nodiscard]] std::vector<std::size_t> read_operators(const tensor::tensor_graph& g, std::size_t n);
 
-// Columns by depth; within a column, operators and the bends of edges that pass it, ordered so that edges cross little:
-// by the mean place of what they are joined with, in the column before and the one behind in turn. Long graphs go on in
-// bands, one below the other.
-// Source: Sugiyama, Tagawa, Toda, Methods for visual understanding of hierarchical system structures, 1981.
+// Columns by depth. Within a column, operators and the bends of passing edges are ordered to reduce crossings: by the
+// mean position of their neighbours in the previous and the next column, alternately. Long graphs continue in bands,
+// one below another. Source: Sugiyama, Tagawa, Toda, Methods for visual understanding of hierarchical system
+// structures, 1981.
 class depth_layout {
  public:
   explicit depth_layout(const tensor::tensor_graph& g);
@@ -72,7 +72,7 @@ class depth_layout {
   struct item {  // an operator, or a bend
     std::size_t node = none;
     int column = 0;
-    int y = 0;  // of its middle
+    int y = 0;  // of its centre
     double place = 0;
     std::vector<std::size_t> before{};  // items
     std::vector<std::size_t> after{};
@@ -82,13 +82,13 @@ class depth_layout {
   };
 
   void place_operators();
-  // One bend for all edges of an operator that pass a column. Where there would be very many, long edges go straight.
+  // Adds one bend for all edges of an operator that pass a column. If there would be too many, long edges are straight.
   void add_bends();
   void number(const std::vector<std::size_t>& column);
   void order(bool forwards);
-  // As high as what they read, as far as there is room; a column keeps its mean.
+  // Places items at the height of what they read, as far as space allows; the mean of a column stays.
   void set_heights();
-  // Into the next band: out at the right, in again at the left, as high as before.
+  // Continues an edge in the next band: out at the right, in again at the left, at the same height.
   static void join(strategy_layout& l, const item& from, picture_point start, const item& to, picture_point end,
                    int per_band);
 
@@ -98,8 +98,8 @@ class depth_layout {
   std::vector<std::vector<std::size_t>> columns_{};
 };
 
-// Rows are layers, whose operators share their weights, columns the steps of an unrolled network.
-// Source: the manner of Jia's dissertation (2020), figure 3.15.
+// Rows are layers, whose operators share their weights; columns are the steps of an unrolled network. Source: the style
+// of Jia's dissertation (2020), figure 3.15.
 class step_layout {
  public:
   step_layout(const tensor::algebra& a, const tensor::tensor_graph& g)
@@ -107,7 +107,7 @@ class step_layout {
     set_steps();
   }
 
-  // Most operators that read weights share them with others of their kind.
+  // Whether most operators that read weights share them with others of their kind.
   [[nodiscard]] bool is_unrolled() const { return 2 * shared_ > reading_; }
 
   [[nodiscard]] strategy_layout run() const;
@@ -116,13 +116,14 @@ class step_layout {
   static constexpr int name_width = 120;
 
   [[nodiscard]] bool is_shown(std::size_t n) const { return !graph_.operands(node_id{n}).empty(); }
-  // Of a kind, so many operators read a weight before: the step. What reads none is of the last step that it reads.
+  // The step of an operator is the number of earlier readers of its weight. An operator without weights is in the last
+  // step that it reads.
   void set_steps();
   std::size_t count_reader(std::size_t n, std::size_t weight, std::vector<std::size_t>& readers,
                            std::vector<std::size_t>& first);
-  // "encoder.lstm.0.bias" without its last word.
+  // The name of a layer: "encoder.lstm.0.bias" without its last component.
   [[nodiscard]] std::string name_of(std::size_t weight) const;
-  // Down within a step and to the next layers, else to the right.
+  // Edges go down within a step and to the next layers, else to the right.
   static void join(strategy_layout& l, picture_point from, picture_point to);
 
   static constexpr std::size_t none = static_cast<std::size_t>(-1);
@@ -130,8 +131,8 @@ class step_layout {
   const tensor::tensor_graph& graph_;
   kind_id weight_;
   parallel::graph_layers layers_;
-  std::vector<std::size_t> step_{};   // column of each node
-  std::vector<std::size_t> depth_{};  // its place within its layer's step
+  std::vector<std::size_t> step_{};   // column, by node
+  std::vector<std::size_t> depth_{};  // position within its layer's step, by node
   std::vector<std::string> names_{};  // of layers
   std::size_t reading_ = 0;
   std::size_t shared_ = 0;
@@ -139,8 +140,8 @@ class step_layout {
 
 }  // namespace detail
 
-// Unrolled networks by layers and steps, others by depth.
-// Complexity: linear in operators and in the columns that their edges pass, besides sorting.
+// Unrolled networks by layers and steps, others by depth. Complexity: linear in operators and in the columns that edges
+// pass, plus sorting.
 [[nodiscard]] inline strategy_layout layout_of(const tensor::algebra& a, const tensor::tensor_graph& g) {
   const detail::step_layout steps{a, g};
   return steps.is_unrolled() ? steps.run() : detail::depth_layout{g}.run();
@@ -275,7 +276,7 @@ UNITY_INLINE void depth_layout::add_bends() {
 }
 
 UNITY_INLINE void depth_layout::number(const std::vector<std::size_t>& column) {
-  for (std::size_t k = 0; k < column.size(); ++k) {  // relative to the middle: columns have different lengths
+  for (std::size_t k = 0; k < column.size(); ++k) {  // relative to the middle, since columns have different lengths
     items_[column[k]].place = static_cast<double>(k) - static_cast<double>(column.size() - 1) / 2;
   }
 }
@@ -292,7 +293,7 @@ UNITY_INLINE void depth_layout::order(bool forwards) {
       }
       keys.emplace_back(joined.empty() ? items_[column[at]].place : sum / static_cast<double>(joined.size()), at);
     }
-    std::sort(keys.begin(), keys.end());  // the place before decides ties
+    std::sort(keys.begin(), keys.end());  // ties keep their previous order
     std::vector<std::size_t> sorted;
     for (const auto& key : keys) {
       sorted.push_back(column[key.second]);
@@ -376,9 +377,9 @@ UNITY_INLINE void step_layout::set_steps() {
   step_.assign(count, 0);
   depth_.assign(count, 0);
   names_.resize(layers_.count);
-  std::vector<std::size_t> readers(count, 0);                 // of a weight, by the kind of its first reader
-  std::vector<std::size_t> first(count, count);               // reader of a weight
-  std::vector<std::vector<std::size_t>> used(layers_.count);  // places of each step
+  std::vector<std::size_t> readers(count, 0);                 // by weight, so far
+  std::vector<std::size_t> first(count, count);               // first reader, by weight
+  std::vector<std::vector<std::size_t>> used(layers_.count);  // used positions, by layer and step
   for (std::size_t n = 0; n < count; ++n) {
     if (!is_shown(n)) {
       continue;

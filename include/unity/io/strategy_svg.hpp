@@ -1,4 +1,4 @@
-// Pictures of plans: which device does which part of which operator.
+// Draws plans: which device computes which part of which operator.
 #pragma once
 
 #include <cstddef>
@@ -29,17 +29,17 @@ namespace unity::io {
 
 namespace detail {
 
-// As XML; what cannot be shown is a dot.
+// Text for XML; unprintable characters become dots.
 [[nodiscard]] std::string svg_text(std::string_view text, std::size_t longest = 60);
 
-// hue in turns, lightness from 0 to 1, of a saturation of 0.6; as #rrggbb.
+// hue in full turns, lightness from 0 to 1, saturation 0.6; as #rrggbb.
 [[nodiscard]] std::string svg_colour(double hue, double lightness);
 
-// On one host each device has a hue of its own; on several, each host, and its devices are lighter and darker.
+// On one host each device has its own hue; on several, each host has, and its devices differ in lightness.
 [[nodiscard]] std::vector<std::string> device_colours(const machine::topology& t);
 
-// How an operator's box is divided: samples from top to bottom, parameters from left to right; the fields that this
-// makes are divided further, attributes in turn from top to bottom and from left to right.
+// How an operator's box is divided: samples from top to bottom, parameters from left to right; the resulting fields are
+// divided by attributes, alternately from top to bottom and from left to right.
 struct box_grid {
   std::int64_t samples = 1;
   std::int64_t parameters = 1;
@@ -66,14 +66,14 @@ class strategy_drawing {
 
   [[nodiscard]] std::string style() const;
   [[nodiscard]] std::string frames() const;
-  // One path: there are many.
+  // All edges as one path, because there are many.
   [[nodiscard]] std::string edges() const;
 
   [[nodiscard]] std::string operator_at(node_id n, picture_point at);
 
-  // The number of the drawing of a box; equal ones are drawn once.
+  // The number of the drawing of a box; equal boxes share one.
   [[nodiscard]] std::size_t box(const parallel::operator_dimensions& o, const parallel::configuration& c);
-  // Of equal neighbours in a row, one: boxes of a thousand fields are drawn in few.
+  // Merges equal neighbours in a row: even boxes of a thousand fields need few rectangles.
   [[nodiscard]] static std::string fields(const box_grid& g, const std::vector<std::uint32_t>& devices);
   // The border, and lines between samples and between parameters.
   [[nodiscard]] static std::string cuts(const box_grid& g);
@@ -97,10 +97,9 @@ class strategy_drawing {
 
 }  // namespace detail
 
-// An SVG: each operator a box, divided as its tasks divide it and coloured by their devices; edges; a legend.
-// Source: the manner of Jia's dissertation (2020), figures 3.14 and 3.15.
-// Complexity: linear in tasks, besides the layout (strategy_layout.hpp).
-// Throws: unity::error where the plan is not valid.
+// An SVG picture: each operator is a box, divided like its tasks and coloured by their devices; plus edges and a
+// legend. Source: the style of Jia's dissertation (2020), figures 3.14 and 3.15. Complexity: linear in tasks, plus the
+// layout (strategy_layout.hpp). Throws: unity::error if the plan is invalid.
 [[nodiscard]] inline std::string to_strategy_svg(const tensor::algebra& a, const parallel::plan& p,
                                                  std::string_view title = {}) {
   return detail::strategy_drawing{a, p, title}.run();
@@ -183,7 +182,7 @@ UNITY_INLINE box_grid grid_of(const parallel::operator_dimensions& o, const para
     (a.down ? g.rows : g.columns) *= c.degrees[a.dimension];
   }
   const auto tasks = c.grid();
-  const auto same = tasks.result_terms() * tasks.copies;  // on one part of the result
+  const auto same = tasks.result_terms() * tasks.copies;  // tasks on one part of the result
   g.columns *= same;
   for (std::size_t t = 0; t < c.task_count(); ++t) {
     const auto number = static_cast<std::int64_t>(t);

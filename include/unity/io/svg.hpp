@@ -1,4 +1,4 @@
-// Graphviz text to SVG, where Graphviz is there.
+// Converts Graphviz text to SVG, if Graphviz is installed.
 #pragma once
 
 #include <chrono>
@@ -21,13 +21,13 @@ namespace unity::io {
 
 namespace detail {
 
-// The full path of a program, found as a shell would but without one.
+// The full path of a program, searched in PATH like a shell does.
 [[nodiscard]] std::optional<std::filesystem::path> find_program(std::string_view name);
 
-// Waits for a child and returns its exit status; kills it after the limit and returns nothing.
+// Waits for a child and returns its exit status; after the limit, kills it and returns nothing.
 [[nodiscard]] std::optional<int> wait_for(pid_t child, std::chrono::milliseconds limit);
 
-// A file name that goes away with its owner.
+// A file name whose file is removed with this object.
 class temporary_path {
  public:
   explicit temporary_path(std::filesystem::path path) : path_{std::move(path)} {}
@@ -45,9 +45,8 @@ class temporary_path {
 
 }  // namespace detail
 
-// Effects: draws `dot` into the file. Returns why there is no picture, or nothing where there is one: Graphviz is
-// not installed, fails, or takes longer than `limit` (its layout is superlinear).
-// Throws: unity::error where the file cannot be written.
+// Effects: draws `dot` into the file. Returns the reason if there is no picture: Graphviz is not installed, fails, or
+// exceeds `limit` (its layout is superlinear); else nothing. Throws: unity::error if the file cannot be written.
 [[nodiscard]] std::optional<std::string> write_svg(const std::filesystem::path& path, std::string_view dot,
                                                    std::chrono::milliseconds limit = std::chrono::seconds{20});
 
@@ -112,7 +111,7 @@ UNITY_INLINE std::optional<std::string> write_svg(const std::filesystem::path& p
   if (!program) {
     return "no SVG: the program `dot` is not installed (package graphviz)";
   }
-  // Absolute, so that no name can be taken for an option.
+  // Absolute, so that no name is parsed as an option.
   const auto base = std::filesystem::absolute(path).string();
   const detail::temporary_path in{fmt::format("{}.in.dot", base)};
   const detail::temporary_path out{fmt::format("{}.out.svg", base)};

@@ -1,10 +1,9 @@
-// Labels and sparse features as lines of text: svmlight, which LIBSVM reads too.
+// Labels and sparse features in svmlight's text format, which LIBSVM also reads.
 //
 //   3 19:0.1111111119389534 81:0.1111111119389534   # a comment
 //
-// A line for each row: an integer, then index:value with ascending indices, all parted by spaces. What follows a # is
-// not read, and a line of it is no row. A line without a label and features is a row of which nothing is known
-// (Citeseer has 15 of these).
+// A line per row: an integer, then index:value with ascending indices, separated by spaces. Text after # is a comment;
+// a line of it is not a row. A line without label and features is a row about which nothing is known (Citeseer has 15).
 // Source: Joachims, Making large-scale SVM learning practical, 1999, and https://svmlight.joachims.org.
 #pragma once
 
@@ -20,9 +19,9 @@
 
 namespace unity::io {
 
-// Rows of numbers most of which are 0: those of row r are from offsets[r] up to offsets[r + 1] - 1. Regular.
+// Sparse rows: the entries of row r are from offsets[r] to offsets[r + 1] - 1. Regular.
 struct svmlight_rows {
-  std::vector<std::int32_t> labels{};  // gnn::no_label where there is none
+  std::vector<std::int32_t> labels{};  // gnn::no_label if absent
   std::vector<std::size_t> offsets{0};
   std::vector<std::uint32_t> indices{};  // as written: some files begin at 0, others at 1
   std::vector<double> values{};
@@ -35,15 +34,15 @@ struct svmlight_rows {
 // Complexity: linear in the text. Throws: unity::error with the line and what was expected there.
 [[nodiscard]] svmlight_rows parse_svmlight(std::string_view text, std::string_view name);
 
-// A label, a space, and features with a space between two, on a line each; numbers with as few digits as come back to
-// the same double. Files in this form come back byte by byte.
+// One line per row: a label, then features, separated by single spaces; numbers have the fewest digits that identify a
+// double. Files in this form are reproduced byte by byte.
 [[nodiscard]] std::string svmlight_text(const svmlight_rows& rows);
 
-// How many columns there are, counted from index `first` on.
+// The number of columns, counted from index `first`.
 [[nodiscard]] std::size_t column_count(const svmlight_rows& rows, std::uint32_t first = 0);
 
-// All numbers, in float: the feature of index i in column i - first.
-// Throws: unity::error for an index below `first`, or where that were more than `largest` numbers.
+// All numbers as float: the feature with index i is in column i - first. Throws: unity::error for an index below
+// `first`, or if the matrix would have more than `largest` numbers.
 [[nodiscard]] gnn::feature_matrix dense(const svmlight_rows& rows, std::uint32_t first = 0,
                                         std::size_t largest = std::size_t{1} << 32U);
 
@@ -66,7 +65,7 @@ namespace unity::io {
 
 namespace detail {
 
-// Appends index:value. Throws: unity::error at this line where it is none, or does not follow the one before.
+// Appends index:value. Throws: unity::error at this line if it is malformed, or its index does not ascend.
 UNITY_INLINE void add_feature(std::string_view field, const text_lines& lines, svmlight_rows& rows) {
   const auto colon = std::min(field.find(':'), field.size());
   const auto index = to_number<std::uint32_t>(field.substr(0, colon));

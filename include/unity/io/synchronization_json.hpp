@@ -1,4 +1,4 @@
-// How weights are synchronized as JSON, a member of plans or a file of its own, and back.
+// The synchronization of weights as JSON, and back: a member of plans or a separate file.
 //
 // {"buckets": ["late", "early"],
 //  "weights": [{"node": 3, "how": "all_reduce", "bucket": "late"},
@@ -10,8 +10,8 @@
 //              {"node": 9, "how": "all_reduce", "compressor": {"kind": "power_sgd", "amount": 2}},
 //              {"node": 10, "how": "all_reduce", "sparse": true},
 //              {"node": 11, "how": "sharded", "stage": 3, "prefetch": 2, "reshard_after_forward": false}]}
-// Weights that are not listed are all-reduced, each alone. A file has besides
-//  "format": "unity synchronization", "version": 1, "replicas": ["n0/gpu0", "n0/gpu1"]
+// Weights that are not listed are all-reduced separately. A file also has
+//   "format": "unity synchronization", "version": 1, "replicas": ["n0/gpu0", "n0/gpu1"]
 #pragma once
 
 #include <string>
@@ -29,8 +29,7 @@ namespace unity::io::detail {
 
 [[nodiscard]] nlohmann::json synchronization_to_json(const tensor::algebra& a, const parallel::plan& p);
 
-// Of a graph on a machine.
-// Throws: unity::error naming the member that is wrong.
+// For a graph on a machine. Throws: unity::error naming the member that is wrong.
 [[nodiscard]] parallel::synchronization synchronization_from_json(const tensor::algebra& a, const json_place& in,
                                                                   const tensor::tensor_graph& g,
                                                                   const machine::topology& t);
@@ -39,7 +38,7 @@ namespace unity::io::detail {
 
 namespace unity::io {
 
-// How weights are synchronized, and the devices that compute, in their order. Regular.
+// How weights are synchronized, and the computing devices, in order. Regular.
 struct synchronization_on {
   parallel::synchronization how{};
   std::vector<machine::device_id> replicas{};
@@ -47,7 +46,7 @@ struct synchronization_on {
   friend bool operator==(const synchronization_on&, const synchronization_on&) = default;
 };
 
-// Devices of a plan on which operators run, in the order in which they come first.
+// The devices on which the operators of a plan run, in order of first use.
 [[nodiscard]] std::vector<machine::device_id> replicas_of(const parallel::plan& p);
 
 [[nodiscard]] std::string to_synchronization_text(const tensor::algebra& a, const parallel::plan& p);
@@ -166,7 +165,7 @@ UNITY_INLINE nlohmann::json synchronization_to_json(const tensor::algebra& a, co
   return {{"buckets", p.synchronization.buckets}, {"weights", std::move(weights)}};
 }
 
-// What goes with `sharded` alone, also where it says what would be so without it.
+// Members that are only valid with `sharded`; elsewhere they are rejected even with their default values.
 UNITY_INLINE void read_sharding(const json_place& in, parallel::synchronizer& s) {
   const auto expect = [&](const char* member, bool has_it, const char* expected) {
     if (in.has(member) && !has_it) {
@@ -279,7 +278,7 @@ UNITY_INLINE parallel::synchronization synchronization_from_json(const tensor::a
   } catch (const error& e) {
     throw error{fmt::format("{}: {}", in.where(), e.what())};
   }
-  return all.is_trivial() ? parallel::synchronization{} : all;  // as it is written
+  return all.is_trivial() ? parallel::synchronization{} : all;  // as it was written
 }
 
 }  // namespace unity::io::detail

@@ -1,4 +1,4 @@
-// TASO's rule files: a serialized collection of rules (protocol buffers).
+// Reads TASO's rule files: serialized collections of rules (protocol buffers).
 #pragma once
 
 #include <array>
@@ -29,7 +29,7 @@ class taso_reader {
   std::vector<foreign_rule> collection(std::string_view bytes);
 
  private:
-  // Rules have a handful of operators; anything far beyond is a damaged file.
+  // Rules have a handful of operators; far more indicate a damaged file.
   static constexpr std::size_t most_operators = 1000;
 
   static std::string_view message(const wire_reader& in, const wire_reader::field& f);
@@ -57,8 +57,8 @@ class taso_reader {
 
 }  // namespace detail
 
-// The rules of a serialized collection, named taso_0, taso_1, ... by their place. `file` is for messages.
-// Throws: unity::error with the byte position or the rule where the collection is malformed.
+// The rules of a serialized collection, named taso_0, taso_1, ... in order. `file` is for messages. Throws:
+// unity::error with the byte position or the rule if the collection is malformed.
 [[nodiscard]] inline std::vector<foreign_rule> parse_taso_rules(std::string_view bytes, std::string_view file) {
   return detail::taso_reader{file}.collection(bytes);
 }

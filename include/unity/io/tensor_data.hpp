@@ -1,4 +1,4 @@
-// What a weight or a constant holds: the side table of a graph whose nodes only name their data.
+// The data of weights and constants: a table beside a graph, whose nodes only name their data.
 #pragma once
 
 #include <bit>
@@ -23,8 +23,7 @@ namespace unity::io {
 
 static_assert(std::endian::native == std::endian::little, "files hold little-endian numbers, and so do side tables");
 
-// Bytes that do not change, in memory once for all copies: a model and what is made of it have the same weights.
-// Regular.
+// Immutable bytes that copies share: a model and its rewritten versions hold the same weights. Regular.
 class shared_bytes {
  public:
   shared_bytes() = default;
@@ -43,8 +42,8 @@ class shared_bytes {
   std::shared_ptr<const std::string> text_{};
 };
 
-// Regular. `bytes` are the elements, row-major, little-endian; a bool is one byte.
-// Law: bytes.size() == element_count(dims) * size_of(element).
+// `bytes` are the elements, row-major, little-endian; a bool is one byte. Law: bytes.size() == element_count(dims) *
+// size_of(element). Regular.
 struct tensor_data {
   tensor::dtype element = tensor::dtype::float32;
   tensor::shape dims{};
@@ -59,7 +58,7 @@ using data_table = std::map<std::string, tensor_data, std::less<>>;
   return data.bytes.size() / static_cast<std::size_t>(tensor::size_of(data.element));
 }
 
-// The elements as another number type. Integers beyond 2^53 lose their last digits as double.
+// The elements as another number type. As double, integers beyond 2^53 lose their last digits.
 template <class Number = double>
 [[nodiscard]] std::vector<Number> elements_of(const tensor_data& data) {
   return tensor::with_storage(data.element, [&](auto stored) {

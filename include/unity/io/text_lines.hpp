@@ -1,4 +1,4 @@
-// Lines of a text, and fields of a line, with the numbers that messages about them need.
+// Lines of a text and fields of a line, with line numbers for messages.
 #pragma once
 
 #include <algorithm>
@@ -15,13 +15,13 @@
 
 namespace unity::io {
 
-// Goes through the lines of a text that the caller keeps; a carriage return in front of a line's end is no part of it.
-// `name` is that of the file.
+// Iterates over the lines of a text that the caller owns; a carriage return before a line's end is removed. `name`: of
+// the file.
 class text_lines {
  public:
   text_lines(std::string_view text, std::string_view name) noexcept : left_{text}, name_{name} {}
 
-  // Whether there was another line, which `line()` is from now on. Complexity: linear in its length.
+  // Goes to the next line, which becomes `line()`; false at the end. Complexity: linear in its length.
   [[nodiscard]] bool next() noexcept {
     if (left_.empty()) {
       return false;
@@ -42,11 +42,11 @@ class text_lines {
   // "cora.graph:7"
   [[nodiscard]] std::string where() const { return fmt::format("{}:{}", name_, number_); }
 
-  // Effects: the line ends behind so many characters, if it has more.
+  // Effects: truncates the line to this many characters.
   void shorten(std::size_t length) noexcept { line_ = line_.substr(0, length); }
 
-  // Takes what stands in front of the next space or tabulator out of the line, and the spaces around it. Empty at the
-  // end of the line.
+  // Removes and returns the next field, which ends at a space or tab, with the spaces around it. Empty at the end of
+  // the line.
   [[nodiscard]] std::string_view next_field() noexcept {
     constexpr std::string_view spaces = " \t";
     line_.remove_prefix(std::min(line_.find_first_not_of(spaces), line_.size()));
@@ -62,7 +62,7 @@ class text_lines {
     throw error{where(), found.empty() ? "the end of the line" : printable(found), expected};
   }
 
-  // The next field as a number. Throws: unity::error at this line where it is none.
+  // The next field as a number. Throws: unity::error at this line if it is not one.
   template <class Number>
   [[nodiscard]] Number next_number(std::string_view expected) {
     const auto field = next_field();
@@ -72,7 +72,7 @@ class text_lines {
     }
     return *number;
   }
-  // Throws: likewise, and for infinities and what is no number.
+  // Throws: likewise, and for infinities and NaN.
   template <class Number>
   [[nodiscard]] Number next_finite(std::string_view expected) {
     const auto field = next_field();

@@ -1,4 +1,4 @@
-// The trace format of Chrome, which Perfetto and chrome://tracing show: spans of time on the threads of processes.
+// Writes Chrome's trace format, which Perfetto and chrome://tracing display: spans of time on the threads of processes.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ namespace detail {
 
 }  // namespace detail
 
-// Of one thread. Units: picoseconds, not below 0.
+// A span on one thread. Units: picoseconds, not negative.
 struct trace_span {
   std::size_t process = 0;
   std::size_t thread = 0;
@@ -43,18 +43,18 @@ class trace_events {
   void name_thread(std::size_t process, std::size_t thread, const std::string& text) {
     name("thread_name", process, thread, text);
   }
-  // Metadata of a process. arguments: as those of a span.
+  // Adds metadata of a process. arguments: as in a span.
   void describe_process(std::size_t process, std::string_view what, const std::string& arguments) {
     event(fmt::format(R"("ph":"M","name":"{}","pid":{},"tid":0,"args":{{{}}})", what, process, arguments));
   }
   void add(const trace_span& s);
-  // From `time` on what `name` counts is so many `unit`.
+  // From `time` on, the counter `name` has this value in `unit`.
   void count(std::size_t process, const std::string& name, std::int64_t time, const std::string& unit,
              std::int64_t value) {
     event(fmt::format(R"("ph":"C","pid":{},"name":{},"ts":{},"args":{{{}:{}}})", process, detail::quoted(name),
                       detail::trace_time(time), detail::quoted(unit), value));
   }
-  // JSON of all that was added. Complexity: linear.
+  // The JSON of everything added. Complexity: linear.
   [[nodiscard]] std::string text() const {
     return fmt::format("{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[{}\n]}}\n", events_);
   }

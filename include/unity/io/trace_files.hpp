@@ -1,4 +1,4 @@
-// Traces of a job from files of any of the formats that are known.
+// Reads the traces of a job from files in any known format.
 #pragma once
 
 #include <array>
@@ -18,19 +18,17 @@ enum class trace_format : std::uint8_t { kineto, ranks, dpro, chakra };
 inline constexpr std::array<std::string_view, 4> trace_format_names{"PyTorch's profiler", "ranks of this library",
                                                                     "dPRO", "Chakra"};
 
-// The one place that decides what a file is: by "workload_graph" Chakra's; else a list of events, of which the first
-// that has what only one format has decides: clock_us in its arguments (ranks), a name of dPRO's (FW., BW., Comm.,
-// ...), a category of Kineto's. Members of Kineto's document decide before. Throws: unity::error where it is none of
-// these.
+// The only place that detects the format of a file. Chakra's has "workload_graph", and Kineto's has members of its own;
+// otherwise the first event that is specific to a format decides: by clock_us in its arguments (ranks), a name of
+// dPRO's (FW., BW., Comm., ...) or a category of Kineto's. Throws: unity::error if it is none of these.
 [[nodiscard]] trace_format format_of(const json_text& document);
 
 // Effects: adds the ranks of a document to the job.
 void add_trace(trace::job_trace& job, const json_text& document);
 
-// The job that the files are traces of; each may be compressed, or an archive of several.
-// Complexity: n log n in events. Memory: of the order of the largest text.
-// Throws: unity::error, of one line, where a file cannot be read, is none of the formats, or its ranks are no job with
-// the others (trace::check_job).
+// The job that the files are traces of; each may be compressed, or an archive of several. Complexity: n log n in
+// events. Memory: proportional to the largest text. Throws: unity::error, of one line, if a file cannot be read, has
+// none of the formats, or its ranks do not form a job with the others (trace::check_job).
 [[nodiscard]] trace::job_trace read_traces(std::span<const std::filesystem::path> files);
 
 }  // namespace unity::io
@@ -121,7 +119,7 @@ UNITY_INLINE trace::job_trace read_traces(std::span<const std::filesystem::path>
     }
   }
   trace::check_job(job);
-  // Ranks are looked for by name.
+  // Names of ranks are looked up.
   for (const auto& r : job.ranks) {
     static_cast<void>(job.names.intern(r.name));
   }

@@ -1,4 +1,4 @@
-// Data sets of one graph whose vertices have features and classes, from files and to files.
+// Reads and writes data sets of one graph whose vertices have features and classes.
 #pragma once
 
 #include <filesystem>
@@ -9,16 +9,15 @@
 
 namespace unity::io {
 
-// The data set of the files whose names begin with `prefix`: those of ROC where there is one that ends in
-// .add_self_edge.lux (io/lux.hpp, io/vertex_files.hpp), else .graph, .svmlight and .split, each possibly compressed
-// (.gz). Neighbours of .graph are made distinct. The classes are those that occur: 0 to the largest, which is below the
-// number of vertices.
-// Throws: unity::error naming the file and the place where one is missing or wrong, or they do not fit together.
+// The data set in the files whose names begin with `prefix`: ROC's if one ends in .add_self_edge.lux (io/lux.hpp,
+// io/vertex_files.hpp), else .graph, .svmlight and .split, each possibly compressed (.gz). Removes duplicate neighbours
+// of .graph. The classes are 0 to the largest label, which must be below the number of vertices. Throws: unity::error
+// naming the file and the position if one is missing or wrong, or they do not fit together.
 [[nodiscard]] gnn::vertex_dataset read_vertex_dataset(const std::filesystem::path& prefix);
 
-// Effects: writes the files of ROC, with the graph as it is: ROC wants an edge from each vertex to itself.
-// Throws: unity::error where the data set is none (gnn::check), a vertex has no class, which the format cannot say, or
-// a file cannot be written.
+// Effects: writes ROC's files, with the graph as it is, although ROC expects a self-loop at each vertex. Throws:
+// unity::error if the data set is invalid (gnn::check), a vertex has no class, which the format cannot express, or a
+// file cannot be written.
 void write_vertex_dataset(const std::filesystem::path& prefix, const gnn::vertex_dataset& data);
 
 }  // namespace unity::io
@@ -52,7 +51,7 @@ namespace detail {
   return path += ending;
 }
 
-// The text of the file of that ending, or of the compressed one.
+// The text of the file with that ending, or of its compressed version.
 [[nodiscard]] UNITY_INLINE named_text text_of(const std::filesystem::path& prefix, std::string_view ending) {
   auto path = with_ending(prefix, ending);
   if (const auto packed = with_ending(path, ".gz"); !std::filesystem::exists(path) && std::filesystem::exists(packed)) {
@@ -65,7 +64,7 @@ namespace detail {
   return std::move(all.front());
 }
 
-// Memory for classes is in proportion to the largest. Throws: unity::error naming the vertex.
+// Memory for classes is proportional to the largest one. Throws: unity::error naming the vertex.
 UNITY_INLINE void expect_classes(const gnn::vertex_dataset& data, std::string_view where) {
   const auto vertices = data.graph.vertices();
   for (std::size_t v = 0; v < data.labels.size(); ++v) {

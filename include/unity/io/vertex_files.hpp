@@ -1,12 +1,12 @@
-// What ROC reads of vertices beside their graph, a row or a line for each, and the split of published data sets.
+// Vertex files: what ROC reads besides the graph, with a row or line per vertex, and the split of published data sets.
 //
-//   PREFIX.feats.bin   features: float32, little-endian, row-major, nothing else; how many columns is said elsewhere
-//   PREFIX.feats.csv   the same as text: a line for each vertex, numbers with commas between them
+//   PREFIX.feats.bin   features: float32, little-endian, row-major, no header; the number of columns is given elsewhere
+//   PREFIX.feats.csv   the same as text: a line per vertex, numbers separated by commas
 //   PREFIX.label       classes: integers from 0 on, one on each line
 //   PREFIX.mask        Train, Val, Test or None on each line
 //   NAME.split         0 (none), 1 (training), 2 (validation) or 3 (test) on each line
 //
-// ROC reads .feats.csv where there is no .feats.bin, and writes that. Source: https://github.com/jiazhihao/ROC
+// ROC reads .feats.csv if there is no .feats.bin, which it then writes. Source: https://github.com/jiazhihao/ROC
 // (load_task.cu), 2020; the split: Xtra-Computing/G3.
 #pragma once
 
@@ -22,14 +22,14 @@
 
 namespace unity::io {
 
-// Each parse_... throws unity::error with the file's name, the line and what was expected there; texts that the
-// functions beside them make come back from what is read of them, byte by byte.
+// Each parse_... throws unity::error with the file's name, the line and what was expected there. Texts written by the
+// functions beside them round-trip byte by byte.
 
-// As many columns as fit: bytes / 4 / rows. Throws: also where the bytes are no rows of so many finite float32.
+// The number of columns is bytes / 4 / rows. Throws: also if the bytes are not this many rows of finite float32.
 [[nodiscard]] gnn::feature_matrix parse_features_bin(std::string_view bytes, std::size_t rows, std::string_view name);
 [[nodiscard]] std::string features_bin(const gnn::feature_matrix& features);
 
-// As many columns as the first line has. Numbers are written with as few digits as come back to the same float.
+// The first line determines the number of columns. Numbers are written with the fewest digits that identify the float.
 [[nodiscard]] gnn::feature_matrix parse_features_csv(std::string_view text, std::string_view name);
 [[nodiscard]] std::string features_csv(const gnn::feature_matrix& features);
 

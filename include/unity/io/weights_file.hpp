@@ -1,7 +1,7 @@
-// Checkpoints of training: a model's weights, and what the optimizer keeps for each, independent of how they are
-// divided. A run that stopped under one plan goes on under another, on another number of ranks.
+// Checkpoints of training: a model's weights and the optimizer state of each, independent of how they are divided. A
+// run can be resumed under another plan and on another number of ranks.
 //
-// A sealed file (io/sealed_file.hpp) of the line "unity weights 1", with the header
+// A sealed file (io/sealed_file.hpp) with the line "unity weights 1" and the header
 //
 // {"graph": "90f3a1...", "step": 100, "seed": 7, "optimizer": "adam",
 //  "settings": {"learning_rate": 0.001, ...}, "loss": "cross_entropy", "data": "synthetic",
@@ -31,17 +31,17 @@ namespace unity::io {
 
 inline constexpr std::string_view weights_line = "unity weights 1\n";
 
-// Regular. The kind of a tensor is "weight", what the optimizer calls its number for the weight of that name, or which
-// value it is of those that compressors keep (train/kept_values.hpp).
+// Regular. The kind of a tensor is "weight", the optimizer's name of its state for the weight of that name, or the name
+// of a value that compressors keep (train/kept_values.hpp).
 struct weights_header {
-  std::string graph{};    // the fingerprint of the model, in the words of whoever writes it
-  std::int64_t step = 0;  // how many were done
+  std::string graph{};    // the fingerprint of the model, in the form chosen by the writer
+  std::int64_t step = 0;  // completed steps
   std::uint64_t seed = 0;
   parallel::optimizer optimizer = parallel::optimizer::sgd;
   std::vector<stored_tensor> tensors{};
   std::map<std::string, double> settings{};  // finite numbers
   std::string loss{};
-  std::string data{};  // what was trained on
+  std::string data{};  // the training data
 
   friend bool operator==(const weights_header&, const weights_header&) = default;
 };
@@ -56,31 +56,30 @@ namespace detail {
 
 [[nodiscard]] weights_header weights_header_from(const sealed_reader& file);
 
-// Whether values for a part of a tensor can be meant.
+// Whether the part lies inside the tensor and has this many bytes.
 [[nodiscard]] bool fits(const stored_tensor& t, const parallel::box& part, std::size_t bytes);
 
 }  // namespace detail
 
-// Writes a checkpoint part by part, in any order; the values are not held in memory.
+// Writes a checkpoint part by part, in any order, without holding the values in memory.
 class weights_writer {
  public:
-  // Effects: a file under construction beside `path`.
-  // Throws: unity::error where it cannot be created, is being written, or a name is not UTF-8.
+  // Effects: creates a temporary file beside `path`. Throws: unity::error if it cannot be created, is being written, or
+  // a name is not UTF-8.
   weights_writer(const std::filesystem::path& path, weights_header header);
 
-  // Row-major elements of a part of a tensor (its number in the header).
-  // Complexity: linear in bytes, in pieces of the part that lie side by side, and in the parts of the tensor so far.
-  // Throws: unity::error where an element was written before, or there is no room.
+  // Writes the row-major elements of a part of a tensor (by number in the header). Complexity: linear in bytes, in
+  // contiguous pieces of the part, and in the parts of the tensor written so far. Throws: unity::error if an element
+  // was already written, or there is no space.
   void put(std::size_t tensor, const parallel::box& part, std::span<const std::byte> values);
 
-  // Effects: as replaced_file::commit. Afterwards this object can only be destroyed.
-  // Complexity: reads all that was written, for the checksum.
-  // Throws: unity::error where an element was not written, or the file cannot be made to last. The one before is then
-  // still there.
+  // Effects: as replaced_file::commit. Afterwards, this object can only be destroyed. Complexity: reads everything
+  // written, for the checksum. Throws: unity::error if an element was not written, or the file cannot be made durable;
+  // then the previous file still exists.
   void commit();
 
  private:
-  // Strikes the part off what is missing.
+  // Removes the part from what is missing.
   void take(std::size_t tensor, const parallel::box& part);
   [[noreturn]] void refuse_incomplete(std::size_t tensor) const;
 
@@ -91,12 +90,11 @@ class weights_writer {
   std::vector<std::vector<parallel::box>> missing_;  // by tensor, disjoint
 };
 
-// A checkpoint that was whole when it was opened.
+// A checkpoint that was intact when it was opened.
 class weights_reader {
  public:
-  // Effects: reads all of the file once. Memory: a megabyte and the header.
-  // Throws: unity::error where it is missing, another kind of file or version, cut short or altered; it says whether
-  // the one before is there.
+  // Effects: reads the whole file once. Memory: 1 MiB and the header. Throws: unity::error if it is missing, of another
+  // kind or version, truncated or altered; the error mentions the previous file if it exists.
   explicit weights_reader(const std::filesystem::path& path)
       : file_{path, weights_line, previous_of(path)},
         header_{detail::weights_header_from(file_)},
@@ -104,13 +102,12 @@ class weights_reader {
 
   [[nodiscard]] const weights_header& header() const noexcept { return header_; }
 
-  // The number of the tensor of that name and kind. Complexity: linear in tensors.
-  // Throws: unity::error where there is none, or it has another element type or other sizes.
+  // The number of the tensor with that name and kind. Complexity: linear in tensors. Throws: unity::error if there is
+  // none, or its element type or sizes differ.
   [[nodiscard]] std::size_t find(const stored_tensor& wanted) const;
 
-  // Effects: fills `values` with the row-major elements of a part of a tensor.
-  // Complexity: linear in bytes, and in the pieces of the part that lie side by side.
-  // Throws: unity::error where the file cannot be read any more.
+  // Effects: fills `values` with the row-major elements of a part of a tensor. Complexity: linear in bytes and in
+  // contiguous pieces of the part. Throws: unity::error if the file can no longer be read.
   void get(std::size_t tensor, const parallel::box& part, std::span<std::byte> values) const;
 
  private:
@@ -228,7 +225,7 @@ UNITY_INLINE void weights_writer::commit() {
     }
   }
   const auto end = begin_ + offsets_.back();
-  // Between tensors are zeros, as nothing was written there.
+  // Gaps between tensors read as zeros, since nothing was written there.
   const auto sum = checksum_of(end, [&](std::uint64_t at, std::span<std::byte> bytes) { file_.read(at, bytes); });
   const std::uint64_t words[2]{sum.low, sum.high};
   file_.write(end, std::as_bytes(std::span{words}));

@@ -1,4 +1,4 @@
-// Protocol buffers' wire format, read field by field without a schema.
+// Reads protocol buffers' wire format field by field, without a schema.
 #pragma once
 
 #include <cstddef>
@@ -12,15 +12,15 @@
 
 namespace unity::io {
 
-// Walks the fields of one message. Knows varints and length-delimited fields, skips fixed-width ones.
+// Iterates over the fields of one message. Supports varints and length-delimited fields; skips fixed-width ones.
 // Complexity: linear in the bytes; allocates nothing.
 class wire_reader {
  public:
   struct field {
     std::uint32_t number = 0;
     bool is_bytes = false;
-    std::uint64_t integer = 0;  // of a varint
-    std::string_view bytes{};   // of a length-delimited field
+    std::uint64_t integer = 0;  // for a varint
+    std::string_view bytes{};   // for a length-delimited field
     std::size_t position = 0;   // where the field starts in the file
   };
 
@@ -28,7 +28,7 @@ class wire_reader {
   wire_reader(std::string_view message, std::string_view file, std::size_t position = 0)
       : message_{message}, file_{file}, base_{position} {}
 
-  // False at the end of the message. Throws: unity::error naming the byte where the message is malformed.
+  // False at the end of the message. Throws: unity::error naming the byte if the message is malformed.
   bool next(field& f);
 
   // Where a length-delimited field's bytes start in the file.

@@ -1,4 +1,4 @@
-// What a graph is trained on: a set of real data, or else synthetic numbers.
+// The training data of a graph: a real data set, or synthetic numbers.
 #pragma once
 
 #include <cstddef>
@@ -23,44 +23,43 @@
 
 namespace unity::train {
 
-// The inputs of a graph with a loss, at every step: functions of their place in the whole batch, whatever part of it is
-// asked for. Of a data set,
-// - the graph's one input of samples has those, and the labels of its one output theirs;
-// - for text, an input of real numbers with a row and a column per character of a window is a mask: 0 where the column
-// is not after the row,
-//   and else a large negative number, so that no character sees those after it.
-// All else (constants, masks of dropout) is synthetic.
+// The inputs of a graph with a loss, at every step: functions of the position in the whole batch, whichever part of it
+// is requested. With a data set,
+// - the graph's one input of samples has the samples, and the labels of its one output are theirs;
+// - for text, a floating-point input with a row and a column per character of a window is a causal mask: 0 if the
+// column is not after the row, else a large negative number, so that no character sees later ones.
+// Everything else (constants, dropout masks) is synthetic.
 class batches {
  public:
-  // Complexity: linear in the graph, which need not outlive this.
+  // Complexity: linear in the graph, which need not outlive this object.
   batches(const tensor::algebra& a, const tensor::tensor_graph& g, std::uint64_t seed)
       : synthetic_{a, g, seed}, with_samples_{inputs_with_samples(a, g)} {}
 
-  // shift: by how many pixels images are moved at most. The set must outlive this.
-  // Throws: unity::error where the graph has other inputs, or fewer classes than the set.
+  // shift: the maximum shift of images in pixels. The data set must outlive this object. Throws: unity::error if the
+  // graph has other inputs, or fewer classes than the set.
   batches(const tensor::algebra& a, const tensor::tensor_graph& g, std::uint64_t seed, const io::dataset& set,
           std::int64_t shift = 0);
 
-  // Effects: writes the elements of the box, in row-major order, as the type says; type: that of the whole batch's
-  // tensor. Complexity: linear in the box. Throws: unity::error where the graph has no input or constant of that name.
+  // Effects: writes the elements of the box in row-major order, in the element type; type: of the whole batch's tensor.
+  // Complexity: linear in the box. Throws: unity::error if the graph has no input or constant of that name.
   void fill(std::string_view name, const tensor::tensor_type& type, const parallel::box& b, std::uint64_t step,
             std::span<std::byte> out, io::dataset_part from = io::dataset_part::train) const;
 
-  // A part of what a graph of one of several micro-batches has from outside; type: that of the whole of it.
-  // Micro-batches are the blocks of a batch along the samples, which not all inputs have.
+  // Fills a part of an input of a graph that is stated for one of several micro-batches; type: of the whole input.
+  // Micro-batches are the blocks of a batch along the sample dimension, which not all inputs have.
   void fill_part(std::string_view name, tensor::tensor_type type, const parallel::given_part& x,
                  std::int64_t microbatches, std::uint64_t step, std::span<std::byte> out,
                  io::dataset_part from = io::dataset_part::train) const;
 
   [[nodiscard]] const io::dataset* set() const noexcept { return set_; }
-  // The type of the labels of a micro-batch, where they are those of a set.
+  // The type of the labels of a micro-batch, if they come from a data set.
   [[nodiscard]] const std::optional<tensor::tensor_type>& labels() const noexcept { return labels_; }
 
  private:
   enum class role : std::uint8_t { samples, labels, mask };
-  static constexpr double hidden = -1e4;  // so that its exponential is 0, of half precision, too
+  static constexpr double hidden = -1e4;  // its exponential is 0, also in half precision
 
-  // Names of the inputs whose first dimension is that of what the loss compares with; none where there is no loss.
+  // The inputs whose first dimension is that of the tensor that the loss compares; none without a loss.
   [[nodiscard]] static std::set<std::string, std::less<>> inputs_with_samples(const tensor::algebra& a,
                                                                               const tensor::tensor_graph& g);
   void give_role(const std::string& name, const tensor::tensor_type& type);

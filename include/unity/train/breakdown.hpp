@@ -1,4 +1,4 @@
-// Where the time of a run went.
+// Divides the time of a run into computation, communication, waiting and so on.
 #pragma once
 
 #include <cstddef>
@@ -10,17 +10,17 @@
 
 namespace unity::train {
 
-// Each instant of a rank counts once: for the first of its activities at that time, in the order of `activity`. So
-// communication is what computation does not hide. Spans of whole steps do not count. Regular.
+// Each instant of a rank counts once: for the first, in the order of `activity`, of its activities at that time. So
+// communication is the part that computation does not hide. Spans of whole steps do not count. Regular.
 struct time_shares {
   picoseconds compute{};
   picoseconds update{};
   picoseconds communication{};
   picoseconds waiting{};
   picoseconds other{};   // nothing was recorded
-  picoseconds hidden{};  // communication while computing or updating; not in the sum
+  picoseconds hidden{};  // communication during compute or update; not in the sum
 
-  // What it did not spend on others or on nothing.
+  // Time spent neither waiting nor unrecorded.
   [[nodiscard]] picoseconds busy() const noexcept { return compute + update + communication; }
   [[nodiscard]] picoseconds total() const noexcept { return busy() + waiting + other; }
 
@@ -30,10 +30,10 @@ struct time_shares {
 
 // Regular.
 struct breakdown {
-  picoseconds elapsed{};  // of which each rank has this much
+  picoseconds elapsed{};  // the length of the interval, the same for each rank
   std::vector<time_shares> ranks{};
-  time_shares all{};         // added up over ranks
-  std::size_t critical = 0;  // the rank that was busy for longest, for which the others waited; the first of equals
+  time_shares all{};         // sum over ranks
+  std::size_t critical = 0;  // the busiest rank, for which the others waited; the first of equals
 
   friend bool operator==(const breakdown&, const breakdown&) = default;
 };
@@ -45,11 +45,11 @@ namespace detail {
 
 }  // namespace detail
 
-// Of what happened between two times, in nanoseconds since the origin, such as the start and end of an iteration.
-// Complexity: n log n in spans.
+// Breaks down the time between two instants, in nanoseconds since the origin, such as the start and end of an
+// iteration. Complexity: n log n in spans.
 [[nodiscard]] breakdown break_down(const merged_timeline& t, std::int64_t from, std::int64_t until);
 
-// Of everything.
+// Breaks down the whole timeline.
 [[nodiscard]] inline breakdown break_down(const merged_timeline& t) {
   const auto [from, until] = t.extent();
   return break_down(t, from, until);

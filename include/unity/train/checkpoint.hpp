@@ -1,5 +1,5 @@
-// Checkpoints of a run: all of each weight, and of what the optimizer keeps for it, in one file, however they are
-// divided, and what compressors keep.
+// Checkpoints of a run: all weights with their optimizer state in one file, independent of how they are divided, and
+// the state of compressors.
 #pragma once
 
 #include <algorithm>
@@ -33,11 +33,10 @@ namespace unity::train {
 
 namespace detail {
 
-// The tensors that ranks hold parts of, each weight's numbers one after the other: the weight, then what the optimizer
-// keeps.
+// The tensors of which ranks hold parts: for each weight, the weight itself, then its optimizer state.
 class kept_tensors {
  public:
-  // Throws: unity::error where two weights have one name.
+  // Throws: unity::error if two weights have the same name.
   kept_tensors(const tensor::algebra& a, const tensor::tensor_graph& g, const std::vector<held_values>& held,
                parallel::optimizer how);
 
@@ -49,8 +48,8 @@ class kept_tensors {
   std::map<std::size_t, std::size_t> first_{};  // by node of the weight
 };
 
-// Calls f(rank, number of the rank's weight, tensor, its number among those of the weight) for each part of a tensor
-// that a rank holds; the same calls in the same order on all ranks.
+// Calls f(rank, index of the rank's weight, tensor, its index among the tensors of the weight) for each part of a
+// tensor that a rank holds, in the same order on all ranks.
 template <class F>
 void for_each_kept(const kept_tensors& tensors, const tensor::tensor_graph& g, const std::vector<held_values>& held,
                    parallel::optimizer how, const F& f) {
@@ -65,7 +64,7 @@ void for_each_kept(const kept_tensors& tensors, const tensor::tensor_graph& g, c
   }
 }
 
-// kept: by rank; first: the number of its first tensor in the file, which the first rank writes.
+// kept: by rank; first: the index of its first tensor in the file, which rank 0 writes.
 template <class Executor, host_reaching_communicator Communicator>
 void put_kept_values(const Executor& rank, Communicator& world, const std::vector<std::vector<io::stored_tensor>>& kept,
                      std::size_t first, std::optional<io::weights_writer>& file) {
@@ -87,7 +86,7 @@ void put_kept_values(const Executor& rank, Communicator& world, const std::vecto
   }
 }
 
-// kept: of the rank. What the file does not have stays as it is.
+// kept: of this rank. Values that the file lacks stay unchanged.
 template <class Executor>
 void get_kept_values(Executor& rank, const std::vector<io::stored_tensor>& kept, const io::weights_reader& file) {
   auto own = kept_values_of(rank);
@@ -103,10 +102,10 @@ void get_kept_values(Executor& rank, const std::vector<io::stored_tensor>& kept,
 
 }  // namespace detail
 
-// Effects: what is delayed is done; the first rank writes the file, and what it held before is kept
-// (io/replaced_file.hpp). To be called by all ranks. steps: how many were done. Memory: a part of a weight, and
-// what the rank's compressors keep. Throws: unity::error where it cannot be written, on the first rank; the one before
-// is then still there. As Rank::expect_finite.
+// Effects: finishes delayed updates; rank 0 writes the file and keeps its previous content (io/replaced_file.hpp). To
+// be called by all ranks. steps: the number of completed ones. Memory: a part of a weight, and the state of the rank's
+// compressors. Throws: unity::error on rank 0 if the file cannot be written; the previous one then still exists. As
+// Rank::expect_finite.
 template <class Rank, host_reaching_communicator Communicator>
 void write_checkpoint(const std::filesystem::path& path, const tensor::algebra& a, Rank& rank, Communicator& world,
                       const run_settings& run, std::int64_t steps) {
@@ -125,7 +124,7 @@ void write_checkpoint(const std::filesystem::path& path, const tensor::algebra& 
     file.emplace(path, std::move(header));
   }
   std::set<std::pair<std::size_t, std::vector<std::int64_t>>>
-      written;  // tensors and where parts of them begin: ranks may hold the same
+      written;  // tensors and the beginnings of their parts: ranks may hold equal parts
   std::vector<std::byte> bytes;
   detail::for_each_kept(
       tensors, g, held, run.rule.how, [&](int from, std::size_t weight, std::size_t tensor, std::size_t number) {
@@ -152,11 +151,10 @@ void write_checkpoint(const std::filesystem::path& path, const tensor::algebra& 
   }
 }
 
-// Effects: weights, and what the optimizer keeps, are those of the file, which every rank reads. So is what compressors
-// keep, if it was kept under a plan that divides and synchronizes weights as this one does; otherwise ranks begin with
-// nothing kept.
-// Returns how many steps were done. To be called by all ranks.
-// Throws: unity::error where the file is not of this run, or not the same for all ranks.
+// Effects: reads weights and optimizer state from the file, on every rank; also the state of compressors, if it was
+// written under a plan that divides and synchronizes weights in the same way; otherwise that state starts empty.
+// Returns the number of completed steps. To be called by all ranks. Throws: unity::error if the file belongs to another
+// run, or differs between ranks.
 template <class Rank, host_reaching_communicator Communicator>
 [[nodiscard]] std::int64_t read_checkpoint(const io::weights_reader& file, const std::filesystem::path& path,
                                            const tensor::algebra& a, Rank& rank, Communicator& world,
@@ -202,7 +200,7 @@ namespace unity::train::detail {
 
 UNITY_INLINE kept_tensors::kept_tensors(const tensor::algebra& a, const tensor::tensor_graph& g,
                                         const std::vector<held_values>& held, parallel::optimizer how) {
-  std::map<std::size_t, bool> weights;  // by node: does it change
+  std::map<std::size_t, bool> weights;  // by node: whether it changes
   for (const auto& r : held) {
     for (const auto& w : r.weights) {
       auto& changes = weights[g.producer(w.of).index()];

@@ -1,4 +1,4 @@
-// What a graph is trained on where no data set is given: numbers that look random, and are functions of their place.
+// Synthetic training data, used without a data set: pseudorandom numbers that are functions of their position.
 #pragma once
 
 #include <cstddef>
@@ -20,24 +20,26 @@
 namespace unity::train {
 
 // Inputs and constants of one graph at every step. An element is a hash of the seed, the name of its source, the step
-// and its number in row-major order of the whole tensor, whatever part of it is asked for: so it is the same on any
-// number of ranks, under any plan. Copies are equal.
-// - Real inputs are uniform in [-1, 1), in steps of 2^-23; in [1/8, 9/8) where the graph takes a root or logarithm.
-// - Integers number rows: those of the table that they choose from, the classes that they are labels of; else 0 to 3.
-// - Masks (tensor/training_form.hpp) drop elements with their rate. Their seed counts besides the data's.
-// - Constants are like inputs at step 0, at every step.
+// and its index in row-major order of the whole tensor, whichever part is requested: so it is the same on any number of
+// ranks, under any plan. Copies are equal.
+// - Floating-point inputs are uniform in [-1, 1), in steps of 2^-23; in [1/8, 9/8) if the graph takes a root or
+// logarithm.
+// - Integers are row numbers of the table that they index, or classes of the labels that they are; else 0 to 3.
+// - Masks (tensor/training_form.hpp) drop elements with their rate. They depend on their own seed and on that of the
+// data.
+// - Constants are, at every step, like inputs at step 0.
 class synthetic_data {
  public:
-  // Complexity: linear in the graph, which need not outlive this.
+  // Complexity: linear in the graph, which need not outlive this object.
   synthetic_data(const tensor::algebra& a, const tensor::tensor_graph& g, std::uint64_t seed);
 
-  // One more than the largest number of an integer input.
-  // Throws: unity::error where the graph has no input or constant of that name.
+  // The upper limit (exclusive) of an integer input. Throws: unity::error if the graph has no input or constant of that
+  // name.
   [[nodiscard]] std::int64_t limit(std::string_view name) const { return static_cast<std::int64_t>(find(name).below); }
 
-  // Effects: writes the elements of the box, in row-major order, as the type says; type: that of the whole tensor.
-  // Complexity: linear in the box; allocates nothing.
-  // Throws: unity::error where the graph has no input or constant of that name.
+  // Effects: writes the elements of the box in row-major order, in the element type; type: of the whole tensor.
+  // Complexity: linear in the box; allocates nothing. Throws: unity::error if the graph has no input or constant of
+  // that name.
   void fill(std::string_view name, const tensor::tensor_type& type, const parallel::box& b, std::uint64_t step,
             std::span<std::byte> out) const;
 

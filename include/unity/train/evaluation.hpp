@@ -1,4 +1,4 @@
-// How often a trained model is right.
+// Measures the accuracy of a trained model.
 #pragma once
 
 #include <algorithm>
@@ -36,7 +36,7 @@
 
 namespace unity::train {
 
-// Of the samples of a data set's part for testing (of text: of the characters of its windows). Regular.
+// The result on the samples of a data set's test part (for text: on the characters of its windows). Regular.
 struct test_result {
   std::int64_t right = 0;
   std::int64_t count = 0;
@@ -48,13 +48,13 @@ struct test_result {
   friend bool operator==(const test_result&, const test_result&) = default;
 };
 
-// The forward pass of one rank with the weights of another program for the same division. All ranks construct theirs,
-// and call, together.
+// The forward pass of one rank, with the weights of another program for the same division. All ranks construct and call
+// it together.
 template <backend::fusing_backend Backend, host_reaching_communicator Communicator>
 class evaluation {
  public:
-  // p: the plan that was given, without a loss. Dropouts drop nothing. trained: the executor of the same plan with a
-  // loss. data: of that plan's graph, with a set. Throws: as rank_executor.
+  // p: the original plan, without a loss. Dropouts drop nothing. trained: the executor of the same plan with a loss.
+  // data: of that plan's graph, with a data set. Throws: as rank_executor.
   template <class Executor>
   evaluation(Backend& b, const tensor::algebra& a, const parallel::plan& p, Communicator& world, Executor& trained,
              const tensor::tensor_graph& with_loss, const batches& data)
@@ -84,7 +84,7 @@ class evaluation {
     }
   }
 
-  // All of the part for testing. On rank 0; on others all is 0.
+  // The result on the whole test part, on rank 0; zeros on other ranks.
   [[nodiscard]] test_result run() {
     const auto& labels = *data_.labels();
     const auto row = tensor::element_count(labels.dims) / labels.dims[0];
@@ -119,7 +119,7 @@ class evaluation {
                     io::dataset_part::test);
     ranks_.write(x.value, buffer_);
   }
-  // The first output of a batch; on rank 0.
+  // The first output of a batch, on rank 0.
   [[nodiscard]] tensor::dense<double> output() {
     auto type = plan_.graph.type(plan_.graph.outputs()[0]);
     const auto samples = type.dims[0];
@@ -148,7 +148,7 @@ class evaluation {
     }
     return all;
   }
-  // Of the first so many labels of a batch.
+  // Counts the first `rows` labels of a batch.
   void count(std::uint64_t number, std::int64_t rows, test_result& all) {
     const auto made = output();
     if (world_.rank() != 0) {
@@ -174,7 +174,7 @@ class evaluation {
   const batches& data_;
   parallel::rank_programs programs_;
   rank_executor<Backend, Communicator> ranks_;
-  std::vector<held_values> held_;  // by all
+  std::vector<held_values> held_;  // of all ranks
   std::vector<std::byte> buffer_{};
 };
 

@@ -1,4 +1,4 @@
-// Of what ranks do in an iteration, what makes the outputs.
+// Reduces the programs of ranks to the steps that compute the outputs.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace unity::train {
 
-// Without backward passes and updates: no weight has a gradient. Precondition: nothing is delayed.
-// Complexity: linear in the programs.
+// Removes backward passes and updates: no weight has a gradient. Precondition: nothing is delayed. Complexity: linear
+// in the programs.
 [[nodiscard]] parallel::rank_programs forward_programs(parallel::rank_programs all);
 
 }  // namespace unity::train
@@ -27,7 +27,7 @@ namespace unity::train {
 UNITY_INLINE parallel::rank_programs forward_programs(parallel::rank_programs all) {
   for (auto& p : all.ranks) {
     std::vector<parallel::rank_step> forward;
-    std::vector<std::uint32_t> now(p.steps.size());  // of each step that stays, its number
+    std::vector<std::uint32_t> now(p.steps.size());  // new number of each remaining step
     for (std::size_t s = 0; s < p.steps.size(); ++s) {
       auto step = p.steps[s];
       UNITY_EXPECTS(!step.is_late, "programs without late steps");

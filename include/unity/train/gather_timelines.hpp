@@ -1,4 +1,4 @@
-// The timelines of all ranks, with one origin, and brought together.
+// Gathers the timelines of all ranks, with a common origin.
 #pragma once
 
 #include <algorithm>
@@ -15,9 +15,8 @@
 
 namespace unity::train {
 
-// What all ranks may count from, none before the last one came: the moment of rank 0 where they share its clock; else
-// the end of the same barrier on each. To be called by all ranks.
-// Throws: unity::error where a rank is lost.
+// An origin for all ranks, not before the last one arrived: a time of rank 0 if they share its clock; else the end of
+// the same barrier on each. To be called by all ranks. Throws: unity::error if a rank is lost.
 template <host_reaching_communicator C>
 [[nodiscard]] timeline::clock::time_point common_origin(C& c) {
   using clock = timeline::clock;
@@ -30,14 +29,14 @@ template <host_reaching_communicator C>
   static_cast<void>(of_first_rank(before));  // a barrier
   const auto own = clock::now();
   const auto first = of_first_rank(own);
-  // Of the same clock it lies between; and where another's does, it is not further off than the barrier is long.
+  // A time of the same clock lies in this interval; if a time of another clock does, its error is at most the length of
+  // the barrier.
   return before <= first && first <= clock::now() ? first : own;
 }
 
-// To be called by all ranks; each gets the same.
-// `labels`: the names that spans refer to, the same on all ranks. `memory`: what this rank holds.
-// Complexity: of memory, ranks times the spans and values of the rank that has most.
-// Throws: unity::error where a rank is lost.
+// To be called by all ranks; each gets the same result. `labels`: the names to which spans refer, the same on all
+// ranks. `memory`: of this rank. Complexity: memory is ranks times the largest number of spans and values of a rank.
+// Throws: unity::error if a rank is lost.
 template <host_reaching_communicator C>
 [[nodiscard]] merged_timeline gather_timelines(C& c, const timeline& own, std::vector<std::string> labels,
                                                const rank_memory& memory = {}) {

@@ -1,4 +1,4 @@
-// What each rank holds of weights and hands out, told by the ranks: a rank lowers its own program alone.
+// The weights and outputs that each rank holds, exchanged between ranks, since a rank lowers only its own program.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ struct held_weight {
   value_id of{};  // of the plan's graph
   parallel::box part{};
   parallel::box updated{};
-  bool is_updated = false;  // it has a gradient
+  bool is_updated = false;  // whether it has a gradient
 
   friend bool operator==(const held_weight&, const held_weight&) = default;
 };
@@ -27,7 +27,7 @@ struct held_weight {
 // Regular.
 struct held_values {
   std::vector<held_weight> weights{};            // in the order of the program
-  std::vector<tensor::tensor_type> kept{};       // likewise: what compressors keep
+  std::vector<tensor::tensor_type> kept{};       // likewise: state of compressors
   std::vector<parallel::output_part> outputs{};  // likewise, without values
 
   friend bool operator==(const held_values&, const held_values&) = default;
@@ -38,14 +38,14 @@ struct held_values {
 
 namespace detail {
 
-// As numbers, and back.
+// Serializes to integers, and back.
 [[nodiscard]] std::vector<std::int64_t> to_numbers(const held_values& x);
 [[nodiscard]] held_values held_in(std::span<const std::int64_t> numbers);
 
 }  // namespace detail
 
-// Of all ranks. To be called by all of them. Complexity: ranks times what the one with most holds.
-// Throws: unity::error where a rank is lost.
+// The values held by each rank. To be called by all ranks. Complexity: ranks times the largest number that one holds.
+// Throws: unity::error if a rank is lost.
 template <host_reaching_communicator C>
 [[nodiscard]] std::vector<held_values> held_by_all(C& c, const parallel::rank_program& own) {
   const auto numbers = detail::to_numbers(held_by(own));

@@ -1,4 +1,4 @@
-// What ranks tell each other in memory of the host, wherever the communicator's own memory is.
+// Exchanges between ranks in host memory, wherever the communicator's own memory is.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +16,8 @@ namespace unity::train {
 template <class C>
 concept host_reaching_communicator = backend::host_communicator<C> || backend::host_gathering_communicator<C>;
 
-// `out`: size() times as many bytes, in the order of ranks. To be called by all ranks.
-// Throws: unity::error where a rank is lost.
+// Gathers `in` of all ranks into `out`, which has size() times as many bytes, in the order of ranks. To be called by
+// all ranks. Throws: unity::error if a rank is lost.
 template <host_reaching_communicator C>
 void gather_bytes(C& c, std::span<const std::byte> in, std::span<std::byte> out) {
   if constexpr (backend::host_gathering_communicator<C>) {
@@ -27,8 +27,8 @@ void gather_bytes(C& c, std::span<const std::byte> in, std::span<std::byte> out)
   }
 }
 
-// The lists of all ranks, each in memory as it is. sizes: how long each is. To be called by all ranks.
-// Complexity: ranks times the longest. Throws: unity::error where a rank is lost.
+// The lists of all ranks, copied bytewise. sizes: their lengths. To be called by all ranks. Complexity: ranks times the
+// longest list. Throws: unity::error if a rank is lost.
 template <class T, host_reaching_communicator C>
 [[nodiscard]] std::vector<std::vector<T>> gather_lists(C& c, std::span<const T> own,
                                                        const std::vector<std::uint64_t>& sizes) {
@@ -47,8 +47,7 @@ template <class T, host_reaching_communicator C>
   return lists;
 }
 
-// The sum of the ranks' numbers, formed in the order of ranks, so that it is the same on all. To be called by all
-// ranks.
+// The sum of the ranks' numbers, added in the order of ranks, so that it is the same on all. To be called by all ranks.
 template <host_reaching_communicator C>
 [[nodiscard]] double sum_over_ranks(C& c, double own) {
   std::vector<double> all(static_cast<std::size_t>(c.size()));
@@ -60,13 +59,13 @@ template <host_reaching_communicator C>
   return sum;
 }
 
-// Effects: so many bytes of rank `from` are in the memory of rank `to`. To be called by all ranks; those that are
-// neither need no memory. Complexity: one message; ranks times the bytes where the communicator has no messages between
-// hosts. Throws: unity::error where a rank is lost.
+// Effects: copies `count` bytes from rank `from` to rank `to`. To be called by all ranks; the others need no memory.
+// Complexity: one message, or ranks times the bytes if the communicator has no messages between hosts. Throws:
+// unity::error if a rank is lost.
 template <host_reaching_communicator C>
 void hand_over(C& c, int from, int to, std::size_t count, std::span<std::byte> bytes) {
   constexpr std::size_t most = std::size_t{1} << 24U;
-  constexpr int tag = 0;  // no message of an iteration is under way
+  constexpr int tag = 0;  // no message of an iteration is in transit
   const bool is_end = c.rank() == from || c.rank() == to;
   UNITY_EXPECTS(!is_end || bytes.size() == count, "as much memory as is handed over");
   for (std::size_t at = 0; from != to && at < count; at += most) {

@@ -1,4 +1,4 @@
-// What weights are before the first step.
+// The initial values of weights.
 #pragma once
 
 #include <cstddef>
@@ -23,12 +23,12 @@
 
 namespace unity::train {
 
-// Regular. In order of precedence, where a weight is used in several ways.
+// Forms in ascending order of precedence, for weights that are used in several ways. Regular.
 struct initial_value {
   enum class form : std::uint8_t { unknown, zeros, ones, spread };
 
   form how = form::unknown;
-  double variance = 0;  // of what is spread, uniformly around 0
+  double variance = 0;  // of a spread form, which is uniform around 0
 
   void join(const initial_value& o) noexcept;
 
@@ -37,10 +37,10 @@ struct initial_value {
 
 namespace detail {
 
-// Walks a graph from its users back to its weights, and through the bodies of composites.
+// Propagates initial values from users back to weights, and through the bodies of composites.
 class initial_values {
  public:
-  // results: what is asked of the graph's outputs by those who read them.
+  // results: the requirements of the readers of the graph's outputs.
   initial_values(const tensor::algebra& a, const tensor::tensor_graph& g, std::span<const initial_value> results = {});
   [[nodiscard]] const initial_value& of(value_id v) const { return of_[v.index()]; }
 
@@ -56,23 +56,24 @@ class initial_values {
   void read(node_id n);
   void read_body(node_id n, const tensor::tensor_graph& body);
 
-  // What its use as operand i asks of a value that depends on weights alone. What has no sums, as views and functions
-  // of one number, passes on what is asked of its result.
+  // What its use as operand i requires of a value that depends only on weights. Operators without sums, such as views
+  // and functions of one number, pass on the requirement of their result.
   [[nodiscard]] initial_value value_for(node_id n, std::size_t i, const tensor::space& s,
                                         const tensor::scalar_kernel& kernel) const;
 
-  // What leaves a signal as it is. Of two weights the larger is what the result is.
+  // The value that leaves the other operand unchanged. Of two weights, the larger one gets the requirement of the
+  // result.
   [[nodiscard]] initial_value value_for_binary(node_id n, std::size_t i, const initial_value& neutral_value) const;
 
-  // A factor of sums is spread, by how many terms these have; what is added to them starts at 0.
+  // A factor in sums is spread according to their number of terms; what is added to them starts at 0.
   [[nodiscard]] initial_value value_for_sums(node_id n, std::size_t i, const tensor::space& s) const;
 
-  // What operand i of two can be so that the result is the other one, up to its sign; nothing where it cannot.
+  // The value of operand i of two with which the result is the other operand, up to its sign; empty if there is none.
   [[nodiscard]] static std::optional<initial_value> neutral(const tensor::scalar_kernel& kernel, std::size_t i);
-  // The index along which the kernel looks for the row that an operand numbers.
+  // The index along which the kernel selects the row whose number an operand gives.
   [[nodiscard]] static std::optional<std::size_t> index_of_rows(const tensor::scalar_kernel& kernel);
 
-  // The points of the indices that a tensor has and the result does not; 0 where there are none.
+  // The number of points of the indices that a tensor has and the result has not; 0 if there are none.
   [[nodiscard]] static std::int64_t terms_of(const tensor::space& s, std::span<const tensor::access> dims,
                                              const std::vector<bool>& stays);
 
@@ -85,26 +86,25 @@ class initial_values {
 
 }  // namespace detail
 
-// The first values of the weights of one graph. An element is a hash of the seed, the weight's name and the element's
-// number in row-major order of the whole tensor, so that it is the same on any number of ranks, under any plan. How a
-// weight is used says what it is, whatever it is called:
-// - factors of sums (matrices, kernels of convolutions) are uniform with variance 1 / terms of a sum;
-// - tables are uniform with variance 1 / elements of a row;
-// - what is added is 0, what multiplies a signal element by element 1, so norms begin as the identity;
+// The initial values of the weights of one graph. An element is a hash of the seed, the weight's name and the element's
+// index in row-major order of the whole tensor, so it is the same on any number of ranks, under any plan. The use of a
+// weight, not its name, determines its form:
+// - factors in sums (matrices, convolution kernels) are uniform with variance 1 / number of terms of a sum;
+// - tables are uniform with variance 1 / number of elements of a row;
+// - added weights are 0, and weights that multiply a signal element by element are 1, so norms begin as the identity;
 // - running means are 0, running variances 1.
-// What is used in no known way is taken for a table.
+// Weights with an unknown use are treated as tables.
 // Source: LeCun et al., Efficient BackProp, 1998, section 4.6.
 class initial_weights {
  public:
-  // Complexity: linear in the graph, which need not outlive this.
+  // Complexity: linear in the graph, which need not outlive this object.
   initial_weights(const tensor::algebra& a, const tensor::tensor_graph& g, std::uint64_t seed);
 
-  // Throws: unity::error where the graph has no weight of that name.
+  // Throws: unity::error if the graph has no weight of that name.
   [[nodiscard]] const initial_value& value(std::string_view name) const;
 
-  // Effects: writes the elements of the box, in row-major order, as the type says; type: that of the whole weight.
-  // Complexity: linear in the box; allocates nothing.
-  // Throws: unity::error where the graph has no weight of that name.
+  // Effects: writes the elements of the box in row-major order, in the element type; type: of the whole weight.
+  // Complexity: linear in the box; allocates nothing. Throws: unity::error if the graph has no weight of that name.
   void fill(std::string_view name, const tensor::tensor_type& type, const parallel::box& b,
             std::span<std::byte> out) const;
 
@@ -181,7 +181,7 @@ UNITY_INLINE void initial_values::read(node_id n) {
   }
 }
 
-// The first values of a body are its operands.
+// The first values of a body are the node's operands.
 UNITY_INLINE void initial_values::read_body(node_id n, const tensor::tensor_graph& body) {
   std::vector<initial_value> results;
   for (const auto v : graph_.results(n)) {
@@ -321,7 +321,7 @@ UNITY_INLINE void initial_weights::fill(std::string_view name, const tensor::ten
   }
   const auto stream = hash_combine(seed_, hash_bytes(name));
   const auto most = std::sqrt(3 * v.variance);
-  // Rounded to float32, so that wider types have the same numbers.
+  // Rounded to float32, so that wider types get the same numbers.
   detail::fill_box(type, b, out, [&](std::uint64_t i) {
     return static_cast<double>(static_cast<float>(most * (2 * detail::unit_of(hash_combine(stream, i)) - 1)));
   });

@@ -1,4 +1,4 @@
-// What compressors keep from one iteration to the next, as tensors of a checkpoint.
+// The state that compressors keep between iterations, as tensors of a checkpoint.
 #pragma once
 
 #include <cstddef>
@@ -13,9 +13,10 @@
 
 namespace unity::train {
 
-// By rank and number of the kept value. Unlike weights they belong to a plan: under another one, ranks lose other
-// things in other messages. So their kinds have 16 hexadecimal digits that depend on which parts of which weights each
-// rank holds and how these are synchronized, and equal ones mean the same. Complexity: linear in parts of weights.
+// By rank and number of the kept value. Unlike weights, these belong to a plan: under another plan, ranks lose other
+// parts of other messages. So their kinds contain 16 hexadecimal digits that depend on which parts of which weights
+// each rank holds and how these are synchronized; equal kinds have the same meaning. Complexity: linear in parts of
+// weights.
 [[nodiscard]] std::vector<std::vector<io::stored_tensor>> kept_value_tensors(const tensor::algebra& a,
                                                                              const parallel::plan& p,
                                                                              const std::vector<held_values>& held);
@@ -23,7 +24,7 @@ namespace unity::train {
 // A kept value before the first iteration.
 [[nodiscard]] std::vector<std::byte> first_kept(const parallel::rank_program& p, const parallel::kept_value& k);
 
-// What an executor's ranks keep, and back. Executor: rank_executor.
+// Reads the kept values of an executor's rank, and writes them back. Executor: rank_executor.
 template <class Executor>
 [[nodiscard]] std::vector<std::vector<std::byte>> kept_values_of(const Executor& rank) {
   std::vector<std::vector<std::byte>> all;

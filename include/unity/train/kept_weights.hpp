@@ -1,4 +1,4 @@
-// The parts of weights that a rank keeps, with what the optimizer keeps of them.
+// The parts of weights that a rank keeps, with their optimizer state.
 #pragma once
 
 #include <algorithm>
@@ -21,12 +21,13 @@
 
 namespace unity::train {
 
-// Weights and states have two places each: an update reads one and writes the other, and commit() has them change
-// roles. Weights of two versions in a row can be read.
+// Double-buffered weights and states: an update reads one buffer and writes the other, and commit() swaps them. So two
+// consecutive versions of the weights can be read.
 template <backend::fusing_backend Backend>
 class kept_weights {
  public:
-  // The program must outlive it. Throws: unity::error where memory does not suffice, or a weight's type has no updates.
+  // The program must outlive this object. Throws: unity::error if memory does not suffice, or updates do not support a
+  // weight's type.
   kept_weights(Backend& b, const tensor::algebra& a, const parallel::rank_program& p, const update_rule& rule)
       : backend_{b}, rule_{rule} {
     std::map<std::pair<std::int64_t, tensor::dtype>, std::size_t> known;
@@ -47,23 +48,23 @@ class kept_weights {
     }
   }
 
-  // Of all versions of weights, of what the optimizer keeps of them, and for making the next.
+  // The size of all versions of weights, of the optimizer state, and of the workspace of updates.
   [[nodiscard]] std::size_t size() const noexcept { return memory_.size(); }
   [[nodiscard]] std::size_t state_count(std::size_t weight) const { return weights_[weight].states.size(); }
-  // Of what the optimizer keeps of the weight, each. Unit: bytes.
+  // The size of each state of the weight. Unit: bytes.
   [[nodiscard]] std::size_t state_size(std::size_t weight) const { return weights_[weight].updated; }
-  // What the current iteration reads, and what the one before read.
+  // The version that the current iteration reads, and the one that the previous iteration read.
   [[nodiscard]] std::byte* address(std::size_t weight) {
     return memory_.at(weights_[weight].places[weights_[weight].current]);
   }
   [[nodiscard]] std::byte* address_before(std::size_t weight) {
     return memory_.at(weights_[weight].places[weights_[weight].before]);
   }
-  // Where the next version is made. Precondition: the weight has one.
+  // Where the next version is written. Precondition: the weight has one.
   [[nodiscard]] std::byte* address_next(std::size_t weight) {
     return memory_.at(weights_[weight].places[1 - weights_[weight].current]);
   }
-  // Other ranks make some of the next version, or all of it.
+  // Declares that other ranks make the next version, or a part of it.
   void expect_next(std::size_t weight) {
     weights_[weight].is_changed = true;
     can_revert_ = false;
@@ -75,7 +76,7 @@ class kept_weights {
     backend_.read(to, memory_.at(weights_[weight].states[state][weights_[weight].current]));
   }
 
-  // Updates that follow are those of that step, from 0.
+  // Starts the updates of a step, which counts from 0.
   void begin(std::uint64_t step) {
     const auto values = scalars_at(rule_, step);
     for (const auto& [element, at] : scalars_) {
@@ -86,7 +87,7 @@ class kept_weights {
       }
     }
   }
-  // Begins to make the next version. Precondition: the weight has a gradient.
+  // Starts to compute the next version. Precondition: the weight has a gradient.
   void update(std::size_t weight, const std::byte* gradient) {
     auto& w = weights_[weight];
     in_.assign({address(weight) + w.offset, gradient});
@@ -100,9 +101,9 @@ class kept_weights {
     }
     backend_.run(chains_[w.kernel], in_, out_, memory_.at(workspace_));
     w.is_changed = true;
-    can_revert_ = false;  // what was before the last commit is written over
+    can_revert_ = false;  // overwrites the version before the last commit
   }
-  // The next versions, where there are such, become current.
+  // Makes the next versions, where they exist, the current ones.
   void commit() {
     for (auto& w : weights_) {
       w.before = w.current;
@@ -111,13 +112,14 @@ class kept_weights {
     }
     can_revert_ = true;
   }
-  // The next versions are dropped.
+  // Drops the next versions.
   void drop() noexcept {
     for (auto& w : weights_) {
       w.is_changed = false;
     }
   }
-  // All is again as it was before the last commit. False: there was none since the last call, or updates came after it.
+  // Restores the state before the last commit. Returns false if there was no commit since the last call, or updates
+  // followed it.
   [[nodiscard]] bool revert() {
     if (!can_revert_) {
       return false;
@@ -134,7 +136,7 @@ class kept_weights {
   using place_pair = std::array<std::size_t, 2>;
 
   struct kept_weight {
-    std::size_t offset = 0;   // bytes: where what it updates begins
+    std::size_t offset = 0;   // offset in bytes of the updated part
     std::size_t updated = 0;  // bytes
     tensor::dtype element{};
     place_pair places{};
@@ -185,7 +187,7 @@ class kept_weights {
   backend::detail::memory_pool<Backend> memory_{};
   std::vector<kept_weight> weights_{};
   std::vector<typename Backend::kernel> chains_{};
-  std::size_t workspace_ = 0;  // of all updates, which come one after the other
+  std::size_t workspace_ = 0;  // of all updates, which run one after another
   std::map<tensor::dtype, std::vector<std::size_t>> scalars_{};
   std::vector<const std::byte*> in_{};
   std::vector<std::byte*> out_{};

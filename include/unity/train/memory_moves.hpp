@@ -1,5 +1,4 @@
-// A rank's program with values that leave the device for the host and come back, so that its arena stays within a
-// limit.
+// Offloading: rewrites a rank's program so that values move to the host and back, and its arena stays within a limit.
 #pragma once
 
 #include <cstddef>
@@ -17,25 +16,25 @@ namespace unity::train {
 // Regular.
 struct memory_moves {
   parallel::rank_program program{};
-  bytes arena{};        // that rank_executor allocates for it
-  moved_bytes moved{};  // in each iteration; first loads of inputs are among them
-  bytes bound{};        // no plan for as much memory loads less, places aside; sizes rounded up as in the arena
+  bytes arena{};        // size that rank_executor allocates for it
+  moved_bytes moved{};  // in each iteration, including first loads of inputs
+  bytes bound{};        // no plan with this memory loads less, ignoring fragmentation; sizes rounded as in the arena
 
   friend bool operator==(const memory_moves&, const memory_moves&) = default;
 };
 
-// A program that computes the same, bit for bit, with an arena of `limit` at most: operators in the order of a plan of
-// placement/ (where ranks communicate, or values are kept from one iteration to the next, in the program's own), loads
-// of inputs where they are first read, `store` steps behind an operator and `fetch` steps before one. Values lie in
-// places that first fit over time, which may take more than they do together; then more of them leave than the plan
-// says. Where the arena is within the limit anyway, the program as it is.
-// What is sent or received stays from when that begins to when it has ended. Outputs, cotangents that the backward
-// passes begin with, and what iterations keep stay all the time. Weights and what the optimizer keeps of them are not
-// in the arena (kept_weights.hpp).
+// A program that computes the same, bit for bit, with an arena of at most `limit`. Operators are in the order of a plan
+// of placement/ (or in the program's own order, if ranks communicate or values are kept between iterations), loads of
+// inputs are at their first reads, `store` steps follow an operator and `fetch` steps precede one. Values are placed by
+// first fit over time, which may need more than their total size; then more of them leave than in the plan. Returns the
+// program unchanged if its arena is within the limit.
+// Sent and received values stay from the start of the transfer to its end. Outputs, initial cotangents of the backward
+// passes, and values kept between iterations stay permanently. Weights and optimizer state are not in the arena
+// (kept_weights.hpp).
 // workspaces: of the kernel of each step (workspaces_of in planned_memory.hpp). Unit: bytes.
-// Complexity: as find_memory_plan, and a plan of the arena for each value that leaves beyond that.
-// Throws: unity::error where the limit is below what any plan needs: it tells what is enough. And for programs that
-// have messages or late steps of several iterations under way.
+// Complexity: as find_memory_plan, plus an arena plan for each additional value that leaves.
+// Throws: unity::error if the limit is below what any plan needs, stating a sufficient limit; and for programs with
+// messages or late steps of several iterations in progress.
 [[nodiscard]] memory_moves with_moves(const tensor::algebra& a, const parallel::rank_program& p,
                                       std::span<const std::size_t> workspaces, bytes limit,
                                       const placement::memory_planning& how = {});
@@ -67,19 +66,19 @@ struct memory_moves {
 
 namespace unity::train::detail {
 
-// Writes a program by a plan.
+// Rewrites a program according to a plan.
 class moves_writer {
  public:
-  // All must outlive it.
+  // All arguments must outlive this object.
   moves_writer(const tensor::algebra& a, const parallel::rank_program& p, const program_memory& m,
                std::span<const std::size_t> workspaces);
 
-  // The program as it is.
+  // The unchanged program.
   [[nodiscard]] memory_moves unmoved() const;
-  // A program for the plan as it is, of whatever arena. Precondition: the plan keeps what is under way.
+  // A program for the plan, with an arena of any size. Precondition: the plan keeps values in transit.
   [[nodiscard]] memory_moves write(const placement::memory_plan& plan);
-  // Effects: has more values leave, of those that are there while one of what was written last lies beyond the limit.
-  // False: there are none.
+  // Effects: lets more values leave, among those that are idle while a value of the last written program is beyond the
+  // limit. Returns false if there are none.
   [[nodiscard]] bool drop_some(placement::memory_plan& plan, bytes limit) const;
 
  private:
@@ -87,7 +86,7 @@ class moves_writer {
   void add_original(std::size_t s, std::size_t at);
   void add_copy(parallel::step_kind kind, tensor_id t, std::size_t at);
   void add_views(value_id made, std::size_t at);
-  // Between two uses in a row: from which step of the plan to which a value stays.
+  // An idle period of a value between two consecutive uses, in steps of the plan.
   struct idle_stay {
     tensor_id tensor{};
     std::size_t from = 0;
@@ -96,7 +95,7 @@ class moves_writer {
 
     friend auto operator<=>(const idle_stay&, const idle_stay&) = default;
   };
-  // Of a value's stay that may end, within so many steps, each once.
+  // Adds the idle periods of a value's stay within a range of steps, without duplicates.
   void add_idle(value_id v, const stay& s, const placement::memory_plan& plan, const stay& within,
                 std::set<idle_stay>& all) const;
   [[nodiscard]] std::set<idle_stay> idle_beyond(const placement::memory_plan& plan, bytes limit) const;
@@ -107,14 +106,14 @@ class moves_writer {
   const program_memory& memory_;
   std::span<const std::size_t> given_;
   std::vector<std::size_t> makers_;                // per value: the step that makes it
-  std::vector<std::vector<std::size_t>> views_{};  // per value: steps that have nothing to do but read it
-  std::vector<std::size_t> missing_{};             // per step: operands that a view waits for
+  std::vector<std::vector<std::size_t>> views_{};  // per value: steps without work that read it
+  std::vector<std::size_t> missing_{};             // per step: operands for which a view waits
   std::vector<std::size_t> missing_now_{};
   memory_moves written_{};
-  std::vector<std::size_t> workspaces_{};  // of the steps that were written
-  std::vector<std::size_t> places_{};      // likewise: which step of the plan they are for
+  std::vector<std::size_t> workspaces_{};  // of the written steps
+  std::vector<std::size_t> places_{};      // of the written steps: the step of the plan that they belong to
   program::storage_plan storage_{};
-  std::vector<std::size_t> numbers_{};  // by step of the given program: in what was written
+  std::vector<std::size_t> numbers_{};  // number in the written program, by step of the given program
 };
 
 UNITY_INLINE moves_writer::moves_writer(const tensor::algebra& a, const parallel::rank_program& p,
@@ -212,7 +211,7 @@ UNITY_INLINE memory_moves moves_writer::write(const placement::memory_plan& plan
   for (const auto v : value_ids(program_.graph)) {
     const auto maker = makers_[v.index()];
     if (maker == none) {
-      add_views(v, 0);  // of weights, say
+      add_views(v, 0);  // of weights, for example
     } else if (program_.steps[maker].kind == kinds::load) {
       const auto t = memory_.tensor_of(v);
       if (!t.valid() || memory_.graph().readers(t).empty()) {
@@ -300,7 +299,7 @@ UNITY_INLINE auto moves_writer::idle_beyond(const placement::memory_plan& plan, 
   return all;
 }
 
-// Those first that are not used for long, and are not much larger than what is too much.
+// Drops first the values that are unused for a long time and not much larger than the excess.
 UNITY_INLINE bool moves_writer::drop_some(placement::memory_plan& plan, bytes limit) const {
   const auto excess = written_.arena - limit;
   const auto worth = [&](const idle_stay& s) {
@@ -323,7 +322,7 @@ UNITY_INLINE bool moves_writer::drop_some(placement::memory_plan& plan, bytes li
   return !order.empty();
 }
 
-// Likewise with what is under way.
+// The plan, extended to keep values in transit.
 UNITY_INLINE placement::memory_plan keeping_under_way(placement::memory_plan plan, const program_memory& m) {
   for (auto& s : plan) {
     const auto& staying = m.under_way(s.operation);
@@ -367,7 +366,7 @@ UNITY_INLINE memory_moves with_moves(const tensor::algebra& a, const parallel::r
     if (excess <= bytes{}) {
       break;
     }
-    capacity -= excess;  // what lies apart takes about as much more of it
+    capacity -= excess;  // fragmentation needs about this much more
   }
   if (!best) {
     best = writer.write(detail::keeping_under_way(placement::streaming_plan(g, least.size), memory));

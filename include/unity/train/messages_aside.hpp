@@ -1,4 +1,4 @@
-// Messages of several iterations that are under way at once.
+// Buffers for messages of several iterations that are in transit at once.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace unity::train {
 
-// Until what was begun has ended, if anything was.
+// Waits for the request, if there is one.
 template <class Request>
 void wait_for(std::optional<Request>& r) {
   if (r) {
@@ -21,12 +21,12 @@ void wait_for(std::optional<Request>& r) {
   }
 }
 
-// What is sent, or came, in an iteration and is waited for in a later one lies here, by the step that begins it. A step
-// has one place more than it lags iterations: what had a place before has gone, or was read.
+// Holds data that is sent or received in one iteration and awaited in a later one, by the step that starts it. A step
+// that lags n iterations has n + 1 buffers: the previous content of a buffer has been sent or read by then.
 template <class Backend, class Communicator>
 class messages_aside {
  public:
-  // A step that moves so many bytes and lags so many iterations; all are there before allocate().
+  // Adds a step with its bytes and its lag in iterations; all must be added before allocate().
   void add(std::size_t step, std::size_t size, std::uint32_t lag) {
     auto& own = steps_[step];
     own.size = size;
@@ -35,12 +35,12 @@ class messages_aside {
       own.places.push_back(memory_.add(size, 0));
     }
   }
-  // Throws: unity::error where memory does not suffice.
+  // Throws: unity::error if memory does not suffice.
   void allocate(Backend& b) { memory_.allocate(b, "memory for what is sent to stale servers"); }
-  // Of all places. Unit: bytes.
+  // Of all buffers. Unit: bytes.
   [[nodiscard]] std::size_t size() const noexcept { return memory_.size(); }
 
-  // Begins the step's message of an iteration. send_or_receive(memory) -> request
+  // Starts the step's message of an iteration. send_or_receive(memory) -> request
   template <class F>
   void begin(std::size_t step, std::uint64_t iteration, const F& send_or_receive) {
     auto& own = steps_.at(step);
@@ -48,13 +48,13 @@ class messages_aside {
     wait_for(request);
     request.emplace(send_or_receive(place(own, iteration)));
   }
-  // Waits for that of an iteration. Returns where it lies.
+  // Waits for the step's message of an iteration and returns its data.
   [[nodiscard]] std::span<const std::byte> end(std::size_t step, std::uint64_t iteration) {
     auto& own = steps_.at(step);
     wait_for(own.requests[iteration % own.places.size()]);
     return place(own, iteration);
   }
-  // Waits for all.
+  // Waits for all messages.
   void settle() {
     for (auto& [step, own] : steps_) {
       for (auto& r : own.requests) {

@@ -1,4 +1,4 @@
-// Values that leave a rank's arena for the host and come back to another place.
+// Values that move from a rank's arena to the host and back to another position.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace unity::train {
 
-// What an iteration copied between host and device. Regular.
+// Bytes that an iteration copied between host and device. Regular.
 struct moved_bytes {
   bytes loaded{};  // to the device
   bytes stored{};  // to the host
@@ -24,21 +24,22 @@ struct moved_bytes {
   friend bool operator==(const moved_bytes&, const moved_bytes&) = default;
 };
 
-// Each has a copy on the host, and an address for each of its stays (value_places.hpp) that changes as it is fetched.
+// Each value has a copy on the host, and one position for each of its stays (value_places.hpp); its address changes
+// when it is fetched.
 template <backend::device_backend Backend>
 class moved_values {
  public:
   using arena = backend::detail::memory_pool<Backend>;
 
-  // A root of so many bytes; places: in the arena, of its stays.
+  // Adds a root of this size; places: the arena offsets of its stays.
   void add(value_id root, std::size_t size, std::vector<std::size_t> places) {
     values_[root] = {std::vector<std::byte>(size), std::move(places), {}, 0};
   }
   [[nodiscard]] bool has(value_id root) const { return values_.contains(root); }
-  // A value that lies in a root, the root itself among them, and how far behind its beginning. Unit: bytes.
+  // Adds a value that lies in a root (which may be the root itself) at this offset. Unit: bytes.
   void add_part(value_id root, value_id part, std::size_t offset) { values_.at(root).parts.emplace_back(part, offset); }
 
-  // An iteration begins: all have the addresses of their first stays.
+  // Starts an iteration: all values get the addresses of their first stays.
   void begin(arena& a, std::vector<std::byte*>& addresses) {
     moved_ = {};
     for (auto& [root, v] : values_) {
@@ -46,7 +47,7 @@ class moved_values {
       bind(v, a, addresses);
     }
   }
-  // What was written to a value from outside, where it is fetched later.
+  // Updates the host copy of a value that was written from outside.
   void keep(value_id v, std::span<const std::byte> from) {
     if (const auto own = values_.find(v); own != values_.end()) {
       std::copy(from.begin(), from.end(), own->second.copy.begin());
@@ -65,7 +66,7 @@ class moved_values {
     count_load(v.copy.size());
   }
   void count_load(std::size_t size) { moved_.loaded += bytes{static_cast<std::int64_t>(size)}; }
-  // Since the iteration began.
+  // Since the start of the iteration.
   [[nodiscard]] const moved_bytes& moved() const noexcept { return moved_; }
 
  private:

@@ -1,4 +1,4 @@
-// Where the first number that is none comes from: an infinity, or what is no number at all.
+// Finds the origin of the first infinity or NaN.
 #pragma once
 
 #include <algorithm>
@@ -21,10 +21,11 @@ namespace unity::train {
 // Complexity: linear in the bytes.
 [[nodiscard]] bool is_finite(tensor::dtype element, std::span<const std::byte> bytes) noexcept;
 
-// A place in an iteration, in the topological order of the plan's graph: forward operators, then backward ones the
-// other way round. Of equal places that of a sum over ranks comes behind: one of its terms may be to blame. Regular.
+// A position in an iteration, in the topological order of the plan's graph: forward operators, then backward operators
+// in reverse order. Of equal positions, a sum over ranks comes last, because one of its terms may be the cause.
+// Regular.
 struct iteration_place {
-  std::uint64_t order = std::numeric_limits<std::uint64_t>::max();  // none
+  std::uint64_t order = std::numeric_limits<std::uint64_t>::max();  // none by default
 
   [[nodiscard]] static iteration_place of(const parallel::rank_step& s, std::size_t nodes) noexcept {
     const auto n = s.origin.index();
@@ -38,18 +39,19 @@ struct iteration_place {
   }
 
   friend bool operator==(const iteration_place&,
-                         const iteration_place&) = default;  // nvcc does not make it of the next
+                         const iteration_place&) = default;  // nvcc does not derive it from operator<=>
   friend auto operator<=>(const iteration_place&, const iteration_place&) = default;
 };
 
-// As in: matmul 12, backward; weight 3 "fc1.weight".
+// Such as: matmul 12, backward; weight 3 "fc1.weight".
 [[nodiscard]] std::string to_string(const tensor::algebra& a, const tensor::tensor_graph& g, iteration_place p);
 
-// Watches a rank's iteration for the first step whose operands are numbers and whose results are not.
+// Observes a rank's iteration to find the first step whose operands are finite and whose results are not.
 template <class Executor>
 class non_number_search {
  public:
-  // g: the plan's graph. What is there before the iteration is looked at now. The executor must outlive this.
+  // g: the plan's graph. Checks the values that exist before the iteration at once. The executor must outlive this
+  // object.
   non_number_search(Executor& e, const tensor::tensor_graph& g)
       : executor_{e}, graph_{g}, is_bad_(e.program().graph.value_count()) {
     for (const auto& w : e.program().weights) {
@@ -57,7 +59,7 @@ class non_number_search {
     }
   }
 
-  // After step s of the executor's program.
+  // To be called after step s of the executor's program.
   void operator()(std::size_t s) {
     const auto& p = executor_.program();
     using kinds = parallel::step_kind;
@@ -76,7 +78,7 @@ class non_number_search {
       look(step, are_good(k.inputs), k.outputs);
       return;
     }
-    if (step.kind == kinds::send || step.kind == kinds::gather) {  // of weights: looked at when they are read
+    if (step.kind == kinds::send || step.kind == kinds::gather) {  // of weights: checked when they are read
       return;
     }
     const bool was_good = is_collective(step.kind) ? !is_bad_[step.value.index()]
@@ -114,7 +116,7 @@ class non_number_search {
 
   Executor& executor_;
   const tensor::tensor_graph& graph_;
-  std::vector<bool> is_bad_;  // per value of the rank's graph; those that are not there yet are not
+  std::vector<bool> is_bad_;  // per value of the rank's graph; false for values not computed yet
   std::vector<std::byte> buffer_{};
   iteration_place first_{};
 };

@@ -1,4 +1,4 @@
-// A plan that does not fit its devices, with values that leave them for the host: simulated.
+// Simulates plans that exceed the memory of their devices and therefore move values to the host.
 #pragma once
 
 #include <cstdint>
@@ -15,25 +15,23 @@ namespace unity::train {
 // Regular.
 struct offloading {
   picoseconds iteration{};
-  moved_bytes moved{};  // in an iteration, by the rank that moves most
+  moved_bytes moved{};  // in an iteration, by the rank that moves the most
   bytes limit{};        // of the smallest arena
 
   friend bool operator==(const offloading&, const offloading&) = default;
 };
 
-// Where strategies are compared, each rank of each needs a plan: with so much work one takes a second or less, where
-// `train` alone may take several for its own.
+// For comparing strategies, where each rank of each strategy needs a memory plan: with this effort one takes at most
+// about a second, while `train` may take several for its own.
 inline constexpr placement::memory_planning quick_planning{.program = {.alternatives = std::uint64_t{1} << 18U},
                                                            .search = {.width = 32, .work = 2'000'000}};
 
-// Each rank's program as with_moves writes it, for an arena of what its device has beside weights and what the
-// optimizer keeps; then all of them, simulated as simulated_ranks does. Moves, first loads of inputs
-// among them, are not overlapped, as train's are not. Kernels have no workspaces here: with those of real ones more may
-// have to move. Where a device's memory is not known nothing leaves it.
-// host_rate: bytes a second between a device and its host. Precondition: above 0.
-// Complexity: as programs_of_ranks, and with_moves for each rank.
-// Throws: unity::error that names the device where its memory is below what any plan needs; as programs_of_ranks, and
-// as with_moves and simulated_ranks.
+// Rewrites each rank's program by with_moves, for an arena of the memory that its device has besides weights and
+// optimizer state; then simulates all of them as simulated_ranks does. Moves, including first loads of inputs, are not
+// overlapped, as in train. Kernels have no workspaces here: with those of real ones, more may have to move. If a
+// device's memory is unknown, nothing leaves it. host_rate: bytes per second between a device and its host.
+// Precondition: positive. Complexity: as programs_of_ranks, and with_moves for each rank. Throws: unity::error that
+// names the device if its memory is below what any plan needs; as programs_of_ranks, with_moves and simulated_ranks.
 [[nodiscard]] offloading offload(const tensor::algebra& a, const parallel::plan& p, const tensor::durations& times,
                                  double host_rate, const placement::memory_planning& how = quick_planning);
 

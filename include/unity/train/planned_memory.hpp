@@ -1,4 +1,4 @@
-// How much memory a rank will hold, from its program alone.
+// Computes the memory of a rank from its program alone.
 #pragma once
 
 #include <cstddef>
@@ -20,30 +20,29 @@ namespace unity::train {
 
 // Regular.
 struct planned_memory {
-  bytes arena{};      // parts of values, while an iteration needs them, and workspaces of kernels
-  bytes weights{};    // two versions of each, the one that is read and the one that is made
-  bytes states{};     // likewise, what the optimizer keeps
-  bytes aside{};      // messages that stale servers wait for in later iterations
-  bytes constants{};  // what is the same in all iterations
+  bytes arena{};      // values of an iteration and workspaces of kernels
+  bytes weights{};    // two versions of each: current and next
+  bytes states{};     // likewise, the optimizer state
+  bytes aside{};      // messages for which stale servers wait in later iterations
+  bytes constants{};  // values that are the same in all iterations
 
   [[nodiscard]] bytes sum() const { return arena + weights + states + aside + constants; }
 
   friend bool operator==(const planned_memory&, const planned_memory&) = default;
 };
 
-// What lies in the arena, and when: values in their order, then workspaces. Unit of workspaces, which are of the kernel
-// of each step: bytes; 0 where there is none. Complexity: linear in the program.
+// The contents of the arena with their lifetimes: values in order, then workspaces. workspaces: of the kernel of each
+// step, in bytes; 0 if there is none. Complexity: linear in the program.
 [[nodiscard]] std::vector<program::stored_value> arena_values(const tensor::algebra& a, const parallel::rank_program& p,
                                                               std::span<const std::size_t> workspaces);
 
-// What rank_executor allocates for the program, but for a few numbers of the optimizer. Nothing is allocated.
+// What rank_executor allocates for the program, except a few scalars of the optimizer. Allocates nothing itself.
 // Complexity: as the plan of an arena (program/storage.hpp).
 [[nodiscard]] planned_memory memory_of_rank(const tensor::algebra& a, const parallel::rank_program& p,
                                             parallel::optimizer how, std::span<const std::size_t> workspaces);
 
-// Of the kernels that the backend has for the program's steps. Unit: bytes.
-// Effects: makes them.
-// Throws: unity::error where it has none; names node and operator.
+// The workspace sizes of the backend's kernels for the program's steps. Unit: bytes. Effects: creates the kernels.
+// Throws: unity::error that names node and operator if there is no kernel.
 template <backend::fusing_backend Backend>
 [[nodiscard]] std::vector<std::size_t> workspaces_of(Backend& b, const tensor::algebra& a,
                                                      const parallel::rank_program& p) {

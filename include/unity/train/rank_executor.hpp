@@ -1,4 +1,4 @@
-// Runs what one rank does in an iteration, and changes its weights.
+// Runs one rank's part of an iteration, and updates its weights.
 #pragma once
 
 #include <algorithm>
@@ -35,18 +35,19 @@
 
 namespace unity::train {
 
-// A rank's program that is ready to run: kernels prepared, all values in one arena that lifetimes are planned for. What
-// is sent stays where it is until it has gone, and what is received has a place from when it may come. Running takes no
-// memory. Backend and communicator must outlive it, and reach the same memory. All ranks make theirs together. Where
-// that is not the host's (NCCL), messages between two ranks are told apart by their order, which is the same at both
-// ends, and what was begun goes when its rank waits (test/parallel/ranks/message_order.cpp). Delayed updates have
-// messages under way that nobody waits for, and stale servers messages of several iterations, so they need the host's.
+// A rank's program, ready to run: kernels are prepared, and all values are in one arena planned by lifetimes. Sent
+// values stay in place until they are sent; received ones have a place from when they may arrive. Running allocates no
+// memory. Backend and communicator must outlive this object, and access the same memory. All ranks construct theirs
+// together. If the memory is not the host's (NCCL), messages between two ranks are matched by their order, which is the
+// same at both ends, and started messages proceed when the rank waits (test/parallel/ranks/message_order.cpp). Delayed
+// updates have messages in transit for which nobody waits, and stale servers messages of several iterations, so they
+// need host memory.
 template <backend::fusing_backend Backend, backend::collective_communicator Communicator>
   requires backend::splitting_communicator<Communicator>
 class rank_executor {
  public:
-  // programs: must outlive it. Throws: unity::error where the backend has no kernel (names node
-  // and operator), or memory does not suffice.
+  // programs: must outlive this object. Throws: unity::error if the backend has no kernel (naming node and operator),
+  // or memory does not suffice.
   rank_executor(Backend& b, const tensor::algebra& a, const parallel::rank_programs& programs, Communicator& world,
                 const update_rule& rule)
       : backend_{b},
@@ -71,10 +72,10 @@ class rank_executor {
   }
 
   [[nodiscard]] const parallel::rank_program& program() const noexcept { return program_; }
-  // Of all values but weights and what the optimizer keeps of them. Results do not show it: tests ask.
+  // Size of all values except weights and optimizer state. Results do not depend on it; for tests.
   [[nodiscard]] bytes arena_size() const noexcept { return bytes{static_cast<std::int64_t>(arena_.size())}; }
-  // What it holds, and by the numbers of which recorded spans each value of the arena is needed.
-  // Complexity: linear in steps and values.
+  // The memory of the rank, and the recorded spans, by number, that need each value of the arena. Complexity: linear in
+  // steps and values.
   [[nodiscard]] rank_memory memory() const {
     std::vector<bool> recorded;
     for (std::size_t s = 0; s < program_.steps.size(); ++s) {
@@ -87,17 +88,17 @@ class rank_executor {
     all.stored = moved().stored.count();
     return all;
   }
-  // What the last iteration copied between host and arena: inputs that were loaded, values fetched and stored.
+  // The bytes that the last iteration copied between host and arena: loaded inputs, fetched and stored values.
   [[nodiscard]] const moved_bytes& moved() const noexcept { return moved_.moved(); }
 
-  // A value that comes from outside, or an output or gradient after a run; a part of what the graph has, row-major.
+  // Writes an input, or reads an output or gradient after a run: a part of a tensor of the graph, row-major.
   void write(value_id v, std::span<const std::byte> from) {
     backend_.write(addresses_[v.index()], from);
     moved_.keep(v, from);
   }
   void read(value_id v, std::span<std::byte> to) const { backend_.read(to, addresses_[v.index()]); }
   [[nodiscard]] std::size_t size_of(value_id v) const { return backend::byte_count(program_.graph.type(v)); }
-  // What the optimizer keeps of the weight of that number in the program.
+  // The optimizer state of the weight with that number in the program.
   [[nodiscard]] std::size_t state_count(std::size_t weight) const { return weights_.state_count(weight); }
   [[nodiscard]] std::size_t state_size(std::size_t weight) const { return weights_.state_size(weight); }
   void write_state(std::size_t weight, std::size_t state, std::span<const std::byte> from) {
@@ -107,11 +108,11 @@ class rank_executor {
     weights_.read_state(weight, state, to);
   }
 
-  // One iteration; step: from 0. The next versions of weights are made, but read from commit() on only.
-  //   load(i)   writes input i of the program; called when it is needed, by the step that says so
+  // Runs one iteration; step: from 0. Makes the next versions of weights, which are read only after commit().
+  //   load(i)   writes input i of the program; called by the step that needs it
   //   seen(s)   called after step s, when its results can be read
-  // Effects: records what it does where there is a timeline; labels are numbers of the plan's nodes.
-  // Throws: unity::error where a kernel failed, or another rank is missing.
+  // Effects: records its activities if there is a timeline; labels are numbers of the plan's nodes. Throws:
+  // unity::error if a kernel failed, or another rank is missing.
   template <class Load, class Seen>
   void run(std::uint64_t step, const Load& load, timeline* record, Seen&& seen) {
     const auto start = record != nullptr ? timeline::clock::now() : timeline::clock::time_point{};
@@ -138,10 +139,10 @@ class rank_executor {
   void run(std::uint64_t step, const Load& load, timeline* record = nullptr) {
     run(step, load, record, [](std::size_t) {});
   }
-  // Of delayed updates, and of stale servers: what the last iterations left, committed; step: the number of the last.
-  // Otherwise without effect. All ranks call it together.
+  // For delayed updates and stale servers: completes and commits what the last iterations left; step: the number of the
+  // last one. Otherwise has no effect. To be called by all ranks together.
   void finish(std::uint64_t step) {
-    for (std::uint32_t i = 1; i <= most_lag_ && before_ > 0; ++i, ++before_) {  // as iterations of servers alone
+    for (std::uint32_t i = 1; i <= most_lag_ && before_ > 0; ++i, ++before_) {  // iterations of the servers alone
       iteration_ = step + i;
       for (std::size_t s = 0; s < program_.steps.size(); ++s) {
         const auto since = program_.steps[s].since;
@@ -159,7 +160,7 @@ class rank_executor {
       commit();
     }
   }
-  // Forgets what the last iteration left and made: the next one begins as the first one does. All ranks call it
+  // Discards what the last iteration left and computed: the next one begins like the first. To be called by all ranks
   // together.
   void restart() {
     if (is_started_) {
@@ -169,17 +170,17 @@ class rank_executor {
     weights_.drop();
     forget();
   }
-  // The weights that were made are those of the next iteration.
+  // Makes the new weights the current ones.
   void commit() {
     weights_.commit();
     bind_weights();
   }
-  // Weights and what the optimizer keeps are again what they were before the last commit. False: there was none since
-  // the last call, or an iteration came after it.
+  // Restores weights and optimizer state to before the last commit. Returns false if there was no commit since the last
+  // call, or an iteration followed it.
   bool revert() {
     const bool is_back = weights_.revert();
     bind_weights();
-    forget();  // it may have become no number, too
+    forget();  // it may not be finite either
     return is_back;
   }
 
@@ -259,7 +260,7 @@ class rank_executor {
     bind_weights();
     forget();
   }
-  // What iterations keep is as before the first.
+  // Resets values kept between iterations to their initial state.
   void forget() {
     for (const auto& k : program_.kept) {
       write(k.before, first_kept(program_, k));
@@ -277,7 +278,7 @@ class rank_executor {
     }
   }
 
-  // Takes the steps that the last iteration left: what one rank has sent already another may still have to receive.
+  // Runs the steps that the last iteration left: other ranks may still have to receive what this one has sent.
   void drain() {
     for (std::size_t s = 0; s < program_.steps.size(); ++s) {
       if (program_.steps[s].is_late) {
@@ -318,7 +319,7 @@ class rank_executor {
         break;
       case kinds::update:
         if (most_lag_ > 0) {
-          weights_.begin(iteration_ - step.since);  // of that batch
+          weights_.begin(iteration_ - step.since);  // of the batch that the gradients belong to
         }
         weights_.update(step.peer, addresses_[program_.weights[step.peer].gradient.index()]);
         break;
@@ -332,7 +333,7 @@ class rank_executor {
         break;
     }
     if (record != nullptr) {
-      backend_.wait();  // a device may only have begun
+      backend_.wait();  // a device may only have started
       add(*record, s, start);
     }
     if (step.kind == kinds::run || step.kind == kinds::fused) {
@@ -355,7 +356,7 @@ class rank_executor {
     }
     backend_.run(kernels_[launches_[s].kernel], in_, out_, arena_.at(launches_[s].workspace));
   }
-  // Begins a message that is waited for in a later iteration, or not at all.
+  // Starts a message that is awaited in a later iteration, or not at all.
   void put_aside(std::size_t s) {
     const auto& step = program_.steps[s];
     const auto peer = static_cast<int>(step.peer);
@@ -369,15 +370,15 @@ class rank_executor {
       return world_.send(peer, at, tag_of(step));
     });
   }
-  // Waits for what came so many iterations ago.
+  // Waits for what arrived `lag` iterations ago.
   void bring(std::size_t s) {
     const auto& step = program_.steps[s];
     const auto v = program_.graph.results(program_.steps[step.peer].node)[0];
     const auto came = aside_.end(step.peer, before_ - step.lag);
-    backend_.wait();  // what was there before may still be read
+    backend_.wait();  // the previous content may still be in use
     std::copy(came.begin(), came.end(), addresses_[v.index()]);
   }
-  // What is under way between iterations has ended; the next one is the first.
+  // Ends everything in transit between iterations; the next iteration is like the first.
   void settle() {
     aside_.settle();
     before_ = 0;
@@ -395,7 +396,7 @@ class rank_executor {
     }
     if (step.kind == parallel::step_kind::receive) {
       if constexpr (!is_on_host) {
-        backend_.wait();  // what was there before may still be read
+        backend_.wait();  // the previous content may still be in use
       }
       const auto v = g.results(step.node)[0];
       requests_[s].emplace(
@@ -432,8 +433,7 @@ class rank_executor {
       requests_[s].emplace(group.all_gather(to + own, to, share, t.element));
     }
   }
-  // Communication on the host may need a hand to go on while operators run. One
-  // request is enough: whoever helps one helps all.
+  // Lets host communication proceed while operators run. Testing one request suffices, because it advances all of them.
   void advance() {
     if constexpr (is_on_host) {
       while (!under_way_.empty() && (!requests_[under_way_.front()] || requests_[under_way_.front()]->done())) {
@@ -441,8 +441,8 @@ class rank_executor {
       }
     }
   }
-  // All messages that were begun, where they go as a group once one of them is asked about: others may wait for
-  // those before they do what is waited for here.
+  // Submits all started messages, if testing one submits them as a group: others may wait for them before they do what
+  // this rank waits for.
   void hand_over() {
     if constexpr (!is_on_host) {
       if (last_message_ != none && requests_[last_message_]) {
@@ -451,7 +451,7 @@ class rank_executor {
       last_message_ = none;
     }
   }
-  // Messages of equal ends and tag arrive in order.
+  // Messages with equal ends and tag arrive in order.
   [[nodiscard]] static int tag_of(const parallel::rank_step& s) {
     return is_on_host ? static_cast<int>(s.tag % most_tags) : 0;
   }
@@ -468,7 +468,7 @@ class rank_executor {
     }
   }
 
-  static constexpr std::uint32_t most_tags = 32'768;  // that any MPI has
+  static constexpr std::uint32_t most_tags = 32'768;  // supported by every MPI
 
   Backend& backend_;
   const parallel::rank_program& program_;
@@ -477,22 +477,22 @@ class rank_executor {
   kept_weights<Backend> weights_;
   backend::detail::memory_pool<Backend> arena_{};
   moved_values<Backend> moved_{};
-  std::vector<std::vector<std::uint32_t>> readers_;  // steps, of the first values of the arena
+  std::vector<std::vector<std::uint32_t>> readers_;  // steps, by value of the arena, for the first values
   std::vector<std::byte*> addresses_;                // per value
-  std::vector<std::byte*> late_addresses_{};         // with weights as they were before the last commit
+  std::vector<std::byte*> late_addresses_{};         // with weights as before the last commit
   std::vector<part_of_weight> in_weights_{};
   std::vector<std::size_t> next_of_{};  // per value: the weight whose next version it is
   std::vector<launch> launches_;        // per step
   std::vector<std::optional<typename Communicator::request>> requests_;  // per step
-  std::deque<std::size_t> under_way_{};                                  // steps that began, of which some have ended
+  std::deque<std::size_t> under_way_{};                                  // started steps, some of which may have ended
   std::vector<std::optional<Communicator>> groups_{};
-  std::size_t last_message_ = none;  // the step that began it
+  std::size_t last_message_ = none;  // the step that started it
   messages_aside<Backend, Communicator> aside_{};
   std::uint32_t most_lag_ = 0;  // iterations
-  std::uint64_t before_ = 0;    // iterations since the first, or since those before were finished
+  std::uint64_t before_ = 0;    // iterations since the first, or since finish()
   bool is_delayed_ = false;
   std::uint64_t iteration_ = 0;
-  bool is_started_ = false;  // late steps have something to go on with
+  bool is_started_ = false;  // late steps have something to continue with
   std::vector<const std::byte*> in_{};
   std::vector<std::byte*> out_{};
 };

@@ -1,4 +1,4 @@
-// What a run of training is, whatever ranks it runs on: what a checkpoint says about itself, and is checked against.
+// The settings of a training run, independent of its ranks: stored in checkpoints and compared when they are read.
 #pragma once
 
 #include <cstddef>
@@ -24,34 +24,34 @@ namespace unity::train {
 // Regular.
 struct run_settings {
   std::string model{};     // model_fingerprint
-  std::int64_t batch = 0;  // samples of an iteration
+  std::int64_t batch = 0;  // samples per iteration
   std::string loss{};
-  std::string data{};  // "synthetic", or what says which set and how it is read
+  std::string data{};  // "synthetic", or a description of the data set and how it is read
   update_rule rule{};
   std::uint64_t seed = 0;
 
   friend bool operator==(const run_settings&, const run_settings&) = default;
 };
 
-// A number of an update rule, as checkpoints and flags call it.
+// A number of an update rule, with its name in checkpoints and flags.
 struct rule_setting {
   std::string_view name{};
   double update_rule::* number = nullptr;
 };
 
-// Those on which a step of the optimizer depends.
+// The numbers on which a step of the optimizer depends.
 [[nodiscard]] std::vector<rule_setting> settings_of(parallel::optimizer how);
 
-// The first input that the loss compares with; nothing where there is none.
+// The first input that the loss compares; empty if there is none.
 [[nodiscard]] std::optional<value_id> compared_input(const tensor::algebra& a, const tensor::tensor_graph& g);
-// As many as it has, of one micro-batch; 0 where there is none.
+// The samples of one micro-batch; 0 if there is no such input.
 [[nodiscard]] inline std::int64_t samples_of(const tensor::algebra& a, const tensor::tensor_graph& g) {
   const auto compared = compared_input(a, g);
   return compared ? g.type(*compared).dims[0] : 0;
 }
 
-// 16 hexadecimal digits that depend on names, types and sizes of the inputs and weights of a graph with a loss, but not
-// on how many samples it is for, nor on how operators were rewritten. Complexity: n log n in the graph.
+// 16 hexadecimal digits that depend on names, types and sizes of the inputs and weights of a graph with a loss, but
+// neither on the number of samples nor on how operators were rewritten. Complexity: n log n in the graph.
 [[nodiscard]] std::string model_fingerprint(const tensor::algebra& a, const tensor::tensor_graph& g);
 
 namespace detail {
@@ -63,10 +63,10 @@ namespace detail {
 // Without tensors.
 [[nodiscard]] io::weights_header header_of(const run_settings& s, std::int64_t step);
 
-// Throws: unity::error about `file` where a setting of its optimizer is missing, or a number cannot be.
+// Throws: unity::error about `file` if a setting of its optimizer is missing, or a number is invalid.
 [[nodiscard]] run_settings settings_in(const io::weights_header& h, const std::string& file);
 
-// Throws: unity::error that names the first thing in which a checkpoint's run is another one.
+// Throws: unity::error that names the first setting in which a checkpoint's run differs.
 void expect_same(const run_settings& found, const run_settings& wanted, const std::string& file);
 
 }  // namespace unity::train

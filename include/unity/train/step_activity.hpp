@@ -1,4 +1,4 @@
-// What steps of a rank's program move and need.
+// The transfers and memory of the steps of a rank's program.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +12,12 @@
 
 namespace unity::train {
 
-// What step s of the program is, and what it moves, or waits for; without times and the iteration.
+// The kind of step s of the program, and what it moves or waits for; without times and iteration.
 [[nodiscard]] activity_span activity_of(const parallel::rank_program& p, std::size_t s);
 
-// What lies in an arena, by the numbers of which recorded steps it is needed. What nobody records (a receive that
-// begins, a load) counts for the next one. values: of the arena; readers: steps, of the first of them; is_recorded: per
-// step. Complexity: linear in steps and values.
+// The values of an arena, with the numbers of the recorded steps that need them. Unrecorded steps (the start of a
+// receive, a load) count for the next recorded one. values: of the arena; readers: the steps that read the first of
+// these values; is_recorded: by step. Complexity: linear in steps and values.
 [[nodiscard]] rank_memory recorded_memory(std::span<const program::stored_value> values,
                                           std::span<const std::vector<std::uint32_t>> readers,
                                           const std::vector<bool>& is_recorded);
@@ -35,7 +35,7 @@ namespace unity::train {
 
 namespace detail {
 
-// Where the step moves something.
+// For steps that move data.
 UNITY_INLINE activity_span moved_by(const parallel::rank_program& p, const parallel::rank_step& s) {
   using kinds = parallel::step_kind;
   const bool is_receive = s.kind == kinds::receive;
@@ -49,7 +49,7 @@ UNITY_INLINE activity_span moved_by(const parallel::rank_program& p, const paral
     return {};
   }
   activity_span span;
-  const bool is_result = is_receive || s.kind == kinds::gather;  // all of what is gathered
+  const bool is_result = is_receive || s.kind == kinds::gather;  // the whole gathered result
   const auto v = is_result ? p.graph.results(s.node)[0] : s.value;
   span.size = static_cast<std::int64_t>(backend::byte_count(p.graph.type(v)));
   span.way = is_receive                 ? direction::receive
@@ -84,8 +84,8 @@ UNITY_INLINE rank_memory recorded_memory(std::span<const program::stored_value> 
                                          const std::vector<bool>& is_recorded) {
   constexpr auto none = static_cast<std::size_t>(-1);
   const auto steps = is_recorded.size();
-  std::vector<std::size_t> next(steps + 1, none);  // that is recorded, from there on
-  std::vector<std::size_t> last(steps + 1, none);  // until there
+  std::vector<std::size_t> next(steps + 1, none);  // the next recorded step from there on
+  std::vector<std::size_t> last(steps + 1, none);  // the last recorded step up to there
   for (auto s = steps; s-- > 0;) {
     next[s] = is_recorded[s] ? s : next[s + 1];
   }

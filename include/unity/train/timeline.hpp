@@ -1,4 +1,4 @@
-// What the ranks of a run did, and when.
+// Records what the ranks of a run did, and when.
 #pragma once
 
 #include <algorithm>
@@ -15,12 +15,12 @@
 
 namespace unity::train {
 
-// Of several at once, the first counts (train/breakdown.hpp).
+// If several overlap, the first one counts (train/breakdown.hpp).
 //   compute         operators, forward and backward
 //   update          of weights
-//   communication   data on their way to or from this rank
-//   waiting         for another rank, while nothing is on its way
-//   step            a whole iteration of the rank, around all others: no share of the time of its own
+//   communication   data in transit to or from this rank
+//   waiting         for another rank, while nothing is in transit
+//   step            a whole iteration of the rank, which contains the others and has no share of the time itself
 enum class activity : std::uint8_t { compute, update, communication, waiting, step };
 inline constexpr std::array<std::string_view, 5> activity_names{"compute", "update", "communication", "waiting",
                                                                 "step"};
@@ -28,53 +28,54 @@ inline constexpr std::array<std::string_view, 5> activity_names{"compute", "upda
 inline constexpr std::int32_t no_peer = -1;
 inline constexpr std::uint32_t no_number = std::numeric_limits<std::uint32_t>::max();
 
-// Where the data of a span go: to the peer, from it, through a sum over a group, or to this rank's host and back.
+// Where the data of a span goes: to the peer, from it, through a collective of a group, or between this rank and its
+// host.
 enum class direction : std::uint8_t { none, send, receive, all_reduce, reduce_scatter, all_gather, store, fetch };
 inline constexpr std::array<std::string_view, 8> direction_names{
     "none", "send", "receive", "all_reduce", "reduce_scatter", "all_gather", "store", "fetch"};
-// Whether the device waits for it; it needs no other rank.
+// Whether it is between device and host: the device waits for it, and no other rank takes part.
 [[nodiscard]] constexpr bool is_with_host(direction d) noexcept {
   return d == direction::store || d == direction::fetch;
 }
 
-// Units: nanoseconds since the origin of its timeline. Travels between ranks as it is.
+// Units: nanoseconds since the origin of its timeline. Sent between ranks bytewise.
 struct activity_span {
   std::int64_t start = 0;
   std::int64_t end = 0;
-  std::uint32_t label = 0;  // in a list of names that is the caller's
+  std::uint32_t label = 0;  // index in the caller's list of names
   std::int32_t peer = no_peer;
   activity kind = activity::compute;
   direction way = direction::none;
-  bool is_backward = false;          // of what computes
-  std::uint32_t tag = 0;             // of a message: both ends have it; of a sum: the number of its group
+  bool is_backward = false;          // of a computation
+  std::uint32_t tag = 0;             // of a message: the same at both ends; of a collective: the number of its group
   std::uint32_t step = 0;            // of training, from 0
-  std::int64_t size = 0;             // bytes that are moved, or waited for
-  std::uint32_t number = no_number;  // of what the rank's program does in each iteration
+  std::int64_t size = 0;             // bytes moved, or waited for
+  std::uint32_t number = no_number;  // of the activity in the rank's program, the same in each iteration
 
   friend bool operator==(const activity_span&, const activity_span&) = default;
 };
 
-// Of one rank. Spans are in the order in which they were added, and may overlap. One thread adds at a time.
+// The timeline of one rank. Spans are in the order in which they were added, and may overlap. Not thread-safe.
 class timeline {
  public:
   using clock = std::chrono::steady_clock;
 
-  // Has room for so many spans, and takes no memory after that.
+  // Allocates space for this many spans, and nothing later.
   explicit timeline(std::size_t capacity) : spans_(capacity) {}
 
-  // Effects: forgets all spans; times are counted from `origin`. Ranks on one machine share the clock, so all should
-  // take the origin of one of them; ranks on several machines each the end of the same barrier (gather_timelines.hpp).
+  // Effects: removes all spans and counts times from `origin`. Ranks on one machine share the clock, so they should use
+  // the origin of one of them; ranks on several machines use the end of the same barrier (gather_timelines.hpp).
   void restart(clock::time_point origin = clock::now()) noexcept;
 
-  // Effects: none but for the count of what was dropped, where there is no room.
+  // Effects: adds a span; if there is no space, only counts it as dropped.
   void add(activity kind, std::uint32_t label, clock::time_point start, clock::time_point end,
            std::int32_t peer = no_peer) noexcept {
     add({0, 0, label, peer, kind}, start, end);
   }
-  // Likewise; of `about` all but the times.
+  // Likewise; takes everything except the times from `about`.
   void add(const activity_span& about, clock::time_point start, clock::time_point end) noexcept;
 
-  // Adds the span of its life.
+  // Adds a span for its own lifetime.
   class measurement {
    public:
     measurement(timeline& to, activity kind, std::uint32_t label, std::int32_t peer) noexcept
@@ -96,7 +97,7 @@ class timeline {
 
   [[nodiscard]] clock::time_point origin() const noexcept { return origin_; }
   [[nodiscard]] std::span<const activity_span> spans() const noexcept { return std::span{spans_}.first(count_); }
-  // How many spans there was no room for. What is there is then only the beginning.
+  // The number of spans for which there was no space; the timeline then contains only the beginning.
   [[nodiscard]] std::uint64_t dropped() const noexcept { return dropped_; }
 
  private:
@@ -104,13 +105,13 @@ class timeline {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(t - origin_).count();
   }
 
-  std::vector<activity_span> spans_;  // all there from the start, so that adding one touches no new memory
+  std::vector<activity_span> spans_;  // touched at the start, so that adding a span causes no page faults
   std::size_t count_ = 0;
   std::uint64_t dropped_ = 0;
   clock::time_point origin_ = clock::now();
 };
 
-// Memory that an iteration needs from the start of the span of one number to the end of that of another.
+// Memory that an iteration needs from the start of one span to the end of another, given by their numbers.
 struct needed_memory {
   std::int64_t size = 0;  // bytes
   std::uint32_t first = 0;
@@ -121,20 +122,20 @@ struct needed_memory {
 
 // A span that reads a value.
 struct value_reader {
-  std::uint32_t value = 0;   // place in the rank's list
+  std::uint32_t value = 0;   // index in the rank's list
   std::uint32_t number = 0;  // of the span
 
   friend bool operator==(const value_reader&, const value_reader&) = default;
 };
 
-// What a rank holds. Units: bytes. Regular.
+// The memory of a rank. Units: bytes. Regular.
 struct rank_memory {
-  std::int64_t kept = 0;   // all the time: weights and what the optimizer keeps of them, all versions
-  std::int64_t arena = 0;  // for all other values: places are shared by those that are not needed at the same time
-  std::vector<needed_memory> values{};  // that lie there
+  std::int64_t kept = 0;                // permanently: all versions of weights and optimizer state
+  std::int64_t arena = 0;               // for all other values, which share space if their lifetimes are disjoint
+  std::vector<needed_memory> values{};  // in the arena
   std::vector<value_reader> readers{};
-  std::int64_t loaded = 0;  // in the last iteration, from the host; inputs, too
-  std::int64_t stored = 0;  // likewise, to it
+  std::int64_t loaded = 0;  // from the host in the last iteration, including inputs
+  std::int64_t stored = 0;  // likewise, to the host
 
   friend bool operator==(const rank_memory&, const rank_memory&) = default;
 };
@@ -143,13 +144,13 @@ struct rank_memory {
 struct rank_timeline {
   std::vector<activity_span> spans{};
   std::uint64_t dropped = 0;
-  std::int64_t origin = 0;  // ns on the rank's own clock: what it showed at time t of a span is origin + t
+  std::int64_t origin = 0;  // ns on the rank's own clock: time t of a span is origin + t there
   rank_memory memory{};
 
   friend bool operator==(const rank_timeline&, const rank_timeline&) = default;
 };
 
-// Of all ranks, in their order. Regular.
+// The timelines of all ranks, in their order. Regular.
 struct merged_timeline {
   std::vector<rank_timeline> ranks{};
   std::vector<std::string> labels{};
@@ -157,7 +158,7 @@ struct merged_timeline {
   [[nodiscard]] bool complete() const noexcept {
     return std::all_of(ranks.begin(), ranks.end(), [](const rank_timeline& r) { return r.dropped == 0; });
   }
-  // From the first start to the last end; both 0 where there is no span.
+  // From the first start to the last end; both 0 if there are no spans.
   [[nodiscard]] std::pair<std::int64_t, std::int64_t> extent() const noexcept;
 
   friend bool operator==(const merged_timeline&, const merged_timeline&) = default;

@@ -1,4 +1,4 @@
-// Timelines in the trace format of Chrome, beside which a simulated iteration (io/chrome_trace.hpp) can be laid.
+// Timelines in Chrome's trace format, for comparison with a simulated iteration (io/chrome_trace.hpp).
 #pragma once
 
 #include <array>
@@ -24,20 +24,21 @@ class timeline_tracer {
   std::string run();
 
  private:
-  // Viewers do not show spans of one thread that overlap, so what overlaps gets threads of its own: the first one free.
+  // Viewers do not show overlapping spans of one thread, so overlapping spans go to separate threads: each to the first
+  // free one.
   struct lane {
     std::size_t thread;
     std::size_t group;
     std::int64_t end;
   };
-  // Of values of the rank's arena `[bytes, last, readers...]`, by the number of the span that needs them first.
+  // JSON `[bytes, last, readers...]` of values of the rank's arena, by the number of the span that needs them first.
   using needed_values = std::multimap<std::uint32_t, std::string>;
 
   void add_rank(std::size_t r);
   void add_memory(std::size_t r);
   void add_span(std::size_t r, std::size_t thread, const activity_span& s, const needed_values& values);
 
-  // Computing comes first, then communication, then steps.
+  // Computation comes first, then communication, then steps.
   static constexpr std::size_t threads_of_group = 1000;
   static constexpr std::array<std::string_view, 3> group_names{"device", "communication", "steps"};
   const merged_timeline& timeline_;
@@ -47,17 +48,17 @@ class timeline_tracer {
 
 }  // namespace detail
 
-// A process for each rank: what it computed, copied to its host and back, and for what it waited, is one thread of it,
-// communication others, whole steps another. Times are from the first span of all on. `args` of an event: `kind`,
-// `step` of training, `clock_us`, when it began on the rank's own clock, and `phase`: backward, of what computes there;
-// of what moves data, or waits for it, `direction`, `bytes`, and `peer` and `tag`, or `group`, too; `number` in the
-// rank's program, and `memory`: a list of [bytes, number, readers...], memory that is needed from the start of this
-// event to the end of the next one of that number, and the numbers of others that read it. What a rank holds is told by
-// the metadata `process_memory`: `kept_bytes` all the time, and `arena_bytes` for the rest. Complexity: n log n in
-// spans and values, times how many overlap.
+// A process for each rank: one thread for computation, host copies and waits, further threads for communication, and
+// another for whole steps. Times are relative to the first of all spans. `args` of an event: `kind`; `step` of
+// training; `clock_us`, its start on the rank's own clock; `phase`, which is backward for backward computation; for
+// transfers and waits for them, `direction`, `bytes`, and `peer` and `tag`, or `group`; `number` in the rank's program;
+// and `memory`: a list of [bytes, number, readers...], memory needed from the start of this event to the end of the
+// next one with that number, and the numbers of other events that read it. The metadata `process_memory` has the rank's
+// `kept_bytes`, which are permanent, and `arena_bytes` for the rest. Complexity: n log n in spans and values, times the
+// number that overlap.
 [[nodiscard]] inline std::string to_chrome_trace(const merged_timeline& t) { return detail::timeline_tracer{t}.run(); }
 
-// Throws: unity::error where the file cannot be written.
+// Throws: unity::error if the file cannot be written.
 inline void write_chrome_trace(const merged_timeline& t, const std::filesystem::path& path) {
   atomic_write(path, to_chrome_trace(t));
 }
@@ -100,7 +101,7 @@ UNITY_INLINE void timeline_tracer::add_rank(std::size_t r) {
   });
   needed_values values;
   const auto& memory = timeline_.ranks[r].memory;
-  auto reader = memory.readers.begin();  // in the order of values
+  auto reader = memory.readers.begin();  // ordered by value
   for (std::uint32_t v = 0; v < memory.values.size(); ++v) {
     const auto& value = memory.values[v];
     auto text = fmt::format("[{},{}", value.size, value.last);

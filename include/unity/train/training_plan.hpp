@@ -1,4 +1,4 @@
-// A plan as it is trained: with masks for what is dropped out, and a loss.
+// Converts a plan to its training form, with dropout masks and a loss.
 #pragma once
 
 #include <cstddef>
@@ -14,22 +14,21 @@ namespace unity::train {
 
 namespace detail {
 
-// That of a dropout for the product with its mask: degrees of the same dimensions, and as many terms of the first
-// operand.
+// The configuration of a dropout for its product with a mask: degrees of the same dimensions, and the same terms of the
+// first operand.
 [[nodiscard]] parallel::configuration masked(const parallel::operator_dimensions& product,
                                              const parallel::operator_dimensions& dropout,
                                              const parallel::configuration& of);
 
 }  // namespace detail
 
-// The plan with each dropout as a product with a mask, an input (tensor/training_form.hpp), that is divided as the
-// dropout was. Complexity: linear in the plan.
+// Replaces each dropout by a product with a mask, which is an input (tensor/training_form.hpp); the product is divided
+// like the dropout. Complexity: linear in the plan.
 [[nodiscard]] parallel::plan with_masks(const tensor::algebra& a, parallel::plan p);
 
-// Likewise, and with a loss behind its outputs, divided as they are; of micro-batches, each one's share of the loss.
-// What the loss computes is kept. Where there are stale servers the loss is terms, one of each device, so that ranks
-// need not wait for each other's.
-// Throws: as tensor::with_loss.
+// Likewise, and adds a loss after the outputs, divided like them; for micro-batches, each one's share of the loss. The
+// results of the loss are not recomputed. With stale servers, the loss consists of terms, one per device, so that ranks
+// need not wait for each other's. Throws: as tensor::with_loss.
 [[nodiscard]] parallel::plan with_loss(const tensor::algebra& a, parallel::plan p, tensor::loss what);
 
 }  // namespace unity::train

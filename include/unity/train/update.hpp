@@ -1,4 +1,4 @@
-// One step of an optimizer as a graph of element-wise operators.
+// One optimizer step as a graph of element-wise operators.
 #pragma once
 
 #include <cstddef>
@@ -33,19 +33,19 @@ struct update_rule {
   friend bool operator==(const update_rule&, const update_rule&) = default;
 };
 
-// What an optimizer keeps per element of a weight, 0 before the first step.
+// The optimizer states per element of a weight; 0 before the first step.
 [[nodiscard]] std::vector<std::string_view> state_names(parallel::optimizer how);
 
-// The numbers that a step's graph reads behind weight, gradient and states: they depend on the rule and the step, the
-// graph on neither.
+// The scalars that a step's graph reads after weight, gradient and states: they depend on the rule and the step; the
+// graph does not.
 [[nodiscard]] std::vector<std::string_view> scalar_names(parallel::optimizer how);
 
-// Their values at a step, from 0, in that order.
+// Their values at a step, counted from 0, in that order.
 [[nodiscard]] std::vector<double> scalars_at(const update_rule& r, std::uint64_t step);
 
 namespace detail {
 
-// Reads inputs in the order in which the graph has them.
+// Declares the inputs in the order that update_graph documents.
 class update_writer {
  public:
   update_writer(const tensor::algebra& a, parallel::optimizer how, std::int64_t elements, tensor::dtype element);
@@ -76,11 +76,11 @@ class update_writer {
 
 }  // namespace detail
 
-// A step on so many elements of a weight. Inputs, in order: "weight", "gradient", the states, each of
-// [elements]; then the scalars, each of []. Outputs: the weight and the states after the step. All
-// operators are element-wise and every node without operands is an input, so that a fusing backend takes
-// the graph as one chain (backend/device_backend.hpp).
-// Throws: unity::error for elements other than float32 and float64: steps are small beside narrow weights.
+// A step on this number of elements of a weight. Inputs, in order: "weight", "gradient", the states, each of shape
+// [elements]; then the scalars, each of shape []. Outputs: the weight and the states after the step. All operators are
+// element-wise and every node without operands is an input, so that a fusing backend can run the graph as one kernel
+// (backend/device_backend.hpp). Throws: unity::error for element types other than float32 and float64: in narrow types,
+// steps would be too small relative to the weights.
 [[nodiscard]] tensor::tensor_graph update_graph(const tensor::algebra& a, parallel::optimizer how,
                                                 std::int64_t elements, tensor::dtype element = tensor::dtype::float32);
 

@@ -1,4 +1,4 @@
-// Which of a rank's values lie in the memory of others, and from which step to which memory must stay.
+// Determines which values of a rank share memory, and the lifetimes of this memory in steps.
 #pragma once
 
 #include <cstddef>
@@ -12,43 +12,42 @@
 
 namespace unity::train {
 
-// Of an iteration's steps: from when to when a value lies in one place. Regular.
+// An interval of steps of an iteration in which a value stays in one place. Regular.
 struct stay {
   std::size_t first = 0;
   std::size_t last = 0;
-  std::vector<std::uint32_t> readers{};  // steps, in their order
+  std::vector<std::uint32_t> readers{};  // steps, in order
 
   friend bool operator==(const stay&, const stay&) = default;
 };
 
-// A value that a late step reads, of what the iteration before made, stays through the whole of
-// each iteration, and so does what iterations keep: what is left to the next one takes the place of what came from the
-// one before. Weights have no stays.
+// Values of the previous iteration that a late step reads, and values kept between iterations, stay for the whole
+// iteration: what is left for the next one replaces what came from the previous one. Weights have no stays.
 class value_places {
  public:
-  // The algebra and the program must outlive it. Complexity: linear in the program.
+  // The algebra and the program must outlive this object. Complexity: linear in the program.
   value_places(const tensor::algebra& a, const parallel::rank_program& p);
 
-  // The value in whose memory one lies, and how far behind its beginning. Unit: bytes.
+  // The value in whose memory a value lies, and its offset there. Unit: bytes.
   [[nodiscard]] value_id root(value_id v) const { return roots_[v.index()]; }
   [[nodiscard]] std::size_t offset(value_id v) const { return offsets_[v.index()]; }
-  // Of the memory of a root: one, and one more for each time that it is fetched from the host.
+  // The stays of a root's memory: one, plus one for each fetch from the host.
   [[nodiscard]] const std::vector<stay>& operator[](value_id v) const { return stays_[v.index()]; }
-  // False: the step's operator has nothing to do, as its results lie in its operands.
+  // False if the step's operator has nothing to do, because its results lie in its operands.
   [[nodiscard]] bool runs(std::size_t step) const { return runs_[step]; }
 
  private:
   void find_shared(const tensor::algebra& a, std::size_t s);
   void make(std::size_t s);
   void use(std::size_t s);
-  // Versions of weights have places of their own.
+  // Next versions of weights have separate memory.
   [[nodiscard]] bool is_next(value_id v) const { return is_next_[v.index()]; }
-  // What communication reads and writes stays until it has ended.
+  // Values that communication reads or writes stay until it has ended.
   void use_begun(const parallel::rank_step& begun, std::size_t s);
   void use(value_id v, std::size_t s);
 
   const parallel::rank_program& program_;
-  std::vector<std::vector<stay>> stays_;  // per value; of roots
+  std::vector<std::vector<stay>> stays_;  // per value; only roots have any
   std::vector<value_id> roots_{};
   std::vector<std::size_t> offsets_;
   std::vector<bool> runs_;     // per step
@@ -136,7 +135,7 @@ UNITY_INLINE void value_places::make(std::size_t s) {
     }
     return;
   }
-  if (step.lag > 0 && step.kind == kinds::wait) {  // brings what came
+  if (step.lag > 0 && step.kind == kinds::wait) {  // provides what arrived
     const auto& begun = program_.steps[step.peer];
     stays_[program_.graph.results(begun.node)[0].index()] = {own};
     return;

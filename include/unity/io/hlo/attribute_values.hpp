@@ -1,4 +1,4 @@
-// What the text of attributes means, where shapes and work depend on it.
+// Parses the text of attributes on which shapes and work depend.
 #pragma once
 
 #include <array>
@@ -18,19 +18,19 @@ namespace unity::io {
 struct hlo_window_dimension {
   std::int64_t size = 1;
   std::int64_t stride = 1;
-  std::int64_t low = 0;  // elements of padding before the first one; less than 0: so many are left out
+  std::int64_t low = 0;  // elements of padding before the first one; if negative, elements removed
   std::int64_t high = 0;
-  std::int64_t base_dilation = 1;    // of what it moves over
-  std::int64_t window_dilation = 1;  // of itself
+  std::int64_t base_dilation = 1;    // dilation of the base area
+  std::int64_t window_dilation = 1;  // dilation of the window
 
   friend bool operator==(const hlo_window_dimension&, const hlo_window_dimension&) = default;
 };
 
-// "bf01_oi01->bf01": which dimension is which. Regular.
+// The roles of dimensions, such as "bf01_oi01->bf01". Regular.
 struct hlo_convolution_dimensions {
   struct roles {
-    std::size_t batch = 0;    // output features of a kernel
-    std::size_t feature = 0;  // input features of a kernel
+    std::size_t batch = 0;    // or output features of a kernel
+    std::size_t feature = 0;  // or input features of a kernel
     std::vector<std::size_t> spatial{};
 
     friend bool operator==(const roles&, const roles&) = default;
@@ -42,10 +42,10 @@ struct hlo_convolution_dimensions {
   friend bool operator==(const hlo_convolution_dimensions&, const hlo_convolution_dimensions&) = default;
 };
 
-// "{1,0}", "1"; nothing where the text is no list of integers.
+// "{1,0}", "1"; empty if the text is not a list of integers.
 [[nodiscard]] std::optional<std::vector<std::int64_t>> integers_of(std::string_view text);
 
-// Of the attribute; empty where it is missing. Nothing where it is no list of integers.
+// The value of an attribute; an empty list if it is missing. No value if it is not a list of integers.
 [[nodiscard]] std::optional<std::vector<std::int64_t>> integers_of(const hlo_instruction& i, std::string_view key);
 
 // "{[0:4:2], [1:3]}": starts, limits and steps.
@@ -59,13 +59,14 @@ struct hlo_convolution_dimensions {
 
 [[nodiscard]] std::optional<hlo_convolution_dimensions> convolution_dimensions_of(std::string_view text);
 
-// Members of each group of "{{0,1},{2,3}}" or "[2,2]<=[4]"; nothing where the text does not say, or they differ.
+// The number of members in each group of "{{0,1},{2,3}}" or "[2,2]<=[4]"; empty if the text does not state it, or
+// groups differ.
 [[nodiscard]] std::optional<std::int64_t> group_size_of(std::string_view text);
 
-// How often a window is placed along a dimension of that size; -1 where that is no number.
+// The number of positions of a window along a dimension of that size; -1 if it is out of range.
 [[nodiscard]] std::int64_t window_places(const hlo_window_dimension& w, std::int64_t size);
 
-// Pairs of a place and an element of the window that meet an element, not padding and not a hole.
+// The number of pairs of a window position and a window element that meet a real element, not padding or a hole.
 [[nodiscard]] double window_hits(const hlo_window_dimension& w, std::int64_t size);
 
 }  // namespace unity::io
@@ -78,14 +79,14 @@ struct hlo_convolution_dimensions {
 
 namespace unity::io::detail {
 
-// Numbers that sums and products of two of them do not overflow.
+// A number small enough that sums and products of two do not overflow.
 [[nodiscard]] inline std::optional<std::int64_t> hlo_number(std::string_view text) {
   const auto n = to_number<std::int64_t>(text);
   constexpr std::int64_t most = std::int64_t{1} << 31U;
   return n && *n <= most && *n >= -most ? n : std::nullopt;
 }
 
-// What is between separators, without blanks around it; nothing of an empty text.
+// Splits at separators and trims blanks; empty for an empty text.
 [[nodiscard]] inline std::vector<std::string_view> hlo_split(std::string_view text, char separator) {
   std::vector<std::string_view> all;
   while (!text.empty()) {
@@ -99,7 +100,7 @@ namespace unity::io::detail {
   return all;
 }
 
-// Without the brackets around it, if there are any.
+// Removes the surrounding brackets, if there are any.
 [[nodiscard]] inline std::string_view hlo_inside(std::string_view text, char open, char close) {
   return text.size() >= 2 && text.front() == open && text.back() == close ? text.substr(1, text.size() - 2) : text;
 }
@@ -116,7 +117,7 @@ namespace unity::io::detail {
   return all;
 }
 
-// Two or three numbers for each part; `third`: where there are two.
+// Two or three numbers for each part; `third`: the default of the third.
 [[nodiscard]] inline std::optional<std::vector<std::array<std::int64_t, 3>>> hlo_triples(
     const std::vector<std::string_view>& parts, char separator, std::int64_t third) {
   std::vector<std::array<std::int64_t, 3>> all;
@@ -254,7 +255,7 @@ UNITY_INLINE std::int64_t window_places(const hlo_window_dimension& w, std::int6
 
 UNITY_INLINE double window_hits(const hlo_window_dimension& w, std::int64_t size) {
   const auto places = window_places(w, size);
-  constexpr double most = 1e6;  // beyond that many pairs all are taken for hits
+  constexpr double most = 1e6;  // with more pairs, all count as hits
   const auto pairs = static_cast<double>(std::max<std::int64_t>(0, places)) * static_cast<double>(w.size);
   if (pairs > most) {
     return pairs;

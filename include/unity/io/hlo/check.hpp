@@ -1,4 +1,4 @@
-// Whether an HLO module is one: shapes, parameters, order.
+// Checks that an HLO module is valid: shapes, parameters, order.
 #pragma once
 
 #include <string_view>
@@ -8,10 +8,9 @@
 
 namespace unity::io {
 
-// Each instruction that is understood has the shape that it gives (infer_shape), parameters have the numbers from 0 on,
-// operands and callees are above their users, and names are used once.
-// `file`: for messages, which name the instruction and the line where it was read, if it was.
-// Throws: unity::error.
+// Each known instruction has the inferred shape (infer_shape), parameters are numbered from 0, operands and callees
+// precede their users, and names are unique. `file`: for messages, which name the instruction and, if it was parsed,
+// its line. Throws: unity::error.
 void check(const hlo_module& m, std::string_view file);
 
 }  // namespace unity::io

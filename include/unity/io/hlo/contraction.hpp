@@ -1,4 +1,4 @@
-// Groups of instructions of an HLO computation, each replaced by one instruction.
+// Contracts groups of instructions of an HLO computation to one instruction each.
 #pragma once
 
 #include <compare>
@@ -18,13 +18,13 @@
 
 namespace unity::io::detail {
 
-// Names that are not taken.
+// Generates unused names.
 class hlo_names {
  public:
   explicit hlo_names(const hlo_module& m);
 
   void release(const std::string& name) { taken_.erase(name); }
-  // The name itself, or with the first number behind it that makes it new.
+  // The name itself, or with the first number appended that makes it unused.
   std::string fresh(const std::string& name);
 
  private:
@@ -32,10 +32,10 @@ class hlo_names {
   std::map<std::string, std::size_t, std::less<>> next_;
 };
 
-// What an instruction gives, or one element of the tuple that it gives. Regular.
+// The result of an instruction, or one element of its tuple. Regular.
 struct hlo_value {
   hlo_instruction_id of{};
-  std::int64_t element = -1;  // -1: all of it
+  std::int64_t element = -1;  // -1: the whole result
 
   friend auto operator<=>(const hlo_value&, const hlo_value&) = default;
 };
@@ -43,24 +43,25 @@ struct hlo_value {
 [[nodiscard]] hlo_instruction get_tuple_element(std::string name, hlo_shape shape, hlo_instruction_id tuple,
                                                 std::size_t element);
 
-// What a group becomes.
+// The replacement of a group.
 struct hlo_contracted {
   hlo_instruction instruction{};      // without operands
   std::vector<hlo_value> operands{};  // values outside of the group
-  std::vector<hlo_value> results{};   // values of its members; if more than one, those of the tuple that it gives
+  // values of its members; if more than one, the instruction's result is a tuple of them
+  std::vector<hlo_value> results{};
 };
 
 // Regular.
 struct hlo_member_group {
   std::vector<hlo_instruction_id> members{};  // ascending; their readers outside read the group
-  std::set<hlo_instruction_id> inside{};      // members, and copies: what they give is there without reading it
-  std::set<hlo_instruction_id> used{};        // of these; what nothing needs is left out
-  std::set<hlo_value> needed{};               // of members, outside of the group
+  std::set<hlo_instruction_id> inside{};  // members and copies: their results are available inside without being read
+  std::set<hlo_instruction_id> used{};    // those that are needed; the others are left out
+  std::set<hlo_value> needed{};           // results of members that are needed outside of the group
 };
 
-// Reads a computation, and makes another: groups contracted, readers redirected, operands before users again, and
-// otherwise in the order that there was. Elements of a member's tuple are values of their own: its get-tuple-elements
-// go. What was copied into all of its readers goes, too.
+// Reads a computation and builds another one with the groups contracted and readers redirected. Operands precede users;
+// otherwise the order is kept. Elements of a member's tuple are separate values, so its get-tuple-elements are removed.
+// Instructions that were copied into all of their readers are also removed.
 class hlo_contraction {
  public:
   using maker = std::function<hlo_contracted(std::size_t group)>;
@@ -73,9 +74,9 @@ class hlo_contraction {
   [[nodiscard]] const hlo_member_group& operator[](std::size_t group) const { return groups_[group]; }
   [[nodiscard]] const hlo_computation& computation() const noexcept { return c_; }
   [[nodiscard]] hlo_value resolve(hlo_instruction_id i) const;
-  // In the order of their first use.
+  // Values that the group reads from outside, in order of first use.
   [[nodiscard]] std::vector<hlo_value> read_outside(std::size_t group) const;
-  // Throws: unity::error if groups read each other in a circle.
+  // Throws: unity::error if groups depend on each other cyclically.
   [[nodiscard]] hlo_computation run(const maker& make, hlo_names& names);
 
  private:
@@ -98,10 +99,10 @@ class hlo_contraction {
 
   const hlo_computation& c_;
   std::vector<hlo_member_group> groups_;
-  std::vector<std::size_t> home_;  // of each instruction: its group, or `outside`
-  std::vector<bool> is_inside_;    // a group
-  std::vector<bool> is_used_;      // of those that are members of none
-  std::set<hlo_value> elements_;   // needed of those, where they are copied
+  std::vector<std::size_t> home_;  // by instruction: its group, or `outside`
+  std::vector<bool> is_inside_;    // by instruction: whether it is inside of a group
+  std::vector<bool> is_used_;      // by instruction that is not a member
+  std::set<hlo_value> elements_;   // needed elements of copied instructions
   std::vector<std::pair<std::size_t, hlo_instruction_id>> open_;
   std::string where_;
 
@@ -110,11 +111,11 @@ class hlo_contraction {
   std::map<std::size_t, hlo_instruction_id> unit_instruction_;
 };
 
-// Without what nothing calls.
+// Removes computations that are never called.
 [[nodiscard]] hlo_module without_uncalled(hlo_module m);
 
-// `added` become the computations before computation `at`, which is replaced; ids in `added` and `replacement` that are
-// `at` and more stand for the first of `added` and so on.
+// Inserts `added` before computation `at`, which is replaced; in `added` and `replacement`, ids from `at` on refer to
+// the added computations, in order.
 [[nodiscard]] hlo_module with_computations(hlo_module m, hlo_computation_id at, std::vector<hlo_computation> added,
                                            hlo_computation replacement);
 
@@ -185,7 +186,7 @@ UNITY_INLINE hlo_contraction::hlo_contraction(const hlo_computation& c, std::vec
   use_all(keep_all);
 }
 
-// A get-tuple-element of a member.
+// Whether it is a get-tuple-element of a member.
 UNITY_INLINE bool hlo_contraction::is_dissolved(hlo_instruction_id i) const { return resolve(i).of != i; }
 
 UNITY_INLINE hlo_value hlo_contraction::resolve(hlo_instruction_id i) const {
@@ -261,7 +262,7 @@ UNITY_INLINE std::vector<hlo_value> hlo_contraction::read_outside(std::size_t gr
   return all;
 }
 
-// Units: instructions by their indices, and behind them groups.
+// Units are numbered: instructions by index, then groups.
 UNITY_INLINE std::size_t hlo_contraction::unit_of(hlo_instruction_id i) const {
   const auto v = resolve(i);
   const auto home = home_[v.of.index()];
@@ -295,7 +296,7 @@ UNITY_INLINE std::set<std::size_t> hlo_contraction::units_before(std::size_t uni
       before.insert(unit_of(o));
     }
   } else {
-    before.erase(unit);  // it may have had its own members before it
+    before.erase(unit);  // members may precede each other
     for (const auto v : read_outside(unit - c_.instructions.size())) {
       before.insert(unit_of(v.of));
     }
@@ -303,7 +304,7 @@ UNITY_INLINE std::set<std::size_t> hlo_contraction::units_before(std::size_t uni
   return before;
 }
 
-// Of what is left each needs another, so going back ends in a circle, and each circle has a group in it.
+// Each remaining unit depends on another, so walking back ends in a cycle, and each cycle contains a group.
 UNITY_INLINE void hlo_contraction::fail_on_circle(const std::vector<bool>& is_left, std::size_t unit) const {
   const auto n = c_.instructions.size();
   for (std::size_t steps = 0; steps < is_left.size() || unit < n; ++steps) {
@@ -316,7 +317,7 @@ UNITY_INLINE void hlo_contraction::fail_on_circle(const std::vector<bool>& is_le
       "groups and instructions in no circle"};
 }
 
-// Kahn's algorithm: of what is ready, what was first; groups stand where their last members stood.
+// Kahn's algorithm: among the ready units, the first in the old order; a group has the position of its last member.
 UNITY_INLINE std::vector<std::size_t> hlo_contraction::order() const {
   const auto n = c_.instructions.size();
   std::vector<std::size_t> place(n + groups_.size());
@@ -368,7 +369,7 @@ UNITY_INLINE hlo_instruction_id hlo_contraction::emit(hlo_instruction i) {
   return hlo_instruction_id{result_.instructions.size() - 1};
 }
 
-// What had to run before still does, if it is there.
+// Redirects control predecessors to what replaced them, and drops those that were removed.
 UNITY_INLINE void hlo_contraction::redirect(hlo_instruction& i, const std::vector<hlo_instruction_id>& before) const {
   std::vector<hlo_instruction_id> all;
   for (const auto p : before) {

@@ -1,4 +1,4 @@
-// The computation of an HLO fusion, made of the instructions that are fused.
+// Builds the computation of an HLO fusion from the fused instructions.
 #pragma once
 
 #include <cstddef>
@@ -13,16 +13,16 @@
 
 namespace unity::io::detail {
 
-// Of one group of a contraction. Fusions in it become part of it, in turn.
+// The body for one group of a contraction. Nested fusions are inlined recursively.
 class hlo_fused_body {
  public:
   hlo_fused_body(const hlo_module& m, const hlo_contraction& all, std::size_t group, hlo_names& names);
 
-  // Gives the values, or a tuple of them; without what these do not need.
+  // Returns the values, or a tuple of them; leaves out instructions that these do not need.
   [[nodiscard]] hlo_computation run(const std::vector<hlo_value>& results, const std::vector<hlo_value>& parameters);
 
  private:
-  // A tuple is known by its elements, and made where it is needed as one.
+  // A tuple is represented by its elements, and built only if it is needed as a whole.
   struct inner {
     hlo_instruction_id whole{};
     std::vector<hlo_instruction_id> elements{};
@@ -32,7 +32,7 @@ class hlo_fused_body {
   hlo_instruction_id whole(inner& v);
   hlo_instruction_id element(inner& v, std::size_t e);
   inner copy(hlo_instruction i, const std::vector<inner*>& operands);
-  // Throws: unity::error for bodies without end: fusions of fusions can have any number of parts.
+  // Throws: unity::error if the body grows without bound: nested fusions can have any number of parts.
   inner inlined(const hlo_computation& f, const std::vector<inner*>& arguments);
   void drop_unneeded();
 
@@ -63,7 +63,7 @@ UNITY_INLINE hlo_fused_body::hlo_fused_body(const hlo_module& m, const hlo_contr
                                             hlo_names& names)
     : m_{m}, all_{all}, group_{all[group]}, names_{names} {
   for (const auto i : group_.members) {
-    names_.release(all.computation()[i].name);  // these go from where they are
+    names_.release(all.computation()[i].name);  // they are removed from the computation
   }
 }
 
@@ -95,7 +95,7 @@ UNITY_INLINE hlo_instruction_id hlo_fused_body::element(inner& v, std::size_t e)
   return v.elements[e];
 }
 
-// What it is placed on, what it waits for and how it was compiled alone is no matter of a part of a fusion.
+// Sharding, control dependencies and compiler configuration of a single instruction do not apply inside of a fusion.
 UNITY_INLINE hlo_fused_body::inner hlo_fused_body::copy(hlo_instruction i, const std::vector<inner*>& operands) {
   if (i.is("tuple")) {
     inner v;
@@ -132,7 +132,7 @@ UNITY_INLINE hlo_fused_body::inner hlo_fused_body::inlined(const hlo_computation
   }
   ++depth_;
   std::vector<inner> values;
-  values.reserve(f.instructions.size());  // pointers to them stay
+  values.reserve(f.instructions.size());  // keeps pointers to them valid
   for (const auto& i : f.instructions) {
     if (i.is("parameter")) {
       values.push_back(*arguments[static_cast<std::size_t>(parameter_number(i))]);
@@ -165,7 +165,7 @@ UNITY_INLINE hlo_computation hlo_fused_body::run(const std::vector<hlo_value>& r
   }
   const auto at = [&](hlo_value v) -> inner& {
     auto& known = values[v];
-    if (v.element >= 0 && !known.whole.valid()) {  // of a member
+    if (v.element >= 0 && !known.whole.valid()) {  // an element of a member's tuple
       known.whole = element(values[{v.of, -1}], static_cast<std::size_t>(v.element));
     }
     return known;

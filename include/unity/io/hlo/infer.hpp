@@ -1,7 +1,7 @@
-// What shapes the results of HLO instructions have.
+// Infers the shapes of the results of HLO instructions.
 #pragma once
 
-// Over 500 lines because each opcode has a rule of its own, and one reads them beside each other.
+// Over 500 lines because each opcode has its own rule, and they are best read side by side.
 
 #include <optional>
 #include <string>
@@ -12,15 +12,13 @@
 
 namespace unity::io {
 
-// By its operands, attributes and the computations that it calls; what these leave open (a reshape's dimensions) is as
-// written. Without layouts. Nothing for opcodes that are not understood, and for dynamic dimensions, unless the opcode
-// only passes them on, as tuples and calls do.
-// `where`: for messages.
-// Throws: unity::error where operands and attributes do not fit.
+// Infers from operands, attributes and called computations; what these leave open (a reshape's dimensions) is taken as
+// written. Without layouts. Empty for unknown opcodes, and for dynamic dimensions unless the opcode only passes them
+// on, as tuples and calls do. `where`: for messages. Throws: unity::error if operands and attributes do not fit.
 [[nodiscard]] std::optional<hlo_shape> infer_shape(const hlo_module& m, const hlo_computation& c,
                                                    const hlo_instruction& i, std::string_view where);
 
-// Of one operand and one element at a time: "tanh".
+// With one operand, element by element, such as "tanh".
 [[nodiscard]] bool is_unary_elementwise(std::string_view opcode);
 [[nodiscard]] bool is_binary_elementwise(std::string_view opcode);
 
@@ -55,7 +53,7 @@ class hlo_inference {
   using rule = hlo_shape (hlo_inference::*)() const;
   static const std::map<std::string_view, rule>& rules();
 
-  // What there is.
+  // Access to the instruction.
   [[nodiscard]] std::size_t count() const { return i_.operands.size(); }
   [[nodiscard]] const hlo_shape& operand(std::size_t k) const { return c_[i_.operands[k]].shape; }
   [[nodiscard]] std::int64_t rank(std::size_t k) const {
@@ -67,7 +65,7 @@ class hlo_inference {
   [[nodiscard]] std::vector<hlo_window_dimension> window(std::size_t rank) const;
   [[nodiscard]] std::int64_t windows(const hlo_window_dimension& w, std::int64_t size) const;
 
-  // What is expected.
+  // Requirements.
   [[noreturn]] void fail(std::string_view expected) const;
   void require(bool holds, std::string_view expected) const {
     if (!holds) {
@@ -236,7 +234,7 @@ UNITY_INLINE hlo_shape hlo_inference::operands_as_result(std::size_t from, std::
   return all.size() == 1 ? all.front() : tuple_shape(std::move(all));
 }
 
-// Dimensions, each once.
+// Distinct dimensions.
 UNITY_INLINE std::vector<std::size_t> hlo_inference::places(std::string_view key, std::int64_t rank) const {
   const auto numbers = integers_of(i_, key);
   require(numbers.has_value(), fmt::format("a list of integers as {}", key));
@@ -355,7 +353,7 @@ UNITY_INLINE hlo_shape hlo_inference::complex() const {
 
 UNITY_INLINE hlo_shape hlo_inference::convert() const { return array_shape(i_.shape.element, unary().dimensions); }
 
-// Elements of half as many bits: another dimension, the last one, of two.
+// Narrower elements add a last dimension: 2 if they have half as many bits.
 UNITY_INLINE hlo_shape hlo_inference::bitcast_convert() const {
   auto dimensions = unary().dimensions;
   const auto from = element_bits(operand(0).element);
@@ -755,7 +753,7 @@ UNITY_INLINE hlo_shape hlo_inference::reduce_scatter() const {
   return gathered(true);
 }
 
-// Where the groups are not said, each result's size along the dimension is as written, if it fits.
+// If the groups are not stated, each result's size along the dimension is taken as written, if it is possible.
 UNITY_INLINE hlo_shape hlo_inference::gathered(bool is_scattered) const {
   require(count() > 0, "an operand");
   require_arrays();

@@ -31,10 +31,10 @@ using hlo_computation_id = id<struct hlo_computation_tag>;  // within its module
 
 // An array, a token ("token[]") or a tuple. Regular.
 struct hlo_shape {
-  std::string element{};                   // "f32"; empty: a tuple
+  std::string element{};                   // "f32"; empty for a tuple
   std::vector<std::int64_t> dimensions{};  // -1: any size
-  std::vector<bool> is_dynamic{};          // of each dimension; empty: of none
-  std::string layout{};                    // as written, "{1,0:T(8,128)S(1)}"; empty: none
+  std::vector<bool> is_dynamic{};          // by dimension; empty if none is
+  std::string layout{};                    // as written, "{1,0:T(8,128)S(1)}"; may be empty
   std::vector<hlo_shape> parts{};          // of a tuple
 
   [[nodiscard]] bool is_tuple() const noexcept { return element.empty(); }
@@ -50,27 +50,27 @@ struct hlo_shape {
 }
 [[nodiscard]] inline hlo_shape tuple_shape(std::vector<hlo_shape> parts) { return {{}, {}, {}, {}, std::move(parts)}; }
 
-// Equal but for layouts.
+// Whether they are equal except for layouts.
 [[nodiscard]] bool are_compatible(const hlo_shape& a, const hlo_shape& b);
 
-// Elements of an array; 0 of tuples. A dimension of any size counts as one.
+// The elements of an array; 0 for tuples. A dimension of any size counts as one.
 [[nodiscard]] std::int64_t element_count(const hlo_shape& s);
 
-// Bits of one element ("bf16" has 16); 0 of tokens and of types that are not known.
+// The bits of an element ("bf16" has 16); 0 for tokens and unknown types.
 [[nodiscard]] int element_bits(std::string_view element);
 
-// Of all parts.
+// The sum over all parts.
 [[nodiscard]] double byte_count(const hlo_shape& s);
 
 // "(f32[2,3]{1,0}, token[])".
 [[nodiscard]] std::string to_text(const hlo_shape& s, bool with_layout = true);
 
-// What stands behind the operands. It names computations ("to_apply"), or instructions ("control-predecessors"), or is
-// kept as written. Regular.
+// An attribute, written after the operands. It names computations ("to_apply") or instructions
+// ("control-predecessors"), or is kept as written. Regular.
 struct hlo_attribute {
   std::string key{};
-  std::string text{};                              // empty where it names something
-  std::vector<hlo_computation_id> computations{};  // callees, above their callers
+  std::string text{};                              // empty if it names something
+  std::vector<hlo_computation_id> computations{};  // callees, which precede their callers
   std::vector<hlo_instruction_id> instructions{};
 
   friend bool operator==(const hlo_attribute&, const hlo_attribute&) = default;
@@ -80,15 +80,15 @@ struct hlo_instruction {
   std::string name{};  // without '%'
   hlo_shape shape{};
   std::string opcode{};
-  std::vector<hlo_instruction_id> operands{};  // above their users
-  std::string literal{};                       // of constants and parameters: what is in the parentheses, as written
+  std::vector<hlo_instruction_id> operands{};  // precede their users
+  std::string literal{};                       // of constants and parameters: the text in parentheses, as written
   std::vector<hlo_attribute> attributes{};
-  std::size_t line = 0;  // where it was read, for messages; two instructions that differ in it alone are equal
+  std::size_t line = 0;  // where it was parsed, for messages; does not affect equality
 
   [[nodiscard]] const hlo_attribute* find(std::string_view key) const;
-  // The text of an attribute; nothing where it is missing.
+  // The text of an attribute; empty if it is missing.
   [[nodiscard]] std::optional<std::string_view> text_of(std::string_view key) const;
-  // Of one attribute the only computation, or nothing.
+  // The only computation of an attribute, or nothing.
   [[nodiscard]] std::optional<hlo_computation_id> callee(std::string_view key) const;
   [[nodiscard]] bool is(std::string_view code) const noexcept { return opcode == code; }
 
@@ -101,12 +101,12 @@ struct hlo_instruction {
 // Regular.
 struct hlo_computation {
   std::string name{};
-  std::vector<hlo_instruction> instructions{};  // operands before users; in a scheduled module, as they run
+  std::vector<hlo_instruction> instructions{};  // operands before users; in a scheduled module, in execution order
   hlo_instruction_id root{};
-  std::vector<hlo_attribute> attributes{};  // behind the closing bracket: execution_thread
+  std::vector<hlo_attribute> attributes{};  // after the closing bracket: execution_thread
 
   [[nodiscard]] const hlo_instruction& operator[](hlo_instruction_id i) const { return instructions[i.index()]; }
-  // By their numbers.
+  // In order of their numbers.
   [[nodiscard]] std::vector<hlo_instruction_id> parameters() const;
 
   friend bool operator==(const hlo_computation&, const hlo_computation&) = default;
@@ -116,7 +116,7 @@ struct hlo_computation {
 struct hlo_module {
   std::string name{};
   std::vector<hlo_attribute> attributes{};      // "entry_computation_layout", ...
-  std::vector<std::string> tables{};            // FileNames and so on, which metadata refer to, as written
+  std::vector<std::string> tables{};            // FileNames and so on, to which metadata refer, as written
   std::vector<hlo_computation> computations{};  // callees before callers
   hlo_computation_id entry{};
 
@@ -126,10 +126,10 @@ struct hlo_module {
   friend bool operator==(const hlo_module&, const hlo_module&) = default;
 };
 
-// Of a parameter; -1 where it is none.
+// The number of a parameter; -1 for other instructions.
 [[nodiscard]] std::int64_t parameter_number(const hlo_instruction& i);
 
-// Readers of each instruction, ascending, once for each operand; control-predecessors count as operands.
+// The readers of each instruction, ascending, once per operand; control predecessors count as operands.
 [[nodiscard]] std::vector<std::vector<hlo_instruction_id>> readers_of(const hlo_computation& c);
 
 }  // namespace unity::io

@@ -1,4 +1,5 @@
-// Which values of an HLO computation are overwritten, once XLA has put copies where that would do harm.
+// Finds values of an HLO computation that are overwritten in place, after XLA has inserted the copies that this
+// requires.
 #pragma once
 
 #include <cstddef>
@@ -13,16 +14,16 @@
 
 namespace unity::io::detail {
 
-// Loops overwrite the state that they begin with, their bodies the state that they are given, branches and what is
-// called perhaps their operands, dynamic-update-slice and scatter their first operands, and a module the parameters
-// that it shares with results. Nobody may read a value later than that: XLA does not look again.
+// Loops overwrite their initial state, their bodies the state that they receive, branches and callees possibly their
+// operands, dynamic-update-slice and scatter their first operands, and a module the parameters that it aliases with
+// results. Such a value must not be read after that: XLA does not check again.
 class hlo_overwritten {
  public:
   hlo_overwritten(const hlo_module& m, hlo_computation_id computation);
 
-  // Whether the instruction reads what another overwrites, so that it must not be computed later.
+  // Whether the instruction reads a value that another one overwrites, so that it must not be computed later.
   [[nodiscard]] bool must_not_move(hlo_instruction_id i) const;
-  // Whether one of them reads what another of them overwrites.
+  // Whether a member of the group reads a value that another member overwrites.
   [[nodiscard]] bool is_within(const std::vector<hlo_instruction_id>& group) const;
 
  private:
@@ -35,7 +36,7 @@ class hlo_overwritten {
 
   const hlo_module& m_;
   const hlo_computation& c_;
-  std::vector<hlo_value> value_;  // of each instruction: what it is another name of
+  std::vector<hlo_value> value_;  // by instruction: the value that it aliases
   std::map<hlo_value, std::set<hlo_instruction_id>> overwriters_;
 };
 
@@ -115,7 +116,7 @@ UNITY_INLINE void hlo_overwritten::add_result(hlo_value overwritten, std::size_t
   }
 }
 
-// As the body of a loop.
+// Marks the state as overwritten if the computation is the body of a loop.
 UNITY_INLINE void hlo_overwritten::add_state(const hlo_module& m, hlo_computation_id computation) {
   const auto runs_it = [&](const auto& i) { return i.is("while") && i.callee("body") == computation; };
   const bool is_body = std::any_of(m.computations.begin(), m.computations.end(), [&](const auto& c) {
@@ -128,7 +129,7 @@ UNITY_INLINE void hlo_overwritten::add_state(const hlo_module& m, hlo_computatio
   }
 }
 
-// "{ {0}: (2, {}, may-alias), ... }": result 0 is where parameter 2 was.
+// "{ {0}: (2, {}, may-alias), ... }": result 0 shares the buffer of parameter 2.
 UNITY_INLINE void hlo_overwritten::add_shared_parameters(std::string_view alias) {
   const auto parameters = c_.parameters();
   for (auto at = alias.find("}: ("); at != std::string_view::npos; at = alias.find("}: (", at + 1)) {
@@ -151,7 +152,7 @@ UNITY_INLINE bool hlo_overwritten::is_within(const std::vector<hlo_instruction_i
   const std::set<hlo_instruction_id> inside{group.begin(), group.end()};
   for (const auto i : group) {
     if (value_[i.index()].of != i) {
-      continue;  // another name
+      continue;  // an alias
     }
     for (const auto o : c_[i].operands) {
       const auto at = overwriters_.find(value_[o.index()]);

@@ -1,4 +1,4 @@
-// HLO modules out of text.
+// Parses HLO modules from text.
 #pragma once
 
 #include <string_view>
@@ -8,9 +8,9 @@
 
 namespace unity::io::detail {
 
-// As XLA reads it, except that a module has an entry, that opcodes may be unknown, and that shapes are not looked at
-// yet: see check.hpp. Each name is defined above where it is used, so that nothing computes from itself.
-// Throws: unity::error that names file, line and column.
+// Accepts what XLA accepts, except that a module must have an entry, opcodes may be unknown, and shapes are not checked
+// yet (see check.hpp). Each name must be defined before its use, so that nothing depends on itself. Throws:
+// unity::error that names file, line and column.
 [[nodiscard]] hlo_module parse_hlo_syntax(std::string_view text, std::string_view file);
 
 }  // namespace unity::io::detail
@@ -60,7 +60,7 @@ class hlo_parser {
   hlo_scanner scan_;
   hlo_module module_{};
   std::map<std::string, hlo_computation_id, std::less<>> computations_;
-  std::map<std::string, hlo_instruction_id, std::less<>> instructions_;  // of the computation that is read
+  std::map<std::string, hlo_instruction_id, std::less<>> instructions_;  // of the current computation
 };
 
 UNITY_INLINE hlo_module hlo_parser::run() {
@@ -193,7 +193,7 @@ UNITY_INLINE void hlo_parser::operands(const hlo_computation& c, hlo_instruction
   }
 }
 
-// "%x" or, as XLA once wrote it, "f32[2]{0} %x".
+// "%x" or, in XLA's older form, "f32[2]{0} %x".
 UNITY_INLINE hlo_instruction_id hlo_parser::operand(const hlo_computation& c) {
   scan_.skip_space();
   auto trial = scan_;

@@ -1,4 +1,4 @@
-// HLO modules as text that XLA parses.
+// Prints HLO modules as text that XLA parses.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace unity::io {
 
-// Reading it gives the same module.
+// Parsing the text gives the same module.
 [[nodiscard]] std::string to_text(const hlo_module& m);
 
 }  // namespace unity::io
@@ -23,7 +23,7 @@ namespace unity::io {
 
 namespace unity::io::detail {
 
-// "{%a, %b}", in brackets where the key is one of those that have them.
+// "{%a, %b}"; a single reference has braces only if the key requires a list.
 template <class Id, class Names>
 std::string hlo_references(std::string_view key, const std::vector<Id>& all, const Names& names) {
   std::string text;

@@ -1,4 +1,4 @@
-// HLO text, read piece by piece with an eye on the place.
+// A scanner of HLO text that tracks the position.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ class hlo_scanner {
  public:
   hlo_scanner(std::string_view text, std::string_view file) : text_{text}, file_{file} {}
 
-  // Behind white space and comments, but for ends of lines where these mean something.
+  // Skips white space and comments; skip_blanks stops at line ends, where they have a meaning.
   void skip_space();
   void skip_blanks();
   [[nodiscard]] bool at_end() const noexcept { return position_ >= text_.size(); }
@@ -23,7 +23,7 @@ class hlo_scanner {
   [[nodiscard]] bool at(std::string_view symbol) const noexcept {
     return text_.substr(position_, symbol.size()) == symbol;
   }
-  // Behind white space.
+  // After white space.
   bool accept(std::string_view symbol);
   void expect(std::string_view symbol);
   bool accept_word(std::string_view word);
@@ -32,17 +32,18 @@ class hlo_scanner {
   [[nodiscard]] std::string name(std::string_view expected);
   [[nodiscard]] std::int64_t integer();
   [[nodiscard]] hlo_shape shape(int depth = 0);
-  // From an opening bracket to the one that closes it; without comments.
+  // The text from an opening bracket to the matching one, without comments.
   [[nodiscard]] std::string bracketed();
-  // Up to a ',' or a closing bracket outside of brackets and quotes, or the end of the line there; without comments.
+  // The text up to a ',' or a closing bracket outside of brackets and quotes, or the end of the line there; without
+  // comments.
   [[nodiscard]] std::string raw(std::string_view expected);
-  // Up to an empty line.
+  // The text up to an empty line.
   [[nodiscard]] std::string paragraph();
 
   [[nodiscard]] std::size_t line() const noexcept { return line_; }
-  // Throws: always. The message names file, line and column, what stands there and what was expected.
+  // Throws: always. The message names file, line and column, what was found and what was expected.
   [[noreturn]] void fail(std::string_view expected) const;
-  // The same, of what began `back` characters before.
+  // The same for a token that began `back` characters before.
   [[noreturn]] void fail_behind(std::size_t back, std::string_view found, std::string_view expected) const;
 
  private:
@@ -169,7 +170,7 @@ UNITY_INLINE void hlo_scanner::dimension(hlo_shape& s) {
   const bool is_any = accept("?");
   s.is_dynamic.push_back(is_any || accept("<="));
   const auto size = is_any ? -1 : integer();
-  constexpr std::int64_t most = std::int64_t{1} << 50U;  // elements: so that sums and bytes of them are numbers
+  constexpr std::int64_t most = std::int64_t{1} << 50U;  // elements, so that sums and byte counts do not overflow
   if (!is_any && (size < 0 || size > most / std::max<std::int64_t>(1, element_count(s)))) {
     fail_behind(fmt::format("{}", size).size(), fmt::format("a dimension of {}", size), "2^50 elements at most");
   }
@@ -223,7 +224,7 @@ UNITY_INLINE std::string hlo_scanner::quoted() {
 UNITY_INLINE std::string hlo_scanner::bracketed() {
   constexpr std::string_view opening{"([{"};
   std::string value;
-  std::string open;  // the brackets that close what is open
+  std::string open;  // the closing brackets that are still expected
   do {
     const auto c = peek();
     if (at_end()) {

@@ -1,4 +1,4 @@
-// What an HLO instruction is to who decides what runs as one kernel: its kind, arithmetic and bytes.
+// The kind, arithmetic and bytes of an HLO instruction, for decisions about which instructions run as one kernel.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,17 @@
 
 namespace unity::io {
 
-// An element of the result follows from those at its place, by one operation or, of a map, by a computation.
+// Each element of the result depends on the operands' elements at the same position, by one operation or, for a map, a
+// computation.
 [[nodiscard]] bool is_elementwise_opcode(std::string_view opcode);
-// Bytes arrive elsewhere, or as another type, as they are.
+// Moves bytes unchanged, or reinterprets them as another type.
 [[nodiscard]] bool is_movement_opcode(std::string_view opcode);
 
 // compute       runs as a kernel, alone or in a fusion
-// source        a parameter or a constant: it is there
+// source        a parameter or a constant, which exists already
 // relabelling   bytes under another name or shape: bitcast, reshape, tuple, get-tuple-element
-// control_flow  call, while, conditional, and what waits for or orders others
-// collective    devices exchange data, or begin or end to
+// control_flow  call, while, conditional, and instructions that wait for or order others
+// collective    devices exchange data, or start or finish an exchange
 enum class hlo_role : std::uint8_t { compute, source, relabelling, control_flow, collective };
 
 [[nodiscard]] hlo_role role_of(const hlo_instruction& i);
@@ -34,22 +35,21 @@ struct hlo_work {
   friend bool operator==(const hlo_work&, const hlo_work&) = default;
 };
 
-// Of a module that stays as it is and where it is.
+// Work and kinds of the instructions of a module, which must not change or move.
 class hlo_work_table {
  public:
-  // Complexity: linear in the module.
-  // Throws: nothing, for a module that was checked.
+  // Complexity: linear in the module. Throws: nothing if the module was checked.
   explicit hlo_work_table(const hlo_module& m);
 
-  // Callees' arithmetic is counted once for each time that the instruction calls them: bodies of loops as often as XLA
-  // knows that they run ("known_trip_count"), else once, and of a conditional the branch with the most. What is copied
-  // out of a larger operand counts in the size of the copy.
+  // Arithmetic of callees is counted once per call: loop bodies with the trip count that XLA knows
+  // ("known_trip_count"), else once; for a conditional, the branch with the most. An operand of which only a part is
+  // copied out counts with the size of the copy.
   [[nodiscard]] hlo_work of(const hlo_computation& c, const hlo_instruction& i) const;
-  // Of a fusion: of the part that takes the most arithmetic, or, without any, of its root.
+  // For a fusion: the class of the part with the most arithmetic or, without arithmetic, of its root.
   [[nodiscard]] fusion::operator_class class_of(const hlo_instruction& i) const;
-  // Whether the instruction may be within a fusion: it has no effects, and XLA's code generators for CPUs and GPUs can
-  // compute each element of its result alone; or it is a fusion of such. Copies are left alone: in an optimized module
-  // they are where a buffer is overwritten, by a loop or in place, that something still reads.
+  // Whether the instruction may be fused: it has no effects, and XLA's code generators for CPUs and GPUs can compute
+  // each element of its result independently; or it is a fusion of such instructions. Copies are not: in an optimized
+  // module they protect a buffer that is still read when a loop or an in-place update overwrites it.
   [[nodiscard]] bool is_fusible(const hlo_instruction& i) const;
 
  private:
@@ -92,7 +92,7 @@ inline double hlo_elements(const hlo_shape& s) {
   return count;
 }
 
-// {"known_trip_count":{"n":"5"},...}; 1 where nothing is known.
+// {"known_trip_count":{"n":"5"},...}; 1 if unknown.
 inline double known_trips(const hlo_instruction& i) {
   constexpr std::string_view key = R"("known_trip_count":{"n":")";
   const auto text = i.text_of("backend_config").value_or("");
@@ -112,7 +112,7 @@ inline double dot_flops(const hlo_computation& c, const hlo_instruction& i) {
   return 2 * products;
 }
 
-// Each place of the window on each element that is neither padding nor a hole, for each pair of features.
+// Each pair of a window position and element that is neither padding nor a hole, for each pair of features.
 inline double convolution_flops(const hlo_computation& c, const hlo_instruction& i) {
   const auto d = convolution_dimensions_of(i.text_of("dim_labels").value_or(""));
   const auto w = window_of(i.text_of("window").value_or("{}"));
@@ -184,13 +184,13 @@ UNITY_INLINE hlo_work_table::summary hlo_work_table::summary_of(const hlo_comput
     all.flops += own;
     all.heaviest = own > most ? class_of(i) : all.heaviest;
     most = std::max(most, own);
-    all.flops = std::min(all.flops, 1e200);  // calls of calls of calls are no infinity, times 0
+    all.flops = std::min(all.flops, 1e200);  // nested calls could reach infinity, which times 0 is NaN
     all.is_fusible = all.is_fusible && (i.is("parameter") || is_fusible(i));
   }
   return all;
 }
 
-// Of the computation that is applied to each element.
+// Operations of the computation that is applied to each element.
 UNITY_INLINE double hlo_work_table::region(const hlo_instruction& i, std::string_view key) const {
   const auto f = i.callee(key);
   return f ? std::max(1.0, computations_[f->index()].flops) : 1;
@@ -224,7 +224,7 @@ UNITY_INLINE double hlo_work_table::flops(const hlo_computation& c, const hlo_in
   if (i.is("convolution")) {
     return detail::convolution_flops(c, i);
   }
-  if (i.is("reduce")) {  // the first element of each sum is no addition
+  if (i.is("reduce")) {  // the first element of each sum needs no addition
     const auto sums = results / std::max(1.0, static_cast<double>(i.operands.size() / 2));
     return std::max(0.0, operand(0) - sums) * region(i, "to_apply");
   }

@@ -1,4 +1,4 @@
-// Attention, rotations by position and losses of classifiers of ONNX.
+// ONNX's attention, rotary embeddings and classification losses.
 #pragma once
 
 #include <unity/io/onnx/export_node.hpp>
@@ -7,14 +7,14 @@
 
 namespace unity::io::detail {
 
-// Without keys and values of the past, and where nobody reads the products of queries and keys.
+// Without past keys and values, and only if nothing reads the query-key products.
 import_result import_attention(import_node& n);
 void export_attention(export_node& n);
 
 import_result import_rotary_embedding(import_node& n);
 void export_rotary_embedding(export_node& n);
 
-// NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss whose probabilities nobody reads.
+// NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss whose probabilities nothing reads.
 import_result import_likelihood_loss(import_node& n);
 void export_likelihood_loss(export_node& n);
 
@@ -51,7 +51,7 @@ UNITY_INLINE import_result import_attention(import_node& n) {
   const auto key_heads = is_flat ? n.attributes.integer("kv_num_heads", 0) : 0;
   std::vector<value_id> operands{n.input(0), n.input(1), n.input(2)};
   if (n.has(3)) {
-    // A mask may be shorter than the keys, and of another element type.
+    // A mask may be shorter than the keys and have another element type; such masks are not supported.
     const auto mask = n.type(3);
     const auto keys = n.type(1).dims[n.rank(1) - 2];
     if (mask.rank() == 0 || (mask.dims[mask.rank() - 1] != keys && mask.dims[mask.rank() - 1] != 1) ||

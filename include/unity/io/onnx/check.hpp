@@ -1,5 +1,5 @@
-// What the packaged schemas say of nodes: are those of a model those of its opset. The packaged checker knows opsets to
-// 17 and is asked wherever it can answer; what changed later is listed here.
+// Checks the nodes of a model against the packaged schemas of its opset. The packaged checker knows opsets up to 17 and
+// is used wherever it applies; later changes are listed here.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace unity::io::detail {
 
-// An operator that is new since the packaged opset, or whose attributes or inputs are, and the first opset where.
-// Source: the schemas of onnx 1.23. Those are left out that changed in the element types alone.
+// An operator that is newer than the packaged opset, or has newer attributes or inputs, and the first opset with them.
+// Source: the schemas of onnx 1.23. Operators of which only the element types changed are left out.
 struct newer_form {
   std::string_view type;
   std::int64_t since;
@@ -72,19 +72,19 @@ inline constexpr newer_form newer_forms[] = {{"AffineGrid", 20},
 
 [[nodiscard]] bool has_newer_form(const onnx::NodeProto& node, std::int64_t opset);
 
-// Throws: std::exception with what the packaged checker says about a node of the default domain at an opset that it
-// knows, subgraphs apart.
+// Throws: std::exception with the packaged checker's complaint about a node of the default domain at an opset that it
+// knows, except for subgraphs.
 void check_packaged(const onnx::NodeProto& node, std::int64_t opset);
 [[nodiscard]] bool is_valid_at(const onnx::NodeProto& node, std::int64_t opset);
 // Throws: as check_model.
 void check_nodes(const onnx::GraphProto& graph, std::int64_t opset, std::string_view where, std::string_view expected);
 
-// Throws: unity::error, `where: what is wrong; expected ...`. Where the checker does not know one of the model's
-// opsets, it is asked about the nodes of the default domain that have not changed since it does.
+// Throws: unity::error, `where: what is wrong; expected ...`. If the checker does not know one of the model's opsets,
+// it checks only the nodes of the default domain that have not changed since the last opset it knows.
 void check_model(onnx::ModelProto& model, std::int64_t opset, std::string_view where, std::string_view expected);
 
-// The node without its last optional outputs, as far as they are not in `read`: nothing says the type of the mask of
-// Dropout in older opsets.
+// The node without trailing optional outputs that are not in `read`: older opsets do not define the type of Dropout's
+// mask.
 [[nodiscard]] onnx::NodeProto without_unread(onnx::NodeProto node, const std::set<std::string>& read,
                                              std::int64_t opset);
 

@@ -1,13 +1,13 @@
-// Relu and Min become the Clip that a file had: engines fuse it into the operator before, and none of the two.
+// Restores Clips from Relu and Min: engines fuse a Clip into the previous operator, but not the two.
 #pragma once
 
 #include <unity/io/onnx/graph_writer.hpp>
 
 namespace unity::io::detail {
 
-// Effects: in what was written so far, Min(Relu(x), constant) becomes Clip(x, 0, constant) where nothing else reads the
-// Relu and it is no output. Before opset 12, whose Clip takes all types that Relu and Min do, nothing. Complexity:
-// linear in the nodes.
+// Effects: in the nodes written so far, Min(Relu(x), constant) becomes Clip(x, 0, constant) if nothing else reads the
+// Relu and it is not an output. Before opset 12, whose Clip supports all types of Relu and Min, does nothing.
+// Complexity: linear in the nodes.
 void merge_clips(graph_writer& out);
 
 }  // namespace unity::io::detail

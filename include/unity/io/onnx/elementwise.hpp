@@ -19,7 +19,7 @@
 
 namespace unity::io::detail {
 
-// An ONNX operator and the operator of the tensor algebra that is the same but for the name.
+// An ONNX operator and the operator of the tensor algebra that differs only in its name.
 struct namesake {
   std::string_view onnx;
   std::string_view tensor;
@@ -35,7 +35,7 @@ inline constexpr namesake elementwise_namesakes[] = {
 [[nodiscard]] std::string_view onnx_name(std::string_view tensor);
 
 inline import_result import_unary(import_node& n) { return one(n.emit(tensor_name(n.type()), {n.input(0)})); }
-// Before opset 7 the second operand's dimensions are the first's from an axis on, where the node says so.
+// Before opset 7, a node may state that the dimensions of the second operand start at an axis of the first.
 value_id second_operand(import_node& n);
 inline import_result import_binary(import_node& n) {
   return one(n.emit(tensor_name(n.type()), {n.input(0), second_operand(n)}));
@@ -44,25 +44,25 @@ inline import_result import_div(import_node& n) {
   const bool truncates = tensor::is_integral(n.type(0).element);
   return one(n.emit(truncates ? "integer_div" : "div", {n.input(0), second_operand(n)}));
 }
-// Of any number of operands, from the left.
+// Any number of operands, combined from the left.
 import_result import_fold(import_node& n);
-// The exponent may be of another element type than the base.
+// The exponent may have another element type than the base.
 import_result import_pow(import_node& n);
 import_result import_clip(import_node& n);
 import_result import_gelu(import_node& n);
 import_result import_cast(import_node& n);
 import_result import_cast_like(import_node& n);
-// The sum of all, divided by their number.
+// The sum of all operands divided by their number.
 import_result import_mean(import_node& n);
 import_result import_dropout(import_node& n);
 
 inline void export_namesake(export_node& n) { n.emit(onnx_name(n.kind()), n.inputs(), n.result()); }
-// Operands of different dimensions are free from opset 7 on, of Max and Min from opset 8 on.
+// Operands may have different dimensions from opset 7 on, for Max and Min from opset 8 on.
 void export_broadcast(export_node& n);
 inline void export_gelu(export_node& n) { emit_gelu(n, n.input(0), n.result(), n.type(0).element); }
-// The type was stated by its name before opset 6.
+// Before opset 6, the type was stated by its name.
 void export_cast(export_node& n);
-// In inference mode, which is what files are for; the rate survives for who trains further.
+// In inference mode, which files are for; the rate is kept for further training.
 void export_dropout(export_node& n);
 
 [[nodiscard]] onnx_family elementwise_family();
@@ -144,7 +144,7 @@ UNITY_INLINE import_result import_clip(import_node& n) {
       return tensor::to_integer<std::int64_t>(*at) == k->integers[0] ? at : std::nullopt;
     }
     constexpr double most = std::numeric_limits<float>::max();
-    return at && is_real && std::abs(*at) >= most ? std::copysign(infinity, *at) : at;  // bounds nothing
+    return at && is_real && std::abs(*at) >= most ? std::copysign(infinity, *at) : at;  // no bound
   };
   const auto low = bound("min", 1, -infinity);
   const auto high = bound("max", 2, infinity);
@@ -217,7 +217,7 @@ UNITY_INLINE void export_broadcast(export_node& n) {
   const auto& a = n.type(0).dims;
   const auto& b = n.type(1).dims;
   if (n.opset() < since && n.kind() == "add" && a == b) {
-    n.emit("Sum", n.inputs(), n.result());  // engines that begin with opset 7 have this of opset 6
+    n.emit("Sum", n.inputs(), n.result());  // engines that begin with opset 7 have the form of opset 6
     return;
   }
   const bool ends_alike = b.size() <= a.size() && std::equal(b.begin(), b.end(), a.end() - b.size());

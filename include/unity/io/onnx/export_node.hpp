@@ -1,4 +1,4 @@
-// One node of a tensor graph as the export rows of operator families see it.
+// One node of a tensor graph, as seen by the export functions of operator families.
 #pragma once
 
 #include <cstddef>
@@ -61,7 +61,7 @@ class export_node {
     const auto values = attributes.integers(name);
     return {values.begin(), values.end()};
   }
-  // How a choice is spelled.
+  // The name of the chosen alternative of an attribute.
   [[nodiscard]] std::string choice(std::string_view name) const;
 
   void emit(std::string_view type, std::span<const std::string> from, const std::string& to,
@@ -73,7 +73,7 @@ class export_node {
             std::initializer_list<onnx_attribute> with = {}) {
     emit(type, std::span{from.begin(), from.size()}, to, with);
   }
-  // A list of integers that was an attribute and is the second input from opset `since` on.
+  // A list of integers that is an attribute, or the second input from opset `since` on.
   struct listed {
     std::string_view name;
     std::int64_t since;
@@ -82,11 +82,11 @@ class export_node {
   void emit_with_list(std::string_view type, const std::string& from, const std::string& to, const listed& values,
                       std::vector<onnx_attribute> with = {});
   [[nodiscard]] std::int64_t opset() const noexcept { return out.opset(); }
-  // An intermediate value on the way to a result.
+  // A name for an intermediate value.
   [[nodiscard]] std::string step() { return out.fresh(fmt::format("{}_step", result())); }
   [[nodiscard]] std::string scalar(double value, tensor::dtype element) { return out.filled(value, element); }
 
-  // Operators that end in an activation write to before_activation() and then call activate with it.
+  // Operators with a fused activation write to before_activation() and then call activate with it.
   [[nodiscard]] std::string before_activation() { return choice("activation") == "none" ? result() : step(); }
   void activate(const std::string& from);
 
@@ -103,7 +103,7 @@ class export_node {
 
 using export_row = void (*)(export_node&);
 
-// x * (1 + erf(x / sqrt 2)) / 2, which has no operator of its own before opset 20.
+// x * (1 + erf(x / sqrt 2)) / 2, for which there is no operator before opset 20.
 void emit_gelu(export_node& n, const std::string& x, const std::string& to, tensor::dtype element);
 
 }  // namespace unity::io::detail

@@ -38,12 +38,12 @@ class graph_exporter {
   graph_exporter(const graph_exporter&) = delete;
   graph_exporter& operator=(const graph_exporter&) = delete;
 
-  // Effects: writes everything but the data of named weights and constants, which data() lists.
+  // Effects: writes everything except the data of named weights and constants, which data() lists.
   [[nodiscard]] onnx::GraphProto run();
 
-  // Initializers to come: name in the file, data.
+  // Initializers to be added: the name in the file, and the data.
   [[nodiscard]] const std::vector<std::pair<std::string, const tensor_data*>>& data() const noexcept { return data_; }
-  // Inputs of the file that are weights whose data nobody gave.
+  // Inputs of the file that are weights without data.
   [[nodiscard]] const std::vector<std::string>& weights_without_data() const noexcept { return without_data_; }
 
  private:
@@ -56,41 +56,42 @@ class graph_exporter {
     return fmt::format("node {} ({})", n.index(), algebra_->signature(g.operation(n).kind).name);
   }
 
-  // Effects: inputs are written as they stood in the file, needed or not.
+  // Effects: writes the inputs as in the original file, whether needed or not.
   void write_signature();
   [[nodiscard]] bool is_stated_input(const std::string& name) const { return stated_inputs_.contains(name); }
-  // An output that is an input or a constant may have that one's name.
+  // An output that is an input or a constant may share its name.
   [[nodiscard]] bool is_source_named(value_id v, const std::string& name) const {
     const auto& op = model_->graph.operation(model_->graph.producer(v));
     return is_named_source(op) && algebra_->read(op).word("name") == name;
   }
   void claim_outputs();
-  // Effects: takes the names that the rest brings with it.
+  // Effects: reserves the names that the rest uses.
   void read_rest();
   void write_rest();
-  // Constants that depend on open sizes.
+  // Writes constants that depend on open sizes.
   void write_computed();
-  // Equal operations are one source: a weight that two nodes name is written once.
+  // Merges equal sources: a weight named by two nodes is written once.
   void name_sources(std::vector<std::string>& names);
   void add_source(node_id n, const std::string& name);
   [[nodiscard]] std::string source_name(node_id n);
-  // Data of inputs that nothing reads any more.
+  // Adds the data of inputs that nothing reads any more.
   void add_unread_defaults();
-  // A value that has a name already, or is an output twice, is passed on by an Identity.
+  // Adds an Identity for a value that already has a name, or is an output twice.
   void name_outputs(std::vector<std::string>& names);
-  // Of the graph, or of the body of a composite, whose first nodes have no kind.
+  // Writes the nodes of the graph, or of the body of a composite, whose first nodes have no kind.
   void write_nodes(const tensor::tensor_graph& g, const std::vector<std::string>& names);
   void write_node(const tensor::tensor_graph& g, node_id n, const std::vector<std::string>& names);
-  // A constant tensor that its definition computes.
+  // Writes a constant tensor computed by its definition.
   void write_kernel(const tensor::tensor_graph& g, node_id n, const std::vector<std::string>& names);
   void write_composite(const tensor::tensor_graph& g, node_id n, const std::vector<std::string>& names);
   void write_identity(const std::string& from, const std::string& to);
 
-  // Where there is a rest, in the order of the signature, which alone tells outputs from what the rest reads.
+  // If there is a rest, in the order of the signature, which alone distinguishes outputs from values that the rest
+  // reads.
   void write_outputs(const std::vector<std::string>& names);
-  // As the file stated it, where that is true of the type.
+  // As the file stated it, if that agrees with the type.
   [[nodiscard]] onnx::ValueInfoProto stated_output(const std::string& name, const tensor::tensor_type& type) const;
-  // The ONNX node, of those from `first` on, that writes the first result of n has the name that n had.
+  // Gives the name of n to the ONNX node, among those from `first` on, that writes its first result.
   void write_label(node_id n, int first, const std::vector<std::string>& names);
 
   const tensor::algebra* algebra_;

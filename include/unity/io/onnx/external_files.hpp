@@ -1,4 +1,4 @@
-// Which files hold tensors of a model beside it.
+// Lists the files beside a model that hold its tensors.
 #pragma once
 
 #include <set>
@@ -12,7 +12,7 @@ namespace unity::io {
 // Paths relative to the model's file.
 [[nodiscard]] std::set<std::string> external_files(const onnx::ModelProto& model);
 
-// Of a serialized model. Throws: unity::error where the bytes are no model.
+// For a serialized model. Throws: unity::error if the bytes are not a model.
 [[nodiscard]] std::set<std::string> external_files(std::string_view model);
 
 }  // namespace unity::io

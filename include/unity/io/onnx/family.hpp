@@ -1,4 +1,4 @@
-// How operator families state what they import and export.
+// How operator families declare what they import and export.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,8 @@
 
 namespace unity::io::detail {
 
-// How an operator of the tensor algebra is written in opsets from `first` to `last`; in others its body is.
+// How an operator of the tensor algebra is written in opsets from `first` to `last`; in other opsets its body is
+// written.
 struct export_form {
   std::string_view kind;
   export_row write;
@@ -20,7 +21,7 @@ struct export_form {
   std::int64_t last = std::numeric_limits<std::int64_t>::max();
 };
 
-// One row per ONNX operator that is read, one per operator of the tensor algebra that is written.
+// One row per ONNX operator that can be read, one per operator of the tensor algebra that can be written.
 struct onnx_family {
   std::vector<std::pair<std::string_view, import_row>> imports;
   std::vector<export_form> exports;

@@ -1,4 +1,4 @@
-// Constant folding while a model is read: the shape arithmetic that exporters leave in a graph. One row per operator.
+// Constant folding during import, for the shape arithmetic that exporters leave in a graph. One row per operator.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Arithmetic on tensors that are known while a model is read.
+// Arithmetic on tensors that are known during import.
 #pragma once
 
 #include <cstddef>
@@ -16,22 +16,22 @@
 
 namespace unity::io::detail {
 
-// A node all of whose inputs are known. Rows return nothing where they do not apply; then the node is no shape
-// arithmetic and takes the ordinary way, which reports what is wrong with it.
+// A node whose inputs are all known. Rows return nothing if they do not apply; then the node is not shape arithmetic
+// and is imported normally, which reports errors.
 struct fold_node {
   const node_attributes& attributes;
   std::int64_t opset;
-  std::span<const known_tensor* const> inputs;  // null: absent
+  std::span<const known_tensor* const> inputs;  // null if absent
 
   [[nodiscard]] const known_tensor* input(std::size_t i) const { return i < inputs.size() ? inputs[i] : nullptr; }
-  // An attribute of older opsets that became an input: `since` is the first opset where it is one.
+  // A list that is an attribute in older opsets, and an input from opset `since` on.
   [[nodiscard]] std::optional<std::vector<std::int64_t>> list(std::string_view name, std::size_t place,
                                                               std::int64_t since) const;
 };
 
 using folded = std::optional<known_tensor>;
 
-// Element i of the result is element pick(i) of `from`.
+// Gathers: element i of the result is element pick(i) of `from`.
 template <class Pick>
 known_tensor gathered(const known_tensor& from, std::vector<std::int64_t> dims, std::size_t count, Pick pick) {
   known_tensor to{from.element, std::move(dims), {}, {}};
@@ -45,17 +45,18 @@ known_tensor gathered(const known_tensor& from, std::vector<std::int64_t> dims, 
   return to;
 }
 
-// `from` seen through broadcasting to `dims`.
+// `from` broadcast to `dims`.
 folded stretched(const known_tensor& from, std::span<const std::int64_t> dims);
 
 std::optional<std::vector<std::int64_t>> joint_dims(std::span<const known_tensor* const> all);
 
-// Element-wise over two broadcast operands; `element`: of the result where it is not the operands'.
+// Applies an element-wise function to two broadcast operands; `element`: of the result if it differs from the
+// operands'.
 template <class Integers, class Reals>
 folded combine(const fold_node& n, Integers on_integers, Reals on_reals, std::optional<tensor::dtype> element = {}) {
   const auto dims = joint_dims(n.inputs);
   if (n.inputs.size() != 2 || !dims || n.inputs[0]->element != n.inputs[1]->element ||
-      (n.opset < 7 && n.attributes.find("axis") != nullptr)) {  // another way to broadcast
+      (n.opset < 7 && n.attributes.find("axis") != nullptr)) {  // the older form of broadcasting
     return std::nullopt;
   }
   const auto a = stretched(*n.inputs[0], *dims);
@@ -82,7 +83,7 @@ folded combine(const fold_node& n, Integers on_integers, Reals on_reals, std::op
 
 template <class Op>
 folded fold_arithmetic(const fold_node& n, Op op) {
-  // Wraps around as hardware does; signed overflow would be undefined.
+  // Wraps around like hardware; signed overflow would be undefined.
   return combine(
       n,
       [&](std::int64_t a, std::int64_t b) {
@@ -183,7 +184,7 @@ UNITY_INLINE folded fold_division(const fold_node& n, bool remainder) {
           return b == 0 ? std::nullopt
                         : std::optional{remainder ? 0 : static_cast<std::int64_t>(0U - static_cast<std::uint64_t>(a))};
         }
-        // Mod takes the divisor's sign unless it says fmod.
+        // Mod has the sign of the divisor unless fmod is set.
         const auto rest = a % b;
         const bool wraps = n.attributes.integer("fmod", 0) == 0 && rest != 0 && (rest < 0) != (b < 0);
         return remainder ? (wraps ? rest + b : rest) : a / b;

@@ -1,4 +1,4 @@
-// Reshaping, picking and joining of tensors that are known while a model is read.
+// Reshaping, selecting and joining tensors that are known during import.
 #pragma once
 
 #include <cstddef>
@@ -188,7 +188,7 @@ UNITY_INLINE folded fold_concat(const fold_node& n) {
   }
   const auto axis = front_axis(n.attributes.integer("axis", 0), n.input(0)->dims.size());
   if (!axis || *axis != 0 || n.input(0)->dims.size() != 1) {
-    return std::nullopt;  // shapes are lists
+    return std::nullopt;  // shapes have rank 1
   }
   known_tensor to{n.input(0)->element, {0}, {}, {}};
   for (const auto* t : n.inputs) {

@@ -1,4 +1,4 @@
-// Where importing puts what it makes: the tensor graph, and the ONNX values that nodes of it carry.
+// Builds the tensor graph during import, and maps ONNX values to its nodes.
 #pragma once
 
 #include <algorithm>
@@ -25,17 +25,17 @@
 
 namespace unity::io::detail {
 
-// A value of the ONNX graph. Constants get a node in the tensor graph when something reads them.
+// A value of the ONNX graph. Constants get a node in the tensor graph when something first reads them.
 struct onnx_value {
-  value_id value{};                           // null until a node carries it
-  std::shared_ptr<const known_tensor> known;  // its elements, where they are constant and few
-  std::shared_ptr<tensor_data> data;          // its elements, where they are constant
-  bool weight = false;                        // training changes it, so it is no shape arithmetic
-  bool varies = false;                        // its elements depend on sizes that stay open
+  value_id value{};                           // null until a node represents it
+  std::shared_ptr<const known_tensor> known;  // its elements, if they are constant and few
+  std::shared_ptr<tensor_data> data;          // its elements, if they are constant
+  bool weight = false;                        // changed by training, so it is not shape arithmetic
+  bool varies = false;                        // its elements depend on open sizes
   std::string name;
 };
 
-// An operator does not take the operands that a node gives it.
+// An operator does not accept its operands.
 struct not_accepted {
   std::string found;
   std::string expected;
@@ -55,10 +55,10 @@ class graph_maker {
   value_id source(std::string_view kind, std::string_view name, tensor::dtype element, const tensor::shape& dims);
   value_id fill(double value, tensor::dtype element, const tensor::shape& dims = {});
 
-  // The node that carries an ONNX value; constants get theirs now.
-  // Throws: not_accepted for a tensor without elements.
+  // The node that represents an ONNX value; constants get theirs here. Throws: not_accepted for a tensor without
+  // elements.
   value_id materialize(onnx_value& v);
-  // A node with data of its own. Precondition: the value has no node yet.
+  // A node with its own data. Precondition: the value has no node yet.
   value_id constant(onnx_value& v);
 
  private:

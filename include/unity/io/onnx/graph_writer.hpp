@@ -1,4 +1,4 @@
-// An ONNX graph under construction: nodes, small constants, names that do not collide.
+// An ONNX graph under construction: nodes, small constants, unique names.
 #pragma once
 
 #include <algorithm>
@@ -36,36 +36,36 @@ void fill_attribute(onnx::AttributeProto& proto, const onnx_attribute& a);
 
 class graph_writer {
  public:
-  // `open`: must outlive this.
+  // `open`: must outlive this object.
   graph_writer(std::int64_t opset, const open_sizes& open) : opset_{opset}, open_{&open} {}
 
-  // Of the default domain, in which nodes are stated.
+  // Of the default domain, in which nodes are written.
   [[nodiscard]] std::int64_t opset() const noexcept { return opset_; }
   [[nodiscard]] onnx::GraphProto& proto() noexcept { return proto_; }
 
-  // Takes a name if it is free.
+  // Reserves a name; false if it is taken.
   bool claim(const std::string& name) { return !name.empty() && names_.insert(name).second; }
-  // Names within subgraphs are taken: an outer value of that name would be shadowed.
+  // Reserves names within subgraphs, because an outer value with the same name would be shadowed.
   void claim_inner(const onnx::NodeProto& node);
   void claim_all(const onnx::GraphProto& g);
-  // A name that no value has, close to the one wished for.
+  // An unused name, close to the desired one.
   [[nodiscard]] std::string fresh(std::string_view wish);
 
   onnx::NodeProto& node(std::string_view type, std::span<const std::string> inputs,
                         std::span<const std::string> outputs, std::span<const onnx_attribute> attributes = {});
 
-  // Has it numbers that change with sizes that stay open.
+  // Whether any of the numbers changes with open sizes.
   [[nodiscard]] bool is_open(std::span<const std::int64_t> values) const {
     return std::any_of(values.begin(), values.end(), [&](auto n) { return open_->is_open(n); });
   }
-  // The name of a list of integers, such as an operator's axes; equal lists are written once. Open sizes among them are
-  // computed from the shapes of inputs. Throws: unity::error where one has no form.
+  // The name of a list of integers, such as an operator's axes; equal lists are written once. Open sizes in it are
+  // computed from the shapes of inputs. Throws: unity::error if one has no form.
   [[nodiscard]] std::string integers(std::span<const std::int64_t> values);
-  // Such a list, or its first number with no dimensions, under a name of its own.
+  // Writes such a list, or its first number as a scalar, under the given name.
   void write_integers(std::span<const std::int64_t> values, bool is_list, const std::string& name);
   // The name of one integer, such as an operator's axis, which is a tensor of rank 0.
   [[nodiscard]] std::string integer(std::int64_t value);
-  // The name of a tensor all of whose elements are `value`. A node, not an initializer: initializers are weights.
+  // The name of a tensor whose elements are all `value`. A node, not an initializer: initializers are weights.
   [[nodiscard]] std::string filled(double value, tensor::dtype element, const tensor::shape& dims = {});
   void write_filled(double value, tensor::dtype element, const tensor::shape& dims, const std::string& name);
   void initializer(const std::string& name, const tensor_data& data) {
@@ -78,12 +78,12 @@ class graph_writer {
     tensor::dtype element;
     std::vector<std::int64_t> dims;
   };
-  // A list that is computed, and its parts: lists of one number.
+  // A computed list, and its parts, which are lists of one number.
   [[nodiscard]] std::string computed(std::span<const std::int64_t> values);
   [[nodiscard]] std::string computed(std::int64_t number);
   [[nodiscard]] std::string size_of(const open_axis& axis);
   [[nodiscard]] std::string combined(std::string_view type, const std::string& a, const std::string& b);
-  // Throws: unity::error where an attribute, which is no input, has an open size.
+  // Throws: unity::error if an attribute, which cannot be computed, contains an open size.
   void expect_closed(std::string_view type, const onnx_attribute& a, std::span<const std::string> outputs) const;
   [[noreturn]] void refuse(const std::string& where, std::int64_t number) const;
 
@@ -95,7 +95,7 @@ class graph_writer {
   const open_sizes* open_;
   onnx::GraphProto proto_;
   std::unordered_set<std::string> names_;
-  std::unordered_map<std::string, std::size_t> tried_;  // so that the n-th name of a kind is not found in n steps
+  std::unordered_map<std::string, std::size_t> tried_;  // makes finding the n-th name of a kind fast
   std::map<std::vector<std::int64_t>, std::string> lists_;
   std::map<std::int64_t, std::string> integers_;
   std::map<fill_key, std::string, by_bits> fills_;
@@ -274,7 +274,7 @@ UNITY_INLINE std::string graph_writer::computed(std::span<const std::int64_t> va
 
 UNITY_INLINE std::string graph_writer::computed(std::int64_t number) {
   const auto form = open_->form_of(number);
-  constexpr std::int64_t first_with_integers = 7;  // that are added and multiplied
+  constexpr std::int64_t first_with_integers = 7;  // for addition and multiplication
   if (!form || opset_ < first_with_integers) {
     refuse("a list of sizes", number);
   }

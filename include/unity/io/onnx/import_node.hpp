@@ -1,4 +1,4 @@
-// One ONNX node as the import rows of operator families see it.
+// One ONNX node, as seen by the import functions of operator families.
 #pragma once
 
 #include <cstddef>
@@ -42,12 +42,12 @@ class import_node {
   [[nodiscard]] std::int64_t opset() const noexcept { return opset_; }
   [[nodiscard]] std::size_t input_count() const noexcept { return inputs_.size(); }
   [[nodiscard]] bool has(std::size_t i) const { return i < inputs_.size() && inputs_[i] != nullptr; }
-  // Is the node's i-th result given a name, so that something may read it.
+  // Whether the node's i-th result has a name, so that something may read it.
   [[nodiscard]] bool wants(int i) const { return i < node_->output_size() && !node_->output(i).empty(); }
   [[nodiscard]] int output_count() const { return node_->output_size(); }
 
   [[nodiscard]] value_id input(std::size_t i) const;
-  // By value: emitting moves the types of a graph.
+  // By value: emit may move the types of the graph.
   [[nodiscard]] tensor::tensor_type type(std::size_t i) const { return maker_->type(input(i)); }
   [[nodiscard]] tensor::tensor_type type_of(value_id v) const { return maker_->type(v); }
   [[nodiscard]] std::size_t rank(std::size_t i) const { return type(i).rank(); }
@@ -61,14 +61,14 @@ class import_node {
     const auto* k = known(i);
     return k != nullptr && k->size() == 1 && !inputs_[i]->varies ? std::optional{k->real(0)} : std::nullopt;
   }
-  // A list that was an attribute and is input `place` from opset `since` on. `found` is false where it is an
-  // input that is not known; then the operator depends on run-time values.
+  // A list that is an attribute, or input `place` from opset `since` on. `found` is false if it is an input that is not
+  // known; then the operator depends on run-time values.
   struct list_or_input {
     bool found = true;
     std::optional<std::vector<std::int64_t>> values{};
   };
   [[nodiscard]] list_or_input list(std::string_view name, std::size_t place, std::int64_t since) const;
-  // An axis from the front. Throws: unity::error where it is outside of the rank.
+  // The axis counted from the front. Throws: unity::error if it is out of range.
   [[nodiscard]] std::int64_t axis(std::int64_t axis, std::size_t rank) const;
   [[nodiscard]] tensor::shape axes(std::span<const std::int64_t> axes, std::size_t rank) const;
 
@@ -87,7 +87,7 @@ class import_node {
   value_id reshape(value_id v, const tensor::shape& dims) {
     return type_of(v).dims == dims ? v : emit("reshape", {v}, {{"dims", dims}});
   }
-  // A scalar of the element type of `like`.
+  // A scalar with the element type of `like`.
   value_id scalar(double value, value_id like) { return maker_->fill(value, type_of(like).element); }
   value_id fill(double value, tensor::dtype element, const tensor::shape& dims) {
     return maker_->fill(value, element, dims);
@@ -106,8 +106,8 @@ class import_node {
   std::string where_;
 };
 
-// The values that stand for the node's results, or nothing where this library cannot express the node: it is
-// then carried through opaquely. Throws: not_accepted where an operator does not take its operands.
+// The values that replace the node's results; empty if this library cannot express the node, which then becomes opaque.
+// Throws: not_accepted if an operator does not accept its operands.
 using import_result = std::optional<std::vector<value_id>>;
 using import_row = import_result (*)(import_node&);
 

@@ -1,4 +1,5 @@
-// Reads one ONNX graph, node by node: folds shape arithmetic, restates what the tensor algebra has, carries the rest.
+// Imports one ONNX graph, node by node: folds shape arithmetic, translates what the tensor algebra has, keeps
+// everything else.
 #pragma once
 
 #include <cstddef>
@@ -32,8 +33,8 @@ namespace unity::io::detail {
 
 class graph_importer {
  public:
-  // `envelope`: the model without its graph, which must outlive this. `hints`: types that the file states for values.
-  // `keep_rest`: see import_options. `record`: gets what is seen, if it is not null.
+  // `envelope`: the model without its graph, which must outlive this object. `hints`: types that the file states for
+  // values. `keep_rest`: see import_options. `record`: if not null, receives the sizes that occur.
   graph_importer(const tensor::algebra& algebra, std::string file, std::int64_t opset, const onnx::ModelProto& envelope,
                  std::map<std::string, tensor::tensor_type> hints, bool keep_rest, size_record* record)
       : maker_{algebra},
@@ -46,21 +47,21 @@ class graph_importer {
   graph_importer& operator=(const graph_importer&) = delete;
 
   void add_input(const std::string& name, const tensor::tensor_type& type, bool is_weight);
-  // Floating-point initializers are weights; integers and booleans are constants, of which shapes are made.
+  // Floating-point initializers are weights; integers and booleans are constants, from which shapes are computed.
   void add_initializer(const std::string& name, tensor_data data) { add_data(name, std::move(data), true); }
-  // An initializer that is an input too keeps its data, whoever reads it.
+  // An initializer that is also an input; it keeps its data in any case.
   void add_default(const std::string& name, tensor_data data);
-  // An input, or an initializer, that only the rest reads.
+  // An input or an initializer that only the rest reads.
   void add_rest(const std::string& name);
   void add_rest(onnx::TensorProto tensor, std::string reason);
   void add_nodes(const onnx::GraphProto& graph);
 
-  // The model so far, with the graph's outputs; opaque operators are not listed yet. Throws: unity::error where an
-  // output cannot be computed.
+  // The model so far, with the graph's outputs; opaque operators are not listed yet. Throws: unity::error if an output
+  // cannot be computed.
   [[nodiscard]] onnx_model finish(const onnx::GraphProto& graph);
 
  private:
-  // So that a small file cannot ask for all memory.
+  // A limit, so that a small file cannot exhaust memory.
   static constexpr std::size_t most_folded_elements = std::size_t{1} << 24U;
 
   void add_data(const std::string& name, tensor_data data, bool trained);
@@ -68,23 +69,23 @@ class graph_importer {
 
   void add_node(const onnx::NodeProto& node, std::size_t index);
   void give_reason(std::string reason) { rest_reason_ = rest_reason_.empty() ? std::move(reason) : rest_reason_; }
-  // A tensor without elements, which no node can carry.
+  // A tensor without elements, which no node can represent.
   void add_empty_to_rest(const std::string& name);
-  // Effects: what the rest reads becomes outputs, if it has a node, and is copied if it has no elements.
+  // Effects: values that the rest reads become outputs, if they have a node, or are copied, if they have no elements.
   void add_reads_of_rest(onnx_model& model, std::vector<value_id>& outputs);
   void add_known_or_opaque(const onnx::NodeProto& node, std::size_t index);
-  // The last node that was made of one of the file has its name. `before`: nodes that there were without it.
+  // Gives the name of a node of the file to the last node made from it. `before`: the number of nodes before.
   void keep_label(const onnx::NodeProto& node, std::size_t before);
 
-  // Operators that make no node: constants, shapes, names for what is there, branches that are decided.
+  // Handles operators that make no node: constants, shapes, aliases, branches with known conditions.
   bool add_special(const onnx::NodeProto& node, std::size_t index, std::span<onnx_value* const> inputs,
                    const std::string& where);
   bool add_constant(const onnx::NodeProto& node, const std::string& where);
   bool add_shape(const onnx::NodeProto& node, onnx_value& of, const std::string& where);
-  // The branch of an If whose condition is known takes the place of the If.
+  // Replaces an If with a known condition by its branch.
   bool add_decided_branch(const onnx::NodeProto& node, std::size_t index, std::span<onnx_value* const> inputs,
                           const std::string& where);
-  // Another name for a value. Its node is made now, so that both names share it.
+  // Another name for a value. Its node is made here, so that both names share it.
   void alias(const std::string& name, onnx_value& of);
 
   bool add_folded(const onnx::NodeProto& node, std::span<onnx_value* const> inputs, const std::string& where);
@@ -304,8 +305,8 @@ UNITY_INLINE void graph_importer::add_known_or_opaque(const onnx::NodeProto& nod
       return;
     }
   } catch (const not_accepted& e) {
-    // Element types that the tensor algebra does not compute with (integers, say) are carried through;
-    // numbers that do not fit together are a mistake in the model.
+    // Element types that the tensor algebra does not support (such as integers) become opaque; sizes that do not fit
+    // together are an error of the model.
     if (all_floating(inputs)) {
       throw error{where, e.found, e.expected};
     }

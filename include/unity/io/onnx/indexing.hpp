@@ -1,5 +1,5 @@
-// Operators of ONNX that read and write by numbers, repeat and rearrange: one operator each, which is written as the
-// node that it was read from. What is not expressed stays opaque.
+// ONNX operators that read and write by index, repeat and rearrange: one operator each, written as the node that was
+// read. What cannot be expressed stays opaque.
 #pragma once
 
 #include <cstddef>
@@ -13,15 +13,15 @@
 
 namespace unity::io::detail {
 
-// The operator on the node's first inputs, or nothing where it does not take them.
+// Applies the operator to the node's first inputs; empty if it does not accept them.
 [[nodiscard]] import_result accepted(import_node& n, std::string_view name, std::size_t inputs,
                                      std::initializer_list<tensor::named_attribute> attributes);
 
-// Rows of a table and slices where they are these (movement.hpp).
+// Embeddings and slices if possible (movement.hpp), else the general form.
 import_result import_any_gather(import_node& n);
 // Slices whose steps may be negative.
 import_result import_any_slice(import_node& n);
-// Pads of all modes, negative ones too.
+// All pad modes, also negative pads.
 import_result import_any_pad(import_node& n);
 import_result import_any_tile(import_node& n);
 
@@ -67,7 +67,7 @@ UNITY_INLINE import_result accepted(import_node& n, std::string_view name, std::
   }
 }
 
-// A number that is known and no attribute, as a list of one.
+// A known number that is an input instead of an attribute, as a list of one.
 [[nodiscard]] inline std::string known_number(export_node& n, std::int64_t value) {
   const std::int64_t values[] = {value};
   return n.out.integers(values);
@@ -183,7 +183,7 @@ UNITY_INLINE import_result import_any_tile(import_node& n) {
   }
 }
 
-// Where comparing all with all, as the operator is stated, takes no more than a second and some 100 MB.
+// Only if comparing all pairs, as the operator is defined, takes at most a second and about 100 MB.
 [[nodiscard]] inline import_result import_top_k(import_node& n) {
   constexpr std::int64_t most_comparisons = std::int64_t{1} << 22;
   const auto axis = n.axis(n.attributes.integer("axis", -1), n.rank(0));
@@ -226,7 +226,7 @@ UNITY_INLINE import_result import_any_tile(import_node& n) {
              : std::nullopt;
 }
 
-// Numbers that are known: they are data.
+// The numbers are known, so they are written as data.
 inline void export_linear_index(export_node& n) {
   constexpr std::int64_t most = std::int64_t{1} << 24;
   const auto dims = n.result_type().dims;
@@ -241,7 +241,7 @@ inline void export_linear_index(export_node& n) {
   n.out.initializer(n.result(), make_data(tensor::dtype::int64, dims, all));
 }
 
-// Rows of zeros to which rows are added.
+// Adds rows to rows of zeros.
 inline void export_scatter_sum(export_node& n) {
   const auto& t = n.result_type();
   const auto numbers = n.step();
@@ -254,7 +254,7 @@ inline void export_gather(export_node& n) {
   n.emit("Gather", n.inputs(), n.result(), {{"axis", n.attributes.integer("axis")}});
 }
 
-// An end that lies before the first element is one that no counting from the end reaches.
+// An end before the first element is written as a number that is out of range even when counted from the end.
 inline void export_strided_slice(export_node& n) {
   const auto axes = n.integers("axes");
   const auto starts = n.integers("starts");

@@ -1,4 +1,4 @@
-// Runs code that may crash on hostile input in a process of its own.
+// Runs code that may crash on hostile input in a separate process.
 #pragma once
 
 #include <cerrno>
@@ -18,10 +18,10 @@
 
 namespace unity::io::detail {
 
-// What a complete result ends with.
+// Marks the end of a complete result.
 inline constexpr char end_mark = '.';
 
-// The child's part: ends the process, whatever `work` does.
+// The child process: runs `work` and exits in any case.
 template <class Work>
 [[noreturn]] void run_and_exit(int out, Work& work) noexcept {
   for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) {
@@ -38,17 +38,17 @@ template <class Work>
       rest_of_it.remove_prefix(static_cast<std::size_t>(put));
     }
   } catch (...) {
-    // Without its end mark, a result is none.
+    // A result without its end mark is discarded.
   }
   ::_exit(0);
 }
 
-// Reads until the other end closes; nothing where that takes too long.
+// Reads until the other end closes; empty if that takes too long.
 [[nodiscard]] std::optional<std::string> read_all(int in, std::chrono::milliseconds limit);
 
-// What work() returns, a std::string, or nothing where it throws, crashes or takes longer than `limit`.
-// The packaged shape inference reads out of bounds on models that it should refuse.
-// Effects: work() runs in a copy of this process and changes nothing here. Threads of this process do not exist there.
+// The result of work(), a std::string; empty if it throws, crashes or takes longer than `limit`. Needed because the
+// packaged shape inference reads out of bounds on models that it should reject. Effects: work() runs in a copy of this
+// process, without its other threads, and changes nothing here.
 template <class Work>
 [[nodiscard]] std::optional<std::string> isolated(Work work,
                                                   std::chrono::milliseconds limit = std::chrono::seconds{10}) {

@@ -1,4 +1,4 @@
-// Small tensors whose values are known while a model is read: shapes, axes, sizes, scalar constants.
+// Small tensors whose values are known during import: shapes, axes, sizes, scalar constants.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@
 
 namespace unity::io::detail {
 
-// Regular. Integers and booleans lie in `integers`, floating-point numbers in `reals`, row-major. Unlike
-// elsewhere a dimension may be 0, since ONNX states absent axes and sizes so.
+// Integers and booleans are in `integers`, floating-point numbers in `reals`, row-major. Unlike elsewhere, a dimension
+// may be 0, which is how ONNX expresses absent axes and sizes. Regular.
 struct known_tensor {
   tensor::dtype element = tensor::dtype::int64;
   std::vector<std::int64_t> dims;
@@ -30,7 +30,7 @@ struct known_tensor {
   friend bool operator==(const known_tensor&, const known_tensor&) = default;
 };
 
-// Beyond this many elements a tensor is data, not shape arithmetic.
+// A tensor with more elements is data, not shape arithmetic.
 inline constexpr std::size_t most_known_elements = 1U << 16U;
 
 [[nodiscard]] std::optional<std::size_t> known_count(std::span<const std::int64_t> dims);
@@ -49,18 +49,18 @@ inline constexpr std::size_t most_known_elements = 1U << 16U;
   return known.is_real() ? make_data(known.element, dims, known.reals) : make_data(known.element, dims, known.integers);
 }
 
-// Rounds what a computation in double or 64 bits gave to what the element type holds.
+// Rounds the result of a computation in double or 64 bits to the element type.
 [[nodiscard]] inline known_tensor settle(known_tensor known) {
   return known_from(data_from(known)).value_or(known_tensor{});
 }
 
-// An axis counted from the front, or nothing where it is outside of [-rank, rank).
+// An axis counted from the front; empty if it is outside of [-rank, rank).
 [[nodiscard]] std::optional<std::size_t> front_axis(std::int64_t axis, std::size_t rank);
 
-// Ascending axes from the front, or nothing where one is outside or doubled.
+// Ascending axes counted from the front; empty if one is out of range or repeated.
 [[nodiscard]] std::optional<std::vector<std::int64_t>> front_axes(std::span<const std::int64_t> axes, std::size_t rank);
 
-// What Slice takes along one dimension: indices from, from + step, ... (count of them).
+// What Slice selects along one dimension: indices from, from + step, ... (count of them).
 struct slice_range {
   std::int64_t from = 0;
   std::int64_t step = 1;
@@ -69,7 +69,7 @@ struct slice_range {
 [[nodiscard]] std::optional<slice_range> clamp_slice(std::int64_t start, std::int64_t end, std::int64_t step,
                                                      std::int64_t size);
 
-// The dimensions that Reshape asks for: 0 copies (unless zeros are allowed), -1 is what remains.
+// The dimensions that Reshape requests: 0 copies a dimension (unless zeros are allowed), -1 is inferred.
 [[nodiscard]] std::optional<std::vector<std::int64_t>> reshaped(std::span<const std::int64_t> from,
                                                                 std::span<const std::int64_t> wanted, bool allow_zero);
 

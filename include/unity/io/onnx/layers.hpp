@@ -1,5 +1,4 @@
-// Operators of ONNX over the steps of a sequence or the letters of an equation, convolutions the other way round,
-// and images of other sizes: one operator each, as in indexing.hpp.
+// ONNX's recurrent layers, einsum, transposed convolutions and image resizing: one operator each, as in indexing.hpp.
 #pragma once
 
 #include <optional>
@@ -11,15 +10,16 @@
 
 namespace unity::io::detail {
 
-// Explicit pads: which side gets an odd one is not the same in all engines.
+// With explicit pads: engines disagree on which side gets an odd one.
 import_result import_conv_transpose(import_node& n);
 
-// One row for all three. Default activations, layout 0, all steps of all sequences.
+// One function for all three. Default activations, layout 0, all steps of all sequences.
 import_result import_recurrent(import_node& n);
 
-// Known sizes that scales give without a rest, of all dimensions or those of `axes`.
+// The sizes that follow from known sizes or scales, for all dimensions or those of `axes`; empty if they are unknown or
+// not whole numbers.
 [[nodiscard]] std::optional<tensor::shape> resized_dims(const import_node& n);
-// Nearest and linear, in the common coordinates.
+// Nearest and linear interpolation, in the common coordinate modes.
 import_result import_resize(import_node& n);
 
 void export_recurrent(export_node& n);
@@ -135,7 +135,7 @@ UNITY_INLINE import_result import_recurrent(import_node& n) {
 UNITY_INLINE std::optional<tensor::shape> resized_dims(const import_node& n) {
   const auto& type = n.type(0);
   const auto rank = type.rank();
-  const bool first = n.opset() < 11;  // Upsample, and Resize of opset 10
+  const bool first = n.opset() < 11;  // Upsample, or Resize of opset 10
   const bool by_size = !first && n.has(3);
   std::vector<double> values;
   if (n.type() == "Upsample" && n.opset() < 9) {
@@ -185,7 +185,7 @@ inline void export_einsum(export_node& n) {
   n.emit("Einsum", n.inputs(), n.result(), {{"equation", n.attributes.word("equation")}});
 }
 
-// Before output padding, the size is the least that a convolution makes the operand's size of.
+// Without output padding, the size is the smallest from which a convolution makes the operand's size.
 inline void export_conv2d_transpose(export_node& n) {
   if (n.choice("padding") != "explicit") {
     n.refuse(fmt::format("padding {}", n.choice("padding")), "explicit pads");
@@ -220,7 +220,7 @@ inline void export_conv_transpose(export_node& n) {
           {"kernel_shape", std::vector<std::int64_t>{w.begin() + 2, w.end()}}});
 }
 
-// Inputs that are not there, and behind which others are, have no name.
+// Absent inputs that precede present ones have empty names.
 UNITY_INLINE void export_recurrent(export_node& n) {
   if (n.opset() < 7) {
     n.refuse("a recurrent layer", "opset 7 or later");
@@ -266,7 +266,7 @@ UNITY_INLINE void export_resize(export_node& n) {
     if (n.choice("mode") == "nearest") {
       with.push_back({"nearest_mode", n.choice("rounding")});
     }
-    if (n.opset() < 13) {  // where the region is no input that may be left out
+    if (n.opset() < 13) {  // where the region is a required input
       inputs.push_back(n.out.fresh("no_region"));
       n.out.initializer(inputs.back(), make_data(tensor::dtype::float32, {0}, std::vector<double>{}));
       inputs.push_back(inputs.back());

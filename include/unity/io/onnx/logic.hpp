@@ -1,4 +1,4 @@
-// ONNX's comparisons, logic, selection and functions of elements.
+// ONNX's comparisons, logic, selection and element-wise functions.
 #pragma once
 
 #include <array>
@@ -11,18 +11,18 @@
 
 namespace unity::io::detail {
 
-// An attribute of an ONNX operator and of the tensor algebra's, and what it is where the node does not say.
+// An attribute of an ONNX operator, the corresponding one of the tensor algebra, and its default in ONNX.
 struct real_counterpart {
   std::string_view onnx{};
   std::string_view tensor{};
   double otherwise = 0;
 };
 
-// An ONNX operator and the operator of the tensor algebra that is the same but for the names.
+// An ONNX operator and the operator of the tensor algebra that differs only in names.
 struct counterpart {
   std::string_view onnx;
   std::string_view tensor;
-  std::int64_t since;  // opset; an operator that broadcasts does so from opset 7 on
+  std::int64_t since;  // opset; broadcasting operators broadcast from opset 7 on
   std::array<real_counterpart, 2> reals{};
 };
 inline constexpr counterpart counterparts[] = {
@@ -61,22 +61,22 @@ inline constexpr counterpart counterparts[] = {
     {"Mish", "mish", 18},
     {"Swish", "swish", 24, {{{"alpha", "alpha", 1}}}}};
 
-// Precondition: there is a row with that name in that column.
+// Precondition: a row has that name in that column.
 [[nodiscard]] const counterpart& row_of(std::string_view name, std::string_view counterpart::* column);
 
 import_result import_counterpart(import_node& n);
 import_result import_mod(import_node& n);
-// Not of 16 bits: what is infinite there need not be in the type that is computed in.
+// Not for 16 bits: what is infinite there may be finite in the type of the computation.
 import_result import_is_inf(import_node& n);
 
-// Throws: unity::error where the model's opset is older than one that has the operator.
+// Throws: unity::error if the model's opset is older than `since`.
 void require_opset(const export_node& n, std::int64_t since, std::string_view what);
 
 void export_counterpart(export_node& n);
 void export_mod(export_node& n);
 void export_is_inf(export_node& n);
 void export_clip(export_node& n);
-// Of other operators in opsets that do not have them.
+// Composed of other operators in opsets that lack them.
 void export_mish(export_node& n);
 void export_swish(export_node& n);
 void export_gelu_tanh(export_node& n);
@@ -261,7 +261,7 @@ UNITY_INLINE onnx_family logic_family() {
                     {"gelu_tanh", export_gelu_tanh}}};
   for (const auto& c : counterparts) {
     rows.imports.emplace_back(c.onnx, import_counterpart);
-    rows.exports.emplace_back(c.tensor, export_counterpart);  // where there is none yet
+    rows.exports.emplace_back(c.tensor, export_counterpart);  // after the special rows, which take precedence
   }
   return rows;
 }

@@ -1,4 +1,4 @@
-// Operators of ONNX that move elements and do not change them.
+// ONNX operators that move elements without changing them.
 #pragma once
 
 #include <cstddef>
@@ -18,10 +18,11 @@ namespace unity::io::detail {
 
 import_result import_concat(import_node& n);
 
-// Sizes: an attribute, an input from opset 13, or equal parts, of which from opset 18 the last may be smaller.
+// The sizes are an attribute, an input from opset 13 on, or equal parts, the last of which may be smaller from opset 18
+// on.
 import_result import_split(import_node& n);
 
-// Attributes before opset 10, inputs since. A negative step reverses, which no operator here does.
+// Attributes before opset 10, inputs since. A negative step reverses, which this operator cannot do.
 import_result import_slice(import_node& n);
 
 // Pads and value: attributes before opset 11, inputs since; axes from opset 18.
@@ -39,13 +40,13 @@ import_result import_unsqueeze(import_node& n);
 
 import_result import_expand(import_node& n);
 
-// Where it repeats dimensions of size 1 alone, it expands them.
+// If it only repeats dimensions of size 1, it becomes expand.
 import_result import_tile(import_node& n);
 
-// Rows of a table; one known index along any axis is a slice.
+// Embedding lookups; one known index along any axis is a slice.
 import_result import_gather(import_node& n);
 
-// Too large to be known as a list.
+// For tensors too large to be known as a list.
 import_result import_constant_of_shape(import_node& n);
 
 inline void export_concat(export_node& n) {
@@ -59,8 +60,8 @@ void export_enlarge(export_node& n);
 inline void export_transpose(export_node& n) {
   n.emit("Transpose", n.inputs(), n.result(), {{"perm", n.integers("permutation")}});
 }
-// One open size is what remains. `from_dims`: those that are known to be of `from`; the same open size in the same
-// place is copied.
+// One open size is written as the inferred dimension. `from_dims`: known dimensions of `from`; the same open size at
+// the same position is copied.
 void emit_reshape(export_node& n, const std::string& from, const std::string& to, const tensor::shape& dims,
                   const tensor::shape& from_dims = {});
 inline void export_reshape(export_node& n) {
@@ -71,15 +72,15 @@ inline void export_with_axes(export_node& n) {
   n.emit_with_list(n.kind() == "squeeze" ? "Squeeze" : "Unsqueeze", n.input(0), n.result(),
                    {"axes", 13, n.integers("axes")});
 }
-// An operand of an element-wise operator as it is read beside the others. Operands of different dimensions are free
-// from opset `since` on; before, they are repeated to the result's. Returns its name.
+// The name of an operand of an element-wise operator, aligned to the others. Operands may have different dimensions
+// from opset `since` on; before, they are repeated to the dimensions of the result.
 [[nodiscard]] std::string aligned(export_node& n, std::size_t operand, std::int64_t since);
 // Repeats an operand to the dimensions of the result.
 void emit_repeated(export_node& n, std::size_t operand, const std::string& to);
 inline void export_embedding(export_node& n) { n.emit("Gather", n.inputs(), n.result(), {{"axis", std::int64_t{0}}}); }
-// ONNX has no sum over bags of its own.
+// ONNX has no operator that sums over bags.
 void export_embedding_bag(export_node& n);
-// Which edges are whose: by clamping how far behind a limit they are to 0 and 1.
+// Computes which edges belong to which vertex, by clamping the differences between edge numbers and limits to 0 and 1.
 void export_incidence(export_node& n);
 
 [[nodiscard]] onnx_family movement_family();
@@ -110,7 +111,7 @@ UNITY_INLINE import_result import_concat(import_node& n) {
 
 UNITY_INLINE import_result import_split(import_node& n) {
   const auto list = n.list("split", 1, 13);
-  if (!list.found || (n.opset() < 13 && n.has(1))) {  // opset 1 had both forms
+  if (!list.found || (n.opset() < 13 && n.has(1))) {  // opset 1 allowed both forms
     return std::nullopt;
   }
   const auto axis = n.axis(n.attributes.integer("axis", 0), n.rank(0));

@@ -1,4 +1,4 @@
-// The attributes of an ONNX node, by name, with what they default to.
+// The attributes of an ONNX node, by name, with defaults.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace unity::io::detail {
 
-// A view of a node. Throws: unity::error where an attribute is there but of another type.
+// A view of a node. Throws: unity::error if an attribute has another type.
 class node_attributes {
  public:
   // `where`: for messages.
@@ -42,7 +42,7 @@ class node_attributes {
   [[nodiscard]] std::vector<std::int64_t> integers(std::string_view name, std::vector<std::int64_t> otherwise) const {
     return integers(name).value_or(std::move(otherwise));
   }
-  // A tensor attribute, read whole.
+  // A tensor attribute of any size.
   [[nodiscard]] std::optional<tensor_data> data(std::string_view name) const;
   // A tensor attribute if it is small.
   [[nodiscard]] std::optional<known_tensor> known(std::string_view name) const {
@@ -58,7 +58,7 @@ class node_attributes {
   std::string where_;
 };
 
-// The element type that Cast makes, if there is a counterpart: stated by its name before opset 6.
+// The target element type of Cast, if it has a counterpart: before opset 6, stated by its name.
 [[nodiscard]] std::optional<tensor::dtype> cast_target(const node_attributes& attributes, std::int64_t opset);
 
 }  // namespace unity::io::detail
@@ -108,7 +108,7 @@ UNITY_INLINE std::optional<tensor::dtype> cast_target(const node_attributes& att
 UNITY_INLINE const onnx::AttributeProto* node_attributes::typed(std::string_view name,
                                                                 onnx::AttributeProto::AttributeType type) const {
   const auto* a = find(name);
-  // Files of the first IR versions leave the type out.
+  // Files of the first IR versions omit the type.
   if (a != nullptr && a->type() != type && a->type() != onnx::AttributeProto::UNDEFINED) {
     throw error{where_, fmt::format("attribute {} is of another type", name),
                 onnx::AttributeProto::AttributeType_Name(type)};

@@ -1,4 +1,4 @@
-// Who reads what in an ONNX graph that was written, for changes of single nodes.
+// Counts the uses of values in a written ONNX graph, for changes of single nodes.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ class node_uses {
  public:
   explicit node_uses(const onnx::GraphProto& g);
 
-  // Of a value, by inputs of nodes and outputs of the graph; what subgraphs read does not count.
+  // The number of node inputs and graph outputs that are this value; reads in subgraphs are not counted.
   [[nodiscard]] std::size_t count(const std::string& name) const;
   [[nodiscard]] bool has_subgraphs() const noexcept { return has_subgraphs_; }
 
@@ -23,7 +23,7 @@ class node_uses {
   bool has_subgraphs_ = false;
 };
 
-// Effects: the nodes of those positions are gone.
+// Effects: removes the nodes at these positions.
 void drop_nodes(onnx::GraphProto& g, const std::set<int>& nodes);
 
 }  // namespace unity::io::detail

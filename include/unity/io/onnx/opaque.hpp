@@ -1,4 +1,4 @@
-// Operators that this library does not know: the types of their results.
+// Infers the result types of operators that this library does not know.
 #pragma once
 
 #include <cstdint>
@@ -24,32 +24,33 @@ namespace unity::io::detail {
     const onnx::TypeProto& type, const std::map<std::string, std::int64_t, std::less<>>& dims);
 
 void fill_type(onnx::ValueInfoProto& info, std::string_view name, const tensor::tensor_type& type);
-// Effects: dimensions that change with sizes that stay open have no size, and the name of one where they are that one.
+// Effects: dimensions that change with open sizes lose their size, and get the name of the open axis that they equal,
+// if any.
 void leave_open(onnx::ValueInfoProto& info, const open_sizes& open);
 
-// What a node reads, with what is known about it.
+// An input of a node, with what is known about it.
 struct typed_input {
   std::string name;
   tensor::tensor_type type;
   const known_tensor* known = nullptr;
 };
 
-// A model of one node, in which the packaged inference sees it with the sizes that it has here.
+// A model of one node, for the packaged inference, with the actual sizes.
 [[nodiscard]] onnx::ModelProto model_of(const onnx::NodeProto& node, std::span<const typed_input> inputs,
                                         const onnx::ModelProto& envelope, std::int64_t opset);
 
 [[nodiscard]] const typed_input* input_named(std::span<const typed_input> inputs, std::string_view name);
 
-// A reduction of opset 18 or later as opset 17 states it, if its axes are known: they are an attribute there.
+// Rewrites a reduction of opset 18 or later in the form of opset 17 if its axes are known: they are an attribute there.
 [[nodiscard]] onnx::NodeProto restated(onnx::NodeProto node, std::span<const typed_input> inputs);
 
-// The type of the only result of operators that the packaged inference does not know in this form, if that is plain
-// from what it reads.
+// The type of the only result of operators whose form the packaged inference does not know, if it is obvious from the
+// inputs.
 [[nodiscard]] std::optional<tensor::tensor_type> plain_result(const onnx::NodeProto& node,
                                                               std::span<const typed_input> inputs);
 
-// The types of a node's results by name, as far as the packaged shape inference finds them. `problem`: what it
-// complained about, if it did.
+// The types of a node's results by name, as far as the packaged shape inference finds them. `problem`: its complaint,
+// if any.
 [[nodiscard]] std::map<std::string, tensor::tensor_type> infer_results(const onnx::NodeProto& node,
                                                                        std::span<const typed_input> inputs,
                                                                        const onnx::ModelProto& envelope,
@@ -211,7 +212,7 @@ UNITY_INLINE std::map<std::string, tensor::tensor_type> infer_results(const onnx
     return {{node.output(0), *plain}};
   }
   const auto known = is_newer ? restated(node, inputs) : node;
-  // Forms that the package does not know would be inferred wrongly.
+  // The package would infer forms that it does not know wrongly.
   if (is_newer && (!is_valid_at(known, packaged_opset) || known.op_type() == "GridSample")) {
     problem = fmt::format("it is newer than opset {}", packaged_opset);
     return {};

@@ -1,4 +1,4 @@
-// Writes opaque nodes as the ONNX nodes that they were.
+// Writes opaque nodes as their original ONNX nodes.
 #pragma once
 
 #include <cstddef>
@@ -25,24 +25,24 @@ class opaque_exporter {
   opaque_exporter(const tensor::algebra& algebra, const onnx_model& model, graph_writer& writer)
       : algebra_{&algebra}, model_{&model}, out_{&writer}, kind_{algebra.kind("opaque")} {}
 
-  // Effects: takes the names that the nodes bring with them.
-  // Throws: unity::error where the model has no ONNX node for an opaque node.
+  // Effects: reserves the names that the nodes use. Throws: unity::error if the model lacks the ONNX node of an opaque
+  // node.
   void read();
-  // Opaque nodes keep the names that they were read with, where those are free.
+  // Opaque nodes keep their original names if these are free.
   void keep_names(std::vector<std::string>& names) const;
 
-  // `names`: of all values; `outputs`: of the graph's outputs, whose types are stated elsewhere.
+  // `names`: of all values; `outputs`: names of the graph's outputs, whose types are stated elsewhere.
   void write(node_id n, const std::vector<std::string>& names, const std::set<std::string>& outputs);
 
  private:
   [[nodiscard]] std::string place(node_id n) const { return fmt::format("node {} (opaque)", n.index()); }
-  // Inputs without elements are no operands; they are kept by name.
+  // Inputs without elements are not operands; they are kept by name.
   void write_empty(const std::string& name);
   [[nodiscard]] const tensor_data* empty_data(const std::string& name) const {
     const auto found = model_->data.find(name);
     return found != model_->data.end() && found->second.bytes.empty() ? &found->second : nullptr;
   }
-  // Effects: the node reads its operands by the names that they have now, in its subgraphs too.
+  // Effects: renames the node's inputs to the current names of its operands, also in its subgraphs.
   void name_inputs(node_id n, onnx::NodeProto& node, const std::vector<std::string>& names) const;
   void name_outputs(node_id n, onnx::NodeProto& node, const std::vector<std::string>& names,
                     const std::set<std::string>& outputs);

@@ -1,4 +1,4 @@
-// Carries ONNX nodes through that the tensor algebra does not express.
+// Imports ONNX nodes that the tensor algebra cannot express, unchanged.
 #pragma once
 
 #include <cstddef>
@@ -32,16 +32,16 @@ class opaque_importer {
                   std::map<std::string, tensor::tensor_type> hints)
       : maker_{&maker}, envelope_{&envelope}, opset_{opset}, hints_{std::move(hints)} {}
 
-  // Operands: the inputs that are there, then what subgraphs read from outside.
-  // Throws: no_counterpart where the types of the results are not known, or it reads a tensor without elements.
+  // Operands: the present inputs, then what subgraphs read from outside. Throws: no_counterpart if the types of the
+  // results are unknown, or it reads a tensor without elements.
   [[nodiscard]] std::vector<value_id> add(const onnx::NodeProto& node, std::span<onnx_value* const> inputs,
                                           onnx_values& values, const std::string& where);
-  // The nodes as they stood in the file, by the signature of the opaque node.
+  // The original nodes, by the signature of the opaque node.
   [[nodiscard]] std::map<std::string, std::string, std::less<>> take_nodes() { return std::move(nodes_); }
 
  private:
-  // What the file says where inference agrees in rank, since the packaged inference has errors; else inference,
-  // which saw the sizes that hold here.
+  // The types stated in the file if inference agrees in rank, since the packaged inference has errors; else the
+  // inferred types, which are based on the actual sizes.
   [[nodiscard]] std::vector<tensor::tensor_type> result_types(const onnx::NodeProto& node,
                                                               std::span<const typed_input> inputs,
                                                               const std::string& where) const;
@@ -79,7 +79,7 @@ UNITY_INLINE std::vector<value_id> opaque_importer::add(const onnx::NodeProto& n
   std::set<std::string> listed;
   const auto read = [&](const std::string& name, onnx_value& v) {
     if (v.known != nullptr &&
-        v.known->size() == 0) {  // such as Resize's absent region: no value, but the node needs it
+        v.known->size() == 0) {  // such as Resize's absent region: without elements, but required by the node
       maker_->data()[name] = data_from(*v.known);
       typed.push_back({name, {}, v.known.get()});
       return;

@@ -1,4 +1,4 @@
-// The list of ONNX operator families: a new operator is a row in its family, a new family a line here.
+// The list of ONNX operator families. To add an operator, add a row to its family; to add a family, add a line here.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct onnx_operators {
 
   onnx_operators();
 
-  // The row that writes an operator as one of the opset, or null.
+  // The function that writes an operator in the opset, or null.
   [[nodiscard]] export_row writer_of(std::string_view kind, std::int64_t opset) const;
 };
 
@@ -39,7 +39,7 @@ struct onnx_operators {
 namespace unity::io::detail {
 
 UNITY_INLINE onnx_operators::onnx_operators() {
-  // Of two rows for one operator the first counts: those of indexing_family begin with those of movement_family.
+  // The first of two rows for one operator is used: those of indexing_family try those of movement_family first.
   for (const auto family : {indexing_family, layer_family, elementwise_family, product_family, pooling_family,
                             movement_family, logic_family, statistics_family, attention_family, quantization_family}) {
     auto rows = family();

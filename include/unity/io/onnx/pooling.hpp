@@ -1,4 +1,4 @@
-// Pools and batch normalization of ONNX.
+// ONNX's pooling and batch normalization.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +14,10 @@ namespace unity::io::detail {
 
 import_result import_pool(import_node& n);
 
-// Over images one operator; over other ranks a reduction.
+// One operator for images; a reduction for other ranks.
 import_result import_global_pool(import_node& n);
 
-// The inference form; in training form it computes statistics, which is another operator.
+// The inference form; the training form computes statistics, which is another operator.
 import_result import_batch_norm(import_node& n);
 
 void export_pool(export_node& n);
@@ -101,7 +101,7 @@ UNITY_INLINE void export_pool(export_node& n) {
   const bool largest = n.kind() == "max_pool";
   auto attributes = window_attributes(n);
   attributes.push_back({"kernel_shape", n.integers("kernel")});
-  // What says no more than that it is absent is left out: older opsets do not know it.
+  // Default values are left out, because older opsets do not know these attributes.
   if (n.attributes.integer("ceil_mode") != 0) {
     attributes.push_back({"ceil_mode", std::int64_t{1}});
   }

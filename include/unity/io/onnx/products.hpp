@@ -1,4 +1,4 @@
-// Matrix products and convolutions of ONNX.
+// ONNX's matrix products and convolutions.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace unity::io::detail {
 
-// As NumPy: a vector on the left is a row, on the right a column, and that dimension is dropped from the result.
+// As in NumPy: a vector on the left is a row, on the right a column, and that dimension is dropped from the result.
 import_result import_matmul(import_node& n);
 
 inline value_id scaled(import_node& n, value_id v, double factor) {
@@ -24,7 +24,7 @@ inline value_id scaled(import_node& n, value_id v, double factor) {
 // alpha * A' * B' + beta * C
 import_result import_gemm(import_node& n);
 
-// How ONNX states a sliding window over two dimensions.
+// ONNX's attributes of a sliding window over two dimensions.
 struct window2 {
   std::vector<std::int64_t> stride{1, 1};
   std::string padding = "explicit";
@@ -37,11 +37,11 @@ import_result import_conv(import_node& n);
 
 std::string auto_pad_of(const export_node& n);
 std::vector<onnx_attribute> window_attributes(const export_node& n);
-// Of Conv and its kin, whose weights are operand `weights`.
+// For Conv and similar operators, whose weights are operand `weights`.
 std::vector<onnx_attribute> conv_attributes(const export_node& n, std::size_t weights);
 
 void export_matmul(export_node& n);
-// A matrix operand makes it a Gemm; of other ranks, a product and a sum.
+// A Gemm if the operand is a matrix; else a product and a sum.
 void export_linear(export_node& n);
 void export_conv2d(export_node& n);
 

@@ -1,4 +1,4 @@
-// The packaged ONNX schema, and the small conversions that every reader and writer of it shares.
+// The packaged ONNX schema, and conversions that its readers and writers share.
 #pragma once
 
 #include <algorithm>
@@ -17,8 +17,8 @@
 namespace unity::io::detail {
 
 inline constexpr std::int64_t oldest_opset = 1;
-inline constexpr std::int64_t newest_opset = 28;  // beyond, operators may mean something else than here
-// What the packaged checker and inference know. Models that came from no file are written so, too.
+inline constexpr std::int64_t newest_opset = 28;  // later opsets may change the meaning of operators
+// The opset that the packaged checker and inference know; also used to write models that came from no file.
 inline constexpr std::int64_t packaged_opset = 17;
 inline constexpr std::int64_t packaged_ir_version = 8;
 
@@ -38,7 +38,7 @@ inline constexpr std::string_view weights_key = "unity.weights";
   return is_default_domain(node.domain()) ? node.op_type() : fmt::format("{}.{}", node.domain(), node.op_type());
 }
 
-// But for constants, which engines take for initializers.
+// Without constants, which engines treat as initializers.
 [[nodiscard]] inline std::size_t node_count(const onnx::GraphProto& g) {
   return static_cast<std::size_t>(std::count_if(g.node().begin(), g.node().end(), [](const onnx::NodeProto& n) {
     return n.op_type() != "Constant" || !is_default_domain(n.domain());
@@ -47,7 +47,7 @@ inline constexpr std::string_view weights_key = "unity.weights";
 
 [[nodiscard]] inline std::string in_quotes(std::string_view name) { return fmt::format("'{}'", printable(name, 120)); }
 
-// node 'encoder/add' (Add), or node 17 (Add) where it has no name.
+// Such as node 'encoder/add' (Add), or node 17 (Add) if it has no name.
 [[nodiscard]] inline std::string node_place(const onnx::NodeProto& node, std::size_t index) {
   const auto label = !node.name().empty() ? in_quotes(node.name()) : fmt::format("{}", index);
   return fmt::format("node {} ({})", label, printable(operator_name(node), 80));

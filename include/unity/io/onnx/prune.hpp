@@ -1,4 +1,4 @@
-// Leaves out of a model what its outputs do not depend on.
+// Removes dead code from a model.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@
 
 namespace unity::io::detail {
 
-// A copy of the graph without the nodes that no output depends on; nodes for which `keep` holds stay. `origins` gets,
-// by node of the copy, what it was.
+// A copy of the graph without the nodes on which no output depends, except nodes for which `keep` holds. `origins`
+// receives the original node of each node of the copy.
 template <class Keep>
 [[nodiscard]] tensor::tensor_graph live_graph(const tensor::tensor_graph& g, Keep keep, std::vector<node_id>& origins) {
   std::vector<char> live(g.node_count(), 0);
@@ -46,8 +46,8 @@ template <class Keep>
   return out;
 }
 
-// Effects: inputs stay, since callers supply them, and data that is a default of one; everything else that no output
-// needs goes, data and all.
+// Effects: removes everything that no output needs, including data, except inputs, since callers supply them, and their
+// defaults.
 void prune(const tensor::algebra& algebra, onnx_model& model);
 
 }  // namespace unity::io::detail

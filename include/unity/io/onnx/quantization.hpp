@@ -1,4 +1,4 @@
-// ONNX's operators of numbers of few bits: one operator each, as in indexing.hpp. 8 bits; others stay opaque.
+// ONNX's quantized operators: one operator each, as in indexing.hpp. 8 bits only; others stay opaque.
 #pragma once
 
 #include <unity/io/onnx/export_node.hpp>
@@ -7,7 +7,7 @@
 
 namespace unity::io::detail {
 
-// QuantizeLinear and DequantizeLinear: for all elements, per position along an axis or per whole block of it.
+// QuantizeLinear and DequantizeLinear: per tensor, per position along an axis, or per block of it.
 import_result import_scaled(import_node& n);
 import_result import_dynamic_quantize(import_node& n);
 // MatMulInteger and ConvInteger, QLinearMatMul and QLinearConv.
@@ -55,7 +55,7 @@ UNITY_INLINE import_result import_scaled(import_node& n) {
 
 UNITY_INLINE import_result import_dynamic_quantize(import_node& n) { return accepted(n, "dynamic_quantize", 1, {}); }
 
-// Where the zero point of the second operand is given and that of the first is not, the latter is 0.
+// If the second operand has a zero point and the first has none, the latter is 0.
 UNITY_INLINE import_result import_quantized_product(import_node& n) {
   const bool of_matrices = n.type() == "MatMulInteger" || n.type() == "QLinearMatMul";
   const bool is_whole = n.type() == "MatMulInteger" || n.type() == "ConvInteger";

@@ -1,4 +1,4 @@
-// Tensors of an ONNX file: typed fields, raw bytes or bytes of another file, all to one form.
+// Reads the tensors of an ONNX file from typed fields, raw bytes or external files.
 #pragma once
 
 #include <algorithm>
@@ -18,20 +18,20 @@
 
 namespace unity::io::detail {
 
-// What has no counterpart here, such as a string, NaN or a result of unknown sizes, though nothing is wrong with it.
+// A valid construct that has no counterpart here, such as a string, NaN or a result of unknown size.
 struct no_counterpart : error {
   using error::error;
 };
 
-// Reads TensorProtos of one file. Every complaint names the file and the tensor.
+// Reads the TensorProtos of one file. Errors name the file and the tensor.
 class tensor_reader {
  public:
   tensor_reader(std::string file, std::filesystem::path directory)
       : file_{std::move(file)}, directory_{std::move(directory)} {}
 
-  // Effects: may move raw bytes out of `proto`.
-  // Throws: no_counterpart for other element types and NaN; then `proto` is what it was. unity::error for sizes that do
-  // not agree with the data, and external files that are missing or too short.
+  // Effects: may move raw bytes out of `proto`. Throws: no_counterpart for other element types and NaN, which leaves
+  // `proto` unchanged; unity::error for sizes that do not match the data, and external files that are missing or too
+  // short.
   [[nodiscard]] tensor_data read(onnx::TensorProto& proto, std::string_view name) const;
 
  private:
@@ -48,12 +48,12 @@ class tensor_reader {
       to += sizeof stored;
     }
   }
-  // Narrow types lie in the field of 32-bit integers, narrow floats as their bits.
+  // Narrow types are stored in the field of 32-bit integers, narrow floats as their bits.
   static void typed(const onnx::TensorProto& proto, tensor::dtype element, std::string& bytes);
 
   [[nodiscard]] std::string external(const onnx::TensorProto& proto, std::uint64_t size,
                                      const std::string& where) const;
-  // Files are opened by names that end at a zero, and messages are a line.
+  // File names must not contain zero bytes, and messages must be one line.
   static bool is_name(const std::string& text) {
     return !text.empty() && std::ranges::none_of(text, [](unsigned char c) { return c < ' ' || c == 127; });
   }

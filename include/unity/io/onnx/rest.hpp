@@ -1,5 +1,5 @@
-// What of an ONNX graph stays beside the tensor graph: nodes and initializers around values that are no tensors of
-// numbers of known sizes, and all that depends on them.
+// The part of an ONNX graph that stays outside of the tensor graph: nodes and initializers around values that are not
+// numeric tensors of known sizes, and everything that depends on them.
 #pragma once
 
 #include <set>
@@ -13,11 +13,11 @@ namespace unity::io::detail {
 
 class graph_rest {
  public:
-  // Is it a value of the rest.
+  // Whether it is a value of the rest.
   [[nodiscard]] bool contains(const std::string& name) const { return values_.contains(name); }
-  // Does the node, or a subgraph of it, read a value of the rest.
+  // Whether the node or one of its subgraphs reads a value of the rest.
   [[nodiscard]] bool is_read_by(const onnx::NodeProto& node) const;
-  // What its nodes read of the graph, each once.
+  // The values of the graph that its nodes read, without duplicates.
   [[nodiscard]] std::vector<std::string> reads() const;
 
   void add_input(const std::string& name) { values_.insert(name); }
@@ -26,7 +26,7 @@ class graph_rest {
   // Another name for a value of the rest.
   void add_name(const std::string& of, const std::string& name);
 
-  // A serialized GraphProto; nothing where there is no rest but inputs.
+  // A serialized GraphProto; empty if the rest consists of inputs only.
   [[nodiscard]] std::string text() const;
 
  private:

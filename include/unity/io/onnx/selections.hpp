@@ -1,12 +1,12 @@
-// A Slice and a Squeeze become the Gather of one index that a file had: one node in place of two.
+// Restores Gathers of one index from Slice and Squeeze: one node instead of two.
 #pragma once
 
 #include <unity/io/onnx/graph_writer.hpp>
 
 namespace unity::io::detail {
 
-// Effects: in what was written so far, a Squeeze of the one axis along which a Slice takes one element becomes the
-// Gather of that element where nothing else reads the Slice and it is no output. Complexity: linear in the nodes.
+// Effects: in the nodes written so far, a Squeeze of the one axis along which a Slice takes one element becomes the
+// Gather of that element if nothing else reads the Slice and it is not an output. Complexity: linear in the nodes.
 void merge_selections(graph_writer& out);
 
 }  // namespace unity::io::detail

@@ -1,4 +1,4 @@
-// What importing a file saw at one size of each of its open axes: what differs at other sizes depends on them.
+// Records what an import sees at one size of each open axis: what differs at other sizes depends on them.
 #pragma once
 
 #include <cstdint>
@@ -21,37 +21,37 @@ namespace unity::io::detail {
 
 class size_record {
  public:
-  // `other`: of the same file at other sizes, which must outlive this; null for the first of them.
+  // `other`: the record of the same file at other sizes, which must outlive this one; null for the first.
   explicit size_record(const size_record* other) : other_{other} {}
 
-  // Null where it is no constant.
+  // Null if it is not a constant.
   [[nodiscard]] const known_tensor* find(const std::string& name) const {
     const auto found = known_.find(name);
     return found == known_.end() ? nullptr : found->second.get();
   }
-  // Has a constant other elements at the other sizes. Zeros of other dimensions are the same.
+  // Whether a constant has other elements at the other sizes. Zeros are equal regardless of dimensions.
   [[nodiscard]] bool varies(const std::string& name, const known_tensor& known) const;
   void add(const std::string& name, const tensor::shape& dims) { dims_.insert_or_assign(name, dims); }
   void add(const std::string& name, std::shared_ptr<const known_tensor> known) {
     known_.insert_or_assign(name, std::move(known));
   }
-  // Effects: notes the sizes of the node's results, and the node where these are constants.
+  // Effects: records the sizes of the node's results, and the node itself if they are constants.
   void add(const onnx::NodeProto& node, const onnx_values& values, const graph_maker& maker);
-  // A value of the branch of an If that was taken, and what it is called outside.
+  // A value of the taken branch of an If, and its name outside.
   void add_alias(const std::string& inner, const std::string& outer);
 
-  // Finds what numbers of this record's graph are, from records at three sizes of which this is the first.
-  // `sizes[b][a]`: of axis a in record b. Returns whether each number says where it comes from.
+  // Finds the forms of numbers of this record's graph, from records at three sizes, the first of which is this one.
+  // `sizes[b][a]`: of axis a in record b. Returns whether each number has an unambiguous origin.
   bool find_forms(const std::vector<const size_record*>& all, const std::vector<std::vector<std::int64_t>>& sizes,
                   open_sizes& open) const;
-  // Sets what computes `open.computed`.
+  // Sets the graph that computes `open.computed`.
   void write_computing(const std::vector<const size_record*>& all, const std::vector<std::vector<std::int64_t>>& sizes,
                        open_sizes& open) const;
 
  private:
   using numbers = std::vector<std::int64_t>;
 
-  // Is it a list of sizes with forms, or such a size.
+  // Whether it is a list of sizes with forms, or one such size.
   [[nodiscard]] static bool is_stated(const std::string& name, const std::vector<const size_record*>& all,
                                       const std::vector<std::vector<std::int64_t>>& sizes);
 
@@ -124,7 +124,7 @@ UNITY_INLINE void size_record::add_alias(const std::string& inner, const std::st
 
 UNITY_INLINE bool size_record::find_forms(const std::vector<const size_record*>& all,
                                           const std::vector<std::vector<std::int64_t>>& sizes, open_sizes& open) const {
-  std::map<std::int64_t, std::set<numbers>> seen;  // numbers at all sizes, by that of this record
+  std::map<std::int64_t, std::set<numbers>> seen;  // values at all sizes, by the value in this record
   const auto see = [&](const auto& list_of) {
     const auto* first = list_of(*all[0]);
     for (std::size_t i = 0; first != nullptr && i < first->size(); ++i) {
@@ -212,7 +212,8 @@ UNITY_INLINE void size_record::write_computing(const std::vector<const size_reco
     if (!needed.contains(name)) {
       continue;
     }
-    const bool is_leaf = node->op_type() == "Shape" || node->op_type() == "Size";  // of what may not be written
+    // it may be impossible to write their operands
+    const bool is_leaf = node->op_type() == "Shape" || node->op_type() == "Size";
     if (is_leaf || is_stated(name, all, sizes)) {
       auto& list = reversed.emplace_back();
       list.set_op_type("Sizes");

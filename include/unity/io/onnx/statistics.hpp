@@ -1,4 +1,4 @@
-// Reductions, positions of extremes, softmaxes and normalizations of ONNX.
+// ONNX's reductions, arg-extrema, softmaxes and normalizations.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace unity::io::detail {
 
-// `listed`: the first opset whose axes are an input. `keeps`: changes nothing where there is nothing to reduce.
+// `listed`: the first opset in which the axes are an input. `keeps`: is the identity if there is nothing to reduce.
 struct reduction_form {
   std::string_view onnx;
   std::string_view tensor;
@@ -41,8 +41,8 @@ void export_reduction(export_node& n);
 import_result import_arg_extreme(import_node& n);
 void export_arg_extreme(export_node& n);
 
-// What these are made of, which ONNX has no operator for: 1 where the difference from the numbers 0, 1, ... of the
-// positions, or from another tensor, is 0.
+// Building blocks for operators that ONNX lacks: 1 where the difference from the positions 0, 1, ..., or from another
+// tensor, is 0.
 [[nodiscard]] std::string numbers_along(export_node& n, std::size_t axis, const tensor::tensor_type& of,
                                         bool descending);
 void emit_equal(export_node& n, const std::string& a, const std::string& b, const std::string& to,
@@ -54,14 +54,13 @@ void export_equal_positions(export_node& n);
 import_result import_cumulative_sum(import_node& n);
 void export_cumulative_sum(export_node& n);
 
-// Softmax, LogSoftmax and Hardmax. Before opset 13 all dimensions from the axis on are one.
+// Softmax, LogSoftmax and Hardmax. Before opset 13, all dimensions from the axis on are flattened into one.
 import_result import_softmax(import_node& n);
 void export_softmax(export_node& n);
 void export_flat_softmax(export_node& n);
 
 import_result import_layer_norm(import_node& n);
-// Before opset 17 its parts, as PyTorch writes them: engines know the form, with a power of 2, and run it as one
-// kernel.
+// Before opset 17, composed as PyTorch does, with a power of 2: engines recognize this form and run it as one kernel.
 void export_layer_norm(export_node& n);
 
 inline import_result import_instance_norm(import_node& n) {
@@ -72,7 +71,7 @@ inline void export_instance_norm(export_node& n) {
   n.emit("InstanceNormalization", n.inputs(), n.result(), {{"epsilon", n.attributes.real("epsilon")}});
 }
 
-// Scale and bias are those of groups before opset 21, of channels from there on.
+// Scale and bias are per group before opset 21, per channel since.
 import_result import_group_norm(import_node& n);
 void export_group_norm(export_node& n);
 
@@ -152,7 +151,7 @@ UNITY_INLINE import_result import_arg_extreme(import_node& n) {
 UNITY_INLINE void export_arg_extreme(export_node& n) {
   std::vector<onnx_attribute> attributes{{"axis", n.attributes.integer("axis")},
                                          {"keepdims", n.attributes.integer("keep_dims")}};
-  if (n.attributes.flag("last")) {  // older opsets do not know it
+  if (n.attributes.flag("last")) {  // unknown to older opsets
     attributes.push_back({"select_last_index", std::int64_t{1}});
   }
   const std::string outputs[] = {n.result()};
@@ -234,7 +233,7 @@ UNITY_INLINE void export_softmax(export_node& n) {
     n.emit(type, n.inputs(), n.result(), {{"axis", axis}});
     return;
   }
-  // Older opsets see all dimensions from the axis on as one.
+  // Older opsets flatten all dimensions from the axis on into one.
   std::vector<std::int64_t> exchanged(n.type(0).rank());
   std::iota(exchanged.begin(), exchanged.end(), 0);
   std::swap(exchanged[static_cast<std::size_t>(axis)], exchanged.back());
@@ -351,7 +350,7 @@ UNITY_INLINE import_result import_lp_norm(import_node& n) {
 
 UNITY_INLINE import_result import_mean_variance_norm(import_node& n) {
   if (n.opset() < 9) {
-    return std::nullopt;  // an experiment with other attributes
+    return std::nullopt;  // an experimental form with other attributes
   }
   const auto axes = n.attributes.integers("axes", {0, 2, 3});
   return one(n.emit("mean_variance_norm", {n.input(0)}, {{"axes", n.axes(axes, n.rank(0))}}));

@@ -1,4 +1,4 @@
-// Files and texts as the streams that protobuf parses.
+// Streams over files and texts, for protobuf's parser.
 #pragma once
 
 #include <fcntl.h>
@@ -17,11 +17,11 @@
 namespace unity::io::detail {
 
 [[nodiscard]] inline google::protobuf::io::ArrayInputStream in_memory(std::string_view bytes) {
-  constexpr auto most = static_cast<std::size_t>(std::numeric_limits<int>::max());  // parse() says what is too long
+  constexpr auto most = static_cast<std::size_t>(std::numeric_limits<int>::max());  // parse() reports longer texts
   return {bytes.data(), static_cast<int>(std::min(bytes.size(), most))};
 }
 
-// What f(stream, size) gives of a file; its text is in memory in parts alone, except for pipes.
+// The result of f(stream, size) on a file; the file is read in pieces, except for pipes.
 template <class F>
 auto with_stream(const std::filesystem::path& path, const F& f) {
   std::error_code ignored;
@@ -30,7 +30,7 @@ auto with_stream(const std::filesystem::path& path, const F& f) {
     auto stream = in_memory(bytes);
     return f(stream, bytes.size());
   }
-  static_cast<void>(read_file(path, 0, 0));  // says why it cannot be read
+  static_cast<void>(read_file(path, 0, 0));  // reports why it cannot be read
   const unity::detail::descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
   google::protobuf::io::FileInputStream stream{file.get()};
   return f(stream, std::filesystem::file_size(path));

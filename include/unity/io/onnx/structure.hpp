@@ -1,5 +1,5 @@
-// Is an ONNX graph well-formed: every name defined once, before it is read. Says what is wrong better than the
-// packaged checker, and for opsets that the checker does not know.
+// Checks that an ONNX graph is well-formed: every name is defined once, before it is read. Gives better messages than
+// the packaged checker, and supports opsets that the checker does not know.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace unity::io::detail {
 
-// The names that the subgraphs of a node read from outside, each once, in order of first use.
+// The outer names that the subgraphs of a node read, without duplicates, in order of first use.
 class captures {
  public:
   explicit captures(const onnx::NodeProto& node);
@@ -37,7 +37,7 @@ class structure_check {
  public:
   structure_check(const onnx::GraphProto& graph, std::string file) : graph_{&graph}, file_{std::move(file)} {}
 
-  // Throws: unity::error for a name that is defined twice, not at all, too late or in terms of itself.
+  // Throws: unity::error for a name that is defined twice, never, too late or in terms of itself.
   void run();
 
  private:
@@ -49,7 +49,7 @@ class structure_check {
   void define(const std::string& name, int node, const std::string& by);
   [[nodiscard]] std::vector<std::string> reads(int node) const;
   void check_reads(int node) const;
-  // Does `node` read, directly or not, what `other` defines.
+  // Whether `node` directly or indirectly reads what `other` defines.
   [[nodiscard]] bool depends(int node, int other) const;
 
   const onnx::GraphProto* graph_;
@@ -128,7 +128,7 @@ UNITY_INLINE void structure_check::run() {
     define(i.name(), outside, "an input");
   }
   for (const auto& t : graph_->initializer()) {
-    if (!producers_.contains(t.name())) {  // older files list initializers as inputs too
+    if (!producers_.contains(t.name())) {  // older files also list initializers as inputs
       define(t.name(), outside, "an initializer");
     }
   }

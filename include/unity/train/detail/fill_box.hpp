@@ -1,4 +1,4 @@
-// Elements of a tensor that are functions of where they are.
+// Fills boxes of tensors whose elements are functions of their position.
 #pragma once
 
 #include <algorithm>
@@ -17,14 +17,13 @@
 
 namespace unity::train::detail {
 
-// Uniform in [0, 1), in steps of 2^-24: float32 holds it exactly, so that wider types have the same numbers.
+// Uniform in [0, 1), in steps of 2^-24: exact in float32, so that wider types get the same numbers.
 [[nodiscard]] constexpr double unit_of(std::uint64_t bits) noexcept {
   return static_cast<double>(bits >> 40U) * 0x1.0p-24;
 }
 
-// Writes the elements of a box of a tensor, in row-major order of the box: value_of(number of the element in row-major
-// order of the whole tensor), as a double.
-// Complexity: linear in the box; allocates nothing.
+// Writes the elements of a box of a tensor, in row-major order of the box: value_of(index of the element in row-major
+// order of the whole tensor), as a double. Complexity: linear in the box; allocates nothing.
 template <class ValueOf>
 void fill_box(const tensor::tensor_type& type, const parallel::box& b, std::span<std::byte> out,
               const ValueOf& value_of) {

@@ -1,4 +1,4 @@
-// A rank's program as the planner of its memory sees it.
+// A rank's program as input for memory planning.
 #pragma once
 
 #include <cstddef>
@@ -26,8 +26,8 @@ inline constexpr bytes arena_alignment{static_cast<std::int64_t>(backend::memory
   return bytes{program::detail::rounded_up(bytes{static_cast<std::int64_t>(size)}, arena_alignment)};
 }
 
-// A rank's program as memory sees it: an operator for each step but loads and those that have nothing to do. What is
-// under way is read by all steps until it has ended.
+// A rank's program as a memory graph, with an operator for each step except loads and steps without work. Values in
+// transit are read by all steps until the transfer has ended.
 class program_memory {
  public:
   program_memory(const tensor::algebra& a, const parallel::rank_program& p, std::span<const std::size_t> workspaces);
@@ -36,11 +36,11 @@ class program_memory {
   [[nodiscard]] std::size_t step_of(operator_id o) const { return steps_[o.index()]; }
   // Null for a workspace.
   [[nodiscard]] value_id value_of(tensor_id t) const { return values_[t.index()]; }
-  // The tensor of a root; null where it stays, or lies in no arena.
+  // The tensor of a root; null if it stays permanently, or is not in the arena.
   [[nodiscard]] tensor_id tensor_of(value_id root) const { return tensors_[root.index()]; }
-  // What may not leave between the operator and the next one.
+  // Tensors in transit, which must stay between the operator and the next one.
   [[nodiscard]] const std::vector<tensor_id>& under_way(operator_id o) const { return under_way_[o.index()]; }
-  // Of what stays all the time.
+  // The size of the values that stay permanently.
   [[nodiscard]] bytes resident() const noexcept { return resident_; }
 
  private:
@@ -54,9 +54,9 @@ class program_memory {
   std::vector<std::size_t> steps_{};  // by operator
   std::vector<value_id> values_{};    // by tensor
   std::vector<tensor_id> tensors_;    // by value
-  std::vector<operator_id> makers_;   // by root that stays all the time
+  std::vector<operator_id> makers_;   // by root that stays permanently
   std::vector<std::vector<tensor_id>> under_way_{};
-  std::vector<value_id> begun_{};  // roots that are sent or received
+  std::vector<value_id> begun_{};  // roots in transit: sent or received
   bool is_ordered_ = false;
   bytes resident_{};
 };
@@ -181,7 +181,7 @@ UNITY_INLINE void program_memory::add_step(const tensor::algebra& a, std::size_t
   if (is_ordered_ && o.index() > 0) {
     graph_.add_order(operator_id{o.index() - 1}, o);
   }
-  for (const auto v : reads) {  // of what is no tensor, as it stays
+  for (const auto v : reads) {  // of values without a tensor, because they stay
     if (const auto maker = makers_[v.index()]; maker.valid() && maker != o) {
       graph_.add_order(maker, o);
     }
