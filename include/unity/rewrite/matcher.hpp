@@ -321,8 +321,8 @@ class matcher {
     }
   }
 
-  // Visits the nodes at the upper end of a link whose lower end is bound. If a shared value has many uses, only the block
-  // of at most `most` uses that contains a bound node's use is searched.
+  // Visits the nodes at the upper end of a link whose lower end is bound. If a shared value has many uses, only the
+  // block of at most `most` uses that contains a bound node's use is searched.
   template <class Visit>
   void follow(const root_link& link, std::size_t i, std::size_t most, const Visit& visit) {
     if (!link.from.is_variable) {
