@@ -1,4 +1,4 @@
-// The largest elements of a vector, and the rank of all elements.
+// The largest elements of a vector, and the sorted positions of all.
 #pragma once
 
 #include <algorithm>
