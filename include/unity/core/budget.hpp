@@ -36,7 +36,7 @@ enum class stop_reason : std::uint8_t { exhausted, converged, time, expansions, 
   return "unknown";
 }
 
-// What a search counts. The first four do not depend on time or threads.
+// Counters of a search. The first four do not depend on time or threads.
 struct counters {
   std::uint64_t expanded = 0;    // states whose moves were priced
   std::uint64_t candidates = 0;  // valid moves: shapes, acyclicity, cost and fingerprint computed

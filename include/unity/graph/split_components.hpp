@@ -48,7 +48,7 @@ class split_search {
   std::vector<std::uint32_t> first_;
   std::vector<point> neighbours_;
   std::vector<split_component> found_{};
-  // Of one search, by point:
+  // State of one search, by point:
   std::vector<std::uint32_t> met_{};      // discovery time, from 1; 0: not yet discovered
   std::vector<std::uint32_t> low_{};      // discovery time of the earliest point that its subtree is linked to
   std::vector<std::uint32_t> size_{};     // of its subtree
