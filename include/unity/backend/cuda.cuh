@@ -68,7 +68,8 @@ class memory {
   std::size_t size_ = 0;
 };
 
-// The libraries on one stream. Throws: unity::error if one does not start.
+// The libraries on one stream.
+// Throws: unity::error if one does not start.
 class libraries {
  public:
 #if defined(UNITY_HAS_CUDNN)

@@ -13,7 +13,8 @@
 
 namespace unity {
 
-// A bijective mix of 64 bits with full avalanche. Source: the finalizer of splitmix64 (Steele et al., OOPSLA'14).
+// A bijective mix of 64 bits with full avalanche.
+// Source: the finalizer of splitmix64 (Steele et al., OOPSLA'14).
 [[nodiscard]] constexpr std::uint64_t mix64(std::uint64_t x) noexcept {
   x += 0x9e3779b97f4a7c15U;
   x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;

@@ -147,7 +147,8 @@ template <dataflow_graph G>
   return detail::graph_checker<G>{g, where}.find();
 }
 
-// Effects: none on a valid graph. Throws: unity::error, one line, as find_defect.
+// Effects: none on a valid graph.
+// Throws: unity::error, one line, as find_defect.
 template <dataflow_graph G>
 void validate(const G& g, std::string_view where = "graph") {
   if (const auto defect = find_defect(g, where)) {

@@ -15,8 +15,8 @@ namespace unity::machine {
 // Precondition: a float32 rate.
 [[nodiscard]] tensor::kernel_devices_by_element kernel_devices_of(const device& d);
 
-// For each of the machine's kinds of devices; the algebra must outlive it. Throws: unity::error for a kind of device
-// without a float32 rate.
+// For each of the machine's kinds of devices; the algebra must outlive it.
+// Throws: unity::error for a kind of device without a float32 rate.
 [[nodiscard]] tensor::kernel_durations kernel_durations(const tensor::algebra& a, const machine& m);
 
 }  // namespace unity::machine

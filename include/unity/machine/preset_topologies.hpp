@@ -76,7 +76,8 @@ class preset_builder {
   std::vector<vertex_id> reducing_{};
 };
 
-// NVLink between every pair; a PCIe switch with the network adapter beside it. Source: Jia (2020), figure 3.5a.
+// NVLink between every pair; a PCIe switch with the network adapter beside it.
+// Source: Jia (2020), figure 3.5a.
 void connect_p100(preset_builder& b);
 
 // Pairs of GPUs behind a PCIe switch each; pairs of those share the switch that leads to the processors and the network
@@ -85,7 +86,8 @@ void connect_p100(preset_builder& b);
 void connect_k80(preset_builder& b);
 
 // Two processors with three GPUs each, two NVLinks between all pairs of a processor and its GPUs; the X-Bus between
-// processors; one network adapter that both reach. Source: Jia (2020), figure 3.11; OLCF's guide.
+// processors; one network adapter that both reach.
+// Source: Jia (2020), figure 3.11; OLCF's guide.
 void connect_summit(preset_builder& b);
 
 // NVSwitch inside; each GPU has its own network adapter, and adapter i of every node leads to switch i (a rail). A

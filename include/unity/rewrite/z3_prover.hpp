@@ -19,8 +19,8 @@ namespace unity {
 
 namespace detail {
 
-// Z3 crashes, or gives up as if a question were too hard, if it runs out of memory. Throws: std::bad_alloc if less
-// memory is available than any of our questions needs.
+// Z3 crashes, or gives up as if a question were too hard, if it runs out of memory.
+// Throws: std::bad_alloc if less memory is available than suffices for every question of ours.
 inline void expect_room_for_z3() {
   constexpr std::size_t room = std::size_t{64} << 20U;
   ::operator delete(::operator new(room));

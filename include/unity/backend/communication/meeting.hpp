@@ -23,7 +23,8 @@ struct meeting {
   // Sends the bytes of rank 0 to all ranks.
   // Throws: unity::error that names a rank that did not arrive.
   std::function<void(std::span<std::byte>)> share{};
-  // Called by a rank after a timeout. Throws: unity::error that names a rank which does not call it as well.
+  // Called by a rank after a timeout.
+  // Throws: unity::error that names a rank which does not call it as well.
   std::function<void()> call_roll{};
 };
 

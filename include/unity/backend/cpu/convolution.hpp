@@ -10,7 +10,8 @@
 
 namespace unity::backend::cpu {
 
-// Inputs: float32, row-major. Throws: dnnl::error if the library has no such convolution.
+// Inputs: float32, row-major.
+// Throws: dnnl::error if the library has no such convolution.
 //
 // A 1x1 convolution of stride 1 is a matrix product on plain images. All others are fastest on images in the library's
 // own format, even including the time for conversion: 1.2 to 4 times on layers of ResNeXt-50 and on depthwise ones

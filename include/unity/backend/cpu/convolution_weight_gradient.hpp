@@ -55,7 +55,8 @@ struct image_part {
 // the images.
 class convolution_weight_gradient_routine final : public routine {
  public:
-  // Inputs: image and cotangent, float32, row-major. Throws: dnnl::error if the library has no such convolution.
+  // Inputs: image and cotangent, float32, row-major.
+  // Throws: dnnl::error if the library has no such convolution.
   convolution_weight_gradient_routine(const onednn& library, const tensor::attribute_reader& a, types inputs,
                                       types outputs, int threads);
 

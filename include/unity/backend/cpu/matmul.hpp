@@ -54,7 +54,8 @@ class product {
 
 }  // namespace detail
 
-// Inputs: float32, any layout. Throws: dnnl::error if the library has no such product.
+// Inputs: float32, any layout.
+// Throws: dnnl::error if the library has no such product.
 [[nodiscard]] std::unique_ptr<routine> matmul_routine(const onednn& library, types inputs, types outputs,
                                                       tensor::operators::activation f, bool linear);
 

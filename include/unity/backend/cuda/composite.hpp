@@ -20,7 +20,8 @@
 
 namespace unity::backend::cuda {
 
-// Prepares the parts of a graph. Throws: unity::error if preparation does.
+// Prepares the parts of a graph.
+// Throws: unity::error if preparation does.
 template <class Queue>
 struct graph_parts {
   std::function<routine_ptr<Queue>(const tensor::operation&, types inputs, types outputs)> node;

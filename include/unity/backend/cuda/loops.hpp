@@ -15,7 +15,8 @@ namespace unity::backend::cuda {
 inline constexpr int max_loops = 16;
 
 // The size of a loop with a precomputed divisor: a multiplication and a shift instead of a division, for numbers below
-// 2^31. Source: Granlund and Montgomery, Division by invariant integers using multiplication (1994), section 4.
+// 2^31.
+// Source: Granlund and Montgomery, Division by invariant integers using multiplication (1994), section 4.
 struct loop_size {
   std::int64_t size = 1;
   std::uint32_t factor = 1;

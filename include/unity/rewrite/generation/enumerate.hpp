@@ -106,8 +106,8 @@ class enumeration {
   // Effects: saves the results to a file from which resume() continues. `of` identifies language and options.
   // Throws: unity::error if the file cannot be written; an earlier file is kept.
   void save(const std::string& path, std::uint64_t of) const;
-  // Precondition: nothing was enumerated yet. Throws: unity::error if the file is not a checkpoint, or belongs to
-  // another language.
+  // Precondition: nothing was enumerated yet.
+  // Throws: unity::error if the file is not a checkpoint, or belongs to another language.
   void resume(const std::string& path, std::uint64_t of);
 
  private:

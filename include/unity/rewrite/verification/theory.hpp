@@ -42,7 +42,8 @@ class theory {
     }
   }
 
-  // Adds an axiom; returns its number. Throws: unity::error if the rule does not fit the algebra.
+  // Adds an axiom; returns its number.
+  // Throws: unity::error if the rule does not fit the algebra.
   template <pattern_algebra Algebra>
   std::uint32_t add(const Algebra& algebra, const syntax::rule& rule) {
     const auto axiom = static_cast<std::uint32_t>(rules_.size());
