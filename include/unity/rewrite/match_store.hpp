@@ -57,7 +57,7 @@ class match_store {
     return made;
   }
 
-  // Adds a move without a rule: `defining` nodes define the `replaced` values anew; `nodes` must be live.
+  // Adds a move without a rule: `defining` nodes define the `replaced` values anew, in states where `nodes` are live.
   match_id add(std::uint32_t rule, std::span<const node_id> nodes, std::span<const value_id> bound,
                std::span<const value_id> replaced, std::span<const node_id> defining,
                std::span<const std::pair<value_id, value_id>> aliases, bool several, bool keeps_order) {

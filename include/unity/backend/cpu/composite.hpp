@@ -23,8 +23,7 @@ namespace unity::backend::cpu {
 // results share memory. A constant operand that only one routine reads is packed in the form of that routine.
 class composite_routine final : public routine {
  public:
-  // Makes the routine of a node.
-  // Throws: unity::error if `prepare` does.
+  // Makes the routine of a node. The constructor passes on the unity::error that it throws.
   using prepare_node = std::function<std::unique_ptr<routine>(const tensor::operation&, types inputs, types outputs)>;
 
   // body: as returned by tensor::algebra::body for inputs that are not constant.

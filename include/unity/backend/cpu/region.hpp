@@ -37,8 +37,8 @@ namespace detail {
 // threads. Operands without rows are packed once per run, in the form that the routines of slices use.
 class region_routine final : public routine {
  public:
-  // Returns a function that makes the routine of an operator on `threads` threads. Routines of one such function never
-  // run concurrently with those of another.
+  // Returns a function that makes the routine of an operator on `threads` threads. Routines of one such function do not
+  // run concurrently with each other; those of different ones may, as each thread has its own for slices.
   using make_maker = std::function<composite_routine::prepare_node(int threads)>;
 
   // Throws: unity::error like region_plan, and if the maker does.

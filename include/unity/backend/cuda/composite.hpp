@@ -20,8 +20,7 @@
 
 namespace unity::backend::cuda {
 
-// Prepares the parts of a graph.
-// Throws: unity::error if preparation does.
+// Functions that prepare the parts of a graph. graph_routine passes on the unity::error that they throw.
 template <class Queue>
 struct graph_parts {
   std::function<routine_ptr<Queue>(const tensor::operation&, types inputs, types outputs)> node;

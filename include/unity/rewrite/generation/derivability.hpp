@@ -40,7 +40,7 @@ struct pruned_rules {
 //
 // worlds(i): questions about rule i; each is the graphs of one structure of an entailment, the outputs of one side
 // first, followed by those of the other. A rule is derived if every question, in every direction in which the rule is
-// read, has a derivation of at most options.rewrites steps, and there is at least one question; a rule without
+// read, has a derivation of at most options.rewrites steps, and the derivations use at least one rule; a rule without
 // questions is kept. Greedy: rules derived from rules that are dropped later are not tried again, so the order matters;
 // general rules should come first (rule_size).
 // Complexity: a few questions per rule, over a theory of all kept rules.
