@@ -1,7 +1,6 @@
-// An NVIDIA GPU as a device: cuBLASLt and cuDNN where they have the operator, own kernels for the rest.
+// An NVIDIA GPU as a device: cuBLASLt and cuDNN for operators that they support, own kernels for the rest.
 //
-// For .cu files. cuDNN is used where UNITY_HAS_CUDNN is defined, as the CMake
-// target unity::cuda does where it is found.
+// For .cu files. Uses cuDNN if UNITY_HAS_CUDNN is defined, which the CMake target unity::cuda does if cuDNN is found.
 #pragma once
 
 #include <cstddef>
@@ -33,15 +32,15 @@ namespace unity::backend {
 
 struct cuda_options {
   int device = 0;
-  bool tf32 = false;  // may products and convolutions of float32 round their operands to 10 bits
+  bool tf32 = false;  // whether products and convolutions of float32 may round their operands to 10 bits
 };
 
 namespace cuda {
 
-// Owns memory of a device, not initialized.
+// Owns uninitialized memory of a device.
 class memory {
  public:
-  // Throws: unity::error that says how much was wanted and how much is free.
+  // Throws: unity::error with the requested and the free size.
   explicit memory(std::size_t bytes) : size_{bytes} {
     void* p = nullptr;
     const auto e = cudaMalloc(&p, bytes == 0 ? 1 : bytes);
@@ -49,7 +48,7 @@ class memory {
       std::size_t free = 0;
       std::size_t total = 0;
       static_cast<void>(cudaMemGetInfo(&free, &total));
-      static_cast<void>(cudaGetLastError());  // or the next launch would be blamed
+      static_cast<void>(cudaGetLastError());  // clears the error, or the next launch would report it
       throw error{"cuda backend", fmt::format("no room for {} bytes ({})", bytes, cudaGetErrorName(e)),
                   fmt::format("at most the {} bytes that are free", free)};
     }
@@ -69,7 +68,8 @@ class memory {
   std::size_t size_ = 0;
 };
 
-// The libraries on one stream. Throws: unity::error where one does not start.
+// The libraries on one stream.
+// Throws: unity::error if one does not start.
 class libraries {
  public:
 #if defined(UNITY_HAS_CUDNN)
@@ -122,14 +122,14 @@ class libraries {
 
 }  // namespace cuda
 
-// Models: device_backend, fusing_backend, recording_backend, clocked_backend, and of device_calibration.hpp
-// accelerator_backend and narrow_float_backend. The algebra must outlive the backend; the
-// backend must outlive its kernels, recordings and moments. Operators of a standard name mean the standard operators.
+// Models: device_backend, fusing_backend, recording_backend, clocked_backend, and from device_calibration.hpp
+// accelerator_backend and narrow_float_backend. The algebra must outlive the backend; the backend must outlive its
+// kernels, recordings and moments. Operators with a standard name mean the standard operators.
 //
-// Everything runs on one stream. Products and convolutions of float32, float16 and bfloat16 add up in float32. Own
-// kernels compute in float32, or in double where an operand or result is float64, int64 or int32; reductions add up in
-// double. Every other type runs by own kernels, which are slow for products.
-// Determinism: the same bytes from run to run on one model of GPU.
+// Everything runs on one stream. Products and convolutions of float32, float16 and bfloat16 accumulate in float32. Own
+// kernels compute in float32, or in double if an operand or result is float64, int64 or int32; reductions accumulate in
+// double. All other types use own kernels, which are slow for products.
+// Determinism: bit-identical results on one model of GPU.
 class cuda_backend {
   using factory = cuda::kernel_factory<cuda::stream, cuda::libraries>;
 
@@ -166,7 +166,7 @@ class cuda_backend {
     std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, release> event_;
   };
 
-  // Throws: unity::error that says why the device cannot be used.
+  // Throws: unity::error with the reason if the device cannot be used.
   explicit cuda_backend(const tensor::algebra& operators, const cuda_options& options = {})
       : algebra_{&operators}, options_{options} {
     if (const auto why = cuda::why_no_device(options.device)) {
@@ -186,7 +186,7 @@ class cuda_backend {
     return memory{bytes};
   }
 
-  // Throws: unity::error for an operator that has no known meaning, does not take the inputs or has no kernel.
+  // Throws: unity::error for an operator that is unknown, does not accept the inputs, or has no kernel.
   [[nodiscard]] kernel prepare(const tensor::operation& op, std::span<const tensor::tensor_type> inputs,
                                std::span<const tensor::tensor_type> outputs) {
     use();
@@ -207,21 +207,21 @@ class cuda_backend {
 
   void run(const kernel& k, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
            std::byte* work) {
-    stream_->note(select());  // of what began last, as a fault of its own is told by every later call
+    stream_->note(select());  // reported for the last launched kernel, because every later call reports a device fault
     stream_->begin(k.name_);
     k.routine_->run({inputs, outputs, work, *stream_});
   }
-  // The host's memory may be used again when these return.
+  // The host's memory may be reused when these return.
   void write(std::byte* to, std::span<const std::byte> from) {
     copy(to, from.data(), from.size(), cudaMemcpyHostToDevice, "copying to the device");
   }
   void read(std::span<std::byte> to, const std::byte* from) {
     copy(to.data(), from, to.size(), cudaMemcpyDeviceToHost, "copying from the device");
   }
-  // Throws: unity::error that names the operator where a launch failed since the last wait. What fails only while it
-  // runs is noticed here, and the operator that began last is named: the fault is its own or of one before.
+  // Throws: unity::error that names the operator if a launch failed since the last wait. Failures during execution are
+  // noticed here; then the last launched operator is named: the fault is its own or that of an earlier one.
   void wait() {
-    static_cast<void>(select());  // what it says, the next call says as well
+    static_cast<void>(select());  // the next call reports the same error
     const auto e = cudaStreamSynchronize(stream_->get());
     static_cast<void>(cudaGetLastError());
     if (const auto failure = stream_->take_failure()) {
@@ -245,10 +245,10 @@ class cuda_backend {
     return t == tensor::dtype::float32 || t == tensor::dtype::float16 || t == tensor::dtype::bfloat16;
   }
 
-  // For work of the caller's own, in the order of runs.
+  // For the caller's own work, in the order of runs.
   [[nodiscard]] cudaStream_t native_stream() const noexcept { return stream_->get(); }
 
-  // Throws: unity::error where something in f cannot be recorded.
+  // Throws: unity::error if something in f cannot be recorded.
   template <class F>
   [[nodiscard]] recording record(const F& f);
   void replay(const recording& r) {
@@ -276,7 +276,7 @@ class cuda_backend {
 
  private:
   void use() const { cuda::check(select(), "choosing the device"); }
-  // Makes the device that of this thread. Asking for it is far cheaper than choosing it.
+  // Makes the device current for this thread. Querying is much cheaper than setting it.
   [[nodiscard]] cudaError_t select() const {
     int present = -1;
     const auto e = cudaGetDevice(&present);
@@ -319,8 +319,8 @@ inline device_description cuda_backend::description() const {
 template <class F>
 cuda_backend::recording cuda_backend::record(const F& f) {
   use();
-  wait();  // what failed before is no fault of f
-  // Relaxed: libraries may load their kernels meanwhile.
+  wait();  // earlier failures are not caused by f
+  // Relaxed: libraries may load their kernels during capture.
   cuda::check(cudaStreamBeginCapture(stream_->get(), cudaStreamCaptureModeRelaxed), "beginning to record");
   struct graph_owner {
     cudaGraph_t graph = nullptr;
@@ -335,7 +335,7 @@ cuda_backend::recording cuda_backend::record(const F& f) {
   } catch (...) {
     static_cast<void>(cudaStreamEndCapture(stream_->get(), &owner.graph));
     static_cast<void>(
-        stream_->take_failure());  // f's own exception says what happened; the next wait says nothing of it
+        stream_->take_failure());  // f's own exception is reported instead; the next wait must not report this failure
     static_cast<void>(cudaGetLastError());
     throw;
   }
@@ -349,7 +349,8 @@ cuda_backend::recording cuda_backend::record(const F& f) {
   cuda::check(cudaGraphInstantiate(&made, owner.graph, 0), "preparing a recording");
   recording r;
   r.graph_.reset(made);
-  cuda::check(cudaGraphUpload(made, stream_->get()), "sending a recording to the device");  // or the first replay would
+  // Otherwise the first replay would do this.
+  cuda::check(cudaGraphUpload(made, stream_->get()), "sending a recording to the device");
   return r;
 }
 

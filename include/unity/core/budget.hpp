@@ -1,4 +1,4 @@
-// When a search stops, and why it did.
+// Limits of a search, and the reason why it stopped.
 #pragma once
 
 #include <chrono>
@@ -14,8 +14,8 @@
 
 namespace unity {
 
-// Limits of a search; what is not set does not limit. Time is looked at between expansions and within them; a search
-// that writes checkpoints finishes the one under way.
+// Limits of a search; unset ones do not limit. Time is checked between expansions and within them; a search that writes
+// checkpoints finishes the current expansion.
 struct budget {
   double seconds = std::numeric_limits<double>::infinity();
   std::uint64_t expansions = std::numeric_limits<std::uint64_t>::max();
@@ -36,7 +36,7 @@ enum class stop_reason : std::uint8_t { exhausted, converged, time, expansions, 
   return "unknown";
 }
 
-// What a search counts. The first four do not depend on time or threads.
+// Counters of a search. The first four do not depend on time or threads.
 struct counters {
   std::uint64_t expanded = 0;    // states whose moves were priced
   std::uint64_t candidates = 0;  // valid moves: shapes, acyclicity, cost and fingerprint computed
@@ -67,16 +67,16 @@ class stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-// Thrown where time is over; who set the limit catches it.
+// Thrown when time is over; caught by whoever set the limit.
 struct time_over {};
 
-// Until when something works that has no answer before its end.
+// The deadline of a computation that has no result before its end.
 class time_limit {
  public:
   // Infinity: no limit.
   void end_in(double seconds) {
     using clock = std::chrono::steady_clock;
-    constexpr double longest = 1e8;  // three years: a clock counts further
+    constexpr double longest = 1e8;  // three years: far below the range of a clock
     end_ = seconds < longest
                ? clock::now() + std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>{seconds})
                : clock::time_point::max();
@@ -92,11 +92,11 @@ class time_limit {
   std::chrono::steady_clock::time_point end_ = std::chrono::steady_clock::time_point::max();
 };
 
-// When to read a clock that costs as much as what goes on between two readings: as often as takes a tenth of a
-// millisecond, at least every 64th time.
+// Decides when to read a clock that costs as much as the work between two readings: every tenth of a millisecond, at
+// least every 64th time.
 class clock_pace {
  public:
-  // Whether to read it now; if so, tell what it says.
+  // Whether to read the clock now; if so, call read() with the result.
   [[nodiscard]] bool is_due() noexcept { return --left_ == 0; }
   void read(double seconds) noexcept {
     const auto passed = seconds - last_;

@@ -26,9 +26,9 @@
 #endif
 #endif
 
-// Functions that are no templates are declared first and defined at the end of their header. A program that defines
-// UNITY_COMPILED sees the declarations alone and links unity::compiled (cmake/unity_compiled.cmake), whose files define
-// UNITY_DEFINE_<PATH> for each header that they hold the definitions of.
+// Functions that are not templates are declared first and defined at the end of their header. A program that defines
+// UNITY_COMPILED only sees the declarations and links unity::compiled (cmake/unity_compiled.cmake), whose files define
+// UNITY_DEFINE_<PATH> for each header whose definitions they contain.
 #ifdef UNITY_COMPILED
 #define UNITY_INLINE
 #else

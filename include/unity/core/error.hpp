@@ -1,4 +1,4 @@
-// What bad input raises. Broken preconditions are contracts (core/config.hpp), not errors.
+// The error for bad input. Broken preconditions are contracts (core/config.hpp), not errors.
 #pragma once
 
 #include <stdexcept>

@@ -1,4 +1,4 @@
-// Sorting more than memory is to hold: sorted runs on disk, merged as they are read.
+// Sorting with limited memory: sorted runs on disk, merged as they are read.
 #pragma once
 
 #include <algorithm>
@@ -24,9 +24,9 @@
 
 namespace unity {
 
-// Collects elements, then gives them in order. Beyond `memory` bytes, sorted runs go to unnamed files in `folder`, or,
-// where that is empty, the system's for temporary files; they vanish with the sorter, however the program ends.
-// Precondition: elements that are equivalent are equal in every byte, so that there is one order.
+// Collects elements, then returns them in order. Beyond `memory` bytes, sorted runs go to unnamed files in `folder`, or
+// in the system's temporary folder if that is empty; they vanish with the sorter, however the program ends.
+// Precondition: equivalent elements are equal in every byte, so the order is unique.
 template <class T, class Less>
   requires std::is_trivially_copyable_v<T>
 class external_sorter {
@@ -34,7 +34,7 @@ class external_sorter {
   external_sorter(Less less, std::size_t memory, std::filesystem::path folder)
       : less_{std::move(less)}, most_{std::max<std::size_t>(1024, memory / sizeof(T))}, folder_{std::move(folder)} {}
 
-  // Throws: unity::error naming the folder where a run cannot be written.
+  // Throws: unity::error naming the folder if a run cannot be written.
   void push(const T& value) {
     if (held_.size() == held_.capacity()) {
       held_.reserve(std::min(most_, std::max<std::size_t>(1024, 2 * held_.size())));
@@ -47,8 +47,8 @@ class external_sorter {
   [[nodiscard]] std::size_t size() const noexcept { return spilled_ + held_.size(); }
   [[nodiscard]] std::size_t runs() const noexcept { return runs_.size(); }
 
-  // Calls f(element) in order, and leaves nothing. Complexity: n log n.
-  // Throws: unity::error where a run cannot be written or read again.
+  // Calls f(element) in order, and removes all elements. Complexity: n log n.
+  // Throws: unity::error if a run cannot be written or read.
   template <class F>
   void drain(F&& f) {
     if (runs_.empty()) {
@@ -58,7 +58,7 @@ class external_sorter {
       }
     } else {
       spill();
-      std::vector<T>{}.swap(held_);  // the readers hold as much
+      std::vector<T>{}.swap(held_);  // the readers use the same amount
       merge(f);
     }
     std::vector<T>{}.swap(held_);
@@ -76,7 +76,7 @@ class external_sorter {
   class reader {
    public:
     reader(std::FILE* from, std::size_t count, std::size_t block) : from_{from}, left_{count}, block_(block) {}
-    // Throws: unity::error where the file ends early.
+    // Throws: unity::error if the file ends early.
     [[nodiscard]] bool next(T& out) {
       if (at_ == have_) {
         have_ = std::min(block_.size(), left_);

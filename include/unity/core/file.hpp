@@ -50,7 +50,7 @@ class descriptor {
   int fd_;
 };
 
-// /dev/null is an empty file by another name; a terminal or a generator of bytes has no end.
+// /dev/null counts as an empty file; a terminal or a generator of bytes has no end.
 inline bool is_null_device(const struct stat& status) {
   struct stat null {};
   return ::stat("/dev/null", &null) == 0 && null.st_rdev == status.st_rdev;
@@ -58,14 +58,14 @@ inline bool is_null_device(const struct stat& status) {
 
 }  // namespace detail
 
-// What is read at once at most: more than any model, plan or set of rules has, and less than would fill a machine.
+// The most that is read at once: larger than any model, plan or set of rules, and small enough not to fill a machine.
 inline constexpr std::uint64_t largest_file = std::uint64_t{64} << 30U;
-// A pipe does not say how long it is: what it may give at most.
+// The same limit for pipes, whose length is unknown.
 inline constexpr std::uint64_t largest_stream = std::uint64_t{4} << 30U;
 
-// The bytes [offset, offset + length) of a file, or up to its end where length is `to_end`.
-// Throws: unity::error naming the file where it cannot be read, is a device, is shorter than that, or where more than
-// `largest` bytes would be read (of a pipe, more than largest_stream).
+// The bytes [offset, offset + length) of a file, or up to its end if length is `to_end`.
+// Throws: unity::error naming the file if it cannot be read, is a device, is shorter than that, or if more than
+// `largest` bytes would be read (from a pipe, more than largest_stream).
 inline constexpr std::uint64_t to_end = ~std::uint64_t{0};
 [[nodiscard]] inline std::string read_file(const std::filesystem::path& path, std::uint64_t offset = 0,
                                            std::uint64_t length = to_end, std::uint64_t largest = largest_file) {
@@ -125,8 +125,8 @@ inline constexpr std::uint64_t to_end = ~std::uint64_t{0};
   return content;
 }
 
-// A name for what belongs to a file for a while, in its folder: the file's own and `suffix`, or, where that is more
-// than file systems take (255 bytes), a number that stands for the file's own.
+// A name for a temporary companion of a file, in the same folder: the file's name and `suffix`, or, if that is longer
+// than file systems allow (255 bytes), a number derived from the file's name.
 [[nodiscard]] inline std::filesystem::path name_beside(const std::filesystem::path& path, std::string_view suffix) {
   auto own = path.filename().string();
   if (own.size() + suffix.size() > 255) {
@@ -135,13 +135,12 @@ inline constexpr std::uint64_t to_end = ~std::uint64_t{0};
   return path.parent_path() / (fmt::format("{}{}", own, suffix));
 }
 
-// A file under construction beside its final name. commit() gives it that name in one step; without commit()
-// nothing remains of it. What a process that was killed left there is overwritten by the next one. A file
-// that is replaced hands its mode bits on; a new one has those of the umask. A target that is
-// not a regular file (a pipe, a device) is written in place.
+// A file under construction beside its final name. commit() gives it that name in one step; without commit() nothing
+// remains. Leftovers of a killed process are overwritten by the next one. A new file inherits the mode bits of the file
+// that it replaces, or those of the umask. A target that is not a regular file (a pipe, a device) is written in place.
 class atomic_file {
  public:
-  // Throws: unity::error where nothing can be created there.
+  // Throws: unity::error if no file can be created there.
   explicit atomic_file(const std::filesystem::path& path) : target_{resolved(path)}, shown_{path.string()} {
     struct stat status {};
     const bool is_there = ::stat(target_.c_str(), &status) == 0;
@@ -164,7 +163,7 @@ class atomic_file {
     if (::ftruncate(file_.get(), 0) != 0) {
       fail("cannot be written", errno);
     }
-    // Before anything is written, so that what is private is so at all times.
+    // Before anything is written, so that private content is private at all times.
     struct stat own {};
     if (replaces_ && ::fstat(file_.get(), &own) == 0 && (own.st_mode & 07777U) != mode_ &&
         ::fchmod(file_.get(), mode_) != 0) {
@@ -175,7 +174,7 @@ class atomic_file {
   atomic_file& operator=(const atomic_file&) = delete;
   ~atomic_file() { discard(); }
 
-  // Throws: unity::error where the content does not fit (a full disk); the file under construction is then gone.
+  // Throws: unity::error if the content does not fit (a full disk); the file under construction is then removed.
   void write(std::string_view content) {
     while (!content.empty()) {
       const auto put = ::write(file_.get(), content.data(), std::min(content.size(), std::size_t{1} << 30U));
@@ -189,8 +188,8 @@ class atomic_file {
     }
   }
 
-  // Effects: the bytes from `offset` on are these; what write() writes next still follows what it wrote last. Bytes
-  // that nobody writes in between are 0. Throws: unity::error likewise, and where the file is a pipe.
+  // Effects: writes the bytes from `offset` on; the position of write() does not change. Gaps are filled with 0.
+  // Throws: unity::error likewise, and for a pipe.
   void write_at(std::uint64_t offset, std::string_view content) {
     while (!content.empty()) {
       const auto most = std::min(content.size(), std::size_t{1} << 30U);
@@ -206,12 +205,12 @@ class atomic_file {
     }
   }
 
-  // Throws: unity::error where the content written so far cannot be made to last under the final name.
+  // Throws: unity::error if the content written so far cannot be stored durably under the final name.
   void commit() {
     if (!in_place_ && ::fsync(file_.get()) != 0 && errno != EINVAL && errno != EROFS) {
       fail("cannot be written", errno);
     }
-    // A copy, as the file's own end makes its name free for others.
+    // Closes a copy: closing the descriptor itself would release the lock on the temporary name.
     if (const int problem = detail::descriptor{::dup(file_.get())}.close(); problem != 0) {
       fail("cannot be written", problem);
     }
@@ -225,8 +224,8 @@ class atomic_file {
   }
 
  private:
-  // Whether the file of that number is this one's own from now on: not if another process is writing it, or has given
-  // it its final name in between.
+  // Whether this object now owns the temporary file of that number: not if another process is writing it, or has
+  // renamed it in between.
   bool take(int attempt) {
     temporary_ = name_beside(target_, fmt::format(".partial{}", attempt));
     file_ = detail::descriptor{::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666)};
@@ -243,7 +242,7 @@ class atomic_file {
     return is_free && ::fstat(file_.get(), &own) == 0 && ::stat(temporary_.c_str(), &named) == 0 &&
            own.st_ino == named.st_ino && own.st_dev == named.st_dev;
   }
-  // Follows links, so that what a link points at is replaced and the link stays.
+  // Follows links, so that the target of a link is replaced and the link stays.
   static std::filesystem::path resolved(const std::filesystem::path& path) {
     std::error_code ignored;
     if (std::filesystem::is_symlink(path, ignored)) {

@@ -13,7 +13,8 @@
 
 namespace unity {
 
-// A bijective mix of 64 bits with full avalanche. Source: the finalizer of splitmix64 (Steele et al., OOPSLA'14).
+// A bijective mix of 64 bits with full avalanche.
+// Source: the finalizer of splitmix64 (Steele et al., OOPSLA'14).
 [[nodiscard]] constexpr std::uint64_t mix64(std::uint64_t x) noexcept {
   x += 0x9e3779b97f4a7c15U;
   x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;
@@ -41,9 +42,9 @@ namespace unity {
   return hash_combine(h, word);
 }
 
-// 128 bits that form a commutative group under addition: a set's fingerprint is the sum of its members',
-// so that it can be updated by what was added and removed. Two different sets of mixed members collide
-// with probability about 2^-128.
+// 128 bits that form a commutative group under addition: a set's fingerprint is the sum of those of its members, so it
+// can be updated when members are added or removed. Two different sets of mixed members collide with probability about
+// 2^-128.
 struct fingerprint {
   std::uint64_t low = 0;
   std::uint64_t high = 0;
@@ -61,7 +62,7 @@ struct fingerprint {
   friend constexpr fingerprint operator+(fingerprint a, fingerprint b) noexcept { return a += b; }
   friend constexpr fingerprint operator-(fingerprint a, fingerprint b) noexcept { return a -= b; }
   friend constexpr auto operator<=>(fingerprint, fingerprint) noexcept = default;
-  // Spelled out: nvcc 13 forgets the one that the line above implies.
+  // Explicit, because nvcc 13 does not derive it from the line above.
   friend constexpr bool operator==(fingerprint, fingerprint) noexcept = default;
 };
 

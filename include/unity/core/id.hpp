@@ -13,7 +13,7 @@
 
 namespace unity {
 
-// A dense 32-bit index that carries its kind in its type. Default-constructed: the null id.
+// A dense 32-bit index with its kind in the type. Default-constructed: the null id.
 template <class Tag>
 class id {
  public:

@@ -1,4 +1,4 @@
-// A permutation of 0 .. n - 1 that is computed number by number: no table, and no order in which it has to be asked.
+// A permutation of 0 .. n - 1 that is computed element by element: without a table, in any order.
 #pragma once
 
 #include <bit>
@@ -9,7 +9,7 @@
 
 namespace unity {
 
-// A Feistel network of hashes on the smallest 4^k that is not below n, applied until the result is below n.
+// A Feistel network of hashes on the smallest 4^k that is at least n, applied until the result is below n.
 // Source: Luby and Rackoff, How to construct pseudorandom permutations, SIAM J. Comput. 17 (1988); Black and Rogaway,
 // Ciphers with arbitrary finite domains, CT-RSA 2002, section 3.
 class index_permutation {
@@ -29,7 +29,7 @@ class index_permutation {
   }
 
  private:
-  static constexpr unsigned rounds = 6;  // four are enough for large halves; the smallest are of one bit
+  static constexpr unsigned rounds = 6;  // four suffice for large halves; the smallest halves have one bit
 
   [[nodiscard]] constexpr std::uint64_t step(std::uint64_t index) const noexcept {
     const auto mask = (std::uint64_t{1} << half_bits_) - 1;

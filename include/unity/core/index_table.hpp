@@ -1,4 +1,4 @@
-// Hash tables over things that live elsewhere, in flat memory.
+// Hash tables over externally stored objects, in flat memory.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// A file's bytes as memory, which the system reads when they are touched.
+// A file's bytes as memory, which the system reads on access.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +10,13 @@
 
 namespace unity {
 
-// Holds a mapping for reading; movable. The bytes stay where they are when it is moved, and are valid until it is
-// destroyed. Whoever makes the file shorter meanwhile ends the program with a bus error when the bytes are read:
-// replace files (atomic_file), do not change them.
+// Holds a read-only mapping; movable. The bytes keep their address when it is moved, and are valid until it is
+// destroyed. If the file is truncated meanwhile, reading the bytes ends the program with a bus error: replace files
+// (atomic_file), do not modify them.
 class mapped_file {
  public:
   mapped_file() = default;
-  // Throws: unity::error naming the file where it cannot be read, or is no regular file.
+  // Throws: unity::error naming the file if it cannot be read, or is not a regular file.
   explicit mapped_file(const std::filesystem::path& path);
   mapped_file(const mapped_file&) = delete;
   mapped_file(mapped_file&& o) noexcept : bytes_{std::exchange(o.bytes_, {})} {}
@@ -27,7 +27,7 @@ class mapped_file {
   }
   ~mapped_file();
 
-  // Aligned to a page. Empty for an empty file.
+  // Page-aligned. Empty for an empty file.
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_; }
 
  private:
@@ -39,7 +39,7 @@ class mapped_file {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_CORE_MAPPED_FILE)
 
 #include <fcntl.h>
-#include <sys/mman.h>  // here alone: its macro MAP_TYPE is a name elsewhere
+#include <sys/mman.h>  // only here: its macro MAP_TYPE collides with names elsewhere
 #include <sys/stat.h>
 
 #include <cerrno>
@@ -65,7 +65,7 @@ UNITY_INLINE mapped_file::mapped_file(const std::filesystem::path& path) {
     throw error{path.string(), "is no regular file", "one"};
   }
   const auto size = static_cast<std::size_t>(status.st_size);
-  if (size > 0) {  // of nothing there is no mapping
+  if (size > 0) {  // an empty mapping is not allowed
     auto* const first = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
     if (first == MAP_FAILED) {
       refuse();

@@ -1,4 +1,4 @@
-// What fmt's formatters of public values have in common.
+// Base class of fmt formatters of public values.
 #pragma once
 
 #include <string_view>
@@ -7,8 +7,8 @@
 
 namespace unity {
 
-// Of values that have one form: "{}" and nothing within. Text goes out character by character: fmt::format_to of fmt 9,
-// as g++ has compiled it, has another name for clang 18 and later, and would not link.
+// For values with a single format: "{}" without a specification. Writes character by character: fmt::format_to of fmt
+// 9, as compiled by g++, has another symbol name for clang 18 and later, and would not link.
 struct plain_formatter {
   constexpr auto parse(fmt::format_parse_context& context) -> decltype(context.begin()) { return context.begin(); }
 

@@ -1,4 +1,4 @@
-// Text out of a file, for a line of a message.
+// Quotes text from a file in a line of a message.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ namespace unity {
 
 namespace detail {
 
-// Bytes of the character that the text begins with; 0 where that is a control character or not UTF-8 (RFC 3629).
+// The number of bytes of the first character; 0 if it is a control character or not UTF-8 (RFC 3629).
 [[nodiscard]] inline std::size_t visible_character(std::string_view text) {
   const auto byte = [&](std::size_t i) { return std::uint32_t{static_cast<unsigned char>(text[i])}; };
   const auto first = byte(0);
@@ -38,8 +38,8 @@ namespace detail {
 
 }  // namespace detail
 
-// The characters of its first `most` bytes, "..." where there are more: white space as one space, and a '?' for each
-// byte of what is not visible. What is quoted may hold line breaks, or half of a character.
+// The characters of the first `most` bytes, followed by "..." if there are more: white space becomes one space, and
+// each byte that is not visible a '?'. The input may contain line breaks, or half of a character.
 [[nodiscard]] inline std::string printable(std::string_view text, std::size_t most = 60) {
   std::string line;
   std::size_t at = 0;

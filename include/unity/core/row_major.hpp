@@ -1,4 +1,4 @@
-// Positions in boxes of several dimensions, in row-major order: the last dimension is the fastest.
+// Positions in multidimensional boxes, in row-major order: the last dimension varies fastest.
 #pragma once
 
 #include <concepts>
@@ -9,7 +9,7 @@
 
 namespace unity {
 
-// The number of a position among all within the sizes.
+// The index of a position in a box of these sizes.
 template <class Sizes, class Position>
 [[nodiscard]] constexpr std::size_t offset_of(const Sizes& sizes, const Position& at) {
   UNITY_EXPECTS(at.size() == sizes.size(), "a coordinate for each dimension");
@@ -20,7 +20,7 @@ template <class Sizes, class Position>
   return offset;
 }
 
-// The inverse. Numbers beyond the last position start again at the first.
+// The inverse. Offsets beyond the last position wrap around.
 template <std::integral Offset, class Sizes>
 [[nodiscard]] constexpr Sizes position_of(Offset offset, const Sizes& sizes) {
   auto rest = static_cast<typename Sizes::value_type>(offset);
@@ -32,8 +32,8 @@ template <std::integral Offset, class Sizes>
   return at;
 }
 
-// Calls visit(position) for all of a box in order: along dimension d from begin[d] up to end[d], not included. Without
-// dimensions there is one.
+// Calls visit(position) for all positions of a box in order: along dimension d from begin[d] up to end[d], exclusive.
+// Without dimensions there is one position.
 template <class Position, class Visit>
 constexpr void for_each_position(const Position& begin, const Position& end, Visit&& visit) {
   UNITY_EXPECTS(begin.size() == end.size(), "a begin and an end for each dimension");

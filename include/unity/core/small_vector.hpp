@@ -1,4 +1,4 @@
-// A sequence of trivially copyable elements that allocates only beyond N of them.
+// A sequence of trivially copyable elements that only allocates for more than N of them.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 
 namespace unity {
 
-// Regular; contiguous. The first N elements lie inside the object.
+// Regular; contiguous. The first N elements are inside the object.
 // Complexity: as std::vector, copies are memcpy.
 template <class T, std::size_t N>
 class small_vector {

@@ -9,9 +9,9 @@
 
 namespace unity {
 
-// Elements of which neither is less keep their order. std::stable_sort of libstdc++ 12 asks for memory by a function
-// that is deprecated, which clang warns of at each instantiation.
-// Complexity: n log n; an order and a second vector.
+// Equivalent elements keep their order. std::stable_sort of libstdc++ 12 allocates by a deprecated function, for which
+// clang warns at each instantiation.
+// Complexity: n log n; an index and a second vector.
 template <class T, class Less>
 void stable_sort(std::vector<T>& all, const Less& less) {
   std::vector<std::size_t> order(all.size());

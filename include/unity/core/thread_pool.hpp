@@ -18,10 +18,10 @@
 
 namespace unity {
 
-// A fixed set of threads that run one loop at a time. The caller takes part, so one thread means no other.
+// A fixed set of threads that run one loop at a time. The caller participates, so with one thread there is no other.
 class thread_pool {
  public:
-  // Throws: unity::error where there cannot be so many threads.
+  // Throws: unity::error if this many threads cannot be created.
   explicit thread_pool(std::size_t threads = 1) {
     try {
       for (std::size_t i = 1; i < threads; ++i) {
@@ -39,8 +39,8 @@ class thread_pool {
 
   [[nodiscard]] std::size_t size() const noexcept { return workers_.size() + 1; }
 
-  // Calls body(worker, begin, end) on disjoint chunks that cover [0, count). Which worker gets which chunk is
-  // not determined: write results by index. Rethrows the first exception of a body after all have ended.
+  // Calls body(worker, begin, end) on disjoint chunks that cover [0, count). The assignment of chunks to workers is not
+  // deterministic: write results by index. Rethrows the first exception of a body after all have ended.
   void parallel_for(std::size_t count, std::size_t grain,
                     const std::function<void(std::size_t, std::size_t, std::size_t)>& body) {
     UNITY_EXPECTS(grain > 0, "chunks of at least one");

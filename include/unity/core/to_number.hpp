@@ -8,8 +8,8 @@
 
 namespace unity {
 
-// As std::from_chars reads it ("inf" and "nan" are floating-point numbers); nothing where the text is not a number of
-// that type from its first character to its last.
+// As std::from_chars parses it ("inf" and "nan" are floating-point numbers); nothing if the whole text is not a number
+// of that type.
 template <class Number>
 [[nodiscard]] std::optional<Number> to_number(std::string_view text) noexcept {
   Number value{};

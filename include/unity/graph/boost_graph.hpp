@@ -1,6 +1,6 @@
-// The bridge to Boost.Graph, both ways: an adjacency_list as a dataflow graph, and a compact_graph as input to
-// Boost's algorithms. One file, since no other of this room may include Boost.
-// Over 500 lines because both ways are here.
+// The bridge to Boost.Graph in both directions: an adjacency_list as a dataflow graph, and a compact_graph as input to
+// Boost's algorithms. One file, because no other header of this room may include Boost. Over 500 lines because both
+// directions are here.
 #pragma once
 
 #include <algorithm>
@@ -37,19 +37,19 @@
 
 namespace unity {
 
-// An edge bundle that says as which operand its target reads its source: e.position, an integer from 0.
+// An edge bundle with the operand position at which the edge's target reads its source: e.position, an integer from 0.
 template <class E>
 concept operand_edge = requires(E& e) {
   { e.position } -> std::convertible_to<std::size_t>;
   requires std::integral<std::remove_cvref_t<decltype(e.position)>>;
 };
-// One that also says which result of the source is read: e.result, an integer from 0.
+// An operand_edge that also has the index of the source's result: e.result, an integer from 0.
 template <class E>
 concept result_edge = operand_edge<E> && requires(E& e) {
   requires std::integral<std::remove_cvref_t<decltype(e.result)>>;
 };
 
-// A Boost graph whose edge bundle is one.
+// A Boost graph whose edge bundle is an operand_edge.
 template <class List>
 concept operand_list = operand_edge<typename boost::edge_bundle_type<List>::type>;
 
@@ -61,7 +61,7 @@ struct operand_place {
   friend bool operator==(const operand_place&, const operand_place&) = default;
 };
 
-// What a value carries in a graph that says nothing about it.
+// The type of values in a graph without value types.
 struct untyped {
   friend bool operator==(untyped, untyped) = default;
 };
@@ -75,10 +75,10 @@ std::size_t operand_position(const List& list, typename boost::graph_traits<List
 
 }  // namespace detail
 
-// A plain adjacency_list with in-edges is a dataflow graph as it stands. A vertex is a node with one result, the value
-// of the same number; its bundle is the operator and, where it has a member `type`, carries the type. Outputs are the
-// graph bundle's member `outputs` or, without it, the vertices that nothing reads.
-// Expects: the positions on the edges into a vertex differ, and an edge list that keeps parallel edges.
+// A plain adjacency_list with in-edges is a dataflow graph as it is. A vertex is a node with one result, the value of
+// the same number; its bundle is the operator and, if it has a member `type`, holds the type. Outputs are the graph
+// bundle's member `outputs` or, without it, the vertices that nothing reads.
+// Expects: distinct positions on the edges into a vertex, and an edge list that keeps parallel edges.
 // Complexity: operands O(d log d) for d operands, outputs without the bundle O(N). boost_dataflow is faster.
 template <class OutEdges, class Vertex, operand_edge Edge, class Graph, class EdgeList>
 struct graph_traits<
@@ -132,10 +132,10 @@ struct graph_traits<
   }
 };
 
-// An adjacency_list and the index that makes every question about its dataflow constant time; vertices may
-// have several results, and the list need not store in-edges. Models mutable_dataflow_graph.
+// An adjacency_list with an index that answers every query about its dataflow in constant time; vertices may have
+// several results, and the list need not store in-edges. Models mutable_dataflow_graph.
 // Copies and moves copy the list: Boost's cannot be moved.
-// `List` is an adjacency_list over vecS whose edge bundle is an operand_edge (a result_edge where vertices have several
+// `List` is an adjacency_list over vecS whose edge bundle is an operand_edge (a result_edge if vertices have several
 // results) and whose edge list keeps parallel edges.
 template <operand_list List, class Type = untyped>
 class boost_dataflow {
@@ -147,8 +147,9 @@ class boost_dataflow {
 
   boost_dataflow() = default;
   // Copies and indexes a list whose vertices have one result each, of type Type{}. Values are numbered by vertex, then
-  // result. Outputs are the values that nothing reads, until set_outputs.
-  // Throws: unity::error if the positions at a vertex are not 0 .. in-degree - 1, or an edge names no result.
+  // result. Until set_outputs, outputs are the values that nothing reads.
+  // Throws: unity::error if the positions at a vertex are not 0 .. in-degree - 1, or an edge refers to a result that
+  // does not exist.
   // Complexity: O(N + E).
   explicit boost_dataflow(const List& list)
       : boost_dataflow{list, [](const operation_type&) { return std::vector<Type>(1); }} {}
@@ -295,11 +296,11 @@ node_id boost_dataflow<List, Type>::add_node(operation_type op, std::span<const 
   return n;
 }
 
-// A compact_graph is itself a graph of Boost's: vertices are nodes by number, and each use is an edge from the
-// producer. Models VertexListGraph, EdgeListGraph, IncidenceGraph, BidirectionalGraph and AdjacencyGraph;
-// vertices and edges have dense indices (boost::vertex_index, boost::edge_index), so that
-// make_iterator_property_map of a vector gives them weights, colours or distances. Any other dataflow graph is copied
-// to one. Complexity: all constant but out_degree, which is linear in what it counts and the vertex's results.
+// A compact_graph is also a Boost graph: vertices are nodes by number, and each use is an edge from the producer.
+// Models VertexListGraph, EdgeListGraph, IncidenceGraph, BidirectionalGraph and AdjacencyGraph; vertices and edges have
+// dense indices (boost::vertex_index, boost::edge_index), so make_iterator_property_map of a vector gives them weights,
+// colours or distances. Any other dataflow graph must be copied to one. Complexity: constant, except out_degree, which
+// is linear in its result and in the results of the vertex.
 struct compact_edge {
   std::size_t from = 0;
   std::size_t to = 0;

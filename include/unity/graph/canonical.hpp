@@ -1,4 +1,4 @@
-// A name for a graph up to isomorphism: how search recognises a state that it reached on another route.
+// Fingerprints of graphs up to isomorphism, by which search recognises a state that it reached by another route.
 #pragma once
 
 #include <bit>
@@ -20,37 +20,37 @@
 
 namespace unity {
 
-// label(n): 64 bits that two nodes share if and only if they do the same (operator, attributes, result types).
+// label(n): 64 bits that are equal for two nodes if and only if they do the same (operator, attributes, result types).
 template <class F>
 concept node_labelling = std::invocable<F&, node_id> && requires(F& f, node_id n) {
   { f(n) } -> std::convertible_to<std::uint64_t>;
 };
 
-// A node predicate that holds nowhere.
+// A node predicate that is always false.
 struct no_node {
   constexpr bool operator()(node_id) const noexcept { return false; }
 };
 
-// Computes canonical fingerprints and keeps the memory that this takes, so that one object per thread serves a
-// whole search without allocating.
+// Computes canonical fingerprints and keeps its working memory, so that one object per thread serves a whole search
+// without allocating.
 //
-// Two acyclic graphs have the same fingerprint if and only if they are isomorphic: some renaming of nodes keeps
-// labels, the numbers of results, operands with their order (for a commutative node: up to order) and the
-// result of the producer that each one is, and outputs with their order. Nodes that reach no output count too.
-// "If" can fail only where exact() says so; "only if" only by a collision of 128-bit hashes.
+// Two acyclic graphs have the same fingerprint if and only if they are isomorphic: some renaming of nodes preserves
+// labels, the numbers of results, operands with their order (for a commutative node: up to order) and the result index
+// of each one at its producer, and outputs with their order. Nodes that do not reach an output count too. "If" can fail
+// only if exact() is false; "only if" only by a collision of 128-bit hashes.
 //
-// Complexity: O(N + E) where no two nodes compute the same from the same. Otherwise O(D (N + E) log N), D rounds being
-// at most the number of such nodes and usually two; where rounds cannot tell nodes apart, one more such step
-// for each member of a group tried, within the limit.
-// Source: Merkle hashing; colour refinement and individualisation as in McKay and Piperno, Practical graph
-// isomorphism II, J. Symbolic Computation 60 (2014), with components of indistinct nodes canonised on their own.
+// Complexity: O(N + E) if no two nodes compute the same from the same. Otherwise O(D (N + E) log N), where the number D
+// of rounds is at most the number of such nodes and usually two; if rounds cannot distinguish nodes, one more such step
+// for each tried member of a group, within the limit.
+// Source: Merkle hashing; colour refinement and individualisation as in McKay and Piperno, Practical graph isomorphism
+// II, J. Symbolic Computation 60 (2014), with separate canonisation of components of indistinct nodes.
 class canonical_hasher {
  public:
-  // `effort_limit` bounds what trying members takes for one graph, in nodes visited. Past it only the first member of a
-  // group is tried: graphs that are not isomorphic still differ, but isomorphic ones may too.
+  // `effort_limit` bounds the work of trying members for one graph, in visited nodes. Beyond it only the first member
+  // of a group is tried: graphs that are not isomorphic still differ, but isomorphic ones may differ too.
   explicit canonical_hasher(std::size_t effort_limit = 65536) : refinement_{effort_limit} {}
 
-  // commutative(n) says whether the operands of n may be exchanged at will. Expects an acyclic graph.
+  // commutative(n): whether the operands of n may be permuted. Expects an acyclic graph.
   template <dataflow_graph G, node_labelling Label, std::predicate<node_id> Commutative = no_node>
   [[nodiscard]] fingerprint operator()(const G& g, Label&& label, Commutative&& commutative = {}) {
     exact_ = true;
@@ -64,7 +64,7 @@ class canonical_hasher {
     return detail::absorb(plain, refined);
   }
 
-  // Whether the last fingerprint is the same for every isomorphic graph.
+  // Whether the last fingerprint is equal for every isomorphic graph.
   [[nodiscard]] bool exact() const noexcept { return exact_; }
 
  private:
@@ -80,9 +80,9 @@ class canonical_hasher {
   detail::canonical_refinement refinement_;
   std::vector<fingerprint> value_hash_;
   std::vector<node_id> order_;         // empty if ids are topological
-  std::vector<std::uint32_t> place_;   // of each node in order_
-  std::vector<std::uint32_t> table_;   // open addressing: places of nodes by hash
-  std::vector<std::uint32_t> result_;  // of each value, its place among the results of its producer
+  std::vector<std::uint32_t> place_;   // position of each node in order_
+  std::vector<std::uint32_t> table_;   // open addressing: positions of nodes by hash
+  std::vector<std::uint32_t> result_;  // index of each value among the results of its producer
   bool exact_ = true;
 };
 
@@ -92,7 +92,7 @@ template <dataflow_graph G, node_labelling Label, std::predicate<node_id> Commut
   return canonical_hasher{}(g, label, commutative);
 }
 
-// The hash of all that n computes: its label and the hashes of its operands.
+// The hash of the whole computation of n: its label and the hashes of its operands.
 template <dataflow_graph G, class Label, class Commutative>
 fingerprint canonical_hasher::hash_node(const G& g, node_id n, Label& label, Commutative& commutative) const {
   auto&& results = graph_traits<G>::results(g, n);
@@ -115,8 +115,8 @@ fingerprint canonical_hasher::hash_node(const G& g, node_id n, Label& label, Com
   return detail::finish(h, count);
 }
 
-// Fills flat_.colour, in topological order, and value_hash_. The result tells apart graphs without ambiguous
-// nodes: their node hashes name the operands, so the set of them is the graph.
+// Fills flat_.colour, in topological order, and value_hash_. The result distinguishes graphs without ambiguous nodes:
+// their node hashes identify the operands, so the set of them determines the graph.
 template <dataflow_graph G, class Label, class Commutative>
 fingerprint canonical_hasher::hash_forward(const G& g, Label& label, Commutative& commutative) {
   const std::size_t nodes = graph_traits<G>::node_count(g);
@@ -170,7 +170,7 @@ inline bool canonical_hasher::find_ambiguous() {
   return !flat_.ambiguous.empty();
 }
 
-// Writes the graph as flat arrays over places in topological order, and marks producers of outputs in their colours.
+// Writes the graph as flat arrays over positions in topological order, and marks producers of outputs in their colours.
 template <dataflow_graph G, class Commutative>
 void canonical_hasher::flatten(const G& g, Commutative& commutative) {
   const std::size_t nodes = graph_traits<G>::node_count(g);

@@ -37,7 +37,7 @@ namespace unity::detail {
   return k == 0 ? node : absorb(node, {k * 0x9e3779b97f4a7c15U, k});
 }
 
-// What the members of different multisets are absorbed into, so that sums over one kind never stand for another.
+// Seeds for the members of different multisets, so that sums over one kind are never confused with another.
 inline constexpr fingerprint set_seed{0x452821e638d01377U, 0xbe5466cf34e90c6cU};
 inline constexpr fingerprint component_seed{0xc0ac29b7c97c50ddU, 0x3f84d5b5b5470917U};
 inline constexpr fingerprint chosen_seed{0x9216d5d98979fb1bU, 0xd1310ba698dfb5acU};

@@ -1,4 +1,4 @@
-// Telling apart nodes that compute the same from the same, for canonical.hpp.
+// Distinguishes nodes that compute the same from the same, for canonical.hpp.
 #pragma once
 
 #include <algorithm>
@@ -15,12 +15,12 @@
 
 namespace unity::detail {
 
-// Refines the colours of ambiguous nodes until they are told apart as far as isomorphism tells them apart.
+// Refines the colours of ambiguous nodes until they are distinguished as far as isomorphism allows.
 class canonical_refinement {
  public:
   explicit canonical_refinement(std::size_t effort_limit) : effort_limit_{effort_limit} {}
 
-  // The hash of the ambiguous nodes and how they are connected. Effects: changes the colours.
+  // The hash of the ambiguous nodes and their connections. Effects: changes the colours.
   [[nodiscard]] fingerprint run(flat_graph& g);
   [[nodiscard]] bool exact() const noexcept { return exact_; }
 
@@ -51,7 +51,7 @@ class canonical_refinement {
   bool exact_ = true;
   std::vector<std::pair<fingerprint, place>> sorted_{};
   std::vector<char> single_{};
-  std::vector<std::uint32_t> leader_{};  // of each place, in the forest that joins components
+  std::vector<std::uint32_t> leader_{};  // by position, in the union-find forest of components
   std::vector<std::uint32_t> epoch_{};   // the call of components() that last set leader_
   std::uint32_t now_ = 0;
 };
@@ -74,8 +74,8 @@ inline fingerprint canonical_refinement::run(flat_graph& g) {
   return certificate(nodes);
 }
 
-// Nodes with a colour of their own are named by it. Two others that differ in their connections to each other
-// alone are connected within one component, so components can be named one by one.
+// Nodes with a unique colour are identified by it. Two others that differ only in their connections to each other are
+// connected within one component, so components can be processed one by one.
 inline fingerprint canonical_refinement::certificate(place_span nodes) {
   places rest = refine(nodes);
   fingerprint sum;
@@ -96,8 +96,8 @@ inline fingerprint canonical_refinement::certificate(place_span nodes) {
   return sum;
 }
 
-// Within a component of different colours, a colour names a node. Otherwise: single out each node of a smallest
-// group in turn, and take the least certificate, which does not depend on ids.
+// If all colours in a component differ, a colour identifies a node. Otherwise individualizes each node of a smallest
+// group in turn, and takes the least certificate, which does not depend on ids.
 inline fingerprint canonical_refinement::component_certificate(place_span component) {
   sort_by_colour(component);
   fingerprint sum;
@@ -146,8 +146,8 @@ inline fingerprint canonical_refinement::least_choice(place_span component, plac
   return *least;
 }
 
-// Rounds over the nodes until no round tells more of them apart. A node with a colour of its own keeps it: what
-// it is connected to has been told in that round. Returns the nodes that still share a colour, ascending.
+// Repeats rounds over the nodes until no round distinguishes more of them. A node with a unique colour keeps it: its
+// connections were included in that round. Returns the nodes that still share a colour, ascending.
 inline canonical_refinement::places canonical_refinement::refine(place_span nodes) {
   places active{nodes.begin(), nodes.end()};
   std::size_t told_apart = count_colours(active);
@@ -166,7 +166,7 @@ inline canonical_refinement::places canonical_refinement::refine(place_span node
   return active;
 }
 
-// Only choices are cut short, and their number does not depend on ids, so neither does whether any is.
+// Only choices are cut short. Their number does not depend on ids, so neither does whether any is cut short.
 inline void canonical_refinement::spend(std::size_t effort) {
   exact_ = exact_ && (depth_ == 0 || effort <= effort_left_);
   effort_left_ -= depth_ == 0 ? 0 : std::min(effort, effort_left_);
@@ -245,8 +245,8 @@ inline canonical_refinement::place canonical_refinement::leader(place n) {
   return n;
 }
 
-// Reorders the nodes so that those connected by uses among them lie together, each group ascending; returns where
-// the groups end.
+// Reorders the nodes so that those connected by uses among them are contiguous, each group ascending; returns the ends
+// of the groups.
 inline std::vector<std::size_t> canonical_refinement::gather_components(places& nodes) {
   ++now_;
   for (const place n : nodes) {

@@ -1,5 +1,5 @@
 // The library's own graph: flat arrays, dense ids, values with identities. With graph/boost_graph.hpp included, it is
-// a graph of Boost's, too.
+// also a Boost graph.
 #pragma once
 
 #include <cstddef>
@@ -70,7 +70,7 @@ class compact_graph {
   [[nodiscard]] std::uint32_t first_edge_into(node_id n) const { return nodes_[checked(n)].first_operand; }
   [[nodiscard]] value_id edge_value(std::uint32_t e) const { return operands_[e]; }
   [[nodiscard]] node_id edge_reader(std::uint32_t e) const { return readers_[e]; }
-  // The edges that carry one value, ascending; no_edge behind the last.
+  // The edges that carry one value, ascending; no_edge after the last.
   [[nodiscard]] std::uint32_t first_edge_of(value_id v) const {
     const auto last = last_edges_[checked(v)];
     return last == no_edge ? no_edge : next_edges_[last];
@@ -99,7 +99,7 @@ class compact_graph {
     return v.index();
   }
 
-  // A value's edges form a ring, of which the last is known: one word per value suffices to append in order.
+  // A value's edges form a ring, whose last edge is stored: one word per value suffices to append in order.
   void link_edge(node_id reader, value_id v) {
     const auto e = static_cast<std::uint32_t>(readers_.size());
     auto& last = last_edges_[v.index()];
@@ -115,9 +115,9 @@ class compact_graph {
   std::vector<Type> types_;
   std::vector<node_id> producers_;
   std::vector<value_id> outputs_;
-  std::vector<node_id> readers_;           // of each edge
-  std::vector<std::uint32_t> next_edges_;  // the next edge of the same value, behind the last the first
-  std::vector<std::uint32_t> last_edges_;  // of each value
+  std::vector<node_id> readers_;           // by edge
+  std::vector<std::uint32_t> next_edges_;  // the next edge of the same value; for the last one, the first
+  std::vector<std::uint32_t> last_edges_;  // by value
 };
 
 }  // namespace unity

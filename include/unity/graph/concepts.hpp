@@ -1,8 +1,8 @@
-// What the library asks of a dataflow graph.
+// The interface that the library requires of a dataflow graph.
 //
-// A graph is a set of nodes, each an operator applied to values and producing values. An edge is a use of a
-// value by a node. The library reaches a graph only through unity::graph_traits<G>, whose primary template
-// forwards to members; specialize it for a graph type you do not own (graph/boost_graph.hpp does so).
+// A graph is a set of nodes, each an operator applied to values and producing values. An edge is a use of a value by a
+// node. The library accesses a graph only through unity::graph_traits<G>, whose primary template forwards to members;
+// specialize it for a graph type you do not own (graph/boost_graph.hpp does so).
 #pragma once
 
 #include <concepts>
@@ -72,8 +72,8 @@ template <class Id>
 inline constexpr auto to_id = [](std::size_t index) { return Id{index}; };
 }  // namespace detail
 
-// All nodes of a graph, or all its values, as a range of ids in order. It holds their number, not the graph: what is
-// added while it is walked is not in it.
+// All nodes of a graph, or all its values, as a range of ids in order. It holds their number, not the graph: nodes that
+// are added during iteration are not included.
 template <class G>
 requires requires(const G& g) { graph_traits<G>::node_count(g); }
 [[nodiscard]] auto node_ids(const G& g) {
@@ -90,7 +90,7 @@ requires requires(const G& g) { graph_traits<G>::value_count(g); }
 template <class R>
 concept value_range = std::ranges::forward_range<R> && std::same_as<std::ranges::range_value_t<R>, value_id>;
 
-// The pieces, each named, so that a compiler's error says which one is missing.
+// The parts of the concept, each named, so that a compiler's error says which one is missing.
 template <class G>
 concept has_counts = requires(const G& g) {
   { graph_traits<G>::node_count(g) } -> std::convertible_to<std::size_t>;
@@ -115,11 +115,11 @@ concept has_outputs = requires(const G& g) {
 };
 
 // A readable dataflow graph.
-// Laws: producer(v) is the node whose results() hold v, once; every operand is some node's result.
+// Laws: producer(v) is the node whose results() contain v, once; every operand is some node's result.
 // Complexity: every expression is constant time, ranges are iterated in linear time.
 // Models: compact_graph; boost::adjacency_list through graph/boost_graph.hpp.
-// Non-models: a list of edges (no operand order); a graph whose edges are nodes' and not values' (a node with
-// two results cannot say which one an edge carries).
+// Non-models: a list of edges (no operand order); a graph whose edges connect nodes rather than values (an edge from a
+// node with two results does not say which one it carries).
 template <class G>
 concept dataflow_graph =
     has_counts<G> && has_operations<G> && has_operands<G> && has_results<G> && has_types<G> && has_outputs<G>;

@@ -1,4 +1,4 @@
-// A node of one graph in another one.
+// Copies a node from one graph to another.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace unity {
 
-// Adds a node of `from` to `to`: the same operator and types, of the operands that the map has. Returns the new node.
-// map: by value of `from`, what it is in `to`; its operands are there, its results come in.
+// Adds a node of `from` to `to`: the same operator and types, with mapped operands. Returns the new node.
+// map: by value of `from`, the value of `to`; must contain the operands, receives the results.
 // Complexity: linear in operands and results.
 template <class Op, class Type>
 node_id copy_node(const compact_graph<Op, Type>& from, node_id n, compact_graph<Op, Type>& to,

@@ -1,4 +1,4 @@
-// The shape of a dataflow graph without operators and values, for algorithms that ask for nothing else.
+// The structure of a dataflow graph without operators and values, for algorithms that need no more.
 #pragma once
 
 #include <cstddef>
@@ -28,9 +28,9 @@ class digraph {
   digraph(std::size_t nodes, std::span<const std::pair<node_id, node_id>> edges);
 
   [[nodiscard]] std::size_t node_count() const noexcept { return order_.size(); }
-  // What n reads from, in the order of its operands; once for each operand.
+  // The producers that n reads from, in the order of its operands; once for each operand.
   [[nodiscard]] std::span<const node_id> predecessors(node_id n) const { return predecessors_.of(n); }
-  // What reads from n, result after result, ascending for each; once for each operand.
+  // The nodes that read from n, result after result, ascending for each; once for each operand.
   [[nodiscard]] std::span<const node_id> successors(node_id n) const { return successors_.of(n); }
   // Every node, after its predecessors.
   [[nodiscard]] std::span<const node_id> order() const noexcept { return order_; }
@@ -97,8 +97,8 @@ inline digraph::digraph(std::size_t nodes, std::span<const std::pair<node_id, no
   fill(successors_, &edge::first, &edge::second);
 }
 
-// Where paths through a graph begin and end. An algorithm that takes terminals looks only at paths from a
-// source to a sink, so leaving the weights out of the sources leaves them out of the question.
+// The ends of paths through a graph. An algorithm with terminals only considers paths from a source to a sink, so
+// leaving the weights out of the sources ignores them.
 struct terminals {
   std::vector<node_id> sources;
   std::vector<node_id> sinks;

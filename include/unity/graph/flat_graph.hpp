@@ -11,7 +11,7 @@
 
 namespace unity::detail {
 
-// A graph in flat arrays; nodes are places 0 .. n-1 of a topological order.
+// A graph in flat arrays; nodes are the positions 0 .. n-1 of a topological order.
 struct flat_graph {
   using place = std::uint32_t;
 
@@ -21,10 +21,10 @@ struct flat_graph {
   };
   struct reader {
     place user;
-    std::uint64_t tag;  // which result it reads and, unless it is commutative, as which operand
+    std::uint64_t tag;  // which result it reads and, unless the reader is commutative, at which operand
   };
 
-  std::vector<fingerprint> colour;  // at first the forward hash; refinement makes it tell more
+  std::vector<fingerprint> colour;  // initially the forward hash; refinement makes it more specific
   std::vector<char> ambiguous;      // whether another node has the same forward hash
   std::vector<char> commutative;
   std::vector<std::uint32_t> first_operand;
@@ -44,7 +44,7 @@ struct flat_graph {
     first_operand.push_back(static_cast<std::uint32_t>(operands.size()));
   }
   void collect_uses();
-  // An output tells its producer apart from every other node.
+  // An output distinguishes its producer from every other node.
   void mark_output(place producer, std::uint32_t result, std::uint64_t position) {
     if (ambiguous[producer] != 0) {
       colour[producer] += absorb(output_seed, {position, result});

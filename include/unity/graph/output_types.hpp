@@ -1,4 +1,4 @@
-// The types of what a graph computes.
+// The types of a graph's outputs.
 #pragma once
 
 #include <vector>

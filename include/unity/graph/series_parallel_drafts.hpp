@@ -24,7 +24,7 @@ class part_drafts {
     drafts_[i].part.node = n;
     return i;
   }
-  // A wire at an end of something adds nothing to it.
+  // A wire in series with something adds nothing.
   [[nodiscard]] index series(index a, index b) {
     if (drafts_[a].part.kind == part_kind::wire) {
       return b;
@@ -53,7 +53,7 @@ class part_drafts {
     index last = none;
     index next = none;  // of the same parent
   };
-  // A finished child and what orders it among its siblings.
+  // A finished child and its sort key among its siblings.
   struct finished {
     std::array<std::uint32_t, 3> key;
     series_parallel_tree::part_index number;
@@ -78,7 +78,7 @@ class part_drafts {
   std::vector<draft> drafts_;
 };
 
-// A part of the same kind gives its children to the composition instead of becoming one.
+// A part of the same kind passes its children to the composition instead of becoming a child.
 inline part_drafts::index part_drafts::compose(part_kind kind, index a, index b) {
   const bool into_a = drafts_[a].part.kind == kind;
   const index whole = into_a ? a : add(kind);

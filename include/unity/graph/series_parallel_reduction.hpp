@@ -1,4 +1,4 @@
-// How series_parallel.hpp finds its tree: reductions first, then a split of what they leave.
+// Builds the tree of series_parallel.hpp: reductions first, then a split of the remainder.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ class series_parallel_builder {
   using branch_index = std::uint32_t;
   static constexpr branch_index none = static_cast<branch_index>(-1);
 
-  // One edge between two points, standing for all that lies between them.
+  // One edge between two points, which represents everything between them.
   struct branch {
     path_point from;
     path_point to;
@@ -35,7 +35,7 @@ class series_parallel_builder {
     branch_index next_in;   // of `to`
     bool live = true;
   };
-  // The live branches at a point are found by running through all that there ever were.
+  // The live branches at a point are found by iterating over all that ever existed.
   struct branch_list {
     std::uint32_t live = 0;
     branch_index newest = none;
@@ -60,7 +60,7 @@ class series_parallel_builder {
   part_drafts drafts_;
   std::vector<branch> branches_;
   std::unordered_map<std::uint64_t, branch_index> between_;  // live branches by their ends; never iterated
-  std::vector<std::uint32_t> rank_;                          // of each point, its place in topological order
+  std::vector<std::uint32_t> rank_;                          // by point: its position in topological order
   std::vector<branch_list> out_;
   std::vector<branch_list> in_;
   std::vector<path_point> ready_;
@@ -153,7 +153,7 @@ inline series_parallel_builder::branch_index series_parallel_builder::first_in(p
   return b;
 }
 
-// Adds a branch, or puts it in parallel with the one that already joins these points.
+// Adds a branch, or composes it in parallel with the one that already connects these points.
 inline void series_parallel_builder::join(path_point from, path_point to, part_drafts::index part) {
   const auto next = static_cast<branch_index>(branches_.size());
   const auto [place, inserted] = between_.try_emplace(key(from, to), next);
@@ -181,7 +181,7 @@ inline void series_parallel_builder::consider(path_point p) {
   }
 }
 
-// Series and parallel reductions at the points considered, until none is left. Terminals have no branch on one side.
+// Applies series and parallel reductions at the queued points until none is left. Terminals have no branch on one side.
 inline void series_parallel_builder::reduce() {
   while (!ready_.empty()) {
     const path_point p = ready_.back();
@@ -199,8 +199,8 @@ inline void series_parallel_builder::reduce() {
   }
 }
 
-// The live branches, cut where all paths meet: each section is a two-terminal graph. Sections of one branch are
-// left out, and so are the terminals' points, which its branches name.
+// The live branches, split where all paths meet: each section is a two-terminal graph. Sections of one branch are
+// omitted, and so are the points of the terminals, which its branches contain.
 inline std::vector<std::vector<series_parallel_builder::branch_index>> series_parallel_builder::sections() const {
   std::vector<branch_index> live;
   for (branch_index b = 0; b < branches_.size(); ++b) {
@@ -224,7 +224,8 @@ inline std::vector<std::vector<series_parallel_builder::branch_index>> series_pa
   return found;
 }
 
-// Makes one branch of a section, from within: what two points cut off is contracted before what surrounds it.
+// Reduces a section to one branch, from the inside: the part that two points cut off is contracted before its
+// surroundings.
 inline void series_parallel_builder::contract(const std::vector<branch_index>& section) {
   std::vector<path_point> points;
   for (const auto b : section) {
@@ -248,14 +249,14 @@ inline void series_parallel_builder::contract(const std::vector<branch_index>& s
         inner.push_back(points[p]);
       }
     }
-    // Nothing is left of it if all in it was nested.
+    // Nothing is left if all of it was nested.
     if (!inner.empty()) {
       contract(points[component.a], points[component.b], inner);
     }
   }
 }
 
-// Makes a core of the inner points and all branches at them.
+// Makes a core of the inner points and all their branches.
 inline void series_parallel_builder::contract(path_point from, path_point to, const std::vector<path_point>& inner) {
   const auto core = drafts_.core();
   for (const path_point p : inner) {

@@ -13,21 +13,21 @@
 namespace unity {
 
 enum class part_kind : std::uint8_t {
-  wire,      // nothing: a value handed on past the other branches of a parallel part
+  wire,      // nothing: a value that bypasses the other branches of a parallel part
   node,      // one node of the graph
-  series,    // children one after the other, in the order of children()
-  parallel,  // children side by side between the same two points; the wire, if any, last
-  core,      // children joined in a way that no nesting of series and parallel parts says
+  series,    // children in sequence, in the order of children()
+  parallel,  // children in parallel between the same two points; the wire, if any, last
+  core,      // children connected in a way that series and parallel composition cannot express
 };
 
-// A place between nodes, where paths meet: before or after a node, or an end of the whole graph.
-// Point 2 n is before node n, 2 n + 1 after it; those past the last node are the start and the finish.
+// A position between nodes, where paths meet: before or after a node, or an end of the whole graph. Point 2 n is before
+// node n, 2 n + 1 after it; those past the last node are the start and the finish.
 using path_point = std::uint32_t;
 
 struct series_parallel_part {
   part_kind kind = part_kind::wire;
   node_id node;             // of a node; null for other kinds
-  path_point from = 0;      // what a child of a core leads from and to, wires at its ends included;
+  path_point from = 0;      // the ends of a child of a core, including wires at its ends;
   path_point to = 0;        // 0 for a child of any other part
   std::uint32_t first = 0;  // its children: see series_parallel_tree::children
   std::uint32_t last = 0;
@@ -35,9 +35,8 @@ struct series_parallel_part {
   friend bool operator==(const series_parallel_part&, const series_parallel_part&) = default;
 };
 
-// Regular. Every node on a path is in one part of kind node; a child's number is below its parent's, so one
-// pass over the parts in order meets children first. Series parts have no series children and parallel parts
-// no parallel ones.
+// Regular. Every node on a path is in one part of kind node; a child's number is below its parent's, so one pass over
+// the parts in order visits children first. Series parts have no series children and parallel parts no parallel ones.
 class series_parallel_tree {
  public:
   using part_index = std::uint32_t;
@@ -70,7 +69,7 @@ class series_parallel_tree {
     return std::ranges::none_of(parts_, [](const auto& part) { return part.kind == part_kind::core; });
   }
 
-  // Effects: appends a part whose children were appended before; returns its number. The last one is the root.
+  // Effects: appends a part whose children were appended before; returns its number. The last part is the root.
   part_index append(series_parallel_part part, std::span<const part_index> children) {
     part.first = static_cast<std::uint32_t>(children_.size());
     for (const part_index child : children) {

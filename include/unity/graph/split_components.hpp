@@ -1,4 +1,5 @@
-// The parts of a two-terminal graph that hang on two points only. Used by series-parallel decomposition.
+// The parts of a two-terminal graph that are connected to the rest at two points only. Used by series-parallel
+// decomposition.
 #pragma once
 
 #include <algorithm>
@@ -15,15 +16,15 @@
 
 namespace unity::detail {
 
-// Points that reach the rest of the graph only through the two points a < b.
+// Points that are connected to the rest of the graph only through the two points a < b.
 struct split_component {
   std::uint32_t a;
   std::uint32_t b;
-  std::uint32_t size;                // the number of its points
-  std::vector<std::uint32_t> inner;  // they, without those of smaller components with the same a
+  std::uint32_t size;                // number of its points
+  std::vector<std::uint32_t> inner;  // its points, without those of smaller components with the same a
 };
 
-// Depth-first searches for the points that, with one taken away, separate a graph whose terminals are linked.
+// Depth-first searches for the points that, with one other point removed, separate a graph whose terminals are linked.
 // Source: Hopcroft and Tarjan, Algorithm 447: efficient algorithms for graph manipulation, CACM 16 (1973).
 class split_search {
  public:
@@ -34,7 +35,7 @@ class split_search {
 
   // Effects: finds the components whose first point a is `taken`.
   void search_without(point taken);
-  // The components found, the smaller first.
+  // The components found, smaller ones first.
   [[nodiscard]] std::vector<split_component> finish();
 
  private:
@@ -47,17 +48,17 @@ class split_search {
   std::vector<std::uint32_t> first_;
   std::vector<point> neighbours_;
   std::vector<split_component> found_{};
-  // Of one search, by point:
-  std::vector<std::uint32_t> met_{};      // when it was met, from 1; 0 before
-  std::vector<std::uint32_t> low_{};      // when the earliest point that its subtree is linked to was met
+  // State of one search, by point:
+  std::vector<std::uint32_t> met_{};      // discovery time, from 1; 0: not yet discovered
+  std::vector<std::uint32_t> low_{};      // discovery time of the earliest point that its subtree is linked to
   std::vector<std::uint32_t> size_{};     // of its subtree
   std::vector<std::uint32_t> ways_{};     // links from the taken point into its subtree
   std::vector<std::uint32_t> covered_{};  // the most such links into one component found in its subtree
-  std::vector<std::uint32_t> height_{};   // of left_, when it was met
+  std::vector<std::uint32_t> height_{};   // size of left_ at its discovery
   std::vector<std::uint32_t> next_{};     // the neighbour to try next
   std::vector<point> parent_{};
   std::vector<point> path_{};  // the points being visited
-  std::vector<point> left_{};  // the points visited that are in no component yet
+  std::vector<point> left_{};  // visited points that are in no component yet
   std::uint32_t clock_ = 0;
 };
 
@@ -129,7 +130,7 @@ inline void split_search::leave(point p, point taken) {
   covered_[above] = std::max(covered_[above], covered_[p]);
 }
 
-// The subtree of p is a component. If all ways into it lead into one already found, it only prolongs that one.
+// The subtree of p is a component. If all links into it lead into one already found, it only extends that one.
 inline void split_search::cut_off(point p, point taken, point above) {
   if (covered_[p] < ways_[p]) {
     covered_[p] = ways_[p];
@@ -146,18 +147,18 @@ inline std::vector<split_component> split_search::finish() {
   return std::move(found_);
 }
 
-// The sets of points that two points a < b cut off from the rest of an acyclic graph, where terminals 0 and points-1
-// are linked from outside; the smaller first. Points are numbered in topological order, and each is on a path from 0 to
-// points-1. Sets that series composition makes of others may be left out; the last is all but the terminals, or what is
-// left of it beside branches that are sets of their own.
-// Complexity: O(d * (points + links)) for d points that are the immediate dominator of one where paths meet.
+// The sets of points that two points a < b cut off from the rest of an acyclic graph, whose terminals 0 and points-1
+// are linked from outside; smaller ones first. Points are numbered in topological order, and each is on a path from 0
+// to points-1. Sets that are series compositions of others may be omitted; the last set is all points but the
+// terminals, or the rest of them besides branches that are separate sets.
+// Complexity: O(d * (points + links)) for d points that are the immediate dominator of a point where paths meet.
 [[nodiscard]] inline std::vector<split_component> split_components(std::size_t points,
                                                                    std::span<const split_search::link> links) {
   const digraph graph{points, links};
   const node_id start{0U};
   const dominator_tree tree{graph, std::span{&start, 1}, dominator_tree::direction::forward};
-  // What lies between a and b is entered through a alone. Unless it begins with a single point, ways that part
-  // at a meet within it, and there a is the immediate dominator.
+  // The points between a and b are entered through a only. Unless they begin with a single point, links that diverge at
+  // a meet within them, and a is the immediate dominator there.
   std::vector<char> parts(points, 0);
   for (std::size_t p = 1; p + 1 < points; ++p) {
     if (graph.predecessors(node_id{p}).size() > 1) {

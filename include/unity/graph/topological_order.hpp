@@ -1,4 +1,4 @@
-// An order in which every node comes after those it reads from, or a cycle that rules one out.
+// An order in which every node follows those it reads from, or a cycle that proves there is none.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,7 @@ template <dataflow_graph G>
 
 namespace detail {
 
-// The number of operands of each node: what it still waits for.
+// The number of operands of each node: how many it still waits for.
 template <dataflow_graph G>
 std::vector<std::uint32_t> operand_counts(const G& g) {
   std::vector<std::uint32_t> counts(graph_traits<G>::node_count(g));
@@ -72,9 +72,9 @@ std::vector<node_id> sort_by_smallest_id(const G& g, std::vector<std::uint32_t>&
 
 }  // namespace detail
 
-// Every node once, after all nodes whose results it reads; among those that could come next, the one with the
-// smallest id. Nothing if the graph has a cycle. Expects operands that are values of the graph (see validate).
-// Complexity: O(E) where ascending ids are such an order, else O((N + E) log N).
+// Every node once, after all nodes whose results it reads; among several possible next nodes, the one with the smallest
+// id. Nothing if the graph has a cycle. Expects operands that are values of the graph (see validate).
+// Complexity: O(E) if ascending ids are such an order, otherwise O((N + E) log N).
 template <dataflow_graph G>
 [[nodiscard]] std::optional<std::vector<node_id>> topological_order(const G& g) {
   if (ids_are_topological(g)) {
@@ -93,8 +93,8 @@ template <dataflow_graph G>
   return order;
 }
 
-// The evidence: nodes each of which is read by the next, and the last by the first; the smallest id first.
-// Empty if the graph has no cycle. Complexity: as topological_order.
+// A cycle as evidence: each node is read by the next, and the last by the first; the smallest id first. Empty if the
+// graph has no cycle. Complexity: as topological_order.
 template <dataflow_graph G>
 [[nodiscard]] std::vector<node_id> find_cycle(const G& g) {
   if (ids_are_topological(g)) {
@@ -106,7 +106,7 @@ template <dataflow_graph G>
   if (stuck == waiting.end()) {
     return {};
   }
-  // A stuck node waits for a stuck node, so walking up from one must meet itself.
+  // A stuck node waits for a stuck node, so a walk upwards from one must reach a node twice.
   std::vector<std::uint32_t> seen_at(waiting.size(), 0);
   std::vector<node_id> walk;
   node_id n{static_cast<std::size_t>(stuck - waiting.begin())};

@@ -1,4 +1,4 @@
-// Who reads each value: the reverse of operands, for a whole graph at once.
+// The users of each value: the reverse of operands, for a whole graph at once.
 #pragma once
 
 #include <compare>
@@ -19,11 +19,11 @@ struct use {
   std::uint32_t position = 0;
 
   friend auto operator<=>(const use&, const use&) noexcept = default;
-  friend bool operator==(const use&, const use&) noexcept = default;  // nvcc does not make it from <=>
+  friend bool operator==(const use&, const use&) noexcept = default;  // nvcc does not derive it from <=>
 };
 
-// The uses of every value of a graph, ascending by (user, position), in two flat arrays. Being an output is
-// not a use. Regular; a snapshot that does not follow later changes of the graph.
+// The uses of every value of a graph, ascending by (user, position), in two flat arrays. Being an output is not a use.
+// Regular; a snapshot that does not follow later changes of the graph.
 // Complexity: lookups constant; building O(values + uses).
 class users {
  public:
@@ -47,7 +47,7 @@ class users {
   friend bool operator==(const users&, const users&) = default;
 
  private:
-  std::vector<std::uint32_t> first_;  // the uses of value v lie at [first_[v], first_[v + 1])
+  std::vector<std::uint32_t> first_;  // the uses of value v are at [first_[v], first_[v + 1])
   std::vector<use> uses_;
 };
 
@@ -55,7 +55,8 @@ template <dataflow_graph G>
 void users::assign(const G& g) {
   const std::size_t nodes = graph_traits<G>::node_count(g);
   const std::size_t values = graph_traits<G>::value_count(g);
-  first_.assign(values + 2, 0);  // counted two places on: filling the lists then moves each beginning into place
+  // counts are stored two positions later: filling the lists then moves each beginning into place
+  first_.assign(values + 2, 0);
   for (std::size_t n = 0; n < nodes; ++n) {
     for (const value_id v : graph_traits<G>::operands(g, node_id{n})) {
       UNITY_EXPECTS(v.index() < values, "operands that are values of the graph");

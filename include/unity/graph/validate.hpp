@@ -1,4 +1,4 @@
-// Is this a dataflow graph at all? For graphs that come from outside: files, other libraries, users.
+// Checks whether input is a valid dataflow graph. For graphs from outside: files, other libraries, users.
 #pragma once
 
 #include <cstddef>
@@ -18,14 +18,14 @@ namespace unity {
 
 namespace detail {
 
-// Composes the errors of one graph, all of which say what is known about ids in the same words.
+// Composes the errors of one graph, with common wording for the known ids.
 template <dataflow_graph G>
 class graph_checker {
  public:
   graph_checker(const G& g, std::string_view where)
       : graph_{g}, where_{where}, nodes_{graph_traits<G>::node_count(g)}, values_{graph_traits<G>::value_count(g)} {}
 
-  // Each check may rest on what those before it have established.
+  // Each check may rely on what the previous ones have established.
   [[nodiscard]] std::optional<error> find() {
     auto found = find_bad_result();
     if (!found) {
@@ -50,7 +50,7 @@ class graph_checker {
   }
   [[nodiscard]] std::string known_values() const { return fmt::format("one of the {} values", values_); }
 
-  // A result that is no value, or that an earlier node (or place of the same node) already defines.
+  // A result that is not a value, or that an earlier node (or an earlier result of the same node) already defines.
   [[nodiscard]] std::optional<error> find_bad_result() {
     definer_.assign(values_, node_id{});
     for (std::size_t n = 0; n < nodes_; ++n) {
@@ -72,7 +72,7 @@ class graph_checker {
     return std::nullopt;
   }
 
-  // A value whose producer is no node, or a node that does not list it.
+  // A value whose producer is not a node, or is a node that does not list it.
   [[nodiscard]] std::optional<error> find_bad_producer() const {
     for (std::size_t i = 0; i < values_; ++i) {
       const value_id v{i};
@@ -119,7 +119,7 @@ class graph_checker {
     if (cycle.empty()) {
       return std::nullopt;
     }
-    // A long cycle would not be one readable line, and its first nodes are enough to find it.
+    // A long cycle would not fit in a readable line; its first nodes suffice to find it.
     constexpr std::size_t most = 8;
     std::string text = fmt::format("a cycle of {}:", cycle.size());
     for (std::size_t i = 0; i < cycle.size() && i < most; ++i) {
@@ -133,21 +133,22 @@ class graph_checker {
   std::string_view where_;
   std::size_t nodes_;
   std::size_t values_;
-  std::vector<node_id> definer_{};  // of each value, the node that lists it among its results
+  std::vector<node_id> definer_{};  // by value: the node that lists it among its results
 };
 
 }  // namespace detail
 
-// The first way in which `g` breaks the laws of dataflow_graph or has a cycle, as the error that validate throws;
-// nothing if it is sound. `where` begins the message: a file, or what the graph is. Results are looked at first, then
+// The first violation of the laws of dataflow_graph in `g`, or a cycle, as the error that validate throws; nothing if
+// it is valid. `where` begins the message: a file, or a description of the graph. Results are checked first, then
 // producers, operands, outputs, cycles.
-// Complexity: O((N + E) log N); O(N + E) where ids are topological.
+// Complexity: O((N + E) log N); O(N + E) if ids are topological.
 template <dataflow_graph G>
 [[nodiscard]] std::optional<error> find_defect(const G& g, std::string_view where = "graph") {
   return detail::graph_checker<G>{g, where}.find();
 }
 
-// Effects: none on a sound graph. Throws: unity::error, one line, as find_defect.
+// Effects: none on a valid graph.
+// Throws: unity::error, one line, as find_defect.
 template <dataflow_graph G>
 void validate(const G& g, std::string_view where = "graph") {
   if (const auto defect = find_defect(g, where)) {

@@ -18,10 +18,10 @@
 
 namespace unity::machine {
 
-// Vertices are devices and then switches, by number; edges are links, by id. Models of Boost's concepts:
-// VertexListGraph, EdgeListGraph, IncidenceGraph, BidirectionalGraph, AdjacencyGraph. Unlike route_table,
-// Boost's algorithms let devices forward. Refers to the topology, which must outlive the view.
-// Complexity: O(links) to make, then constant.
+// Vertices are devices, then switches, by number; edges are links, by id. Models of Boost's concepts: VertexListGraph,
+// EdgeListGraph, IncidenceGraph, BidirectionalGraph, AdjacencyGraph. Unlike in route_table, Boost's algorithms let
+// devices forward. Refers to the topology, which must outlive the view.
+// Complexity: O(links) to build, then constant.
 class boost_topology {
  public:
   using vertex_descriptor = std::size_t;

@@ -1,4 +1,4 @@
-// What devices exchange together, and how its bytes and devices are divided.
+// Collectives: their algorithms, and how bytes and devices are divided.
 #pragma once
 
 #include <algorithm>
@@ -16,15 +16,16 @@
 
 namespace unity::machine {
 
-// ring: each rank talks to the next one, devices of a node side by side; an all-to-all shifts by 1, 2, 3, ... instead.
-// tree: logarithmic rounds. An all-gather sends to the rank 1, 2, 4, ... places before, a reduce-scatter likewise
-//   backwards, an all-reduce is both (NCCL calls these PAT), on both levels of a hierarchy where there are two; a
-//   broadcast is a binomial tree, an all-to-all Bruck's.
-// hierarchical: rings inside the nodes first, then between devices of the same place in their nodes, then inside again.
-// rails: a ring per place in a node, a share of the size each; each leaves and enters nodes at other places, so that
-//   all network adapters of a node work. Of an all-reduce, its halves.
-// in_switch: a switch adds up what it is sent and gives it to all. Of an all-reduce.
-// What does not apply (see applies) is the ring.
+// ring: each rank sends to the next one, devices of a node are adjacent; an all-to-all shifts by 1, 2, 3, ... instead.
+// tree: logarithmic rounds. An all-gather sends to the rank 1, 2, 4, ... positions before, a reduce-scatter does the
+// reverse, an all-reduce is both (NCCL calls these PAT), on both levels of a hierarchy if there are two; a broadcast is
+// a binomial tree, an all-to-all is Bruck's.
+// hierarchical: rings inside the nodes first, then between devices at the same position in their nodes, then inside
+// again.
+// rails: one ring per position in a node, each with an equal share of the size; each enters and leaves nodes at other
+// positions, so that all network adapters of a node are used. For an all-reduce and its two halves.
+// in_switch: a switch sums what it receives and sends the result to all. For an all-reduce.
+// An algorithm that does not apply (see applies) falls back to the ring.
 // Sources: Thakur, Rabenseifner and Gropp, Optimization of collective communication operations in MPICH, IJHPCA 19(1),
 // 2005; Bruck et al., Efficient algorithms for all-to-all communications, IEEE TPDS 8(11), 1997; Patarasuk and Yuan,
 // Bandwidth optimal all-reduce algorithms, JPDC 69(2), 2009; Träff, Optimal, non-pipelined reduce-scatter and allreduce
@@ -34,9 +35,9 @@ enum class collective_algorithm : std::uint8_t { ring, tree, hierarchical, rails
 inline constexpr std::array<std::string_view, 5> collective_algorithm_names{"ring", "tree", "hierarchical", "rails",
                                                                             "in_switch"};
 
-// An exchange between devices; rank r is devices[r]. `size` is that of link: of the message; of the vector that is
-// reduced or broadcast; of the whole that a rank gives (reduce_scatter, all_to_all) or gets (all_gather).
-// Refers to the devices, which are distinct; a message goes from the first of two to the second.
+// An exchange between devices; rank r is devices[r]. `size` counts like in `link`: the message; the vector that is
+// reduced or broadcast; the total that a rank sends (reduce_scatter, all_to_all) or receives (all_gather). Refers to
+// the devices, which must be distinct; a message goes from the first to the second.
 struct collective {
   exchange kind = exchange::all_reduce;
   collective_algorithm how = collective_algorithm::ring;
@@ -45,17 +46,18 @@ struct collective {
   std::size_t root = 0;  // the rank that broadcasts
 };
 
-// Whether the algorithm differs from the ring there: hierarchical and rails need several nodes with the same number of
-// devices, more than one each; in_switch a switch that adds up and that all devices are joined to.
-// Complexity: n log n in the devices, and the links of in_switch's switches.
+// Whether the algorithm differs from the ring: hierarchical and rails need several nodes with the same number of
+// devices, more than one each; in_switch needs a reducing switch that is connected to all devices.
+// Complexity: n log n in the devices, plus the links of reducing switches for in_switch.
 [[nodiscard]] bool applies(const topology& t, const collective& c);
 
-// Ring and rails visit devices in this order: node by node, every other one backwards. Then a transfer to another node
-// leaves and arrives at the same place in both, which where each device has a network adapter of its own is one rail.
+// The order in which ring and rails visit devices: node by node, every other one backwards. Then a transfer to another
+// node leaves and arrives at the same position in both nodes, which is one rail if each device has its own network
+// adapter.
 // Complexity: n log n.
 [[nodiscard]] std::vector<device_id> ring_order(const topology& t, std::span<const device_id> devices);
 
-// Part i of `size` bytes cut into so many parts, as even as can be.
+// Part i of `size` bytes, divided into `parts` parts as evenly as possible.
 [[nodiscard]] constexpr bytes part_size(bytes size, std::size_t parts, std::size_t i) noexcept {
   __extension__ using wide = unsigned __int128;
   const auto end = [&](std::size_t k) {
@@ -76,31 +78,32 @@ void check_collective(const topology& t, const collective& c);
 
 [[nodiscard]] team all_of(const std::vector<team>& nodes);
 
-// Node by node, every other one backwards.
+// Concatenates nodes, every other one backwards.
 [[nodiscard]] team around(std::vector<team> nodes);
 
-// A ring through a grid that enters its nodes at other places than those of other rails.
+// A ring through a grid that enters its nodes at other positions than other rails do.
 [[nodiscard]] team rail(const std::vector<team>& nodes, std::size_t number);
 
-// The switch that adds up for all devices, of least number; nothing where there is none.
+// The reducing switch of lowest number that is connected to all devices; nothing if there is none.
 [[nodiscard]] std::optional<vertex_id> reducing_switch(const topology& t, std::span<const device_id> devices);
 
-// The same ranks in turn, from `first` on.
+// The same ranks, rotated to begin with `first`.
 [[nodiscard]] inline team starting_with(team ranks, std::uint32_t first) {
   std::rotate(ranks.begin(), std::find(ranks.begin(), ranks.end(), first), ranks.end());
   return ranks;
 }
 
-// Several nodes with the same number of devices, more than one each: where two levels differ from one.
+// Several nodes with the same number of devices, more than one each: two levels then differ from one.
 [[nodiscard]] inline bool is_grid(const std::vector<team>& nodes) {
   return nodes.size() > 1 && nodes.front().size() > 1 &&
          std::all_of(nodes.begin(), nodes.end(), [&](const team& n) { return n.size() == nodes.front().size(); });
 }
 
-// The ranks of place i in each node of a grid.
+// The ranks at position i in each node of a grid.
 [[nodiscard]] team across(const std::vector<team>& nodes, std::size_t i);
 
-// The first rank of each node and, first of all, the root for its own. `nodes`: each begins with its first rank then.
+// The first rank of each node; for the root's node, the root, which comes first of all. Effects: each of `nodes` then
+// begins with that rank.
 [[nodiscard]] team leaders(std::vector<team>& nodes, std::uint32_t root);
 
 // The largest power of two below `count`, or 0 for less than 2.
@@ -112,8 +115,8 @@ void check_collective(const topology& t, const collective& c);
   return count < 2 ? 0 : step;
 }
 
-// The edges of the binomial tree whose root is place 0, in rounds from the root: f(round's step, parent, child). The
-// far ones come first, so that places side by side, as those of a node, are served in the last rounds.
+// The edges of one round of the binomial tree with root 0, in rounds from the root: f(parent, child). Distant edges
+// come first, so that adjacent positions, such as those of a node, are served in the last rounds.
 template <class F>
 void binomial_round(std::size_t count, std::size_t step, const F& f) {
   for (std::size_t parent = 0; parent + step < count; parent += 2 * step) {
@@ -174,8 +177,8 @@ UNITY_INLINE team around(std::vector<team> nodes) {
   return all_of(nodes);
 }
 
-// Where nodes are a multiple of places, each ring enters the next node a place on: rings are then alike under a shift
-// of nodes. Else it goes to and fro between two places; an odd node out has a third.
+// If the number of nodes is a multiple of the positions, each ring enters the next node one position further: rings are
+// then equal up to a shift of nodes. Otherwise it alternates between two positions; an odd last node has a third.
 UNITY_INLINE team rail(const std::vector<team>& nodes, std::size_t number) {
   const auto places = nodes.front().size();
   const auto entry = [&](std::size_t n) {
@@ -187,7 +190,7 @@ UNITY_INLINE team rail(const std::vector<team>& nodes, std::size_t number) {
   for (std::size_t n = 0; n < nodes.size(); ++n) {
     const auto in = entry(n);
     const auto out = entry(n + 1) == in ? (in + 1) % places : entry(n + 1);
-    const auto step = out == (in + 1) % places ? places - 1 : 1;  // then all on the way come before the way out
+    const auto step = out == (in + 1) % places ? places - 1 : 1;  // so all others are visited before the exit
     ranks.push_back(nodes[n][in]);
     for (auto i = (in + step) % places; i != in; i = (i + step) % places) {
       if (i != out) {

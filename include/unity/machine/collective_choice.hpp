@@ -1,4 +1,4 @@
-// Which algorithm a machine's collectives use: by the closed form, and by size.
+// Chooses the algorithm of a machine's collectives by size, from closed-form costs.
 #pragma once
 
 #include <cstddef>
@@ -18,49 +18,51 @@
 
 namespace unity::machine {
 
-// Of the device's model.
+// From the device's model.
 [[nodiscard]] collective_start start_of(const machine& m, device_id d);
 
-// An algorithm that applies, and what it takes.
+// An applicable algorithm and its cost.
 struct collective_way {
   collective_algorithm how = collective_algorithm::ring;
   collective_line line{};
   collective_flows flows{};
 };
 
-// Ways of one kind among the same devices, the ring first. Regular.
+// The algorithms for one kind of collective among the same devices, the ring first. Regular.
 struct collective_ways {
   collective_start start{};
   std::vector<collective_way> ways{};
 
-  // The one to go for the size (chosen_way). Complexity: linear in the ways.
+  // The algorithm to use for the size (chosen_way). Complexity: linear in the algorithms.
   [[nodiscard]] const collective_way& at(bytes size) const;
 };
 
-// Ways of several groups of devices that do the same at the same time: the flows of each group, and what all take.
+// An algorithm for several groups of devices that run the same collective simultaneously: the flows of each group, and
+// the time of all.
 struct common_way {
   collective_algorithm how = collective_algorithm::ring;
   collective_line line{};
   std::vector<collective_flows> flows{};
 };
 
-// Those of the algorithms that apply to all groups, the ring first. One that moves no more bytes a second than another
-// of fewer flows is pipelined over the flows of that one, in its own rounds: chunks follow each other, so links are as
-// busy as there. So a tree of k devices is k flows, not k log k, and where it is chosen it is for its few rounds.
+// The algorithms that apply to all groups, the ring first. If an algorithm has no higher bandwidth than another one
+// with fewer flows, it is pipelined over the flows of that one, with its own number of rounds: chunks follow each
+// other, so links are equally busy. So a tree of k devices is k flows instead of k log k, and is chosen only for its
+// few rounds.
 // Sources: Sanders, Speck and Träff, Two-tree algorithms for full bandwidth broadcast, reduction and scan, Parallel
-// Computing 35(12), 2009; NCCL's trees since version 2.4 are such.
+// Computing 35(12), 2009; NCCL's trees since version 2.4 work like this.
 // Complexity: as line_of, for each algorithm. Precondition: groups of several devices.
 [[nodiscard]] std::vector<common_way> common_ways(const machine& m, const route_table& routes, exchange kind,
                                                   std::span<const std::vector<device_id>> groups);
 
-// Of one group.
+// The same for one group.
 [[nodiscard]] collective_ways ways_of(const machine& m, const route_table& routes, exchange kind,
                                       std::span<const device_id> devices);
 
-// The same, found once per kind and devices. Of one machine.
+// Caches ways_of by kind and devices, for one machine.
 class known_collectives {
  public:
-  // Valid as long as this. Complexity: logarithmic in the groups once known.
+  // Valid as long as this object. Complexity: logarithmic in the groups once known.
   [[nodiscard]] const collective_ways& of(const machine& m, const route_table& routes, exchange kind,
                                           std::span<const device_id> devices);
 
@@ -76,7 +78,7 @@ class known_collectives {
 
 namespace unity::machine::detail {
 
-// Of the first group; all groups are alike.
+// The flows of the first group; all groups are equal in this.
 [[nodiscard]] inline std::size_t flow_count(const common_way& w) {
   std::size_t count = 0;
   for (const auto& p : w.flows.front().phases) {
@@ -85,7 +87,8 @@ namespace unity::machine::detail {
   return count;
 }
 
-// The way of fewest flows that takes at most so long per byte; of those alike the first. Precondition: there is one.
+// The one with the fewest flows among those with at most `per_byte`; the first in case of ties. Precondition: there is
+// one.
 [[nodiscard]] inline const common_way& fewest_flows(std::span<const common_way> all, double per_byte) {
   const common_way* best = nullptr;
   for (const auto& w : all) {
@@ -96,7 +99,8 @@ namespace unity::machine::detail {
   return *best;
 }
 
-// The flows of one way in the rounds of another, shared among phases as its own are, one each at least.
+// The flows with the rounds of another algorithm, distributed among phases in proportion to their own rounds, at least
+// one each.
 [[nodiscard]] inline collective_flows in_rounds_of(collective_flows flows, const collective_flows& other) {
   std::uint64_t own = 0;
   std::uint64_t wanted = 0;

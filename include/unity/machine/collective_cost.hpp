@@ -1,4 +1,4 @@
-// What collectives take by a closed form: of each phase, the busiest link and the slowest route.
+// The time of collectives in closed form: per phase, the busiest link and the slowest route.
 // Source: Hockney, The communication challenge for MPP, Parallel Computing 20(3), 1994; Thakur et al., IJHPCA 19(1),
 // 2005.
 #pragma once
@@ -20,7 +20,7 @@
 
 namespace unity::machine {
 
-// What passes before anything moves, and what each round takes besides its transfers.
+// The time before anything moves, and the overhead of each round in addition to its transfers.
 struct collective_start {
   picoseconds start{};
   picoseconds round{};
@@ -28,12 +28,12 @@ struct collective_start {
   friend bool operator==(const collective_start&, const collective_start&) = default;
 };
 
-// What a collective takes, by its size.
+// The time of a collective as a linear function of its size.
 struct collective_line {
   picoseconds fixed{};
-  double per_byte = 0;  // picoseconds
+  double per_byte = 0;  // picoseconds per byte
 
-  // At most 10^18 ps for what moves.
+  // The part that depends on the size is limited to 10^18 ps.
   [[nodiscard]] picoseconds operator()(bytes size) const {
     return fixed + picoseconds{std::llround(std::min(per_byte * static_cast<double>(size.count()), 1e18))};
   }
@@ -41,9 +41,9 @@ struct collective_line {
   friend bool operator==(const collective_line&, const collective_line&) = default;
 };
 
-// Of several ways, the ring first: the first that takes at most a sixteenth more than the fastest. A ring of k devices
-// is k flows, a tree k log k: what saves less is within the error of the model, and not worth simulating.
-// line(way): its collective_line. Precondition: some way. Complexity: linear in the ways.
+// Among several algorithms, the ring first: the first one within a sixteenth of the fastest. A ring of k devices is k
+// flows, a tree k log k: smaller savings are within the error of the model, and not worth simulating.
+// line(way): its collective_line. Precondition: at least one. Complexity: linear in the algorithms.
 template <class Ways, class LineOf>
 [[nodiscard]] const auto& chosen_way(const Ways& ways, bytes size, const LineOf& line) {
   auto least = line(ways.front())(size);
@@ -54,7 +54,8 @@ template <class Ways, class LineOf>
   return *std::find_if(ways.begin(), ways.end(), [&](const auto& w) { return line(w)(size).count() <= most; });
 }
 
-// The links of a flow: f(link), in the order of travel. Precondition: to or from a switch there is a link.
+// Calls f(link) for the links of a flow, in the order of travel. Precondition: a flow to or from a switch has a direct
+// link.
 template <class F>
 void for_each_link(const topology& t, const route_table& routes, const collective_flow& flow, const F& f) {
   if (t.is_device(flow.from) && t.is_device(flow.to)) {
@@ -66,22 +67,21 @@ void for_each_link(const topology& t, const route_table& routes, const collectiv
   }
 }
 
-// Of collectives at the same time, phase by phase together: phases follow each other; one takes what its busiest link
-// needs for all that crosses it, and the latency of its slowest route once per round. Adding takes no time. Of one
-// collective it is no less than the longest chain of what lower(t, c) transfers, but for rounding, and equal to it
-// where all links and parts are alike. Complexity: linear in the flows and the links of their routes.
+// The time of simultaneous collectives, which run phase by phase together. A phase takes the time of its busiest link
+// for everything that crosses it, plus the latency of its slowest route once per round. Summing takes no time. For one
+// collective it is, up to rounding, at least the longest chain of transfers of lower(t, c), and equal to it if all
+// links and parts are equal. Complexity: linear in the flows and the links of their routes.
 [[nodiscard]] collective_line line_of(const topology& t, const route_table& routes,
                                       std::span<const collective_flows> at_once, const collective_start& start = {});
 
-// That of one collective, at its size.
+// The time of one collective at its size.
 [[nodiscard]] inline picoseconds collective_time(const topology& t, const route_table& routes, const collective& c,
                                                  const collective_start& start = {}) {
   const auto flows = flows_of(t, c);
   return flows.phases.empty() ? picoseconds{} : line_of(t, routes, {&flows, 1}, start)(c.size);
 }
 
-// The algorithm for which collective_time is least, and that time; the first of those alike. Ignores
-// c.how.
+// The algorithm with the least collective_time, and that time; the first in case of ties. Ignores c.how.
 [[nodiscard]] std::pair<collective_algorithm, picoseconds> fastest_algorithm(const topology& t,
                                                                              const route_table& routes, collective c,
                                                                              const collective_start& start = {});
@@ -92,7 +92,7 @@ void for_each_link(const topology& t, const route_table& routes, const collectiv
 
 namespace unity::machine::detail {
 
-// What crosses each resource in a phase, in picoseconds per byte of size.
+// The load of each resource in a phase, in picoseconds per byte of size.
 class link_loads {
  public:
   link_loads(const topology& t, const route_table& routes) : t_{t}, routes_{routes}, loads_(t.resource_count(), 0.0) {}

@@ -1,4 +1,4 @@
-// Times of measured collectives: a link per size of group, fitted to samples, and groups between and beyond them.
+// Models of measured collectives: one link per group size, fitted to samples.
 #pragma once
 
 #include <cstddef>
@@ -22,26 +22,26 @@ struct collective_sample {
   friend bool operator==(const collective_sample&, const collective_sample&) = default;
 };
 
-// The samples that padding cannot make faster: no sample of the same kind and group that is as large or larger takes
-// less than 1 / (1 + slack) of their time. What libraries take for sizes that they cannot move in whole words lies
-// above; a caller who minds pads. Keeps the order. Complexity: n log n.
+// The samples that padding cannot make faster: no sample of the same kind and group that is at least as large takes
+// less than 1 / (1 + slack) of their time. Removes slow samples at sizes that libraries cannot move in whole words;
+// callers can avoid these by padding. Keeps the order. Complexity: n log n.
 [[nodiscard]] std::vector<collective_sample> unpadded(std::span<const collective_sample> samples, double slack = 0.1);
 
-// A link per size of group, in ascending order: ranges as fit_ranges finds them, over the medians by size of
-// unpadded(samples). Preconditions: times are positive, sizes not negative, groups of at least 2.
-// Complexity: per kind and group cubic in its sizes.
+// One link per group size, ascending: ranges by fit_ranges, over the medians by size of unpadded(samples).
+// Preconditions: times are positive, sizes not negative, groups of at least 2.
+// Complexity: cubic in the sizes of each kind and group.
 [[nodiscard]] std::vector<link> fit_collectives(std::span<const collective_sample> samples);
 
-// Mean absolute relative errors of predictions for samples that the fit did not see.
+// Mean absolute relative errors of predictions for samples that were left out of the fit.
 struct held_out_error {
   double sizes = 0;      // every fifth size was left out
-  double sizes_all = 0;  // likewise, over all samples, those too that unpadded leaves out
-  double group = -1;     // the whole group was left out; negative where no other was measured
+  double sizes_all = 0;  // likewise, over all samples, including those that unpadded removes
+  double group = -1;     // the whole group was left out; negative if no other group was measured
   std::size_t samples = 0;
-  std::size_t padded = 0;  // of them: left out by unpadded
+  std::size_t padded = 0;  // of these: removed by unpadded
 };
 
-// Predictions are compared with unpadded samples, save sizes_all. Complexity: as fit_collectives, per group.
+// Predictions are compared with unpadded samples, except for sizes_all. Complexity: as fit_collectives, per group.
 [[nodiscard]] std::map<exchange, std::map<int, held_out_error>> held_out_errors(
     std::span<const collective_sample> samples);
 
@@ -63,7 +63,7 @@ namespace unity::machine::detail {
 using collective_group = std::pair<exchange, int>;
 using samples_by_group = std::map<collective_group, std::vector<exchange_sample>>;
 
-// Ascending in size, the faster first.
+// Ascending in size; for equal sizes, faster samples first.
 [[nodiscard]] inline samples_by_group grouped(std::span<const collective_sample> samples) {
   samples_by_group groups;
   for (const auto& s : samples) {
@@ -78,7 +78,7 @@ using samples_by_group = std::map<collective_group, std::vector<exchange_sample>
   return groups;
 }
 
-// One sample per size: the median, of an even number the mean of the middle two.
+// One sample per size: the median; for an even number, the mean of the middle two.
 [[nodiscard]] inline std::vector<exchange_sample> medians(std::span<const exchange_sample> ascending) {
   std::vector<exchange_sample> of_sizes;
   for (std::size_t first = 0; first < ascending.size();) {
@@ -103,7 +103,7 @@ using samples_by_group = std::map<collective_group, std::vector<exchange_sample>
   return samples.empty() ? 0 : sum / static_cast<double>(samples.size());
 }
 
-// The sizes of a group in ascending order: which of them every fifth is.
+// Every fifth size of a group, in ascending order.
 [[nodiscard]] inline std::vector<std::int64_t> held_out_sizes(std::span<const exchange_sample> ascending) {
   std::vector<std::int64_t> sizes;
   const auto all = medians(ascending);
@@ -126,7 +126,7 @@ using samples_by_group = std::map<collective_group, std::vector<exchange_sample>
 namespace unity::machine {
 
 UNITY_INLINE std::vector<collective_sample> unpadded(std::span<const collective_sample> samples, double slack) {
-  auto floors = detail::grouped(samples);  // by size, the least time of those as large or larger
+  auto floors = detail::grouped(samples);  // by size, the least time of samples that are at least as large
   for (auto& [group, all] : floors) {
     auto least = std::numeric_limits<double>::infinity();
     for (auto s = all.rbegin(); s != all.rend(); ++s) {

@@ -1,4 +1,4 @@
-// Collectives as what flows between neighbours, all rounds together.
+// Collectives as flows between neighbours, aggregated over rounds.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace unity::machine {
 
-// From a device or switch to another: so many parts of what the collective moves.
+// A number of parts of the data that move from one device or switch to another.
 struct collective_flow {
   vertex_id from{};
   vertex_id to{};
@@ -22,7 +22,7 @@ struct collective_flow {
   friend bool operator==(const collective_flow&, const collective_flow&) = default;
 };
 
-// Flows at the same time, in so many rounds that wait for each other.
+// Simultaneous flows, in `rounds` rounds that wait for each other.
 struct collective_phase {
   std::uint32_t rounds = 0;
   std::vector<collective_flow> flows{};
@@ -30,12 +30,12 @@ struct collective_phase {
   friend bool operator==(const collective_phase&, const collective_phase&) = default;
 };
 
-// Phases follow each other. `of`: into how many parts the size is cut. Regular.
+// Phases in sequence. `of`: the number of parts that the size is divided into. Regular.
 struct collective_flows {
   std::uint32_t of = 1;
   std::vector<collective_phase> phases{};
 
-  // Bytes of so many parts, rounded up once.
+  // The bytes of `parts` parts, rounded up once.
   [[nodiscard]] bytes volume(bytes size, std::uint32_t parts) const {
     const std::int64_t all = of;
     return bytes{size.count() / all * parts + (size.count() % all * parts + all - 1) / all};
@@ -44,9 +44,9 @@ struct collective_flows {
   friend bool operator==(const collective_flows&, const collective_flows&) = default;
 };
 
-// What lower(t, c) transfers between the same two in rounds that follow each other, as one flow: of a ring of p all
-// 2 (p - 1) rounds are one phase of p flows. No phases where a rank is alone. Ignores the size.
-// Complexity: linear in the flows, but for logarithms: p for a ring, p log p for a tree, p^2 for all_to_all.
+// Aggregates the transfers of lower(t, c): consecutive rounds between the same pairs become one flow. For a ring of p,
+// all 2 (p - 1) rounds are one phase of p flows. No phases for a single rank. Ignores the size.
+// Complexity: linear in the flows up to logarithms: p for a ring, p log p for a tree, p^2 for all_to_all.
 [[nodiscard]] collective_flows flows_of(const topology& t, const collective& c);
 
 namespace detail {
@@ -68,12 +68,12 @@ class flow_writer {
   [[nodiscard]] collective_flows take() && { return std::move(all_); }
 
  private:
-  // Flows between the same two become one.
+  // Merges flows between the same two vertices.
   void end_phase();
 
-  std::vector<vertex_id> ends_{};  // of each rank; the switch that adds up is the last
+  std::vector<vertex_id> ends_{};  // by rank; the reducing switch is last
   collective_phase phase_{};
-  bool goes_around_ = false;  // the phase before
+  bool goes_around_ = false;  // of the previous phase
   collective_flows all_{};
 };
 
@@ -121,12 +121,12 @@ UNITY_INLINE void flow_writer::around(std::span<const block_ring> rings, bool re
     }
     for (std::size_t x = 0; count > 1 && x < count; ++x) {
       const auto next = (x + 1) % count;
-      const auto stays = blocks[reduces ? x : next].size();  // the one block that does not go that way
+      const auto stays = blocks[reduces ? x : next].size();  // the only block that is not sent this way
       phase_.flows.push_back({ends_[ranks[x]], ends_[ranks[next]], static_cast<std::uint32_t>(all - stays)});
     }
     phase_.rounds = std::max(phase_.rounds, static_cast<std::uint32_t>(count - 1));
   }
-  // What comes back the same way goes on without a stop.
+  // A following phase along the same links continues without waiting: it is merged.
   const bool went_around = std::exchange(goes_around_, true);
   const auto before = all_.phases.size();
   end_phase();
@@ -146,7 +146,7 @@ UNITY_INLINE void flow_writer::around(std::span<const block_ring> rings, bool re
   }
 }
 
-// The first part goes up, the others up while those before them go down, the last down.
+// The first part goes up; the others go up while earlier ones go down; the last one goes down.
 UNITY_INLINE void flow_writer::in_switch(std::size_t ranks) {
   const auto center = ends_[ranks];
   const auto phase = [&](std::uint32_t rounds, std::uint32_t up, std::uint32_t down) {

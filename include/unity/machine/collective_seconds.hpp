@@ -1,4 +1,4 @@
-// What measured collectives take, between and beyond the groups that were measured.
+// The time of collectives by measurements, also between and beyond the measured groups.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +11,13 @@
 
 namespace unity::machine {
 
-// What a collective takes: by the link of its group; of a group that was not measured, along the line through the
-// nearest two, in logarithms of ranks and time. Where one group alone was measured it is that one's.
-// Units: bytes as link counts them, seconds. Preconditions: some link has that kind.
+// The time of a collective: from the link of its group; for a group that was not measured, by interpolation along the
+// line through the nearest two, in logarithms of ranks and time. If only one group was measured, its time is used.
+// Units: bytes as link counts them, seconds. Precondition: some link has that kind.
 // Complexity: linear in the links and their ranges.
 [[nodiscard]] double collective_seconds(std::span<const link> groups, exchange kind, int ranks, std::int64_t size);
 
-// The same, or nothing where no link has that kind. Precondition: at least two ranks.
+// The same, or nothing if no link has that kind. Precondition: at least two ranks.
 [[nodiscard]] std::optional<picoseconds> measured_time(std::span<const link> groups, exchange kind, std::size_t ranks,
                                                        bytes size);
 
@@ -33,8 +33,8 @@ namespace unity::machine {
 
 namespace unity::machine::detail {
 
-// The link of the group nearest to so many ranks and, of the others, the nearest on the other side, or the nearest
-// where all are on one. Null where there is none.
+// The link of the group nearest to `ranks`, and of the others the nearest on the other side, or just the nearest if all
+// are on one side. Null if there is none.
 [[nodiscard]] inline std::pair<const link*, const link*> groups_around(std::span<const link> groups, exchange kind,
                                                                        int ranks) {
   const auto distance = [&](const link& l) { return std::abs(std::log2(static_cast<double>(l.ranks) / ranks)); };

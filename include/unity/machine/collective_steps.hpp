@@ -1,5 +1,5 @@
-// What each algorithm of a collective sends when: the one definition, for those that write transfers down and those
-// that price them.
+// The steps of each algorithm of a collective: one definition for the code that generates transfers and the code that
+// computes costs.
 #pragma once
 
 #include <algorithm>
@@ -17,9 +17,9 @@
 
 namespace unity::machine {
 
-// Into how many chunks a collective divides what is moved. Of all but all_to_all: the vector of `size` bytes is cut
-// into so many parts; where there are several per rank, as many on each rail, chunks r * n to r * n + n - 1 are those
-// that rank r ends or begins with. Of all_to_all: chunk s * ranks + d is what rank s gives rank d.
+// The number of chunks that a collective divides the data into. Except for all_to_all: the vector of `size` bytes is
+// divided into this many parts; if there are n per rank (one on each rail), rank r ends or begins with chunks r * n to
+// r * n + n - 1. For all_to_all: chunk s * ranks + d goes from rank s to rank d.
 [[nodiscard]] std::size_t chunk_count(const topology& t, const collective& c);
 [[nodiscard]] inline bytes chunk_size(const topology& t, const collective& c, std::size_t chunk) {
   return c.kind == exchange::all_to_all ? part_size(c.size, c.devices.size(), chunk % c.devices.size())
@@ -30,15 +30,16 @@ namespace detail {
 
 using chunk_list = std::vector<std::uint32_t>;
 
-// Blocks of chunks that travel from place to place; that of place i is blocks[i].
+// Blocks of chunks that travel along a ring; the block of position i is blocks[i].
 struct block_ring {
   team ranks{};
   std::vector<chunk_list> blocks{};
 };
 
-// send: in this round. around: in rounds of their own, in all rings at once, each place sends to the next; with
-// `reduces` each adds its own to a block that travels and ends at its place, else the block of a place travels to all
-// others. in_switch: all send all chunks to a switch, which is the rank after the last, and it sends sums to all.
+// send: in the current round. around: in separate rounds, in all rings at once, each position sends to the next. With
+// `reduces`, each adds its own data to a travelling block that ends at its position; otherwise the block of each
+// position travels to all others. in_switch: all ranks send all chunks to a switch, which is the rank after the last,
+// and it sends sums to all.
 template <class S>
 concept step_sink = requires(S& s, std::uint32_t rank, std::span<const std::uint32_t> chunks, bool reduces,
                              std::span<const block_ring> rings, std::size_t count) {
@@ -85,7 +86,7 @@ class collective_steps {
     }
     return ring;
   }
-  // The ring, or one for each rail.
+  // The ring, or one ring per rail.
   [[nodiscard]] std::vector<block_ring> rings() const {
     if (c_.how != collective_algorithm::rails || !is_grid(nodes_)) {
       return {one_each(around(nodes_))};
@@ -100,7 +101,7 @@ class collective_steps {
     }
     return all;
   }
-  // Place i of a node stands for place i of all nodes.
+  // Position i of a node represents position i of all nodes.
   [[nodiscard]] std::vector<block_ring> inside_nodes() const {
     std::vector<chunk_list> columns;
     for (std::size_t i = 0; i < nodes_.front().size(); ++i) {
@@ -120,7 +121,7 @@ class collective_steps {
     return all;
   }
 
-  // In the order of a reduce-scatter; an all-gather goes the other way.
+  // In the order of a reduce-scatter; an all-gather uses the reverse order.
   [[nodiscard]] std::vector<std::vector<block_ring>> levels() const {
     const bool tree = c_.how == collective_algorithm::tree;
     if (is_grid(nodes_) && (tree || c_.how == collective_algorithm::hierarchical)) {
@@ -141,7 +142,7 @@ class collective_steps {
     }
   }
 
-  // The blocks of so many places from `first` on, round and round.
+  // The blocks of `count` consecutive positions from `first` on, cyclically.
   [[nodiscard]] static chunk_list run_of(const block_ring& ring, std::size_t first, std::size_t count) {
     chunk_list chunks;
     for (std::size_t i = 0; i < count; ++i) {
@@ -150,8 +151,8 @@ class collective_steps {
     }
     return chunks;
   }
-  // A place has the blocks of its own and of those behind it; it gets as many more, of those still behind them.
-  // Precondition: rings are equally long.
+  // A position holds its own block and those of the following positions; it receives as many more, which follow those.
+  // Precondition: rings have equal lengths.
   void double_up(const std::vector<block_ring>& rings) {
     const auto count = rings.front().ranks.size();
     for (std::size_t bit = 1; bit < count; bit *= 2) {
@@ -164,7 +165,7 @@ class collective_steps {
       sink_.end_round();
     }
   }
-  // The same backwards: what a place got there it gives back, and who gave it adds it up.
+  // The reverse: each position sends back what it would receive in double_up, and the receiver adds it.
   void halve(const std::vector<block_ring>& rings) {
     const auto count = rings.front().ranks.size();
     for (auto bit = widest_step(count); bit > 0; bit /= 2) {
@@ -188,7 +189,7 @@ class collective_steps {
       default: return chain(starting_with(all_of(nodes_), root));
     }
   }
-  // In all teams at once.
+  // In all teams simultaneously.
   void broadcast_from_first(const std::vector<team>& teams) {
     std::size_t widest = 0;
     for (const auto& ranks : teams) {
@@ -203,7 +204,7 @@ class collective_steps {
       sink_.end_round();
     }
   }
-  // A pipeline: chunk after chunk from each rank to the next.
+  // A pipeline: each rank sends chunk after chunk to the next.
   void chain(const team& ranks) {
     const auto links = ranks.size() - 1;
     for (std::size_t round = 0; round + 1 < links + ranks.size(); ++round) {
@@ -229,7 +230,7 @@ class collective_steps {
       sink_.end_round();
     }
   }
-  // In round k a block moves 2^k places on, where the number of places that it has to go has that bit.
+  // In round k a block moves 2^k positions if its distance has bit k.
   void bruck() {
     const auto ranks = all_of(nodes_);
     const auto count = ranks.size();
@@ -247,7 +248,7 @@ class collective_steps {
       sink_.end_round();
     }
   }
-  // What is for place j of any node goes to place j of one's own first.
+  // Blocks for position j of any node first go to position j of the own node.
   void grid_all_to_all() {
     const auto places = nodes_.front().size();
     for (std::size_t shift = 1; shift < places; ++shift) {

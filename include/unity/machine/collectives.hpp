@@ -17,8 +17,8 @@ namespace unity::machine {
 
 namespace detail {
 
-// Writes down every transfer. A rank sends when it has what it was sent in earlier rounds and its last transfers are
-// out; that is all that orders transfers. To and from a switch that adds up, a chunk waits for that chunk alone.
+// Generates the transfers. A rank sends when it has received everything of earlier rounds and its last transfers have
+// ended; there are no other dependencies. To and from a reducing switch, a chunk only waits for the same chunk.
 class transfer_writer {
  public:
   transfer_writer(const topology& t, const collective& c);
@@ -37,17 +37,17 @@ class transfer_writer {
     std::uint32_t number;
   };
 
-  std::vector<vertex_id> ends_{};                  // of each rank; the switch that adds up is the last
-  std::vector<bytes> sizes_{};                     // of each chunk
-  std::vector<std::vector<std::uint32_t>> waits_;  // what the next transfer of a rank depends on
+  std::vector<vertex_id> ends_{};                  // by rank; the reducing switch is last
+  std::vector<bytes> sizes_{};                     // by chunk
+  std::vector<std::vector<std::uint32_t>> waits_;  // dependencies of the next transfer, by rank
   std::vector<sending> sent_{};                    // in this round
   transfer_graph graph_{};
 };
 
 }  // namespace detail
 
-// The transfers of the collective. None where a rank is alone.
-// Complexity: linear in the transfers and their chunks: for p ranks 2 p (p - 1) of a ring all-reduce.
+// The transfers of the collective. None for a single rank.
+// Complexity: linear in the transfers and their chunks: for p ranks 2 p (p - 1) for a ring all-reduce.
 [[nodiscard]] transfer_graph lower(const topology& t, const collective& c);
 
 }  // namespace unity::machine
@@ -101,7 +101,7 @@ UNITY_INLINE void transfer_writer::around(std::span<const block_ring> rings, boo
     for (const auto& [ranks, blocks] : rings) {
       const auto count = ranks.size();
       for (std::size_t x = 0; step + 1 < count && x < count; ++x) {
-        const auto begun = x + count - step;  // where the block began to travel
+        const auto begun = x + count - step;  // the position where the block started
         send(ranks[x], ranks[(x + 1) % count], blocks[(reduces ? begun + count - 1 : begun) % count], reduces);
       }
     }

@@ -1,4 +1,4 @@
-// One device as cost models see it.
+// A device as cost models see it.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ namespace unity::machine {
 enum class device_kind : std::uint8_t { cpu, gpu };
 inline constexpr std::array<std::string_view, 2> device_kind_names{"cpu", "gpu"};
 
-// The most that was reached with one operator on one element type.
+// The highest rate that one operator reached on one element type.
 struct peak_rate {
   tensor::dtype element = tensor::dtype::float32;
   std::string operation{};  // "matmul", "conv2d"
@@ -28,9 +28,9 @@ struct peak_rate {
   friend bool operator==(const peak_rate&, const peak_rate&) = default;
 };
 
-// Regular. Rates are what was measured, not what is promised.
+// Regular. Rates are measured, not nominal.
 struct device {
-  std::string name{};  // model, and how much of it is used: "AMD EPYC 9B14, 2 threads"
+  std::string name{};  // model, and the part of it that is used: "AMD EPYC 9B14, 2 threads"
   device_kind kind = device_kind::cpu;
   std::vector<peak_rate> peaks{};
   double bytes_per_second = 0;  // of memory, reads and writes together
@@ -38,19 +38,19 @@ struct device {
   double launch_seconds = 0;                                    // of the smallest operator
   double collective_start_seconds = 0;                          // before a collective or message moves anything
   double collective_round_seconds = 0;                          // of each round of a collective, besides its transfers
-  int units = 0;                                                // multiprocessors or cores; 0: not known
-  double clock_hz = 0;                                          // at most; 0: not known
-  std::vector<std::pair<std::string, bytes>> caches{};          // by name, the nearest first; an L1 is of each unit
-  std::vector<std::pair<std::string, std::string>> versions{};  // of each library that it was measured with, by name
-  std::vector<std::pair<std::string, std::string>> sources{};   // of numbers, by member: where they are from
+  int units = 0;                                                // multiprocessors or cores; 0: unknown
+  double clock_hz = 0;                                          // maximum; 0: unknown
+  std::vector<std::pair<std::string, bytes>> caches{};          // by name, the nearest first; L1 is per unit
+  std::vector<std::pair<std::string, std::string>> versions{};  // by name: libraries used for the measurement
+  std::vector<std::pair<std::string, std::string>> sources{};   // by member: sources of numbers
 
   friend bool operator==(const device&, const device&) = default;
 };
 
-// The fastest operator on the element type, or nothing where none was measured.
+// The rate of the fastest operator on the element type, or nothing if none was measured.
 [[nodiscard]] std::optional<double> peak_flops_per_second(const device& d, tensor::dtype element);
 
-// What a roofline of such elements needs, or nothing where that was not measured. Refers to the device's name.
+// The rates for a roofline on these elements, or nothing if they were not measured. Refers to the device's name.
 [[nodiscard]] std::optional<device_rates> roofline_of(const device& d, tensor::dtype element = tensor::dtype::float32);
 
 }  // namespace unity::machine

@@ -1,4 +1,4 @@
-// Devices as an array of several dimensions: what grids of tasks are laid onto.
+// Devices as a multidimensional array, on which grids of tasks are placed.
 #pragma once
 
 #include <cstddef>
@@ -14,16 +14,16 @@ namespace unity::machine {
 
 using mesh_sizes = small_vector<std::int64_t, 4>;
 
-// Regular. A device at each place of an array with these sizes, row-major: the first axis is the outermost. Each axis
-// is of size 2 or more, but for the one axis of a single device.
+// Regular. An array with these sizes and one device per position, row-major: the first axis is the outermost. Each axis
+// has size 2 or more, except for the only axis of a single device.
 // Source: Unger et al., Unity (OSDI 2022), section 3.2: a machine mapping is an n-dimensional array of devices.
 struct device_mesh {
-  std::string name{};  // of a mesh that was registered: for messages
+  std::string name{};  // of a registered mesh: for messages
   mesh_sizes sizes{};
   std::vector<device_id> devices{};
 
   [[nodiscard]] std::size_t axis_count() const noexcept { return sizes.size(); }
-  // How far apart in `devices` neighbours along an axis are.
+  // The distance in `devices` between neighbours along an axis.
   [[nodiscard]] std::size_t stride(std::size_t axis) const noexcept;
   [[nodiscard]] std::size_t coordinate(std::size_t place, std::size_t axis) const noexcept {
     return place / stride(axis) % static_cast<std::size_t>(sizes[axis]);
@@ -32,31 +32,32 @@ struct device_mesh {
   friend bool operator==(const device_mesh&, const device_mesh&) = default;
 };
 
-// Throws: unity::error where the mesh is not an array of different devices of the topology.
+// Throws: unity::error if the mesh is not an array of distinct devices of the topology.
 void check(const topology& t, const device_mesh& m);
 
 namespace detail {
 
-// All ways to write n as a product of at most `most` factors of 2 and more, in order; {} for 1.
+// All ordered factorizations of n into at most `most` factors of 2 or more; {} for 1.
 void ordered_factors(std::int64_t n, std::size_t most, mesh_sizes& so_far, std::vector<mesh_sizes>& all);
 
 [[nodiscard]] std::vector<mesh_sizes> ordered_factors(std::int64_t n, std::size_t most);
 
 }  // namespace detail
 
-// Devices by node, nodes by their first device. One row per node; of different lengths where nodes differ.
+// One row of devices per node, sorted by their first devices. Rows have different lengths if nodes differ.
 [[nodiscard]] std::vector<std::vector<device_id>> devices_by_node(const topology& t);
 
-// Of devices, a row per node: the outer axes run over nodes, the inner ones over the devices of a node, and every
-// factorization of both into at most `most_axes` axes together is a mesh. Where nodes have different numbers of
-// devices, and where there may be one axis alone, axes run over all devices in order. Fewest axes first.
+// Meshes of devices, given as one row per node: the outer axes run over nodes, the inner ones over the devices of a
+// node. Every factorization of both into at most `most_axes` axes in total is a mesh. If nodes have different numbers
+// of devices, or only one axis is allowed, axes run over all devices in order. Fewest axes first.
 // Complexity: linear in devices, for each mesh.
 [[nodiscard]] std::vector<device_mesh> meshes_of(const std::vector<std::vector<device_id>>& rows,
                                                  std::size_t most_axes);
-// Rows of some of the devices: as many nodes, or devices of each, as a power of two is less than there are, one node,
-// and one device. Sizes that all devices do not divide, these may; and some work is not worth dividing among all.
+// Proper subsets of the devices, as rows: all nodes, the largest power of two of them or one, each with all devices,
+// the largest power of two of them or one. Excludes several nodes with one device each. Subsets allow sizes that do not
+// divide by all devices, and work that is not worth dividing among all.
 [[nodiscard]] std::vector<std::vector<std::vector<device_id>>> parts_of(const topology& t);
-// Of all devices.
+// Meshes of all devices.
 [[nodiscard]] inline std::vector<device_mesh> meshes_of(const topology& t, std::size_t most_axes) {
   return meshes_of(devices_by_node(t), most_axes);
 }
@@ -91,7 +92,7 @@ UNITY_INLINE void check(const topology& t, const device_mesh& m) {
     if (s < 1 || (s == 1 && m.sizes.size() > 1)) {
       throw error{where, fmt::format("an axis of size {}", s), "axes of size 2 and more"};
     }
-    // Stays above the number of devices where it comes there: sizes of a file may multiply to anything.
+    // Saturates above the number of devices: the product of sizes from a file may overflow.
     const auto size = static_cast<std::size_t>(s);
     places = size > m.devices.size() / places ? m.devices.size() + 1 : places * size;
   }
@@ -203,7 +204,7 @@ UNITY_INLINE std::vector<std::vector<std::vector<device_id>>> parts_of(const top
   for (const auto nodes : counts(rows.size())) {
     for (const auto width : counts(fewest)) {
       if (width == 1 && nodes > 1) {
-        continue;  // a device of each node: all that they exchange goes between nodes
+        continue;  // one device per node: all communication would be between nodes
       }
       std::vector<std::vector<device_id>> part(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(nodes));
       std::size_t devices = 0;

@@ -1,4 +1,4 @@
-// Kinds of devices by name. Where each number is from stands in machines/devices.json.
+// Kinds of devices by name. machines/devices.json gives the source of each number.
 #pragma once
 
 #include <optional>
@@ -9,10 +9,10 @@
 
 namespace unity::machine {
 
-// The kind of device, or nothing for a name that is unknown. Of `host` without its memory.
+// The kind of device, or nothing for an unknown name. For `host` without its memory.
 [[nodiscard]] std::optional<device> find_model(std::string_view name);
 
-// All names of GPUs, in a row.
+// The names of all GPUs as one text.
 [[nodiscard]] std::string gpu_names();
 
 }  // namespace unity::machine

@@ -1,4 +1,4 @@
-// Devices as the model of kernels takes them.
+// Devices in the form of the kernel model.
 #pragma once
 
 #include <unity/machine/device.hpp>
@@ -8,15 +8,15 @@
 
 namespace unity::machine {
 
-// By dtype. What `calibrate` measured, as the device's sources say, is taken as it is; of other numbers what
-// machines/kernels.json has of a device of that name; of the rest the share that devices reach of their data sheets.
-// Rates are those of float32 where there are none for an element type. Units, clock and cache that the device does not
-// say are those of the board that its name has in it, if any; else it is one unit.
+// By dtype. Numbers that `calibrate` measured, according to the device's sources, are used as they are; others come
+// from machines/kernels.json if it has a device of that name; the rest are data sheet values times the share that
+// devices typically reach. Types without a rate use that of float32. If the device lacks units, clock or cache, those
+// of the board in its name are used, if any; otherwise one unit.
 // Precondition: a float32 rate.
 [[nodiscard]] tensor::kernel_devices_by_element kernel_devices_of(const device& d);
 
-// Of each of the machine's kinds of devices; the algebra must outlive it. Throws: unity::error for a kind of device
-// without a float32 rate.
+// For each of the machine's kinds of devices; the algebra must outlive it.
+// Throws: unity::error for a kind of device without a float32 rate.
 [[nodiscard]] tensor::kernel_durations kernel_durations(const tensor::algebra& a, const machine& m);
 
 }  // namespace unity::machine
@@ -46,7 +46,7 @@ namespace unity::machine::detail {
                      [&](const auto& s) { return s.first == member && s.second.starts_with("measured"); });
 }
 
-// In machines/kernels.json; nullptr: not there.
+// Looks up machines/kernels.json; nullptr if it is not there.
 [[nodiscard]] inline const measured_kernel_device* find_measured(std::string_view name) {
   const auto known =
       std::find_if(known_devices.begin(), known_devices.end(), [&](const auto& d) { return d.name == name; });

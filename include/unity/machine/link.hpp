@@ -1,4 +1,4 @@
-// What it costs to move data between devices.
+// The cost of moving data between devices.
 #pragma once
 
 #include <array>
@@ -13,12 +13,12 @@
 
 namespace unity::machine {
 
-// What ranks do together; a message is from one rank to another.
+// Kinds of communication between ranks; a message goes from one rank to another.
 enum class exchange : std::uint8_t { message, all_reduce, reduce_scatter, all_gather, broadcast, all_to_all };
 inline constexpr std::array<std::string_view, 6> exchange_names{"message",    "all_reduce", "reduce_scatter",
                                                                 "all_gather", "broadcast",  "all_to_all"};
 
-// From where the range before ends up to `up_to` bytes: alpha + beta * bytes.
+// From the end of the previous range up to `up_to` bytes: alpha + beta * bytes.
 // Source: Hockney, The communication challenge for MPP, Parallel Computing 20(3), 1994.
 struct cost_range {
   static constexpr std::int64_t no_end = std::numeric_limits<std::int64_t>::max();
@@ -30,17 +30,17 @@ struct cost_range {
   friend bool operator==(const cost_range&, const cost_range&) = default;
 };
 
-// Regular. Ranges ascend, and the last has no end. Bytes are those of one rank: of the message; of the vector that is
-// reduced or broadcast; of the larger of what a rank gives and gets for the others.
+// Regular. Ranges ascend, and the last has no end. Bytes are those of one rank: the message; the vector that is reduced
+// or broadcast; for other kinds the larger of what a rank sends and receives.
 struct link {
   std::string name{};  // "local", "mpi"
-  int ranks = 0;       // how many took part
+  int ranks = 0;       // number of participants
   std::map<exchange, std::vector<cost_range>> costs{};
 
   friend bool operator==(const link&, const link&) = default;
 };
 
-// What one exchange takes. Units: size in bytes, as link counts them; the result in seconds.
+// The time of one exchange. Units: size in bytes, as link counts them; the result in seconds.
 // Complexity: linear in the ranges.
 [[nodiscard]] double exchange_seconds(std::span<const cost_range> ranges, std::int64_t size);
 
@@ -58,14 +58,14 @@ struct line_fit {
   double error = 0;  // sum of squared relative errors
 };
 
-// Least squares of relative errors, so that small sizes count as much as large ones; neither coefficient is negative.
+// Least squares of relative errors, so that small sizes count as much as large ones; no coefficient is negative.
 [[nodiscard]] line_fit fit_line(std::span<const exchange_sample> samples);
 
 }  // namespace detail
 
-// At most `most` ranges of three samples or more, fitted by least squares of relative errors; where they part is chosen
-// to make the sum of squares least, and another range must make it at least a tenth smaller.
-// Samples ascend in size, times are positive, and there is at least one.
+// At most `most` ranges of at least three samples, fitted by least squares of relative errors. Boundaries minimize the
+// sum of squares; another range is added only if it reduces the sum by at least a tenth.
+// Preconditions: samples ascend in size, times are positive, and there is at least one sample.
 // Complexity: O(most * samples^2) fits, linear each.
 [[nodiscard]] std::vector<cost_range> fit_ranges(std::span<const exchange_sample> samples, std::size_t most = 3);
 
@@ -139,7 +139,8 @@ UNITY_INLINE std::vector<cost_range> fit_ranges(std::span<const exchange_sample>
   UNITY_EXPECTS(!samples.empty() && most > 0, "samples");
   constexpr std::size_t least = 3;
   const auto count = samples.size();
-  // errors[k][end]: the best of the samples before `end` in k + 1 ranges; the last of them begins at begins[k][end].
+  // errors[k][end]: the least error of the samples before `end` in k + 1 ranges; the last range begins at
+  // begins[k][end].
   const auto never = std::numeric_limits<double>::infinity();
   std::vector<std::vector<double>> errors(most, std::vector<double>(count + 1, never));
   std::vector<std::vector<std::size_t>> begins(most, std::vector<std::size_t>(count + 1, 0));
@@ -158,7 +159,7 @@ UNITY_INLINE std::vector<cost_range> fit_ranges(std::span<const exchange_sample>
     }
   }
   std::size_t ranges = 0;
-  constexpr double noise = 1e-18;  // rounding alone
+  constexpr double noise = 1e-18;  // from rounding
   for (std::size_t k = 1; k < most; ++k) {
     if (errors[k][count] + noise < 0.9 * errors[ranges][count]) {
       ranges = k;

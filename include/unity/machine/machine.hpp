@@ -1,4 +1,4 @@
-// Kinds of device, what connects them, and what their exchanges were measured to take.
+// Kinds of devices, the network between them, and their measured exchanges.
 #pragma once
 
 #include <cstddef>
@@ -18,13 +18,13 @@
 
 namespace unity::machine {
 
-// Regular. `devices` are kinds: a topology places any number of each. A machine that was only measured has no topology;
-// every rank of a link reaches every other over it.
+// Regular. `devices` are kinds: a topology contains any number of each. A machine that was only measured has no
+// topology; every rank of a link reaches every other one over it.
 struct machine {
   std::string name{};
   std::vector<device> devices{};
   std::vector<link> links{};           // measured exchanges
-  unity::machine::topology network{};  // empty where unknown
+  unity::machine::topology network{};  // empty if unknown
 
   friend bool operator==(const machine&, const machine&) = default;
 };
@@ -32,7 +32,7 @@ struct machine {
 // The kind of a device of the machine's topology.
 [[nodiscard]] const device& model_of(const machine& m, device_id d);
 
-// What looks like another unit: files say it in bytes and seconds. Of cables, and of devices that are placed.
+// Limits that catch wrong units: files use bytes and seconds. For cables, and for devices of a topology.
 inline constexpr double least_cable_rate = 1e6;  // bytes per second
 inline constexpr double most_cable_rate = 1e15;
 inline constexpr double longest_cable_latency = 0.1;  // seconds
@@ -41,19 +41,19 @@ inline constexpr bytes least_device_memory{1'000'000};
 
 namespace detail {
 
-// The first link that says what messages between two or more ranks take.
+// The first link with measured messages between two or more ranks.
 [[nodiscard]] const link* measured_messages(const machine& m);
 
-// What each of `count` ranks has of a device that they share.
+// Gives a device the share that each of `count` ranks has of it.
 void divide(device& d, int count);
 
-// What a cable carries in each direction while the other one is at work, too, as in training: of a vector
-// that all ranks add up in rings, 2 (n - 1) / n cross each. Of messages, which go one way, where no such
-// sums were measured. Unit: bytes per second.
+// The rate of a cable in each direction while the other direction is busy too, as in training: from all-reduce, where 2
+// (n - 1) / n of the vector cross each cable in each direction; from messages, which use one direction, if no
+// all-reduce was measured. Unit: bytes per second.
 // Source: Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations, 2009.
 [[nodiscard]] double measured_rate(const link& l);
 
-// One switch between all; half of the latency on either side of it. Units: bytes per second, seconds.
+// One switch between all devices; half of the latency on either side of it. Units: bytes per second, seconds.
 [[nodiscard]] topology around_switch(std::vector<placed_device> devices, double rate, double latency,
                                      std::string_view where);
 
@@ -67,20 +67,20 @@ void expect_units(double rate, double latency, std::string_view where);
 
 }  // namespace detail
 
-// Throws: unity::error for a machine with a topology that would be refused when it is read from a file again;
-// `where`: of the message, the file or the machine.
+// Throws: unity::error for a machine with a topology that would be refused when read from a file again; `where`: for
+// messages, the file or the machine.
 void check(const machine& m, std::string_view where);
 
-// Effects: a machine without a topology gets one, as of one host. Its devices are joined by a switch with what large
-// exchanges were measured to take. Where there is one device and messages between ranks were measured, the ranks share
-// it: each becomes a device with an equal part of its rates and memory.
-// Throws: unity::error without devices, or for several without measured messages; as check; `where`: of the message,
-// the file.
+// Effects: gives a machine without a topology that of one host. Its devices are connected by a switch with the measured
+// costs of large exchanges. If there is one device and messages between ranks were measured, the ranks share it: each
+// becomes a device with an equal part of its rates and memory.
+// Throws: unity::error without devices, or for several without measured messages; also like check. `where`: for
+// messages, the file.
 [[nodiscard]] machine with_topology(machine m, std::string_view where);
 
 }  // namespace unity::machine
 
-// Its name, and the devices of its topology: "pair (2 devices: p100)"; those that it describes where it has none.
+// Its name and the devices of its topology: "pair (2 devices: p100)"; without a topology, the kinds of devices.
 template <>
 struct fmt::formatter<unity::machine::machine> : unity::plain_formatter {
   template <class Context>
@@ -136,7 +136,7 @@ UNITY_INLINE void divide(device& d, int count) {
 }
 
 UNITY_INLINE double measured_rate(const link& l) {
-  constexpr double fastest = most_cable_rate;  // where a byte was measured to take no time
+  constexpr double fastest = most_cable_rate;  // if the measured time per byte is zero
   const auto sums = l.costs.find(exchange::all_reduce);
   const auto share = sums != l.costs.end() ? 2.0 * (l.ranks - 1) / l.ranks : 1;
   const auto beta = (sums != l.costs.end() ? sums->second : l.costs.at(exchange::message)).back().beta;
@@ -208,7 +208,7 @@ UNITY_INLINE machine with_topology(machine m, std::string_view where) {
   if (m.devices.empty()) {
     throw error{where, "no devices", "one or more"};
   }
-  constexpr std::size_t most_ranks = 4096;  // a device of each is made
+  constexpr std::size_t most_ranks = 4096;  // creates one device per rank
   const auto* messages = detail::measured_messages(m);
   const bool shared = m.devices.size() == 1 && messages != nullptr;
   const auto count = shared ? static_cast<std::size_t>(messages->ranks) : m.devices.size();

@@ -1,4 +1,4 @@
-// How the nodes of each preset are wired. Where each number is from stands in docs/machines.md.
+// The wiring of the nodes of each preset. docs/machines.md gives the source of each number.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace unity::machine::detail {
 
-// What a cable does. Bandwidths are of one direction.
+// Properties of a cable. Bandwidths are per direction.
 struct cable_kind {
   std::int64_t bytes_per_second = 0;
   picoseconds latency{};
@@ -34,13 +34,13 @@ inline constexpr cable_kind infiniband_400{50'000'000'000, picoseconds{600 * nan
 inline constexpr cable_kind rdma_ethernet_100{12'500'000'000, picoseconds{1000 * nanosecond}};
 inline constexpr cable_kind ethernet_100{12'500'000'000, picoseconds{5000 * nanosecond}};
 
-// How many of what a preset is asked for.
+// The size that a preset is requested with.
 struct preset_size {
   std::size_t nodes = 0;
   std::size_t devices = 0;  // per node
 };
 
-// Collects a topology. Switches are numbered from 0 here, and after the devices in the end.
+// Builds a topology. Switches are numbered after the devices.
 class preset_builder {
  public:
   explicit preset_builder(preset_size size);
@@ -58,7 +58,7 @@ class preset_builder {
   void join(vertex_id a, vertex_id b, cable_kind kind, duplex mode = duplex::full) {
     cables_.push_back({a, b, kind.bytes_per_second, kind.latency, mode});
   }
-  // It adds up what it is sent.
+  // Marks a switch that sums what it receives.
   void reduces(vertex_id s) { reducing_.push_back(s); }
   [[nodiscard]] topology finish() && {
     topology t{std::move(devices_), std::move(switches_), std::move(cables_)};
@@ -76,23 +76,25 @@ class preset_builder {
   std::vector<vertex_id> reducing_{};
 };
 
-// Every pair by NVLink; a PCIe switch with the network adapter beside it. Source: Jia (2020), figure 3.5a.
+// NVLink between every pair; a PCIe switch with the network adapter beside it.
+// Source: Jia (2020), figure 3.5a.
 void connect_p100(preset_builder& b);
 
-// Two by two behind a PCIe switch each; both of those share the one that leads
-// to the processors and the network adapter.
+// Pairs of GPUs behind a PCIe switch each; pairs of those share the switch that leads to the processors and the network
+// adapter.
 // Source: Jia (2020), figure 3.5b.
 void connect_k80(preset_builder& b);
 
-// Two processors with three GPUs each, all pairs of a processor and its GPUs by two NVLinks; the X-Bus between
-// processors; one network adapter that both reach. Source: Jia (2020), figure 3.11; OLCF's guide.
+// Two processors with three GPUs each, two NVLinks between all pairs of a processor and its GPUs; the X-Bus between
+// processors; one network adapter that both reach.
+// Source: Jia (2020), figure 3.11; OLCF's guide.
 void connect_summit(preset_builder& b);
 
-// NVSwitch inside; each GPU has a network adapter of its own, and adapter i of every node leads to switch i (a rail).
-// A spine joins the rails, and carries all that they do (a fat tree). reduces: the NVSwitches add up (SHARP).
+// NVSwitch inside; each GPU has its own network adapter, and adapter i of every node leads to switch i (a rail). A
+// spine connects the rails with their full bandwidth (a fat tree). reduces: the NVSwitches sum (SHARP).
 void connect_dgx(preset_builder& b, cable_kind inside, cable_kind adapter, bool reduces);
 
-// Four on either processor, the network adapter on the first.
+// Four GPUs on each processor, the network adapter on the first.
 void connect_t4(preset_builder& b);
 void connect_1080ti(preset_builder& b);
 

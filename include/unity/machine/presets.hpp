@@ -1,4 +1,4 @@
-// Machines by name: "p100:4x4" is four nodes of four P100. What each number is from stands in docs/machines.md.
+// Machines by name: "p100:4x4" is four nodes of four P100. docs/machines.md gives the source of each number.
 #pragma once
 
 #include <array>
@@ -39,21 +39,20 @@ inline constexpr std::size_t most_host_devices = 1024;
 // "4x6"
 [[nodiscard]] std::optional<preset_size> parse_size(std::string_view text);
 
-// Ranks on this host, a core each. Its rates are not known: one core of a server with AVX2 is assumed; `calibrate`
-// measures.
+// Ranks on this host, one core each. Rates are unknown: assumes one core of a server with AVX2; `calibrate` measures.
 [[nodiscard]] machine host_preset(std::size_t count);
 
 }  // namespace detail
 
-// What a preset's text may begin with, as messages and help list it: "p100, k80, ..., host".
+// The names of presets, for messages and help: "p100, k80, ..., host".
 [[nodiscard]] std::string preset_names();
 
-// The machine that the text names: one of preset_names, a colon, and nodes x devices: "dgx_a100:4x8". Those of host are
-// cores of this one; its number of nodes is 1.
-// Throws: unity::error for any other name, and for more devices than such a node has.
+// The machine that the text names: one of preset_names, a colon, and nodes x devices: "dgx_a100:4x8". The devices of
+// host are cores of this host; its number of nodes is 1.
+// Throws: unity::error for any other name, and if such a node has fewer devices.
 [[nodiscard]] machine preset(std::string_view text);
 
-// Whether times on it are guesses: some of its devices are those of the preset `host`, or of a plan made for that.
+// Whether times on it are guesses: some of its devices come from the preset `host`, or from a plan made for it.
 [[nodiscard]] bool is_assumed(const machine& m);
 
 }  // namespace unity::machine

@@ -1,4 +1,4 @@
-// The way that data takes from one device of a topology to another.
+// Routes between the devices of a topology.
 #pragma once
 
 #include <cstddef>
@@ -14,26 +14,26 @@
 
 namespace unity::machine {
 
-// What a transfer over a route takes when it meets no other: latency + size / bytes_per_second.
+// The cost of an uncontended transfer over a route: latency + size / bytes_per_second.
 struct route_cost {
-  picoseconds latency{};              // of all links
-  std::int64_t bytes_per_second = 0;  // of the slowest link; 0: the device itself, nothing moves
+  picoseconds latency{};              // sum over all links
+  std::int64_t bytes_per_second = 0;  // of the slowest link; 0: same device, nothing moves
 
   friend bool operator==(const route_cost&, const route_cost&) = default;
 };
 
 using route = small_vector<link_id, 8>;  // in the order of travel
 
-// The routes between all devices of a topology. Switches forward, devices do not. A route has the fewest links; of
-// those the slowest link is fastest; of those the first link has the least id, and so on from its end (a rule that
-// holds for what is left of a route, too, so that one link per vertex and goal says it all).
-// Regular; does not refer to the topology, which it must be asked with.
+// The routes between all devices of a topology. Switches forward, devices do not. A route has the fewest links; among
+// those the fastest slowest link; among those the first link with the least id, and so on from there. This holds for
+// every suffix of a route too, so one link per vertex and destination represents all routes.
+// Regular; does not refer to the topology, which must be passed to queries.
 // Complexity: time O(D * (V + L)), memory 4 * D * V bytes, for D devices, V vertices and L links: for 1,024 devices
-// some 6 MB and a few hundredths of a second.
+// about 6 MB and a few hundredths of a second.
 class route_table {
  public:
   route_table() = default;
-  // Throws: unity::error where a device does not reach another; `where`: of the message, the file.
+  // Throws: unity::error if a device cannot reach another; `where`: for messages, the file.
   explicit route_table(const topology& t, std::string_view where = "topology");
 
   // No links from a device to itself. Complexity: linear in the route.
@@ -57,15 +57,15 @@ class route_table {
   void find(const topology& t, device_id goal);
 
   struct reached {
-    std::uint32_t links = 0;  // to the goal
+    std::uint32_t links = 0;  // to the destination
     std::int64_t width = 0;   // bytes per second of the slowest
   };
   std::size_t vertices_ = 0;
-  std::vector<link_id> next_{};  // [goal][vertex]
+  std::vector<link_id> next_{};  // [destination][vertex]
 };
 
-// What a transfer over the route takes alone, its links forwarding before all
-// has come (cut-through). Units: picoseconds.
+// The time of an uncontended transfer over the route; links forward before all data has arrived (cut-through). Units:
+// picoseconds.
 [[nodiscard]] inline picoseconds transfer_time(const route_cost& c, bytes size) {
   return c.bytes_per_second == 0 ? picoseconds{0} : c.latency + transfer_time(size, c.bytes_per_second);
 }
@@ -112,8 +112,8 @@ UNITY_INLINE route_table::route_table(const topology& t, std::string_view where)
   }
 }
 
-// Breadth first from the goal, against the links: a vertex is left after all those nearer are settled, so the
-// width of what is left of its routes is known.
+// Breadth-first search from the destination, against the links: a vertex is processed after all nearer ones, so the
+// width of the remaining routes is known.
 UNITY_INLINE void route_table::find(const topology& t, device_id goal) {
   constexpr auto never = std::numeric_limits<std::uint32_t>::max();
   auto* next = next_.data() + vertices_ * goal.index();

@@ -1,4 +1,4 @@
-// Which devices a machine has and what connects them, as a graph.
+// The devices of a machine and their connections, as a graph.
 // Source: Jia's dissertation (2020), section 3.3 (device topology); figure 3.5 (nodes with switches).
 #pragma once
 
@@ -26,17 +26,17 @@ using vertex_id = id<struct vertex_tag>;      // a device or a switch: devices c
 using link_id = id<struct link_tag>;          // one direction of a cable
 using resource_id = id<struct resource_tag>;  // what transfers wait for: a link, or both directions of a shared cable
 
-// A device in its place.
+// A device at its position in the machine.
 struct placed_device {
-  std::string name{};       // of its own: "n0/gpu1"
-  std::uint32_t model = 0;  // which of the machine's kinds of device (machine::devices) it is
-  std::uint32_t node = 0;   // the host that it sits in; any number, the same for devices of one host
+  std::string name{};       // unique: "n0/gpu1"
+  std::uint32_t model = 0;  // index of its kind in machine::devices
+  std::uint32_t node = 0;   // number of its host: any number, equal for devices of one host
 
   friend bool operator==(const placed_device&, const placed_device&) = default;
 };
 
-// full: each direction is a resource of its own (dedicated); half: both directions take turns (a shared bus);
-// simplex: there is but the one direction.
+// full: each direction is a separate resource (dedicated); half: both directions share one resource (a shared bus);
+// simplex: only one direction exists.
 enum class duplex : std::uint8_t { full, half, simplex };
 inline constexpr std::array<std::string_view, 3> duplex_names{"full", "half", "simplex"};
 
@@ -44,15 +44,15 @@ inline constexpr std::array<std::string_view, 3> duplex_names{"full", "half", "s
 struct cable {
   vertex_id from{};
   vertex_id to{};
-  std::int64_t bytes_per_second = 0;  // of each direction
+  std::int64_t bytes_per_second = 0;  // per direction
   picoseconds latency{};
   duplex mode = duplex::full;
 
   friend bool operator==(const cable&, const cable&) = default;
 };
 
-// What the bytes take at the rate, rounded up, so that a byte is never free.
-// Precondition: size >= 0, rate > 0. The longest time that fits saturates.
+// The time of the bytes at the rate, rounded up, so that a byte is never free. Saturates at the longest time.
+// Precondition: size >= 0, rate > 0.
 [[nodiscard]] constexpr picoseconds transfer_time(bytes size, std::int64_t bytes_per_second) noexcept {
   UNITY_EXPECTS(size.count() >= 0 && bytes_per_second > 0, "bytes, and a positive rate");
   __extension__ using wide = unsigned __int128;
@@ -67,9 +67,9 @@ class topology {
  public:
   topology() = default;
 
-  // `where`: of messages, the file. Complexity: linear, and sorting the names.
-  // Throws: unity::error for a cable without an end that exists, with both ends the same, a rate of 0 or less or a
-  // negative latency, and for names that are empty or not unique. Whether devices reach each other is for routes.hpp.
+  // `where`: for messages, the file. Complexity: linear, plus sorting the names.
+  // Throws: unity::error for a cable with an end that does not exist, with both ends equal, with a rate of 0 or less or
+  // a negative latency, and for names that are empty or not unique. routes.hpp checks whether devices reach each other.
   topology(std::vector<placed_device> devices, std::vector<std::string> switches, std::vector<cable> cables,
            std::string_view where = "topology");
 
@@ -97,7 +97,7 @@ class topology {
   [[nodiscard]] resource_id resource(link_id l) const { return at(l).resource; }
   [[nodiscard]] std::int64_t bytes_per_second(link_id l) const { return cables_[at(l).cable].bytes_per_second; }
   [[nodiscard]] picoseconds latency(link_id l) const { return cables_[at(l).cable].latency; }
-  // Effects: the switch adds up what it is sent, where a collective makes use of it. Precondition: a switch.
+  // Effects: marks a switch that can sum what it receives, for collectives that use it. Precondition: a switch.
   void set_reduces(vertex_id s) {
     UNITY_EXPECTS(!is_device(s), "a switch");
     reduces_.resize(switches_.size());
@@ -106,7 +106,8 @@ class topology {
   [[nodiscard]] bool reduces(vertex_id v) const {
     return !is_device(v) && !reduces_.empty() && reduces_[checked(v.index() - devices_.size(), switches_.size())];
   }
-  // The fastest direct link, of those the one of least id. Complexity: linear in the links that leave `from`.
+  // The fastest direct link; the one with the least id in case of ties. Complexity: linear in the links that leave
+  // `from`.
   [[nodiscard]] std::optional<link_id> link_between(vertex_id from, vertex_id to) const {
     std::optional<link_id> best;
     for (const auto l : links_from(from)) {
@@ -152,9 +153,9 @@ class topology {
 
   std::vector<placed_device> devices_{};
   std::vector<std::string> switches_{};
-  std::vector<bool> reduces_{};  // of each switch; none: no switch does
+  std::vector<bool> reduces_{};  // by switch; empty: no switch does
   std::vector<cable> cables_{};
-  std::vector<link_ends> links_{};  // of each cable in turn: from -> to, then to -> from
+  std::vector<link_ends> links_{};  // for each cable in turn: from -> to, then to -> from
   std::vector<std::uint32_t> first_out_{};
   std::vector<std::uint32_t> first_in_{};
   std::vector<link_id> out_{};

@@ -20,14 +20,14 @@ struct transfer {
   vertex_id from{};
   vertex_id to{};
   bytes size{};
-  bool reduces = false;  // the receiver adds it to what it has, else it keeps it as it comes
+  bool reduces = false;  // the receiver adds the data to its own, otherwise it stores them
 
   friend bool operator==(const transfer&, const transfer&) = default;
 };
 
-// Transfers in an order that keeps their dependencies: each depends on ones before it alone. A transfer may begin when
-// those that it depends on have ended. What a collective moves is cut into chunks, dense from 0; `chunks` of a transfer
-// are those that it carries, so that what arrives where can be checked.
+// Transfers in an order compatible with their dependencies: each depends only on earlier ones. A transfer may begin
+// when its dependencies have ended. The data of a collective is divided into chunks, dense from 0; `chunks` of a
+// transfer are those that it carries, so that the result can be checked.
 // Regular.
 class transfer_graph {
  public:
@@ -42,7 +42,7 @@ class transfer_graph {
   }
   [[nodiscard]] std::span<const std::uint32_t> chunks(std::size_t i) const { return row(chunks_, first_chunk_, i); }
 
-  // Returns its number.
+  // Returns its index.
   std::uint32_t add(const transfer& t, std::span<const std::uint32_t> dependencies,
                     std::span<const std::uint32_t> chunks);
 

@@ -1,4 +1,4 @@
-// What one operator or one edge of a plan asks of the machine: tasks, their order, and the memory they hold.
+// The work of one operator or one edge of a plan on a machine: tasks, their order, and the memory they hold.
 #pragma once
 
 #include <array>
@@ -16,32 +16,32 @@ namespace unity::program {
 
 using resource_id = id<struct resource_tag>;  // runs one task at a time: a stream of a device, or a link
 using fragment_id = id<struct fragment_tag>;
-using device_index = std::uint32_t;  // whose memory it is
+using device_index = std::uint32_t;  // identifies the memory that is used
 
-// Those of a training iteration; a program may have further ones (program::add_kind).
-// recompute: forward work that is done again, for the backward pass. weight_gradient: what of the backward pass weights
-// alone need, where it is done apart.
+// Kinds of tasks of a training iteration; a program may have further ones (program::add_kind).
+// recompute: forward work that is repeated for the backward pass. weight_gradient: the part of the backward pass that
+// only weights need, if it is a separate task.
 enum class task_kind : std::uint8_t { forward, backward, recompute, update, transfer, reduce, other, weight_gradient };
 inline constexpr std::array<std::string_view, 8> task_kind_names{
     "forward", "backward", "recompute", "update", "transfer", "reduce", "other", "weight_gradient"};
 
-// No task is longer: sums of as many as fit in memory are far from what a number of picoseconds can hold.
+// The longest task. Keeps sums of all tasks that fit in memory far below the limit of 64-bit picoseconds.
 inline constexpr picoseconds longest_task{100'000'000'000'000};  // 100 s
 
-// Others see the end of a task `latency` later: 0 for computation, of a link its latency.
-// A task may take no time: a meeting of others, or something that another machine does meanwhile.
+// Other tasks see the end of a task `latency` later: 0 for computation, the latency of the link for a transfer. A task
+// may have duration zero: a synchronization point, or work that another machine does meanwhile.
 struct task {
-  resource_id resource{};  // the null id: none, so that it starts when it is ready
+  resource_id resource{};  // the null id: none, the task starts as soon as it is ready
   picoseconds duration{1};
   picoseconds latency{};
-  bytes volume{};  // that a transfer moves over its link
+  bytes volume{};  // of a transfer: bytes that it moves over its link
   task_kind kind = task_kind::other;
   std::uint32_t shard = 0;
 
   friend bool operator==(const task&, const task&) = default;
 };
 
-// A task by its place within its fragment; no fragment: the one that says so.
+// A task by its index within its fragment; the null fragment means the fragment that contains the reference.
 struct task_ref {
   fragment_id fragment{};
   std::uint32_t index = 0;
@@ -50,8 +50,8 @@ struct task_ref {
 };
 
 // `after` is ready when `before` has ended and its latency has passed. With cut_through, `after` is the next hop of a
-// message: it is ready the latency after `before` started, and ends no earlier than the latency after its end. That
-// latency is at least 1.
+// message: it is ready one latency after `before` started, and ends no earlier than one latency after `before` ends.
+// That latency must be at least 1.
 struct dependency {
   task_ref before{};
   task_ref after{};
@@ -60,8 +60,8 @@ struct dependency {
   friend bool operator==(const dependency&, const dependency&) = default;
 };
 
-// Memory from the start of its producer to the last end of its readers (of the producer, without readers).
-// A permanent buffer (a weight) is there all the time.
+// Memory that is held from the start of its producer to the last end of its readers (of the producer, if there are no
+// readers). A permanent buffer (a weight) is held all the time.
 struct buffer {
   bytes size{};
   device_index device = 0;
@@ -85,7 +85,8 @@ struct buffer_read {
   friend bool operator==(const buffer_read&, const buffer_read&) = default;
 };
 
-// Regular. Dependencies may join tasks of any fragments; they go where the fragment goes that lists them.
+// Regular. Dependencies may connect tasks of any fragments; they are replaced together with the fragment that lists
+// them.
 struct fragment {
   std::vector<task> tasks{};
   std::vector<dependency> dependencies{};
@@ -106,16 +107,16 @@ struct fragment {
   friend bool operator==(const fragment&, const fragment&) = default;
 };
 
-// One link of a route, and how long the message holds it.
+// One link of a route, and how long the message occupies it.
 struct hop {
   resource_id link{};
   picoseconds duration{1};
   picoseconds latency{1};
 };
 
-// Effects: adds the tasks of a message over a route, each hop after the one before in cut-through, and the
-// dependencies on what sends it. Returns the last hop, which receivers depend on; the latency of a route is the sum of
-// its hops'.
+// Effects: adds the tasks of a message over a route, each hop following the previous one in cut-through, and their
+// dependencies on the senders. Returns the last hop, on which receivers depend; the latency of a route is the sum of
+// the latencies of its hops.
 inline task_ref add_transfer(fragment& f, std::span<const hop> route, bytes volume, std::uint32_t shard,
                              std::span<const task_ref> senders) {
   UNITY_EXPECTS(!route.empty(), "a route of at least one link");

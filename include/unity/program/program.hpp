@@ -1,4 +1,4 @@
-// What simulators time and ranks execute: fragments whose tasks are linked into one flat graph.
+// The program that simulators time and ranks execute: fragments whose tasks are linked into one flat graph.
 #pragma once
 
 #include <algorithm>
@@ -18,19 +18,20 @@
 
 namespace unity::program {
 
-using task_id = id<struct task_tag>;  // a place in the program's arrays; those of a fragment follow each other
+using task_id = id<struct task_tag>;  // an index into the program's arrays; tasks of a fragment are contiguous
 
 enum class resource_kind : std::uint8_t { stream, link, host };  // host: a thread that launches what a stream runs
 
 struct resource {
   std::string name{};
   resource_kind kind = resource_kind::stream;
-  device_index device = 0;  // of a stream, and of those that a host thread launches
+  device_index device = 0;  // of a stream, or of the streams that a host thread launches to
 
   friend bool operator==(const resource&, const resource&) = default;
 };
 
-// What a fragment is the work of, by its number in the plan. shares: of a weight, in each micro-batch.
+// What the work of a fragment belongs to; the owner's index is its number in the plan. shares: of a weight, in each
+// micro-batch.
 enum class owner_kind : std::uint8_t { node, edge, weight, bucket, shares, other };
 
 struct owner {
@@ -41,22 +42,22 @@ struct owner {
   friend bool operator==(const owner&, const owner&) = default;
 };
 
-// A task as simulators see it, in half a line of the cache.
+// A task as simulators see it, in half a cache line.
 struct alignas(32) timed_task {
   std::int64_t duration = 1;  // picoseconds
   std::int64_t latency = 0;
   resource_id resource{};
-  std::uint32_t before_count = 0;  // tasks that it depends on
-  std::uint32_t after_first = 0;   // where the links to those that depend on it are, and how many
+  std::uint32_t before_count = 0;  // tasks it depends on
+  std::uint32_t after_first = 0;   // position and number of the links to the tasks that depend on it
   std::uint32_t after_count = 0;
 };
 
-// A fragment's new code.
+// The new code of a fragment.
 struct replacement {
   fragment_id fragment{};
   const program::fragment* code = nullptr;
 };
-// Of all fragments of a program, in their order. Refer to the codes.
+// A replacement for every fragment of a program, in order. The result refers to `codes`.
 [[nodiscard]] inline std::vector<replacement> replacements_of(std::span<const fragment> codes) {
   std::vector<replacement> all;
   for (std::size_t f = 0; f < codes.size(); ++f) {
@@ -65,7 +66,8 @@ struct replacement {
   return all;
 }
 
-// What an open edit changed, as places of tasks. Tasks of replaced fragments keep their places until it is closed.
+// What an open edit changed, as positions of tasks. Tasks of replaced fragments keep their positions until the edit is
+// closed.
 struct edit_record {
   struct range {
     std::uint32_t first = 0;
@@ -73,19 +75,21 @@ struct edit_record {
   };
   std::vector<range> removed{};
   std::vector<range> added{};
-  std::vector<std::uint32_t> relinked{};  // tasks of other fragments that come after others than before, each once
+  // tasks of other fragments whose predecessors changed, each once
+  std::vector<std::uint32_t> relinked{};
 };
 
-// Regular; copies are independent. Resources and fragments are declared once, in the order of ties; then fragments are
-// replaced, several at a time. While an edit is open the program is the new one; commit() keeps it, rollback() brings
-// the old one back with every task in its place.
+// Regular; copies are independent. Resources and fragments are declared once, in tie-breaking order; then fragments are
+// replaced, several at a time. While an edit is open, the program is the new one; commit() keeps it, rollback()
+// restores the old one with every task at its position.
 class program {
  public:
   resource_id add_resource(resource r) {
     resources_.push_back(std::move(r));
     return resource_id{resources_.size() - 1};
   }
-  // A kind of task beside those of task_kind, for pictures and reports. Precondition: fewer than 256 in all.
+  // Adds a kind of task besides those of task_kind, for pictures and reports. Precondition: fewer than 256 kinds in
+  // total.
   task_kind add_kind(std::string name) {
     UNITY_EXPECTS(kinds_.size() < 256, "fewer than 256 kinds of tasks");
     kinds_.push_back(std::move(name));
@@ -93,14 +97,14 @@ class program {
   }
   [[nodiscard]] const std::string& name_of(task_kind k) const { return kinds_[static_cast<std::size_t>(k)]; }
   [[nodiscard]] std::span<const std::string> kinds() const noexcept { return kinds_; }
-  // The same resources and kinds, and no fragment.
+  // A program with the same resources and kinds, without fragments.
   [[nodiscard]] program without_fragments() const {
     program other;
     other.resources_ = resources_;
     other.kinds_ = kinds_;
     return other;
   }
-  // An empty fragment.
+  // Adds an empty fragment.
   fragment_id add_fragment(owner o = {}) {
     UNITY_EXPECTS(!is_open_, "no open edit");
     slots_.push_back({});
@@ -113,7 +117,7 @@ class program {
   [[nodiscard]] const fragment& code(fragment_id f) const { return slots_[f.index()].code; }
   [[nodiscard]] const owner& owner_of(fragment_id f) const { return slots_[f.index()].of; }
   [[nodiscard]] std::size_t task_count() const noexcept { return task_count_; }
-  // Every task's place lies below.
+  // Upper bound (exclusive) of the positions of tasks.
   [[nodiscard]] std::size_t capacity() const noexcept { return places_.end(); }
 
   [[nodiscard]] task_id find(fragment_id f, std::uint32_t index) const {
@@ -123,7 +127,7 @@ class program {
     const auto& s = slots_[f.index()];
     return {s.first, static_cast<std::uint32_t>(s.code.tasks.size())};
   }
-  // The inverse of find; no fragment for places without a task.
+  // The inverse of find; the null fragment for positions without a task.
   [[nodiscard]] task_ref where(task_id t) const {
     const auto f = fragments_of_[t.index()];
     return f.valid() ? task_ref{f, t.index() - slots_[f.index()].first} : task_ref{};
@@ -132,10 +136,11 @@ class program {
     const auto at = where(t);
     return code(at.fragment).tasks[at.index];
   }
-  // Of places in use, those that an open edit removed among them.
+  // For positions in use, including those that an open edit removed.
   [[nodiscard]] const timed_task& timed(std::uint32_t place) const noexcept { return tasks_[place]; }
-  // Among tasks of a resource that are ready at the same time the lowest tie is first: by fragment, shard, kind and
-  // place in the fragment. No two are equal. By reference, so that it can be fetched ahead.
+  // Breaks ties: among tasks of a resource that are ready at the same time, the lowest tie comes first. Ordered by
+  // fragment, shard, kind and index in the fragment; no two are equal. Returned by reference so that callers can
+  // prefetch it.
   [[nodiscard]] const std::uint64_t& tie(std::uint32_t place) const noexcept { return ties_[place]; }
   [[nodiscard]] std::span<const task_link> before(std::uint32_t place) const noexcept {
     return before_links_.view(lists_[place].before.first, lists_[place].before.count);
@@ -145,9 +150,9 @@ class program {
   }
 
   // Effects: opens an edit in which the fragments, each named once, get new code. Dependencies that other fragments
-  // list are linked again, by place within the fragment, so those must be there.
-  // Complexity: linear in the old and new fragments, in the lists of those that name them, and in the dependencies of
-  // tasks that they touch.
+  // list on them are linked again by index within the fragment, so tasks with those indices must exist.
+  // Complexity: linear in the old and new fragments, in the lists of fragments that name them, and in the dependencies
+  // of tasks that they touch.
   void replace(std::span<const replacement> all) {
     UNITY_EXPECTS(!is_open_, "no open edit");
     is_open_ = true;
@@ -185,7 +190,7 @@ class program {
   // Complexity: as replace.
   void rollback() {
     UNITY_EXPECTS(is_open_, "an open edit");
-    // Parked lists still hold what they held; only those outside were changed.
+    // Parked lists are unchanged; only lists outside of the replaced fragments were modified.
     link_all(false);
     for (std::size_t i = 0; i < replaced_.size(); ++i) {
       auto& s = slots_[replaced_[i].index()];
@@ -225,7 +230,7 @@ class program {
     fragment code{};
   };
 
-  // Of the replaced fragments: those which stay and name them.
+  // Collects the fragments that name a replaced fragment and are not replaced themselves.
   void collect_neighbours() {
     ++visit_;
     for (const auto f : replaced_) {
@@ -248,8 +253,8 @@ class program {
     return s.first + r.index;
   }
 
-  // Links or unlinks what replaced fragments list, and what their neighbours list about them. Replaced fragments that
-  // come back (`only_outside`) or go away keep their own lists as they are.
+  // Links or unlinks the dependencies that replaced fragments list, and those that their neighbours list about them.
+  // Replaced fragments that are restored (`only_outside`) or removed keep their own lists as they are.
   void link_all(bool on, bool only_outside = false) {
     for (const auto f : replaced_) {
       const auto& list = slots_[f.index()].code.dependencies;
@@ -287,8 +292,8 @@ class program {
       edit_.relinked.push_back(to);
     }
   }
-  // Gives new tasks lists of the size that they will have, in their order, so
-  // that what is walked together lies together.
+  // Reserves the final size of the lists of new tasks, in their order, so that lists that are traversed together are
+  // adjacent in memory.
   void reserve_links() {
     const auto count = [&](const dependency& d, fragment_id own) {
       lists_[place(d.before, own)].after.count += is_inside(d.before, own) ? 1 : 0;
@@ -321,7 +326,7 @@ class program {
     }
   }
 
-  // The code goes to the parked slots, the tasks stay where they are.
+  // Moves the code to the parked slots; the tasks stay where they are.
   void take_out(fragment_id f, std::size_t i) {
     if (parked_.size() <= i) {
       parked_.emplace_back();
@@ -385,7 +390,7 @@ class program {
       ties_[first + ranks_[k]] = std::uint64_t{f.index()} << 32U | k;
     }
   }
-  // Enters f with the fragments whose tasks its dependencies join, or strikes it out.
+  // Adds f to (or removes it from) `named_by` of the other fragments that its dependencies refer to.
   void list_targets(fragment_id f, bool on) {
     ++target_visit_;
     targets_.resize(slots_.size());
@@ -438,7 +443,7 @@ class program {
   std::vector<std::uint64_t> ties_;
   std::vector<link_lists> lists_;
   std::vector<fragment_id> fragments_of_;
-  std::vector<std::uint64_t> stamps_;  // of the last edit that listed the task as relinked
+  std::vector<std::uint64_t> stamps_;  // by task: the last edit that listed it as relinked
   detail::ranges places_;
   detail::link_pool before_links_;
   detail::link_pool after_links_;

@@ -1,4 +1,4 @@
-// Whether an algebra keeps the laws that rewriting relies on, on operators that are given. For tests of an algebra.
+// Checks whether an algebra obeys the laws that rewriting relies on, for given operators. For tests of an algebra.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 
 namespace unity {
 
-// An operator, and types of operands that it may take or refuse.
+// An operator, and types of operands that it may accept or refuse.
 template <algebra A>
 struct operator_sample {
   typename A::op_type op;
@@ -100,10 +100,10 @@ template <pattern_algebra A>
 
 }  // namespace detail
 
-// The first law that is broken, of signatures or by a sample; nothing where all samples keep all: names are unique;
-// make(kind_of(op), attributes_of(op)) == op, of one hash; as many attributes, operands and results as the signature
-// has; infer() is a pure function, of commutative kinds in either order; of samples, equal ones have equal hashes.
-// What samples compute is not looked at: see test_rules (search/test_rules.hpp).
+// Returns the first violated law, of signatures or for a sample; nothing if all hold. Laws: names are unique;
+// make(kind_of(op), attributes_of(op)) == op, with the same hash; the number of attributes, operands and results agrees
+// with the signature; infer() is a pure function, and independent of operand order for commutative kinds; equal samples
+// have equal hashes. Does not check what samples compute: see test_rules (search/test_rules.hpp).
 // Complexity: quadratic in the samples.
 template <pattern_algebra A>
 [[nodiscard]] std::optional<error> check_algebra(const A& a, const std::vector<operator_sample<A>>& samples) {

@@ -1,4 +1,4 @@
-// The one form in which rules see an operator's parameters.
+// The common representation of operator parameters in rules.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace unity {
 
-// A list of integers; a scalar is a list of one, a word (a name) the list of its bytes, a real number the bits
-// of its double. Which it is, the operator's signature says (attribute_form).
+// A list of integers: a scalar is a list of one, a word (a name) is the list of its bytes, a real number is the bits of
+// its double. The signature of the operator says which (attribute_form).
 using attribute = small_vector<std::int64_t, 4>;
 using attribute_list = std::vector<attribute>;
 

@@ -1,4 +1,4 @@
-// What the attributes of a node must be where a pattern's node matches it.
+// Checks on the attributes of a node that a pattern node matches.
 #pragma once
 
 #include <cstdint>
@@ -6,16 +6,16 @@
 
 namespace unity {
 
-// Attribute: what stands for one; null is an empty slot.
+// `Attribute`: the type that represents an attribute; its null value is an empty slot.
 template <class Attribute>
 struct attribute_check {
   std::uint32_t position = 0;
   bool binds = false;
-  std::uint32_t slot = 0;  // that is bound
-  Attribute literal{};     // that is compared, else
+  std::uint32_t slot = 0;  // is bound
+  Attribute literal{};     // is compared otherwise
 };
 
-// Binds slots, and appends to `bound` those that were empty, also where it fails.
+// Binds slots, and appends those that were empty to `bound`, even if it fails.
 template <class Attribute, class Attributes, class Slots, class Bound>
 [[nodiscard]] bool take_attributes(const std::vector<attribute_check<Attribute>>& checks, const Attributes& actual,
                                    Slots& slots, Bound& bound) {

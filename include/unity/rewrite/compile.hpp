@@ -1,4 +1,4 @@
-// Syntax to substitutions: names are resolved, and a malformed rule says what is wrong with it.
+// Compiles syntax to substitutions: resolves names, and reports what is wrong with a malformed rule.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,7 @@ class rule_compiler {
  public:
   rule_compiler(const Algebra& algebra, const syntax::rule& rule, std::string name)
       : algebra_{algebra}, rule_{rule}, name_{std::move(name)} {}
-  rule_compiler(const rule_compiler&) = delete;  // parts of it refer to others
+  rule_compiler(const rule_compiler&) = delete;  // not copyable: members refer to each other
   rule_compiler& operator=(const rule_compiler&) = delete;
 
   substitution direction(const std::vector<syntax::term>& source, const std::vector<syntax::term>& target) {
@@ -68,8 +68,8 @@ class rule_compiler {
     return p;
   }
 
-  // A single root without a selector stands for all results of its operator: split(..) is (split(..).0, split(..).1).
-  // Of an operator with any number of results there are as many as the other side has, or one per repetition.
+  // A single root without a selector means all results of its operator: split(..) is (split(..).0, split(..).1). For an
+  // operator with any number of results, the number is that of the other side, or one per repetition.
   void spread_root(pattern& p, const syntax::term& t, const std::vector<syntax::term>& other) {
     auto& root = p.roots[0];
     if (root.is_variable || t.selector != syntax::term::whole || root.repeated) {
@@ -82,13 +82,13 @@ class rule_compiler {
     } else if (results == op_signature::any) {
       results = static_cast<int>(other.size());
     }
-    const auto slot = root.slot;  // the reference ends with the first push_back
+    const auto slot = root.slot;  // push_back invalidates `root`
     for (int i = 1; i < results; ++i) {
       p.roots.push_back({false, slot, i, false});
     }
   }
 
-  // `is_side`: t is all of one side of the rule, where no selector means all results.
+  // `is_side`: t is a whole side of the rule, where no selector means all results.
   pattern_operand operand(pattern& p, const syntax::term& t, bool is_side = false) {
     pattern_operand o;
     if (t.kind == syntax::term::form::application) {
@@ -272,7 +272,7 @@ class rule_compiler {
 }  // namespace detail
 
 // The one or two substitutions that `rule` states.
-// Throws: unity::error that names the rule and the part of it that is unbound, unknown or does not fit.
+// Throws: unity::error that names the rule and the part that is unbound, unknown or does not fit.
 template <pattern_algebra Algebra>
 [[nodiscard]] rule_set compile_rule(const Algebra& algebra, const syntax::rule& rule) {
   rule_set all;

@@ -1,4 +1,4 @@
-// Expressions of rule text to those that are evaluated: names become slots, words and numbers values of attributes.
+// Compiles expressions of rule text for evaluation: names become slots, words and numbers become attribute values.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@
 
 namespace unity::detail {
 
-// Of one direction of a rule, numbered in order of first appearance in its source.
+// The variables of one direction of a rule, numbered in order of first appearance in its source.
 struct rule_variables {
   struct value {
     std::string name;
@@ -31,7 +31,7 @@ struct rule_variables {
   };
   struct attribute {
     std::string name;
-    attribute_signature by;  // what binds it first
+    attribute_signature by;  // the attribute that binds it first
   };
   std::vector<value> values{};
   std::vector<attribute> attributes{};
@@ -46,7 +46,7 @@ struct rule_variables {
   throw error{fmt::format("{}{}rule {}", place, place.empty() ? "" : ": ", name), printable(found, 200), expected};
 }
 
-// Of one direction of a rule, whose place, name and variables must outlive it.
+// Compiles expressions of one direction of a rule. The rule's place, name and variables must outlive it.
 template <pattern_algebra Algebra>
 class expression_compiler {
  public:
@@ -54,7 +54,7 @@ class expression_compiler {
                       const rule_variables& variables)
       : algebra_{algebra}, place_{place}, rule_{rule}, variables_{variables} {}
 
-  // context: the attribute whose value it is; nullptr where it is none, as in a condition.
+  // context: the attribute whose value this is; nullptr if there is none, as in a condition.
   [[nodiscard]] expression compile(const syntax::expression& e, const attribute_signature* context) const {
     using form = syntax::expression::form;
     expression r;
@@ -73,8 +73,8 @@ class expression_compiler {
     r.indexed = r.indexed && e.kind != form::pack;
     return r;
   }
-  // That `e`, where it is a variable, is bound by an attribute of the form of `used_as`, and is no list where that is
-  // none.
+  // Checks that `e`, if it is a variable, is bound by an attribute of the same form as `used_as`, and is not a list if
+  // `used_as` is not one.
   void check_form(const syntax::expression& e, const attribute_signature& used_as) const {
     const auto* by = signature_of(e);
     if (by != nullptr && !same_form(*by, used_as)) {
@@ -91,7 +91,7 @@ class expression_compiler {
     refuse_rule(place_, rule_, found, expected);
   }
 
-  // What binds `e`, where it is a variable of attributes that is bound.
+  // The attribute that binds `e`, if `e` is a bound attribute variable.
   const attribute_signature* signature_of(const syntax::expression& e) const {
     const auto slot = e.kind == syntax::expression::form::variable ? variables_.find_attribute(e.name) : std::nullopt;
     return slot ? &variables_.attributes[*slot].by : nullptr;
@@ -111,7 +111,7 @@ class expression_compiler {
     }
     return all;
   }
-  // All attributes are lists of integers; which ones mean the same, their forms say.
+  // All attributes are lists of integers; their forms decide which ones have the same meaning.
   static bool same_form(const attribute_signature& a, const attribute_signature& b) {
     const auto form = [](const attribute_signature& s) {
       return s.form == attribute_form::integers ? attribute_form::integer : s.form;
@@ -207,7 +207,8 @@ class expression_compiler {
   }
 
   static bool is_comparison(function f) { return f >= function::equal && f <= function::greater_equal; }
-  // Beside a variable a number or a word is read as a value of what binds it: ?epsilon == 1, ?padding == same.
+  // Compares a number or word with a variable by the attribute that binds the variable: ?epsilon == 1, ?padding ==
+  // same.
   void add_compared(expression& r, const syntax::expression& e) const {
     const auto* left = signature_of(e.arguments[0]);
     const auto* right = signature_of(e.arguments[1]);
@@ -226,7 +227,7 @@ class expression_compiler {
     }
   }
 
-  // Reals are bits to the functions of rules: all that can be done to one is to write it with a sign.
+  // Functions of rules see reals as bits: the only operation on a real is to write it with a sign.
   expression negated_real(const syntax::expression& e, const attribute_signature* context) const {
     using form = syntax::expression::form;
     const bool negates_number = e.name == "-" && e.arguments.size() == 1 &&

@@ -1,4 +1,4 @@
-// Moves that merge two nodes which compute the same: common subexpressions.
+// Moves that merge two nodes that compute the same: common subexpressions.
 #pragma once
 
 #include <algorithm>
@@ -13,12 +13,12 @@
 
 namespace unity {
 
-// Reports, for every live node that applies n's operator to n's operands, the move that redirects the readers of
-// the younger node's results to the older one's: sink(match). The moves carry `rule` as their rule.
-// Complexity: linear in the readers of that operand of n which has the fewest, state_view::most_neighbours at most.
+// Reports, for every live node that applies n's operator to n's operands, the move that redirects the readers of the
+// younger node's results to the older one's: sink(match). The moves carry `rule` as their rule.
+// Complexity: linear in the readers of the operand of n with the fewest readers, at most state_view::most_neighbours.
 template <class Store, class Sink>
-void find_duplicates(const Store& store, match_store<Store>& matches, state_view& view, std::uint32_t rule,
-                     node_id n, Sink&& sink) {
+void find_duplicates(const Store& store, match_store<Store>& matches, state_view& view, std::uint32_t rule, node_id n,
+                     Sink&& sink) {
   if (!store.op(n).valid() || store.operands(n).empty()) {
     return;
   }

@@ -15,9 +15,9 @@
 
 namespace unity {
 
-// Functions that rule text can call. All work on integer lists; arithmetic is element-wise, and a list of one
-// goes with a list of any length. What has no value (overflow, division by zero, an index out of range)
-// makes the rule not apply.
+// Functions that rule text can call. All work on integer lists; arithmetic is element-wise, and a list of one element
+// combines with a list of any length. An undefined value (overflow, division by zero, an index out of range) makes the
+// rule not apply.
 enum class function : std::uint8_t {
   add,
   subtract,
@@ -66,34 +66,44 @@ struct function_signature {
 };
 
 inline constexpr std::array<function_signature, 38> functions{{
-    {"+", function::add, 2},           {"-", function::subtract, 2},
-    {"*", function::multiply, 2},      {"/", function::divide, 2},
-    {"%", function::remainder, 2},     {"-", function::negate, 1},
-    {"min", function::minimum, 2},     {"max", function::maximum, 2},
-    {"==", function::equal, 2},        {"!=", function::unequal, 2},
-    {"<", function::less, 2},          {"<=", function::less_equal, 2},
-    {">", function::greater, 2},       {">=", function::greater_equal, 2},
-    {"&&", function::logical_and, 2},  {"||", function::logical_or, 2},
-    {"!", function::logical_not, 1},   {"at", function::at, 2},  // at(list, i)
-    {"length", function::length, 1},                             // number of elements
-    {"sum", function::sum, 1},         {"product", function::product, 1},
-    {"concat", function::concat, 2},    // one list after the other
+    {"+", function::add, 2},
+    {"-", function::subtract, 2},
+    {"*", function::multiply, 2},
+    {"/", function::divide, 2},
+    {"%", function::remainder, 2},
+    {"-", function::negate, 1},
+    {"min", function::minimum, 2},
+    {"max", function::maximum, 2},
+    {"==", function::equal, 2},
+    {"!=", function::unequal, 2},
+    {"<", function::less, 2},
+    {"<=", function::less_equal, 2},
+    {">", function::greater, 2},
+    {">=", function::greater_equal, 2},
+    {"&&", function::logical_and, 2},
+    {"||", function::logical_or, 2},
+    {"!", function::logical_not, 1},
+    {"at", function::at, 2},          // at(list, i)
+    {"length", function::length, 1},  // number of elements
+    {"sum", function::sum, 1},
+    {"product", function::product, 1},
+    {"concat", function::concat, 2},    // one list followed by the other
     {"prefix", function::prefix, 2},    // the first n elements
     {"suffix", function::suffix, 2},    // all but the first n
     {"insert", function::insert, 3},    // insert(list, i, value)
     {"remove", function::remove, 2},    // remove(list, i)
     {"replace", function::replace, 3},  // replace(list, i, value)
-    {"compose", function::compose, 2},  // the permutation p after q: result[i] = q[p[i]]
+    {"compose", function::compose, 2},  // permutation p after q: result[i] = q[p[i]]
     {"inverse", function::inverse, 1},  // of a permutation
     {"iota", function::iota, 1},        // [0, 1, .., n-1]
     {"repeat", function::repeat, 2},    // repeat(value, n)
-    {"log2", function::log2, 1},        // rounded down, of 1 or more
+    {"log2", function::log2, 1},        // rounded down; the argument is at least 1
     {"shift_left", function::shift_left, 2},
-    {"shift_right", function::shift_right, 2},  // of what is below 0: rounded down
+    {"shift_right", function::shift_right, 2},  // negative arguments are rounded down
     {"bit_and", function::bit_and, 2},
     {"bit_or", function::bit_or, 2},
     {"bit_xor", function::bit_xor, 2},
-    {"bit_count", function::bit_count, 1},  // ones, of 0 or more
+    {"bit_count", function::bit_count, 1},  // number of ones; the argument is at least 0
 }};
 
 namespace detail {
@@ -109,7 +119,7 @@ inline bool truth(const attribute& a) {
   return std::all_of(a.begin(), a.end(), [](auto x) { return x != 0; });
 }
 
-// An index into `list`, `end` itself allowed if `inclusive`.
+// Converts `index` to an index into `list`; the end itself is allowed if `inclusive`.
 std::optional<std::size_t> position(const attribute& list, const attribute& index, bool inclusive = false);
 
 std::optional<attribute> fold(function f, const attribute& a);
@@ -122,19 +132,19 @@ std::optional<attribute> repeated(std::int64_t first, std::int64_t step, const a
 
 }  // namespace detail
 
-// Applies `f` to as many arguments as its signature says. Nothing where the result is not defined.
+// Applies `f` to as many arguments as its signature says. Nothing if the result is undefined.
 [[nodiscard]] std::optional<attribute> call(function f, std::span<const attribute> a);
 
-// An expression whose names are resolved: attribute variables and values to slots, measures to their numbers.
+// An expression with resolved names: attribute variables and values are slots, measures are numbers.
 struct expression {
   enum class form : std::uint8_t { literal, attribute_variable, measure, call, list, pack };
 
   form kind = form::literal;
   attribute literal{};
-  std::size_t slot = 0;  // of the attribute variable; of the value that is measured
+  std::size_t slot = 0;  // of the attribute variable, or of the measured value
   int measure = 0;
   function callee = function::add;
-  bool indexed = false;  // depends on the repetition's index
+  bool indexed = false;  // depends on the index of the repetition
   std::vector<expression> arguments{};
 
   friend bool operator==(const expression&, const expression&) = default;
@@ -144,7 +154,7 @@ struct expression {
 //   env.attribute_at(slot) -> const attribute&
 //   env.measure(measure, slot, index, arguments) -> std::optional<attribute>
 //   env.repetitions() -> std::size_t
-// `index` is the repetition that indexed variables refer to. Nothing where a part has no value.
+// `index` is the repetition that indexed variables refer to. Nothing if a part has no value.
 template <class Environment>
 [[nodiscard]] std::optional<attribute> evaluate(const expression& e, const Environment& env, std::size_t index = 0) {
   using form = expression::form;
@@ -206,9 +216,9 @@ UNITY_INLINE std::optional<std::int64_t> checked(function f, std::int64_t a, std
   }
 }
 
-// Of functions of one argument `b` has no meaning.
+// Functions of one argument ignore `b`.
 UNITY_INLINE std::optional<std::int64_t> checked_bits(function f, std::int64_t a, std::int64_t b) {
-  constexpr std::int64_t most_places = 62;  // 2^62 is the largest power that there is
+  constexpr std::int64_t most_places = 62;  // 2^62 is the largest power of two that fits
   const auto ones = [](std::int64_t x) { return static_cast<std::uint64_t>(x); };
   switch (f) {
     case function::log2:

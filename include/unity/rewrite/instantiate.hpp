@@ -1,4 +1,4 @@
-// From a match to its effect: conditions, attribute expressions, and the target built node by node.
+// Applies a match: evaluates conditions and attribute expressions, and builds the target node by node.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace unity::detail {
 
-// What expressions of a rule see of a match.
+// The environment that expressions of a rule are evaluated in: one match.
 template <class Store>
 class match_environment {
  public:
@@ -38,8 +38,8 @@ class match_environment {
 template <class Store>
 class target_builder {
  public:
-  // `choice` numbers the combinations of variants of the target's inner operators: 0 is as written, in mixed
-  // radix, first node first.
+  // `choice` numbers the combinations of variants of the target's inner operators in mixed radix, first node first; 0
+  // is as written.
   target_builder(Store& store, const prepared_rule& rule, const bindings& b, std::size_t choice)
       : store_{store},
         s_{*rule.rule},
@@ -79,7 +79,7 @@ class target_builder {
     value_id replaced;
   };
 
-  // Source roots in order: the value each yields.
+  // Collects the value of each source root, in order.
   void collect_replaced() {
     for (const auto n : b_.nodes) {
       if (n.valid() && std::find(matched_.begin(), matched_.end(), n) == matched_.end()) {
@@ -140,13 +140,13 @@ class target_builder {
         }
       }
     }
-    // A variable that is bound to an output would make the target read itself.
+    // If a variable were bound to an output, the target would read itself.
     return std::none_of(b_.values.begin(), b_.values.end(), [&](value_id v) {
       return v.valid() && std::find(replaced_.begin(), replaced_.end(), v) != replaced_.end();
     });
   }
 
-  // Attributes of the source that are expressions: known only now that everything is bound.
+  // Checks source attributes that are expressions: they can only be evaluated now that everything is bound.
   [[nodiscard]] bool sources_hold() const {
     for (std::size_t slot = 0; slot < s_.source.nodes.size(); ++slot) {
       const auto& p = s_.source.nodes[slot];
@@ -165,7 +165,7 @@ class target_builder {
     return true;
   }
 
-  // Which results of which target nodes define which replaced values.
+  // Determines which results of which target nodes define which replaced values.
   void map_outputs() {
     for (const auto& o : outputs_) {
       if (o.root.is_variable) {
@@ -196,7 +196,7 @@ class target_builder {
     attribute_list attributes;
     for (std::size_t k = 0; k < p.attributes.size(); ++k) {
       auto value = evaluate(p.attributes[k].value, env_, i);
-      // Expressions know lists of numbers alone; make() is promised one where the attribute is one.
+      // Expressions only produce lists of numbers; make() requires a list of one if the attribute is a scalar.
       if (!value || (is_single(fields[k].form) && value->size() != 1)) {
         return false;
       }
@@ -228,7 +228,7 @@ class target_builder {
     made = n.value_or(node_id{});
     return n.has_value();
   }
-  // Takes this node's digit off the choice.
+  // Consumes the digit of this node from the choice.
   typename Store::op_type choose(const typename Store::op_type& op, std::span<const value_id> operands) {
     if constexpr (layout_algebra<typename Store::algebra_type>) {
       if (choice_ != 0) {
@@ -240,7 +240,7 @@ class target_builder {
     }
     return op;
   }
-  // An output keeps its type, so its operator must be the variant that yields that type.
+  // An output keeps its type, so its operator must be the variant with that type.
   bool define_as_variant(std::size_t slot, std::size_t i, const typename Store::op_type& op,
                          std::span<const value_id> operands) {
     if constexpr (layout_algebra<typename Store::algebra_type>) {
@@ -292,7 +292,7 @@ class target_builder {
     return true;
   }
 
-  // Refuses what changes nothing and what changes a type.
+  // Rejects a rewrite that changes nothing or changes a type.
   bool finish() {
     for (const auto& [from, to] : aliases_) {
       if (from == to || store_.type(from) != store_.type(to)) {
@@ -300,9 +300,9 @@ class target_builder {
       }
     }
     const bool same = aliases_.empty() && std::all_of(defining_.begin(), defining_.end(), [&](node_id n) {
-      return std::find(matched_.begin(), matched_.end(), n) != matched_.end();
-    });
-    return !same && choice_ == 0;  // what is left of it numbers no combination
+                        return std::find(matched_.begin(), matched_.end(), n) != matched_.end();
+                      });
+    return !same && choice_ == 0;  // a remainder means that there is no such combination
   }
 
   Store& store_;

@@ -1,4 +1,4 @@
-// Rule text, cut into tokens that know their place.
+// Splits rule text into tokens with positions.
 #pragma once
 
 #include <cctype>
@@ -35,7 +35,7 @@ class lexer {
   void expect(std::string_view symbol);
   // The file and the line of the next token.
   [[nodiscard]] std::string place() const { return fmt::format("{}:{}", file_, peek().line); }
-  // Throws: always; the message names file, line, column, what stands there and what was expected.
+  // Throws: always; the message names file, line, column, the text found there and what was expected.
   [[noreturn]] void fail(std::string_view expected) const;
 
  private:
@@ -68,7 +68,7 @@ class lexer {
   std::size_t position_ = 0;
   std::size_t line_ = 1;
   std::size_t line_start_ = 0;
-  std::size_t start_ = 0;  // of the token that is read
+  std::size_t start_ = 0;  // of the current token
   token current_{};
 };
 

@@ -1,4 +1,4 @@
-// Matches and what applying them does, interned: each (rule, what it binds) is instantiated and checked once.
+// Interned matches and their effects: each (rule, bindings) is instantiated and checked once.
 #pragma once
 
 #include <algorithm>
@@ -20,8 +20,8 @@ namespace unity {
 
 using match_id = id<struct match_tag>;
 
-// What a match does to any state in which its nodes live. State-dependent conditions are not part of it:
-// uses from outside, cycles, and what of it lives already (see rewrite_effect).
+// The effect of a match on any state that contains its nodes. It does not include conditions that depend on the state:
+// uses from outside, cycles, and which parts of it are live already (see rewrite_effect).
 struct match_record {
   std::uint32_t rule = 0;
   std::uint32_t first = 0;  // in the pool: nodes, bound values, replaced values, defining nodes, (alias, target) pairs
@@ -30,17 +30,17 @@ struct match_record {
   std::uint16_t replaced = 0;
   std::uint16_t defining = 0;
   std::uint16_t aliases = 0;
-  bool several = false;   // replaces results of several nodes: may close a cycle
+  bool several = false;  // replaces results of several nodes: may close a cycle
   bool keeps_order =
-      false;  // the new nodes read what the old ones did: cannot close a cycle, unless what they make lives already
+      false;  // new nodes read only what the old ones read: cannot close a cycle, unless their results live already
 };
 
 template <class Store>
 class match_store {
  public:
-  // The match of `b`, with the `choice`-th combination of layouts inside the target, or nothing if there is no such
-  // combination, the rule's conditions fail there, the target cannot be built, its outputs
-  // have other types, or it changes nothing.
+  // The match of `b` with the `choice`-th combination of layouts inside the target. Nothing if there is no such
+  // combination, the conditions of the rule fail, the target cannot be built, its outputs have other types, or it
+  // changes nothing.
   std::optional<match_id> intern(Store& store, const rule_index& rules, const bindings& b, std::size_t choice = 0) {
     flatten(b, choice);
     const auto hash = key_hash();
@@ -57,7 +57,7 @@ class match_store {
     return made;
   }
 
-  // Adds a move that no rule states: `replaced` values are defined anew by `defining` nodes; `nodes` must live.
+  // Adds a move without a rule: `defining` nodes define the `replaced` values anew, in states where `nodes` are live.
   match_id add(std::uint32_t rule, std::span<const node_id> nodes, std::span<const value_id> bound,
                std::span<const value_id> replaced, std::span<const node_id> defining,
                std::span<const std::pair<value_id, value_id>> aliases, bool several, bool keeps_order) {

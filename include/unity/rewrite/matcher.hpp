@@ -1,5 +1,5 @@
-// Finds where substitutions match: every match that involves a given node. Over 500 lines because the functions that
-// match the parts of a pattern call each other.
+// Finds the matches of substitutions that involve a given node. Over 500 lines because the functions that match the
+// parts of a pattern call each other.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@
 
 namespace unity {
 
-// What a match binds. Slot s in repetition i lies at s * stride + i; what is shared by all lies at i = 0.
+// The bindings of a match. Slot s in repetition i is at s * stride + i; what all repetitions share is at i = 0.
 struct bindings {
   static constexpr std::size_t most_repetitions = 64;
 
@@ -46,14 +46,13 @@ struct bindings {
   [[nodiscard]] value_id value(std::size_t slot, std::size_t i) const { return values[slot * stride + i]; }
 };
 
-// Backtracking matcher over one state. Complexity: a failed attempt usually ends at the first operator that
-// differs; the number of attempts for a node is the number of pattern places of its kind.
+// Backtracking matcher over one state. Complexity: a failed attempt usually ends at the first operator that differs;
+// the number of attempts for a node is the number of pattern nodes of its kind.
 template <class Store>
 class matcher {
  public:
-  // Reports each match of rules whose roots share something that involves live node `n` as sink(bindings), some more
-  // than once.
-  // Matches of repeated roots take the largest set of independent siblings that contains n's.
+  // Reports the matches that involve live node `n`, of rules with connected roots, as sink(bindings), some more than
+  // once. Matches of repeated roots use the largest set of independent siblings that contains n's.
   template <class Sink>
   void match(const Store& store, const rule_index& rules, state_view& view, node_id n, Sink&& sink) {
     store_ = &store;
@@ -70,8 +69,8 @@ class matcher {
     }
   }
 
-  // Reports the matches of all rules whose roots share nothing. Which there are depends on the whole state, so those of
-  // its new nodes are not all that is new. Ends early where is_late() says so.
+  // Reports the matches of all rules with unconnected roots. These depend on the whole state, so matches of its new
+  // nodes are not the only new ones. Ends early if is_late() returns true.
   template <class Sink, class Late>
   void match_unconnected(const Store& store, const rule_index& rules, state_view& view, Sink&& sink,
                          const Late& is_late) {
@@ -131,7 +130,7 @@ class matcher {
     return nodes;
   }
 
-  // For each of roots_ those of them that it is apart from, in order.
+  // Computes, for each of roots_, the others that it is independent of, in order.
   void find_apart() {
     apart_.resize(std::max(apart_.size(), roots_.size()));
     for (auto& a : apart_) {
@@ -186,7 +185,7 @@ class matcher {
     });
   }
 
-  // Whether there can be that many repetitions; there are from now on.
+  // Sets the number of repetitions to `times`. Returns whether that many are possible.
   bool repeat(std::size_t times) {
     const bool fits = times != 0 && (found_.stride == 1 || times <= bindings::most_repetitions);
     const bool agrees = found_.repetitions == 0 || found_.repetitions == times;
@@ -194,7 +193,7 @@ class matcher {
     return fits && agrees;
   }
 
-  // Tries pattern node `slot` on graph node `n`, then the goals that follow from it and `rest`, then `done`.
+  // Tries pattern node `slot` on graph node `n`, then the resulting goals and `rest`, then `done`.
   template <class Done>
   void take_node(std::size_t slot, std::size_t i, node_id n, const goal* rest, const Done& done) {
     auto& bound = found_.node(slot, i);
@@ -233,7 +232,7 @@ class matcher {
     if (actual.size() != p.operands.size()) {
       return;
     }
-    // Copies: done may add to the store, which moves what `actual` refers to.
+    // Copies, because done may add to the store and invalidate `actual`.
     small_vector<goal, 4> goals(actual.size(), goal{});
     for (std::size_t k = 0; k < actual.size(); ++k) {
       goals[k] = {&p.operands[k], actual[k], i, k + 1 < actual.size() ? goals.data() + k + 1 : rest};
@@ -245,7 +244,7 @@ class matcher {
     }
   }
 
-  // Operands of which one stands for as many as there are repetitions.
+  // Matches operands one of which stands for one operand per repetition.
   template <class Done>
   void take_repeated(const pattern_node& p, std::span<const value_id> actual, const goal* rest, const Done& done) {
     const auto packs = static_cast<std::size_t>(
@@ -293,7 +292,7 @@ class matcher {
     const auto results = store_->results(n);
     const bool each = t.result == pattern_operand::each;
     if (each && found_.repetitions != 0 && found_.repetitions != results.size()) {
-      return;  // .* is all of the results
+      return;  // .* must be all of the results
     }
     const auto result = each ? g->index : static_cast<std::size_t>(t.result);
     if (result < results.size() && results[result] == g->value) {
@@ -322,8 +321,8 @@ class matcher {
     }
   }
 
-  // The nodes at the upper end of a link whose lower end is bound. Where a value that is shared has many uses, they are
-  // looked for among `most` of these, a bound node's.
+  // Visits the nodes at the upper end of a link whose lower end is bound. If a shared value has many uses, only the
+  // block of at most `most` uses that contains a bound node's use is searched.
   template <class Visit>
   void follow(const root_link& link, std::size_t i, std::size_t most, const Visit& visit) {
     if (!link.from.is_variable) {
@@ -348,7 +347,7 @@ class matcher {
     return *std::find_if(found_.nodes.begin(), found_.nodes.end(), reads);
   }
 
-  // Roots that share nothing: merging them is only possible where neither depends on another.
+  // Unconnected roots can be merged only if neither depends on the other.
   template <class Visit>
   void try_unconnected(kind_id kind, const Visit& visit) {
     for (const auto n : among_) {
@@ -374,11 +373,11 @@ class matcher {
       gather_by_result(root, r.slot, link, sink);
       return;
     }
-    // The first repetition is tried alone, at its place; what it shares then leads to the others.
+    // Tries the first repetition alone, as number 0; what it shares leads to the others.
     take_node(r.slot, 0, root, nullptr, [&] { gather_siblings(root, r.slot, link, sink); });
   }
 
-  // A largest set of nodes that match like `first` under what is shared, none depending on another.
+  // Finds a largest set of nodes that match like `first` with the shared bindings and do not depend on each other.
   template <class Sink>
   void gather_siblings(node_id first, std::size_t slot, const root_link& link, Sink& sink) {
     std::vector<node_id> candidates;
@@ -397,13 +396,13 @@ class matcher {
     std::sort(chosen.begin(), chosen.end());
     match_all(slot, chosen, sink);
   }
-  // Whether `n` can be a repetition beside the one that is bound: tried in the last place.
+  // Whether `n` can be a further repetition besides the bound one; tried in the last slot.
   bool matches_alone(std::size_t slot, node_id n) {
     bool found = false;
     take_node(slot, bindings::most_repetitions - 1, n, nullptr, [&] { found = true; });
     return found;
   }
-  // Binds `chosen` afresh, in their order, and reports the match.
+  // Binds `chosen` again, in order, and reports the match.
   template <class Sink>
   void match_all(std::size_t slot, const std::vector<node_id>& chosen, Sink& sink) {
     if (chosen.size() < 2) {
@@ -424,7 +423,7 @@ class matcher {
       emit(sink);
       return;
     }
-    bool done = false;  // one way to match a sibling is enough: others differ by commutation
+    bool done = false;  // one match per sibling is enough: others differ only by commutation
     take_node(slot, i, chosen[i], nullptr, [&] {
       if (!done) {
         done = true;
@@ -433,8 +432,8 @@ class matcher {
     });
   }
 
-  // Repetition i reads result i of one shared node: one user of each result, `root` among them, else the first that
-  // matches with the others.
+  // Repetition i reads result i of one shared node: takes one user of each result, including `root`, otherwise the
+  // first that matches together with the others.
   template <class Sink>
   void gather_by_result(node_id root, std::size_t slot, const root_link& link, Sink& sink) {
     for (const auto below : descend(root, link)) {
@@ -509,12 +508,12 @@ class matcher {
   state_view* view_ = nullptr;
   const prepared_rule* rule_ = nullptr;
   const anchor* anchor_ = nullptr;
-  std::span<const node_id> among_{};  // where unconnected roots are looked for
-  std::vector<node_id> roots_;        // what can be a root of the rule whose roots share nothing
+  std::span<const node_id> among_{};  // candidates for unconnected roots
+  std::vector<node_id> roots_;        // possible roots of the rule with unconnected roots
   std::vector<std::vector<node_id>> apart_;
   bindings found_{};
   std::vector<std::uint32_t> bound_attributes_{};
-  std::vector<std::uint32_t> tried_{};  // by node: the search for roots that met it last
+  std::vector<std::uint32_t> tried_{};  // by node: the last search for roots that visited it
   std::uint32_t trial_ = 0;
 };
 

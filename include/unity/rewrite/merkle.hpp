@@ -1,4 +1,4 @@
-// A hash of a state's graph that does not depend on what its values are called.
+// A hash of a state's graph that is independent of the names of its values.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 
 namespace unity {
 
-// Hashes every node from its operator and its operands' hashes. Equal operators without operands are the same
-// source (the law of `algebra`), so this decides isomorphism up to collisions; how often a subgraph is repeated
+// Hashes every node from its operator and the hashes of its operands. Equal operators without operands are the same
+// source (the law of `algebra`), so this decides isomorphism up to collisions; the number of repetitions of a subgraph
 // counts as well. Reusable. Complexity: linear in the state.
 class merkle_hasher {
  public:
@@ -54,7 +54,7 @@ class merkle_hasher {
     const auto [position, result] = view.place(v);
     return {hashes_[position].low + result * 0x9e3779b97f4a7c15U, hashes_[position].high};
   }
-  // Two independent multiplicative lanes: operands are hashes already, so little mixing is needed between them.
+  // Two independent multiplicative lanes. Operands are already hashes, so little mixing is needed between them.
   static void absorb(fingerprint& h, fingerprint o);
 
   std::vector<fingerprint> hashes_;

@@ -1,6 +1,6 @@
-// Every node, operator and value that a search has met, once each and immutable.
+// Every node, operator and value that a search has met, stored once and immutable.
 //
-// States of a search are sets of ids into one store. A value is what it computes: two nodes that define the
+// States of a search are sets of ids into one store. A value stands for what it computes: two nodes that define the
 // same value id compute the same, and at most one of them lives in a state.
 #pragma once
 
@@ -29,7 +29,7 @@ using operator_id = id<struct operator_tag>;
 using type_id = id<struct type_tag>;
 
 // Interns operators, types, values and nodes of an algebra.
-// Complexity: interning is expected linear in what is interned; every accessor is constant time.
+// Complexity: interning is linear (expected) in the size of what is interned; accessors take constant time.
 template <pattern_algebra Algebra>
 class node_store {
  public:
@@ -37,7 +37,7 @@ class node_store {
   using op_type = typename Algebra::op_type;
   using value_type = typename Algebra::value_type;
 
-  static constexpr std::size_t most_operands = 65535;  // of a node, and as many results
+  static constexpr std::size_t most_operands = 65535;  // per node; the same limit holds for results
 
   explicit node_store(Algebra algebra) : algebra_{std::move(algebra)} {}
 
@@ -54,7 +54,7 @@ class node_store {
     return attribute_id{attributes_.size() - 1};
   }
 
-  // Throws: unity::error where the operator has another number of attributes than its kind.
+  // Throws: unity::error if the operator does not have the number of attributes of its kind.
   operator_id intern(const op_type& op) {
     const auto hash = mix64(std::hash<op_type>{}(op));
     const auto found = operator_table_.find(hash, [&](auto i) { return operators_[i].op == op; });
@@ -94,14 +94,13 @@ class node_store {
     return found != index_table::none ? node_id{found} : append(op, key, results, mixed);
   }
 
-  // The value-defining node for (op, operands), made with fresh values where there is none yet; nothing where
-  // the operator does not take such operands.
+  // The value-defining node for (op, operands), with new values if there is none yet; nothing if the operator does not
+  // accept such operands.
   std::optional<node_id> cons(operator_id op, std::span<const value_id> operands) {
     const auto key = ordered(op, operands);
     const auto hash = mix_of(op, key, {}).low;
-    const auto found = cons_table_.find(hash, [&](auto i) {
-      return nodes_[i].op == op && std::ranges::equal(this->operands(node_id{i}), key);
-    });
+    const auto found = cons_table_.find(
+        hash, [&](auto i) { return nodes_[i].op == op && std::ranges::equal(this->operands(node_id{i}), key); });
     if (found != index_table::none) {
       return node_id{found};
     }
@@ -118,7 +117,7 @@ class node_store {
     return n;
   }
 
-  // Makes `n` what cons finds for its operator and operands, unless there is such a node already.
+  // Makes cons return `n` for its operator and operands, unless there is such a node already.
   void adopt(node_id n) {
     const auto hash = mix_of(nodes_[n.index()].op, operands(n), {}).low;
     const auto found = cons_table_.find(hash, [&](auto i) {
@@ -155,12 +154,12 @@ class node_store {
   }
   [[nodiscard]] const value_type& type(value_id v) const { return types_[value_types_[v.index()].index()]; }
   [[nodiscard]] type_id type_of(value_id v) const { return value_types_[v.index()]; }
-  // The node that cons made v for; null for values that only definitions know.
+  // The node that cons made v for; null for values that only define() introduced.
   [[nodiscard]] node_id canonical(value_id v) const { return canonical_[v.index()]; }
 
   [[nodiscard]] operator_id op(node_id n) const { return nodes_[n.index()].op; }
   [[nodiscard]] kind_id kind(node_id n) const { return nodes_[n.index()].kind; }
-  // The hash of the node's operator; odd where that is commutative. 0 without an operator.
+  // The hash of the node's operator; odd if it is commutative. 0 without an operator.
   [[nodiscard]] std::uint64_t label(node_id n) const { return nodes_[n.index()].label; }
   [[nodiscard]] fingerprint mix(node_id n) const { return nodes_[n.index()].mix; }
   [[nodiscard]] std::span<const value_id> operands(node_id n) const {
@@ -172,7 +171,7 @@ class node_store {
     return {pool_.data() + r.first + r.operands, r.results};
   }
 
-  // The mix that node (op, operands, results) has, without interning it. `operands` in stored order.
+  // The mix of a node (op, operands, results), without interning it. `operands` in stored order.
   [[nodiscard]] fingerprint mix_of(operator_id op, std::span<const value_id> operands,
                                    std::span<const value_id> results) const {
     hasher h{op.index()};
@@ -186,7 +185,7 @@ class node_store {
     return h.result();
   }
 
-  // The operands in the order in which nodes store them: sorted where the operator is commutative.
+  // The operands in stored order: sorted if the operator is commutative.
   [[nodiscard]] small_vector<value_id, 8> ordered(operator_id op, std::span<const value_id> operands) const {
     small_vector<value_id, 8> key{operands};
     if (op.valid() && commutative(op)) {
@@ -195,7 +194,7 @@ class node_store {
     return key;
   }
 
-  // Bytes held, roughly.
+  // Approximate bytes held.
   [[nodiscard]] std::size_t memory() const noexcept {
     return nodes_.capacity() * sizeof(node_record) + pool_.capacity() * sizeof(value_id) +
            value_types_.capacity() * (sizeof(type_id) + sizeof(node_id)) + node_table_.memory() + cons_table_.memory() +
@@ -212,7 +211,7 @@ class node_store {
   };
   struct node_record {
     fingerprint mix;
-    std::uint64_t label;  // the operator's hash, again, and whether it is commutative: read for every node of a state
+    std::uint64_t label;  // copy of the operator's hash and whether it is commutative: read for every node of a state
     operator_id op;
     kind_id kind;
     std::uint32_t first;
@@ -220,8 +219,8 @@ class node_store {
     std::uint16_t results;
   };
 
-  // `wanted`, or a number that follows from it where another operator has that: canonical fingerprints are made of
-  // these, and an operator's own hash may know less than its equality. 63 bits: a label has one more.
+  // Returns `wanted`, or a number derived from it if another operator has that one: canonical fingerprints are built
+  // from labels, and the hash of an operator may distinguish less than its equality. 63 bits: a label has one more.
   [[nodiscard]] std::uint64_t new_label(std::uint64_t wanted) const {
     wanted >>= 1U;
     while (label_table_.find(wanted, [&](auto i) { return operators_[i].hash == wanted; }) != index_table::none) {

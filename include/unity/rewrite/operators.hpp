@@ -1,4 +1,4 @@
-// The operators of rule text's expressions, as its parser and its printer know them.
+// The operators of expressions in rule text, shared by parser and printer.
 #pragma once
 
 #include <cstddef>
@@ -9,12 +9,11 @@
 
 namespace unity::detail {
 
-// Of two operands, weakest first; all group to the left. The empty places are no operators.
+// Binary operators, lowest precedence first; all are left-associative. Empty entries are padding.
 inline constexpr std::string_view operator_levels[][6] = {
     {"||"}, {"&&"}, {"==", "!=", "<=", ">=", "<", ">"}, {"+", "-"}, {"*", "/", "%"}};
 
-// How strongly what is written holds together: the level of a row's operator, then - and ! before one operand, then
-// everything that no operator makes.
+// Precedence of expressions: the level of a binary operator, then unary - and !, then everything else (primaries).
 inline constexpr std::size_t sign_level = std::size(operator_levels);
 inline constexpr std::size_t primary_level = sign_level + 1;
 

@@ -1,4 +1,4 @@
-// Rule text to syntax. The grammar is in docs/formats.md.
+// Parses rule text to syntax. The grammar is in docs/formats.md.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ class rule_parser {
   std::vector<syntax::rule> rules();
 
  private:
-  // Nested input is bad input: it must end in a message, not in a full stack.
+  // Limits nesting: deeply nested input must end in an error message, not in a stack overflow.
   struct nesting {
     explicit nesting(rule_parser& p);
     ~nesting() { --depth; }
@@ -34,7 +34,7 @@ class rule_parser {
 
   void clause(syntax::rule& r);
 
-  // Of several standings the last counts, alone.
+  // If several standings are given, only the last one counts.
   static void stand(syntax::rule& r, syntax::standing known);
 
   std::vector<syntax::term> terms();
@@ -47,7 +47,7 @@ class rule_parser {
 
   syntax::expression expression() { return binary(0); }
 
-  // Precedence climbing over the levels below, weakest first; all operators group to the left.
+  // Precedence climbing, lowest precedence first; all operators are left-associative.
   syntax::expression binary(std::size_t level);
 
   syntax::expression unary();
@@ -69,13 +69,13 @@ class rule_parser {
 
   lexer in_;
   int depth_ = 0;
-  int operators_ = 0;  // in the rule that is read
+  int operators_ = 0;  // in the current rule
 };
 
 }  // namespace detail
 
-// Reads all rules of `text`; `file` is the name that messages carry.
-// Throws: unity::error with file, line and column at the first place that is not rule text.
+// Parses all rules of `text`; messages use `file` as the name of the file.
+// Throws: unity::error with file, line and column of the first syntax error.
 [[nodiscard]] inline std::vector<syntax::rule> parse_rules(std::string_view text, std::string_view file = "rules") {
   return detail::rule_parser{text, file}.rules();
 }
@@ -247,7 +247,7 @@ UNITY_INLINE syntax::expression rule_parser::binary(std::size_t level) {
     if (found.empty()) {
       return left;
     }
-    if (++operators_ > 1000) {  // a long row is a deep tree
+    if (++operators_ > 1000) {  // a long chain of operators is a deep tree
       in_.fail("at most 1000 operators in a rule");
     }
     in_.next();

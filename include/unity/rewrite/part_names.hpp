@@ -1,4 +1,4 @@
-// Names for matched parts of a rule: ?x@const{..}() matches a const, and says ?x elsewhere what it matched.
+// Names for matched parts of a rule: ?x@const{..}() matches a const, and ?x elsewhere stands for what it matched.
 #pragma once
 
 #include <algorithm>
@@ -19,8 +19,8 @@ namespace unity {
 
 namespace detail {
 
-// Writes a named part where its name stands. What `..` leaves open in the part gets variables of its own, so that it
-// can be said again: their names have a dot, as no name in rule text does.
+// Replaces the name of a part by the part. Attributes that `..` leaves open in the part get new variables, so that they
+// can be repeated: their names contain a dot, which no name in rule text does.
 template <pattern_algebra Algebra>
 class part_name_expansion {
  public:
@@ -57,7 +57,7 @@ class part_name_expansion {
     refuse_rule(rule_.place.text, rule_.name, found, expected);
   }
 
-  // Inner parts first, so that a part has none of its own.
+  // Inner parts first, so that a part contains no other part.
   void take_names(syntax::term& t) {
     for (auto& o : t.operands) {
       take_names(o);
@@ -80,7 +80,7 @@ class part_name_expansion {
     }
     const auto kind = std::exchange(t.open, false) ? algebra_.find_kind(t.name) : std::nullopt;
     if (!kind) {
-      return;  // nothing is open, or the compiler says that there is no such operator
+      return;  // nothing is open, or the compiler will report the unknown operator
     }
     for (const auto& a : algebra_.signature(*kind).attributes) {
       if (std::none_of(t.attributes.begin(), t.attributes.end(), [&](const auto& b) { return b.name == a.name; })) {
@@ -110,7 +110,7 @@ class part_name_expansion {
       t.repeated = repeated;
     }
   }
-  // So that what is written is no longer than parts times names.
+  // Parts must not name parts, so that the expanded text is no longer than parts times names.
   [[nodiscard]] bool names_part(const syntax::term& t) const {
     return (t.kind == syntax::term::form::variable && parts_.contains(t.name)) ||
            std::any_of(t.operands.begin(), t.operands.end(), [&](const auto& o) { return names_part(o); });
@@ -131,10 +131,10 @@ class part_name_expansion {
 
 }  // namespace detail
 
-// The same rule, in which each named part is written where its name stands. Equal terms are one node, so nothing is
-// made anew that was matched.
-// Complexity: linear in the rule that is written.
-// Throws: unity::error that names the rule and the part, where two parts have one name, a name is used in an
+// The same rule, with each name of a part replaced by the part. Equal terms are one node, so nothing that was matched
+// is built again.
+// Complexity: linear in the resulting rule.
+// Throws: unity::error that names the rule and the part, if two parts have the same name, a name is used in an
 // expression, or a part is not one value.
 template <pattern_algebra Algebra>
 [[nodiscard]] syntax::rule without_part_names(const Algebra& algebra, const syntax::rule& rule) {

@@ -1,4 +1,4 @@
-// Syntax to rule text: parse_rules(to_text(r)) gives r back. Rule text has no way to write a quote or a line break
+// Prints syntax as rule text: parse_rules(to_text(r)) returns r. Rule text cannot express a quote or a line break
 // inside a word.
 #pragma once
 
@@ -87,7 +87,7 @@ UNITY_INLINE std::string to_text(const syntax::expression& e) {
   if (level == detail::primary_level) {
     return fmt::format("{}({})", e.name, detail::arguments_text(e.arguments));
   }
-  // Parentheses only where they are needed: so no text is nested deeper than the one that was read.
+  // Parentheses only where needed, so that no printed text is nested deeper than the text that was parsed.
   const auto operand = [](const syntax::expression& a, std::size_t weakest) {
     return detail::level_of(a) < weakest ? fmt::format("({})", to_text(a)) : to_text(a);
   };

@@ -1,4 +1,4 @@
-// Moves that change where or how a result is laid out, and nothing else.
+// Moves that change only the place or the layout of a result.
 // Source: Jia's dissertation (TASO, 2020), section 2.7 and figure 2.5.
 #pragma once
 
@@ -17,7 +17,7 @@ namespace unity {
 
 namespace detail {
 
-// The operators that read v, each once; nothing if the graph's own outputs do, whose layout is not ours to change.
+// The operators that read v, each once; nothing if v is an output of the graph, whose layout must not change.
 template <class Store>
 std::optional<std::vector<node_id>> operators_reading(const Store& store, const state_view& view, value_id v) {
   std::vector<node_id> readers;
@@ -33,7 +33,7 @@ std::optional<std::vector<node_id>> operators_reading(const Store& store, const 
   return readers;
 }
 
-// The node that computes the same results as `reader`, reading `to` for `from`; nothing if a type changes.
+// The node that computes the same results as `reader`, but reads `to` instead of `from`; nothing if a type changes.
 template <class Store>
 std::optional<node_id> read_instead(Store& store, node_id reader, value_id from, value_id to) {
   std::vector<value_id> operands(store.operands(reader).begin(), store.operands(reader).end());
@@ -45,7 +45,7 @@ std::optional<node_id> read_instead(Store& store, node_id reader, value_id from,
   return same ? std::optional{store.define(store.op(reader), operands, results)} : std::nullopt;
 }
 
-// The move that hands `made`'s result to all readers of n's result.
+// The move that passes the result of `made` to all readers of n's result.
 template <class Store>
 std::optional<match_id> hand_over(Store& store, match_store<Store>& matches, std::uint32_t rule, node_id n,
                                   node_id made, std::span<const node_id> readers) {
@@ -68,9 +68,9 @@ std::optional<match_id> hand_over(Store& store, match_store<Store>& matches, std
 
 }  // namespace detail
 
-// Reports, for every variant of live node n's operator, the move that computes n's result by it and hands that to
-// all that read it: sink(match). There is none for nodes with several results, for the graph's outputs, and where
-// a reader's own results would change type. The moves carry `rule` as their rule.
+// Reports, for every variant of the operator of live node n, the move that computes n's result with it and passes it to
+// all readers: sink(match). None for nodes with several results, for outputs of the graph, and if the type of a
+// reader's results would change. The moves carry `rule` as their rule.
 template <class Store, class Sink>
 void find_relayouts(Store& store, match_store<Store>& matches, const state_view& view, std::uint32_t rule, node_id n,
                     Sink&& sink) {

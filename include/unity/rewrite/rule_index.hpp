@@ -1,4 +1,4 @@
-// Substitutions prepared for matching: which of them can involve a node, and how to walk from there.
+// Substitutions prepared for matching: which of them can involve a node, and how to continue from there.
 #pragma once
 
 #include <algorithm>
@@ -21,23 +21,23 @@ namespace unity {
 
 // One step from a value up to a node that uses it.
 struct climb_step {
-  std::int32_t result = 0;    // of the node below; pattern_operand::each for any
+  std::int32_t result = 0;    // of the lower node; pattern_operand::each for any
   kind_id kind{};             // of the user
-  std::int32_t operand = -1;  // at which it reads the value; -1 for any
+  std::int32_t operand = -1;  // index of the operand that reads the value; -1 for any
 };
 using climb = std::vector<climb_step>;
 
-// How to find a further root once others are matched.
+// How to find another root after some are matched.
 struct root_link {
   std::size_t root = 0;    // index in source.roots
-  bool connected = false;  // else every node of the root's kind is tried
-  pattern_operand from{};  // a variable or node that is bound by then
+  bool connected = false;  // otherwise every node of the root's kind is tried
+  pattern_operand from{};  // a variable or node that is already bound
   kind_id first_kind{};    // of the first node above a variable
   std::int32_t first_operand = -1;
   climb path{};  // from that node (or from.slot itself) up to the root
 };
 
-// A place of a pattern that a node of some kind can take.
+// A position in a pattern that a node of some kind can match.
 struct anchor {
   std::uint32_t rule = 0;
   std::uint32_t slot = 0;
@@ -50,7 +50,7 @@ struct prepared_rule {
   bool repeats = false;
   std::vector<std::vector<attribute_check<attribute_id>>> checks{};  // by pattern node
   std::vector<std::vector<root_link>> links{};                       // by the root that is matched first
-  std::vector<std::pair<std::size_t, std::size_t>> symmetric{};      // roots that could be exchanged
+  std::vector<std::pair<std::size_t, std::size_t>> symmetric{};      // interchangeable roots
   std::optional<root_link> sibling{};  // of a repeated root: from what the repetitions share up to each of them
 };
 
@@ -58,10 +58,10 @@ namespace detail {
 
 std::int32_t read_position(const pattern_node& n, std::size_t k);
 
-// The way from pattern node `slot` up to some root, and which root.
+// The path from pattern node `slot` up to a root, and which root.
 std::pair<std::size_t, climb> path_to_root(const pattern& p, std::size_t slot);
 
-// Finds a term below `slot` for which bound(term) holds, and the way from it up to `slot`.
+// Finds a term below `slot` with bound(term), and the path from it up to `slot`.
 template <class Bound>
 std::optional<root_link> link_below(const pattern& p, std::size_t slot, const climb& above, const Bound& bound) {
   const auto& n = p.nodes[slot];
@@ -89,13 +89,13 @@ std::optional<root_link> link_below(const pattern& p, std::size_t slot, const cl
 
 void mark_below(const pattern& p, std::size_t slot, std::vector<bool>& nodes, std::vector<bool>& variables);
 
-// The order in which the other roots are found when root `first` is matched.
+// The order in which the other roots are found after root `first` is matched.
 std::vector<root_link> plan_roots(const substitution& s, std::size_t first);
 
-// How the repetitions of an indexed root hang together.
+// How the repetitions of an indexed root are connected.
 std::optional<root_link> sibling_link(const substitution& s);
 
-// Whether exchanging two roots maps the source onto itself: an involution on variables and nodes.
+// Whether exchanging two roots maps the source to itself: an involution on variables and nodes.
 class root_exchange {
  public:
   explicit root_exchange(const substitution& s)
@@ -132,11 +132,11 @@ class rule_index {
 
   [[nodiscard]] const prepared_rule& rule(std::size_t i) const { return rules_[i]; }
   [[nodiscard]] std::size_t size() const noexcept { return rules_.size(); }
-  // The places that a node of this kind can take in rules whose roots share something.
+  // The positions that a node of this kind can match, in rules with connected roots.
   [[nodiscard]] std::span<const anchor> anchors(kind_id kind) const {
     return kind.valid() ? std::span<const anchor>{by_kind_[kind.index()]} : std::span<const anchor>{};
   }
-  // The first roots of the rules whose roots share nothing.
+  // The first roots of the rules with unconnected roots.
   [[nodiscard]] std::span<const anchor> unconnected() const noexcept { return unconnected_; }
   [[nodiscard]] bool is_unconnected_root(kind_id kind) const {
     return kind.valid() && unconnected_kinds_[kind.index()];
@@ -282,7 +282,7 @@ UNITY_INLINE std::optional<root_link> sibling_link(const substitution& s) {
   if (!root.repeated || !s.source.nodes[root.slot].indexed) {
     return std::nullopt;
   }
-  // A node whose results they share among them tells which repetition is which.
+  // A shared node with one result per repetition determines which repetition is which.
   auto by_result = link_below(s.source, root.slot, {}, [&](const pattern_operand& o) {
     return !o.is_variable && o.result == pattern_operand::each && !s.source.nodes[o.slot].indexed;
   });

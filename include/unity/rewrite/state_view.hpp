@@ -1,4 +1,4 @@
-// One state of a search, laid out for questions: who defines a value, who uses it, what depends on what.
+// An index of one state of a search: which node defines a value, which nodes use it, what depends on what.
 #pragma once
 
 #include <algorithm>
@@ -62,8 +62,8 @@ class use_list {
   std::uint32_t count_;
 };
 
-// A set of nodes of a store, indexed. Reusable: load() costs the size of the state, whatever was loaded before;
-// memory grows with the store. States are closed and in order: every operand is a result of an earlier node.
+// A set of nodes of a store, indexed. Reusable: load() takes time linear in the state, independent of earlier states;
+// memory grows with the store. States are closed and ordered: every operand is a result of an earlier node.
 class state_view {
  public:
   // Complexity: linear in the nodes and their operands.
@@ -95,11 +95,11 @@ class state_view {
   // The position of a live node in nodes().
   [[nodiscard]] std::uint32_t position(node_id n) const { return nodes_at_[n.index()].position; }
 
-  // The node that defines v; null where v does not live here.
+  // The node that defines v; null if v is not live.
   [[nodiscard]] node_id definition(value_id v) const {
     return v.index() < values_.size() && values_[v.index()].epoch == epoch_ ? values_[v.index()].definition : node_id{};
   }
-  // Of a live value: the position of its definition, and which of its results it is.
+  // Of a live value: the position of its definition, and the index of the result.
   struct place_of_value {
     std::uint32_t position;
     std::uint32_t result;
@@ -117,19 +117,19 @@ class state_view {
     return {uses_.data(), count == 0 ? no_use : values_[v.index()].last_use, count};
   }
 
-  // Of a value with more uses than this, nodes that share it are looked for in blocks of its uses only: of pairs and
-  // triples there are as many as the square and the cube of the uses otherwise.
+  // For a value with more uses than this, nodes that share it are searched only within blocks of its uses; otherwise
+  // the number of pairs and triples would be quadratic and cubic in the uses.
   static constexpr std::size_t most_neighbours = 64;
   static constexpr std::uint32_t few_neighbours = 8;
-  // Uses of v, earliest first: the block of at most `size` that holds the first one by n, a user of v. Blocks are
-  // counted from the first use on.
+  // Uses of v, earliest first: the block of at most `size` uses that contains the first use by n, a user of v. Blocks
+  // are counted from the first use.
   // Complexity: linear in the uses the first time, logarithmic afterwards.
   [[nodiscard]] std::span<const value_use> users_near(value_id v, node_id n, std::size_t size);
 
-  // Whether live node `later` reads, directly or not, what live node `earlier` defines, or is that node. Of a node
-  // without operands as `earlier` it is taken to be true, and in large states where it takes too many steps to tell.
-  // Complexity: usually constant, from the nodes' depths; else, once per state, nodes x operands / 64 words; in states
-  // of more than `most_rows` nodes, of which these words would be too many, `most_steps` nodes each time.
+  // Whether live node `later` depends, directly or indirectly, on live node `earlier`, or is the same node.
+  // Conservatively true if `earlier` has no operands, and in large states if the answer takes too many steps.
+  // Complexity: usually constant, from the nodes' depths; otherwise nodes x operands / 64 words once per state. In
+  // states of more than `most_rows` nodes, for which that is too many words, at most `most_steps` nodes per call.
   template <class Store>
   [[nodiscard]] bool depends(const Store& store, node_id later, node_id earlier) {
     const auto& l = nodes_at_[later.index()];
@@ -138,7 +138,7 @@ class state_view {
       return l.position == e.position;
     }
     if (e.level == 0) {
-      return true;  // on a source: nobody asks to know exactly, and yes is the safe answer
+      return true;  // a source: no caller needs the exact answer, and true is the safe one
     }
     if (nodes_.size() > most_rows) {
       return may_reach(store, later, earlier);
@@ -148,10 +148,10 @@ class state_view {
     return ((ancestors_[words_ * row_[l.position] + bit / 64] >> (bit % 64)) & 1U) != 0;
   }
 
-  // Visits, ascending, the pairs (i, j), j < i, of which neither among[i] nor among[j] depends on the other, as
-  // depends() has it. Expects live nodes in the order of nodes(). Of more than `most_apart` of them only pairs that are
-  // less than `few_neighbours` apart in `among` are looked at.
-  // Complexity: nodes / 64 words for each of `among`, and the pairs; once per state, what depends() takes.
+  // Visits, in ascending order, the pairs (i, j), j < i, for which neither among[i] nor among[j] depends on the other,
+  // as defined by depends(). Expects live nodes in the order of nodes(). For more than `most_apart` of them, considers
+  // only pairs less than `few_neighbours` apart in `among`.
+  // Complexity: nodes / 64 words for each of `among`, plus the pairs; plus, once per state, the cost of depends().
   template <class Store, class Visit>
   void visit_pairs_apart(const Store& store, std::span<const node_id> among, const Visit& visit) {
     if (among.size() > most_apart) {
@@ -169,7 +169,7 @@ class state_view {
     index_of_row_.resize(words_ * 64);
     for (std::uint32_t i = 0; i < among.size(); ++i) {
       const auto& slot = nodes_at_[among[i].index()];
-      if (slot.level == 0) {  // sources are apart from each other alone
+      if (slot.level == 0) {  // sources are independent only of each other
         for (std::uint32_t j = 0; j < i; ++j) {
           if (nodes_at_[among[j].index()].level == 0) {
             visit(i, j);
@@ -206,7 +206,7 @@ class state_view {
   struct node_slot {
     std::uint32_t epoch = 0;
     std::uint32_t position = 0;
-    std::uint32_t level = 0;  // the longest way from a node without operands
+    std::uint32_t level = 0;  // the length of the longest path from a node without operands
   };
 
   void begin(std::size_t nodes, std::size_t values, std::span<const node_id> live);
@@ -216,7 +216,7 @@ class state_view {
       return;
     }
     ancestors_epoch_ = epoch_;
-    // Nodes without operands depend on nothing and are left out: rows and bits are numbered without them.
+    // Nodes without operands depend on nothing and are omitted: rows and bits are numbered without them.
     row_.resize(nodes_.size());
     std::uint32_t rows = 0;
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
@@ -235,7 +235,7 @@ class state_view {
   }
   void inherit_ancestors(std::size_t row, std::size_t from);
 
-  // Walks down from `later` through nodes that are deeper than `earlier`.
+  // Searches down from `later` through nodes that are deeper than `earlier`.
   template <class Store>
   [[nodiscard]] bool may_reach(const Store& store, node_id later, node_id earlier) {
     const auto level = nodes_at_[earlier.index()].level;
@@ -270,11 +270,11 @@ class state_view {
   std::vector<std::uint64_t> ancestors_;
   std::size_t words_ = 0;
   std::vector<node_id> walk_;          // of may_reach
-  std::vector<std::uint64_t> walked_;  // by position: the walk that was there last
+  std::vector<std::uint64_t> walked_;  // by position: the last search that visited it
   std::uint64_t walk_stamp_ = 0;
   std::unordered_map<std::size_t, std::vector<value_use>> wide_;  // values with many uses, earliest first
-  std::vector<std::uint64_t> seen_;          // of visit_pairs_apart: rows of nodes that were met
-  std::vector<std::uint32_t> index_of_row_;  // their indices
+  std::vector<std::uint64_t> seen_;                               // of visit_pairs_apart: rows of nodes visited so far
+  std::vector<std::uint32_t> index_of_row_;                       // their indices
 };
 
 }  // namespace unity

@@ -1,4 +1,4 @@
-// A substitution (rewrite rule): source pattern, target pattern, and when it holds.
+// A substitution (rewrite rule): source pattern, target pattern, and conditions.
 // Source: Jia's dissertation (TASO, 2020), section 2.3.1.
 #pragma once
 
@@ -13,17 +13,17 @@
 
 namespace unity {
 
-// One direction of a rule, compiled for an algebra and checked: build one with compile_rule
-// (rewrite/compile.hpp). Root i of the source and root i of the target are the same value. Regular.
+// One direction of a rule, compiled for an algebra and checked: build one with compile_rule (rewrite/compile.hpp). Root
+// i of the source and root i of the target are the same value. Regular.
 struct substitution {
-  std::string name{};  // the rule's; the second direction of `==` has ".reverse" appended
+  std::string name{};  // of the rule; the second direction of `==` has ".reverse" appended
   pattern source{};
   pattern target{};
-  std::vector<expression> conditions{};  // on values and attributes alone: they never change once they hold
-  std::size_t variables = 0;             // value variables of the source, indexed ones included
+  std::vector<expression> conditions{};  // on values and attributes only: once true, they stay true
+  std::size_t variables = 0;             // number of value variables of the source, including indexed ones
   std::vector<bool> indexed_variables{};
   std::size_t attribute_variables = 0;
-  syntax::rule rule{};  // what was written
+  syntax::rule rule{};  // as written
 
   [[nodiscard]] bool repeats() const noexcept;
 

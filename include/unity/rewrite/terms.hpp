@@ -1,11 +1,11 @@
-// Substitutions written in C++ as expressions: the syntax that rule text has, by overloading.
+// Substitutions written as C++ expressions: the syntax of rule text, by operator overloading.
 //
 //   const variable x{"x"}, y{"y"}, z{"z"}, w = indexed("w");
 //   rule("assoc", matmul(x, matmul(y, z)) == matmul(matmul(x, y), z)).when(rank(x) == 2).tested(60)
 //   rule("merge", all(matmul(x, w)) >> split(matmul(x, concat(all(w), axis = 1)), axis = 1, sizes = {all(size(w, 1))}))
 //
-// == states both directions and >> one. An algebra supplies functions named after its operators, made of apply(), and
-// attribute_names; tensor/terms.hpp is the tensor algebra's.
+// == states both directions and >> one. An algebra supplies functions named after its operators, built with apply(),
+// and attribute_names; those of the tensor algebra are in tensor/terms.hpp.
 #pragma once
 
 #include <bit>
@@ -22,7 +22,7 @@
 
 namespace unity::terms {
 
-// ?name: a value where a term stands, an attribute where an expression stands.
+// ?name: a value in place of a term, an attribute in place of an expression.
 struct variable {
   std::string name;
   bool is_indexed = false;
@@ -39,7 +39,7 @@ struct expression {
 
   explicit expression(syntax::expression e) : tree(std::move(e)) {}
   expression(const variable& v) : tree{v.is_indexed ? form::indexed_variable : form::variable, 0, v.name, {}} {}
-  // Precondition: not the least 64-bit integer, which rule text cannot spell either.
+  // Precondition: not the least 64-bit integer, which rule text cannot express either.
   template <std::integral Integer>
   expression(Integer value) : tree{integer(static_cast<std::int64_t>(value))} {}
   template <std::floating_point Real>
@@ -48,7 +48,7 @@ struct expression {
   expression(const std::string& word) : tree{form::word, 0, word, {}} {}
 
  private:
-  // Rule text has no negative numbers, only the negation of one.
+  // Rule text has no negative literals, only negation.
   static syntax::expression integer(std::int64_t value) {
     return value < 0 ? negation({form::integer, -value, {}, {}}) : syntax::expression{form::integer, value, {}, {}};
   }
@@ -89,12 +89,12 @@ template <expressible... Elements>
 [[nodiscard]] inline expression operator>=(const expression& a, const expression& b) { return call(">=", a, b); }
 [[nodiscard]] inline expression operator&&(const expression& a, const expression& b) { return call("&&", a, b); }
 [[nodiscard]] inline expression operator||(const expression& a, const expression& b) { return call("||", a, b); }
-// Two bare variables: attributes that are compared, since no rule replaces a variable.
+// Comparison of two plain variables: compares attributes, since a rule cannot have a variable as a side.
 [[nodiscard]] inline expression operator==(const variable& a, const variable& b) { return call("==", a, b); }
 [[nodiscard]] inline expression operator!=(const variable& a, const variable& b) { return call("!=", a, b); }
 
-// The functions of rewrite/expression.hpp. Between two bare variables write call("concat", p, q) where an operator is
-// named concat, too.
+// The functions of rewrite/expression.hpp. Between two plain variables, write call("concat", p, q) if there is also an
+// operator named concat.
 [[nodiscard]] inline expression min(const expression& a, const expression& b) { return call("min", a, b); }
 [[nodiscard]] inline expression max(const expression& a, const expression& b) { return call("max", a, b); }
 [[nodiscard]] inline expression at(const expression& list, const expression& i) { return call("at", list, i); }
@@ -150,7 +150,7 @@ struct term {
   return expression(syntax::expression{expression::form::pack, 0, {}, {e.tree}});
 }
 
-// axis = 1 or sizes = {2, 3}, given to an operator's function.
+// axis = 1 or sizes = {2, 3}, passed to an operator's function.
 struct binding {
   syntax::attribute_binding tree;
 };
@@ -161,7 +161,7 @@ struct attribute_name {
   [[nodiscard]] binding operator=(std::initializer_list<expression> elements) const;
 };
 
-// `..`, given to an operator's function: attributes that are not written match anything.
+// `..`, passed to an operator's function: omitted attributes match anything.
 inline constexpr struct any_others_t {
 } any_others{};
 
@@ -192,10 +192,11 @@ struct outputs {
   std::vector<syntax::term> terms;
 
   template <operand_term... Terms>
-  requires(sizeof...(Terms) > 0) outputs(const Terms&... all_terms) : terms{term(all_terms).tree...} {}
+    requires(sizeof...(Terms) > 0)
+  outputs(const Terms&... all_terms) : terms{term(all_terms).tree...} {}
 };
 
-// A syntax::rule and what can be said about it.
+// A syntax::rule with modifiers.
 struct statement : syntax::rule {
   template <expressible... Conditions>
   [[nodiscard]] statement when(const Conditions&... all_conditions) const {
@@ -204,19 +205,19 @@ struct statement : syntax::rule {
     return s;
   }
   [[nodiscard]] statement inference_only() const;
-  // Rests on order or on identities of exp.
+  // Relies on order or on identities of exp.
   [[nodiscard]] statement over_reals() const;
   [[nodiscard]] statement tested(int bits) const;
   [[nodiscard]] statement proved(std::string by, std::vector<std::string> from_axioms = {}) const;
 
  private:
-  // Of several standings the last counts, alone.
+  // If several standings are given, only the last one counts.
   [[nodiscard]] statement standing(syntax::standing known_as) const;
 };
 
 // Both directions.
 [[nodiscard]] statement operator==(const outputs& source, const outputs& target);
-// Source to target alone.
+// Source to target only.
 [[nodiscard]] statement operator>>(const outputs& source, const outputs& target);
 
 [[nodiscard]] inline statement rule(std::string name, statement s) {

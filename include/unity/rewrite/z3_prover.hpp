@@ -19,8 +19,8 @@ namespace unity {
 
 namespace detail {
 
-// Z3 crashes, or gives up as if a question were too hard, where memory runs out within it. Throws: std::bad_alloc where
-// there is less than it takes for any of our questions.
+// Z3 crashes, or gives up as if a question were too hard, if it runs out of memory.
+// Throws: std::bad_alloc if less memory is available than suffices for every question of ours.
 inline void expect_room_for_z3() {
   constexpr std::size_t room = std::size_t{64} << 20U;
   ::operator delete(::operator new(room));
@@ -28,10 +28,10 @@ inline void expect_room_for_z3() {
 
 }  // namespace detail
 
-// Asks Z3 whether equalities over uninterpreted functions, with the commutativity of those that commute, entail the
-// goals (QF_UF), and reads what was used off the unsatisfiable core. Deterministic: work is bounded by Z3's own
-// resource count, not by time. A value; every call has a Z3 context of its own, so that threads share nothing and
-// answers do not depend on what was asked before.
+// Asks Z3 whether equalities over uninterpreted functions, with commutativity where declared, entail the goals (QF_UF),
+// and takes the used equalities from the unsatisfiable core. Deterministic: work is limited by Z3's own resource count,
+// not by time. A value; every call has its own Z3 context, so threads share nothing and answers do not depend on
+// earlier questions.
 class z3_prover {
  public:
   explicit z3_prover(unsigned resources = 5'000'000) : resources_{resources} {}

@@ -1,4 +1,5 @@
-// What the threads of a process do together, cut into units of work that any of them, or a thread of its own, may do.
+// A collective or message between threads of one process, divided into units of work that any of them, or a separate
+// thread, can execute.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +35,7 @@ enum class local_kind : std::uint8_t {
 inline constexpr std::array<std::string_view, 8> local_kind_names{
     "barrier", "all_reduce", "reduce_scatter", "all_gather", "broadcast", "all_to_all", "split", "message"};
 
-// What all ranks must agree on.
+// The parameters that all ranks must agree on.
 struct local_call {
   local_kind kind = local_kind::barrier;
   std::size_t count = 0;
@@ -47,9 +48,9 @@ struct local_call {
 
 [[nodiscard]] std::string to_string(const local_call& c);
 
-// A collective or a message of some ranks. While ranks are missing, their world's lock guards everything; once it is
-// ready the description is fixed and units are claimed one by one. No unit reads what another writes, so results depend
-// neither on who does which nor on the order.
+// A collective or a message of some ranks. Until all ranks have arrived, the world's lock guards everything; once it is
+// ready, the description is immutable and units are claimed one by one. No unit reads what another one writes, so
+// results do not depend on which thread executes a unit, nor on the order.
 class local_operation {
  public:
   static constexpr std::size_t unit_bytes = std::size_t{64} << 10U;
@@ -63,7 +64,7 @@ class local_operation {
   }
   // Returns whether it is ready now.
   bool arrive(std::size_t rank, const std::byte* in, std::byte* out);
-  // Publishes what arrive and the caller wrote.
+  // Publishes the writes of arrive and of the caller.
   void make_ready() noexcept { ready_.store(true, std::memory_order_release); }
 
   [[nodiscard]] bool ready() const noexcept { return ready_.load(std::memory_order_acquire); }
@@ -72,10 +73,10 @@ class local_operation {
   }
   [[nodiscard]] std::size_t units() const noexcept { return units_; }
 
-  // Does one unit, if one is left. Returns whether it was the last to be finished.
+  // Executes one unit if one is left; `found` says whether. Returns whether all units are finished now.
   bool do_unit(bool& found) noexcept;
 
-  // Who asked for what, for the communicator that started it.
+  // Parameters of the ranks, for the communicator that started it.
   std::vector<int> colors{};
   std::vector<std::shared_ptr<local_group>> groups{};
   int from = 0;
@@ -143,7 +144,7 @@ UNITY_INLINE bool local_operation::arrive(std::size_t rank, const std::byte* in,
 }
 
 UNITY_INLINE bool local_operation::do_unit(bool& found) noexcept {
-  // Looked at first: those who ask again and again must not wrap the counter around.
+  // Checks first: repeated calls must not overflow the counter.
   found = next_.load(std::memory_order_relaxed) < units_;
   if (!found) {
     return false;
@@ -185,7 +186,7 @@ UNITY_INLINE void local_operation::run(std::size_t unit) const noexcept {
       reduce(call_.type, call_.op, in_, part * stride + at, {&out_[part], 1}, at, length);
       break;
     case local_kind::all_gather: {
-      // In place, the part lies where it belongs already.
+      // In place: the part is already at its position.
       for (auto* const out : out_) {
         copy(out + part * stride + at, in_[part] + at, bytes);
       }

@@ -1,4 +1,5 @@
-// Where the threads of a process meet: what they have begun, who is missing, and a thread that does the work.
+// Coordination of the threads of a process: operations that were started, missing ranks, and a thread that executes
+// units.
 #pragma once
 
 #include <atomic>
@@ -24,16 +25,16 @@
 
 namespace unity::backend::detail {
 
-// Ranks that a communicator joins. Guarded by their world's lock.
+// The ranks of a communicator. Guarded by the world's lock.
 struct local_group {
   explicit local_group(std::vector<int> ranks)
       : members{std::move(ranks)}, begun(members.size()), left(members.size()) {}
 
-  std::vector<int> members;                             // by rank here: the rank in the world
-  std::vector<std::uint64_t> begun;                     // by rank: how many collectives
-  std::vector<bool> left;                               // by rank: its communicator is gone
+  std::vector<int> members;                             // by rank in the communicator: rank in the world
+  std::vector<std::uint64_t> begun;                     // by rank: number of collectives it has started
+  std::vector<bool> left;                               // by rank: whether its communicator was destroyed
   std::uint64_t first = 0;                              // the number of the collective at the front of `open`
-  std::deque<std::shared_ptr<local_operation>> open{};  // collectives that ranks are missing from
+  std::deque<std::shared_ptr<local_operation>> open{};  // collectives that some rank has not reached yet
   std::map<std::tuple<int, int, int>, std::deque<std::shared_ptr<local_operation>>> mail{};  // by from, to, tag
 };
 
@@ -56,12 +57,13 @@ class local_world {
                                         std::byte* out, std::size_t bytes, bool sends);
 
   // Helps with the work of a ready operation and returns when it is complete.
-  // Throws: unity::error where a rank is missing at the deadline, or the world has failed.
+  // Throws: unity::error if a rank is missing at the deadline, or the world has failed.
   void wait(local_operation& operation, const local_group& group, time_point until);
-  // Does one unit of a ready operation.
+  // Executes one unit of a ready operation.
   [[nodiscard]] bool poll(local_operation& operation, const local_group& group, time_point until);
 
-  // From now on whoever waits for a missing rank, or begins anything, gets this line. The first one stays.
+  // From now on, every rank that waits for a missing rank or starts an operation throws this line. The first line is
+  // kept.
   void fail(const std::string& line) {
     const std::lock_guard hold{lock_};
     fail_locked(line);
@@ -91,10 +93,10 @@ class local_world {
 
   static void make_groups(local_operation& split, const local_group& parent);
 
-  // What is small is done here and now: waking another thread would take longer.
+  // Executes small operations immediately: waking another thread would take longer.
   void start(std::unique_lock<std::mutex>& hold, const std::shared_ptr<local_operation>& operation);
   void help(local_operation& operation);
-  // The lock orders this after a waiter's look at the state and before its sleep.
+  // Taking the lock ensures that a waiter either sees the new state or is already asleep when it is notified.
   void announce() {
     { const std::lock_guard hold{lock_}; }
     changed_.notify_all();
@@ -104,7 +106,7 @@ class local_world {
   std::chrono::milliseconds limit_;
   std::mutex lock_;
   std::condition_variable changed_;
-  std::string failure_{};  // empty: none
+  std::string failure_{};  // empty: no failure
   std::atomic<bool> failed_ = false;
   std::deque<std::shared_ptr<local_operation>> queue_{};
   bool stopping_ = false;
@@ -154,7 +156,7 @@ UNITY_INLINE std::shared_ptr<local_operation> local_world::begin(local_group& gr
   }
   operation->colors[r] = color;
   if (operation->arrive(r, in, out)) {
-    // The front: every rank began all that stands before.
+    // It is the front: every rank has started all earlier collectives.
     group.open.pop_front();
     ++group.first;
     if (call.kind == local_kind::split) {

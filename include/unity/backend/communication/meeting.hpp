@@ -20,15 +20,15 @@ namespace unity::backend::detail {
 struct meeting {
   int rank = 0;
   int size = 1;
-  // Gives all ranks the bytes of rank 0.
-  // Throws: unity::error naming a rank that does not come.
+  // Sends the bytes of rank 0 to all ranks.
+  // Throws: unity::error that names a rank that did not arrive.
   std::function<void(std::span<std::byte>)> share{};
-  // Called by a rank that has waited in vain: throws if another rank does not come here as well.
-  // Throws: unity::error naming it.
+  // Called by a rank after a timeout.
+  // Throws: unity::error that names a rank which does not call it as well.
   std::function<void()> call_roll{};
 };
 
-// Over a communicator that must outlive what is made with it.
+// Uses a communicator that must outlive the meeting.
 template <host_communicator Host>
 [[nodiscard]] meeting meet_on(Host& host) {
   return {host.rank(), host.size(),
@@ -38,14 +38,14 @@ template <host_communicator Host>
           [&host] { host.barrier(); }};
 }
 
-// In a folder that all ranks see, and that is new: one file for each step of each rank. Steps are numbered, so that one
-// that comes again does not find the files of the one before.
+// Uses a new folder that all ranks can access: one file for each step of each rank. Steps are numbered, so that
+// repeated calls do not find the files of earlier ones.
 class folder_meeting {
  public:
   folder_meeting(std::filesystem::path folder, int rank, int size, std::chrono::milliseconds limit);
 
   void share(std::span<std::byte> bytes);
-  // Ranks give up at about the same time: a few more seconds tell which are still there.
+  // Ranks time out at about the same time: waiting a few more seconds shows which are still there.
   void call_roll();
 
  private:
@@ -132,7 +132,7 @@ UNITY_INLINE void folder_meeting::all_have_one(const std::filesystem::path& file
 }
 
 UNITY_INLINE meeting meet_in(const std::filesystem::path& folder, int rank, int size, std::chrono::milliseconds limit) {
-  // Shared by all copies of the meeting: they count their steps together.
+  // Shared by all copies of the meeting, which count their steps together.
   const auto place = std::make_shared<folder_meeting>(folder, rank, size, limit);
   return {rank, size, [place](std::span<std::byte> bytes) { place->share(bytes); }, [place] { place->call_roll(); }};
 }

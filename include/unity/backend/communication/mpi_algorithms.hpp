@@ -1,5 +1,5 @@
-// How MPI moves data, where its own way is poor and can be changed. What a user has set stays, and an MPI that does not
-// know these settings takes no notice.
+// Replaces MPI's algorithms where its defaults are poor and can be changed. Settings of the user take precedence; an
+// MPI without these settings ignores them.
 #pragma once
 
 #include <mpi.h>
@@ -9,13 +9,13 @@
 
 namespace unity::backend::detail {
 
-// To be called before MPI_Init. To Open MPI's TCP a message of any length is one piece, behind which all that is sent
-// to that rank waits: on a slow network the watch's answers wait for minutes behind a gradient.
+// To be called before MPI_Init. Open MPI's TCP sends a message of any length as one piece, and everything else for that
+// rank waits behind it: on a slow network the watch's answers would wait minutes for a gradient.
 inline void divide_long_messages() { ::setenv("OMPI_MCA_btl_tcp_rdma_pipeline_frag_size", "262144", 0); }
 
-// Of up to 3 ranks Open MPI's non-blocking all_reduce sends everything to one rank and back, which takes twice as long
-// as a ring on 2 ranks where the network is what takes time, and longer on 3.
-// One at a time, between MPI's start and end; belongs to the thread that communicates.
+// For at most 3 ranks, Open MPI's non-blocking all_reduce sends everything to one rank and back. If the network is the
+// bottleneck, that takes twice as long as a ring on 2 ranks, and is also slower on 3.
+// At most one instance at a time, between MPI's start and end; used only by the thread that communicates.
 class mpi_algorithms {
  public:
   mpi_algorithms() {
@@ -44,12 +44,12 @@ class mpi_algorithms {
     }
   }
 
-  // Calls `begin`, which calls MPI_Iallreduce. All of its ranks say the same here.
-  // MPI reduces for itself as well, where it makes communicators, and ranks whose settings differ would wait for each
-  // other for ever: so what is chosen here does not outlast the call.
+  // Calls `begin`, which calls MPI_Iallreduce. All ranks must pass the same arguments.
+  // MPI also reduces internally when it creates communicators, and ranks with different settings would deadlock: so the
+  // choice only lasts for this call.
   template <class Begin>
   int all_reduce(int ranks, std::size_t bytes, bool in_place, const Begin& begin) {
-    constexpr std::size_t small = 8192;  // from where on bandwidth counts
+    constexpr std::size_t small = 8192;  // from this size on, bandwidth dominates
     if (!can_choose_ || ranks > 3 || bytes < small || in_place || MPI_T_cvar_write(variable_, &ring) != MPI_SUCCESS) {
       return begin();
     }

@@ -1,4 +1,4 @@
-// A thread beside MPI that never calls it, and has the last word.
+// A thread that never calls MPI, and ends the process if MPI hangs.
 #pragma once
 
 #include <atomic>
@@ -16,12 +16,13 @@
 
 namespace unity::backend::detail {
 
-// A rank that dies can hold all threads of another that call MPI: Open MPI's TCP locks the connection that it closes
-// twice. So the watch (mpi_watch.hpp) says at every turn that it has come round, and to which rank it is about to send;
-// where it comes round no more, or not soon after SIGTERM, the process ends with a line that names that rank.
+// A rank that dies can block all threads of another rank that call MPI: Open MPI's TCP locks the connection that it
+// closes twice. So the watch (mpi_watch.hpp) reports every turn of its loop, and the rank that it is about to send to.
+// If the reports stop, or the process does not end soon after SIGTERM, the guard ends the process with a line that
+// names that rank.
 class mpi_guard {
  public:
-  // patience: for a watch that does not come round.
+  // patience: how long the watch may go without a report.
   mpi_guard(int rank, bool takes_termination, std::chrono::milliseconds patience)
       : rank_{rank}, takes_termination_{takes_termination}, patience_{patience}, thread_{[this] { run(); }} {}
   mpi_guard(const mpi_guard&) = delete;
@@ -38,16 +39,16 @@ class mpi_guard {
     return signals;
   }
 
-  // SIGTERM has come.
+  // Whether SIGTERM was received.
   [[nodiscard]] bool terminated() const noexcept { return terminated_.load(std::memory_order_acquire); }
-  // Prints a line, the only one that this process has to say about its end.
+  // Prints a line about the end of this process; only the first call prints.
   void say(const std::string& line) {
     if (!said_.exchange(true)) {
       print_line(line);
     }
   }
 
-  // What the watch says.
+  // Called by the watch.
   void come_round() noexcept {
     sends_to_.store(nobody, std::memory_order_relaxed);
     rounds_.store(rounds_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -57,10 +58,10 @@ class mpi_guard {
  private:
   static constexpr int nobody = -1;
   static constexpr std::chrono::milliseconds turn{20};
-  // SIGKILL follows SIGTERM after a second. Before that the watch needs half of one to find out who is missing.
+  // SIGKILL follows SIGTERM after a second. Before that, the watch needs half a second to find out who is missing.
   static constexpr std::chrono::milliseconds after_termination{800};
 
-  // Time is counted in turns of this thread: those of a process that was stopped for a while, and goes on, are few.
+  // Counts time in turns of this thread, so that a process that was suspended for a while does not time out.
   void run() {
     std::uint64_t seen = 0;
     std::chrono::milliseconds since_round{};
@@ -101,7 +102,7 @@ class mpi_guard {
   std::atomic<bool> said_ = false;
   std::atomic<int> sends_to_ = nobody;
   std::atomic<std::uint64_t> rounds_ = 0;
-  std::thread thread_;  // last: it uses the others
+  std::thread thread_;  // last, because it uses the other members
 };
 
 }  // namespace unity::backend::detail

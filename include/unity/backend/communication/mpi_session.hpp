@@ -1,4 +1,4 @@
-// MPI from its start to its end.
+// MPI from initialization to finalization.
 #pragma once
 
 #include <mpi.h>
@@ -24,7 +24,7 @@ namespace unity::backend::detail {
 
 class mpi_session {
  public:
-  // Throws: unity::error where MPI does not let several threads call it. Stops the process where a rank does not start
+  // Throws: unity::error if MPI does not support calls from several threads. Stops the process if a rank does not start
   // within the limit.
   explicit mpi_session(const mpi_options& options) : options_{options} {
     const mpi_roster roster;
@@ -61,7 +61,8 @@ class mpi_session {
   }
   mpi_session(const mpi_session&) = delete;
   mpi_session& operator=(const mpi_session&) = delete;
-  // All ranks have ended their operations, or one has failed: then MPI is left as it is, since it would wait.
+  // Either all ranks have finished their operations, or one has failed: then MPI is not finalized, because that would
+  // hang.
   ~mpi_session() {
     if (watch_->failed()) {
       return;
@@ -87,13 +88,13 @@ class mpi_session {
   [[nodiscard]] std::chrono::steady_clock::time_point deadline() const { return deadline_after(options_.limit); }
   [[nodiscard]] mpi_watch& watch() noexcept { return *watch_; }
 
-  // Groups live as long as the session: the watch may look at one at any time.
+  // Groups live as long as the session, because the watch may read one at any time.
   [[nodiscard]] const mpi_group& add_group(std::vector<int> members) {
     groups_.push_back({std::move(members)});
     return groups_.back();
   }
 
-  // Throws: unity::error where a rank is missing, or MPI failed.
+  // Throws: unity::error if a rank is missing, or MPI failed.
   void wait(MPI_Request& request, MPI_Status& status, const mpi_group& group, const char* what) {
     watch_->throw_if_failed();
     const mpi_watch::waiting mark{*watch_, group, what, false};
@@ -107,8 +108,8 @@ class mpi_session {
       watch_->throw_if_failed();
     }
   }
-  // Asks whether it has ended. Where it has not at `until`, the watch finds out
-  // who is missing, and a later call throws.
+  // Returns whether the request has completed. If it has not at `until`, the watch finds out who is missing, and a
+  // later call throws.
   [[nodiscard]] bool test(MPI_Request& request, MPI_Status& status, const mpi_group& group, const char* what,
                           std::chrono::steady_clock::time_point until) {
     watch_->throw_if_failed();
@@ -120,7 +121,7 @@ class mpi_session {
     return ended != 0;
   }
 
-  // Returns when all ranks have come.
+  // Returns when all ranks have called it.
   void finish(const mpi_group& world) {
     watch_->throw_if_failed();
     MPI_Request request = MPI_REQUEST_NULL;
@@ -131,7 +132,7 @@ class mpi_session {
 
  private:
   mpi_options options_;
-  bool owns_ = false;  // MPI was started here
+  bool owns_ = false;  // MPI was initialized here
   int rank_ = 0;
   int size_ = 1;
   MPI_Comm control_ = MPI_COMM_NULL;

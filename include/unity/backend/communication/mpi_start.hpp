@@ -1,4 +1,4 @@
-// Calls of MPI that return when all ranks have made them, and cannot be given up: MPI_Init and MPI_Finalize.
+// MPI calls that return only when all ranks have made them, and cannot be aborted: MPI_Init and MPI_Finalize.
 #pragma once
 
 #include <chrono>
@@ -19,17 +19,18 @@
 
 namespace unity::backend::detail {
 
-// mpirun ends all ranks as soon as one has ended; this long each waits before, so that the others can say why as well.
+// mpirun ends all ranks as soon as one has ended; each rank waits this long before it ends, so that others can report
+// as well.
 inline constexpr std::chrono::milliseconds linger{500};
 
-// One line, whatever its text: what others say in several lines, such as MPI, is not told apart among many ranks.
+// Prints text as a single line: the multi-line messages of several ranks, such as MPI's, cannot be told apart.
 inline void print_line(const std::string& text) {
   std::fputs((fmt::format("{}\n", one_line(text))).c_str(), stderr);
   std::fflush(stderr);
 }
 
-// Before MPI_Init no rank hears of another. Each leaves a file in the folder that mpirun made for its ranks on this
-// machine, so that those who wait can tell who is missing. The folder goes when mpirun ends.
+// Before MPI_Init, ranks cannot communicate. Each creates a file in the folder that mpirun made for its ranks on this
+// machine, so that waiting ranks can tell who is missing. mpirun removes the folder when it ends.
 class mpi_roster {
  public:
   mpi_roster() {
@@ -42,7 +43,7 @@ class mpi_roster {
       std::ofstream{fmt::format("{}{}", prefix_, text_of("OMPI_COMM_WORLD_RANK"))}.flush();
     }
   }
-  // "rank 2: has not started", or as much as can be known here.
+  // "rank 2: has not started", or as much as is known here.
   [[nodiscard]] std::string missing() const {
     int present = 0;
     int first_absent = -1;
@@ -103,7 +104,7 @@ class mpi_call_limit {
   std::mutex lock_;
   std::condition_variable changed_;
   bool returned_ = false;
-  std::thread thread_;  // last: it uses the others
+  std::thread thread_;  // last, because it uses the other members
 };
 
 }  // namespace unity::backend::detail

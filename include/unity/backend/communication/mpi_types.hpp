@@ -1,4 +1,4 @@
-// Element types and reductions as MPI knows them.
+// Element types and reductions in MPI.
 #pragma once
 
 #include <mpi.h>
@@ -18,7 +18,7 @@
 
 namespace unity::backend::detail {
 
-// Throws: unity::error with MPI's own words where a call failed.
+// Throws: unity::error with MPI's own message if a call failed.
 inline void check_mpi(int code, std::string_view what) {
   if (code != MPI_SUCCESS) {
     std::array<char, MPI_MAX_ERROR_STRING> text{};
@@ -36,7 +36,7 @@ inline void check_mpi(int code, std::string_view what) {
   return static_cast<int>(count);
 }
 
-// MPI 3 has no 16-bit floats: they travel as integers, and are reduced by operators of our own.
+// MPI 3 has no 16-bit floats: they are sent as integers and reduced by our own operators.
 [[nodiscard]] inline MPI_Datatype mpi_type(tensor::dtype type) noexcept {
   using tensor::dtype;
   switch (type) {
@@ -53,7 +53,7 @@ inline void check_mpi(int code, std::string_view what) {
   return MPI_UINT8_T;
 }
 
-// The reduction operators of 16-bit floats. Each step of a reduction rounds once.
+// Reduction operators for 16-bit floats. Each step of a reduction rounds once.
 class mpi_operators {
  public:
   mpi_operators() {
@@ -62,7 +62,7 @@ class mpi_operators {
   }
   mpi_operators(const mpi_operators&) = delete;
   mpi_operators& operator=(const mpi_operators&) = delete;
-  // Not in the destructor: that may run after MPI_Finalize.
+  // Not in the destructor, which may run after MPI_Finalize.
   void free() noexcept {
     for (auto& op : half_) {
       MPI_Op_free(&op);

@@ -1,9 +1,10 @@
-// A thread beside a program of MPI that notices when a rank is missing.
+// A thread beside an MPI program that notices missing ranks.
 //
-// MPI itself waits for ever. So each process has a watch: a thread that sees what the process waits for and for how
-// long. When the limit is over it asks all other watches whether their processes wait as well, and what the answers
-// say is what all ranks are told: who does not answer, or answers that it is elsewhere, is missing. Who does not answer
-// at all is not given that long. The same thread drives MPI while messages are under way and nobody waits for them.
+// MPI itself waits forever. So each process has a watch: a thread that tracks what the process waits for, and for how
+// long. After the time limit it asks all other watches whether their processes wait as well, and sends the conclusion
+// to all ranks: a rank that does not answer, or answers that it is elsewhere, is missing. For ranks that do not answer
+// at all, a shorter limit applies. The same thread drives MPI while messages are in flight and no thread waits for
+// them.
 #pragma once
 
 #include <mpi.h>
@@ -38,21 +39,23 @@ namespace unity::backend {
 struct mpi_options {
   std::chrono::milliseconds limit = default_time_limit;
   std::chrono::milliseconds start_limit = default_time_limit;  // until all ranks have started
-  // Until one that gives no sign of life is lost. What it computes does not count: a thread of its own answers for it.
+  // The time after which a rank without any sign of life is considered lost. Computing does not count as silence: a
+  // separate thread answers.
   std::chrono::milliseconds silence = default_silence;
-  // Whether data moves while ranks compute, driven by a thread that wakes up to 20,000 times a second while there is
-  // much under way. Otherwise it moves while ranks wait or ask whether it is done, and 200 times a second.
+  // Whether data moves while ranks compute, driven by a thread that wakes up to 20,000 times a second while much data
+  // is in flight. Otherwise data moves while ranks wait or test for completion, and 200 times a second.
   bool progress_thread = true;
-  // mpirun sends SIGTERM to all ranks when one has died. Taken here, each says which one before it ends. The signal is
-  // blocked in the thread that starts MPI and in those, and the processes, that this thread starts.
+  // Handles SIGTERM, which mpirun sends to all ranks when one has died: each rank reports which one before it ends. The
+  // signal is blocked in the thread that starts MPI, and in the threads and processes that this thread starts.
   bool take_termination = false;
-  // Of what this rank is going to run, and on which data: a plan, the command line. Ranks that differ do not begin.
+  // Identifies what this rank is going to run, and on which data: a plan, the command line. Ranks that differ do not
+  // start.
   fingerprint program{};
 };
 
 namespace detail {
 
-// Ranks of a communicator: by rank here, the rank in the world.
+// The ranks of a communicator: by rank in the communicator, the rank in the world.
 struct mpi_group {
   std::vector<int> members;
 };
@@ -61,7 +64,7 @@ class mpi_watch {
  public:
   using clock = std::chrono::steady_clock;
 
-  // `control` carries the watches' own messages.
+  // `control`: the communicator for the watches' own messages.
   mpi_watch(MPI_Comm control, int rank, int size, const mpi_options& options)
       : options_{options},
         rank_{rank},
@@ -82,7 +85,7 @@ class mpi_watch {
     thread_.join();
   }
 
-  // To be called before MPI starts threads of its own, where options.take_termination.
+  // To be called before MPI starts its own threads, if options.take_termination.
   static void block_termination() {
     const auto signals = mpi_guard::termination();
     ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
@@ -95,7 +98,7 @@ class mpi_watch {
       throw error{failure_};
     }
   }
-  // Tells all ranks to stop, with this line.
+  // Tells all ranks to stop with this line.
   void fail(const std::string& line) {
     const std::lock_guard hold{lock_};
     if (failure_.empty()) {
@@ -105,8 +108,8 @@ class mpi_watch {
     }
   }
 
-  // A request is left under way and its memory is about to go. MPI would still write there when something arrives, so
-  // once all ranks have been told this process does not call it any more.
+  // For a request that is still in flight while its memory is about to be freed. MPI would still write there when data
+  // arrives. So once all ranks have been told, this process makes no more MPI calls.
   void abandon() {
     std::unique_lock hold{lock_};
     abandoned_ = true;
@@ -114,10 +117,10 @@ class mpi_watch {
     changed_.wait(hold, [this] { return quiet_; });
   }
 
-  // Prints a line, the only one that this process has to say about its end.
+  // Prints a line about the end of this process; only the first call prints.
   void say(const std::string& line) { guard_.say(line); }
 
-  // While one exists the time is counted.
+  // Time is counted while an object of this class exists.
   class waiting {
    public:
     waiting(mpi_watch& w, const mpi_group& group, const char* what, bool blocking) noexcept : watch_{w} {
@@ -130,15 +133,14 @@ class mpi_watch {
     ~waiting() { count(); }
 
    private:
-    // One thread writes; odd: it waits.
+    // Only one thread writes; an odd number means that it waits.
     void count() noexcept {
       watch_.waits_.store(watch_.waits_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
     }
     mpi_watch& watch_;
   };
 
-  // The program asks whether something is done, which counts as waiting for a while, and after `until` as waiting in
-  // vain.
+  // The program tested a request. This counts as waiting for a while, and after `until` as waiting in vain.
   void asked(const mpi_group& group, const char* what, clock::time_point until) noexcept {
     const auto now = clock::now();
     asked_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
@@ -148,8 +150,8 @@ class mpi_watch {
     }
   }
 
-  // Requests under way, which the watch drives. It is not woken, which would take as long as sending something small:
-  // it looks, and looks more often while there is much to move.
+  // A request of `bytes` was started, which the watch drives. The watch is not woken, because that would take as long
+  // as a small message: it polls, and polls more often while there is much to move.
   void begun(std::size_t bytes) noexcept {
     constexpr std::size_t much = std::size_t{64} << 10U;
     under_way_.store(under_way_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -159,7 +161,7 @@ class mpi_watch {
   }
   void ended() noexcept {
     under_way_.store(under_way_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
-    // Where that was another request, the next question says so.
+    // If that was another request, the next test sets it again.
     asked_in_vain_.store(0, std::memory_order_relaxed);
   }
 
@@ -176,7 +178,7 @@ class mpi_watch {
     std::array<char, 504> line{};
   };
   enum : signed char { silent = -1, elsewhere = 0, waits = 1 };
-  // What the program waits at. Written by the thread that communicates.
+  // The operation that the program waits for. Written by the thread that communicates.
   struct place {
     std::atomic<const mpi_group*> group = nullptr;
     std::atomic<const char*> what = "";
@@ -197,7 +199,7 @@ class mpi_watch {
       failed_.store(true, std::memory_order_release);
     }
   }
-  // ---- the watch's thread from here on ----
+  // ---- functions of the watch's thread ----
 
   void run() {
     for (;;) {
@@ -228,7 +230,7 @@ class mpi_watch {
   }
   [[nodiscard]] std::chrono::microseconds pause() {
     if (options_.progress_thread) {
-      // Who waits drives MPI itself.
+      // A waiting thread drives MPI itself.
       if (under_way_.load(std::memory_order_relaxed) > 0 && (waits_.load(std::memory_order_relaxed) & 1U) == 0) {
         return std::chrono::microseconds{50};
       }
@@ -264,7 +266,7 @@ class mpi_watch {
       }
     }
   }
-  // Asking again and again counts as waiting.
+  // Repeated testing counts as waiting.
   [[nodiscard]] bool is_waiting() const {
     return (waits_.load(std::memory_order_acquire) & 1U) != 0 || is_recent(asked_);
   }
@@ -278,7 +280,7 @@ class mpi_watch {
     m.what = o.what;
     m.value = o.value;
     o.line.copy(m.line.data(), m.line.size() - 1);
-    // Whether it arrives shows in the answer. The memory stays until the session ends.
+    // The answer shows whether it arrived. The memory is kept until the session ends.
     guard_.about_to_send(to);
     MPI_Request request = MPI_REQUEST_NULL;
     if (MPI_Isend(&m, sizeof m, MPI_BYTE, to, 0, control_, &request) == MPI_SUCCESS) {
@@ -304,7 +306,7 @@ class mpi_watch {
     const bool waits_in_vain = !moves && now - since_ >= options_.limit;
     const bool asks_in_vain = !waits_in_vain && is_recent(asked_in_vain_);
     const bool is_late = terminating_ || waits_in_vain || asks_in_vain;
-    // Who waits looks now and then whether all are there, and goes on waiting where they are.
+    // While waiting, checks now and then whether all ranks are alive, and continues to wait if they are.
     const bool looks_around = !moves && now - std::max(since_, answered_) >= options_.silence / 2;
     asking_ = asking_ && (is_late || !moves);
     if (!asking_) {
@@ -366,7 +368,7 @@ class mpi_watch {
         "all ranks",
         rank_, what, to_string(options_.limit));
   }
-  // Where the process is inside a call that nobody can leave, it ends here.
+  // Ends the process if it is inside a call that cannot be aborted.
   void leave_blocking_call() {
     const auto now = clock::now();
     const auto waits_now = waits_.load(std::memory_order_acquire);
@@ -384,7 +386,7 @@ class mpi_watch {
   void look_for_termination() {
     if (!terminating_ && guard_.terminated()) {
       terminating_ = true;
-      asking_ = false;  // to be asked anew
+      asking_ = false;  // starts a new roll call
     }
     if (terminating_ && failed()) {
       stop_process();
@@ -397,7 +399,7 @@ class mpi_watch {
       line = failure_;
     }
     say(line);
-    // Who still asks is not to take this rank for the one that died.
+    // Keeps answering for a while, so that other ranks do not take this one for the one that died.
     for (const auto end = clock::now() + linger; clock::now() < end;) {
       receive();
       std::this_thread::sleep_for(std::chrono::milliseconds{10});
@@ -414,11 +416,11 @@ class mpi_watch {
   std::atomic<std::uint64_t> waits_ = 0;  // odd: it waits
   place waits_at_{};
   std::atomic<bool> blocking_ = false;
-  std::atomic<clock::rep> asked_ = 0;          // when last
-  std::atomic<clock::rep> asked_in_vain_ = 0;  // when last; 0: what it asked for has ended
+  std::atomic<clock::rep> asked_ = 0;          // time of the last test
+  std::atomic<clock::rep> asked_in_vain_ = 0;  // time of the last test in vain; 0: that request has completed
   place asks_for_{};
   std::atomic<int> under_way_ = 0;
-  std::atomic<std::uint64_t> moved_ = 0;  // how many that had much to move
+  std::atomic<std::uint64_t> moved_ = 0;  // number of requests with much to move
 
   std::mutex lock_;
   std::condition_variable changed_;
@@ -430,14 +432,14 @@ class mpi_watch {
   bool stopping_ = false;
   std::vector<order> wanted_{};
 
-  // Of the thread of the watch alone.
+  // Used only by the watch's thread.
   std::deque<message> sent_{};
   std::uint64_t moved_seen_ = 0;
   int quiet_looks_ = 100;
   std::uint64_t seen_ = 0;
   clock::time_point since_{};
   bool asking_ = false;
-  clock::time_point answered_{};  // by all
+  clock::time_point answered_{};  // last time that all ranks had answered
   const place* stuck_at_ = &waits_at_;
   clock::time_point until_{};
   int call_ = 0;

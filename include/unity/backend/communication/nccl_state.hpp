@@ -1,4 +1,4 @@
-// NCCL's and CUDA's objects behind a communicator of GPUs, and the wait that can be given up.
+// The NCCL and CUDA objects of a communicator of GPUs, and waiting with a time limit.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -34,7 +34,7 @@ namespace detail {
 
 inline void check_cuda(cudaError_t code, std::string_view what) {
   if (code != cudaSuccess) {
-    static_cast<void>(cudaGetLastError());  // or who asks for it next would be blamed
+    static_cast<void>(cudaGetLastError());  // clears the error, or the next caller that asks for it would report it
     throw error{what, cudaGetErrorString(code), "cudaSuccess"};
   }
 }
@@ -88,7 +88,7 @@ class gpu_buffer {
   void* data_ = nullptr;
 };
 
-// A message that has not been handed to NCCL.
+// A message that has not been passed to NCCL yet.
 struct nccl_message {
   bool sends = false;
   int peer = 0;
@@ -97,7 +97,7 @@ struct nccl_message {
   std::size_t bytes = 0;
 };
 
-// A group of calls of NCCL, which is closed whatever happens: an open one would take in all that follows.
+// A group of NCCL calls that is always closed: an open one would absorb all following calls.
 class nccl_group {
  public:
   explicit nccl_group(const char* what) : what_{what} { check_nccl(ncclGroupStart(), what); }
@@ -119,11 +119,11 @@ class nccl_group {
   bool open_ = true;
 };
 
-// What is handed to NCCL at once, and the event that says that it has ended.
+// Calls that are passed to NCCL together, and the event that marks their completion.
 struct nccl_batch {
   const char* what = "";
-  std::vector<nccl_message> messages{};  // in the order of tags
-  cudaEvent_t ended = nullptr;           // null: not handed over yet
+  std::vector<nccl_message> messages{};  // sorted by tag
+  cudaEvent_t ended = nullptr;           // null: not passed to NCCL yet
 
   nccl_batch() = default;
   nccl_batch(const nccl_batch&) = delete;
@@ -137,11 +137,11 @@ struct nccl_batch {
 
 class nccl_state {
  public:
-  // Throws: unity::error where there is no such GPU, or a rank does not come.
+  // Throws: unity::error if there is no such GPU, or a rank does not arrive.
   nccl_state(meeting ranks, int device, const nccl_options& options)
       : nccl_state{std::move(ranks), device, options.limit} {
     ncclUniqueId id{};
-    // Before the others wait for it.
+    // First, so that it fails before the other ranks wait for this one.
     use_device();
     if (ranks_.rank == 0) {
       check_nccl(ncclGetUniqueId(&id), "ncclGetUniqueId");
@@ -151,7 +151,7 @@ class nccl_state {
     check_nccl(ncclCommInitRankConfig(&comm_, ranks_.size, id, ranks_.rank, &config), "ncclCommInitRank");
     open("ncclCommInitRank");
   }
-  // A part of another one; null where the color is negative.
+  // A part of another communicator; null if the color is negative.
   [[nodiscard]] static std::shared_ptr<nccl_state> split(nccl_state& whole, int color) {
     whole.use_device();
     whole.hand_over();
@@ -193,7 +193,7 @@ class nccl_state {
   }
   void use_device() const { check_cuda(cudaSetDevice(device_), fmt::format("GPU {}", device_)); }
 
-  // Hands over what call(comm, stream) asks of NCCL, after the messages before it.
+  // Submits call(comm, stream) to NCCL, after earlier messages.
   template <class Call>
   [[nodiscard]] std::shared_ptr<nccl_batch> begin(const char* what, const Call& call) {
     use_device();
@@ -205,24 +205,24 @@ class nccl_state {
     record(*batch);
     return batch;
   }
-  // Memory of the device for operations of this communicator, which take turns with it, as their stream has one order.
-  // It stays, since taking memory and giving it back waits for all that runs on a device.
+  // Device memory for operations of this communicator, which share it because they run in order on one stream. It is
+  // kept, because allocating and freeing wait for all work on the device.
   [[nodiscard]] std::byte* scratch(std::size_t bytes) {
     if (bytes > scratch_size_) {
       const auto size = std::max(bytes, 2 * scratch_size_);
       use_device();
-      scratch_.emplace_back(size);  // what is under way may still use the smaller ones
+      scratch_.emplace_back(size);  // operations in flight may still use the smaller ones
       scratch_size_ = size;
     }
     return scratch_.back().data();
   }
-  // From and to the host, in the order of the operations. Until it has been done.
+  // Copies from or to the host, in the order of the operations. Returns when it is done.
   void copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, const char* what) const {
     check_cuda(cudaMemcpyAsync(to, from, bytes, kind, stream_), what);
     check_cuda(cudaStreamSynchronize(stream_), what);
   }
-  // NCCL knows no tags, and two messages in opposite directions handed over one after the other wait for each other. So
-  // messages are collected until one is asked about, and go as one group, for each peer in the order of tags.
+  // NCCL has no tags, and two messages in opposite directions that are submitted separately deadlock. So messages are
+  // collected until one is tested, and submitted as one group, sorted by tag for each peer.
   [[nodiscard]] std::shared_ptr<nccl_batch> add(const nccl_message& m) {
     static_cast<void>(comm());
     if (!open_) {
@@ -267,7 +267,7 @@ class nccl_state {
     if (state != cudaErrorNotReady) {
       check_cuda(state, batch.what);
     }
-    static_cast<void>(cudaGetLastError());  // no error, though the runtime keeps it as one
+    static_cast<void>(cudaGetLastError());  // not an error, though the runtime records it as one
     ncclResult_t asynchronous = ncclSuccess;
     check_nccl(ncclCommGetAsyncError(comm(), &asynchronous), batch.what);
     if (asynchronous != ncclSuccess && asynchronous != ncclInProgress) {
@@ -275,7 +275,7 @@ class nccl_state {
     }
     return false;
   }
-  // This rank takes part in nothing any more, so that the others need not wait for it in vain.
+  // Withdraws this rank, so that the others do not wait for it in vain.
   void stop(const char* what) noexcept {
     if (comm_ != nullptr) {
       failure_ =
@@ -289,13 +289,13 @@ class nccl_state {
   [[nodiscard]] std::chrono::milliseconds limit() const noexcept { return limit_; }
 
  private:
-  // Without a communicator and a stream yet. A constructor that begins with this one gives up what it has got where it
-  // throws, as the object is complete for its destructor.
+  // Without a communicator and a stream yet. If a constructor that delegates to this one throws, the destructor runs
+  // and releases what was acquired.
   nccl_state(meeting ranks, int device, std::chrono::milliseconds limit)
       : ranks_{std::move(ranks)}, device_{device}, limit_{limit} {}
   [[nodiscard]] static ncclConfig_t configuration() {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = 0;  // calls return at once, so that none waits for ever
+    config.blocking = 0;  // calls return immediately, so that none blocks forever
     return config;
   }
   void open(const char* what) {
@@ -304,7 +304,7 @@ class nccl_state {
     check_nccl(ncclCommCount(comm_, &size_), what);
     check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), what);
   }
-  // In order where all ranks do the same in time: what the others still read must reach them.
+  // Leaves in order if all ranks do so in time: data that others still read must reach them. Aborts otherwise.
   void leave() noexcept {
     const auto until = deadline_after(limit_);
     auto state = std::uncaught_exceptions() > 0 ? ncclInternalError : ncclCommFinalize(comm_);
@@ -324,7 +324,7 @@ class nccl_state {
     check_cuda(cudaEventCreateWithFlags(&batch.ended, cudaEventDisableTiming), batch.what);
     check_cuda(cudaEventRecord(batch.ended, stream_), batch.what);
   }
-  // Until NCCL has taken what was asked of it.
+  // Waits until NCCL has accepted the calls.
   void settle(const char* what) {
     const auto until = deadline_after(limit_);
     for (;;) {
@@ -358,14 +358,14 @@ class nccl_state {
   meeting ranks_;
   int device_;
   std::chrono::milliseconds limit_;
-  ncclComm_t comm_ = nullptr;  // null: given up, failure_ says why
+  ncclComm_t comm_ = nullptr;  // null: given up, for the reason in failure_
   std::string failure_{};
   int rank_ = 0;
   int size_ = 1;
   cudaStream_t stream_ = nullptr;
   std::shared_ptr<nccl_batch> open_{};
   std::vector<gpu_buffer>
-      scratch_{};  // the last one is used; freed once NCCL has been left, or freeing might wait for ever
+      scratch_{};  // the last one is used; freed after leaving NCCL, because freeing might block forever otherwise
   std::size_t scratch_size_ = 0;
 };
 

@@ -28,9 +28,8 @@ class unwinding {
   int exceptions_ = std::uncaught_exceptions();
 };
 
-// The end of a request that nobody has waited for: waits now. On the way of an exception the rank
-// stops, so that nobody may wait for it, nor touch the memory of the request any more: then give_up()
-// comes first, after which wait() is short.
+// Ends a request that nobody has waited for by waiting now. During stack unwinding it calls give_up() first: this rank
+// stops, so that no other rank waits for it or accesses the memory of the request; the following wait() is then short.
 template <class GiveUp, class Wait>
 void end_request(const unwinding& state, const GiveUp& give_up, const Wait& wait) noexcept {
   try {
@@ -39,7 +38,7 @@ void end_request(const unwinding& state, const GiveUp& give_up, const Wait& wait
     }
     wait();
   } catch (...) {
-    // Reported by the next operation of this rank.
+    // The next operation of this rank reports it.
   }
 }
 

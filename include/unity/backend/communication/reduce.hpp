@@ -1,6 +1,6 @@
 // Element-wise reductions of host memory, for every element type.
 //
-// Integers wrap around. Of truth values the sum and the maximum are "or", the product and the minimum "and".
+// Integers wrap around. For booleans, sum and maximum are "or", product and minimum are "and".
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 
 namespace unity::backend::detail {
 
-// How elements lie in memory, and in what they are added up.
+// The stored type of elements, and the type in which they are accumulated.
 template <class T>
 struct plain_element {
   using stored = T;
@@ -54,7 +54,7 @@ template <reduction Op, class T>
   } else if constexpr (Op == reduction::maximum) {
     return a < b ? b : a;
   } else if constexpr (std::integral<T>) {
-    // Unsigned and at least as wide as int: neither operation overflows.
+    // Unsigned and at least as wide as int, so neither operation overflows.
     using wide = std::common_type_t<std::make_unsigned_t<T>, unsigned>;
     const auto x = static_cast<wide>(a);
     const auto y = static_cast<wide>(b);
@@ -93,8 +93,8 @@ decltype(auto) with_element(tensor::dtype type, reduction op, F&& f) {
 }
 
 // Reduces count elements at in_offset of every input, in order, and writes the result at out_offset of every output.
-// 16-bit floats are added up in 32 bits and rounded once. An output may be an input, at the same place.
-// Units: offsets in bytes.
+// 16-bit floats are accumulated in 32 bits and rounded once. An output may alias an input at the same position. Units:
+// offsets in bytes.
 template <class Element, reduction Op>
 void reduce_elements(std::span<const std::byte* const> inputs, std::size_t in_offset,
                      std::span<std::byte* const> outputs, std::size_t out_offset, std::size_t count) noexcept {

@@ -1,4 +1,4 @@
-// Composites without a kernel of their own: the routines of their bodies, one after another, in one workspace.
+// Composites without their own kernel: the routines of their bodies, one after another, in one workspace.
 #pragma once
 
 #include <cstddef>
@@ -19,14 +19,14 @@
 
 namespace unity::backend::cpu {
 
-// Chains of element-wise operators are one routine each; what only renames is no routine; intermediate results share
-// memory. A constant operand that one routine reads is packed as that routine has it.
+// Each chain of element-wise operators is one routine; operators that only rename values need none; intermediate
+// results share memory. A constant operand that only one routine reads is packed in the form of that routine.
 class composite_routine final : public routine {
  public:
-  // prepare: the routine of a node. Throws: unity::error where it does.
+  // Makes the routine of a node. The constructor passes on the unity::error that it throws.
   using prepare_node = std::function<std::unique_ptr<routine>(const tensor::operation&, types inputs, types outputs)>;
 
-  // body: as tensor::algebra::body gives it for inputs of which none is constant.
+  // body: as returned by tensor::algebra::body for inputs that are not constant.
   composite_routine(const tensor::algebra& a, const tensor::tensor_graph& body, types inputs, types outputs,
                     int threads, const prepare_node& prepare);
 
@@ -68,7 +68,7 @@ class composite_routine final : public routine {
   void add(const tensor::algebra& a, const tensor::tensor_graph& body, const backend::detail::run_list& list,
            const backend::detail::run_item& item, int threads, const prepare_node& prepare);
 
-  // Constant operands that one step reads, under whatever name.
+  // Constant operands that only one step reads, under any name.
   [[nodiscard]] std::vector<bool> packable(const tensor::tensor_graph& body, const backend::detail::run_list& list,
                                            types inputs) const;
 

@@ -1,4 +1,4 @@
-// Operands and results of other types and layouts than a routine takes: converted before and after.
+// Converts operands and results whose types or layouts a routine does not support, before and after it.
 #pragma once
 
 #include <cstddef>
@@ -28,14 +28,14 @@ class relayout_routine final : public routine {
   std::int64_t element_;
 };
 
-// The same numbers, as near as the target type holds them.
+// Converts to the nearest numbers of the target type.
 [[nodiscard]] std::unique_ptr<routine> conversion(const tensor::tensor_type& from, const tensor::tensor_type& to,
                                                   int threads);
 
-// A routine between conversions. Packed forms are those of the operands that it takes as they are.
+// A routine between conversions. Operands that it reads without conversion keep its packed forms.
 class converting_routine final : public routine {
  public:
-  // inner takes and gives the plain types.
+  // inner: a routine for the plain types.
   converting_routine(std::unique_ptr<routine> inner, types inputs, types plain_inputs, types outputs,
                      types plain_outputs, int threads);
 
@@ -50,8 +50,8 @@ class converting_routine final : public routine {
 
  private:
   struct end {
-    std::unique_ptr<routine> change{};  // null: taken as it is
-    std::size_t offset = 0;             // in the workspace
+    std::unique_ptr<routine> change{};  // null: no conversion
+    std::size_t offset = 0;             // within the workspace
   };
 
   void prepare(std::vector<end>& ends, const tensor::tensor_type& outside, const tensor::tensor_type& inside,

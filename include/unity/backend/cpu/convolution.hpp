@@ -10,11 +10,12 @@
 
 namespace unity::backend::cpu {
 
-// Inputs: float32, row-major. Throws: dnnl::error where the library has no such convolution.
+// Inputs: float32, row-major.
+// Throws: dnnl::error if the library has no such convolution.
 //
-// A 1x1 convolution of stride 1 is a matrix product on plain images. Any other is fastest on images of the library's
-// own form, also with the time that it takes to bring them there and back: 1.2 to 4 times on layers of ResNeXt-50 and
-// on depthwise ones (bench/onednn_overhead.cpp).
+// A 1x1 convolution of stride 1 is a matrix product on plain images. All others are fastest on images in the library's
+// own format, even including the time for conversion: 1.2 to 4 times on layers of ResNeXt-50 and on depthwise ones
+// (bench/onednn_overhead.cpp).
 [[nodiscard]] std::unique_ptr<routine> convolution_routine(const onednn& library, const tensor::attribute_reader& a,
                                                            types inputs, types outputs);
 
@@ -49,7 +50,7 @@ UNITY_INLINE std::unique_ptr<routine> convolution_routine(const onednn& library,
                                             free(result), g.stride, g.dilates,   g.before,    g.after}
                         : convolution::desc{kind,     direct,    free(image), any_weights, free(result),
                                             g.stride, g.dilates, g.before,    g.after};
-  // The library ends a product's results one by one: slower, up to 5 times, than a second pass over them.
+  // The library applies the activation of a product element by element: up to 5 times slower than a second pass.
   const auto ending = a.choice<tensor::operators::activation>("activation");
   const bool ends_later = product && ending != tensor::operators::activation::none;
   const convolution::primitive_desc pd{d, ends_later ? onednn_routine::user_scratch() : ending_with(ending),

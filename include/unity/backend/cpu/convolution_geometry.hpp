@@ -1,4 +1,4 @@
-// How a convolution and its adjoints slide, as oneDNN is told.
+// Strides, padding and dilation of a convolution and its adjoints, in oneDNN's form.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +14,10 @@
 
 namespace unity::backend::cpu {
 
-// Of an image [n, c, h, w] and a kernel [oc, c / groups, kh, kw], from the attributes of conv2d and its adjoints.
+// For an image [n, c, h, w] and a kernel [oc, c / groups, kh, kw], from the attributes of conv2d and its adjoints.
 struct convolution_geometry {
   dnnl_dims stride;
-  dnnl_dims dilates;  // 0: taps are neighbours
+  dnnl_dims dilates;  // oneDNN's convention: 0 means adjacent taps
   dnnl_dims before;
   dnnl_dims after;
   tensor::shape kernel;
@@ -26,15 +26,16 @@ struct convolution_geometry {
   convolution_geometry(const tensor::attribute_reader& a, types inputs, const tensor::shape& image,
                        const tensor::shape& weights);
 
-  // Is it a matrix product per image: one tap, which visits every point once.
+  // Whether it is a matrix product per image: one tap, which visits every point once.
   [[nodiscard]] bool is_product() const;
-  // The dimensions of the kernel of `filters` of its results, whole groups of them: groups come apart.
+  // The dimensions of the part of the kernel for `filters` outputs. These must be whole groups: oneDNN has groups as a
+  // separate dimension.
   [[nodiscard]] tensor::shape weights(std::int64_t filters) const;
   [[nodiscard]] tensor::shape weights() const { return weights(kernel[0]); }
-  // The memory of an image or a result: the library's choice, but of products, which read it as it is.
+  // The memory format of an image or a result: the library's choice, except for products, which use the plain format.
   [[nodiscard]] dnnl_desc free(const dnnl_desc& plain) const { return is_product() ? plain : any_desc(plain.dims()); }
-  // The convolution whose adjoint is wanted: what the library asks for to choose that. image, weights, result: plain.
-  // Throws: dnnl::error where the library has no such convolution.
+  // The forward convolution of an adjoint: the library needs it as a hint. image, weights, result: plain.
+  // Throws: dnnl::error if the library has no such convolution.
   [[nodiscard]] dnnl::convolution_forward::primitive_desc forward(const onednn& library, const dnnl_desc& image,
                                                                   const dnnl_desc& weights,
                                                                   const dnnl_desc& result) const;

@@ -10,8 +10,8 @@
 
 namespace unity::backend::cpu {
 
-// Inputs: cotangent and weights, float32, row-major. Forms as those of convolution_routine.
-// Throws: dnnl::error where the library has no such convolution.
+// Inputs: cotangent and weights, float32, row-major. Memory formats as in convolution_routine.
+// Throws: dnnl::error if the library has no such convolution.
 [[nodiscard]] std::unique_ptr<routine> convolution_input_gradient_routine(const onednn& library,
                                                                           const tensor::attribute_reader& a,
                                                                           types inputs, types outputs);

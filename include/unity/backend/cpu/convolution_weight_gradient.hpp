@@ -27,8 +27,8 @@ struct range {
   [[nodiscard]] std::int64_t size() const noexcept { return end - begin; }
 };
 
-// Into what tiles the gradient of a kernel is divided: by filters, and by the images that terms of it come from.
-// Depends on the sizes alone.
+// Tiles of the gradient of a kernel: a range of filters, and a range of images that one partial sum covers. Depends
+// only on the sizes.
 struct weight_tiling {
   std::vector<range> filters;
   std::vector<range> images;
@@ -36,11 +36,11 @@ struct weight_tiling {
   weight_tiling(const convolution_geometry& g, const tensor::shape& image, const tensor::shape& result);
 
  private:
-  // [0, n) in at most `parts` parts that begin at multiples of unit.
+  // Divides [0, n) into at most `parts` parts that begin at multiples of unit.
   [[nodiscard]] static std::vector<range> divide(std::int64_t n, std::int64_t unit, std::int64_t parts);
 };
 
-// Some channels of some images, where they lie.
+// Some channels of some images, in place.
 struct image_part {
   dnnl_desc desc;
   std::size_t offset;  // unit: bytes
@@ -50,16 +50,17 @@ struct image_part {
 
 }  // namespace detail
 
-// The library divides the sum over images among its threads, so that its last bits depend on their number, and is slow
-// where groups are small. Here one thread computes one tile, and terms of the same filters are added up in the order of
+// The library divides the sum over images among its threads, so the last bits depend on their number, and it is slow
+// for small groups. Here one thread computes one tile, and partial sums of the same filters are added in the order of
 // the images.
 class convolution_weight_gradient_routine final : public routine {
  public:
-  // Inputs: image and cotangent, float32, row-major. Throws: dnnl::error where the library has no such convolution.
+  // Inputs: image and cotangent, float32, row-major.
+  // Throws: dnnl::error if the library has no such convolution.
   convolution_weight_gradient_routine(const onednn& library, const tensor::attribute_reader& a, types inputs,
                                       types outputs, int threads);
 
-  // The terms, then a part for each thread.
+  // The partial sums, then a part for each thread.
   [[nodiscard]] std::size_t workspace() const override {
     return terms_size() + static_cast<std::size_t>(threads_) * desk_;
   }
@@ -67,7 +68,7 @@ class convolution_weight_gradient_routine final : public routine {
   void run(const call& c) const override;
 
  private:
-  // A primitive that is made so, and called so, runs on the thread that calls it.
+  // While this exists, primitives are created for, and run on, the calling thread alone.
   struct one_thread_each {
     int threads;
     explicit one_thread_each(int all) : threads{all} { use_threads(1); }
@@ -78,9 +79,9 @@ class convolution_weight_gradient_routine final : public routine {
 
   struct tile {
     std::unique_ptr<onednn_routine> run;
-    std::size_t image;     // bytes from the beginning
-    std::size_t result;    // likewise
-    std::size_t gradient;  // likewise
+    std::size_t image;     // offset in bytes
+    std::size_t result;    // offset in bytes
+    std::size_t gradient;  // offset in bytes
   };
 
   [[nodiscard]] std::size_t gradient_size() const { return static_cast<std::size_t>(weights_) * sizeof(float); }
@@ -100,7 +101,7 @@ class convolution_weight_gradient_routine final : public routine {
   void add_up(const call& c, int threads) const;
 
   convolution_geometry geometry_;
-  std::int64_t weights_;  // how many
+  std::int64_t weights_;  // number of weights
   int threads_;
   std::size_t terms_ = 1;
   std::size_t desk_ = 0;
@@ -124,14 +125,14 @@ namespace unity::backend::cpu::detail {
 
 UNITY_INLINE weight_tiling::weight_tiling(const convolution_geometry& g, const tensor::shape& image,
                                           const tensor::shape& result) {
-  constexpr std::int64_t most = 16;                            // tiles
-  constexpr std::int64_t least_work = std::int64_t{1} << 18U;  // multiplications of one
-  constexpr std::int64_t least_filters = 64;  // of one: each tile brings the images into the library's form
+  constexpr std::int64_t most = 16;                            // maximum number of tiles
+  constexpr std::int64_t least_work = std::int64_t{1} << 18U;  // multiplications per tile
+  constexpr std::int64_t least_filters = 64;  // per tile: each tile converts the images to the library's format
   const auto weights = tensor::element_count(g.kernel);
   const auto values = tensor::element_count(image) + tensor::element_count(result);
   const auto work = weights / g.kernel[0] * tensor::element_count(result);
   const auto tiles = std::clamp<std::int64_t>(work / least_work, 1, most);
-  // Terms are no larger than what they are computed from.
+  // Partial sums are no larger in total than the operands they are computed from.
   const auto terms = std::clamp<std::int64_t>(values / weights, 1, std::min(tiles, image[0]));
   const auto group = g.groups == 1 ? 1 : g.kernel[0] / g.groups;
   const auto unit = group * ((least_filters + group - 1) / group);
@@ -151,7 +152,7 @@ UNITY_INLINE std::vector<range> weight_tiling::divide(std::int64_t n, std::int64
 
 UNITY_INLINE image_part::image_part(const tensor::shape& whole, range images, range channels) {
   const auto strides = tensor::strides_of(whole);
-  // A dimension of size 1 has the stride of a dense tensor.
+  // For a dimension of size 1 use the stride of a dense tensor.
   const auto between = images.size() == 1 ? channels.size() * strides[1] : strides[0];
   desc =
       strided_desc({images.size(), channels.size(), whole[2], whole[3]}, {between, strides[1], strides[2], strides[3]});
@@ -193,7 +194,7 @@ UNITY_INLINE void convolution_weight_gradient_routine::run(const call& c) const 
                      for (auto i = begin; i < end; ++i) {
                        run_tile(c, tiles_[static_cast<std::size_t>(i)], to, desk);
                      }
-                   } catch (...) {  // it may not leave a thread
+                   } catch (...) {  // it must not leave a thread
                      if (!failed.test_and_set()) {
                        failure = std::current_exception();
                      }

@@ -1,4 +1,4 @@
-// Loops over elements as blocks of a fixed size, which compilers make vector code of at every level of optimization.
+// Loops over elements in blocks of a fixed size, which compilers vectorize at every optimization level.
 #pragma once
 
 #include <array>
@@ -23,8 +23,8 @@ template <std::int64_t Size, class Real, class F>
 
 }  // namespace detail
 
-// to[i * step] = f(i) for i in [begin, end). f may read what it gives, as all of a block is computed before any of it
-// is written, so that nobody asks whether one element depends on another.
+// to[i * step] = f(i) for i in [begin, end). f may read the destination, because each block is computed completely
+// before it is written; so the compiler needs no check for dependencies between elements.
 template <class Real, class F>
 [[gnu::always_inline]] inline void write_each(Real* to, std::int64_t step, std::int64_t begin, std::int64_t end,
                                               const F& f) {

@@ -1,4 +1,4 @@
-// Elements of every type, read into and written from the type that is computed in.
+// Elements of every type, converted from and to the type of computation.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ void store_each(std::byte* to, std::int64_t first, const Real* from, std::int64_
 
 }  // namespace detail
 
-// to[0, n) from the elements first, first + step, ... of a tensor at `from`.
+// Reads the elements first, first + step, ... of a tensor at `from` into to[0, n).
 template <class Real>
 void load_elements(tensor::dtype t, Real* to, const std::byte* from, std::int64_t first, std::int64_t n,
                    std::int64_t step) {
@@ -49,14 +49,12 @@ void load_elements(tensor::dtype t, Real* to, const std::byte* from, std::int64_
   }
 }
 
-// Elements first .. first + n of a tensor at `to` from from[0, n).
+// Writes from[0, n) to the elements first .. first + n of a tensor at `to`.
 template <class Real>
 void store_elements(tensor::dtype t, std::byte* to, std::int64_t first, const Real* from, std::int64_t n) {
   switch (t) {
-    case tensor::dtype::float32:
-      return detail::store_each<Real, float>(to, first, from, n, [](Real x) { return x; });
-    case tensor::dtype::float64:
-      return detail::store_each<Real, double>(to, first, from, n, [](Real x) { return x; });
+    case tensor::dtype::float32: return detail::store_each<Real, float>(to, first, from, n, [](Real x) { return x; });
+    case tensor::dtype::float64: return detail::store_each<Real, double>(to, first, from, n, [](Real x) { return x; });
     case tensor::dtype::float16:
       return detail::store_each<Real, std::uint16_t>(to, first, from, n, [](Real x) { return tensor::to_float16(x); });
     case tensor::dtype::bfloat16:

@@ -1,4 +1,4 @@
-// Primitives without a reduction, alone and in chains, as tile programs.
+// Primitives without a reduction, single or in chains, as tile programs.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace unity::backend::cpu {
 
 [[nodiscard]] std::unique_ptr<routine> make_tiles(tile_program p, bool in_double, int threads);
 
-// Nothing where the operator is none of these.
+// Nothing if the operator is not one of these.
 [[nodiscard]] std::unique_ptr<routine> elementwise_routine(const tensor::algebra& a, const tensor::operation& op,
                                                            types inputs, types outputs, int threads);
 
@@ -35,7 +35,7 @@ class sequence final : public routine {
 
 }  // namespace detail
 
-// The outputs of a region of element-wise operators, those of one shape and layout at once.
+// The outputs of a region of element-wise operators, grouped by shape and layout: each group is computed at once.
 // Throws: unity::error that names an operator that is not element-wise.
 [[nodiscard]] std::unique_ptr<routine> chain_routine(const tensor::algebra& a, const tensor::tensor_graph& region,
                                                      int threads);

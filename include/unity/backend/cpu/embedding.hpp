@@ -1,4 +1,4 @@
-// Lookup of rows by number, and sums of rows.
+// Lookup of rows by index, and sums of rows.
 #pragma once
 
 #include <algorithm>
@@ -20,13 +20,13 @@ namespace unity::backend::cpu {
 
 namespace detail {
 
-// Number i of a tensor of integers; nothing where a table of so many rows does not have it.
+// Element i of a tensor of integer ids; nothing if it is not a row of a table with `rows` rows.
 [[nodiscard]] std::optional<std::int64_t> row_at(tensor::dtype element, const std::byte* ids, std::int64_t i,
                                                  std::int64_t rows);
 
 }  // namespace detail
 
-// Inputs: row-major; numbers of any integer type.
+// Inputs: row-major; ids of any integer type.
 class embedding_routine final : public routine {
  public:
   explicit embedding_routine(types inputs)
@@ -43,7 +43,7 @@ class embedding_routine final : public routine {
   tensor::dtype number_;
 };
 
-// Inputs: row-major; numbers of any integer type.
+// Inputs: row-major; ids of any integer type.
 class embedding_bag_routine final : public routine {
  public:
   explicit embedding_bag_routine(types inputs)
@@ -57,7 +57,7 @@ class embedding_bag_routine final : public routine {
   void run(const call& c) const override;
 
  private:
-  // A part of the row at a time, so that the sum stays in the nearest cache.
+  // Processes a part of the row at a time, so that the sum stays in first-level cache.
   template <class Real>
   void add_up(const call& c, std::int64_t i) const {
     constexpr std::int64_t most = 256;

@@ -1,4 +1,4 @@
-// The adjoints of lookups: rows of a table that are sums of cotangents.
+// The adjoints of lookups: each row of the table is a sum of cotangents.
 #pragma once
 
 #include <algorithm>
@@ -20,10 +20,11 @@
 
 namespace unity::backend::cpu {
 
-// Each row has one thread, which adds to it in the order of the numbers, so how many there are changes no byte.
+// Each row is computed by one thread, which adds in the order of the ids, so the result does not depend on the number
+// of threads.
 class embedding_gradient_routine final : public routine {
  public:
-  // Inputs: numbers of any integer type, and cotangents; all row-major. bags: one cotangent per bag of numbers.
+  // Inputs: ids of any integer type, and cotangents; all row-major. bags: one cotangent per bag of ids.
   embedding_gradient_routine(types inputs, types outputs, bool bags)
       : rows_{outputs[0].dims[0]},
         width_{tensor::element_count(outputs[0].dims) / rows_},
@@ -32,7 +33,7 @@ class embedding_gradient_routine final : public routine {
         number_{inputs[0].element},
         element_{outputs[0].element} {}
 
-  // The numbers; and sums in float32 of what has fewer bits, of integers in float64.
+  // The ids, and the sums: in float32 for narrower floats, in float64 for integers.
   [[nodiscard]] std::size_t workspace() const override {
     const auto size = tensor::is_integral(element_) ? sizeof(double) : is_narrow() ? sizeof(float) : std::size_t{0};
     return numbers_size() + static_cast<std::size_t>(rows_ * width_) * size;
@@ -74,7 +75,7 @@ class embedding_gradient_routine final : public routine {
     });
   }
 
-  // Frequent numbers are often neighbours: blocks of rows take turns among the owners.
+  // Frequent ids are often adjacent: blocks of rows are distributed round-robin among the owners.
   template <class Real>
   void add_rows(const call& c, const std::int64_t* numbers, Real* sums, std::int64_t owner, std::int64_t owners) const {
     constexpr std::int64_t block = 16;

@@ -1,4 +1,4 @@
-// Transcendental functions in single precision without branches, so that loops over them become vector code.
+// Branch-free transcendental functions in single precision, so that compilers vectorize loops over them.
 //
 // Polynomials are Chebyshev interpolants in the stated ranges. Relative errors are below 1e-6.
 #pragma once
@@ -25,13 +25,13 @@ template <class... Rest>
                               (std::bit_cast<std::uint32_t>(sign) & 0x80000000U));
 }
 
-// condition ? a : b, in bits: a compiler that sees a choice may make a branch of it.
+// condition ? a : b, in bits: a compiler may turn a conditional expression into a branch.
 [[gnu::always_inline]] inline float choose(bool condition, float a, float b) noexcept {
   const auto mask = 0U - static_cast<std::uint32_t>(condition);
   return std::bit_cast<float>((std::bit_cast<std::uint32_t>(a) & mask) | (std::bit_cast<std::uint32_t>(b) & ~mask));
 }
 
-// exp(n log 2 + r) = 2^n (1 + r + r^2 p(r)), |r| <= log(2) / 2; 2^n in two factors, as n reaches 129 and -150.
+// exp(n log 2 + r) = 2^n (1 + r + r^2 p(r)), |r| <= log(2) / 2; 2^n as two factors, because n ranges from -150 to 129.
 [[gnu::always_inline]] inline float exp(float x) noexcept {
   x = choose(x > 89.0F, 89.0F, x);
   x = choose(x < -104.0F, -104.0F, x);
@@ -39,8 +39,8 @@ template <class... Rest>
   const float shifted = x * std::numbers::log2e_v<float> + to_nearest;
   const float n = shifted - to_nearest;
   const float r = (x - n * 0.693359375F) - n * -2.12194440e-4F;
-  const float p = polynomial(r, 0.5F, 0.16666576266288757F, 0.04166655242443085F, 0.00836323294788599F,
-                             0.0013926250394433737F);
+  const float p =
+      polynomial(r, 0.5F, 0.16666576266288757F, 0.04166655242443085F, 0.00836323294788599F, 0.0013926250394433737F);
   const auto integer = static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(shifted) - 0x4B400000U);
   const auto half = integer >> 1;
   const auto power = [](std::int32_t e) { return std::bit_cast<float>((e + 127) << 23); };
@@ -52,14 +52,15 @@ template <class... Rest>
 // x + x^3 p(x^2) below 0.625, 1 - 2 / (exp(2 |x|) + 1) above.
 [[gnu::always_inline]] inline float tanh(float x) noexcept {
   const float s = x * x;
-  const float low = x + x * s * polynomial(s, -0.333333283662796F, 0.13332583010196686F, -0.05382375791668892F,
-                                           0.020873460918664932F, -0.005923726130276918F);
+  const float low = x + x * s *
+                            polynomial(s, -0.333333283662796F, 0.13332583010196686F, -0.05382375791668892F,
+                                       0.020873460918664932F, -0.005923726130276918F);
   const float m = magnitude(x);
   const float high = with_sign_of(1.0F - 2.0F / (exp(2.0F * m) + 1.0F), x);
   return choose(m < 0.625F, low, high);
 }
 
-// x + x p(x^2) below 1, 1 - exp(-t q(t)) at t = |x| above; from 4 on it is 1.
+// x + x p(x^2) below 1, 1 - exp(-t q(t)) at t = |x| above; 1 from 4 on.
 [[gnu::always_inline]] inline float erf(float x) noexcept {
   const float s = x * x;
   const float low =
@@ -84,13 +85,12 @@ template <class... Rest>
   const bool tiny = x < smallest_normal;
   const float scaled = choose(tiny, x * 8388608.0F, x);  // 2^23
   const auto bits = std::bit_cast<std::uint32_t>(scaled);
-  const auto exponent = static_cast<std::int32_t>(bits - 0x3F3504F3U) >> 23;  // above that of sqrt(1/2)
+  const auto exponent = static_cast<std::int32_t>(bits - 0x3F3504F3U) >> 23;  // relative to the exponent of sqrt(1/2)
   const float f = std::bit_cast<float>(bits - (static_cast<std::uint32_t>(exponent) << 23U)) - 1.0F;
   const float n = static_cast<float>(exponent) - choose(tiny, 23.0F, 0.0F);
-  const float p =
-      polynomial(f, 0.3333333134651184F, -0.2499999701976776F, 0.20000730454921722F, -0.1666785031557083F,
-                 0.14248551428318024F, -0.12424037605524063F, 0.11689071357250214F, -0.11494546383619308F,
-                 0.0698070228099823F);
+  const float p = polynomial(f, 0.3333333134651184F, -0.2499999701976776F, 0.20000730454921722F, -0.1666785031557083F,
+                             0.14248551428318024F, -0.12424037605524063F, 0.11689071357250214F, -0.11494546383619308F,
+                             0.0698070228099823F);
   const float s = f * f;
   const float value = (f * s * p + n * -2.12194440e-4F) - 0.5F * s + f + n * 0.693359375F;
   constexpr float infinity = std::numeric_limits<float>::infinity();

@@ -1,4 +1,4 @@
-// Code for the widest vectors of the processor at hand, without a compiler flag.
+// Compiles code for the widest vectors of the current processor, without a compiler flag.
 #pragma once
 
 namespace unity::backend::cpu {
@@ -7,7 +7,7 @@ namespace unity::backend::cpu {
 
 namespace detail {
 
-// A function that is compiled for more than the baseline may inline what is compiled for the baseline: loops in f are
+// A function compiled for a larger instruction set may inline functions compiled for the baseline: loops in f are
 // vectorized for the wider set.
 template <class F>
 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma"), flatten)) void run_avx512(const F& f) {
@@ -20,7 +20,7 @@ __attribute__((target("avx2,fma"), flatten)) void run_avx2(const F& f) {
 
 }  // namespace detail
 
-// Calls f. Results may differ in the last bit between processors, not between runs on one.
+// Calls f. Results may differ in the last bit between processors, but not between runs on one processor.
 template <class F>
 void with_widest_vectors(const F& f) {
   static const int level = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&

@@ -19,7 +19,8 @@ namespace unity::backend::cpu {
 
 namespace detail {
 
-// c[batch.., m, n] = a[batch.., m, k] b[batch.., k, n]: sizes and strides, of which a broadcast dimension has 1 and 0.
+// c[batch.., m, n] = a[batch.., m, k] b[batch.., k, n]: sizes and strides; a broadcast dimension has size 1 and stride
+// 0.
 class product {
  public:
   struct dimension {
@@ -29,7 +30,7 @@ class product {
 
   product(const tensor::tensor_type& a, const tensor::tensor_type& b, const tensor::tensor_type& c, bool linear);
 
-  // Is the first factor of the product that is computed the second operand.
+  // Whether the transpose is computed, so that the first factor is the second operand.
   [[nodiscard]] bool transposed() const noexcept { return transposed_; }
   [[nodiscard]] dnnl_desc left() const { return desc(0, rows_, inner_); }
   [[nodiscard]] dnnl_desc right() const { return desc(1, inner_, columns_); }
@@ -38,7 +39,8 @@ class product {
   [[nodiscard]] dnnl_desc bias() const;
 
  private:
-  // Fewer and larger products: neighbouring dimensions that every tensor walks as one, and rows of equal b.
+  // Makes fewer and larger products: merges adjacent batch dimensions that are contiguous in every tensor, and rows
+  // that share b.
   void join_batches();
 
   [[nodiscard]] dnnl_desc desc(std::size_t t, dimension outer, dimension inner) const;
@@ -52,7 +54,8 @@ class product {
 
 }  // namespace detail
 
-// Inputs: float32, any layout. Throws: dnnl::error where the library has no such product.
+// Inputs: float32, any layout.
+// Throws: dnnl::error if the library has no such product.
 [[nodiscard]] std::unique_ptr<routine> matmul_routine(const onednn& library, types inputs, types outputs,
                                                       tensor::operators::activation f, bool linear);
 
@@ -83,7 +86,7 @@ UNITY_INLINE product::product(const tensor::tensor_type& a, const tensor::tensor
   rows_ = {m, {rank == 1 ? 0 : strides[0][a.rank() - 2], 0, rank == 1 ? 0 : strides[2][rank - 2]}};
   columns_ = {n, {0, strides[1][b.rank() - 1], strides[2][rank - 1]}};
   inner_ = {k, {strides[0][a.rank() - 1], strides[1][b.rank() - 2], 0}};
-  // The library writes rows: of a result that lies in columns, it computes the transpose.
+  // The library writes rows: for a column-major result it computes the transpose.
   if (columns_.strides[2] != 1 && columns_.size > 1) {
     transposed_ = true;
     std::swap(rows_, columns_);
@@ -127,7 +130,7 @@ UNITY_INLINE void product::join_batches() {
 UNITY_INLINE dnnl_desc product::desc(std::size_t t, dimension outer, dimension inner) const {
   dnnl_dims dims;
   dnnl_dims strides;
-  // A dimension of size 1 has the stride of a dense matrix.
+  // For a dimension of size 1 use the stride of a dense matrix.
   const auto along = inner.size == 1 ? 1 : inner.strides[t];
   const auto across = outer.size == 1 ? along * inner.size : outer.strides[t];
   for (const auto& d : batch_) {

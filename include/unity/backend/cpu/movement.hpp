@@ -1,4 +1,4 @@
-// Views and changes of layout: elements are copied, whatever their type.
+// Views and changes of layout: copies elements of any type.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace unity::backend::cpu {
 
-// A copy of a box of elements between two strided places. Units: elements.
+// Copies a box of elements between two strided buffers. Units: elements.
 class strided_copy {
  public:
   explicit strided_copy(backend::detail::strided_box b);
@@ -27,10 +27,11 @@ class strided_copy {
   using loop = backend::detail::strided_loop;
   static constexpr std::int64_t side = 32;  // of the square that a transposition keeps in cache
 
-  // The innermost loop writes next to each other; where another one reads so, it becomes the one before.
+  // The innermost loop writes contiguously; a loop that reads contiguously is moved next to it.
   void move_read_order_inside();
 
-  // The unit of work: one position of the outer loops and a part of the last but one, or of the last where that is all.
+  // Unit of work: one position of the outer loops, and a part of the second innermost loop (or of the innermost one if
+  // it is contiguous on both sides).
   template <class T>
   void run_as(std::byte* to_bytes, const std::byte* from_bytes, int threads) const {
     const auto& row = loops_[loops_.size() - 1];

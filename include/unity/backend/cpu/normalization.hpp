@@ -14,7 +14,7 @@
 
 namespace unity::backend::cpu {
 
-// Inputs of all: float32, row-major.
+// All inputs: float32, row-major.
 
 [[nodiscard]] std::unique_ptr<routine> softmax_routine(const onednn& library, const tensor::attribute_reader& a,
                                                        types inputs);
@@ -22,7 +22,7 @@ namespace unity::backend::cpu {
 [[nodiscard]] std::unique_ptr<routine> layer_norm_routine(const onednn& library, const tensor::attribute_reader& a,
                                                           types inputs);
 
-// Any rank, which oneDNN's does not take: a multiple and a sum per channel.
+// Any rank, which oneDNN does not support: multiplies and adds one number per channel.
 class batch_norm_routine final : public routine {
  public:
   batch_norm_routine(const tensor::attribute_reader& a, types inputs)

@@ -20,7 +20,7 @@ namespace unity::backend::cpu {
 
 namespace detail {
 
-// The sums of f(i) over [0, n): pairs of numbers, in as many partial sums as vectors have lanes.
+// The sums of f(i) over [0, n), where f returns a pair; with as many partial sums as vector lanes.
 template <class F>
 [[gnu::always_inline]] inline std::pair<double, double> sum_pairs(std::int64_t n, const F& f) {
   constexpr std::int64_t lanes = 16;
@@ -49,7 +49,7 @@ template <class F>
   return sum;
 }
 
-// Where the cotangents go that are asked for: per operand an address, or null.
+// The addresses of requested cotangents, by operand; null if it is not requested.
 template <std::size_t Operands>
 [[nodiscard]] std::array<float*, Operands> cotangents_of(const call& c, const std::vector<std::int64_t>& of) {
   std::array<float*, Operands> to{};
@@ -68,8 +68,8 @@ template <std::size_t Operands>
 
 // Inputs of both: float32, row-major.
 
-// Of a layer_norm: rows in blocks, of which one thread has one. What rows share is summed up in each block and then in
-// the order of the blocks, so the number of threads changes no byte.
+// The adjoint of layer_norm. Each block of rows is computed by one thread. Values that rows share are summed within
+// each block and then in the order of the blocks, so the result does not depend on the number of threads.
 class layer_norm_gradient_routine final : public routine {
  public:
   layer_norm_gradient_routine(const tensor::attribute_reader& a, types inputs);
@@ -95,17 +95,13 @@ class layer_norm_gradient_routine final : public routine {
       const auto* const x = operand(0) + row * size_;
       const auto* const y = operand(3) + row * size_;
       const auto n = static_cast<double>(size_);
-      const auto mean = static_cast<float>(detail::sum_pairs(size_,
-                                                             [&](std::int64_t i) {
-                                                               return std::pair{x[i], 0.0F};
-                                                             })
-                                               .first /
-                                           n);
+      const auto mean =
+          static_cast<float>(detail::sum_pairs(size_, [&](std::int64_t i) { return std::pair{x[i], 0.0F}; }).first / n);
       const auto [squares, rest] = detail::sum_pairs(size_, [&](std::int64_t i) {
         const auto centred = x[i] - mean;
         return std::pair{centred * centred, centred};
       });
-      // The mean is rounded: what is left of it is taken off.
+      // The mean is rounded: subtracts the remaining error.
       const auto left = rest / n;
       const auto factor = static_cast<float>(1 / std::sqrt(squares / n - left * left + epsilon_));
       const auto centre = static_cast<float>(left);
@@ -135,7 +131,7 @@ class layer_norm_gradient_routine final : public routine {
   std::int64_t blocks_ = 1;
 };
 
-// Of a batch_norm with given statistics: one thread has all of a channel.
+// The adjoint of batch_norm with given statistics: each channel is computed by one thread.
 class batch_norm_gradient_routine final : public routine {
  public:
   batch_norm_gradient_routine(const tensor::attribute_reader& a, types inputs)
@@ -162,9 +158,8 @@ class batch_norm_gradient_routine final : public routine {
       const auto* const x = operand(0) + at;
       const auto* const y = operand(5) + at;
       if (sums_) {
-        const auto [of_image, with_centred] = detail::sum_pairs(points_, [&](std::int64_t i) {
-          return std::pair{y[i], y[i] * (x[i] - mean)};
-        });
+        const auto [of_image, with_centred] =
+            detail::sum_pairs(points_, [&](std::int64_t i) { return std::pair{y[i], y[i] * (x[i] - mean)}; });
         sum += of_image;
         product += with_centred;
       }

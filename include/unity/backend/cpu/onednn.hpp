@@ -21,13 +21,13 @@ namespace unity::backend::cpu {
 using dnnl_desc = dnnl::memory::desc;
 using dnnl_dims = dnnl::memory::dims;
 
-// What all primitives of a backend share.
+// State that all primitives of a backend share.
 struct onednn {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
 };
 
-// Where an argument of a primitive lies: operand or result `at`, or byte `at` of the workspace.
+// The location of an argument of a primitive: operand or result number `at`, or byte `at` of the workspace.
 struct place {
   enum class region : std::uint8_t { input, output, work, scratch };
 
@@ -44,14 +44,14 @@ struct argument {
   place at{};
 };
 
-// Primitives are made with scratch memory of the caller (user_scratch below), so that a run allocates none.
+// Primitives use scratch memory of the caller (user_scratch below), so that a run allocates none.
 class onednn_routine final : public routine {
  public:
   explicit onednn_routine(const onednn& library) : library_{library} {}
 
   void add(dnnl::primitive p, const dnnl_desc& scratch, std::vector<argument> arguments);
 
-  // Bytes of workspace that keep their contents from one primitive to the next.
+  // Reserves bytes of workspace that keep their contents between primitives.
   [[nodiscard]] place reserve(std::size_t bytes);
 
   void add_reorder(const dnnl_desc& from, place source, const dnnl_desc& to, place target) {
@@ -59,8 +59,8 @@ class onednn_routine final : public routine {
     add(dnnl::reorder{pd}, pd.scratchpad_desc(), {{DNNL_ARG_FROM, from, source}, {DNNL_ARG_TO, to, target}});
   }
 
-  // Operand i comes in the form `to` when it is constant, and is brought into it in every run otherwise.
-  // Returns where it lies in that form.
+  // Makes operand i available in the format `to`: packed beforehand if it is constant, reordered in every run
+  // otherwise. Returns its location in that format.
   [[nodiscard]] place take(std::size_t i, const dnnl_desc& from, const dnnl_desc& to, bool constant);
 
   [[nodiscard]] std::size_t workspace() const override { return reserved_ + backend::detail::aligned_size(scratch_); }
@@ -97,7 +97,7 @@ class onednn_routine final : public routine {
 
   [[nodiscard]] void* address(const call& c, place p) const;
 
-  // Setting an address clears the padding of blocked forms: not where it is set already.
+  // Setting an address clears the padding of blocked formats, so it is skipped if the address is already set.
   static void bind(const binding& b, void* address);
 
   onednn library_;
@@ -119,15 +119,15 @@ class onednn_routine final : public routine {
 [[nodiscard]] inline dnnl_desc plain_desc(std::initializer_list<std::int64_t> dims) {
   return plain_desc(std::span{dims.begin(), dims.size()});
 }
-// The form that a primitive likes best.
+// The format that a primitive prefers.
 [[nodiscard]] inline dnnl_desc any_desc(const dnnl_dims& dims) {
   return {dims, dnnl::memory::data_type::f32, dnnl::memory::format_tag::any};
 }
 
-// f is not none.
+// Precondition: f is not none.
 [[nodiscard]] dnnl::algorithm eltwise_of(tensor::operators::activation f);
 
-// Attributes with the function that the results end with.
+// Attributes with a function that is applied to the results.
 [[nodiscard]] dnnl::primitive_attr ending_with(tensor::operators::activation f);
 
 }  // namespace unity::backend::cpu

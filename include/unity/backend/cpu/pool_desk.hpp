@@ -1,4 +1,4 @@
-// How the adjoints of pooling lay an image and its windows out.
+// The memory layout of an image and its windows in the adjoints of pooling.
 #pragma once
 
 #include <algorithm>
@@ -14,23 +14,24 @@ namespace detail {
 struct window_line : tensor::operators::slide {
   bool counts_padding = false;
 
-  // How many points of a window count.
+  // The number of points that count in a window.
   [[nodiscard]] std::int64_t count(std::int64_t window) const noexcept;
 };
 
-// Lines of one image in blocks of a fixed size, with room for what lies beyond their ends: loops ask for no borders.
-// All units: elements.
+// Lines of one image, padded to blocks of a fixed size and beyond their ends, so that loops need no border checks. All
+// units: elements.
 struct pool_desk {
   static constexpr std::int64_t block = 16;
   [[nodiscard]] static constexpr std::int64_t blocks(std::int64_t n) noexcept {
     return (n + block - 1) / block * block;
   }
 
-  std::int64_t line;    // of the image, from the first point that a window reaches on
-  std::int64_t spread;  // of windows at their places: those of tap 0 of an image's points from `first_spread` on
+  std::int64_t line;  // size of an image line, from the first point that a window reaches
+  // size of a line of windows at the positions of their first taps, those of image points starting at `first_spread`
+  std::int64_t spread;
   std::int64_t first_spread;
-  std::int64_t row;  // of windows
-  std::int64_t sum;  // of a line
+  std::int64_t row;  // size of a row of windows
+  std::int64_t sum;  // size of a line of sums
   std::int64_t lines_at;
   std::int64_t shares_at;
   std::int64_t largest_at;

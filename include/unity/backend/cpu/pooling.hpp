@@ -1,4 +1,4 @@
-// Pooling on oneDNN; own loops for the windows that it does not know.
+// Pooling on oneDNN; own loops for windows that it does not support.
 #pragma once
 
 #include <cstddef>
@@ -113,11 +113,11 @@ UNITY_INLINE std::unique_ptr<routine> pooling_routine(const onednn& library, con
                                 : pool::mean,
                        tensor::operators::pool_slide(s, a, 0, dilation(0)),
                        tensor::operators::pool_slide(s, a, 1, dilation(1))};
-  // Padding that the last window reaches.
+  // The part of the padding that the last window reaches.
   const auto reached = [](const tensor::operators::slide& d) {
     return std::max((d.out - 1) * d.stride + d.reach() - d.in - d.before, std::int64_t{0});
   };
-  // The library divides by the size of the kernel, also where it reaches beyond the padding.
+  // The library divides by the size of the kernel, even if the kernel reaches beyond the padding.
   if (padded && (reached(w.y) > w.y.after || reached(w.x) > w.x.after)) {
     return std::make_unique<detail::pool_loops>(w, inputs[0]);
   }

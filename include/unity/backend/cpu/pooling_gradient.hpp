@@ -1,4 +1,4 @@
-// The adjoints of pooling, and the operators that they are stated with.
+// The adjoints of pooling, and the operators that express them.
 #pragma once
 
 #include <algorithm>
@@ -26,11 +26,11 @@ enum class pool_adjoint : std::uint8_t { counts, ties, select, scatter, largest,
 
 [[nodiscard]] std::optional<pool_adjoint> pool_adjoint_of(std::string_view name);
 
-// One image after another, each element by itself: the number of threads changes no byte. What windows give lies at the
-// places of their first taps, so that a point finds what it gets from tap j that much further on.
+// One image after another, each element independently: the result does not depend on the number of threads. Values of
+// windows are stored at the positions of their first taps, so that a point finds the value for tap j at a fixed offset.
 class pool_gradient_routine final : public routine {
  public:
-  // Inputs: float32, row-major. image: its shape.
+  // Inputs: float32, row-major. image: the shape of the image.
   pool_gradient_routine(pool_adjoint what, const tensor::attribute_reader& a, types inputs,
                         std::span<const std::int64_t> image, int threads);
 
@@ -42,7 +42,7 @@ class pool_gradient_routine final : public routine {
 
  private:
   static constexpr std::int64_t block = detail::pool_desk::block;
-  // In registers from tap to tap.
+  // Kept in registers from tap to tap.
   using lanes [[gnu::vector_size(block * sizeof(float))]] = float;
 
   [[nodiscard]] static detail::window_line line_of(pool_adjoint what, const tensor::attribute_reader& a, types inputs,
@@ -80,7 +80,8 @@ class pool_gradient_routine final : public routine {
 
   void count(float* to) const;
 
-  // What each window gives to a point, at the place of the window; and its largest element, where there are some.
+  // Stores the share that each window gives to a point, at the position of the window; and its largest element, if
+  // given.
   [[gnu::always_inline]] void spread(const float* cotangents, const float* largest, float* desk) const {
     for (std::int64_t row = 0; row < y_.out; ++row) {
       const auto* const given = cotangents + row * x_.out;
@@ -102,7 +103,7 @@ class pool_gradient_routine final : public routine {
     }
   }
 
-  // How often the largest elements of a row of windows occur in these.
+  // Counts the occurrences of the largest element in each window of a row.
   [[gnu::always_inline]] const float* ties_of(const float* largest, std::int64_t row, float* desk) const {
     auto* const given = desk + desk_.rows_at;
     auto* const ties = given + desk_.row;
@@ -143,7 +144,8 @@ class pool_gradient_routine final : public routine {
     return ties;
   }
 
-  // The sum of what windows give to each point of the image; Equal: of those whose largest element it equals.
+  // Sums, for each point of the image, the shares of its windows. Equal: only of windows whose largest element it
+  // equals.
   template <bool Equal>
   [[gnu::always_inline]] void gather(float* desk, float* to) const {
     std::fill_n(desk + desk_.sums_at, y_.in * desk_.sum, 0.0F);
@@ -186,7 +188,7 @@ class pool_gradient_routine final : public routine {
   detail::window_line y_;
   detail::window_line x_;
   detail::pool_desk desk_;
-  std::vector<float> counts_;  // of points of windows, along a row of them
+  std::vector<float> counts_;  // number of points per window, along a row of windows
   std::int64_t images_;
   int threads_;
 };

@@ -26,18 +26,18 @@
 
 namespace unity::backend::cpu {
 
-// result = outer(sum or largest of x over some indices); no windows. Sums are formed in double, in an order that does
-// not depend on the number of threads: where there are few results, the points of each are divided into pieces, whose
-// sums are added up.
+// result = outer(sum or maximum of x over some indices); no windows. Sums are computed in double, in an order that does
+// not depend on the number of threads: if there are few results, the points of each are divided into pieces, whose sums
+// are added.
 template <class Element>
 class reduction_routine final : public routine {
  public:
   struct loop {
     std::int64_t size = 1;
-    std::int64_t step = 0;  // in the operand
+    std::int64_t step = 0;  // stride in the operand
   };
 
-  // kept: the loops over the results in the order of memory; all outermost first.
+  // kept: the loops over the results in memory order. All loops outermost first.
   reduction_routine(std::vector<loop> kept, std::vector<loop> reduced, tensor::scalar_kernel kernel,
                     tensor::dtype element)
       : kept_{joined(std::move(kept))},
@@ -61,7 +61,7 @@ class reduction_routine final : public routine {
     }
   }
 
-  // What each piece adds to each result.
+  // The contribution of each piece to each result.
   [[nodiscard]] std::size_t workspace() const override {
     return pieces_ == 1 ? 0 : static_cast<std::size_t>(pieces_ * results_) * sizeof(double);
   }
@@ -94,7 +94,7 @@ class reduction_routine final : public routine {
 
  private:
   static constexpr std::int64_t row_size = 256;
-  static constexpr std::int64_t enough_units = 64;  // for as many threads as there may be
+  static constexpr std::int64_t enough_units = 64;  // for any number of threads
   static constexpr std::int64_t lanes = 16;
   using total = std::array<double, static_cast<std::size_t>(row_size)>;
 
@@ -126,7 +126,7 @@ class reduction_routine final : public routine {
 
   [[nodiscard]] double neutral() const noexcept { return sums() ? 0.0 : -std::numeric_limits<double>::infinity(); }
 
-  // Neighbouring results next to each other in memory are computed together: rows of them, in parts of row_size.
+  // Results that are adjacent in memory are computed together: rows of them, in parts of row_size.
   [[nodiscard]] std::int64_t units() const noexcept { return results_ / row_ * parts_; }
 
   // A piece is a part of the outermost reduced loop.
@@ -196,7 +196,7 @@ class reduction_routine final : public routine {
     }
   }
 
-  // Along the innermost reduced loop, in as many partial results as vectors have lanes.
+  // Along the innermost reduced loop, with as many partial results as vector lanes.
   void add_run(double& value, const Element* x, const loop& l) const {
     if (sums()) {
       with_widest_vectors([&] { fold(value, x, l, 0.0, [](double a, double b) { return a + b; }); });
@@ -227,7 +227,7 @@ class reduction_routine final : public routine {
     }
   }
 
-  // The outer program at one result.
+  // Applies the outer program to one result.
   [[nodiscard]] double finish(double accumulated) const {
     using traits = tensor::scalar_traits<double>;
     std::array<double, 16> stack;
@@ -256,9 +256,9 @@ class reduction_routine final : public routine {
   std::int64_t points_ = 1;
   std::int64_t results_ = 1;
   bool rows_ = false;
-  std::int64_t row_ = 1;     // results that are next to each other, where they are computed together
-  std::int64_t parts_ = 1;   // of a row
-  std::int64_t pieces_ = 1;  // that the points of a result are divided into
+  std::int64_t row_ = 1;     // number of adjacent results that are computed together
+  std::int64_t parts_ = 1;   // per row
+  std::int64_t pieces_ = 1;  // into which the points of a result are divided
 };
 
 namespace detail {
@@ -287,7 +287,7 @@ template <class Element>
 
 }  // namespace detail
 
-// Nothing where the operator is of another form, or of 16-bit elements.
+// Nothing if the operator has another form, or 16-bit elements.
 [[nodiscard]] std::unique_ptr<routine> reduction_along_axes(const tensor::algebra& a, const tensor::operation& op,
                                                             types inputs, types outputs);
 

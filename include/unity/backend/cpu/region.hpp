@@ -1,4 +1,4 @@
-// Regions as one kernel: their operators on one slice of rows after another, while it is in cache.
+// Regions as one kernel: runs their operators on one slice of rows after another, while it is in cache.
 #pragma once
 
 #include <cstddef>
@@ -27,21 +27,21 @@ struct region_options {
 
 namespace detail {
 
-// Is the region one that a chain of element-wise operators can be: of one size, without rows that add up.
+// Whether a chain of element-wise operators can compute the region: values of one size, no sums over rows.
 [[nodiscard]] bool is_chain(const tensor::algebra& a, const tensor::tensor_graph& region);
 
 }  // namespace detail
 
-// Slices go to threads in contiguous ranges; each is computed by one thread, in a workspace of its own. What is summed
-// over rows is summed in fixed blocks of slices, and these in order: results do not depend on the number of threads.
-// Operands of no row are packed, once per run, as the routines of slices have them.
+// Slices are assigned to threads in contiguous ranges; each is computed by one thread, in its own workspace. Sums over
+// rows are formed in fixed blocks of slices, which are then added in order: results do not depend on the number of
+// threads. Operands without rows are packed once per run, in the form that the routines of slices use.
 class region_routine final : public routine {
  public:
-  // Makes the routine of an operator, on `threads` threads. Routines of one maker are not run at once with those of
-  // another.
+  // Returns a function that makes the routine of an operator on `threads` threads. Routines of one such function do not
+  // run concurrently with each other; those of different ones may, as each thread has its own for slices.
   using make_maker = std::function<composite_routine::prepare_node(int threads)>;
 
-  // Throws: unity::error as region_plan, and where the maker does.
+  // Throws: unity::error like region_plan, and if the maker does.
   region_routine(const tensor::algebra& a, const fusion::kernel_region& region, const region_options& options,
                  const make_maker& maker);
 
@@ -52,20 +52,20 @@ class region_routine final : public routine {
   struct address {
     enum class region : std::uint8_t { input, output, work };
     region where = region::work;
-    std::size_t at = 0;  // which one, or where in the workspace
+    std::size_t at = 0;  // its number, or the offset in the workspace
   };
   struct operand {
     address from{};
-    std::size_t row = 0;     // bytes; 0: the whole
-    std::size_t packed = 0;  // bytes of the packed form, at `packed_at` of the workspace; 0: taken as it is
+    std::size_t row = 0;     // bytes; 0: not sliced
+    std::size_t packed = 0;  // bytes of the packed form, at `packed_at` in the workspace; 0: not packed
     std::size_t packed_at = 0;
   };
   struct result {
     address to{};
-    std::size_t row = 0;   // bytes; 0: rows add up
-    std::size_t fold = 0;  // which one
+    std::size_t row = 0;   // bytes; 0: summed over rows
+    std::size_t fold = 0;  // index of the fold
   };
-  // Routines of slices of one size, one per thread.
+  // Routines for slices of one size, one per thread.
   struct slice_size {
     std::int64_t rows = 0;
     std::vector<std::unique_ptr<composite_routine>> routines{};
@@ -78,8 +78,8 @@ class region_routine final : public routine {
     tensor::dtype element = tensor::dtype::float32;
     std::int64_t count = 0;  // elements
     address to{};
-    std::size_t partial_at = 0;  // of a slice, in the workspace of a thread
-    std::size_t totals_at = 0;   // of all blocks, in the workspace: doubles
+    std::size_t partial_at = 0;  // of a slice, offset in the workspace of a thread
+    std::size_t totals_at = 0;   // of all blocks, offset in the workspace: doubles
   };
   struct thread_state {
     std::vector<const std::byte*> in{};
@@ -120,18 +120,18 @@ class region_routine final : public routine {
   std::size_t before_work_at_ = 0;
   mutable std::vector<const std::byte*> before_in_;
   mutable std::vector<std::byte*> before_out_;
-  std::vector<address> addresses_;  // per value that pieces read or write
-  std::vector<slice_size> sizes_;   // that of all slices but the last, and that of the last where it differs
+  std::vector<address> addresses_;  // by value that steps read or write
+  std::vector<slice_size> sizes_;   // for all slices but the last, and for the last one if it differs
   std::vector<fold> folds_;
   std::int64_t slices_ = 0;
   std::int64_t blocks_ = 0;
-  std::size_t thread_at_ = 0;  // workspaces of threads
+  std::size_t thread_at_ = 0;  // offset of the workspaces of threads
   std::size_t thread_size_ = 0;
   std::size_t workspace_ = 0;
   mutable std::vector<thread_state> states_;
 };
 
-// The routine of a region: tiles where it is a chain.
+// The routine of a region: tiles if it is a chain.
 [[nodiscard]] std::unique_ptr<routine> make_region(const tensor::algebra& a, const fusion::kernel_region& region,
                                                    const region_options& options,
                                                    const region_routine::make_maker& maker);
@@ -172,8 +172,9 @@ UNITY_INLINE bool is_chain(const tensor::algebra& a, const tensor::tensor_graph&
   return fits;
 }
 
-// How many rows a slice has: as many as make up so many bytes, or an eighth, where else there would be too few slices
-// for several threads; and, where that is near, a divisor of all.
+// The number of rows per slice: at most as many as fit in `bytes`, and if possible at most an eighth of all rows, so
+// that several threads have slices, but not much smaller than what fits (at least an eighth of it). Prefers a divisor
+// of `rows` if one is close (above half).
 [[nodiscard]] inline std::int64_t rows_per_slice(std::int64_t rows, std::size_t bytes_per_row, std::size_t bytes) {
   const auto row = std::max<std::int64_t>(static_cast<std::int64_t>(bytes_per_row), 1);
   const auto fitting = static_cast<std::int64_t>(bytes) / row;

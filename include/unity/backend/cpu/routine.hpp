@@ -1,4 +1,4 @@
-// What a prepared kernel does, whatever it is made of.
+// The interface of a prepared kernel.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace unity::backend::cpu {
 
-// Addresses for one run. Operands and results in the order of the operator; work is aligned.
+// Addresses for one run. Operands and results are in the order of the operator; work is aligned.
 struct call {
   std::span<const std::byte* const> inputs;
   std::span<std::byte* const> outputs;
@@ -16,7 +16,7 @@ struct call {
   int threads = 1;
 };
 
-// A kernel. A run allocates nothing of its own; one kernel is not run twice at once.
+// A kernel. A run does not allocate memory; one kernel must not run twice concurrently.
 class routine {
  public:
   routine() = default;
@@ -28,7 +28,7 @@ class routine {
 
   // Unit: bytes.
   [[nodiscard]] virtual std::size_t workspace() const { return 0; }
-  // Bytes of operand i in the form that run takes instead of the plain one; 0: plain.
+  // Size in bytes of the packed form of operand i that run expects instead of the plain one; 0: plain.
   [[nodiscard]] virtual std::size_t packed_size(std::size_t) const { return 0; }
   virtual void pack(std::size_t, const std::byte*, std::byte*) const {}
 };

@@ -1,4 +1,4 @@
-// Sums and maxima over the edges that lead to each vertex, of which no more than the rows themselves is formed.
+// Sums and maxima over the incoming edges of each vertex, without materializing a row per edge.
 #pragma once
 
 #include <algorithm>
@@ -36,7 +36,7 @@ struct number_list {
   }
 };
 
-// Which edges lead to each vertex. Offsets outside of the edges are taken for the nearest that are not.
+// The incoming edges of each vertex. Offsets are clamped to the range of edges.
 struct edge_ranges {
   number_list offsets{};
   std::int64_t vertices = 0;
@@ -45,8 +45,8 @@ struct edge_ranges {
   [[nodiscard]] std::int64_t begin(std::int64_t v) const { return std::clamp(offsets[v], std::int64_t{0}, edges); }
   [[nodiscard]] std::int64_t end(std::int64_t v) const { return begin(v + 1); }
 
-  // body(begin, end) for ranges of vertices with about as many edges each, by as many threads; an edge is about `width`
-  // elements of work.
+  // Calls body(begin, end) for ranges of vertices with about the same number of edges each, on at most `threads`
+  // threads; an edge costs about `width` elements of work.
   template <class Body>
   void parallel_for(int threads, std::int64_t width, const Body& body) const {
     constexpr std::int64_t least_elements = 16384;
@@ -57,16 +57,16 @@ struct edge_ranges {
   }
 
  private:
-  // The first vertex of a part. The largest of those of the parts before, so that every vertex is in one part even
-  // where offsets fall.
+  // The first vertex of a part: the maximum over this and earlier parts, so that every vertex is in exactly one part
+  // even if offsets decrease.
   [[nodiscard]] std::int64_t first_of(std::int64_t part, std::int64_t parts) const;
 };
 
-// So many elements in one register, or a few.
+// Size elements in one or a few registers.
 template <class Real, std::size_t Size>
 using lanes [[gnu::vector_size(Size * sizeof(Real))]] = Real;
 
-// How elements are stored: Real, or a narrow float.
+// The stored form of elements: Real, or a narrow float.
 template <class Real, tensor::dtype Element>
 struct element_of {
   static constexpr bool is_narrow = tensor::size_of(Element) < static_cast<std::int64_t>(sizeof(float));
@@ -97,29 +97,29 @@ struct element_of {
 
 enum class row_reduction : std::uint8_t { sum, largest, weighted };
 
-// Rows that are made of the rows of a table that edges come from.
+// Computes rows from the rows of a table at the sources of edges.
 template <class Real, tensor::dtype Element>
 struct row_job {
   using element = element_of<Real, Element>;
   using stored = typename element::stored;
 
-  // Registers in which a part of a row is made: half of those of AVX-512.
+  // Number of registers for a part of a row: half of those of AVX-512.
   static constexpr std::size_t most = 8;
   static constexpr auto wide = static_cast<std::int64_t>(64 / sizeof(Real));
   static constexpr auto narrow = static_cast<std::int64_t>(16 / sizeof(Real));
-  // So many edges before it is needed a row is asked for.
+  // Prefetch distance of rows, in edges.
   template <std::size_t Count>
   static constexpr std::int64_t ahead = Count > 4 ? 8 : 16;
 
   edge_ranges edges{};
   number_list sources{};
-  number_list out_edges{};  // which edge's weights are an edge's; none: its own
+  number_list out_edges{};  // maps an edge to the edge whose weights it uses; none: its own
   const stored* x = nullptr;
   const Real* weights = nullptr;
   stored* to = nullptr;
   std::int64_t rows = 0;
   std::int64_t heads = 1;
-  std::int64_t width = 0;  // of a head
+  std::int64_t width = 0;  // per head
   bool divides = false;    // by the number of edges
 
   template <row_reduction How>
@@ -140,15 +140,15 @@ struct row_job {
  private:
   static constexpr std::array<stored, most* static_cast<std::size_t>(wide)> zeros{};
 
-  // In parts of as many registers as there are left, up to Most; the last may begin within the one before.
+  // In parts of as many registers as remain, at most Most; the last part may overlap the previous one.
   template <row_reduction How, std::size_t Lanes, std::size_t Most>
   [[gnu::always_inline]] void make_row(std::int64_t v, std::int64_t head) const {
     for (std::int64_t first = 0; first < width;) {
       first = make_part_of<How, Lanes, Most>(v, head, first);
     }
   }
-  // Count registers or, where half of them hold what is left or the row is too narrow, fewer. Result: where the next
-  // part begins.
+  // Computes one part in Count registers, or fewer if half of them suffice for the rest or the row is too narrow.
+  // Returns the beginning of the next part.
   template <row_reduction How, std::size_t Lanes, std::size_t Count>
   [[gnu::always_inline]] std::int64_t make_part_of(std::int64_t v, std::int64_t head, std::int64_t first) const {
     constexpr auto size = static_cast<std::int64_t>(Lanes * Count);
@@ -215,21 +215,21 @@ struct row_job {
 
 }  // namespace detail
 
-// Each row is made by one thread in the order of its edges, so how many threads there are changes no byte. A part of a
-// row at a time, which stays in registers over all edges.
+// Each row is computed by one thread in the order of its edges, so the result does not depend on the number of threads.
+// Processes a part of a row at a time, which stays in registers over all edges.
 class segment_routine final : public routine {
  public:
   enum class task : std::uint8_t { sum, mean, largest, weighted };
 
-  // The numbers of the operands; that of x is 0.
+  // The positions of the operands; x is operand 0.
   struct places {
     std::size_t offsets = 1;
     std::size_t sources = 2;
     std::size_t weights = 0;    // 0: none
-    std::size_t out_edges = 0;  // which edge's weights are an edge's; 0: its own
+    std::size_t out_edges = 0;  // maps an edge to the edge whose weights it uses; 0: its own
   };
 
-  // Inputs: row-major; narrow floats only where rows are added up, which is in float32.
+  // Inputs: row-major; narrow floats only for sums, which are computed in float32.
   segment_routine(task how, const places& at, types inputs);
 
   void run(const call& c) const override;
@@ -276,7 +276,7 @@ class segment_routine final : public routine {
   std::int64_t vertices_;
   std::int64_t edges_;
   std::int64_t heads_ = 1;
-  std::int64_t width_;  // of a head
+  std::int64_t width_;  // per head
   tensor::dtype element_;
   tensor::dtype offsets_;
   tensor::dtype sources_;
@@ -294,7 +294,7 @@ namespace detail {
 UNITY_INLINE std::int64_t edge_ranges::first_of(std::int64_t part, std::int64_t parts) const {
   std::int64_t first = 0;
   for (std::int64_t p = 1; p <= part; ++p) {
-    const auto before = (edges + vertices) / parts * p;  // a vertex takes about as long as an edge
+    const auto before = (edges + vertices) / parts * p;  // a vertex costs about as much as an edge
     std::int64_t low = 0;
     std::int64_t high = vertices;
     while (low < high) {

@@ -1,4 +1,4 @@
-// Softmax over the edges of each vertex, and the adjoints of what is summed or compared over edges.
+// Softmax over the edges of each vertex, and the adjoints of sums and maxima over edges.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ namespace unity::backend::cpu {
 
 namespace detail {
 
-// f(type of so many elements, i) for the elements i of [0, n), in as wide vectors as there are.
+// Calls f(vector type, i) for the elements i of [0, n), with the widest vectors that fit.
 template <class Real, class F>
 [[gnu::always_inline]] inline void in_lanes(std::int64_t n, const F& f) {
   constexpr std::size_t wide = 64 / sizeof(Real);
@@ -44,13 +44,14 @@ template <class Real, class F>
   }
 }
 
-// x where the mask of a comparison is set, else 0. A choice of vectors wider than the baseline's becomes scalar code.
+// x where the mask of a comparison is set, else 0. The conditional operator on vectors wider than the baseline's would
+// become scalar code.
 template <class Lanes, class Mask>
 [[gnu::always_inline]] inline void keep_where(const Mask& mask, Lanes& x) {
   x = (Lanes)((Mask)x & mask);
 }
 
-// Asks for a row, where there is one.
+// Prefetches a row if it exists.
 template <class Real>
 [[gnu::always_inline]] inline void prefetch_row(const Real* x, std::int64_t row, std::int64_t rows,
                                                 std::int64_t width) {
@@ -63,7 +64,7 @@ template <class Real>
 
 }  // namespace detail
 
-// Each product is made by one thread in one order, so how many threads there are changes no byte.
+// Each product is computed by one thread in one order, so the result does not depend on the number of threads.
 class segment_dot_routine final : public routine {
  public:
   // Inputs: row-major, of float32 or float64.
@@ -127,7 +128,7 @@ class segment_dot_routine final : public routine {
     return sum;
   }
 
-  // Of edges that are no vertex's.
+  // Clears the results of edges that belong to no vertex.
   template <class Real>
   void clear_others(const detail::edge_ranges& edges, Real* to) const {
     std::fill(to, to + edges.begin(0) * heads_, Real{0});
@@ -144,14 +145,14 @@ class segment_dot_routine final : public routine {
   tensor::dtype number_;
 };
 
-// Each element of the result is added up by one thread in the order of the edges, so how many threads there are changes
-// no byte.
+// Each element of the result is added up by one thread in the order of the edges, so the result does not depend on the
+// number of threads.
 class segment_max_gradient_routine final : public routine {
  public:
   // Inputs: row-major, of float32 or float64.
   explicit segment_max_gradient_routine(types inputs);
 
-  // What each vertex gives to each of the edges that have its maximum.
+  // The share that each vertex gives to each edge that has its maximum.
   [[nodiscard]] std::size_t workspace() const override {
     return static_cast<std::size_t>(vertices_ * width_ * tensor::size_of(element_));
   }
@@ -201,7 +202,7 @@ class segment_max_gradient_routine final : public routine {
     });
   }
 
-  // The row of an edge's source; null: zeros.
+  // The row of an edge's source; null stands for zeros.
   template <class Real>
   [[nodiscard]] [[gnu::always_inline]] const Real* row_of(const job<Real>& j, std::int64_t k) const {
     const auto row = j.sources[k];
@@ -237,7 +238,7 @@ class segment_max_gradient_routine final : public routine {
     });
   }
 
-  // Frequent sources are often neighbours: blocks of rows take turns among the owners.
+  // Frequent sources are often adjacent: blocks of rows are distributed round-robin among the owners.
   template <class Real>
   [[gnu::always_inline]] void add_shares(const job<Real>& j, std::int64_t owner, std::int64_t owners) const {
     constexpr std::int64_t block = 16;
@@ -277,8 +278,8 @@ class segment_max_gradient_routine final : public routine {
   tensor::dtype number_;
 };
 
-// Softmax over the edges of each vertex, and its adjoint. Several edges lie beside each other in a vector, each element
-// of which is added up by itself; what they have of one column is added in the end.
+// Softmax over the edges of each vertex, and its adjoint. A vector holds several edges next to each other, and each
+// lane accumulates separately; the lanes of one column are combined at the end.
 class segment_softmax_routine final : public routine {
  public:
   // Inputs: row-major, of float32 or float64.
@@ -314,7 +315,7 @@ class segment_softmax_routine final : public routine {
     });
   }
 
-  // Some columns of the edges of a vertex, as lines: as many whole edges as fit, or one edge where it has more columns.
+  // Some columns of the edges of a vertex, as lines: as many whole edges as fit, or one edge if it has more columns.
   struct columns {
     std::int64_t edges;
     std::int64_t width;
@@ -329,7 +330,7 @@ class segment_softmax_routine final : public routine {
         f(k * pitch, std::min(step, edges - k) * width);
       }
     }
-    // Joins what a line has of one column, by f, and gives it to all of them.
+    // Combines the values of each column of a line by f, and writes the result to all of them.
     template <class Real, class F>
     [[gnu::always_inline]] void join(line<Real>& a, const F& f) const {
       const auto size = static_cast<std::size_t>(std::min(per_line(), edges) * width);
@@ -387,7 +388,7 @@ class segment_softmax_routine final : public routine {
     });
   }
 
-  static constexpr std::int64_t cost = 8;  // of an element, in additions
+  static constexpr std::int64_t cost = 8;  // per element, in additions
 
   bool is_gradient_;
   std::int64_t vertices_;
@@ -397,7 +398,7 @@ class segment_softmax_routine final : public routine {
   tensor::dtype offsets_;
 };
 
-// Nothing where it is no operator over edges, or one without a kernel of its own.
+// Nothing if it is not an operator over edges, or has no kernel of its own.
 [[nodiscard]] std::unique_ptr<routine> segment_kernel(std::string_view name, types inputs);
 
 }  // namespace unity::backend::cpu

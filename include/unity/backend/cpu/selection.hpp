@@ -1,4 +1,4 @@
-// The largest elements of a vector, and the places of all.
+// The largest elements of a vector, and the sorted positions of all.
 #pragma once
 
 #include <algorithm>
@@ -20,9 +20,8 @@
 
 namespace unity::backend::cpu {
 
-// Elements are put in order by what is less: the complement of the bits of an element without its sign, which are
-// ordered as numbers are and highest of NaN, then the element's number. No two are equal, so the order does not depend
-// on how it was found.
+// Sort keys, smallest first: the complement of the bits of |x| (which order like numbers, NaN highest), then the index.
+// No two keys are equal, so the order does not depend on the algorithm.
 class selection_routine final : public routine {
  public:
   enum class task : std::uint8_t { largest, places };
@@ -45,7 +44,7 @@ class selection_routine final : public routine {
   using wide_entry = std::pair<std::uint64_t, std::int64_t>;
   static constexpr std::int64_t block = 256;
 
-  // Bits and number in one word.
+  // Whether bits and index fit in one word.
   [[nodiscard]] bool is_packed() const noexcept {
     return element_ != tensor::dtype::float64 && number_ == tensor::dtype::int32;
   }
@@ -63,7 +62,7 @@ class selection_routine final : public routine {
   }
   [[nodiscard]] static std::int64_t number_of(const wide_entry& entry) { return entry.second; }
 
-  // f(i, entry) for the elements of a vector in [begin, end).
+  // Calls f(i, entry) for the elements of a vector in [begin, end).
   template <class Real, class Entry, class F>
   void for_each_entry(const std::byte* from, std::int64_t begin, std::int64_t end, const F& f) const {
     std::array<Real, block> part;
@@ -136,7 +135,7 @@ class placed_elements_routine final : public routine {
   tensor::dtype number_;
 };
 
-// Nothing where it is no operator of selecting.
+// Nothing if it is not a selection operator.
 [[nodiscard]] std::unique_ptr<routine> selection(std::string_view name, types inputs, types outputs);
 
 }  // namespace unity::backend::cpu

@@ -1,4 +1,4 @@
-// Data parallelism on the threads that oneDNN runs on: a second set of threads would fight with them for the cores.
+// Data parallelism on oneDNN's threads: a second set of threads would compete with them for the cores.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@ namespace unity::backend::cpu {
 
 namespace detail {
 
-// The entry points of the OpenMP runtime that Debian's oneDNN is built with. Compilers emit calls of them only under a
-// flag that users of a header should not need.
+// The entry points of the OpenMP runtime that Debian's oneDNN uses. Compilers only emit calls to them with a flag that
+// users of a header should not need.
 extern "C" {
 void GOMP_parallel(void (*body)(void*), void* data, unsigned threads, unsigned flags);
 int omp_get_thread_num() noexcept;
@@ -24,8 +24,8 @@ void __tsan_release(void* place);
 #endif
 }
 
-// What a thread did before happened_here(place) comes before what another does after see_what_happened(place). The
-// thread sanitizer is told, as it cannot see that the runtime, which is compiled without it, orders threads this way.
+// Everything a thread did before happened_here(place) happens before what another does after see_what_happened(place).
+// Informs the thread sanitizer, which cannot see this because the OpenMP runtime is compiled without it.
 inline void happened_here([[maybe_unused]] void* place) {
 #ifdef UNITY_THREAD_SANITIZER
   __tsan_release(place);
@@ -39,11 +39,11 @@ inline void see_what_happened([[maybe_unused]] void* place) {
 
 }  // namespace detail
 
-// How many threads oneDNN uses when the calling thread asks it for something.
+// Sets the number of threads that oneDNN uses for calls from this thread.
 inline void use_threads(int threads) noexcept { detail::omp_set_num_threads(threads); }
 
-// Calls body(thread, begin, end) on as many contiguous parts of [0, count) as there are threads; a part has at least
-// `grain`. body must not throw.
+// Calls body(thread, begin, end) on at most `threads` contiguous parts of [0, count); a part has at least `grain`
+// elements. body must not throw.
 template <class Body>
 void parallel_for(int threads, std::int64_t count, std::int64_t grain, const Body& body) {
   const auto parts = std::clamp<std::int64_t>(count / std::max<std::int64_t>(grain, 1), 1, threads);

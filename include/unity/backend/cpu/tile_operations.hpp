@@ -1,4 +1,4 @@
-// What one instruction does to a tile.
+// The effect of one instruction on a tile.
 #pragma once
 
 #include <cmath>
@@ -15,9 +15,9 @@
 
 namespace unity::backend::cpu {
 
-// Elements of a tile, and of the blocks that instructions work on: known counts, so that loops over them are plain
-// vector code. A tile of floats is 2 KiB: a dozen fit into a first-level cache beside what streams through it, which
-// with larger ones takes measurably longer (bench/fused_elementwise.cpp).
+// The number of elements of a tile, and of the blocks that instructions process: compile-time constants, so that loops
+// over them vectorize. A tile of floats is 2 KiB: a dozen fit into a first-level cache besides the data that streams
+// through it; larger tiles are measurably slower (bench/fused_elementwise.cpp).
 inline constexpr std::int64_t tile_size = 512;
 inline constexpr std::int64_t block_size = 64;
 
@@ -27,7 +27,7 @@ inline constexpr std::int64_t block_size = 64;
 
 namespace detail {
 
-// The pragmas say that `to` is not read: compilers see it neither of pointers nor of what refers to them.
+// The pragmas state that `to` is not read: compilers cannot deduce that from pointers or references.
 template <class F>
 [[gnu::always_inline]] inline void each_in_block(float* to, const float* a, const float* b, const F& f) {
 #if defined(__clang__)
@@ -45,7 +45,7 @@ template <class F>
 #endif
 }
 
-// A call that no compiler keeps as one.
+// Forces inlining of a function.
 template <float (*F)(float)>
 inline constexpr auto in_line = [](float x, float) __attribute__((always_inline)) { return F(x); };
 
@@ -61,7 +61,7 @@ void each(float* to, const float* a, const float* b, std::int64_t n, const F& f)
 template <class Real>
 void fill_tile(Real* to, Real value, std::int64_t n) {
   with_widest_vectors([=] {
-    const Real same = value;  // of this function's own: nothing that is written can change it
+    const Real same = value;  // a local copy: no write can change it
     for (std::int64_t begin = 0; begin < n; begin += block_size) {
       for (std::int64_t i = 0; i < block_size; ++i) {
         to[begin + i] = same;
@@ -82,7 +82,7 @@ inline void square_roots(float* to, const float* a, std::int64_t n) {
 #endif
 }
 
-// Squares and square roots are what exponents mostly are.
+// Squares and square roots are the most common powers.
 inline void powers(float* to, const float* a, const float* b, std::int64_t n) {
   bool uniform = true;
   for (std::int64_t i = 1; i < n && uniform; ++i) {
@@ -107,8 +107,8 @@ void apply_one_by_one(tensor::scalar_op op, Real* to, const Real* a, const Real*
 
 }  // namespace detail
 
-// to[0, n) = op(a, b), n a multiple of block_size; to is neither a nor b. Of an operator of one operand b is ignored
-// (and readable).
+// to[0, n) = op(a, b); n is a multiple of block_size; `to` is neither a nor b. Unary operators ignore b, which must be
+// readable.
 inline void apply_to_tile(tensor::scalar_op op, float* to, const float* a, const float* b, std::int64_t n) {
   using tensor::scalar_op;
   const auto each = [&](const auto& f) { detail::each(to, a, b, n, f); };

@@ -1,4 +1,4 @@
-// Runs a tile program: all instructions on one tile, then on the next, so that intermediates stay in cache.
+// Runs a tile program: all instructions on one tile, then on the next, so that intermediate results stay in cache.
 #pragma once
 
 #include <algorithm>
@@ -21,8 +21,8 @@
 
 namespace unity::backend::cpu {
 
-// Real: what is computed in. Every element is computed by the same instructions wherever it lies, so the number of
-// threads changes no byte.
+// Real: the type of computation. Every element is computed by the same instructions regardless of its position, so the
+// result does not depend on the number of threads.
 template <class Real>
 class tile_routine final : public routine {
  public:
@@ -43,7 +43,7 @@ class tile_routine final : public routine {
 
   void run(const call& c) const override {
     const auto tiles = (count_ + tile_size - 1) / tile_size;
-    constexpr std::int64_t least_tiles = 8;  // fewer are done before another thread has begun
+    constexpr std::int64_t least_tiles = 8;  // a smaller number is finished before another thread has started
     parallel_for(std::min(c.threads, threads_), tiles, least_tiles,
                  [&](int thread, std::int64_t begin, std::int64_t end) {
                    auto* work = c.work + static_cast<std::size_t>(thread) * bytes_per_thread();
@@ -52,8 +52,7 @@ class tile_routine final : public routine {
   }
 
  private:
-  static constexpr tensor::dtype native =
-      std::is_same_v<Real, float> ? tensor::dtype::float32 : tensor::dtype::float64;
+  static constexpr tensor::dtype native = std::is_same_v<Real, float> ? tensor::dtype::float32 : tensor::dtype::float64;
   static constexpr std::size_t no_store = static_cast<std::size_t>(-1);
 
   [[nodiscard]] bool is_contiguous(const tile_leaf& x) const {
@@ -66,8 +65,8 @@ class tile_routine final : public routine {
     return natural;
   }
 
-  // A slot holds a tile. It is free again after the last use of its value; that of a leaf which is filled more rarely
-  // than once per tile is shared with no other.
+  // A slot holds a tile. It is reused after the last use of its value, except for leaves that are filled less than once
+  // per tile, which have their own slots.
   void assign_slots() {
     const auto& code = program_.code;
     std::vector<std::size_t> last(code.size(), 0);
@@ -115,7 +114,7 @@ class tile_routine final : public routine {
     return i.op == tensor::scalar_op::operand && program_.leaves[i.leaf].uniform();
   }
 
-  // Is the leaf the same number along runs of several tiles.
+  // Whether the leaf is one number along runs of several tiles.
   [[nodiscard]] bool repeats(const tile_leaf& x) const {
     return x.from == tile_leaf::origin::operand && x.steps.back() == 0 && program_.sizes.back() >= 2 * tile_size;
   }
@@ -124,7 +123,7 @@ class tile_routine final : public routine {
     return stays(value) || (i.op == tensor::scalar_op::operand && repeats(program_.leaves[i.leaf]));
   }
 
-  // A value that is computed is written to its place at once where that holds the same type.
+  // Computed values are written directly to their destination if it has the same element type.
   void choose_direct_stores() {
     direct_.assign(program_.code.size(), no_store);
     for (std::size_t s = 0; s < program_.stores.size(); ++s) {
@@ -142,7 +141,7 @@ class tile_routine final : public routine {
            aligned_size(program_.sizes.size() * sizeof(std::int64_t));
   }
 
-  // The tile of a value, and up to which element of the results a repeated number stays the same.
+  // The tile of a value, and the index of the result element up to which a repeated number stays the same.
   struct tile {
     const Real* elements = nullptr;
     std::int64_t until = 0;
@@ -152,7 +151,7 @@ class tile_routine final : public routine {
   struct desk {
     Real* slots;             // a tile each
     tile* values;            // by instruction
-    std::int64_t* position;  // by loop: where a leaf is read from
+    std::int64_t* position;  // by loop: position that a leaf is read from
   };
 
   [[nodiscard]] desk desk_at(std::byte* work) const {
@@ -211,7 +210,7 @@ class tile_routine final : public routine {
     }
   }
 
-  // The tile of a leaf: where it lies, or gathered at `to`. Elements beyond n are 0.
+  // The tile of a leaf: its original location, or gathered at `to`. Elements beyond n are 0.
   tile load(const call& c, std::size_t leaf, Real* to, std::int64_t* position, std::int64_t at, std::int64_t n,
             std::int64_t padded) const {
     std::int64_t until = 0;
@@ -229,7 +228,7 @@ class tile_routine final : public routine {
     return {to, until};
   }
 
-  // Run by run of the innermost loop. Returns how long the first one is from `at` on.
+  // Gathers run by run of the innermost loop. Returns the length of the first run from `at` on.
   std::int64_t gather(const call& c, const tile_leaf& x, Real* to, std::int64_t* position, std::int64_t at,
                       std::int64_t n) const {
     const auto loops = program_.sizes.size();
@@ -282,7 +281,7 @@ class tile_routine final : public routine {
   std::size_t slot_count_ = 0;
   std::vector<bool> contiguous_;     // per leaf
   std::vector<std::size_t> slots_;   // per value
-  std::vector<std::size_t> direct_;  // per value: the store that it is written by
+  std::vector<std::size_t> direct_;  // by value: the store that writes it
 };
 
 }  // namespace unity::backend::cpu

@@ -1,4 +1,4 @@
-// A workspace that begins where libraries want theirs to.
+// Aligns workspaces as libraries require.
 #pragma once
 
 #include <cstddef>
@@ -11,17 +11,17 @@
 
 namespace unity::backend::cuda {
 
-// cuBLASLt refuses every other workspace as an invalid value, one of no bytes too. Unit: bytes.
+// cuBLASLt rejects any other workspace as an invalid value, even one of zero bytes. Unit: bytes.
 // Source: the manual of cuBLAS, cublasLtMatmul.
 inline constexpr std::size_t library_alignment = 256;
 
-// What a library gave, for any workspace: where the library needs none, it gets none.
+// Wraps a library's routine to accept any workspace; passes null if the library needs none.
 template <class Queue>
 class aligned_routine final : public routine<Queue> {
  public:
   explicit aligned_routine(routine_ptr<Queue> inner) : inner_{std::move(inner)} {}
 
-  // Any workspace is at a multiple of memory_alignment: with this much more there is one of library_alignment within.
+  // Workspaces are aligned to memory_alignment: this much extra space always contains one aligned to library_alignment.
   [[nodiscard]] std::size_t workspace() const override {
     const auto needed = inner_->workspace();
     return needed == 0 ? 0 : needed + library_alignment - memory_alignment;
@@ -37,7 +37,7 @@ class aligned_routine final : public routine<Queue> {
   routine_ptr<Queue> inner_;
 };
 
-// Null where there is none.
+// Null if r is null.
 template <class Queue>
 [[nodiscard]] routine_ptr<Queue> with_aligned_workspace(routine_ptr<Queue> r) {
   return r == nullptr ? nullptr : std::make_unique<aligned_routine<Queue>>(std::move(r));

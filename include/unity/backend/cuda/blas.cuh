@@ -58,15 +58,15 @@ using blas_preference = owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferen
   return l;
 }
 
-// What of an operator's ending the library does with the product.
+// The part of an operator's bias and activation that the library applies to the product.
 struct blas_epilogue {
   cublasLtEpilogue_t kind = CUBLASLT_EPILOGUE_DEFAULT;
   bool bias = false;
   bool activation = false;
 };
 
-// cuBLASLt's gelu is the approximation by tanh, which is off by up to 5e-4: less than what bfloat16 rounds, more than
-// any wider type may be off.
+// cuBLASLt's gelu is the tanh approximation, with errors up to 5e-4: less than the rounding of bfloat16, but too much
+// for wider types.
 [[nodiscard]] inline blas_epilogue epilogue_of(const product_plan& p) {
   using tensor::operators::activation;
   const bool bias = p.biased && p.bias_by_row;
@@ -84,10 +84,10 @@ struct blas_epilogue {
 
 }  // namespace detail
 
-// One product, or one per offset; then what the library does not do.
+// One product, or one per offset; then the parts of bias and activation that the library does not apply.
 class blas_routine final : public routine<stream> {
  public:
-  // Nothing where the library has no such product.
+  // Nothing if the library has no such product.
   [[nodiscard]] static std::unique_ptr<blas_routine> make(cublasLtHandle_t handle, const product_plan& p,
                                                           const detail::blas_epilogue& epilogue,
                                                           cublasComputeType_t compute,
@@ -138,7 +138,7 @@ class blas_routine final : public routine<stream> {
     set(CUBLASLT_MATMUL_DESC_TRANSB, operation(p.right.transposed));
     set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue.kind);
     if (epilogue.bias) {
-      // The heuristic wants an address, whichever.
+      // The heuristic requires an address, but any will do.
       set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, reinterpret_cast<const void*>(memory_alignment));
     }
   }
@@ -148,7 +148,7 @@ class blas_routine final : public routine<stream> {
     check(cublasLtMatmulDescSetAttribute(desc_.get(), which, &value, sizeof value), "an attribute of a product");
   }
 
-  // The library's own first choice.
+  // Takes the library's first choice.
   [[nodiscard]] bool choose() {
     constexpr std::size_t most = std::size_t{32} << 20U;
     cublasLtMatmulPreference_t made = nullptr;
@@ -159,7 +159,7 @@ class blas_routine final : public routine<stream> {
     };
     prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, most);
     if (tensor::size_of(plan_.element) == 2) {
-      // Sums of which parts are computed apart are put together in float32, not in the 16 bits of the result.
+      // Partial sums are combined in float32, not in the 16 bits of the result.
       prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
              static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
     }
@@ -195,7 +195,7 @@ class blas_routine final : public routine<stream> {
 // Owns a handle.
 class blas {
  public:
-  // tf32: may products of float32 round their operands to 10 bits.
+  // tf32: whether products of float32 may round their operands to 10 bits.
   explicit blas(bool tf32) : compute_{tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F} {
     cublasLtHandle_t made = nullptr;
     check(cublasLtCreate(&made), "starting cuBLASLt");
@@ -207,7 +207,7 @@ class blas {
     return fmt::format("{}.{}.{}", v / 10000, v / 100 % 100, v % 100);
   }
 
-  // Null where the library has none. No routine may outlive the handle.
+  // Null if the library has none. No routine may outlive the handle.
   [[nodiscard]] routine_ptr<stream> product(const product_plan& p, const tensor::tensor_type& result) const {
     const auto compute = p.element == tensor::dtype::float32 ? compute_ : CUBLAS_COMPUTE_32F;
     const auto wanted = detail::epilogue_of(p);

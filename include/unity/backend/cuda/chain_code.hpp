@@ -1,4 +1,4 @@
-// Element-wise computations as code for a machine of one accumulator and a few slots, both registers of a thread.
+// Element-wise computations as code for a machine with one accumulator and a few slots, all in registers of a thread.
 #pragma once
 
 #include <algorithm>
@@ -16,11 +16,11 @@
 
 namespace unity::backend::cuda {
 
-// Where an instruction's second number comes from.
+// The source of an instruction's second operand.
 enum class chain_source : std::uint8_t { none, leaf, slot };
 
-// a = op(a, b), or reversed op(b, a), where a is the accumulator; then a is also kept in a slot and written to a
-// result, where those are not negative. op operand: a = b. Eight bytes, so that a thread reads it at once.
+// a = op(a, b), or op(b, a) if reversed; a is the accumulator. Then a is also kept in slot `keep` and written to result
+// `store`, if these are not negative. op operand: a = b. Eight bytes, so that a thread reads it at once.
 struct alignas(8) chain_instruction {
   tensor::scalar_op op = tensor::scalar_op::operand;
   chain_source source = chain_source::none;
@@ -32,13 +32,13 @@ struct alignas(8) chain_instruction {
 
 static_assert(sizeof(chain_instruction) == sizeof(std::uint64_t));
 
-// Has it two numbers, and does op(a, b) differ from op(b, a).
+// Whether it is binary and op(a, b) differs from op(b, a).
 [[nodiscard]] UNITY_HOST_DEVICE constexpr bool has_order(tensor::scalar_op op) noexcept {
   using tensor::scalar_op;
   return op > scalar_op::add && op != scalar_op::mul && op != scalar_op::equal;
 }
 
-// Is it so short that a kernel of such instructions alone keeps all of its numbers in registers.
+// Whether it is so short that a kernel with only such instructions keeps all values in registers.
 [[nodiscard]] UNITY_HOST_DEVICE constexpr bool is_light(tensor::scalar_op op) noexcept {
   using tensor::scalar_op;
   return op != scalar_op::pow && op != scalar_op::remainder && op != scalar_op::sin && op != scalar_op::cos &&
@@ -51,7 +51,7 @@ struct chain_leaf {
   tile_leaf::origin origin = tile_leaf::origin::literal;
   std::uint8_t operand = 0;
   tensor::dtype element = tensor::dtype::float32;
-  bool uniform = false;  // the same number everywhere
+  bool uniform = false;  // the same value everywhere
   bool aligned = false;  // every group of four elements along the last loop begins at a multiple of four
 };
 
@@ -60,7 +60,7 @@ struct chain_store {
   tensor::dtype element = tensor::dtype::float32;
 };
 
-// What a kernel is made of (chain_function): addresses are not part of it.
+// The content of a kernel (chain_function), without addresses.
 struct chain_code {
   static constexpr std::size_t max_instructions = 64;
   static constexpr std::size_t max_leaves = 16;
@@ -80,7 +80,7 @@ struct chain_code {
     return std::all_of(instructions, instructions + instruction_count,
                        [](const auto& i) { return cuda::is_light(i.op); });
   }
-  // Can every place in operands and results be told by 32 bits.
+  // Whether 32 bits suffice for every offset in operands and results.
   [[nodiscard]] bool is_narrow() const {
     bool fits = loops.points() <= most_places;
     for (int l = 0; l < leaf_count; ++l) {
@@ -94,13 +94,14 @@ struct chain_code {
   }
 
  private:
-  // Threads of a last block that have nothing to do count on from there.
+  // Idle threads of the last block count beyond the last point.
   static constexpr std::int64_t most_places = (std::int64_t{1} << 31) - (std::int64_t{1} << 16);
 };
 
 namespace detail {
 
-// Values stay in the accumulator where the next instruction wants them, and in a slot until their last use otherwise.
+// Values stay in the accumulator if the next instruction is their only reader, and otherwise in a slot until their last
+// use.
 class chain_compiler {
  public:
   explicit chain_compiler(const tile_program& p) : program_{p}, uses_(p.code.size()), slots_(p.code.size(), -1) {
@@ -115,7 +116,7 @@ class chain_compiler {
     }
   }
 
-  // Nothing where the program is larger than the machine.
+  // Nothing if the program is too large for the machine.
   [[nodiscard]] std::optional<chain_code> run() {
     if (program_.leaves.size() > chain_code::max_leaves || program_.stores.size() > chain_code::max_stores ||
         program_.sizes.size() > static_cast<std::size_t>(max_loops)) {
@@ -172,7 +173,7 @@ class chain_compiler {
     i.source = leaf ? chain_source::leaf : chain_source::slot;
     i.number = static_cast<std::uint8_t>(leaf ? program_.code[v].leaf : static_cast<std::size_t>(slots_[v]));
   }
-  // v is in the accumulator: its result is written, and it is kept where the next instruction is not its only reader.
+  // v is in the accumulator: writes its result, and keeps it in a slot unless the next instruction is its only reader.
   void finish(std::size_t v) {
     accumulator_ = v;
     emitted_.back().store = static_cast<std::int8_t>(store_of(v));
@@ -251,7 +252,7 @@ class chain_compiler {
   }
 
   const tile_program& program_;
-  std::vector<int> uses_;  // that are still to come, per value
+  std::vector<int> uses_;  // remaining uses, by value
   std::vector<int> slots_;
   std::vector<bool> taken_;
   std::vector<chain_instruction> emitted_;
@@ -261,7 +262,7 @@ class chain_compiler {
 
 }  // namespace detail
 
-// Stores of one value to several results are not taken, nor is what exceeds the limits of chain_code: nothing then.
+// Nothing if one value is stored to several results, or the limits of chain_code are exceeded.
 [[nodiscard]] inline std::optional<chain_code> compile_chain(tile_program p) {
   p.coalesce();
   for (std::size_t i = 0; i < p.stores.size(); ++i) {

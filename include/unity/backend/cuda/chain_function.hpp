@@ -1,4 +1,4 @@
-// Runs chain code: each thread on a few units of one or four neighbouring elements.
+// Runs chain code: each thread processes a few units of one or four adjacent elements.
 #pragma once
 
 #include <bit>
@@ -17,8 +17,8 @@
 
 namespace unity::backend::cuda {
 
-// How much a kernel has room for: less makes the parameters of its launch smaller, and leaves registers to more
-// threads. Light: has it light instructions alone. Blocks: of threads that a multiprocessor has registers for.
+// Capacity of a kernel: smaller capacities make its launch parameters smaller and leave registers for more threads.
+// Light: light instructions only. Blocks: number of blocks for which a multiprocessor must have registers.
 template <int Leaves, int Instructions, int Stores, int Slots, bool Light, int Blocks>
 struct chain_room {
   static constexpr int leaves = Leaves;
@@ -33,10 +33,10 @@ using full_chain_room =
     chain_room<static_cast<int>(chain_code::max_leaves), static_cast<int>(chain_code::max_instructions),
                static_cast<int>(chain_code::max_stores), static_cast<int>(chain_code::max_slots), false, 2>;
 
-// How a leaf is read, found out beforehand.
+// How a leaf is read, determined before the launch.
 enum class chain_read : std::uint8_t {
   literal,
-  scalar,  // the only element that there is
+  scalar,  // the single element of an operand
   coordinate,
   float32_quads,  // four elements at once
   bfloat16_quads,
@@ -45,10 +45,10 @@ enum class chain_read : std::uint8_t {
   each,
 };
 
-// Real: what is computed in. Width: elements of a unit, along the last loop; 4 where that has a multiple of them, or
-// where it is the only one. Units: per thread, block_threads apart, so that a warp reads what lies together, and so
-// that all of a leaf is on its way before the first of it is used. An instruction is decoded once for all of them.
-// Loops: as many as the code has, or more; up to 4, places are counted in 32 bits.
+// Real: type of computation. Width: elements of a unit, along the last loop; 4 if the size of that loop is a multiple
+// of 4, or if it is the only loop. Units: per thread, block_threads apart, so that a warp reads contiguous memory, and
+// all reads of a leaf are issued before the first is used. An instruction is decoded once for all units. Loops: at
+// least as many as the code has; up to 4, offsets have 32 bits.
 template <class Real, int Width, int Units, int Loops, class Room>
 struct chain_function {
   using offset = std::conditional_t<(Loops > 4), std::int64_t, std::int32_t>;
@@ -57,13 +57,13 @@ struct chain_function {
 
   struct leaf {
     const std::byte* from = nullptr;  // of an operand
-    offset steps[max_steps] = {};     // with each loop; with the last one per unit
+    offset steps[max_steps] = {};     // per loop; for the last loop per unit
     offset lane_step = 0;             // within a unit
     Real value = 0;                   // of a literal
     chain_read how = chain_read::literal;
     std::uint8_t operand = 0;
     tensor::dtype element = tensor::dtype::float32;
-    bool plain = false;  // do quads lie in the order of the loops, as results do
+    bool plain = false;  // whether quads are in the order of the loops, like results
   };
   struct store {
     std::byte* to = nullptr;
@@ -71,12 +71,12 @@ struct chain_function {
     tensor::dtype element = tensor::dtype::float32;
   };
 
-  loop_size sizes[max_steps];  // of which the first ones are not used where the code has fewer; the last one in units
+  loop_size sizes[max_steps];  // the first ones are unused if the code has fewer; the last one in units
   int first_loop = 0;
   int instruction_count = 0;
   int leaf_count = 0;
   int store_count = 0;
-  offset points = 0;  // of all loops
+  offset points = 0;  // product of all loops
   std::uint64_t instructions[std::size_t{Room::instructions}] = {};
   leaf leaves[std::size_t{Room::leaves}];
   store stores[std::size_t{Room::stores}];
@@ -151,8 +151,8 @@ struct chain_function {
   using values = Real[std::size_t{lanes}];
   static constexpr int block_units = Units * block_threads;
 
-  // The same number, of which a compiler knows nothing: what follows from it is computed where it is needed, and not
-  // before the loop over instructions, where all of that would fill the registers.
+  // Returns x, hidden from the optimizer: values derived from it are computed where they are needed, not before the
+  // loop over instructions, where they would occupy all registers.
   [[nodiscard]] UNITY_HOST_DEVICE static offset unknown(offset x) {
 #if defined(__CUDA_ARCH__)
     if constexpr (sizeof(offset) == sizeof(std::int32_t)) {
@@ -166,7 +166,7 @@ struct chain_function {
 
   struct place {
     offset first;  // unit
-    bool whole;    // does every lane have an element
+    bool whole;    // whether every lane has an element
 
     [[nodiscard]] UNITY_HOST_DEVICE offset unit(int u) const { return first + u * block_threads; }
   };
@@ -245,8 +245,8 @@ struct chain_function {
       to[j] = from[j];
     }
   }
-  // Chosen by comparison with constants, as registers have no index; in a loop, even one that is unrolled, compilers
-  // put the number back in the place of the constant that it is equal to, and the slots into memory.
+  // Selects a slot by comparison with constants, because registers cannot be indexed. In a loop, even an unrolled one,
+  // compilers would replace the constant by the variable that equals it, and put the slots in memory.
   template <int S = 0, class F>
   UNITY_HOST_DEVICE static void with_slot(int number, values* slots, const F& f) {
     if constexpr (S < Room::slots) {
@@ -264,7 +264,7 @@ struct chain_function {
     }
   }
 
-  // a = Op(a, b), or of two numbers in the other order.
+  // a = Op(a, b), or Op(b, a) if reversed.
   template <tensor::scalar_op Op>
   UNITY_HOST_DEVICE static void all(bool reversed, Real* a, const Real* b) {
     if constexpr (!Room::light || is_light(Op)) {
@@ -281,7 +281,7 @@ struct chain_function {
       }
     }
   }
-  // The choice is made once for all lanes.
+  // Dispatches once for all lanes.
   UNITY_HOST_DEVICE static void execute(const chain_instruction& i, Real* a, const Real* b) {
     using tensor::scalar_op;
     switch (i.op) {
@@ -317,7 +317,7 @@ struct chain_function {
       case scalar_op::accumulated:
       case scalar_op::literal:
       case scalar_op::coordinate:
-      case scalar_op::count: return;  // are no operations on elements
+      case scalar_op::count: return;  // not operations on elements
     }
   }
 
@@ -389,7 +389,7 @@ struct chain_function {
       }
     });
   }
-  // f(load), where load(from, i) gives element i. The choice of the most frequent type is made once for all lanes.
+  // Calls f(load), where load(from, i) reads element i. Dispatches once for all lanes for the most frequent type.
   template <class F>
   UNITY_HOST_DEVICE static void with_load(tensor::dtype t, const F& f) {
     if (t == tensor::dtype::float32) {
@@ -401,7 +401,7 @@ struct chain_function {
     }
   }
 
-  // Results lie in the order of the loops.
+  // Results are in the order of the loops.
   UNITY_HOST_DEVICE void write(const store& s, const place& p, const Real* from) const {
     if (Width == 4 && p.whole && s.element == tensor::dtype::float32) {
       write_quads<float>(s, p, from, [](float x) { return x; });

@@ -1,4 +1,4 @@
-// Composites without a kernel of their own, and what must be converted: routines one after another in one workspace.
+// Composites without their own kernel, and conversions: routines one after another in one workspace.
 #pragma once
 
 #include <cstddef>
@@ -20,19 +20,19 @@
 
 namespace unity::backend::cuda {
 
-// What prepares the parts of a graph. Throws: unity::error where it does.
+// Functions that prepare the parts of a graph. graph_routine passes on the unity::error that they throw.
 template <class Queue>
 struct graph_parts {
   std::function<routine_ptr<Queue>(const tensor::operation&, types inputs, types outputs)> node;
   std::function<routine_ptr<Queue>(const tensor::tensor_graph& region)> chain;
 };
 
-// Chains of element-wise operators are one routine each, where the parts have them; what only renames is no routine;
-// intermediate results share memory.
+// Each chain of element-wise operators is one routine, if the parts support it; operators that only rename values need
+// none; intermediate results share memory.
 template <class Queue>
 class graph_routine final : public routine<Queue> {
  public:
-  // graph: its nodes `inputs`, in that order, have the operands as their results. fuse: are chains one routine.
+  // graph: its nodes `inputs`, in that order, have the operands as results. fuse: whether chains become one routine.
   graph_routine(const tensor::algebra& a, const tensor::tensor_graph& graph, std::span<const node_id> inputs,
                 types outputs, bool fuse, const graph_parts<Queue>& parts)
       : places_{graph.value_count()} {
@@ -121,7 +121,7 @@ class graph_routine final : public routine<Queue> {
 template <class Queue>
 class converting_routine final : public routine<Queue> {
  public:
-  // convert(from, to): a routine. inner takes and gives the plain types.
+  // convert(from, to): returns a routine. inner: a routine for the plain types.
   template <class Convert>
   converting_routine(routine_ptr<Queue> inner, types inputs, types plain_inputs, types outputs, types plain_outputs,
                      const Convert& convert)
@@ -159,8 +159,8 @@ class converting_routine final : public routine<Queue> {
 
  private:
   struct end {
-    routine_ptr<Queue> change{};  // needs no workspace; null: taken as it is
-    std::size_t offset = 0;       // in the workspace
+    routine_ptr<Queue> change{};  // needs no workspace; null: no conversion
+    std::size_t offset = 0;       // within the workspace
   };
 
   template <class Convert>

@@ -1,4 +1,4 @@
-// A convolution as libraries state it: equal padding before and after.
+// A convolution in the form of libraries: equal padding before and after.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace unity::backend::cuda {
 
-// With respect to what an adjoint is.
+// The operand that an adjoint is taken with respect to.
 enum class convolution_operand : std::uint8_t { image, weight };
 
 struct convolution_plan {
@@ -22,7 +22,8 @@ struct convolution_plan {
   bool biased = false;
   tensor::operators::activation then = tensor::operators::activation::none;
 
-  // What a library that knows one padding for both ends computes. A last window may begin before the padding's end.
+  // Whether a library with one padding for both ends can compute it. The last window may end before the end of the
+  // padding.
   [[nodiscard]] bool symmetric() const noexcept { return y.before == y.after && x.before == x.after; }
 };
 
@@ -35,7 +36,7 @@ struct convolution_plan {
           a.choice<tensor::operators::activation>("activation")};
 }
 
-// Of the adjoint with respect to an operand of these dims, of (cotangent, weights) or (image, cotangent).
+// For the adjoint with respect to an operand of these dims; inputs: (cotangent, weights) or (image, cotangent).
 [[nodiscard]] inline convolution_plan plan_convolution_gradient(const tensor::attribute_reader& a,
                                                                 convolution_operand of, types inputs,
                                                                 const tensor::shape& dims) {

@@ -24,10 +24,10 @@
 
 namespace unity::backend::cuda {
 
-// One convolution, with bias and relu where the library does those in one; else with those after it.
+// One convolution, with bias and relu in the same call if the library supports it, otherwise followed by them.
 class dnn_convolution_routine final : public routine<stream> {
  public:
-  // Throws: unity::error where the library refuses a description.
+  // Throws: unity::error if the library rejects a description.
   dnn_convolution_routine(cudnnHandle_t handle, const convolution_plan& p, types inputs,
                           const tensor::tensor_type& result, bool tf32)
       : handle_{handle},
@@ -39,13 +39,13 @@ class dnn_convolution_routine final : public routine<stream> {
         weight_{detail::filters_of(result.element, inputs[1].dims)},
         convolution_{detail::convolution_of(p, exact_)},
         relu_{detail::make_dnn<detail::dnn_activation>(cudnnCreateActivationDescriptor)} {
-    // The joint call takes no other relu than one that makes 0 of what is no number.
+    // The joint call only accepts a relu that turns NaN into 0.
     detail::check_dnn(cudnnSetActivationDescriptor(relu_.get(), CUDNN_ACTIVATION_RELU, CUDNN_NOT_PROPAGATE_NAN, 0),
                       "describing relu");
     ending_ = ending_routine<stream>(result, p.biased, 1, p.then);
   }
 
-  // False where the library has no algorithm that may be taken.
+  // False if the library has no acceptable algorithm.
   [[nodiscard]] bool choose() {
     std::array<cudnnConvolutionFwdAlgoPerf_t, CUDNN_CONVOLUTION_FWD_ALGO_COUNT> all{};
     int count = 0;
@@ -70,7 +70,7 @@ class dnn_convolution_routine final : public routine<stream> {
       if (s == CUDNN_STATUS_SUCCESS) {
         return;
       }
-      joint_ = false;  // it has fewer of these than of plain ones, and says so before it launches any
+      joint_ = false;  // the joint call supports fewer cases, which it reports before it launches anything
     }
     const auto s = cudnnConvolutionForward(handle_, &one, image_.get(), c.inputs[0], weight_.get(), c.inputs[1],
                                            convolution_.get(), algorithm_, c.work, workspace_, &zero, result_.get(),
@@ -82,7 +82,8 @@ class dnn_convolution_routine final : public routine<stream> {
   }
 
  private:
-  // The same bytes each time, a bounded workspace, and no transforms that lose more digits than a float's sum does.
+  // Whether it is deterministic, has a bounded workspace, and uses no transform that loses more precision than a float
+  // sum.
   [[nodiscard]] static bool may_be_taken(const cudnnConvolutionFwdAlgoPerf_t& a) {
     constexpr std::size_t most = std::size_t{1} << 30U;
     const bool loses = a.algo == CUDNN_CONVOLUTION_FWD_ALGO_FFT || a.algo == CUDNN_CONVOLUTION_FWD_ALGO_FFT_TILING ||
@@ -90,7 +91,7 @@ class dnn_convolution_routine final : public routine<stream> {
     return a.status == CUDNN_STATUS_SUCCESS && a.determinism == CUDNN_DETERMINISTIC && a.memory <= most && !loses;
   }
 
-  // The heuristic's choice, with the workspace and the arithmetic that it needs.
+  // Takes the heuristic's choice, with its workspace and math type.
   [[nodiscard]] bool take(const cudnnConvolutionFwdAlgoPerf_t& a) {
     algorithm_ = a.algo;
     const bool chosen = exact_ || cudnnSetConvolutionMathType(convolution_.get(), a.mathType) == CUDNN_STATUS_SUCCESS;
@@ -100,8 +101,8 @@ class dnn_convolution_routine final : public routine<stream> {
   }
 
   cudnnHandle_t handle_;
-  bool exact_;  // are operands not rounded
-  mutable bool joint_;  // with bias and relu in one
+  bool exact_;          // whether operands are not rounded
+  mutable bool joint_;  // with bias and relu in one call
   detail::dnn_tensor image_;
   detail::dnn_tensor result_;
   detail::dnn_tensor bias_;
@@ -113,8 +114,8 @@ class dnn_convolution_routine final : public routine<stream> {
   routine_ptr<stream> ending_;
 };
 
-// A call of the library that it may turn out not to support, which it says before it launches anything; the own routine
-// from then on. Errors of the device are that one's to note, too.
+// A library call that may turn out to be unsupported, which it reports before launching anything; from then on runs
+// `own`. Device errors are also left to `own` to report.
 // library(call): its status.
 template <class Call>
 class dnn_routine final : public routine<stream> {
@@ -148,7 +149,7 @@ class dnn {
     return fmt::format("{}.{}.{}", v / 10000, v / 100 % 100, v % 100);
   }
 
-  // Null where the library has none. No routine may outlive the handle.
+  // Null if the library has none. No routine may outlive the handle.
   [[nodiscard]] routine_ptr<stream> convolution(const convolution_plan& p, types inputs,
                                                 const tensor::tensor_type& result) const {
     if (!dnn_counts(inputs[0], result) || !dnn_counts(inputs[1], result)) {
@@ -158,7 +159,7 @@ class dnn {
     return r->choose() ? std::move(r) : nullptr;
   }
 
-  // Null where the library has none. No routine may outlive the handle.
+  // Null if the library has none. No routine may outlive the handle.
   [[nodiscard]] routine_ptr<stream> convolution_gradient(const convolution_plan& p, convolution_operand of,
                                                          types inputs, const tensor::tensor_type& result) const {
     if (!dnn_counts(inputs[0], result) || !dnn_counts(inputs[1], result)) {

@@ -18,7 +18,7 @@ namespace unity::backend::cuda {
 
 namespace detail {
 
-// What a convolution and its adjoints are between.
+// The descriptions of the tensors of a convolution and its adjoints.
 struct dnn_convolution_forms {
   dnn_tensor image;
   dnn_filter weight;
@@ -28,13 +28,13 @@ struct dnn_convolution_forms {
 
 }  // namespace detail
 
-// The library's calls for the adjoint with respect to the image, of (cotangent, weights).
+// The library's calls for the adjoint with respect to the image; operands (cotangent, weights).
 struct dnn_input_gradient {
   using performance = cudnnConvolutionBwdDataAlgoPerf_t;
   using forms = detail::dnn_convolution_forms;
   static constexpr std::size_t algorithms = CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT;
 
-  // Transforms that lose more digits than a float's sum does.
+  // Transforms that lose more precision than a float sum.
   [[nodiscard]] static bool loses(cudnnConvolutionBwdDataAlgo_t a) {
     return a == CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT || a == CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT_TILING ||
            a == CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD_NONFUSED;
@@ -62,7 +62,7 @@ struct dnn_input_gradient {
   }
 };
 
-// The same with respect to the weights, of (image, cotangent).
+// The same with respect to the weights; operands (image, cotangent).
 struct dnn_weight_gradient {
   using performance = cudnnConvolutionBwdFilterAlgoPerf_t;
   using forms = detail::dnn_convolution_forms;
@@ -99,14 +99,14 @@ struct dnn_weight_gradient {
 template <class Direction>
 class dnn_convolution_gradient_routine final : public routine<stream> {
  public:
-  // Throws: unity::error where the library refuses a description.
+  // Throws: unity::error if the library rejects a description.
   dnn_convolution_gradient_routine(cudnnHandle_t handle, const convolution_plan& p, types inputs,
                                    const tensor::tensor_type& result, bool tf32)
       : handle_{handle},
         exact_{result.element == tensor::dtype::float32 && !tf32},
         forms_{Direction::describe(p, inputs, result, exact_)} {}
 
-  // False where the library has no algorithm that may be taken.
+  // False if the library has no acceptable algorithm.
   [[nodiscard]] bool choose() {
     std::array<typename Direction::performance, Direction::algorithms> all{};
     int count = 0;
@@ -127,13 +127,13 @@ class dnn_convolution_gradient_routine final : public routine<stream> {
  private:
   using performance = typename Direction::performance;
 
-  // The same bytes each time, and a bounded workspace.
+  // Whether it is deterministic and has a bounded workspace.
   [[nodiscard]] static bool may_be_taken(const performance& a) {
     constexpr std::size_t most = std::size_t{1} << 30U;
     return a.status == CUDNN_STATUS_SUCCESS && a.determinism == CUDNN_DETERMINISTIC && a.memory <= most &&
            !Direction::loses(a.algo);
   }
-  // The heuristic's choice, with the workspace and the arithmetic that it needs.
+  // Takes the heuristic's choice, with its workspace and math type.
   [[nodiscard]] bool take(const performance& a) {
     algorithm_ = a.algo;
     const bool chosen =
@@ -142,7 +142,7 @@ class dnn_convolution_gradient_routine final : public routine<stream> {
   }
 
   cudnnHandle_t handle_;
-  bool exact_;  // are operands not rounded
+  bool exact_;  // whether operands are not rounded
   detail::dnn_convolution_forms forms_;
   decltype(performance::algo) algorithm_{};
   std::size_t workspace_ = 0;

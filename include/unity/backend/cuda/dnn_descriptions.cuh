@@ -1,4 +1,4 @@
-// What cuDNN is told about tensors.
+// Descriptions of tensors for cuDNN.
 #pragma once
 
 #include <array>
@@ -59,7 +59,7 @@ template <class Owned, class Handle>
 
 }  // namespace detail
 
-// Does the library count the elements of both: it does so in 32 bits.
+// Whether the library can count the elements of both: it uses 32 bits.
 [[nodiscard]] inline bool dnn_counts(const tensor::tensor_type& a, const tensor::tensor_type& b) {
   constexpr std::int64_t most = (std::int64_t{1} << 31) - 1;
   return tensor::element_count(a.dims) <= most && tensor::element_count(b.dims) <= most;
@@ -76,7 +76,7 @@ namespace detail {
   return d;
 }
 
-// exact: are operands not rounded.
+// exact: whether operands are not rounded.
 [[nodiscard]] inline dnn_convolution convolution_of(const convolution_plan& p, bool exact) {
   auto d = make_dnn<dnn_convolution>(cudnnCreateConvolutionDescriptor);
   const auto number = [](std::int64_t n) { return static_cast<int>(n); };

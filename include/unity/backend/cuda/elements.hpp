@@ -1,4 +1,4 @@
-// Elements of every type, read into and written from the type that is computed in; one at a time.
+// Elements of every type, converted from and to the type of computation; one at a time.
 #pragma once
 
 #include <cmath>
@@ -31,7 +31,7 @@ namespace unity::backend::cuda {
   return tensor::from_bfloat16(x);
 #endif
 }
-// Rounded once, a double too.
+// Rounds once, also from double.
 template <class Real>
 [[nodiscard]] UNITY_HOST_DEVICE std::uint16_t narrow_float16(Real x) {
 #if defined(__CUDA_ARCH__)
@@ -57,14 +57,14 @@ template <class Real>
 #endif
 }
 
-// What a thread moves at once.
+// The elements that a thread moves at once.
 template <class T>
 struct alignas(4 * sizeof(T)) quad {
   T x[4];
 };
 
-// tensor::to_integer for the device, which calls no functions of the host and has no limits. least and most + 1 are
-// powers of two, or least is 0: exact in Real.
+// tensor::to_integer for the device, where neither host functions nor numeric_limits can be used. least and most + 1
+// are powers of two, or least is 0, so they are exact in Real.
 template <class Integer, class Real>
 [[nodiscard]] UNITY_HOST_DEVICE Integer to_integer(Real x, Real least, Real beyond, Integer most) {
   if (!(x == x)) {
@@ -120,11 +120,11 @@ UNITY_HOST_DEVICE void store_element(tensor::dtype t, std::byte* to, std::int64_
   }
 }
 
-// Does load_quad read elements of the type.
+// Whether load_quad supports the type.
 [[nodiscard]] constexpr bool has_quads(tensor::dtype t) noexcept {
   return t == tensor::dtype::float32 || t == tensor::dtype::float16 || t == tensor::dtype::bfloat16;
 }
-// Elements 4 i to 4 i + 3, of a tensor that begins at a multiple of their size.
+// Elements 4 i to 4 i + 3 of a tensor whose address is a multiple of the size of a quad.
 [[nodiscard]] UNITY_HOST_DEVICE inline quad<float> load_quad(tensor::dtype t, const std::byte* from, std::int64_t i) {
   if (t == tensor::dtype::float32) {
     return reinterpret_cast<const quad<float>*>(from)[i];

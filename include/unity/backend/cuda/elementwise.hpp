@@ -1,4 +1,4 @@
-// Element-wise operators, alone and in chains, as routines of one launch.
+// Element-wise operators, single and in chains, as routines of one launch.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@
 
 namespace unity::backend::cuda {
 
-// Every chain is taken by the last of its number type; those before are faster, where they take it.
+// The last alternative of each number type accepts every chain; earlier ones are faster for the chains they accept.
 using chain_functions = std::variant<
     chain_function<float, 4, 2, 1, small_chain_room>, chain_function<float, 4, 2, 3, small_chain_room>,
     chain_function<float, 4, 2, 1, full_chain_room>, chain_function<float, 4, 2, 4, full_chain_room>,
@@ -31,7 +31,7 @@ using chain_functions = std::variant<
     chain_function<double, 1, 2, 4, full_chain_room>, chain_function<double, 1, 1, max_loops, full_chain_room>>;
 static_assert(sizeof(chain_functions) <= 4096 - 16, "larger than what a launch passes by value");
 
-// Number I, or the first one after it that takes the code.
+// Alternative I, or the first one after it that accepts the code.
 template <std::size_t I>
 [[nodiscard]] chain_functions choose_chain_function(const chain_code& code) {
   using function = std::variant_alternative_t<I, chain_functions>;
@@ -71,7 +71,7 @@ class chain_routine final : public routine<Queue> {
   chain_functions function_;
 };
 
-// A primitive without a reduction or windows; nothing where the operator is of another form.
+// A primitive without a reduction or windows; nothing if the operator has another form.
 template <class Queue>
 [[nodiscard]] routine_ptr<Queue> elementwise_routine(const tensor::algebra& a, const tensor::operation& op,
                                                      types inputs, types outputs) {
@@ -81,7 +81,7 @@ template <class Queue>
   return code ? std::make_unique<chain_routine<Queue>>(*code, in_double) : nullptr;
 }
 
-// A region of one output; nothing where it is larger than chain code may be.
+// A region of one output; nothing if it exceeds the limits of chain code.
 // Throws: unity::error that names an operator that is not element-wise.
 template <class Queue>
 [[nodiscard]] routine_ptr<Queue> region_routine(const tensor::algebra& a, const tensor::tensor_graph& region) {
@@ -96,7 +96,8 @@ template <class Queue>
   return code ? std::make_unique<chain_routine<Queue>>(*code, in_double) : nullptr;
 }
 
-// to = (x - mean) / sqrt(variance + epsilon) * scale + shift, each of one number per channel, dimension 1.
+// to = (x - mean) / sqrt(variance + epsilon) * scale + shift; mean, variance, scale and shift have one number per
+// channel (dimension 1).
 template <class Queue>
 [[nodiscard]] routine_ptr<Queue> batch_norm_routine(const tensor::attribute_reader& a, types inputs, types outputs) {
   using tensor::scalar_op;

@@ -1,4 +1,4 @@
-// The adjoints of lookups: rows of a table that are sums of cotangents, in the order of the numbers and without atomic
+// The adjoints of lookups: each row of the table is a sum of cotangents, in the order of the ids and without atomic
 // operations.
 #pragma once
 
@@ -16,10 +16,10 @@
 
 namespace unity::backend::cuda {
 
-// Per number the place of the next one that equals it, and whether there is one before it.
+// For each id, the position of the next equal id, and whether there is an earlier equal one.
 struct equal_numbers {
   std::int64_t* next = nullptr;     // -1: none
-  std::uint8_t* follows = nullptr;  // zeros at first; also set of numbers for which there is no row
+  std::uint8_t* follows = nullptr;  // initially zeros; also set for ids without a row
 };
 
 struct link_function {
@@ -46,7 +46,7 @@ struct link_function {
   }
 };
 
-// An element of the row of a number that none equals before it.
+// Computes one element of the row of an id, at its first occurrence.
 struct add_rows_function {
   loop_size row{};  // of the table, in elements
   loop_size bag{};
@@ -74,11 +74,11 @@ struct add_rows_function {
   }
 };
 
-// Row-major; numbers of any integer type.
+// Row-major; ids of any integer type.
 template <class Queue>
 class embedding_gradient_routine final : public routine<Queue> {
  public:
-  // bags: one cotangent per bag of numbers.
+  // bags: one cotangent per bag of ids.
   embedding_gradient_routine(types inputs, types outputs, bool bags)
       : elements_{tensor::element_count(outputs[0].dims)}, count_{tensor::element_count(inputs[0].dims)} {
     link_.count = count_;

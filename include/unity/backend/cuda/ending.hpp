@@ -1,4 +1,4 @@
-// What follows a product or a convolution that a library has computed: bias and activation, in place.
+// Bias and activation after a product or convolution by a library, in place.
 #pragma once
 
 #include <cstddef>
@@ -29,8 +29,8 @@ namespace unity::backend::cuda {
   return scalar_op::operand;
 }
 
-// A routine whose operands are the result, and a bias of one number along dimension `along` where `biased`; it writes
-// the result in the same place: each thread reads its elements before it writes them. Null where nothing is to be done.
+// A routine whose operands are the result and, if `biased`, a bias with one number per position of dimension `along`.
+// It writes the result in place: each thread reads its elements before it writes them. Null if there is nothing to do.
 template <class Queue>
 [[nodiscard]] routine_ptr<Queue> ending_routine(const tensor::tensor_type& result, bool biased, std::size_t along,
                                                 tensor::operators::activation then) {
@@ -61,7 +61,7 @@ template <class Queue>
   return std::make_unique<chain_routine<Queue>>(*compile_chain(std::move(p)), false);
 }
 
-// Runs an ending on a result; bias: the third operand of the call, where there is one.
+// Runs an ending on a result; bias: the third operand of the call, if any.
 template <class Queue>
 void run_ending(const routine<Queue>* ending, const call<Queue>& c) {
   if (ending != nullptr) {

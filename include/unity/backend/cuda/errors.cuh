@@ -1,4 +1,4 @@
-// Errors of the CUDA runtime and of libraries in one line.
+// Errors of the CUDA runtime and of libraries, as one line.
 #pragma once
 
 #include <optional>
@@ -17,10 +17,10 @@ namespace unity::backend::cuda {
   return fmt::format("{}, {}", cudaGetErrorName(e), cudaGetErrorString(e));
 }
 
-// Throws: unity::error where the call failed; `what`: the call, as a reader would say it.
+// Throws: unity::error if the call failed; `what`: a readable description of the call.
 inline void check(cudaError_t e, std::string_view what) {
   if (e != cudaSuccess) {
-    static_cast<void>(cudaGetLastError());  // or the next launch would be blamed
+    static_cast<void>(cudaGetLastError());  // clears the error, or the next launch would report it
     throw error{"cuda backend", fmt::format("{}: {}", what, message_of(e)), "success"};
   }
 }
@@ -34,9 +34,9 @@ inline void check(cublasStatus_t s, std::string_view what) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
-// Why no device can be used, in one line; nothing where one can. device: its number.
+// The reason why no device can be used, in one line; nothing if one can. device: its number.
 [[nodiscard]] inline std::optional<std::string> why_no_device(int device = 0) {
-  int count = 0;  // left as it is where there is no driver
+  int count = 0;  // unchanged if there is no driver
   const auto e = cudaGetDeviceCount(&count);
   static_cast<void>(cudaGetLastError());
   if (e == cudaErrorInsufficientDriver) {

@@ -1,4 +1,4 @@
-// From an operator to a routine: a library's where it has the operator, own functions for the rest.
+// Makes routines for operators: from a library if it supports the operator, otherwise from own functions.
 #pragma once
 
 #include <algorithm>
@@ -35,22 +35,22 @@
 
 namespace unity::backend::cuda {
 
-// Library: what the vendor of the device has kernels of; null where it has none.
-//   l.product(plan, result)               a routine of the operands of matmul or linear
-//   l.convolves(element)                  are there convolutions
-//   l.convolution(plan, inputs, result)   a routine of the operands of conv2d, of a symmetric plan
-//   l.convolution_gradient(plan, of, inputs, result)   a routine of the operands of an adjoint of conv2d, likewise
-//   l.pooling(plan, image, result, own)   a routine of the operand of a plain pooling
-//   l.normalization(epsilon, image, own)  a routine of the operands of batch_norm, in float32
-// Workspaces begin at multiples of library_alignment, and operands and results at multiples of memory_alignment.
-// Images lie in rows. own: a routine of the same, which runs where the library turns out to have none.
+// Library: the kernels of the device's vendor. Functions return null if the vendor has none.
+//   l.product(plan, result)               a routine for the operands of matmul or linear
+//   l.convolves(element)                  whether there are convolutions
+//   l.convolution(plan, inputs, result)   a routine for the operands of conv2d, for a symmetric plan
+//   l.convolution_gradient(plan, of, inputs, result)   a routine for the operands of an adjoint of conv2d, likewise
+//   l.pooling(plan, image, result, own)   a routine for the operand of a plain pooling
+//   l.normalization(epsilon, image, own)  a routine for the operands of batch_norm, in float32
+// Workspaces are aligned to library_alignment, operands and results to memory_alignment. Images are row-major. own: an
+// equivalent routine, used if the library turns out not to support the case.
 template <class Queue, class Library>
 class kernel_factory {
  public:
   // Both must outlive the factory.
   kernel_factory(const tensor::algebra& a, const Library& library) : algebra_{&a}, library_{&library} {}
 
-  // Throws: unity::error for an operator that has no known meaning, does not take the inputs or has no kernel.
+  // Throws: unity::error for an operator that is unknown, does not accept the inputs, or has no kernel.
   [[nodiscard]] routine_ptr<Queue> make(const tensor::operation& op, types inputs, types outputs) const {
     backend::detail::check_operator("cuda", *algebra_, op, inputs, outputs);
     if (const auto map = algebra_->index_map(op, inputs)) {
@@ -188,7 +188,7 @@ class kernel_factory {
       const auto inner = [&](types in, types) { return std::make_unique<layer_norm_routine<Queue>>(a, in); };
       return between_conversions(inputs, outputs, false, true, inner);
     }
-    // Intermediate results are not rounded to 16 bits, but where all of the work is in products that are fast on those.
+    // Intermediate results are not rounded to 16 bits, except if all work is in products, which are fast on 16 bits.
     const bool narrow = name != "attention" && std::any_of(inputs.begin(), inputs.end(), [](const auto& t) {
                           return tensor::is_floating(t.element) && tensor::size_of(t.element) == 2;
                         });
@@ -214,8 +214,8 @@ class kernel_factory {
     return std::make_unique<graph_routine<Queue>>(*algebra_, joined, sources, outputs, true, parts());
   }
 
-  // What inner(inputs, outputs) prepares, on float32 instead of narrower floats
-  // (elements) in row-major order (layouts).
+  // Wraps the routine of inner(inputs, outputs), which uses float32 instead of narrower floats (elements) and row-major
+  // order (layouts).
   template <class Inner>
   [[nodiscard]] routine_ptr<Queue> between_conversions(types inputs, types outputs, bool elements, bool layouts,
                                                        const Inner& inner) const {
@@ -240,7 +240,7 @@ class kernel_factory {
     return std::make_unique<converting_routine<Queue>>(std::move(r), inputs, in, outputs, out, convert);
   }
 
-  // One of both differs: the layout, or the element type.
+  // Either the layout or the element type differs, not both.
   static routine_ptr<Queue> convert(const tensor::tensor_type& from, const tensor::tensor_type& to) {
     if (from.element == to.element) {
       return std::make_unique<relayout_routine<Queue>>(from, to.order);

@@ -1,4 +1,4 @@
-// Loops over elements as one flat index, which a thread takes apart.
+// Loops over elements as one flat index, which each thread decomposes.
 #pragma once
 
 #include <array>
@@ -11,11 +11,12 @@
 
 namespace unity::backend::cuda {
 
-// As many as a tensor has dimensions at most.
+// The maximum number of dimensions of a tensor.
 inline constexpr int max_loops = 16;
 
-// The size of a loop, and what divides by it: a multiplication and a shift instead of a division, for numbers below
-// 2^31. Source: Granlund and Montgomery, Division by invariant integers using multiplication (1994), section 4.
+// The size of a loop with a precomputed divisor: a multiplication and a shift instead of a division, for numbers below
+// 2^31.
+// Source: Granlund and Montgomery, Division by invariant integers using multiplication (1994), section 4.
 struct loop_size {
   std::int64_t size = 1;
   std::uint32_t factor = 1;
@@ -34,7 +35,7 @@ struct loop_size {
 
   static constexpr std::int64_t limit = (std::int64_t{1} << 31) - 1;
 
-  // The position along this loop; flat becomes that along the loops outside of it.
+  // Returns the position along this loop; flat becomes the index of the outer loops.
   UNITY_HOST_DEVICE std::int64_t split(std::int64_t& flat) const {
     if (flat <= limit && size <= limit) {
       auto narrow = static_cast<std::int32_t>(flat);
@@ -47,7 +48,7 @@ struct loop_size {
     flat = quotient;
     return rest;
   }
-  // The same, of a size and a flat index that are known to be at most the limit.
+  // The same for a size and flat index that are known to be at most the limit.
   UNITY_HOST_DEVICE std::int32_t split(std::int32_t& flat) const {
     const auto n = static_cast<std::uint32_t>(flat);
     const auto high = static_cast<std::uint32_t>(static_cast<std::uint64_t>(n) * factor >> 32U);
@@ -75,7 +76,7 @@ struct loop_nest {
   }
 };
 
-// How far a tensor moves with each loop. Unit: elements.
+// The stride of a tensor for each loop. Unit: elements.
 struct loop_moves {
   std::int64_t steps[max_loops] = {};
 };

@@ -1,4 +1,4 @@
-// Views and changes of layout: elements are copied, whatever their type.
+// Views and changes of layout: copies elements of any type.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ struct alignas(16) sixteen_bytes {
   std::uint64_t x[2];
 };
 
-// to[..] = from[..], each at steps of its own. Units: elements of type T.
+// to[..] = from[..], with separate strides. Units: elements of type T.
 template <class T>
 struct copy_function {
   loop_nest loops;
@@ -41,21 +41,21 @@ struct copy_function {
   }
 };
 
-// The same in tiles of two loops: the one along which the source lies, and the one along which the target does. What
-// neighbouring threads read lies together, and what they write too.
+// The same in tiles of two loops: the contiguous loop of the source and that of the target. Neighbouring threads both
+// read and write contiguous memory.
 template <class T>
 struct turn_function {
   using element = T;
   static constexpr int side = 32;
-  static constexpr int tile_size = side * (side + 1);  // one column more: those of a row lie in different banks
+  static constexpr int tile_size = side * (side + 1);  // one extra column: elements of a row are in different banks
 
-  loop_nest loops;  // whole ones, then the tiles along the source's loop and along the target's
+  loop_nest loops;  // the outer loops, then the tiles of the source's and the target's contiguous loops
   loop_moves to_moves;
   loop_moves from_moves;
-  std::int64_t rows = 0;       // of the source's loop: next to each other there
-  std::int64_t columns = 0;    // of the target's loop
-  std::int64_t row_step = 0;   // in the target
-  std::int64_t column_step = 0;  // in the source
+  std::int64_t rows = 0;         // of the contiguous loop of the source
+  std::int64_t columns = 0;      // of the contiguous loop of the target
+  std::int64_t row_step = 0;     // stride in the target
+  std::int64_t column_step = 0;  // stride in the source
   T* to = nullptr;
   const T* from = nullptr;
 
@@ -106,7 +106,7 @@ struct fill_function {
   UNITY_HOST_DEVICE void operator()(std::int64_t i) const { store_element(element, to, i, value); }
 };
 
-// A copy of a box of elements between two strided places. Units: elements of `element` bytes each.
+// Copies a box of elements between two strided buffers. Units: elements of `element` bytes each.
 class strided_copy {
  public:
   strided_copy(backend::detail::strided_box b, std::int64_t element)
@@ -125,13 +125,13 @@ class strided_copy {
     }
   }
 
-  // Unit: bytes. What is moved does not show it, only the time: tests ask.
+  // Bytes moved at once. It only affects the time, not the result; for tests.
   [[nodiscard]] std::int64_t moved_at_once() const noexcept { return element_; }
-  // Does it go by tiles, as source and target lie along different loops.
+  // Whether it uses tiles, because source and target are contiguous along different loops.
   [[nodiscard]] bool turns() const noexcept { return source_loop() < loops_.size(); }
 
  private:
-  // Runs of elements that lie next to each other move as one larger element, where all addresses are multiples of it.
+  // Moves runs of contiguous elements as one larger element if all addresses are multiples of its size.
   void widen() {
     constexpr std::int64_t largest = 16;
     while (element_ < largest && !loops_.empty() && fits_pairs()) {
@@ -153,8 +153,7 @@ class strided_copy {
     return fits;
   }
 
-  // The loop along which the source lies, where it is another one than the
-  // target's and both fill a good part of a tile.
+  // The contiguous loop of the source, if it differs from that of the target and both fill a large part of a tile.
   [[nodiscard]] std::size_t source_loop() const noexcept {
     constexpr std::int64_t least = 8;
     for (std::size_t l = 0; l + 1 < loops_.size(); ++l) {
@@ -212,10 +211,11 @@ class strided_copy {
   std::int64_t to_;
   std::int64_t from_;
   std::int64_t element_;
-  std::vector<backend::detail::strided_loop> loops_;  // neighbouring threads write next to each other
+  // the last one is contiguous in the target, so neighbouring threads write contiguous memory
+  std::vector<backend::detail::strided_loop> loops_;
 };
 
-// From one layout to the other.
+// Copies from one layout to the other.
 [[nodiscard]] inline strided_copy relayout(const tensor::tensor_type& from, tensor::layout to) {
   return {backend::detail::relayout_box(from.dims, to, from.order), tensor::size_of(from.element)};
 }

@@ -1,4 +1,4 @@
-// Convolutions with other padding before than after, as graphs of ones without any.
+// Convolutions with unequal padding before and after, as graphs with convolutions without padding.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ namespace unity::backend::cuda {
 // The first nodes are the operands.
 class padded_convolution {
  public:
-  // op: a convolution. Of an image that is padded beforehand.
+  // op: a convolution. Pads the image first.
   padded_convolution(const tensor::algebra& a, const tensor::operation& op, const convolution_plan& plan, types inputs)
       : padded_convolution{a, inputs} {
     pad(0, plan);
@@ -34,7 +34,7 @@ class padded_convolution {
                                            {"activation", given.integer("activation")}}),
                operands_));
   }
-  // op: its adjoint with respect to an operand of these dims.
+  // op: the adjoint with respect to an operand of these dims.
   padded_convolution(const tensor::algebra& a, const tensor::operation& op, const convolution_plan& plan, types inputs,
                      convolution_operand of, tensor::shape dims)
       : padded_convolution{a, inputs} {

@@ -1,4 +1,4 @@
-// A pooling as libraries state it: equal padding before and after, an average over elements or over the whole window.
+// A pooling in the form of libraries: equal padding before and after, averages over elements or over the whole window.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,8 @@ struct pooling_plan {
   tensor::operators::slide x{};
   kind how = kind::largest;
 
-  // Does a library compute it that knows one padding for both ends, no dilation, as many windows as fit in between, and
-  // of averages over windows only whole ones.
+  // Whether a library can compute it that has one padding for both ends, no dilation, as many windows as fit, and, for
+  // averages over windows, only complete ones.
   [[nodiscard]] bool is_plain() const noexcept { return is_plain(y) && is_plain(x); }
 
  private:
@@ -32,7 +32,7 @@ struct pooling_plan {
   }
 };
 
-// Of max_pool, and of average_pool where `averages`.
+// For max_pool, or for average_pool if `averages`.
 [[nodiscard]] inline pooling_plan plan_pooling(const tensor::attribute_reader& a, types inputs, bool averages) {
   using kind = pooling_plan::kind;
   tensor::space s{inputs};

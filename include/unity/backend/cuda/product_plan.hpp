@@ -1,4 +1,4 @@
-// Matrix products as BLAS states them: columns after one another, a batch of equal strides, an epilogue.
+// Matrix products in the form of BLAS: column-major, batches with constant strides, an epilogue.
 #pragma once
 
 #include <array>
@@ -18,18 +18,18 @@
 
 namespace unity::backend::cuda {
 
-// One matrix of a product, as it lies: element (r, c) at r + c * leading.
+// One matrix of a product in memory: element (r, c) is at r + c * leading.
 struct product_matrix {
-  std::size_t operand = 0;  // of the operator; of the result: 0
+  std::size_t operand = 0;  // number of the operator's operand; 0 for the result
   std::int64_t rows = 1;
   std::int64_t columns = 1;
   std::int64_t leading = 1;
-  bool transposed = false;  // is its transpose multiplied
+  bool transposed = false;  // whether its transpose is multiplied
   std::int64_t batch_step = 0;
 };
 
-// result[rows, columns] = left[rows, inner] right[inner, columns], `batch` times; and that at every offset.
-// Units: elements.
+// result[rows, columns] = left[rows, inner] right[inner, columns], `batch` times, repeated at every offset. Units:
+// elements.
 struct product_plan {
   tensor::dtype element = tensor::dtype::float32;
   std::int64_t inner = 1;
@@ -38,8 +38,8 @@ struct product_plan {
   product_matrix right{};
   product_matrix result{};
   std::vector<std::array<std::int64_t, 3>> offsets{};  // of left, right, result
-  bool biased = false;      // has the operator a third operand, one number per column of its result
-  bool bias_by_row = true;  // do those belong to the rows of the plan's result
+  bool biased = false;      // whether there is a third operand, one number per column of the operator's result
+  bool bias_by_row = true;  // whether its elements correspond to rows of the plan's result
   tensor::operators::activation then = tensor::operators::activation::none;
 };
 
@@ -50,7 +50,7 @@ struct batch_loop {
   std::array<std::int64_t, 3> steps;  // of a, b, the result
 };
 
-// The dimensions before the last two of the result, joined where every tensor walks two as one.
+// The dimensions before the last two of the result, merged if they are contiguous in every tensor.
 [[nodiscard]] inline std::vector<batch_loop> batch_loops(const tensor::tensor_type& a, const tensor::tensor_type& b,
                                                          const tensor::tensor_type& c, bool linear) {
   const std::array all{&a, &b, &c};
@@ -83,7 +83,7 @@ struct batch_loop {
 
 }  // namespace detail
 
-// Of matmul and linear, on operands of one element type in any layout.
+// For matmul and linear, on operands of one element type in any layout.
 [[nodiscard]] inline product_plan plan_product(types inputs, const tensor::tensor_type& c, bool linear,
                                                tensor::operators::activation then) {
   const auto& a = inputs[0];
@@ -94,7 +94,7 @@ struct batch_loop {
   auto loops = detail::batch_loops(a, b, c, linear);
   const bool a_rows = is_row_major(a);
   const bool c_rows = is_row_major(c);
-  // Rows of one larger product, where all of them meet the same columns.
+  // Batches become rows of one larger product if all of them use the same right operand.
   while (!loops.empty() && a_rows && c_rows && loops.back().steps == std::array<std::int64_t, 3>{m * k, 0, m * n}) {
     m *= loops.back().size;
     loops.pop_back();
@@ -105,7 +105,7 @@ struct batch_loop {
   p.biased = inputs.size() == 3;
   p.bias_by_row = c_rows;
   p.then = then;
-  // A matrix in rows is, read by columns, its transpose; so a result in rows is the product of transposes.
+  // A row-major matrix, read as column-major, is its transpose; so a row-major result is the product of transposes.
   const auto matrix = [](std::size_t operand, std::int64_t rows, std::int64_t columns, bool by_rows,
                          bool wanted_turned) {
     return by_rows ? product_matrix{operand, columns, rows, columns, !wanted_turned, 0}
@@ -137,7 +137,7 @@ struct batch_loop {
   return p;
 }
 
-// The largest power of two, up to memory_alignment, that divides where every matrix of an operand begins; which: of
+// The largest power of two, up to memory_alignment, that divides the offsets of all matrices of an operand. which: of
 // left, right, result. Unit: bytes.
 [[nodiscard]] inline std::size_t alignment_of(const product_plan& p, std::size_t which) {
   auto aligned = memory_alignment;
@@ -149,7 +149,7 @@ struct batch_loop {
   return aligned;
 }
 
-// For messages: "float32, left 3 x 4 by 3, ...", where by is the leading dimension.
+// For messages: "float32, left 3 x 4 by 3, ...", where the number after "by" is the leading dimension.
 [[nodiscard]] inline std::string to_string(const product_plan& p) {
   const auto matrix = [&](const char* name, const product_matrix& m) {
     return fmt::format(", {} {} x {} by {}{}{}", name, m.rows, m.columns, m.leading, m.transposed ? " transposed" : "",

@@ -1,4 +1,4 @@
-// Reductions, pooling, and every other primitive that has no kernel of its own, as routines.
+// Routines for reductions, pooling, and all other primitives without their own kernel.
 #pragma once
 
 #include <algorithm>
@@ -67,14 +67,15 @@ class reduction_writer {
     f_.quads = has_quads();
   }
 
-  // Nothing where the operator is larger than the function may be, or asks for coordinates.
+  // Nothing if the operator exceeds the limits of the function, or uses coordinates.
   [[nodiscard]] std::optional<reduction_function> take() const { return fits_ ? std::optional{f_} : std::nullopt; }
 
  private:
   static constexpr auto no_place = static_cast<std::size_t>(-1);
 
-  // The result's loops, in the order in which it lies, and the others. A window along which the result lies has a loop
-  // of its own, over places; the index that its windows count follows from place and tap.
+  // Splits the loops into those of the result, in memory order, and the reduced ones. If the result is indexed by a
+  // window, that window gets its own loop over positions; the index that counts its windows follows from position and
+  // tap.
   void divide_loops(const tensor::tensor_type& output) {
     const auto accesses = space_.result_accesses(0);
     places_.assign(space_.windows().size(), no_place);
@@ -99,7 +100,7 @@ class reduction_writer {
     }
     std::erase_if(kept_, [&](std::size_t i) { return sizes_[i] == 1; });
   }
-  // The loop over the places of a window along which the result lies.
+  // The loop over the positions of a window that the result is indexed by.
   [[nodiscard]] std::size_t place_of(std::size_t window) const { return places_[window]; }
 
   void add_quotient(std::size_t number, types inputs) {
@@ -128,7 +129,7 @@ class reduction_writer {
     }
     return fits;
   }
-  // Is it a sum, or a largest one, of elements of one operand that lie next to each other, fours at multiples of four.
+  // Whether it is a sum or maximum of contiguous elements of one operand, in aligned groups of four.
   [[nodiscard]] bool has_quads() const {
     if (f_.window_count + f_.quotient_count > 0 || f_.how == tensor::reduction::none || f_.inner.size != 1 ||
         f_.inner.code[0].op != tensor::scalar_op::operand || f_.points % 4 != 0) {
@@ -146,7 +147,7 @@ class reduction_writer {
     }
     return fits;
   }
-  // What lies next to each other in the first operand is read by neighbouring threads.
+  // Orders reduced loops so that neighbouring threads read contiguous elements of the first operand.
   void order_reduced(types inputs) {
     if (inputs.empty()) {
       return;
@@ -210,8 +211,8 @@ class reduction_writer {
   }
 
   const tensor::space& space_;
-  std::vector<std::int64_t> sizes_;   // of the indices, and of loops over places
-  std::vector<std::size_t> places_;   // per window
+  std::vector<std::int64_t> sizes_;  // of the indices, and of loops over positions
+  std::vector<std::size_t> places_;  // by window
   std::vector<std::size_t> kept_;
   std::vector<std::size_t> reduced_;
   reduction_function f_;
@@ -226,7 +227,7 @@ class reduction_routine final : public routine<Queue> {
   explicit reduction_routine(const reduction_function& f) : function_{f}, results_{f.kept.points()} {
     constexpr std::int64_t many = 1024;
     constexpr std::int64_t some = 32;
-    // Neighbouring results that are next to each other in the operand are read together by one thread each.
+    // Adjacent results that are contiguous in the operand are computed together, one thread each.
     const auto last = f.kept.count - 1;
     const bool together = last >= 0 && f.operands[0].offset.kept.steps[last] == 1 && results_ >= many * some;
     width_ = together || f.points < some ? 1 : f.points < many ? warp_threads : block_threads;
@@ -253,11 +254,11 @@ class reduction_routine final : public routine<Queue> {
   }
 
  private:
-  // Few results of many points: a block for each would leave most of a device idle. Into how many parts says nothing
-  // but the sizes, so that sums do not depend on the device.
+  // With few results of many points, one block per result would leave most of the device idle. The number of parts
+  // depends only on sizes, so that sums do not depend on the device.
   void divide() {
-    constexpr std::int64_t blocks = 1024;        // that keep any device busy
-    constexpr std::int64_t least_points = 8192;  // of a part, or its launch would take longer than it saves
+    constexpr std::int64_t blocks = 1024;        // enough to keep any device busy
+    constexpr std::int64_t least_points = 8192;  // per part; a smaller part would not be worth its launch
     const auto parts = std::min(function_.points / least_points, blocks / results_);
     if (width_ == block_threads && parts > 1) {
       const auto each = (function_.points + parts - 1) / parts;
@@ -271,8 +272,7 @@ class reduction_routine final : public routine<Queue> {
   int width_ = 1;
 };
 
-// Nothing where the operator is no primitive that reduces, or has more operands, windows or instructions than the
-// function may have.
+// Nothing if the operator is not a primitive, or has more operands, windows or instructions than the function supports.
 template <class Queue>
 [[nodiscard]] routine_ptr<Queue> primitive_routine(const tensor::algebra& a, const tensor::operation& op, types inputs,
                                                    types outputs) {

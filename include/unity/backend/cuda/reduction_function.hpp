@@ -1,4 +1,4 @@
-// Any primitive operator at one result: the reduction over its points, then the outer program. In double.
+// Computes one result of any primitive operator: the reduction over its points, then the outer program. In double.
 #pragma once
 
 #include <cstddef>
@@ -12,14 +12,14 @@
 
 namespace unity::backend::cuda {
 
-// A scalar program, postfix.
+// A scalar program in postfix order.
 struct flat_program {
   static constexpr int max_size = 16;
   int size = 0;
   tensor::instruction code[max_size];
 };
 
-// What an affine form adds along the loops over results, and along those that are reduced.
+// The coefficients of an affine form: for the loops over results, and for the reduced loops.
 struct form {
   loop_moves kept{};
   loop_moves reduced{};
@@ -40,16 +40,16 @@ struct reduction_window {
   std::int64_t count_to = 0;
 };
 
-// The index of operands whose windows give to a place of the result: what is left of the place when a tap is taken off,
-// divided by the stride. No window gives where the rest is not zero.
+// The index of operands whose windows contain a position of the result: (position - tap) / stride. No window contains
+// it if the remainder is not zero.
 struct reduction_quotient {
   form dividend{};
   loop_size stride{};
   std::int64_t extent = 0;     // of the index
-  std::int64_t steps[3] = {};  // of the operands
+  std::int64_t steps[3] = {};  // strides of the operands
 };
 
-// What a part of the points of a result gives.
+// The partial result of a part of the points.
 struct reduction_part {
   double total = 0;
   double counted = 0;
@@ -59,15 +59,14 @@ struct reduction_function {
   static constexpr int max_operands = 3;
   static constexpr int max_windows = 2;
 
-  loop_nest kept{};     // in the order in which results lie
+  loop_nest kept{};  // in the memory order of results
   loop_nest reduced{};
   std::int64_t points = 1;
-  std::int64_t parts = 1;        // into which those of one result are divided
-  std::int64_t part_points =
-      1;  // of every part but the last: points where there is one part, a multiple of 4 otherwise
+  std::int64_t parts = 1;        // number of parts of each result
+  std::int64_t part_points = 1;  // of every part but the last: `points` if there is one part, otherwise a multiple of 4
   tensor::reduction how = tensor::reduction::none;
-  bool counts = false;  // does the outer program ask for the number of points
-  bool quads = false;   // are the elements of one operand reduced, which lie in fours at multiples of four
+  bool counts = false;  // whether the outer program uses the number of points
+  bool quads = false;   // whether it reduces the elements of one operand in aligned groups of four
   int operand_count = 0;
   int window_count = 0;
   int quotient_count = 0;
@@ -79,10 +78,10 @@ struct reduction_function {
   std::byte* to = nullptr;
   tensor::dtype element = tensor::dtype::float32;
 
-  // Of several parts: one per part of every result.
+  // If there are several parts: one entry per part of every result.
   reduction_part* partial = nullptr;
 
-  // By all threads of a group, for one part of a result. The points are dealt out to them in turn.
+  // Called by all threads of a group for one part of a result. Points are distributed round-robin.
   template <class Group>
   UNITY_HOST_DEVICE void operator()(const Group& group, std::int64_t number) const {
     const auto result = parts == 1 ? number : number / parts;
@@ -108,7 +107,7 @@ struct reduction_function {
     }
   }
 
-  // From the parts of a result to the result.
+  // Combines the parts of a result.
   template <class Group>
   UNITY_HOST_DEVICE void join(const Group& group, std::int64_t result) const {
     reduction_part found{how == tensor::reduction::sum ? 0.0 : -infinity, 0};
@@ -126,7 +125,7 @@ struct reduction_function {
   }
 
  private:
-  // Of every operand, every window and every quotient.
+  // One for every operand, window and quotient.
   static constexpr int places = max_operands + 2 * max_windows;
   static constexpr int first_quotient = max_operands + max_windows;
 
@@ -163,7 +162,7 @@ struct reduction_function {
     }
     return over_all(group, mine);
   }
-  // Fours are added up in float: what that loses is less than what the elements are rounded by.
+  // Groups of four are added in float: the error is smaller than the rounding of the elements.
   template <class Group>
   [[nodiscard]] UNITY_HOST_DEVICE double reduce_quads(const Group& group, const std::int64_t* at, std::int64_t first,
                                                       std::int64_t last) const {
@@ -230,7 +229,7 @@ struct reduction_function {
       }
     }
   }
-  // Moves the operands to the windows; false where there are none.
+  // Moves the operands to the windows; false if there are none.
   [[nodiscard]] UNITY_HOST_DEVICE bool divide(std::int64_t* here) const {
     bool inside = true;
     for (int q = 0; q < quotient_count; ++q) {
@@ -248,7 +247,7 @@ struct reduction_function {
   [[nodiscard]] UNITY_HOST_DEVICE double load(int operand, const std::int64_t* at) const {
     return load_element<double>(operands[operand].element, operands[operand].from, at[operand]);
   }
-  // One element, or a product of two, is what most reductions are over.
+  // Most reductions are over single elements or products of two.
   [[nodiscard]] UNITY_HOST_DEVICE double term(const std::int64_t* here) const {
     if (inner.size == 1 && inner.code[0].op == tensor::scalar_op::operand) {
       return load(inner.code[0].number, here);

@@ -1,4 +1,4 @@
-// What a prepared kernel does, whatever it is made of, on a queue of launches.
+// The interface of a prepared kernel, on a queue of launches.
 #pragma once
 
 #include <cstddef>
@@ -11,18 +11,19 @@
 
 namespace unity::backend::cuda {
 
-// Queue: what runs functions on many points, one call after another. Functions are copied; they hold addresses.
-//   q.each(n, f)          f(i) for i in [0, n), in any order; those of one i / block_threads begin together
+// Queue: runs functions on many points, one call after another. Functions are copied; they contain addresses.
+//   q.each(n, f)          f(i) for i in [0, n), in any order; those with equal i / block_threads begin together
 //   q.rows(n, width, f)   f(group, i) for i in [0, n), each by `width` threads: 1, 32 or 256
-//   q.tiles(n, f)         for i in [0, n), by block_threads threads t, whose tile is an array of f.tile_size
+//   q.tiles(n, f)         for i in [0, n), by block_threads threads t that share a tile, an array of f.tile_size
 //                         F::element: f.read(tile, t, i) by all of them, and then f.write(tile, t, i)
-// A group: g.rank() in [0, g.size()), and g.sum(x), g.largest(x) over the threads of the group, given to each of them.
-// Models: stream (backend/cuda/stream.cuh), and a loop on the host by which the functions are tested without a device.
+// A group: g.rank() in [0, g.size()); g.sum(x) and g.largest(x) over the threads of the group, returned to each of
+// them.
+// Models: stream (backend/cuda/stream.cuh), and a loop on the host, for tests without a device.
 
 inline constexpr int block_threads = 256;
 inline constexpr int warp_threads = 32;
 
-// Addresses for one run. Operands and results in the order of the operator; work is aligned.
+// Addresses for one run. Operands and results are in the order of the operator; work is aligned.
 template <class Queue>
 struct call {
   std::span<const std::byte* const> inputs;
@@ -31,7 +32,7 @@ struct call {
   Queue& queue;
 };
 
-// A kernel: one or more launches. One kernel is not run twice at once.
+// A kernel: one or more launches. It must not run twice concurrently.
 template <class Queue>
 class routine {
  public:

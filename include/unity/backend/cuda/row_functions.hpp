@@ -1,4 +1,4 @@
-// Softmax and layer norm, which need a whole row before they can write an element of it, and the lookup of rows.
+// Softmax and layer norm, which need a whole row before they can write any element, and the lookup of rows.
 #pragma once
 
 #include <cmath>
@@ -12,15 +12,15 @@
 
 namespace unity::backend::cuda {
 
-// exp(x - largest) / sum along one axis, of operand and result in any layout.
+// exp(x - largest) / sum along one axis; operand and result may have any layout.
 struct softmax_function {
-  loop_nest others{};  // the dimensions but the axis
+  loop_nest others{};  // the dimensions except the axis
   loop_moves from_moves{};
   loop_moves to_moves{};
   std::int64_t size = 1;  // of the axis
   std::int64_t from_step = 1;
   std::int64_t to_step = 1;
-  bool quads = false;  // do rows lie in fours at multiples of four, in operand and result
+  bool quads = false;  // whether rows are in aligned groups of four, in operand and result
   const std::byte* from = nullptr;
   std::byte* to = nullptr;
   tensor::dtype element = tensor::dtype::float32;
@@ -42,7 +42,8 @@ struct softmax_function {
   }
 
  private:
-  // Width elements at once: added up in float, and those sums in double, as a device has far fewer units for that.
+  // Processes Width elements at once: adds them in float, and those sums in double, because a device has far fewer
+  // units for double.
   template <int Width, class Group>
   UNITY_HOST_DEVICE void normalize(const Group& group, std::int64_t read, std::int64_t write) const {
     const auto count = size / Width;
@@ -89,7 +90,7 @@ struct softmax_function {
   }
 };
 
-// (x - mean) / sqrt(variance + epsilon) * scale + shift over rows that lie one after another. Of a type that has quads.
+// (x - mean) / sqrt(variance + epsilon) * scale + shift over contiguous rows. The element type must support quads.
 struct layer_norm_function {
   std::int64_t size = 1;
   double epsilon = 0;
@@ -109,8 +110,8 @@ struct layer_norm_function {
   }
 
  private:
-  // Width elements of a row, of which one is the first: added up in float, and those sums in double,
-  // as a device has far fewer units for that.
+  // Processes Width elements of a row at once, from `first`: adds them in float, and those sums in double, because a
+  // device has far fewer units for double.
   template <int Width, class Group>
   UNITY_HOST_DEVICE void normalize(const Group& group, std::int64_t first) const {
     const auto count = size / Width;
@@ -125,7 +126,7 @@ struct layer_norm_function {
       sum += static_cast<double>(some);
     }
     const auto mean = group.sum(sum) / static_cast<double>(size);
-    // Two numbers with the digits of the one: little may be left of a difference.
+    // The mean as the sum of two floats, which is more precise than one: the difference may cancel.
     const auto high = static_cast<float>(mean);
     const auto low = static_cast<float>(mean - static_cast<double>(high));
     double squares = 0;
@@ -166,7 +167,7 @@ struct layer_norm_function {
   }
 };
 
-// Number i of a tensor of integers.
+// Element i of a tensor of integers.
 [[nodiscard]] UNITY_HOST_DEVICE inline std::int64_t load_integer(tensor::dtype t, const std::byte* from,
                                                                  std::int64_t i) {
   switch (t) {
@@ -177,7 +178,7 @@ struct layer_norm_function {
   }
 }
 
-// Row ids[i] of a table; zeros where the table has no such row. T: as many bytes as divide a row.
+// Row ids[i] of a table; zeros if there is no such row. T: a type whose size divides the size of a row.
 template <class T>
 struct lookup_function {
   loop_size row{};  // of the table, in T
@@ -195,7 +196,7 @@ struct lookup_function {
   }
 };
 
-// The sum of the rows of bag i of numbers, those left out that the table does not have.
+// The sum of the rows of bag i of ids, ignoring ids without a row.
 struct bag_function {
   loop_size row{};  // of the table, in elements
   std::int64_t rows = 0;

@@ -15,7 +15,7 @@
 
 namespace unity::backend::cuda {
 
-// Threads that share a row of so many elements.
+// The number of threads for a row of this size.
 [[nodiscard]] constexpr int row_width(std::int64_t size) noexcept { return size > 1024 ? block_threads : warp_threads; }
 
 // Any layout.
@@ -79,7 +79,7 @@ class layer_norm_routine final : public routine<Queue> {
   layer_norm_function function_;
 };
 
-// Row-major; numbers of any integer type.
+// Row-major; ids of any integer type.
 template <class Queue>
 class embedding_routine final : public routine<Queue> {
  public:
@@ -117,7 +117,7 @@ class embedding_routine final : public routine<Queue> {
   tensor::dtype number_;
 };
 
-// Row-major; numbers of any integer type.
+// Row-major; ids of any integer type.
 template <class Queue>
 class embedding_bag_routine final : public routine<Queue> {
  public:

@@ -1,4 +1,4 @@
-// What one scalar instruction computes, as tensor::scalar_traits states it.
+// One scalar instruction, as defined by tensor::scalar_traits.
 #pragma once
 
 #include <cmath>
@@ -9,10 +9,10 @@
 
 namespace unity::backend::cuda {
 
-// A value, as device code may not call what gives it.
+// A constant, because device code may not call numeric_limits.
 inline constexpr double infinity = std::numeric_limits<double>::infinity();
 
-// Of an instruction of one operand b is ignored.
+// Unary instructions ignore b.
 template <class Real>
 [[nodiscard]] UNITY_HOST_DEVICE Real apply(tensor::scalar_op op, Real a, Real b) {
   using tensor::scalar_op;

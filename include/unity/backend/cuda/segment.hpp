@@ -1,5 +1,5 @@
-// Operators over the edges that lead to each vertex: each element of a result is made by one thread, in the order of
-// the edges and without atomic operations.
+// Operators over the incoming edges of each vertex: each element of a result is computed in the order of the edges and
+// without atomic operations.
 #pragma once
 
 #include <cmath>
@@ -19,11 +19,11 @@
 
 namespace unity::backend::cuda {
 
-// Edges in compressed rows. Offsets outside of the edges are taken for the nearest that are not.
+// Edges in compressed rows. Offsets are clamped to the range of edges.
 struct edge_lists {
   std::int64_t vertices = 0;
   std::int64_t edges = 0;
-  std::int64_t rows = 0;  // that edges may come from
+  std::int64_t rows = 0;  // of the table of sources
   const std::byte* offsets = nullptr;
   const std::byte* sources = nullptr;
   tensor::dtype offset = tensor::dtype::int64;
@@ -33,14 +33,14 @@ struct edge_lists {
     const auto k = load_integer(offset, offsets, v);
     return k < 0 ? 0 : k > edges ? edges : k;
   }
-  // -1: none.
+  // The source of edge k; -1 if it is not a row of the table.
   [[nodiscard]] UNITY_HOST_DEVICE std::int64_t source(std::int64_t k) const {
     const auto row = load_integer(number, sources, k);
     return row >= 0 && row < rows ? row : -1;
   }
 };
 
-// What a vertex's row is made of the rows that edges come from.
+// How the rows of sources are combined into a vertex's row.
 enum class edge_reduction : std::uint8_t { sum, mean, largest, weighted };
 
 struct reduce_edges_function {
@@ -51,7 +51,7 @@ struct reduce_edges_function {
   std::int64_t heads = 1;
   const std::byte* table = nullptr;
   const std::byte* weights = nullptr;
-  const std::byte* out_edges = nullptr;  // which edge's weights are an edge's; null: its own
+  const std::byte* out_edges = nullptr;  // maps an edge to the edge whose weights it uses; null: its own
   std::byte* to = nullptr;
   tensor::dtype element = tensor::dtype::float32;
   tensor::dtype out_edge = tensor::dtype::int64;
@@ -84,7 +84,7 @@ struct reduce_edges_function {
   }
 };
 
-// The product of the rows of an edge's vertex and of its source, one head; by a group of threads per vertex.
+// The product of the rows of an edge's vertex and its source, for one head; one group of threads per vertex.
 struct edge_product_function {
   edge_lists lists{};
   std::int64_t heads = 1;
@@ -111,7 +111,7 @@ struct edge_product_function {
   }
 };
 
-// What the edges of a vertex that have its largest element get of the cotangent; one element of a row.
+// One element of a row: the share of the cotangent for each edge of a vertex that has the largest element.
 struct edge_shares_function {
   edge_lists lists{};
   loop_size row{};
@@ -136,7 +136,7 @@ struct edge_shares_function {
   }
 };
 
-// One column of the sources' cotangents: each column has one thread, which goes through all edges.
+// One column of the sources' cotangents: one thread per column, which goes through all edges.
 struct add_shares_function {
   edge_shares_function of{};
   double* sums = nullptr;
@@ -163,7 +163,7 @@ struct store_sums_function {
   UNITY_HOST_DEVICE void operator()(std::int64_t i) const { store_element<double>(element, to, i, sums[i]); }
 };
 
-// Softmax over the edges of a vertex, one column, by a group of threads; or its adjoint, where there is a cotangent.
+// Softmax over the edges of a vertex, for one column, by a group of threads; or its adjoint, if there is a cotangent.
 struct edge_softmax_function {
   edge_lists lists{};
   loop_size row{};
@@ -198,13 +198,13 @@ struct edge_softmax_function {
   }
 };
 
-// Row-major. Numbers of int32 or int64.
+// Row-major. Integers are int32 or int64.
 template <class Queue>
 class edge_routine final : public routine<Queue> {
  public:
   edge_routine(std::string_view name, types inputs, types outputs);
 
-  // Of the adjoint of the maximum: shares of the vertices, and sums.
+  // For the adjoint of the maximum: shares of the vertices, and sums.
   [[nodiscard]] std::size_t workspace() const override {
     return what_ == task::shares ? static_cast<std::size_t>(shares_ + elements_) * sizeof(double) : 0;
   }
@@ -284,7 +284,7 @@ void edge_routine<Queue>::run(const call<Queue>& c) const {
   } else if (what_ == task::shares) {
     share(c);
   } else {
-    c.queue.each(elements_, fill_function{c.outputs[0], element_, 0});  // edges that are no vertex's
+    c.queue.each(elements_, fill_function{c.outputs[0], element_, 0});  // edges that belong to no vertex
     if (what_ == task::product) {
       c.queue.rows(lists_.vertices, warp_threads,
                    edge_product_function{lists_of(c), heads_, width_ / heads_, c.inputs[0], c.inputs[1], c.outputs[0],

@@ -1,4 +1,4 @@
-// The largest elements of a vector and the places of all, by comparing each element with each other.
+// The largest elements of a vector and the sorted positions of all, by comparing each element with every other.
 #pragma once
 
 #include <cmath>
@@ -16,11 +16,11 @@
 
 namespace unity::backend::cuda {
 
-// What comes before an element: tensor/operators/selection.hpp. Either its place is written, or at its place its
-// number.
+// Counts the elements that precede an element in the order of tensor/operators/selection.hpp: its sorted position.
+// Writes either that position, or at that position the index of the element.
 struct magnitude_place_function {
   std::int64_t count = 0;
-  std::int64_t selected = 0;  // as many of the largest elements; 0: places
+  std::int64_t selected = 0;  // number of largest elements; 0: positions of all
   const std::byte* x = nullptr;
   const std::byte* y = nullptr;
   std::byte* to = nullptr;
@@ -46,7 +46,7 @@ struct magnitude_place_function {
   }
 };
 
-// The sum of the numbers of the elements of a place.
+// The sum of the indices of the elements with a given sorted position.
 struct placed_elements_function {
   std::int64_t count = 0;
   const std::byte* places = nullptr;
@@ -66,11 +66,11 @@ struct placed_elements_function {
   }
 };
 
-// Of vectors.
+// For vectors.
 template <class Queue>
 class magnitude_place_routine final : public routine<Queue> {
  public:
-  // selects: the numbers of the largest elements instead of the places of all.
+  // selects: the indices of the largest elements instead of the sorted positions of all.
   magnitude_place_routine(types inputs, types outputs, bool selects) {
     function_.count = tensor::element_count(inputs[0].dims);
     function_.selected = selects ? tensor::element_count(outputs[0].dims) : 0;
@@ -110,7 +110,7 @@ class placed_elements_routine final : public routine<Queue> {
   placed_elements_function function_;
 };
 
-// Null where it is no operator of selecting.
+// Null if it is not a selection operator.
 template <class Queue>
 [[nodiscard]] routine_ptr<Queue> selection(std::string_view name, types inputs, types outputs) {
   if (name == "elements_at_places") {

@@ -17,7 +17,7 @@
 
 namespace unity::backend::cuda {
 
-// One thread on its own.
+// A single thread.
 struct thread_group {
   UNITY_HOST_DEVICE int rank() const { return 0; }
   UNITY_HOST_DEVICE int size() const { return 1; }
@@ -38,7 +38,7 @@ struct greater {
   UNITY_HOST_DEVICE double operator()(double a, double b) const { return a < b ? b : a; }
 };
 
-// Every lane gets the same bits: at each step two lanes add the same two numbers.
+// All lanes get the same bits: in each step two lanes add the same two numbers.
 template <class F>
 UNITY_HOST_DEVICE double fold_warp(double x, F f) {
 #if defined(__CUDA_ARCH__)
@@ -53,7 +53,7 @@ UNITY_HOST_DEVICE double fold_warp(double x, F f) {
 
 }  // namespace detail
 
-// The threads of a warp. On the host it is never used, but there a function of both must compile.
+// The threads of a warp. Never used on the host, but it must compile there.
 struct warp_group {
   int lane = 0;
 
@@ -63,7 +63,7 @@ struct warp_group {
   UNITY_HOST_DEVICE double largest(double x) const { return detail::fold_warp(x, detail::greater{}); }
 };
 
-// The threads of a block; shared: a number per warp.
+// The threads of a block; shared: one number per warp.
 struct block_group {
   int thread = 0;
   double* shared = nullptr;
@@ -86,13 +86,13 @@ struct block_group {
     for (int w = 1; w < block_threads / warp_threads; ++w) {
       x = f(x, shared[w]);
     }
-    __syncthreads();  // all have read, before the next fold writes
+    __syncthreads();  // all have read before the next fold writes
 #endif
     return x;
   }
 };
 
-// Blocks of threads that a multiprocessor is to have registers for: of which F says nothing, 2.
+// The number of blocks for which a multiprocessor must have registers; 2 if F does not specify it.
 template <class F>
 constexpr int blocks_at_once = [] {
   if constexpr (requires { F::blocks_at_once; }) {
@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(block_threads) thread_rows_kernel(const __grid
 template <class F>
 __global__ void __launch_bounds__(block_threads) warp_rows_kernel(const __grid_constant__ F f, std::int64_t n) {
   const auto i = (static_cast<std::int64_t>(blockIdx.x) * block_threads + threadIdx.x) / warp_threads;
-  if (i < n) {  // the same for all of a warp
+  if (i < n) {  // equal for all threads of a warp
     f(warp_group{static_cast<int>(threadIdx.x) % warp_threads}, i);
   }
 }
@@ -142,7 +142,8 @@ __global__ void __launch_bounds__(block_threads) tiles_kernel(const __grid_const
   f.write(tile, thread, static_cast<std::int64_t>(blockIdx.x));
 }
 
-// Why nothing of this program runs on the present device: nvcc was told other architectures. Nothing where it runs.
+// The reason why this program cannot run on the current device: it was compiled for other architectures. Nothing if it
+// can.
 [[nodiscard]] inline std::optional<std::string> why_no_code(int device) {
   cudaFuncAttributes attributes{};
   const auto e = cudaFuncGetAttributes(&attributes, each_kernel<detail::nothing>);
@@ -164,7 +165,7 @@ __global__ void __launch_bounds__(block_threads) tiles_kernel(const __grid_const
   return fmt::format("built for {}, found sm_{}{}", built, major, minor);
 }
 
-// Owns a stream. The first call that failed is kept with the name of the kernel that made it, and later ones are not.
+// Owns a stream. Records the first failed call with the name of its kernel, and ignores later ones.
 class stream {
  public:
   stream() { check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream"); }
@@ -181,7 +182,7 @@ class stream {
       note(cudaGetLastError());
     }
   }
-  // width: of the groups; 1, 32 or 256.
+  // width: threads per group; 1, 32 or 256.
   template <class F>
   void rows(std::int64_t n, int width, const F& f) {
     const auto blocks = blocks_for(n, width);
@@ -205,7 +206,7 @@ class stream {
     }
   }
 
-  // Whose launches follow.
+  // Sets the name for the launches that follow.
   void begin(std::shared_ptr<const std::string> name) noexcept { name_ = std::move(name); }
   void note(cudaError_t e) {
     if (e != cudaSuccess) {
@@ -217,12 +218,12 @@ class stream {
       failure_ = fmt::format("kernel of {}: {}", last_begun(), message);
     }
   }
-  // The failure that was noted, which is forgotten.
+  // Returns the recorded failure and clears it.
   [[nodiscard]] std::optional<std::string> take_failure() { return std::exchange(failure_, std::nullopt); }
   [[nodiscard]] std::string last_begun() const { return name_ ? *name_ : "nothing"; }
 
  private:
-  // 0, and a note, where a grid cannot be as large.
+  // The number of blocks; 0, and records a failure, if it exceeds the maximum grid size.
   [[nodiscard]] unsigned blocks_for(std::int64_t n, int threads_each) {
     constexpr std::int64_t most = (std::int64_t{1} << 31) - 1;
     const auto per_block = block_threads / threads_each;
@@ -235,7 +236,7 @@ class stream {
   }
 
   cudaStream_t stream_ = nullptr;
-  std::shared_ptr<const std::string> name_;  // shared, as the kernel may be gone before it is named
+  std::shared_ptr<const std::string> name_;  // shared, because the kernel may be destroyed before it is reported
   std::optional<std::string> failure_;
 };
 

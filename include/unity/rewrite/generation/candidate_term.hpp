@@ -1,4 +1,4 @@
-// A term that was made at the current size, small enough to keep millions.
+// A term built at the current size, small enough to keep millions.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +14,12 @@ struct candidate_term {
   std::uint64_t fingerprint = 0;
   orbit_id left = 0;
   orbit_id right = 0;
-  variable_map map{};  // of right
+  variable_map map{};  // of the right operand
   std::uint32_t program = 0;
   std::uint16_t op = 0;
   std::uint16_t type = 0;
   std::uint8_t arity : 2 = 0;
-  std::uint8_t symmetric : 1 = 0;  // several namings of its variables attain the fingerprint
+  std::uint8_t symmetric : 1 = 0;  // several namings of its variables yield the fingerprint
   std::uint8_t size = 0;
   std::uint8_t tree_size = 0;
   std::uint8_t repeats = 0;

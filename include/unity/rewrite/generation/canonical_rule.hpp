@@ -1,4 +1,4 @@
-// One text for a rule and all that differ from it in names, in the order of what commutes, of outputs or of sides.
+// One text for all rules that differ only in names, or in the order of commutative operands, outputs or sides.
 #pragma once
 
 #include <algorithm>
@@ -22,12 +22,12 @@
 
 namespace unity {
 
-// How attribute variables are called, by attribute; one that is not in it is called after the attribute.
+// Base names of attribute variables, by attribute; attributes that are missing here use their own name.
 using attribute_names = std::map<std::string, std::string, std::less<>>;
 
 namespace detail {
 
-// Renames variables in the order in which the text has them.
+// Renames variables in order of their appearance in the text.
 template <pattern_algebra Algebra>
 class variable_renamer {
  public:
@@ -101,7 +101,7 @@ class variable_renamer {
   std::map<std::string, std::string> attributes_{};
 };
 
-// Conditions in one order, each once, and equalities with the longer side first.
+// Sorts conditions, removes duplicates, and puts the longer side of equalities first.
 void sort_conditions(syntax::rule& r);
 
 template <pattern_algebra Algebra>
@@ -122,7 +122,7 @@ class canonical_search {
 
  private:
   static constexpr std::size_t most_flips = 6;
-  static constexpr std::size_t most_orders = 4;  // of that many outputs and fewer all orders are tried
+  static constexpr std::size_t most_orders = 4;  // all orders are tried for at most this many outputs
 
   void sides(const rule_graph& g) {
     std::vector<std::size_t> order(g.source.roots.size());
@@ -149,7 +149,7 @@ class canonical_search {
       }
     }
     for (std::size_t flipped = 0; flipped < (std::size_t{1} << free.size()); ++flipped) {
-      // In Gray code's order every step flips one node.
+      // In Gray code order every step flips one node.
       if (flipped > 0) {
         std::size_t bit = 0;
         while ((flipped >> bit & 1U) == 0) {
@@ -181,18 +181,18 @@ class canonical_search {
 
 }  // namespace detail
 
-// The rule with its variables named in order of appearance, defaults left out, and whatever order means nothing
-// (operands of what commutes, outputs, conditions, sides of ==) chosen so that rules that differ in no more than that
-// are equal but for their names. The larger side of == comes first. Source: Jia's dissertation (TASO, 2020), section
-// 2.5, input tensor renaming.
-// Complexity: exponential in commutative operators (up to six count) and outputs (up to four).
+// The rule with variables named in order of appearance, default values omitted, and every order that has no meaning
+// (commutative operands, outputs, conditions, sides of ==) chosen so that rules that differ only in these are equal
+// except for their names. The larger side of == comes first.
+// Source: Jia's dissertation (TASO, 2020), section 2.5, input tensor renaming.
+// Complexity: exponential in the number of commutative operators (at most six count) and outputs (at most four).
 template <pattern_algebra Algebra>
 [[nodiscard]] syntax::rule canonical_rule(const Algebra& algebra, const syntax::rule& r,
                                           const attribute_names& names = {}) {
   return detail::canonical_search<Algebra>{algebra, names}.run(r);
 }
 
-// The same for equal statements, whatever their names and standing.
+// Equal for equal statements, regardless of names and standing.
 [[nodiscard]] std::string statement_text(const syntax::rule& r);
 
 }  // namespace unity

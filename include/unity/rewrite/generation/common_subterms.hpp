@@ -1,4 +1,4 @@
-// What both sides of a rule do alike, taken away: the rule that is left is more general.
+// Removes what both sides of a rule have in common: the remaining rule is more general.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ namespace unity {
 
 namespace detail {
 
-// Drops the nodes that no root needs.
+// Removes the nodes that no root needs.
 void drop_unused(term_graph& g);
 
 template <pattern_algebra Algebra, class Valid>
@@ -46,7 +46,7 @@ class subterm_removal {
   }
 
  private:
-  // One order for the operands of what commutes, so that equal terms are equal.
+  // Sorts the operands of commutative operators, so that equal terms are equal objects.
   void sort_operands(term_graph& g) const {
     for (auto& n : g.nodes) {
       const auto kind = algebra_.find_kind(n.name);
@@ -61,7 +61,7 @@ class subterm_removal {
     return to_term(a, x) == to_term(b, y);
   }
 
-  // First form: a subterm of both sides becomes a variable. The largest one first: it may be that its parts are needed.
+  // First form: replaces a subterm of both sides by a variable. Largest subterms first: parts of them may be needed.
   bool replace_subterm() {
     const auto& s = rule_.source.nodes;
     const auto& t = rule_.target.nodes;
@@ -96,7 +96,7 @@ class subterm_removal {
     }
     std::for_each(g.roots.begin(), g.roots.end(), become);
   }
-  // A variable that no rule has: text cannot write it twice.
+  // A variable name that no rule text can contain.
   [[nodiscard]] std::string fresh() const {
     std::string name = "_c";
     const auto all = names(rule_);
@@ -106,7 +106,7 @@ class subterm_removal {
     return name;
   }
 
-  // Second form: an operator that both sides end with goes, and its operands are the outputs.
+  // Second form: removes an operator that both sides end with; its operands become the outputs.
   bool remove_operator() {
     for (std::size_t i = 0; i < rule_.source.roots.size(); ++i) {
       const auto& s = rule_.source.roots[i];
@@ -142,7 +142,7 @@ class subterm_removal {
       const auto& y = rule_.target.roots[i];
       const bool here = x.is_node() && x.node == s;
       if (here != (y.is_node() && y.node == t) || (here && x.selector != y.selector)) {
-        return std::nullopt;  // its results are not the same ones on both sides
+        return std::nullopt;  // the two sides do not have the same results of it
       }
       if (here) {
         g.source.roots.erase(g.source.roots.begin() + static_cast<std::ptrdiff_t>(i));
@@ -161,7 +161,7 @@ class subterm_removal {
     return g;
   }
 
-  // Outputs that are the same on both sides say nothing, nor does one that is there twice.
+  // Drops outputs that are equal on both sides, and duplicates: they say nothing.
   static void drop_outputs(rule_graph& g) {
     for (std::size_t i = g.source.roots.size(); i-- > 0;) {
       bool drop = equal(g.source, g.source.roots[i], g.target, g.target.roots[i]);
@@ -193,7 +193,7 @@ class subterm_removal {
     rule_ = *std::move(g);
     return true;
   }
-  // Goes one way where what is left can be read in no more: and(?x, ?x) == ?x.
+  // Restricts the rule to one direction if the other one no longer compiles: and(?x, ?x) == ?x.
   [[nodiscard]] bool can_be_read(rule_graph& g) const {
     if (compiles(g)) {
       return true;
@@ -221,7 +221,7 @@ class subterm_removal {
     }
   }
 
-  // What was measured of an operand that is gone may be measured of the result: size(?w, -1) of matmul(?x, ?w).
+  // Restates measures of removed operands as measures of the result: size(?w, -1) of matmul(?x, ?w).
   static void restate(rule_graph& g, const std::string& by, const std::set<std::string>& gone) {
     const auto left = variables(g.source);
     for (auto* side : {&g.source, &g.target}) {
@@ -271,7 +271,7 @@ class subterm_removal {
     });
     return all;
   }
-  // Of the source, and of conditions if they count.
+  // Names of the source, and of conditions if `with_conditions`.
   static std::set<std::string> names(const rule_graph& g, bool with_conditions = true) {
     auto all = variables(g.source);
     for (const auto& n : g.source.nodes) {
@@ -294,12 +294,12 @@ class subterm_removal {
 
 }  // namespace detail
 
-// The rule without what its sides have in common, as far as what is left is a rule for which valid(rule) is true: a
-// subterm of both sides becomes a variable, an operator that both sides end with gives way to its operands. Both follow
-// from what is left, so that a set of rules loses nothing. Conditions on operands that are gone go with them, so that
-// what is left may be false: valid must say. The variables' names are not canonical.
+// The rule without what its sides have in common, as long as valid(rule) holds for the result: a subterm of both sides
+// becomes a variable, and an operator that both sides end with is replaced by its operands. In both cases the original
+// rule follows from the result, so a set of rules loses nothing. Conditions on removed operands are removed too, so the
+// result may be false: valid must decide. Variable names are not canonical.
 // Source: Jia's dissertation (TASO, 2020), section 2.5, common subgraph.
-// Complexity: quadratic in the rule's nodes, in calls of valid and otherwise.
+// Complexity: quadratic in the rule's nodes, both in calls of valid and otherwise.
 template <pattern_algebra Algebra, std::predicate<const syntax::rule&> Valid>
 [[nodiscard]] syntax::rule without_common_subterms(const Algebra& algebra, const syntax::rule& r, Valid valid) {
   return detail::subterm_removal<Algebra, Valid>{algebra, valid}.run(r);

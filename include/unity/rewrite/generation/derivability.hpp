@@ -1,4 +1,4 @@
-// Rules that follow from other rules by a few rewrites are not needed.
+// Removes rules that follow from other rules by a few rewrites.
 #pragma once
 
 #include <algorithm>
@@ -17,32 +17,33 @@
 namespace unity {
 
 struct derivability_options {
-  std::size_t rewrites = 4;  // of which a derivation may consist
+  std::size_t rewrites = 4;  // the most rewrites of a derivation
   entailment_limits limits{};
 };
 
-// For each rule in order: kept, or derived from kept ones.
+// Result for each rule, in order: kept, or derived from kept ones.
 struct derived_rule {
-  std::size_t rule = 0;             // its place among the rules that were given
-  std::vector<std::size_t> from{};  // the places of the rules that derive it, each once
-  std::size_t rewrites = 0;         // how many instances of them do, in the question that takes most
+  std::size_t rule = 0;             // its index among the given rules
+  std::vector<std::size_t> from{};  // indices of the rules that derive it, each once
+  std::size_t rewrites = 0;         // the number of rule instances used, for the question that needs the most
 
   friend bool operator==(const derived_rule&, const derived_rule&) = default;
 };
 struct pruned_rules {
-  std::vector<std::size_t> kept{};  // places among the rules that were given, ascending
+  std::vector<std::size_t> kept{};  // indices of the given rules, ascending
   std::vector<derived_rule> derived{};
 
   friend bool operator==(const pruned_rules&, const pruned_rules&) = default;
 };
 
-// Goes through the rules, and keeps those that do not follow from the ones kept before.
+// Goes through the rules and keeps those that do not follow from the ones kept before.
 //
-// worlds(i): questions about rule i, each the graphs of one structure of an entailment, with the outputs of one side
-// first and those of the other after them. A rule follows where the answer to every question is a derivation of at most
-// so many rewrites, of one at least, in every direction in which it is read; one without questions is kept. Greedy:
-// what was derived with few rewrites from rules that are dropped later is not tried again, so that the order matters;
-// general rules should come first (rule_size). Complexity: a few questions a rule, over a theory of all that are kept.
+// worlds(i): questions about rule i; each is the graphs of one structure of an entailment, the outputs of one side
+// first, followed by those of the other. A rule is derived if every question, in every direction in which the rule is
+// read, has a derivation of at most options.rewrites steps, and the derivations use at least one rule; a rule without
+// questions is kept. Greedy: rules derived from rules that are dropped later are not tried again, so the order matters;
+// general rules should come first (rule_size).
+// Complexity: a few questions per rule, over a theory of all kept rules.
 template <pattern_algebra Algebra, class Worlds>
 [[nodiscard]] pruned_rules prune_derivable(const Algebra& algebra, std::span<const syntax::rule> rules, Worlds worlds,
                                            const derivability_options& options = {}) {
@@ -78,12 +79,12 @@ template <pattern_algebra Algebra, class Worlds>
   return result;
 }
 
-// By which rules are ordered before they are pruned: small and general ones first.
+// The order of rules before pruning: small and general ones first.
 struct rule_size {
   std::size_t operators = 0;  // of both sides
   std::size_t conditions = 0;
   std::size_t literals = 0;   // attributes that are numbers or words
-  std::size_t variables = 0;  // counted from above: more of them say more
+  std::size_t variables = 0;  // in descending order: more variables are more general
   std::size_t characters = 0;
 
   friend auto operator<=>(const rule_size&, const rule_size&) = default;

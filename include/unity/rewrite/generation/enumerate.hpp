@@ -1,9 +1,9 @@
-// All terms up to a size, grouped by what they compute, and the equalities that generate the groups.
+// Enumerates all terms up to a size, grouped by meaning, and the equalities that generate the groups.
 //
-// Terms are counted up to renaming of variables, and only terms over representatives of their
-// subterms are looked at: whatever contains a term that equals an earlier one equals a term that is
-// looked at. Size counts shared operators once.
-// Source: Jia's dissertation (2020), section 2.3.2, algorithm 1, which enumerates graphs; why terms, see
+// Terms are counted up to renaming of variables, and only terms over representatives of their subterms are considered:
+// a term that contains a term equal to an earlier one is equal to a term that is considered. Size counts shared
+// operators once.
+// Source: Jia's dissertation (2020), section 2.3.2, algorithm 1, which enumerates graphs; the reasons for terms are in
 // docs/design/decisions.md.
 #pragma once
 
@@ -37,29 +37,29 @@ namespace unity {
 
 struct enumeration_options {
   std::size_t most_operators = 3;
-  std::size_t variables = 4;  // of each sort, at most 8
+  std::size_t variables = 4;  // per sort, at most 8
   std::size_t threads = 1;
-  std::size_t memory = std::size_t{1} << 30U;  // bytes that the terms of a size may take before they go to disk
-  std::filesystem::path folder{};                // where they go; empty: the system's for temporary files
+  std::size_t memory = std::size_t{1} << 30U;  // bytes of terms of one size in memory before they are written to disk
+  std::filesystem::path folder{};              // for files on disk; empty: the system's temporary folder
 };
 
 struct enumeration_counts {
   std::uint64_t terms = 0;          // typed, up to renaming
-  std::uint64_t classes = 0;        // of different meaning, up to renaming; variables are not counted
-  std::uint64_t equalities = 0;     // terms that equal an earlier one, up to renaming
+  std::uint64_t classes = 0;        // of different meaning, up to renaming; without variables
+  std::uint64_t equalities = 0;     // terms equal to an earlier one, up to renaming
   std::uint64_t named = 0;          // the same, with every choice of variables counted
-  std::uint64_t false_matches = 0;  // terms whose sample agreed with a different one's
+  std::uint64_t false_matches = 0;  // terms whose sample equals that of a different term
   std::uint64_t value_bytes = 0;    // of samples
   std::uint64_t spilled_runs = 0;
 
   friend bool operator==(const enumeration_counts&, const enumeration_counts&) = default;
 };
 
-// Enumerates size by size; what it found stays readable. The language outlives it.
-// Two terms are taken for equal where ten elements of a sample agree modulo 2^31 - 1 and all elements at one other size
-// modulo 2^61 - 1, or, before a rule is made of it, at two other sizes. Terms of different meaning whose degree is at
-// most d pass the last test with probability at most (d / 2^61)^2 for each choice of sizes (Schwartz, Zippel); that
-// says nothing about sizes that were not tried, which is why rules are tested again and proved.
+// Enumerates size by size; results stay readable. The language must outlive it.
+// Two terms count as equal if ten elements of a sample agree modulo 2^31 - 1 and all elements agree modulo 2^61 - 1 at
+// one other size, or, before a rule is made from it, at two other sizes. Terms of different meaning and degree at most
+// d pass the last test with probability at most (d / 2^61)^2 for each choice of sizes (Schwartz, Zippel). That says
+// nothing about sizes that were not tried, so rules are tested again and proved.
 template <term_language L>
 class enumeration {
  public:
@@ -82,8 +82,8 @@ class enumeration {
     }
   }
 
-  // Effects: enumerates the next size. Complexity: linear in its terms, but for those that need to be checked.
-  // Throws: unity::error where terms cannot be kept on disk.
+  // Effects: enumerates the next size. Complexity: linear in its terms, except for those that need to be checked.
+  // Throws: unity::error if terms cannot be stored on disk.
   void advance() {
     ++size_;
     last_ = size_ == options_.most_operators;
@@ -103,10 +103,11 @@ class enumeration {
   [[nodiscard]] std::span<const found_joint_rule> joint_rules() const noexcept { return joint_; }
   [[nodiscard]] const term_store& store() const noexcept { return store_; }
 
-  // Effects: writes what was found to a file, from which resume() goes on. `of` names language and options.
-  // Throws: unity::error where it cannot be written; an earlier file stays.
+  // Effects: saves the results to a file from which resume() continues. `of` identifies language and options.
+  // Throws: unity::error if the file cannot be written; an earlier file is kept.
   void save(const std::string& path, std::uint64_t of) const;
-  // Precondition: nothing was enumerated yet. Throws: unity::error where the file is none, or of another language.
+  // Precondition: nothing was enumerated yet.
+  // Throws: unity::error if the file is not a checkpoint, or belongs to another language.
   void resume(const std::string& path, std::uint64_t of);
 
  private:
@@ -120,23 +121,23 @@ class enumeration {
     return a.fingerprint != b.fingerprint ? a.fingerprint < b.fingerprint : a.order() < b.order();
   }
   using sorter = external_sorter<candidate_term, bool (*)(const candidate_term&, const candidate_term&)>;
-  // A term with the group of terms that have its fingerprint, if there are others.
+  // A term together with the terms that have the same fingerprint, if there are any.
   struct event {
     candidate_term term;
     std::uint32_t group = no_group;
-    bool first = false;  // of its fingerprint: nothing earlier can equal it
+    bool first = false;  // of its fingerprint: it cannot equal an earlier term
   };
   static bool earlier(const event& a, const event& b) { return a.term.order() < b.term.order(); }
   using event_sorter = external_sorter<event, bool (*)(const event&, const event&)>;
 
-  // A class while its size is settled: a stored term, or one of this size.
+  // A class while its size is processed: a stored term, or one of this size.
   struct representative {
     bool stored = false;
     orbit_id orbit = 0;
     candidate_term term{};
     std::optional<meaning> known{};
   };
-  // A term of this size, and the earlier one that it equals, with its variables as those of the first.
+  // A term of this size, and the earlier term that it equals, with its variables expressed in those of the first.
   struct member {
     term equal{};
     canonical_term by{};
@@ -170,7 +171,7 @@ class enumeration {
     term_generator<L, decltype(sink)>{language_, applications_, store_, size_, options_.variables, sink}.run();
     flush();
   }
-  // In parallel: each by itself, so threads change nothing.
+  // In parallel: each term independently, so the number of threads does not affect results.
   void fingerprint(std::vector<candidate_term>& all) {
     pool_.parallel_for(all.size(), 256, [&](std::size_t worker, std::size_t from, std::size_t to) {
       for (auto i = from; i < to; ++i) {
@@ -183,12 +184,12 @@ class enumeration {
     });
   }
 
-  // Groups equal fingerprints, then decides in the order of terms what is new and what equals what.
+  // Groups equal fingerprints, then decides in the order of terms which terms are new and which equal an earlier one.
   void settle(sorter& by_fingerprint) {
     event_sorter events{earlier, options_.memory / 2, options_.folder};
     groups_.clear();
     std::optional<event> open;
-    counts_.spilled_runs += by_fingerprint.runs();  // draining forgets them
+    counts_.spilled_runs += by_fingerprint.runs();  // draining resets the number of runs
     by_fingerprint.drain([&](const candidate_term& c) {
       if (open && open->term.fingerprint == c.fingerprint) {
         if (open->group == no_group) {
@@ -237,8 +238,8 @@ class enumeration {
     }
     add_class(t, facts, e.term);
   }
-  // Whether the term equals an earlier one. A rule that makes an earlier one of it says so, and which, at once;
-  // otherwise meanings are compared.
+  // Whether the term equals an earlier one. A rule that rewrites it to an earlier term answers directly; otherwise
+  // meanings are compared.
   bool equals_earlier(const term& t, const term_facts& facts, std::uint32_t program,
                       std::vector<representative>& group) {
     const auto explained = rules_.explain(t, facts, [&](const term& other) {
@@ -277,7 +278,7 @@ class enumeration {
   [[nodiscard]] term term_of_class(const representative& r) const {
     return r.stored ? meanings_.stored_term(r.orbit) : r.term.get(store_);
   }
-  // Whether a term that agrees with a class at some sizes does so at others.
+  // Whether a term that agrees with a class at some sizes also agrees at others.
   [[nodiscard]] bool agree(const term& t, const term_facts& facts, const meaning& mine, representative& r) {
     return meanings_.deep_fingerprint(t, facts, mine.names, true) ==
            meanings_.deep_fingerprint(term_of_class(r), facts_of_class(r), meaning_of(r).names, true);
@@ -303,7 +304,7 @@ class enumeration {
     }
     return t;
   }
-  // Where all results of an operation equal earlier terms, they make a rule together.
+  // If all results of an operation equal earlier terms, they form a rule together.
   void join_parts() {
     std::vector<std::pair<term, term>> all{parts_.begin(), parts_.end()};
     const auto key = [](const term& t) { return std::tuple{t.operands[0].orbit, t.op}; };
@@ -328,7 +329,8 @@ class enumeration {
     parts_.clear();
   }
 
-  // A new class. A term that equals itself under a renaming makes a rule where commutativity does not say so already.
+  // Adds a new class. If a term equals itself under a renaming, that is a rule, unless commutativity already implies
+  // it.
   void add_class(const term& t, const term_facts& facts, const candidate_term& c) {
     std::vector<variable_map> group{variable_map::identity().cut(facts.variables)};
     if (c.symmetric != 0) {
@@ -341,12 +343,12 @@ class enumeration {
       new_classes_.push_back({c, std::move(group)});
     }
   }
-  // Effects: new classes become stored terms; every term of this size is remembered by what it is.
+  // Effects: stores new classes as terms; records every term of this size with its class.
   void store_classes() {
     for (const auto& [c, group] : new_classes_) {
       store_class(c.get(store_), c.facts(store_), c.fingerprint, group);
     }
-    // In the order of terms, so that what a term equals is there before it.
+    // In the order of terms, so that the term it equals is present already.
     for (const auto& m : members_) {
       if (m.by.term.op == term_node::variable) {
         table_.emplace(m.equal, instance{m.by.term.operands[0].orbit, m.by.names});
@@ -363,7 +365,8 @@ class enumeration {
     meanings_.stored(id);
     known_[value].push_back(id);
     table_.emplace(t, instance{id, variable_map::identity().cut(facts.variables)});
-    // Those of the last size but one would take most memory, and are operands of few terms, which come together.
+    // Does not keep values of the last size but one: they would use the most memory, and are operands of few terms,
+    // which are contiguous.
     if (facts.size + std::size_t{1} < options_.most_operators) {
       samples_.keep(store_, id);
     }
@@ -387,7 +390,8 @@ class enumeration {
   std::vector<std::vector<representative>> groups_;
   std::vector<std::pair<candidate_term, std::vector<variable_map>>> new_classes_;
   std::vector<member> members_;
-  std::unordered_map<term, term, term_hash> parts_;  // results of operations with several, and what they equal
+  // results of operations with several results, and the terms they equal
+  std::unordered_map<term, term, term_hash> parts_;
 };
 
 }  // namespace unity

@@ -1,4 +1,4 @@
-// Expressions of rules, made and taken apart.
+// Building and taking apart expressions of rules.
 #pragma once
 
 #include <cstddef>
@@ -30,16 +30,16 @@ namespace unity::syntax {
   arguments.insert(arguments.begin(), variable(value));
   return call(std::move(name), std::move(arguments));
 }
-// All of them at once; of none: 1.
+// The conjunction of all; 1 if empty.
 [[nodiscard]] expression conjunction(const std::vector<expression>& all);
 
 [[nodiscard]] inline bool is_call(const expression& e, const char* name, std::size_t arguments) {
   return e.kind == expression::form::call && e.name == name && e.arguments.size() == arguments;
 }
-// Nothing in it depends on a match.
+// Whether nothing in it depends on a match.
 [[nodiscard]] bool is_literal(const expression& e);
 
-// A stored attribute as rule text writes it.
+// A stored attribute as written in rule text.
 [[nodiscard]] expression literal(const attribute_signature& a, const attribute& value);
 
 // Calls f(e) for the expression and all its parts, outer ones first.

@@ -1,4 +1,4 @@
-// Rewriting that only repeats what is there does not pay.
+// Drops rewrites that only repeat an existing operator: they never pay off.
 #pragma once
 
 #include <cstddef>
@@ -13,18 +13,19 @@ namespace unity {
 
 namespace detail {
 
-// The side with an operand of node n wherever n was.
+// The side with `by`, an operand of node n, in place of n.
 [[nodiscard]] term_graph bypassed(term_graph g, std::size_t n, const graph_operand& by);
 
 }  // namespace detail
 
-// Whether `to` is `from` with operators put in that `from` has with the same attributes: relu(relu(?x)), of relu(?x).
-// An operator of another kind may pay later: one that enlarges a kernel makes it as large as another.
+// Whether `to` is `from` with additional operators that `from` already contains with the same attributes:
+// relu(relu(?x)) from relu(?x). An operator of another kind may pay off later: enlarging a kernel makes it as large as
+// another one.
 [[nodiscard]] bool only_repeats(const term_graph& from, const term_graph& to);
 
-// The rule without directions that only repeat operators of what they are applied to; nothing where none is left.
+// The rule without directions that only repeat operators; nothing if no direction remains.
 // Example: relu(relu(?x)) == relu(?x) becomes relu(relu(?x)) => relu(?x).
-// Complexity: exponential in how many nodes the sides differ by, which are few in a rule.
+// Complexity: exponential in the difference of the sides' node counts, which is small.
 [[nodiscard]] std::optional<syntax::rule> without_repeating(syntax::rule r);
 
 }  // namespace unity
@@ -46,7 +47,7 @@ UNITY_INLINE term_graph bypassed(term_graph g, std::size_t n, const graph_operan
     std::ranges::for_each(node.operands, replace);
   }
   std::ranges::for_each(g.roots, replace);
-  return to_graph(to_terms(g));  // without what nothing reads any more
+  return to_graph(to_terms(g));  // removes nodes that are no longer read
 }
 
 }  // namespace unity::detail

@@ -20,7 +20,7 @@
 
 namespace unity {
 
-// A term equals an earlier one. Variables of `right` are numbered as those of `left`.
+// A term equals an earlier one. Variables of `right` are numbered like those of `left`.
 struct found_rule {
   term left{};
   term_facts facts{};  // of left
@@ -28,7 +28,7 @@ struct found_rule {
   std::uint8_t right_size = 0;
 };
 
-// Several results of one operation equal earlier terms. Variables of `right` are numbered as those of `left`.
+// Several results of one operation equal earlier terms. Variables of `right` are numbered like those of `left`.
 struct found_joint_rule {
   std::vector<term> left{};
   term_facts facts{};
@@ -42,16 +42,17 @@ struct term_hash {
   }
 };
 
-// Terms before others: few operators, then all-different variables, so that general terms come before their instances.
+// The order of terms: fewer operators first, then terms with all-different variables, so general terms precede their
+// instances.
 [[nodiscard]] inline auto order_key(const term& t, const term_facts& f) noexcept {
   return std::tuple{
       f.size, f.tree_size, f.repeats, t.op, t.operands[0].orbit, t.operands[1].orbit, t.operands[1].map.bits()};
 }
 
-// The facts of op(operands) but for its type.
+// The facts of op(operands) without its type.
 [[nodiscard]] term_facts facts_of(const term_store& store, const term& t, std::size_t size);
 
-// What every typed term below the current size is: an instance of a stored one.
+// Maps every typed term below the current size to the instance of a stored term that it equals.
 using term_table = std::unordered_map<term, instance, term_hash>;
 
 class known_rules {
@@ -63,8 +64,8 @@ class known_rules {
 
   void add(const found_rule& r);
 
-  // A term of the same type before `t` that some rule makes of it at its root, and what its variables are in t; nothing
-  // where no rule does. A variable has its sort's orbit as its operand.
+  // A term of the same type before `t` that some rule derives from `t` at its root, and the variables of that term in
+  // t; nothing if no rule does. A variable has its sort's orbit as operand.
   // type_of(term): the type of a term as large as t, or nothing.
   template <class TypeOf>
   [[nodiscard]] std::optional<canonical_term> explain(const term& t, const term_facts& f, const TypeOf& type_of) {
@@ -78,16 +79,16 @@ class known_rules {
     });
     return earlier;
   }
-  // The renamings under which some rule rewrites `t` at its root to itself.
+  // The renamings with which some rule rewrites `t` at its root to itself.
   void self_renamings(const term& t, std::vector<variable_map>& out);
 
  private:
-  // A rule may fit a term only where the operators of the outlines agree in the known bits.
+  // A rule can only match a term if the operators of their outlines agree in the known bits.
   struct entry {
     std::uint64_t outline = 0;
     std::uint64_t known = 0;
     std::uint32_t rule = 0;
-    std::uint16_t to = 0;  // the operator that it makes
+    std::uint16_t to = 0;  // root operator of the result
   };
   struct binding {
     std::array<instance, variable_map::most> to{};
@@ -113,19 +114,19 @@ class known_rules {
     return size == f.size && order_key(c.term, facts_of(store_, c.term, size)) < key && type_of(c.term) == f.type;
   }
 
-  // The operators of the operands and of theirs, eight bits each, with the operands in order or `swapped`. Different
-  // operators may have the same bits.
+  // The operators of the operands and of their operands, eight bits each, with the operands in order or `swapped`.
+  // Different operators may have the same bits.
   [[nodiscard]] std::uint64_t outline(const term& t, std::size_t swapped) const;
-  // The bits of a pattern's outline that a term which fits has as well: a variable fits anything, and a commutative
-  // operator takes its operands in both orders.
+  // The bits of a pattern's outline that every matching term must share: a variable matches anything, and a commutative
+  // operator matches its operands in both orders.
   [[nodiscard]] std::uint64_t known_below(const instance& pattern, std::size_t i) const;
   static constexpr std::uint64_t every_bit = 0xff;
   [[nodiscard]] static std::uint64_t bits_of(std::uint16_t op) noexcept { return op & every_bit; }
   [[nodiscard]] static std::size_t head_at(std::size_t i) noexcept { return 8 * i; }
   [[nodiscard]] static std::size_t part_at(std::size_t i, std::size_t k) noexcept { return 16 + 16 * i + 8 * k; }
 
-  // Calls accept(stored form) for each term that a rule makes of `t` at its root until it returns true. to: the only
-  // operator whose terms are asked for.
+  // Calls accept(stored form) for each term that a rule derives from `t` at its root, until it returns true. to: if
+  // given, only terms with this root operator.
   template <class Accept>
   void rewrite(const term& t, std::optional<std::uint16_t> to, const Accept& accept) {
     const std::array outlines{outline(t, 0), outline(t, 1)};
@@ -194,7 +195,7 @@ class known_rules {
     return done(b);
   }
 
-  // The stored instance that a pattern becomes.
+  // The stored instance that a pattern becomes under a binding.
   [[nodiscard]] std::optional<instance> build(instance pattern, const binding& b) const;
   [[nodiscard]] std::optional<canonical_term> build_root(const term& right, const binding& b) const;
 

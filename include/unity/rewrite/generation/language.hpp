@@ -1,4 +1,4 @@
-// What the enumeration of terms needs to know of a set of operators.
+// The interface between the enumeration of terms and a set of operators.
 #pragma once
 
 #include <concepts>
@@ -13,13 +13,13 @@
 
 namespace unity {
 
-// An operator on operands of given types: the type of its result, and which programs compute it.
+// An operator on operands of given types: the type of its result, and the programs that compute it.
 struct application {
   std::uint16_t type = 0;
   std::uint32_t program = 0;
 };
 
-// A node of a written-out term: a variable of a sort (no operator), or an operator on earlier nodes.
+// A node of a written term: a variable of a sort (no operator), or an operator on earlier nodes.
 struct term_node {
   static constexpr std::uint16_t variable = 0xffff;
 
@@ -33,19 +33,19 @@ struct term_node {
 // Operands before users; the last node is the root.
 using written_term = std::vector<term_node>;
 
-// Typed operators of at most two operands and one result, with values to tell terms apart. Types are numbers; equal
+// Typed operators with at most two operands and one result, with values to distinguish terms. Types are numbers; equal
 // numbers are equal types.
 //   operator_count(), arity(op), commutative(op)
 //   sorts()                        the types of variables, one per sort
-//   infer(op, types)               what the operator gives, or nothing where it does not take the operands
-//   elements(type)                 how many residues a sample value of the type has
+//   infer(op, types)               the application of the operator, or nothing if it does not accept the operands
+//   elements(type)                 number of residues in a sample value of the type
 //   variable_value(sort, v, out)   the sample value of variable v of a sort
-//   may_ignore(op)                 whether the result may not depend on all of the operands
-//   next_result(op)                the operator that gives the next result of the same operation, or nothing
-//   program(p), probe(p)           all elements of a sample value, and few that stand for all: probe_elements(type)
-//   deep_fingerprint(term, thorough)  of what the term computes at other sizes, modulo 2^61 - 1; where it is to be
-//                                  thorough, at other ones again
-// Laws: terms of one meaning have one deep fingerprint and one probe; different ones rarely.
+//   may_ignore(op)                 whether the result may be independent of some operand
+//   next_result(op)                the operator for the next result of the same operation, or nothing
+//   program(p), probe(p)           all elements of a sample value, and a few that represent all: probe_elements(type)
+//   deep_fingerprint(term, thorough)  of the values of the term at other sizes, modulo 2^61 - 1; at further sizes if
+//                                  thorough
+// Laws: terms of equal meaning have equal deep fingerprints and probes; terms of different meaning rarely do.
 template <class L>
 concept term_language = requires(L& l, const L& c, std::size_t op, std::span<const std::uint16_t> types,
                                  std::uint16_t type, residue* out, const written_term& term) {

@@ -1,4 +1,4 @@
-// What a term computes, in a form that can be compared: values at other sizes, and which variable is which.
+// The meaning of a term in comparable form: values at other sizes, and the identity of its variables.
 #pragma once
 
 #include <algorithm>
@@ -21,27 +21,27 @@
 
 namespace unity {
 
-// Terms of equal meaning have equal `deep`, and what they call by one name is the same.
+// Terms of equal meaning have equal `deep`, and equal names stand for equal variables.
 struct meaning {
   std::uint64_t deep = 0;
   variable_map names{};
 };
 
-// The variables of `right` as variables of `left`, or nothing where `right` has others.
+// The variables of `right` as variables of `left`, or nothing if `right` has others.
 [[nodiscard]] std::optional<variable_map> translate(const term_facts& right, const meaning& r, const term_facts& left,
                                                     const meaning& l);
 
-// Effects: makes a set of renamings of `count` variables a group.
+// Effects: closes a set of renamings of `count` variables to a group.
 void close_group(std::vector<variable_map>& group, std::span<const variable_map> more, std::size_t count);
 
-// Works out meanings; those of stored terms are kept.
+// Computes meanings; caches those of stored terms.
 template <term_language L>
 class meanings {
  public:
   meanings(L& language, const term_store& store, samples<L>& values, application_table<L>& applications)
       : language_{language}, store_{store}, samples_{values}, applications_{applications} {}
 
-  // Which variables may not matter: the term contains an operator that ignores part of its operands.
+  // Whether some variables may be irrelevant: the term contains an operator that ignores some of its operands.
   [[nodiscard]] bool may_ignore(const term& t) const {
     bool may = t.op != term_node::variable && language_.may_ignore(t.op);
     for (std::size_t i = 0; i < t.arity && t.op != term_node::variable; ++i) {
@@ -76,7 +76,7 @@ class meanings {
                        : of(o.term, o.facts, applications_(store_, o.term)->program);
     return known_.emplace(id, m).first->second;
   }
-  // A stored term as a term of its own, variables included.
+  // A stored term as an independent term, variables included.
   [[nodiscard]] term stored_term(orbit_id id) const {
     auto t = store_[id].term;
     if (t.op == term_node::variable) {
@@ -90,8 +90,8 @@ class meanings {
   }
 
   // All renamings under which a term computes the same, the identity first. known(out) adds some of them; it is called
-  // where commutativity does not explain all that samples show. found(renaming) is called for each that those and
-  // commutativity do not generate.
+  // if commutativity does not explain all symmetries of the samples. found(renaming) is called for each renaming that
+  // those and commutativity do not generate.
   template <class Known, class Found>
   [[nodiscard]] std::vector<variable_map> symmetries(const term& t, const term_facts& f, std::uint32_t program,
                                                      Known&& known, Found&& found) {
@@ -127,7 +127,7 @@ class meanings {
     static_cast<void>(samples_.permutations(f));
     return samples_.name(store_, t, f, program, may_ignore(t), scratch_);
   }
-  // Namings that commutativity and the symmetries of operands do not make the same.
+  // Namings that are not equivalent by commutativity and the symmetries of operands.
   [[nodiscard]] std::vector<variable_map> distinct_forms(const term& t, const term_facts& f,
                                                          std::span<const variable_map> names) const {
     const auto same = plain_symmetries(store_, t, language_.commutative(t.op));

@@ -1,4 +1,4 @@
-// How the variables of two terms may meet, and the one way in which a term over stored terms is written.
+// The ways to share variables between two terms, and the canonical form of a term over stored terms.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace unity {
 
-// A term as it is stored, and what its variables were called where it was found.
+// A term in stored form, and the names of its variables where it was found.
 struct canonical_term {
   unity::term term{};
   variable_map names{};
@@ -22,24 +22,24 @@ struct canonical_term {
 
 namespace detail {
 
-// The right operand's map where the left operand's variables come first and new ones follow in order.
+// The right operand's map if the left operand's variables come first and new ones follow in order.
 [[nodiscard]] canonical_term join_names(const term_store& store, std::uint16_t op, instance left, instance right);
 
 }  // namespace detail
 
-// The stored form of op(operands): of all forms that symmetries of the operands, and of the operator
-// where it is commutative, allow, one in which the operands share most operators, for that is its size,
-// and of those the one with the least map.
+// The stored form of op(operands). Of all forms that symmetries of the operands (and of a commutative operator) allow,
+// it chooses one whose operands share the most operators, because that determines its size, and among those the least
+// map.
 // Complexity: the product of the numbers of symmetries.
 [[nodiscard]] canonical_term canonical(const term_store& store, std::uint16_t op, bool commutative,
                                        std::span<const instance> operands);
 
-// The renamings of a stored term to itself that commutativity and the symmetries of
-// its operands make, the identity among them.
+// The renamings of a stored term to itself that follow from commutativity and the symmetries of its operands, including
+// the identity.
 [[nodiscard]] std::vector<variable_map> plain_symmetries(const term_store& store, const term& t, bool commutative);
 
-// Calls found(map, variables) for every way in which the variables of `right` are variables of `left` or new, at most
-// `most` of a sort. forced[j] >= 0: what variable j of `right` is.
+// Calls found(map, variables) for every way to identify variables of `right` with variables of `left` or make them new,
+// with at most `most` per sort. forced[j] >= 0: fixes variable j of `right` to that number.
 template <class Found>
 void for_each_naming(const term_facts& left, const term_facts& right, std::span<const std::int8_t> forced,
                      std::size_t most, Found&& found) {

@@ -7,8 +7,8 @@
 
 namespace unity {
 
-// A field. Division by zero gives zero. Small, so that sums of products stay in 64 bits; what agrees here is compared
-// again modulo 2^61 - 1 before anything is concluded.
+// A field. Division by zero gives zero. Small, so that sums of products fit in 64 bits; values that agree here are
+// compared again modulo 2^61 - 1 before anything is concluded.
 class residue {
  public:
   static constexpr std::uint32_t modulus = (std::uint32_t{1} << 31U) - 1;
@@ -27,7 +27,7 @@ class residue {
   }
 
   [[nodiscard]] constexpr std::uint32_t value() const noexcept { return value_; }
-  // The representative closest to zero: what maxima and relu compare.
+  // The representative closest to zero, which maxima and relu compare.
   [[nodiscard]] constexpr std::int32_t as_signed() const noexcept {
     return value_ > modulus / 2 ? static_cast<std::int32_t>(value_) - static_cast<std::int32_t>(modulus)
                                 : static_cast<std::int32_t>(value_);

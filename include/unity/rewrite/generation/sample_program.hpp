@@ -1,4 +1,4 @@
-// What an operator computes on sample values, as a straight line of residue arithmetic.
+// An operator on sample values, as a straight-line program of residue arithmetic.
 #pragma once
 
 #include <array>
@@ -12,8 +12,8 @@
 
 namespace unity {
 
-// Made once per operator and operand types, run for every term and every naming of its variables. The rows of operands
-// are read where they lie.
+// Built once per operator and operand types, run for every term and every naming of its variables. Reads the rows of
+// operands in place.
 class sample_program {
  public:
   static constexpr std::size_t most_operands = 2;
@@ -31,22 +31,22 @@ class sample_program {
   [[nodiscard]] ref constant(residue value);
   // The sum of products.
   [[nodiscard]] ref dot(std::span<const std::pair<ref, ref>> products);
-  // Of one or two values; `which` tells arbitrary functions apart.
+  // A function of one or two values; `which` distinguishes arbitrary functions.
   [[nodiscard]] ref apply(function f, ref a, ref b, std::uint8_t which = 0) { return add({f, which, a.bits, b.bits}); }
   void add_output(ref r) { outputs_.push_back(r); }
   [[nodiscard]] std::size_t output_count() const noexcept { return outputs_.size(); }
   [[nodiscard]] std::size_t temporaries() const noexcept { return steps_.size(); }
 
-  // What a step other than a dot computes.
+  // The result of a step other than a dot product.
   [[nodiscard]] static residue compute(function f, residue a, residue b, std::uint8_t which) noexcept;
 
-  // Computes chosen outputs alone.
+  // The program that computes only the chosen outputs.
   [[nodiscard]] sample_program restricted(std::span<const std::size_t> chosen) const;
 
-  // Effects: writes output_count() residues. `scratch` holds at least temporaries().
+  // Effects: writes output_count() residues. `scratch` must have at least temporaries() elements.
   // Complexity: linear in the steps and products.
   void run(const std::array<const residue*, most_operands>& operands, residue* scratch, residue* out) const;
-  // Of every output the marks of all elements that it is computed from, as sets of bits. `scratch` as above.
+  // For every output, the union of the marks (bit sets) of all elements that it is computed from. `scratch` as above.
   // Complexity: as run.
   void collect_marks(const std::array<const std::uint8_t*, most_operands>& operands, std::uint8_t* scratch,
                      std::uint8_t* out) const;
@@ -59,7 +59,7 @@ class sample_program {
   struct instruction {
     function f = function::dot;
     std::uint8_t which = 0;
-    std::uint32_t a = 0;  // of a dot: the range of products
+    std::uint32_t a = 0;  // of a dot product: the range of its products
     std::uint32_t b = 0;
   };
 

@@ -22,18 +22,18 @@
 
 namespace unity {
 
-// A fingerprint and the namings (variable to number within its sort) at which it is attained, least first.
+// A fingerprint and the namings (variable to number within its sort) that yield it, least first.
 struct named_fingerprint {
   std::uint64_t value = 0;
   std::vector<variable_map> names{};
   std::uint8_t relevant = 0;  // bit i: the value depends on variable i
 };
 
-// Sample values of stored terms for every choice of distinct variables: of kept ones in memory, of others computed as
-// they are asked for, which is cheap where terms over one operand come together. One scratch per thread.
+// Sample values of stored terms for every choice of distinct variables. Values of kept terms are in memory; others are
+// computed on demand, which is cheap if terms over the same operand are processed together. One scratch per thread.
 template <term_language L>
 class samples {
-  // Of one term that is not kept, by number of the choice of variables.
+  // Values of one term that is not kept, by number of the choice of variables.
   struct computed_rows {
     std::optional<orbit_id> of{};
     std::vector<bool> have{};
@@ -46,7 +46,7 @@ class samples {
     std::vector<residue> probes{};
     std::array<computed_rows, sample_program::most_operands> recent{};
     std::optional<orbit_id> marked{};
-    variable_marks marks{};  // of that term
+    variable_marks marks{};  // of the term `marked`
   };
 
   samples(const L& language, std::size_t variables) : language_{language}, most_{variables} {
@@ -61,7 +61,7 @@ class samples {
     }
   }
 
-  // Of a variable, as of every other term.
+  // The fingerprint of a variable, consistent with that of other terms.
   [[nodiscard]] std::uint64_t variable_fingerprint(const orbit& o) const {
     std::vector<residue> chosen;
     for (const auto e : language_.probe_elements(o.facts.type)) {
@@ -70,11 +70,11 @@ class samples {
     return hash_combine(o.facts.type, hash(chosen));
   }
 
-  // Where the values of variables begin, by sort: orbit::values of the first orbits.
+  // Offsets of the values of variables, by sort: orbit::values of the first orbits.
   [[nodiscard]] std::uint64_t variable_offset(std::size_t sort) const { return offsets_[sort]; }
   [[nodiscard]] std::size_t bytes() const noexcept { return values_.capacity() * sizeof(residue); }
 
-  // How many choices of distinct variables there are, and the number of one.
+  // The number of choices of distinct variables, and the index of one.
   [[nodiscard]] std::size_t choices(const term_facts& f) const {
     std::array<std::uint8_t, 16> used{};
     std::size_t count = 1;
@@ -116,8 +116,8 @@ class samples {
     o.values = from;
   }
 
-  // Of op(operands): least over the namings of its variables, and whether several attain it. Safe from several threads,
-  // each with its scratch, where permutations(f) was asked for before.
+  // The fingerprint of op(operands): the least over the namings of its variables, and whether several namings yield it.
+  // Thread-safe with one scratch per thread, if permutations(f) was called before.
   [[nodiscard]] std::pair<std::uint64_t, bool> fingerprint(const term_store& store, const term& t, const term_facts& f,
                                                            std::uint32_t program, bool may_ignore, scratch& s) const {
     if (may_ignore && f.variables > 0) {
@@ -133,7 +133,7 @@ class samples {
     }
     return {hash_combine(f.type, least), attained > 1};
   }
-  // The same, with the namings.
+  // The same, including the namings.
   [[nodiscard]] named_fingerprint name(const term_store& store, const term& t, const term_facts& f,
                                        std::uint32_t program, bool may_ignore, scratch& s) const {
     named_fingerprint best;
@@ -182,7 +182,7 @@ class samples {
     }
     return at;
   }
-  // Where the values of a term that is not kept are or will be; what `used` holds stays.
+  // The rows for the values of a term that is not kept; does not overwrite `used`.
   [[nodiscard]] computed_rows& rows_of(const term_store& store, orbit_id id, const computed_rows* used,
                                        scratch& s) const {
     for (auto& rows : s.recent) {
@@ -231,8 +231,8 @@ class samples {
     }
     return mix64(h);
   }
-  // Which variables the value depends on: one that can be replaced by a fresh one without a change is ignored. Where
-  // all of its sort are taken, it is if the probed elements are not computed from it.
+  // The variables that the value depends on. A variable is irrelevant if replacing it by a fresh one changes nothing.
+  // If no variable of its sort is left, it is irrelevant if the probed elements are not computed from it.
   [[nodiscard]] std::uint8_t relevant(const term_store& store, const term& t, const term_facts& f,
                                       std::uint32_t program, variable_map names, scratch& s) const {
     std::array<std::uint8_t, 16> used{};
@@ -254,8 +254,8 @@ class samples {
     }
     return bits;
   }
-  // The variables that the probed elements of a term are computed from. Of an operator that ignores none of its
-  // operands, all.
+  // The variables that the probed elements of a term are computed from; all variables if the operator ignores none of
+  // its operands.
   [[nodiscard]] std::uint8_t probed_variables(const term_store& store, const term& t, std::uint32_t program,
                                               scratch& s) const {
     if (!language_.may_ignore(t.op)) {
@@ -302,7 +302,7 @@ class samples {
     choose(choose, 0, variable_map{});
     return all;
   }
-  // Relevant variables take the first numbers in every order, ignored ones the rest in one.
+  // Relevant variables take the first numbers in every order, irrelevant ones the rest in a single order.
   [[nodiscard]] static std::vector<variable_map> partial_permutations(const term_facts& f, std::uint8_t relevant) {
     term_facts kept;
     std::array<std::uint8_t, 16> of_sort{};

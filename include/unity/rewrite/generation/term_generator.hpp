@@ -21,7 +21,7 @@
 
 namespace unity {
 
-// What operators give on types, asked of the language once.
+// Caches the results of operators on types, as inferred by the language.
 template <term_language L>
 class application_table {
  public:
@@ -48,12 +48,12 @@ class application_table {
   std::unordered_map<std::uint64_t, std::optional<application>> known_;
 };
 
-// Calls sink(candidate_term) for every term of a size whose operands are stored. Size counts shared operators
-// once. So an operand with all but the last operator stands alone, or with a variable, or with a part of
-// itself; what else shares operators is looked up through one that both operands contain. Terms over one
-// operand of the first kind come together.
-// Complexity: linear in the terms of the size, but for pairs of operands at least two operators smaller than it that
-// share other numbers of operators than the size asks for.
+// Calls sink(candidate_term) for every term of a size whose operands are stored. Size counts shared operators once. So
+// an operand with all operators except the last one is the only operand, or is paired with a variable, or with a part
+// of itself; other pairs that share operators are found through an operator that both contain. Terms over one operand
+// of the first kind are contiguous.
+// Complexity: linear in the terms of the size, except for pairs of operands at least two operators smaller than it that
+// share a different number of operators than the size requires.
 template <term_language L, class Sink>
 class term_generator {
  public:
@@ -102,10 +102,10 @@ class term_generator {
     std::optional<application> gives{};
   };
 
-  // Leaves room for one operator.
+  // Whether it leaves room for only one more operator.
   [[nodiscard]] bool is_large(const orbit& o) const noexcept { return o.facts.size + std::size_t{1} == size_; }
 
-  // The terms with an operand of the size before.
+  // The terms with an operand of the previous size.
   void around(orbit_id id) {
     const auto type = store_[id].facts.type;
     for (const auto op : of_arity_[1]) {
@@ -162,7 +162,8 @@ class term_generator {
       offer_partners(left);
     }
   }
-  // Names the variables of `right` so that its node number `at` is `node` of `left`: one partner for every way.
+  // Names the variables of `right` so that its node number `at` becomes `node` of `left`: adds one partner for every
+  // way.
   void name_partner(orbit_id left, instance node, orbit_id right, std::size_t at) {
     const auto& r = store_[right];
     const auto& shared = store_[node.orbit];
@@ -178,7 +179,7 @@ class term_generator {
                       [&](variable_map map, std::size_t) { partners_.emplace_back(right, map); });
     }
   }
-  // Partners that share just so many operators as makes the size.
+  // Offers the partners that share exactly as many operators as the size requires.
   void offer_partners(orbit_id left) {
     std::sort(partners_.begin(), partners_.end());
     partners_.erase(std::unique(partners_.begin(), partners_.end()), partners_.end());
@@ -188,7 +189,7 @@ class term_generator {
     }
   }
 
-  // The operators of two operands that take these types.
+  // The operators that accept two operands of these types.
   [[nodiscard]] std::span<const binary> binaries(std::uint16_t left, std::uint16_t right) {
     const auto [found, is_new] = binaries_.try_emplace(static_cast<std::uint32_t>(left) << 16U | right);
     for (const auto op : is_new ? std::span<const std::size_t>{of_arity_[2]} : std::span<const std::size_t>{}) {
@@ -201,7 +202,7 @@ class term_generator {
   [[nodiscard]] variable_map own_names(orbit_id id) const {
     return variable_map::identity().cut(store_[id].facts.variables);
   }
-  // Takes op(left, right under map) if just so many operators are shared and this is how it is written.
+  // Accepts op(left, right under map) if exactly `shared` operators are shared and this is its stored form.
   void offer_pair(std::span<const binary> operators, orbit_id left, orbit_id right, variable_map map,
                   std::size_t shared) {
     const instance first{left, own_names(left)};

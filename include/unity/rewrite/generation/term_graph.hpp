@@ -1,4 +1,4 @@
-// One side of a rule as a graph: what terms share is one node, so that a change of it is one change.
+// One side of a rule as a graph: shared subterms are one node, so a change of it is one change.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace unity {
 
-// What a node reads or a side yields: a variable, or a result of a node.
+// An operand of a node or an output of a side: a variable, or a result of a node.
 struct graph_operand {
   using form = syntax::term::form;
 
@@ -56,7 +56,7 @@ syntax::term to_term(const term_graph& g, const graph_operand& o);
 [[nodiscard]] term_graph to_graph(const std::vector<syntax::term>& side);
 [[nodiscard]] std::vector<syntax::term> to_terms(const term_graph& g);
 
-// Writes out the attributes that are omitted and have a default, in the order of the signature.
+// Adds attributes that are omitted and have a default, in the order of the signature.
 template <has_signatures Algebra>
 void write_defaults(const Algebra& algebra, term_graph& g) {
   for (auto& n : g.nodes) {
@@ -77,7 +77,7 @@ void write_defaults(const Algebra& algebra, term_graph& g) {
     n.attributes = std::move(all);
   }
 }
-// The opposite: leaves out what is the default anyway.
+// The opposite: omits attributes that have their default value.
 template <has_signatures Algebra>
 void omit_defaults(const Algebra& algebra, term_graph& g) {
   for (auto& n : g.nodes) {
@@ -95,7 +95,7 @@ void omit_defaults(const Algebra& algebra, term_graph& g) {
   }
 }
 
-// A rule as two graphs. `rest` has all of the rule but its sides.
+// A rule as two graphs. `rest` is the rule without its sides.
 struct rule_graph {
   term_graph source{};
   term_graph target{};
@@ -106,15 +106,15 @@ struct rule_graph {
 
 namespace detail {
 
-// An operator alone as a side stands for as many of its results as the other side has values.
+// A single operator as a side stands for as many of its results as the other side has values.
 void spread(term_graph& side, const term_graph& other);
 void gather(term_graph& side);
 
 }  // namespace detail
 
-// Every output on its own, as many on one side as on the other: split(?x) as a side becomes (split(?x).0, split(?x).1).
+// Lists every output separately, equally many on both sides: split(?x) as a side becomes (split(?x).0, split(?x).1).
 void spread_outputs(rule_graph& g);
-// The opposite, for one side at most.
+// The opposite, for at most one side.
 void gather_outputs(rule_graph& g);
 
 // With all attributes written out.
@@ -137,7 +137,7 @@ template <has_signatures Algebra>
   return r;
 }
 
-// Calls f(e) for every attribute's and condition's expression of the rule.
+// Calls f(e) for the expression of every attribute and condition of the rule.
 template <class Rule, class F>
 void for_each_expression(Rule& r, F&& f) {
   for (auto* side : {&r.source, &r.target}) {

@@ -1,4 +1,5 @@
-// Terms up to renaming of variables: each stored once, as an operator on stored terms and how their variables meet.
+// Terms up to renaming of variables: each stored once, as an operator on stored terms and how their variables are
+// shared.
 #pragma once
 
 #include <array>
@@ -45,13 +46,13 @@ class sort_list {
   std::uint32_t bits_ = 0;
 };
 
-// What is known of a term besides its operands.
+// Properties of a term besides its operands.
 struct term_facts {
   sort_list sorts{};
   std::uint16_t type = 0;
   std::uint8_t variables = 0;
   std::uint8_t size = 0;       // operators, shared ones once
-  std::uint8_t tree_size = 0;  // operators as often as they are used
+  std::uint8_t tree_size = 0;  // operators, counted as often as they are used
   std::uint8_t repeats = 0;    // occurrences of variables beyond the first
 };
 
@@ -60,14 +61,14 @@ struct orbit {
 
   unity::term term{};
   term_facts facts{};
-  std::uint32_t program = 0;        // that computes it from its operands
-  std::uint64_t values = not_kept;  // where its sample values begin, of the first naming
-  std::uint32_t nodes = 0;          // where its subterms begin, itself last; as many as its size
-  std::uint32_t automorphisms = 0;  // where its renamings to itself begin, the identity first
+  std::uint32_t program = 0;        // computes it from its operands
+  std::uint64_t values = not_kept;  // offset of its sample values, for the first naming
+  std::uint32_t nodes = 0;          // offset of its subterms, itself last; as many as its size
+  std::uint32_t automorphisms = 0;  // offset of its renamings to itself, the identity first
   std::uint32_t automorphism_count = 0;
 };
 
-// Orbits by number, variables of each sort first.
+// Orbits by number, the variables of each sort first.
 class term_store {
  public:
   explicit term_store(std::span<const std::uint16_t> sorts);
@@ -89,13 +90,13 @@ class term_store {
   // The instance with the least name among those that are equal by a symmetry of its orbit.
   [[nodiscard]] instance canonical(instance i) const noexcept;
 
-  // How many operators two instances share.
+  // The number of operators that two instances share.
   [[nodiscard]] std::size_t shared(instance left, instance right) const noexcept;
 
-  // The distinct operators of a term that is not stored, itself left out.
+  // The distinct operators of a term that is not stored, without itself.
   void collect_nodes(const term& t, std::vector<instance>& out) const;
 
-  // Effects: stores a new term; automorphisms: all of them, the identity first.
+  // Effects: stores a new term. automorphisms: all of them, the identity first.
   orbit_id add(const term& t, const term_facts& facts, std::uint32_t program,
                std::span<const variable_map> automorphisms);
 

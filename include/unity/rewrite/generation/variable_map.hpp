@@ -9,7 +9,8 @@
 
 namespace unity {
 
-// Entry i says what variable i becomes. Of at most 8 variables, numbered below 16. How many there are the term knows.
+// Entry i is the new number of variable i. At most 8 variables, numbered below 16. The number of variables is known to
+// the term.
 class variable_map {
  public:
   static constexpr std::size_t most = 8;
@@ -31,7 +32,7 @@ class variable_map {
   constexpr void set(std::size_t i, std::size_t to) noexcept {
     bits_ = (bits_ & ~(15U << 4U * i)) | static_cast<std::uint32_t>(to) << 4U * i;
   }
-  // First this, then `next`: entry i is next[this[i]]. Entries from `count` on become 0.
+  // Composition, this first: entry i is next[this[i]]. Entries from `count` on become 0.
   [[nodiscard]] constexpr variable_map then(variable_map next, std::size_t count) const noexcept {
     variable_map m;
     for (std::size_t i = 0; i < count; ++i) {
@@ -39,11 +40,11 @@ class variable_map {
     }
     return m;
   }
-  // The first `count` entries alone.
+  // Only the first `count` entries.
   [[nodiscard]] constexpr variable_map cut(std::size_t count) const noexcept {
     return from_bits(count >= most ? bits_ : bits_ & ((std::uint32_t{1} << 4U * count) - 1));
   }
-  // Of a permutation of `count` variables.
+  // The inverse of a permutation of `count` variables.
   [[nodiscard]] constexpr variable_map inverse(std::size_t count) const noexcept {
     variable_map m;
     for (std::size_t i = 0; i < count; ++i) {

@@ -13,17 +13,17 @@
 
 namespace unity {
 
-// Of every element the set of variables, bit i for variable i.
+// For every element the set of variables, bit i for variable i.
 using variable_marks = std::vector<std::uint8_t>;
 
-// The same where variable i is map[i].
+// The same with variable i renamed to map[i].
 [[nodiscard]] variable_marks renamed(variable_marks marks, variable_map map);
 
-// Of what a program computes from operands.
+// The marks of what a program computes from operands.
 [[nodiscard]] variable_marks marks_of(const sample_program& p,
                                       const std::array<variable_marks, sample_program::most_operands>& operands);
 
-// Of a stored term. Complexity: that of the programs of all of its operators.
+// The marks of a stored term. Complexity: that of the programs of all of its operators.
 template <term_language L>
 [[nodiscard]] variable_marks marks_of(const L& language, const term_store& store, orbit_id id) {
   const auto& o = store[id];

@@ -24,7 +24,7 @@ class term_writer {
   [[nodiscard]] written_term take() { return std::move(nodes_); }
 
  private:
-  // Instances that a symmetry makes equal are one node, written as the first of them.
+  // Instances that are equal by a symmetry are one node, written as the first of them.
   std::uint32_t add(const instance& i);
   std::uint32_t variable(std::size_t v) {
     return place(
@@ -41,7 +41,7 @@ class term_writer {
 
 }  // namespace detail
 
-// The nodes of a term whose variable i is called names[i].
+// The nodes of a term with variable i named names[i].
 [[nodiscard]] written_term write_term(const term_store& store, const term& t, const sort_list& sorts,
                                       variable_map names);
 

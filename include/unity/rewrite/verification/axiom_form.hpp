@@ -1,4 +1,4 @@
-// One way to instantiate an axiom: what must be there, and what is built from it.
+// One way to instantiate an axiom: the nodes that must exist, and those that are built from them.
 #pragma once
 
 #include <algorithm>
@@ -15,20 +15,21 @@
 
 namespace unity {
 
-// The axiom's equation as a substitution without repetition, of which some source nodes are matched (the trigger) and
-// all else is built: all of the source, or a part of it that binds every variable. The second is how an axiom whose
-// other side is a variable is used from right to left: concat(split(x).0, split(x).1) = x wherever split(x) is.
+// The axiom's equation as a substitution without repetition. Some source nodes are matched (the trigger) and all others
+// are built. The trigger is all of the source, or a part of it that binds every variable. The second case allows axioms
+// whose other side is a variable from right to left: concat(split(x).0, split(x).1) = x wherever split(x) exists.
 struct axiom_form {
   static constexpr std::uint32_t none = ~std::uint32_t{0};
 
-  // Where a matched node is looked for: below a node that is matched before it, above a value that is, or anywhere.
+  // Where to look for a matched node: below a node that is matched before it, above a value that is bound before it, or
+  // anywhere.
   struct step {
     std::uint32_t node = 0;
     std::uint32_t parent = none;  // below: result `result` of this node is operand `operand` of that one
     std::uint32_t operand = 0;
     std::uint32_t result = 0;
     std::uint32_t user_of = none;  // above: operand `operand` of this node is this variable
-    std::uint32_t after = none;    // a root that stands for an earlier repetition of the same
+    std::uint32_t after = none;    // the root of the previous repetition of the same term
   };
   struct reference {
     std::uint32_t parent;
@@ -40,7 +41,7 @@ struct axiom_form {
   bool reversed = false;
   bool joint = false;  // several roots: tried late, because every pair of nodes is a candidate
   substitution equation{};
-  std::vector<std::size_t> results{};                // exact number of each source node, or 0
+  std::vector<std::size_t> results{};                // exact number of results of each source node, or 0
   std::vector<step> steps{};                         // the first has neither parent nor user_of
   std::vector<std::uint32_t> built{};                // source nodes that no step matches, operands first
   std::vector<std::vector<reference>> references{};  // by source node: the matched nodes that read it
@@ -63,10 +64,10 @@ class form_finder {
     std::vector<bool> matched(nodes().size(), true);
     return form(matched);
   }
-  // The form with the smallest trigger that is a proper part of the source; nothing where no part binds all variables
-  // or what lies above it cannot be built.
+  // The form with the smallest trigger that is a proper part of the source; nothing if no part binds all variables or
+  // if what lies above it cannot be built.
   [[nodiscard]] std::optional<axiom_form> partial() const;
-  // Where the source is an operator on a variable and a constant that is there already: ?x = matmul(?x, identity()).
+  // The form for a source that is an operator on a variable and an existing constant: ?x = matmul(?x, identity()).
   [[nodiscard]] std::optional<axiom_form> with_constant() const;
 
  private:
@@ -76,7 +77,7 @@ class form_finder {
   }
   [[nodiscard]] std::vector<bool> below(std::uint32_t top) const;
   [[nodiscard]] bool binds_all(const std::vector<bool>& part) const;
-  // Whether the attributes of what lies outside follow from those inside.
+  // Whether the attributes of nodes outside the part follow from those inside.
   [[nodiscard]] bool buildable(const std::vector<bool>& part) const;
 
   [[nodiscard]] axiom_form form(const std::vector<bool>& matched) const;
@@ -85,7 +86,7 @@ class form_finder {
   [[nodiscard]] std::optional<axiom_form::step> next_top(const axiom_form& f, const std::vector<bool>& tops,
                                                          const std::vector<bool>& placed,
                                                          const std::vector<bool>& bound) const;
-  // The root of the repetition before, which is placed earlier: roots of a repeated term are numbered in a row.
+  // The root of the previous repetition, which is placed earlier: roots of a repeated term have consecutive numbers.
   [[nodiscard]] std::uint32_t twin(std::uint32_t slot) const {
     const bool repeated = repeated_roots_ && slot > 0 && nodes()[slot - 1].kind == nodes()[slot].kind;
     return repeated && is_root(slot) && is_root(slot - 1) ? slot - 1 : axiom_form::none;
@@ -206,7 +207,7 @@ UNITY_INLINE axiom_form form_finder::form(const std::vector<bool>& matched) cons
 UNITY_INLINE void form_finder::order(axiom_form& f, std::vector<bool> tops) const {
   std::vector<bool> placed(nodes().size());
   std::vector<bool> bound(equation_.variables);
-  // The top with the most below it first: it says the most.
+  // The top with the most nodes below it first: it is the most selective.
   while (const auto next = next_top(f, tops, placed, bound)) {
     tops[next->node] = false;
     f.joint = f.joint || !f.steps.empty();

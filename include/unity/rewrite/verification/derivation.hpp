@@ -1,4 +1,4 @@
-// What a proof by entailment consists of, and how it is read off an equality graph.
+// The content of a proof by entailment, and how it is extracted from an equality graph.
 #pragma once
 
 #include <algorithm>
@@ -21,18 +21,18 @@
 
 namespace unity {
 
-// How many ground instances of axioms a proof uses, and which.
+// The ground instances of axioms that a proof uses.
 struct derivation {
   struct step {
     std::uint32_t axiom = 0;  // in the theory
-    bool reversed = false;    // from its right side to its left
+    bool reversed = false;    // used from its right side to its left
 
     friend bool operator==(const step&, const step&) = default;
   };
 
-  std::vector<step> steps{};  // in the order in which they were found, each instance once
-  ground_problem ground{};    // of which the steps are the equalities
-  std::size_t rounds = 0;     // that were needed
+  std::vector<step> steps{};  // in order of discovery, each instance once
+  ground_problem ground{};    // its equalities are those of the steps
+  std::size_t rounds = 0;     // number of rounds needed
 
   // The axioms used, each once, ascending.
   [[nodiscard]] std::vector<std::uint32_t> axioms() const;
@@ -67,7 +67,7 @@ class proof_writer {
   }
 
  private:
-  // Instances on the paths between the goals, those that their premises rest on, and so on.
+  // Instances on the paths between the goals, instances that their premises depend on, and so on.
   std::vector<std::uint32_t> needed(const std::vector<std::pair<term_id, term_id>>& goals) const {
     std::vector<bool> seen;
     std::set<std::uint32_t> used;

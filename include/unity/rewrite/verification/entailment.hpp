@@ -1,10 +1,10 @@
 // Does an equation follow from a theory? Equality saturation over sampled worlds, with proofs.
 //
-// A question is a few graphs of the same structure, one per world: node for node the same kinds, and operands and
-// values numbered alike. Only types and attribute values differ. It asks whether pairs of values are equal. The answer,
-// where it is yes, is the list of axiom instances that were used, as a problem without variables that any prover can
-// check again. A no means only that nothing was found within the limits. Deterministic. Source: Tate et al., "Equality
-// saturation" (POPL 2009).
+// A question is a few graphs of the same structure, one per world: node by node the same kinds, and operands and values
+// numbered alike; only types and attribute values differ. It asks whether pairs of values are equal. A positive answer
+// is the list of axiom instances that were used, as a problem without variables that any prover can check again. A
+// negative answer only means that nothing was found within the limits. Deterministic.
+// Source: Tate et al., "Equality saturation" (POPL 2009).
 #pragma once
 
 #include <algorithm>
@@ -32,11 +32,11 @@
 namespace unity {
 
 struct entailment_limits {
-  std::size_t rounds = 8;           // of instantiating all that matches
-  std::size_t joint_rounds = 2;     // then, with axioms of several roots as well
+  std::size_t rounds = 8;           // rounds of instantiating all matches
+  std::size_t joint_rounds = 2;     // further rounds, which include axioms of several roots
   std::size_t nodes = 2000;         // in the equality graph
-  std::size_t matches = 20000;      // of a round
-  std::size_t extra_operators = 6;  // in a term, beyond the largest that was asked about
+  std::size_t matches = 20000;      // per round
+  std::size_t extra_operators = 6;  // in a term, beyond the largest one of the question
   std::size_t remembered = 200000;  // rows of types and operators kept between questions
 };
 
@@ -54,7 +54,7 @@ class entailment {
   entailment(const entailment&) = delete;
   entailment& operator=(const entailment&) = delete;
 
-  // Whether the values of each pair are equal. Nothing where no proof was found.
+  // Whether the values of each pair are equal. Nothing if no proof was found.
   // Precondition: at least one world; the worlds have the same structure.
   // Complexity: bounded by the limits.
   template <dataflow_graph Graph>
@@ -63,13 +63,13 @@ class entailment {
     load(worlds, std::vector<bool>(graph_traits<Graph>::value_count(worlds[0]), true));
     return answer(goals);
   }
-  // The first half of the outputs against the second.
+  // Proves that the first half of the outputs equals the second.
   template <dataflow_graph Graph>
   [[nodiscard]] std::optional<derivation> prove_outputs(std::span<const Graph> worlds) {
     return prove(worlds, output_goals(worlds[0]));
   }
-  // Whether rewriting the first half of the outputs gives the second, or the second the first: nothing is rewritten
-  // that is only in what is to come about. Says what a search can do where the theory is read as rewrites.
+  // Whether rewriting the first half of the outputs yields the second (`back`: the second yields the first). Terms that
+  // occur only in the result are not rewritten. Shows what a search can do if the theory is read as rewrites.
   template <dataflow_graph Graph>
   [[nodiscard]] std::optional<derivation> rewrite_outputs(std::span<const Graph> worlds, bool back = false) {
     auto goals = output_goals(worlds[0]);
@@ -83,10 +83,10 @@ class entailment {
     return answer(goals);
   }
 
-  // Leaves this axiom out of the questions that follow; nothing: uses all.
+  // Ignores this axiom in the following questions; nothing: uses all.
   void leave_out(std::optional<std::uint32_t> axiom) noexcept { left_out_ = axiom; }
 
-  // How the last question ended, and how much was built for it.
+  // The outcome of the last question, and the number of nodes built for it.
   [[nodiscard]] entailment_end end() const noexcept { return end_; }
   [[nodiscard]] std::size_t nodes() const noexcept { return graph_ ? graph_->node_count() : 0; }
 
@@ -94,7 +94,7 @@ class entailment {
   using tables_type = world_tables<Algebra>;
   using graph_type = equality_graph<Algebra>;
 
-  // A node of the question that is to come about.
+  // A node of the question that rewriting has to produce.
   struct sought_node {
     operator_row op{};
     std::vector<value_id> operands{};
@@ -111,7 +111,7 @@ class entailment {
     }
     return goals;
   }
-  // By value: whether the first of a goal contains it.
+  // By value: whether the first value of some goal needs it.
   template <class Graph>
   [[nodiscard]] static std::vector<bool> needed_by_first(const Graph& g, const goal_list& goals) {
     using traits = graph_traits<Graph>;
@@ -160,7 +160,7 @@ class entailment {
     rounds_ = 0;
   }
 
-  // given: by value, whether it is there from the beginning. The others are sought.
+  // given: by value, whether it exists from the beginning. The others are sought.
   template <class Graph>
   void load(std::span<const Graph> worlds, const std::vector<bool>& given) {
     using traits = graph_traits<Graph>;
@@ -241,7 +241,7 @@ class entailment {
     }
   }
 
-  // First without axioms of several roots, which match pairs of nodes everywhere; with them when that was not enough.
+  // First without axioms of several roots, which match pairs of nodes everywhere; with them if that was not enough.
   void saturate() {
     for (const bool joint : {false, true}) {
       graph_->forget_settled();
@@ -258,7 +258,7 @@ class entailment {
       }
     }
   }
-  // Whether anything changed.
+  // Returns whether anything changed.
   bool run_round(bool joint) {
     matches_.clear();
     collect(joint);
@@ -302,7 +302,7 @@ class entailment {
       }
     }
   }
-  // Whether all that the form looks for is there.
+  // Whether the axiom is in use and the graph has nodes of all kinds that the form looks for.
   [[nodiscard]] bool usable(std::uint32_t f) const {
     const auto& form = theory_->forms()[f];
     return left_out_ != form.axiom && std::all_of(form.steps.begin(), form.steps.end(), [&](const auto& s) {
@@ -339,7 +339,7 @@ class entailment {
     return seen_.find(h, [](auto) { return true; }) == index_table::none && (seen_.insert(h, 0), true);
   }
 
-  // Whether the instance said anything new.
+  // Returns whether the instance added anything new.
   bool apply(const form_match& m) {
     const auto& form = theory_->forms()[m.form];
     detail::instantiator<Algebra> make{*tables_, *graph_};
@@ -365,7 +365,7 @@ class entailment {
     for (const auto& [a, b] : goals_) {
       equal.emplace_back(terms_[a.index()], terms_[b.index()]);
     }
-    // What was found is the node that was sought if their operands are equal.
+    // A node that was found is the sought one because their operands are equal; the proof includes these equalities.
     for (const auto& s : sought_) {
       std::vector<term_id> operands;
       for (const auto v : s.operands) {
@@ -386,7 +386,7 @@ class entailment {
   std::optional<tables_type> tables_;
   std::optional<graph_type> graph_;
   std::vector<prepared_form> prepared_;
-  std::vector<term_id> terms_;  // by value of the question
+  std::vector<term_id> terms_;       // by value of the question
   std::vector<sought_node> sought_;  // operands before users
   goal_list goals_;
   std::vector<form_match> matches_;

@@ -1,8 +1,8 @@
-// Terms and what is known to be equal among them: an e-graph with proofs, whose operators and types are rows of worlds.
+// Terms and their known equalities: an e-graph with proofs, whose operators and types are rows of worlds.
 //
-// Every term that was ever built stays as it was built, so that a proof can be told in terms. Classes are kept closed
-// under congruence. Each union remembers why: an instance of an axiom, or congruence of two nodes.
-// Source: Nieuwenhuis and Oliveras, "Proof-producing congruence closure" (RTA 2005); the classes' layout follows egg
+// Every term stays as it was built, so that proofs can be stated in terms. Classes are kept closed under congruence.
+// Each union records its reason: an instance of an axiom, or congruence of two nodes.
+// Source: Nieuwenhuis and Oliveras, "Proof-producing congruence closure" (RTA 2005); the layout of classes follows egg
 // (Willsey et al., POPL 2021).
 #pragma once
 
@@ -31,12 +31,12 @@ struct equality_reason {
   static constexpr std::uint32_t no_instance = ~std::uint32_t{0};
 
   std::uint32_t instance = no_instance;  // of an axiom, numbered by the caller
-  node_id left{};                        // congruent nodes, where there is no instance
+  node_id left{};                        // congruent nodes, if there is no instance
   node_id right{};
-  bool swapped = false;  // operands of commutative ones correspond crosswise
+  bool swapped = false;  // operands of commutative nodes correspond crosswise
 };
 
-// Terms that must be equal for something else to hold.
+// Terms whose equality something else depends on.
 using term_pairs = std::vector<std::pair<term_id, term_id>>;
 
 template <pattern_algebra Algebra>
@@ -46,7 +46,7 @@ class equality_graph {
 
   explicit equality_graph(tables_type& tables) : tables_{&tables} {}
 
-  // Empties the graph; what the tables remember stays.
+  // Empties the graph; the tables keep their content.
   void clear() {
     nodes_.clear();
     pool_.clear();
@@ -61,14 +61,14 @@ class equality_graph {
   [[nodiscard]] std::size_t node_count() const noexcept { return nodes_.size(); }
   [[nodiscard]] std::size_t term_count() const noexcept { return terms_.size(); }
 
-  // The node that applies `op` to values equal to `operands`; null where there is none.
+  // The node that applies `op` to values equal to `operands`; null if there is none.
   [[nodiscard]] node_id lookup(operator_row op, std::span<const term_id> operands) const {
     const auto key = canonical(op, operands);
     const auto found = table_.find(
         hash_of(op, key), [&](auto i) { return nodes_[i].op == op && std::ranges::equal(key_of(node_id{i}), key); });
     return found == index_table::none ? node_id{} : node_id{found};
   }
-  // Precondition: lookup finds none, and `types` is what op infers on them.
+  // Precondition: lookup finds none, and `types` are what op infers for them.
   node_id add(operator_row op, std::span<const term_id> operands, std::span<const type_row> types) {
     const node_id n{nodes_.size()};
     const auto kind = tables_->kind(op);
@@ -99,7 +99,7 @@ class equality_graph {
 
   [[nodiscard]] operator_row op(node_id n) const { return nodes_[n.index()].op; }
   [[nodiscard]] kind_id kind(node_id n) const { return nodes_[n.index()].kind; }
-  // As it was built.
+  // Operands as built.
   [[nodiscard]] std::span<const term_id> operands(node_id n) const {
     return {pool_.data() + nodes_[n.index()].first_operand, nodes_[n.index()].operands};
   }
@@ -111,10 +111,10 @@ class equality_graph {
   [[nodiscard]] node_id producer(term_id t) const { return terms_[t.index()].producer; }
   [[nodiscard]] std::uint32_t result_index(term_id t) const { return terms_[t.index()].result; }
   [[nodiscard]] type_row type(term_id t) const { return terms_[t.index()].type; }
-  // How large the smallest known term of the class is: see size_of.
+  // The size of the smallest known term of the class: see size_of.
   [[nodiscard]] std::uint32_t size(term_id t) const { return terms_[find(t).index()].size; }
-  // The size of an operator on these operands: what grows without bound where terms do. The largest operand counts in
-  // full, others once each, so that n parts of one value weigh n and not n times the value.
+  // The size of an operator on these operands: grows without bound if terms do. The largest operand counts fully,
+  // others once each, so that n parts of one value count n and not n times the value.
   [[nodiscard]] std::uint32_t size_of(std::span<const term_id> operands) const {
     std::uint32_t largest = 0;
     std::uint32_t others = 0;
@@ -144,8 +144,8 @@ class equality_graph {
   }
   [[nodiscard]] bool has(kind_id kind) const { return !nodes_of(kind).empty(); }
 
-  // Makes two terms of one type equal because of `instance`, and all that follows by congruence.
-  // Returns whether that was new.
+  // Makes two terms of one type equal because of `instance`, and everything that follows by congruence. Returns whether
+  // that was new.
   bool merge(term_id a, term_id b, std::uint32_t instance) {
     UNITY_EXPECTS(type(a) == type(b), "terms of one type");
     const bool fresh = unite(a, b, {instance, {}, {}, false});
@@ -174,17 +174,17 @@ class equality_graph {
       }
     }
   }
-  // The operands whose equality makes the two nodes of a reason congruent.
+  // The pairs of operands whose equality makes the two nodes of a reason congruent.
   [[nodiscard]] term_pairs premises(const equality_reason& r) const {
     return pair_up(operands(r.left), operands(r.right), r.swapped);
   }
-  // The operands whose equality makes `op` on `wanted` the node `n`, which lookup found for it.
+  // The pairs of operands whose equality makes `op` on `wanted` the node `n`, which lookup found for it.
   [[nodiscard]] term_pairs premises(node_id n, std::span<const term_id> wanted) const {
     return pair_up(operands(n), wanted, crosswise(op(n), operands(n), wanted));
   }
 
-  // Calls visit(node) for the nodes at which something may have become new since the last call: nodes that were added,
-  // and nodes above them or above classes that grew, up to `levels` above.
+  // Calls visit(node) for the nodes that may have new matches since the last call: added nodes, and nodes up to
+  // `levels` above them or above classes that grew.
   template <class Visit>
   void take_changed(std::size_t levels, const Visit& visit) {
     std::vector<bool> hot(nodes_.size());
@@ -214,7 +214,7 @@ class equality_graph {
     std::sort(all.begin(), all.end());
     std::for_each(all.begin(), all.end(), visit);
   }
-  // Makes everything new to the next take_changed.
+  // Makes the next take_changed report everything.
   void forget_settled() noexcept { settled_ = 0; }
 
  private:
@@ -228,15 +228,15 @@ class equality_graph {
     std::uint32_t first_result;
     std::uint32_t results;
     bool redundant;
-    key_type key;  // canonical operands under which the table knows it
+    key_type key;  // canonical operands under which the table stores it
   };
   struct term_record {
     node_id producer;
     std::uint32_t result;
     type_row type;
     term_id parent;  // union-find
-    term_id next;    // circle of the class
-    term_id proof;   // forest of proofs: another term of the class, equal because of `reason`
+    term_id next;    // circular list of the class
+    term_id proof;   // proof forest: another term of the class, equal because of `reason`
     equality_reason reason;
     std::uint32_t size;
     std::vector<node_id> users;
@@ -272,7 +272,7 @@ class equality_graph {
     return h;
   }
 
-  // Puts a node under its canonical key; where another has it, the two are congruent.
+  // Enters a node under its canonical key; if another node has that key, the two are congruent.
   void enter(node_id n) {
     auto& r = nodes_[n.index()];
     r.key = canonical(r.op, operands(n));
@@ -312,7 +312,7 @@ class equality_graph {
     gone.users.clear();
     for (const auto n : moved) {
       if (!nodes_[n.index()].redundant) {
-        enter(n);  // the old key stays in the table: no lookup asks for a class that is gone
+        enter(n);  // the old key stays in the table: no lookup asks for a merged class
         if (!nodes_[n.index()].redundant) {
           add_user(x, n);
         }
@@ -321,7 +321,7 @@ class equality_graph {
     return true;
   }
 
-  // Hangs the proof tree of `a` below `b`: `a` becomes its root first.
+  // Attaches the proof tree of `a` below `b`, after making `a` its root.
   void link_proofs(term_id a, term_id b, equality_reason reason) {
     auto above = b;
     for (auto t = a; t.valid();) {
@@ -356,7 +356,7 @@ class equality_graph {
   index_table table_;
   std::vector<std::pair<node_id, node_id>> pending_;
   std::vector<term_id> grown_;
-  std::size_t settled_ = 0;  // nodes before it were reported as changed
+  std::size_t settled_ = 0;  // nodes below this index were reported as changed
 };
 
 }  // namespace unity

@@ -1,4 +1,4 @@
-// Finds where the trigger of an axiom's form occurs among known terms, equal terms taken as one.
+// Finds matches for the trigger of an axiom's form among known terms, modulo known equalities.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +14,13 @@
 
 namespace unity {
 
-// What a form's trigger binds. Null where a slot is not bound by it.
+// The bindings of a form's trigger. Null for slots that it does not bind.
 struct form_match {
   std::uint32_t form = 0;
   std::vector<term_id> variables{};
   std::vector<attribute_row> attributes{};
   std::vector<node_id> nodes{};  // by source node
-  std::vector<bool> swapped{};   // by source node: a commutative one whose operands were taken in the other order
+  std::vector<bool> swapped{};   // by source node: operands of a commutative node were matched in the other order
 
   friend bool operator==(const form_match&, const form_match&) = default;
 };
@@ -33,8 +33,8 @@ struct prepared_form {
   };
 
   std::vector<std::vector<attribute_check<attribute_row>>> checks{};  // by source node
-  std::vector<computed> later{};  // attributes that are expressions over what is bound
-  // By node and attribute of each side: the literal that it is built with, or null.
+  std::vector<computed> later{};  // attributes that are expressions over bound variables
+  // By node and attribute of each side: the literal to build it with, or null.
   std::vector<std::vector<attribute_row>> source_literals{};
   std::vector<std::vector<attribute_row>> target_literals{};
 
@@ -81,8 +81,8 @@ class form_matcher {
 
   form_matcher(const graph_type& graph, const world_tables<Algebra>& tables) : graph_{&graph}, tables_{&tables} {}
 
-  // Reports each match whose first step takes `anchor` as sink(form_match), which must leave the graph as it is and
-  // returns whether to go on. Of several roots alike, each is another node, in the order of their numbers.
+  // Reports each match whose first step takes `anchor` as sink(form_match), which must not change the graph and returns
+  // whether to continue. Several equal roots match different nodes, in the order of their numbers.
   template <class Sink>
   void match(std::uint32_t number, const axiom_form& form, const prepared_form& prepared, node_id anchor, Sink&& sink) {
     form_ = &form;
@@ -98,7 +98,7 @@ class form_matcher {
 
  private:
   [[nodiscard]] const pattern_node& node(std::uint32_t slot) const { return form_->equation.source.nodes[slot]; }
-  // The operand that the pattern's operand k stands for.
+  // The actual operand for the pattern's operand k.
   [[nodiscard]] term_id operand(std::uint32_t slot, std::uint32_t k) const {
     return graph_->operands(found_.nodes[slot])[found_.swapped[slot] ? 1 - k : k];
   }
@@ -163,7 +163,7 @@ class form_matcher {
       found_.attributes[a] = attribute_row{};
     }
   }
-  // Binds variables among the operands, compares what is bound already, and goes on to the next step.
+  // Binds variables among the operands, compares those that are already bound, and continues with the next step.
   template <class Sink>
   void take_operands(std::size_t at, std::uint32_t slot, Sink& sink) {
     small_vector<std::uint32_t, 8> bound;

@@ -1,4 +1,4 @@
-// What a proof is checked on: terms without variables, instances of axioms over them, and what should follow.
+// The problem that a proof is checked on: terms without variables, instances of axioms over them, and the goals.
 #pragma once
 
 #include <cstddef>
@@ -18,19 +18,19 @@ struct ground_term {
   friend bool operator==(const ground_term&, const ground_term&) = default;
 };
 
-// An axiom at one place: both sides are terms. An axiom of several outputs gives one equality for each.
+// An axiom instance: both sides are terms. An axiom with several outputs gives one equality per output.
 struct ground_equality {
   std::uint32_t left = 0;
   std::uint32_t right = 0;
   std::uint32_t axiom = 0;     // in the theory
-  std::uint32_t instance = 0;  // equalities of one instance share it
+  std::uint32_t instance = 0;  // shared by the equalities of one instance
   bool reversed = false;       // used from the axiom's right side to its left
 
   friend bool operator==(const ground_equality&, const ground_equality&) = default;
 };
 
-// Do the equalities entail the goals, whatever functions the labels are? Decidable (quantifier-free, uninterpreted
-// functions). Labels that are commutative commute.
+// Do the equalities entail the goals for all interpretations of the labels as functions? Decidable (quantifier-free,
+// uninterpreted functions). Labels marked as commutative commute.
 struct ground_problem {
   std::vector<std::string> labels{};  // of operators, for messages
   std::vector<bool> commutative{};    // by label

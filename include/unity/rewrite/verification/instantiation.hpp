@@ -1,4 +1,4 @@
-// From a match of an axiom's form to an instance of the axiom: conditions, attributes, types, and what is built.
+// From a match of an axiom's form to an instance of the axiom: conditions, attributes, types, and new terms.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 
 namespace unity {
 
-// An axiom whose variables and operators are known, and the equalities that it was built on.
+// An axiom with known variables and operators, and the equalities that the instance depends on.
 struct axiom_instance {
   std::uint32_t form = 0;
   std::vector<term_id> variables{};
@@ -29,7 +29,7 @@ struct axiom_instance {
 
 namespace detail {
 
-// What expressions of an axiom see of a match in one world.
+// The environment that expressions of an axiom are evaluated in: a match in one world.
 template <pattern_algebra Algebra>
 class world_environment {
  public:
@@ -54,15 +54,14 @@ class world_environment {
   std::size_t world_;
 };
 
-// Judges one match, then builds what it lacks.
+// Checks one match, then builds the missing terms.
 template <pattern_algebra Algebra>
 class instantiator {
  public:
   instantiator(world_tables<Algebra>& tables, equality_graph<Algebra>& graph) : tables_{tables}, graph_{graph} {}
 
-  // Whether the axiom holds here in every world, some value has the same type on
-  // both sides, and no new term has more than
-  // `most_operators`. Effects: none on the graph.
+  // Whether the axiom holds here in every world, some root has the same type on both sides, and no new term has more
+  // than `most_operators`. Does not change the graph.
   bool judge(const axiom_form& form, const prepared_form& prepared, const form_match& match,
              std::size_t most_operators) {
     form_ = &form;
@@ -74,7 +73,7 @@ class instantiator {
     return plan(form.equation.source, prepared.source_literals, match.nodes, source_) &&
            plan(form.equation.target, prepared.target_literals, {}, target_) && types_agree();
   }
-  // Builds both sides of what was judged. The pairs of terms that the axiom makes equal follow from roots().
+  // Builds both sides of the judged match. root() then gives the pairs of terms that the axiom makes equal.
   axiom_instance build() {
     axiom_instance instance{match_->form, match_->variables, {}, {}, {}};
     add_matched_premises(instance.premises);
@@ -88,12 +87,12 @@ class instantiator {
   }
 
  private:
-  // A node of a side: its operator and types, and the graph's node once it is known.
+  // A node of a side: its operator and types, and the graph's node once known.
   struct planned {
     operator_row op{};
     std::vector<type_row> types{};
     node_id node{};
-    std::uint32_t size = 0;  // of a node that is to be built
+    std::uint32_t size = 0;  // of a node that will be built
   };
 
   bool attributes_agree(const prepared_form& prepared) {
@@ -140,7 +139,7 @@ class instantiator {
     return o.is_variable || static_cast<std::size_t>(o.result) < side[o.slot].types.size();
   }
 
-  // Operators and types of one side, operands first. Nodes in `known` are there already.
+  // Operators and types of one side, operands first. Nodes in `known` exist already.
   bool plan(const pattern& p, const std::vector<std::vector<attribute_row>>& literals, std::span<const node_id> known,
             std::vector<planned>& side) {
     side.resize(p.nodes.size());
@@ -188,10 +187,10 @@ class instantiator {
     n.types.assign(results->begin(), results->end());
     return find_or_size(p, side, n);
   }
-  // Looks the node up where its operands are there; else it is new and must not be too large.
+  // Looks up the node if its operands exist; otherwise it is new and must not be too large.
   bool find_or_size(const pattern_node& p, const std::vector<planned>& side, planned& n) {
     operands_.clear();
-    std::uint32_t unknown = 0;  // the largest operand that is not there yet
+    std::uint32_t unknown = 0;  // size of the largest operand that does not exist yet
     for (const auto& o : p.operands) {
       if (o.is_variable || side[o.slot].node.valid()) {
         operands_.push_back(term(o, side));
@@ -203,7 +202,7 @@ class instantiator {
     n.size = std::max(unknown + 1, graph_.size_of(operands_));
     return n.node.valid() || n.size <= most_;
   }
-  // Of some root: of the parts of a joint value, one may be constant and another not, where the whole is not.
+  // At least one root must agree: one part of a joint value may be constant and another not, while the whole is not.
   [[nodiscard]] bool types_agree() const {
     const auto& e = form_->equation;
     for (std::size_t r = 0; r < e.source.roots.size(); ++r) {
@@ -214,7 +213,7 @@ class instantiator {
     return false;
   }
 
-  // What the trigger took for equal.
+  // The terms that the trigger treated as equal.
   void add_matched_premises(term_pairs& premises) const {
     const auto& nodes = form_->equation.source.nodes;
     for (const auto& s : form_->steps) {

@@ -1,4 +1,4 @@
-// Shorter derivations: what the search found on the way and did not need goes.
+// Shortens derivations: removes steps that the search found but that are not needed.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace unity {
 
-// The derivation without steps that the others make needless, the last found tried first. No step of the result can be
-// left out, though another derivation may be shorter.
+// The derivation without redundant steps, trying the last found first. No step of the result can be removed, though
+// another derivation may be shorter.
 // Complexity: a congruence closure per step.
 [[nodiscard]] derivation without_needless_steps(derivation d);
 

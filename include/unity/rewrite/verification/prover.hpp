@@ -1,4 +1,4 @@
-// Who decides that ground instances of axioms entail an equation, and a prover that needs nothing but this header.
+// Provers that decide whether ground instances of axioms entail an equation, and one that needs only this header.
 #pragma once
 
 #include <algorithm>
@@ -20,13 +20,13 @@ enum class verdict : std::uint8_t { proved, refuted, unknown };
 
 struct prover_answer {
   verdict found = verdict::unknown;   // refuted: the equalities do not entail the goals
-  std::vector<std::uint32_t> used{};  // of proved: equalities that suffice, ascending
+  std::vector<std::uint32_t> used{};  // if proved: sufficient equalities, ascending
 };
 
 // Decides ground problems.
-//   name()          the prover and its version, as rule files state it
-//   decide(problem) within bounded work; unknown where the bound was reached
-// Laws: decide is a pure function; proved only where the used equalities entail every goal.
+//   name()          the prover and its version, as stated in rule files
+//   decide(problem) within bounded work; unknown if the bound was reached
+// Laws: decide is a pure function; proved only if the used equalities entail every goal.
 // Models: congruence_prover; z3_prover (rewrite/z3_prover.hpp). Non-model: entailment, which searches for the problem.
 template <class P>
 concept prover = requires(const P& p, const ground_problem& problem) {
@@ -34,7 +34,7 @@ concept prover = requires(const P& p, const ground_problem& problem) {
   { p.decide(problem) } -> std::same_as<prover_answer>;
 };
 
-// The answers to several problems, in order. A prover that has something to set up may offer this as a member.
+// The answers to several problems, in order. A prover with expensive setup may offer this as a member.
 template <prover P>
 [[nodiscard]] std::vector<prover_answer> decide_all(const P& p, std::span<const ground_problem> problems) {
   if constexpr (requires {
@@ -52,8 +52,7 @@ template <prover P>
 
 namespace detail {
 
-// Congruence closure as it is defined: merge until nothing changes. Complexity: quadratic, for problems of tens of
-// terms.
+// Congruence closure by definition: merge until nothing changes. Complexity: quadratic; for problems of tens of terms.
 class naive_closure {
  public:
   naive_closure(const ground_problem& problem, const std::vector<bool>& enabled);
@@ -73,7 +72,7 @@ class naive_closure {
 
 }  // namespace detail
 
-// Congruence closure, written for being evidently right rather than fast: it shares no code with entailment.
+// Congruence closure, written to be evidently correct rather than fast: it shares no code with entailment.
 class congruence_prover {
  public:
   [[nodiscard]] std::string name() const { return "congruence closure 1"; }
@@ -147,7 +146,7 @@ UNITY_INLINE prover_answer congruence_prover::decide(const ground_problem& probl
   if (!detail::naive_closure{problem, enabled}.goals_hold()) {
     return {verdict::refuted, {}};
   }
-  // What can be left out is left out, last found first.
+  // Leaves out what is not needed, the last found first.
   for (auto i = enabled.size(); i-- > 0;) {
     enabled[i] = false;
     enabled[i] = !detail::naive_closure{problem, enabled}.goals_hold();

@@ -1,4 +1,4 @@
-// A substitution with repetitions, written out for a fixed number of them.
+// Expands the repetitions of a substitution a fixed number of times.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +35,7 @@ class repetition_expander {
 
 }  // namespace detail
 
-// `s` with `times` copies of what is repeated; no part of the result repeats. Equal to `s` where it does not repeat.
+// `s` with `times` copies of each repeated part; no part of the result repeats. Equal to `s` if it does not repeat.
 [[nodiscard]] inline substitution expand_repetitions(const substitution& s, std::size_t times) {
   return s.repeats() ? detail::repetition_expander{s, times}.run() : s;
 }

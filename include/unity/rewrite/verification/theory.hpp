@@ -1,4 +1,4 @@
-// A set of equations as a theory: what may be concluded from them is decided by entailment.hpp.
+// A set of equations as a theory: entailment.hpp decides what follows from them.
 #pragma once
 
 #include <cstddef>
@@ -19,12 +19,12 @@
 namespace unity {
 
 enum class theory_reading : std::uint8_t {
-  equations,  // used from both sides wherever a side binds its variables, whether written with == or =>
-  rewrites    // used as a search uses them: => from its left side alone
+  equations,  // used from both sides if a side binds its variables, written with == or =>
+  rewrites    // used like in a search: => only from its left side
 };
 
 struct theory_options {
-  std::size_t most_repetitions = 6;  // `t...` stands for one to so many
+  std::size_t most_repetitions = 6;  // the most repetitions that `t...` stands for; at least one
   theory_reading reading = theory_reading::equations;
 };
 
@@ -34,7 +34,7 @@ class theory {
  public:
   theory() = default;
   explicit theory(theory_options options) : options_{options} {}
-  // Throws: unity::error where a rule does not fit the algebra.
+  // Throws: unity::error if a rule does not fit the algebra.
   template <pattern_algebra Algebra>
   theory(const Algebra& algebra, std::span<const syntax::rule> rules, theory_options options = {}) : options_{options} {
     for (const auto& r : rules) {
@@ -42,7 +42,8 @@ class theory {
     }
   }
 
-  // Adds an axiom; returns its number. Throws: unity::error where the rule does not fit the algebra.
+  // Adds an axiom; returns its number.
+  // Throws: unity::error if the rule does not fit the algebra.
   template <pattern_algebra Algebra>
   std::uint32_t add(const Algebra& algebra, const syntax::rule& rule) {
     const auto axiom = static_cast<std::uint32_t>(rules_.size());
@@ -57,7 +58,7 @@ class theory {
         backward = one_direction(algebra, one_way);
       }
     } catch (const error&) {
-      // The right side alone does not bind all variables: a part of the left side may.
+      // The right side does not bind all variables by itself: a part of the left side may.
     }
     rules_.push_back(rule);
     add_direction(forward, axiom, false, !backward && !rewrites);
@@ -69,7 +70,7 @@ class theory {
 
   [[nodiscard]] std::span<const syntax::rule> rules() const noexcept { return rules_; }
   [[nodiscard]] std::span<const axiom_form> forms() const noexcept { return forms_; }
-  // The most operators on top of each other in what a form looks for.
+  // The largest depth of nested operators that a form looks for.
   [[nodiscard]] std::size_t depth() const noexcept { return depth_; }
   // The forms whose first step looks for a node of this kind.
   [[nodiscard]] std::span<const std::uint32_t> forms_at(kind_id kind) const noexcept {
@@ -104,7 +105,7 @@ UNITY_INLINE void theory::add_direction(const substitution& s, std::uint32_t axi
   const bool repeats = s.repeats();
   const auto& root = s.source.roots[0];
   const bool siblings = root.repeated && s.source.nodes[root.slot].indexed;
-  const std::size_t least = siblings ? 2 : 1;  // one alone would be joined with nothing
+  const std::size_t least = siblings ? 2 : 1;  // a single one would be joined with nothing
   for (auto times = repeats ? least : 1; times <= (repeats ? options_.most_repetitions : 1); ++times) {
     const detail::form_finder find{s, axiom, reversed, times};
     add_form(find.whole());

@@ -1,8 +1,9 @@
-// Symbolic types without symbols: a type, an attribute or an operator is what it is in each of several sampled worlds.
+// Symbolic types without symbols: a type, attribute or operator is represented by its value in each of several sampled
+// worlds.
 //
-// A world assigns sizes and attribute values to the symbols of a question. What holds in every one of a few worlds
-// whose sizes differ wherever they may differ holds in general, so two types are "the same" where they are equal in
-// every world.
+// A world assigns sizes and attribute values to the symbols of a question. What holds in all of a few worlds, whose
+// sizes differ wherever they may differ, holds in general. So two types are "the same" if they are equal in every
+// world.
 #pragma once
 
 #include <algorithm>
@@ -63,8 +64,8 @@ class row_table {
 
 }  // namespace detail
 
-// Interned rows of types, attributes and operators over a fixed number of worlds, and what operators infer in all of
-// them. It remembers across questions: a second question over the same sizes infers nothing anew.
+// Interned rows of types, attributes and operators over a fixed number of worlds, and the results of inference in all
+// of them. Kept between questions: a second question over the same sizes infers nothing again.
 // The algebra must outlive it.
 template <pattern_algebra Algebra>
 class world_tables {
@@ -94,7 +95,7 @@ class world_tables {
     scratch_.assign(worlds_, a);
     return intern_attributes(scratch_);
   }
-  // Nothing where the kinds differ from world to world.
+  // Nothing if the kinds differ between worlds.
   std::optional<operator_row> intern_operators(std::span<const op_type> row) {
     const auto kind = algebra_->kind_of(row[0]);
     if (!std::all_of(row.begin(), row.end(), [&](const auto& op) { return algebra_->kind_of(op) == kind; })) {
@@ -106,7 +107,7 @@ class world_tables {
     }
     return id;
   }
-  // The operator of `kind` with these attributes in every world; nothing where some world's are malformed.
+  // The operator of `kind` with these attributes in every world; nothing if they are invalid in some world.
   std::optional<operator_row> make(kind_id kind, std::span<const attribute_row> attributes) {
     std::uint64_t h = mix64(kind.index());
     for (const auto a : attributes) {
@@ -121,7 +122,7 @@ class world_tables {
     made_table_.insert(h, static_cast<std::uint32_t>(made_.size() - 1));
     return made_.back().row;
   }
-  // The rows of what `op` yields; nothing where it does not take such operands in some world.
+  // The rows of result types of `op`; nothing if it does not accept such operands in some world.
   [[nodiscard]] std::optional<std::span<const type_row>> infer(operator_row op, std::span<const type_row> operands) {
     std::uint64_t h = mix64(op.index());
     for (const auto t : operands) {
@@ -149,7 +150,7 @@ class world_tables {
     return labels_[op.index()].attributes;
   }
 
-  // The number of things remembered: what to bound memory by.
+  // The number of stored items, for bounding memory.
   [[nodiscard]] std::size_t size() const noexcept {
     return types_.size() + attributes_.size() + operators_.size() + inferred_.size() + made_.size();
   }

@@ -1,4 +1,4 @@
-// How an enumeration is kept in a file, and goes on from it.
+// Saves an enumeration to a file and resumes it from there.
 #pragma once
 
 #include <algorithm>
@@ -37,7 +37,7 @@ void enumeration<L>::save(const std::string& path, std::uint64_t of) const {
     const auto group = store_.automorphisms(o);
     out.put(std::vector<variable_map>{group.begin(), group.end()});
   }
-  // In an order that does not depend on the hash table.
+  // Sorted, to be independent of the hash table.
   std::vector<std::pair<term, instance>> known{table_.begin(), table_.end()};
   const auto key = [](const term& t) {
     return std::tuple{t.op, t.operands[0].orbit, t.operands[1].orbit, t.operands[1].map.bits()};
@@ -58,17 +58,17 @@ void enumeration<L>::save(const std::string& path, std::uint64_t of) const {
   out.save(path, magic);
 }
 
-// Fills an enumeration that has not begun, part by part in the order of the file. A language numbers types as it meets
-// them, now in another order: types and fingerprints are not those of the file.
+// Fills an enumeration that has not started, part by part in the order of the file. A language numbers types in the
+// order in which it meets them, which differs now: types and fingerprints are not those of the file.
 template <term_language L>
 class enumeration<L>::checkpoint_reader {
  public:
-  // Throws: unity::error where the file is none.
+  // Throws: unity::error if the file is not a checkpoint.
   checkpoint_reader(enumeration& e, const std::string& path)
       : e_{e}, in_{path, magic}, check_{e.language_, e.store_, e.options_.variables} {}
 
-  // Throws: unity::error, as do the others, where the file holds what no enumeration writes. The object is then of no
-  // use any more.
+  // Throws: unity::error, like the other functions, if the content is not what an enumeration writes. The object is
+  // unusable afterwards.
   void read_progress(std::uint64_t of) {
     if (get<std::uint64_t>() != of) {
       in_.fail("an enumeration of other operators or options");

@@ -1,4 +1,4 @@
-// Whether terms that a file holds can be what it says they are: what a checkpoint's checksum does not promise.
+// Checks whether the terms in a file are consistent, which the checksum of a checkpoint does not guarantee.
 #pragma once
 
 #include <array>
@@ -13,18 +13,18 @@
 
 namespace unity {
 
-// Looks at terms over those that are stored. Language and store must outlive it.
+// Checks terms over stored terms. Language and store must outlive it.
 template <term_language L>
 class stored_term_check {
  public:
   stored_term_check(const L& language, const term_store& store, std::size_t most_variables)
       : language_{language}, store_{store}, most_variables_{most_variables} {}
 
-  // Whether it is an operator on stored terms, its variables numbered by first occurrence, as terms are stored.
+  // Whether it is an operator on stored terms, with variables numbered by first occurrence, as terms are stored.
   [[nodiscard]] bool is_term(const term& t) {
     return applies(t) && (t.arity == 0 || is_numbered(t)) && has_few_variables(facts_of(t));
   }
-  // The same, and the facts are its own; their type is not looked at.
+  // The same, and the facts are its own; does not check their type.
   [[nodiscard]] bool is_term(const term& t, term_facts facts) {
     if (!is_term(t)) {
       return false;
@@ -32,7 +32,7 @@ class stored_term_check {
     facts.type = 0;
     return same(facts, facts_of(t));
   }
-  // Whether it is an operator on stored terms, or a variable, whose variables are among those of the facts.
+  // Whether it is an operator on stored terms, or a variable, and its variables are among those of the facts.
   [[nodiscard]] bool is_over(const term& t, const term_facts& facts) const {
     if (t.op != term_node::variable) {
       return applies(t) && names_operands(t, facts);
@@ -44,7 +44,7 @@ class stored_term_check {
   [[nodiscard]] bool is_over(const instance& i, const term& t) {
     return i.orbit < store_.size() && is_naming(store_[i.orbit].facts, i.map, facts_of(t));
   }
-  // Whether they are renamings of the variables of the facts among themselves, the identity first.
+  // Whether they are permutations of the variables of the facts, the identity first.
   [[nodiscard]] static bool are_renamings(std::span<const variable_map> group, const term_facts& facts) {
     for (const auto g : group) {
       if (!is_naming(facts, g.cut(facts.variables), facts)) {
@@ -59,12 +59,12 @@ class stored_term_check {
     return a.sorts.bits() == b.sorts.bits() && a.type == b.type && a.variables == b.variables && a.size == b.size &&
            a.tree_size == b.tree_size && a.repeats == b.repeats;
   }
-  // But for the type.
+  // Without the type.
   [[nodiscard]] term_facts facts_of(const term& t) {
     store_.collect_nodes(t, nodes_);
     return unity::facts_of(store_, t, nodes_.size() + 1);
   }
-  // An operator of the language on as many stored terms as it takes.
+  // Whether it is an operator of the language on the right number of stored terms.
   [[nodiscard]] bool applies(const term& t) const {
     if (t.op >= language_.operator_count() || t.arity != language_.arity(t.op)) {
       return false;
@@ -76,7 +76,8 @@ class stored_term_check {
     }
     return true;
   }
-  // The left operand's variables come first, new ones of the right operand in order, and each has one sort.
+  // Whether the left operand's variables come first, new ones of the right operand follow in order, and each has one
+  // sort.
   [[nodiscard]] bool is_numbered(const term& t) const {
     term_facts all;
     for (std::size_t i = 0; i < t.arity; ++i) {
@@ -104,7 +105,8 @@ class stored_term_check {
     }
     return true;
   }
-  // Different variables have different names, each that of a variable of its sort, and nothing else is named.
+  // Whether different variables have different names, each one that of a variable of the same sort, and nothing else
+  // has a name.
   [[nodiscard]] static bool is_naming(const term_facts& of, variable_map names, const term_facts& by) {
     unsigned taken = 0;
     for (std::size_t v = 0; v < of.variables; ++v) {
