@@ -19,8 +19,8 @@ PAGE = ROOT / "docs/machines.md"
 BEGIN, END = "<!-- machines/devices.json: begin -->\n", "<!-- machines/devices.json: end -->\n"
 ELEMENTS = ["float64", "float32", "float16", "bfloat16", "int8"]
 
-HEAD = """// Devices by name, with the numbers of machines/devices.json, which says where each of them is from.
-// Written by cmake/device_table.py: change that file, and run this.
+HEAD = """// Devices by name, with the numbers of machines/devices.json, which names their sources.
+// Written by cmake/device_table.py: change the JSON file and run the script.
 #pragma once
 
 #include <array>
@@ -29,8 +29,8 @@ HEAD = """// Devices by name, with the numbers of machines/devices.json, which s
 
 namespace unity {
 
-// Rates are of products, dense, in operations per second; what is not known is 0, as are rates of types that gain
-// nothing over float32.
+// Rates are those of dense products, in operations per second. Unknown numbers are 0, as are rates of types that are
+// not faster than float32.
 struct known_device {
   std::string_view id{};
   std::string_view name{};
@@ -41,13 +41,13 @@ struct known_device {
   double bfloat16 = 0;
   double int8 = 0;
   double bytes_per_second = 0;  // of memory
-  std::int64_t memory = 0;      // bytes; 0: this host's
+  std::int64_t memory = 0;      // bytes; 0: that of this host
   double launch_seconds = 0;
   double collective_start_seconds = 0;
   double collective_round_seconds = 0;
-  int units = 0;           // multiprocessors, cores
-  double clock_hz = 0;     // at most
-  std::int64_t l1 = 0;     // bytes of each unit, with what is shared there
+  int units = 0;           // multiprocessors or cores
+  double clock_hz = 0;     // maximum
+  std::int64_t l1 = 0;     // bytes per unit, including shared memory
   std::int64_t l2 = 0;     // bytes
   std::string_view source{};  // of the rate for float32
 };
@@ -108,8 +108,8 @@ def page(devices):
 
 def kernels(model):
     text = """\
-// Coefficients of the model of kernels and the devices that they were fitted to, as machines/kernels.json holds them:
-// NeuSight's measurements (P4, P100, V100, T4, A100), and those of an H100 (bench/torch_kernels.py). Written by
+// Coefficients of the kernel model and the devices to which they were fitted, from machines/kernels.json: NeuSight's
+// measurements (P4, P100, V100, T4, A100), and those of an H100 (bench/torch_kernels.py). Written by
 // cmake/device_table.py: run `fit_kernels DIR --unseen FILE --out machines/kernels.json` first.
 #pragma once
 
@@ -127,7 +127,7 @@ namespace unity {
         text += textwrap.fill(", ".join(f"{x:.6g}" for x in numbers), 116, initial_indent="    ",
                               subsequent_indent="    ") + "};\n"
     text += """
-// Of a kind of kernels, as kernel_seconds takes them.
+// The coefficients of a kind of kernels, for kernel_seconds.
 [[nodiscard]] constexpr std::span<const double> kernel_coefficients(kernel_kind kind) noexcept {
   switch (kind) {
 """
@@ -139,11 +139,11 @@ namespace unity {
   }
 }
 
-// What was measured of a device; rates that were not are 0.
+// Measurements of a device; rates that were not measured are 0.
 struct measured_kernel_device {
   std::string_view id{};  // in machines/devices.json
   double bytes_per_second = 0;
-  double launch_seconds = 0;  // of PyTorch on the host that it was measured on
+  double launch_seconds = 0;  // of PyTorch on the measured host
   product_rates float32{};
   product_rates bfloat16{};
 };
@@ -162,7 +162,7 @@ struct measured_kernel_device {
     shares = model["shares"]
     return text + f"""}}}};
 
-// What devices reach of their data sheets: the median of those that were measured.
+// The shares of data sheet values that devices reach: the median of the measured ones.
 inline constexpr double share_of_bandwidth = {shares['bytes_per_second']:.6g};
 inline constexpr double share_of_float32_rate = {shares['float32']:.6g};
 inline constexpr double share_of_bfloat16_rate = {shares['bfloat16']:.6g};

@@ -391,12 +391,12 @@ io::dot_options drawn_after(const outcome& r) {
 // Effects: a report, with a picture where Graphviz draws one in time.
 void write_report(const std::filesystem::path& file, const arguments& a, const outcome& r, const std::string& both) {
   io::html_report page{fmt::format("{}, optimized", a.model)};
-  page.paragraph(fmt::format("{} operators before, {} after; the cost is {}. {}",
+  page.paragraph(fmt::format("{} operators before, {} after; times are those of --cost {}. {}",
                              support::running_operators(r.before.graph, a.options.objective.mode),
                              support::running_operators(r.found.graph, a.options.objective.mode), a.cost,
                              r.kept_original ? "The original is kept: nothing that was found is better." : ""));
   page.chart(std::vector<io::chart_bar>{{"before", r.found.cost_before_s * 1e6}, {"after", r.found.cost_after_s * 1e6}},
-             "us, predicted");
+             "us");
   if (!r.found.rules_used.empty()) {
     page.heading("What each rule gained");
     std::vector<io::chart_bar> gains;

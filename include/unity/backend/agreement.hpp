@@ -34,8 +34,8 @@ template <class C>
 }  // namespace detail
 
 // Compares a fingerprint over all ranks. All ranks must call it before their first collective: different programs would
-// exchange garbage or wait for each other forever. mpi_environment does it with mpi_options::program. Throws: the same
-// unity::error on every rank, naming the first rank that differs from rank 0.
+// exchange garbage or wait for each other forever. mpi_environment does it with mpi_options::program.
+// Throws: the same unity::error on every rank, naming the first rank that differs from rank 0.
 template <class C>
   requires host_communicator<C> || host_gathering_communicator<C>
 void agree(C& c, fingerprint own, std::string_view what) {
@@ -48,7 +48,8 @@ void agree(C& c, fingerprint own, std::string_view what) {
 }
 
 // Fingerprints of what ranks exchange (parallel/ranks/rank_program.hpp), which add up to zero over all ranks if each
-// message has both its ends. All ranks must call it. Throws: the same unity::error on every rank.
+// message has both its ends. All ranks must call it.
+// Throws: the same unity::error on every rank.
 template <class C>
   requires host_communicator<C> || host_gathering_communicator<C>
 void cancel(C& c, fingerprint own, std::string_view what) {

@@ -104,8 +104,8 @@ class executor {
     }
   }
 
-  // Sets the value of an input for all following runs. Throws: unity::error if the graph has no input of this name, or
-  // one of another size.
+  // Sets the value of an input for all following runs.
+  // Throws: unity::error if the graph has no input of this name, or one of another size.
   void set(std::string_view input, const tensor::dense<float>& value) {
     for (const auto* i : find_inputs(input)) {
       if (value.dims != i->type.dims ||
@@ -136,7 +136,8 @@ class executor {
     }
     begin();
   }
-  // Waits until everything that began has ended. Throws: unity::error if a run failed.
+  // Waits until everything that began has ended.
+  // Throws: unity::error if a run failed.
   void wait() { backend_->wait(); }
 
   [[nodiscard]] std::size_t output_count() const noexcept { return outputs_.size(); }
@@ -339,8 +340,8 @@ class executor {
 void expect_same_outputs(std::span<const tensor::tensor_type> first, std::span<const tensor::tensor_type> second);
 
 // Runs both graphs one after the other on equal values for sources of one name. Returns the largest difference of an
-// output element, relative to the largest magnitude of the first graph's output; infinite if one of two is NaN. Throws:
-// as executor; unity::error if the outputs have other sizes.
+// output element, relative to the largest magnitude of the first graph's output; infinite if one of two is NaN.
+// Throws: as executor; unity::error if the outputs have other sizes.
 template <device_backend Backend>
 [[nodiscard]] double max_relative_error(Backend& backend, const tensor::algebra& a, const tensor::tensor_graph& first,
                                         const tensor::tensor_graph& second, const executor_options& options = {}) {

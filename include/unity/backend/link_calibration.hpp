@@ -96,8 +96,8 @@ class exchange_timer {
 }  // namespace detail
 
 // Times every kind of exchange at sizes that double, and fits latency and bandwidth. All ranks must call it with the
-// same options, and all get the same result. A single rank has nothing to exchange: its link is free. Throws:
-// unity::error if a rank is missing.
+// same options, and all get the same result. A single rank has nothing to exchange: its link is free.
+// Throws: unity::error if a rank is missing.
 template <host_communicator Communicator>
 [[nodiscard]] machine::link calibrate_link(Communicator& c, std::string name, const exchange_options& options = {}) {
   UNITY_EXPECTS(options.smallest >= 4 * c.size() && options.smallest <= options.largest, "an element for every rank");

@@ -23,7 +23,8 @@ namespace unity::backend {
 
 // The sum over all launches of an executor with the same `fuse`, each measured alone or taken from the cache.
 // Interactions between launches (caches, clocks) are not included. The cache must belong to the timer, or to a timer
-// that queries it. Throws: unity::error if an operator cannot run.
+// that queries it.
+// Throws: unity::error if an operator cannot run.
 template <device_backend Backend, class Timer>
 [[nodiscard]] picoseconds predicted_time(const tensor::algebra& a, const tensor::tensor_graph& g,
                                          device_timer<Backend>& timer, tensor::timing_cache<Timer>& cache,

@@ -42,7 +42,8 @@ struct region_times {
   return types;
 }
 
-// The region as one kernel, measured as by device_timer. Throws: unity::error as the backend does.
+// The region as one kernel, measured as by device_timer.
+// Throws: unity::error as the backend does.
 template <region_backend Backend>
 [[nodiscard]] measurement time_region(Backend& backend, const tensor::algebra& a, const fusion::kernel_region& region,
                                       const timing_options& options = {}) {

@@ -86,8 +86,8 @@ template <device_backend Backend>
   return summarize(std::move(seconds));
 }
 
-// Times both in turns, alternating which one goes first, so that disturbances affect both. Throws: unity::error if a
-// run fails, or if outputs differ in number or sizes.
+// Times both in turns, alternating which one goes first, so that disturbances affect both.
+// Throws: unity::error if a run fails, or if outputs differ in number or sizes.
 template <device_backend Backend>
 [[nodiscard]] run_comparison compare_runs(executor<Backend>& first, executor<Backend>& second,
                                           const repetition_options& options = {}) {
@@ -117,7 +117,8 @@ template <device_backend Backend>
   return found;
 }
 
-// The same for graphs, on equal values for sources of one name. Throws: unity::error as the executor besides.
+// The same for graphs, on equal values for sources of one name.
+// Throws: unity::error as the executor besides.
 template <device_backend Backend>
 [[nodiscard]] run_comparison compare_runs(Backend& backend, const tensor::algebra& a, const tensor::tensor_graph& first,
                                           const tensor::tensor_graph& second, const comparison_options& options = {}) {

@@ -1,4 +1,4 @@
-// Cost models made of cost models.
+// Cost models that combine other cost models.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct cost_pair {
 
 namespace detail {
 
-// Both models, summed side by side.
+// Both models, summed separately.
 template <class First, class Second>
 class paired_cost {
  public:
@@ -55,9 +55,10 @@ class paired_cost {
 
 }  // namespace detail
 
-// Minimizes `First` where the objective of `Second` is at most a limit (time under a memory limit).
-// Beyond the limit the objective is worse than any within it, and grows with the excess, so that a search that
-// starts outside finds its way in. Source: Jia's dissertation (2020), section 2.6 (there the cost is infinite).
+// Minimizes `First` while the objective of `Second` is at most a limit (time under a memory limit). Beyond the limit,
+// the objective is worse than any within it and grows with the excess, so a search that starts outside finds its way
+// in.
+// Source: Jia's dissertation (2020), section 2.6 (there the cost is infinite).
 template <class First, class Second>
 class constrained_cost : public detail::paired_cost<First, Second> {
  public:
@@ -76,7 +77,7 @@ class constrained_cost : public detail::paired_cost<First, Second> {
   cost_value limit_;
 };
 
-// Minimizes weight * First + (1 - weight) * Second, both objectives as they come; 0 <= weight <= 1.
+// Minimizes weight * First + (1 - weight) * Second of the unscaled objectives; 0 <= weight <= 1.
 template <class First, class Second>
 class weighted_cost : public detail::paired_cost<First, Second> {
  public:

@@ -1,5 +1,5 @@
-// Devices by name, with the numbers of machines/devices.json, which says where each of them is from.
-// Written by cmake/device_table.py: change that file, and run this.
+// Devices by name, with the numbers of machines/devices.json, which names their sources.
+// Written by cmake/device_table.py: change the JSON file and run the script.
 #pragma once
 
 #include <array>
@@ -8,8 +8,8 @@
 
 namespace unity {
 
-// Rates are of products, dense, in operations per second; what is not known is 0, as are rates of types that gain
-// nothing over float32.
+// Rates are those of dense products, in operations per second. Unknown numbers are 0, as are rates of types that are
+// not faster than float32.
 struct known_device {
   std::string_view id{};
   std::string_view name{};
@@ -20,13 +20,13 @@ struct known_device {
   double bfloat16 = 0;
   double int8 = 0;
   double bytes_per_second = 0;  // of memory
-  std::int64_t memory = 0;      // bytes; 0: this host's
+  std::int64_t memory = 0;      // bytes; 0: that of this host
   double launch_seconds = 0;
   double collective_start_seconds = 0;
   double collective_round_seconds = 0;
-  int units = 0;           // multiprocessors, cores
-  double clock_hz = 0;     // at most
-  std::int64_t l1 = 0;     // bytes of each unit, with what is shared there
+  int units = 0;           // multiprocessors or cores
+  double clock_hz = 0;     // maximum
+  std::int64_t l1 = 0;     // bytes per unit, including shared memory
   std::int64_t l2 = 0;     // bytes
   std::string_view source{};  // of the rate for float32
 };

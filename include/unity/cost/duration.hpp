@@ -12,8 +12,8 @@
 
 namespace unity {
 
-// Half of the runs or more are expected to take between low and high, as far as the model knows. A model that knows of
-// no spread answers low == expected == high. Law: low <= expected <= high.
+// At least half of the runs are expected to take between low and high, as far as the model knows. A model that knows no
+// spread returns low == expected == high. Law: low <= expected <= high.
 struct duration {
   picoseconds expected{};
   picoseconds low{};
@@ -21,7 +21,7 @@ struct duration {
 
   [[nodiscard]] static constexpr duration exactly(picoseconds t) noexcept { return {t, t, t}; }
 
-  // Of one after the other: ends add up, as if what disturbs one disturbed all.
+  // The duration of one after another: the ends of the intervals add up, as if a disturbance of one affected all.
   constexpr duration& operator+=(const duration& o) noexcept {
     expected += o.expected;
     low += o.low;
@@ -32,23 +32,22 @@ struct duration {
 };
 
 // A snapshot of how long operators take.
-//   m.duration_of(device, op, inputs, outputs)   on the machine's kind of device of that number; outputs: what the
-//                                                algebra infers of the inputs
-//   m.version()                                  of what the answers come from: rates, coefficients, measurements
-// Laws: duration_of is a pure function, from several threads too. Snapshots of one type with equal versions answer
-// alike, measured ones as far as measurements repeat.
-// Errors: unity::error that names the operator where it cannot be run.
+//   m.duration_of(device, op, inputs, outputs)   on the kind of device with this number in the machine; outputs: what
+//                                                the algebra infers from the inputs
+//   m.version()                                  identifies the rates, coefficients or measurements behind the results
+// Laws: duration_of is a pure function and thread-safe. Snapshots of one type with equal versions give equal results,
+// measured ones as far as measurements repeat.
+// Errors: unity::error that names the operator if it cannot run.
 // Models: tensor::roofline_durations, tensor::kernel_durations, tensor::measured_durations, any_durations. Not a model:
 // a kernel_timer, which measures anew.
 template <class M, class Algebra>
-concept duration_model =
-    requires(const M& m, std::uint32_t device, const typename Algebra::op_type& op,
-             std::span<const typename Algebra::value_type> types) {
-      { m.duration_of(device, op, types, types) } -> std::same_as<duration>;
-      { m.version() } -> std::same_as<fingerprint>;
-    };
+concept duration_model = requires(const M& m, std::uint32_t device, const typename Algebra::op_type& op,
+                                  std::span<const typename Algebra::value_type> types) {
+  { m.duration_of(device, op, types, types) } -> std::same_as<duration>;
+  { m.version() } -> std::same_as<fingerprint>;
+};
 
-// Any duration model of an algebra. Copies share the model, which no one can change.
+// Any duration model of an algebra. Copies share the model, which is immutable.
 template <class Algebra>
 class any_durations {
  public:
@@ -87,8 +86,8 @@ class any_durations {
   std::shared_ptr<const interface> model_;
 };
 
-// Another model's durations at one end of their intervals, &duration::low or &duration::high: what a plan takes where
-// all of its operators are as fast, or as slow, as expected.
+// The durations of another model at one end of their intervals, &duration::low or &duration::high: for the time of a
+// plan in which all operators are as fast, or as slow, as expected.
 template <class M>
 class durations_at {
  public:

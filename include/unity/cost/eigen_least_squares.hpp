@@ -12,16 +12,17 @@
 
 namespace unity {
 
-// A sum of features times coefficients. Regular; predictor of a span of as many features as there are coefficients.
+// A linear combination of features. Regular; a predictor of spans with one feature per coefficient.
 class linear_predictor {
  public:
   linear_predictor() = default;
-  // Errors: sorted relative errors of observations, y / predicted - 1; none: no interval.
+  // errors: sorted relative errors of the observations, y / predicted - 1; empty: no interval.
   linear_predictor(std::vector<double> coefficients, std::span<const double> errors);
 
   [[nodiscard]] std::span<const double> coefficients() const noexcept { return coefficients_; }
-  // The interval holds the middle half of the observations, in proportion to what is expected. A feature that is not
-  // there counts as 0. Complexity: linear in the features.
+  // The interval covers the middle half of the observations, relative to the expected value. Missing features count as
+  // 0.
+  // Complexity: linear in the features.
   [[nodiscard]] prediction predict(std::span<const double> features) const;
   [[nodiscard]] fingerprint version() const noexcept;
 
@@ -34,27 +35,27 @@ class linear_predictor {
 };
 
 // Coefficients that minimize the sum over observations of (weight * (prediction - y))^2, plus `ridge` times the sum of
-// their squares, each feature scaled to a largest value of 1 (ridge regression: features that depend on each other
-// share a coefficient instead of cancelling out). Learner of spans of features. Source: Hoerl and Kennard, Ridge
-// regression, Technometrics 12(1), 1970.
+// the squared coefficients, with each feature scaled to a maximum of 1 (ridge regression: dependent features share a
+// coefficient instead of cancelling out). A learner of spans of features.
+// Source: Hoerl and Kennard, Ridge regression, Technometrics 12(1), 1970.
 class least_squares {
  public:
   // Preconditions: at least one feature, ridge >= 0.
   explicit least_squares(std::size_t features, double ridge = 0);
 
-  // weight: 1 / y counts relative errors instead of absolute ones. Preconditions: as many features as there are, finite
-  // numbers, weight > 0. Complexity: linear in the features.
+  // weight: 1 / y minimizes relative instead of absolute errors.
+  // Preconditions: the declared number of features, finite numbers, weight > 0. Complexity: linear in the features.
   void observe(std::span<const double> features, double y, double weight = 1);
   [[nodiscard]] std::size_t observations() const noexcept { return values_.size(); }
 
-  // Without observations, or where fewer than coefficients and no ridge, the smallest of the coefficients that fit.
+  // If the coefficients are not unique (no observations, or fewer than coefficients, without ridge), the smallest ones.
   // Complexity: observations times the square of the features.
   [[nodiscard]] linear_predictor snapshot() const;
 
  private:
   std::size_t features_;
   double ridge_;
-  std::vector<double> rows_{};  // a row of features per observation
+  std::vector<double> rows_{};  // one row of features per observation
   std::vector<double> values_{};
   std::vector<double> weights_{};
 };
@@ -139,7 +140,7 @@ UNITY_INLINE linear_predictor least_squares::snapshot() const {
   for (Eigen::Index c = 0; c < more; ++c) {
     a(rows + c, c) = std::sqrt(ridge_);
   }
-  // Rank-revealing: of features that depend on each other it takes the smallest coefficients.
+  // Rank-revealing: chooses the smallest coefficients for dependent features.
   Eigen::VectorXd x = Eigen::VectorXd::Zero(columns);
   if (rows + more > 0) {
     x = a.completeOrthogonalDecomposition().solve(b);

@@ -9,10 +9,11 @@
 
 namespace unity {
 
-// What `calibrate` would measure, from samples of one device: bytes_per_second by large sums of two tensors (`sums`);
-// launch_seconds by the smallest calls of `calls`, samples of one operator; rates by its large products, or those of
-// `products` where it is none, or one on tensor cores; where there are neither, rates stay as they are.
-// Preconditions: neither `sums` nor `calls` is empty, and sums are of several sizes.
+// What `calibrate` would measure, from samples of one device. bytes_per_second comes from large sums of two tensors
+// (`sums`), launch_seconds from the smallest calls in `calls` (samples of one operator), and rates from the large
+// products in `calls`, or from `products` if `calls` are no products or run on tensor cores; without products, rates do
+// not change.
+// Preconditions: `sums` and `calls` are not empty, and sums have several sizes.
 [[nodiscard]] kernel_device measured_device(kernel_device known, std::span<const kernel_sample> sums,
                                             std::span<const kernel_sample> calls,
                                             std::span<const kernel_sample> products);
@@ -23,13 +24,14 @@ struct placed_sample {
   double seconds = 0;  // of the call
 };
 
-// Coefficients before anything is measured; fitting stays near them where samples say nothing.
+// Coefficients before any measurement; the fit stays near them where samples say nothing.
 [[nodiscard]] std::vector<double> usual_coefficients(kernel_kind kind);
 
-// The coefficients that minimize errors of the logarithm of call_seconds, outliers counting less: Gauss-Newton over
-// logarithms of coefficients, with halved steps. Deterministic. Complexity: 30 times the coefficients times the
-// samples. Preconditions: samples of `kind`, of positive seconds. Source: Huber, Robust Statistics, 1981, for iterated
-// weights.
+// The coefficients that minimize the errors of the logarithm of call_seconds, with less weight on outliers:
+// Gauss-Newton over logarithms of coefficients, with step halving. Deterministic. Complexity: 30 times the coefficients
+// times the samples.
+// Preconditions: samples of `kind` with positive seconds.
+// Source: Huber, Robust Statistics, 1981, for iterated weights.
 [[nodiscard]] std::vector<double> fit_kernel_coefficients(kernel_kind kind, std::span<const placed_sample> samples);
 
 }  // namespace unity
@@ -51,7 +53,7 @@ namespace unity::detail {
   return values[static_cast<std::size_t>(q * static_cast<double>(values.size() - 1) + 0.5)];
 }
 
-// Of calls whose size is that of those below the share of all of them.
+// The median time of the smallest calls: this share of all, at least three.
 template <class Size>
 [[nodiscard]] double smallest_call(std::span<const kernel_sample> calls, double share, const Size& size) {
   std::vector<std::pair<double, double>> all;
@@ -67,7 +69,7 @@ template <class Size>
   return quantile_of(std::move(seconds), 0.5);
 }
 
-// The slope of time over bytes, of sums of at least a quarter of the largest size.
+// The slope of time over bytes, from sums of at least a quarter of the largest size.
 [[nodiscard]] inline double bandwidth_of(std::span<const kernel_sample> sums) {
   double largest = 0;
   for (const auto& s : sums) {
@@ -82,7 +84,7 @@ template <class Size>
   return 1e12 / line.snapshot().coefficients()[1];
 }
 
-// Where tiles are filled to the last: by what tiles compute, whatever of it is used.
+// Counts the operations of full tiles for batched products, including unused elements.
 [[nodiscard]] inline double tile_operations(const kernel_shape& s, int tile) {
   if (s.kind != kernel_kind::batched_product) {
     return operations_of(s);
@@ -91,7 +93,7 @@ template <class Size>
   return 2 * s.batch * s.k * std::ceil(s.m / t.m) * t.m * std::ceil(s.n / t.n) * t.n;
 }
 
-// Where few are large: of the tenth of products that compute most.
+// If few products are large: the rates of the tenth with the most operations.
 [[nodiscard]] inline std::vector<double> rates_of_largest(std::span<const kernel_sample> products, int tile) {
   std::vector<std::pair<double, double>> all;
   for (const auto& s : products) {
@@ -139,11 +141,12 @@ inline void measure_rates(std::span<const kernel_sample> products, int tile, pro
   rates.deep_share = deep.size() < enough ? 1 : std::min(1.0, quantile_of(deep, 0.5) / rates.sustained);
 }
 
-// How firmly a logarithm is held where it usually is: times of calls cannot tell a kernel's start from its launch.
+// How strongly a logarithm is pulled to its usual value: times of calls cannot separate the start of a kernel from its
+// launch.
 [[nodiscard]] inline double prior_weight(kernel_kind kind, std::size_t coefficient) {
   constexpr double held = 6;
   constexpr double loose = 0.3;
-  constexpr auto no_start = static_cast<std::size_t>(-1);  // kernels alone were measured
+  constexpr auto no_start = static_cast<std::size_t>(-1);  // only kernels were measured
   constexpr std::array<std::size_t, kernel_kind_names.size()> starts{1, 6, 6, 6, 9, 9, 9, 9, no_start, no_start};
   if (coefficient == starts[static_cast<std::size_t>(kind)]) {
     return held;
@@ -184,7 +187,7 @@ class kernel_fitting {
   }
 
  private:
-  static constexpr double outlier = 0.15;  // errors beyond this count by their size, not by its square
+  static constexpr double outlier = 0.15;  // larger errors count linearly, not quadratically
 
   [[nodiscard]] static std::vector<double> logarithms(std::vector<double> x) {
     std::transform(x.begin(), x.end(), x.begin(), [](double v) { return std::log(v); });

@@ -1,8 +1,9 @@
-// What kernels of PyTorch take on a GPU: tiles in waves over its units, memory, a launch. Few coefficients, which
-// devices share; of a device the sustained rate of its products, its bandwidth and what a call takes at least. Source:
-// Williams et al., Roofline, CACM 52(4), 2009; for tiles and waves, Lee et al., NeuSight (ASPLOS 2025), with whose
-// measurements the coefficients of machines/kernels.json were fitted; those of tensor cores, attention and gradients of
-// layer norms to an H100.
+// The time of PyTorch kernels on a GPU: tiles in waves over its multiprocessors, memory, a launch. A few coefficients
+// are shared by all devices; per device the model needs the sustained rate of products, the bandwidth and the minimal
+// time of a call.
+// Source: Williams et al., Roofline, CACM 52(4), 2009; for tiles and waves, Lee et al., NeuSight (ASPLOS 2025), to
+// whose measurements the coefficients in machines/kernels.json were fitted; those of tensor cores, attention and layer
+// norm gradients were fitted to an H100.
 #pragma once
 
 #include <array>
@@ -20,11 +21,11 @@ enum class kernel_kind : std::uint8_t {
   elementwise,
   softmax,
   layer_norm,
-  layer_norm_gradient,  // of all three operands
+  layer_norm_gradient,  // with respect to all three operands
   batched_product,
   product,
   convolution,
-  tensor_product,  // one or many, of elements of two bytes
+  tensor_product,  // one or many, with two-byte elements
   attention,       // softmax(q k') v in one kernel
   attention_gradient,
 };
@@ -35,40 +36,41 @@ inline constexpr std::array<std::string_view, 10> kernel_kind_names{
 // What a kernel computes.
 struct kernel_shape {
   kernel_kind kind = kernel_kind::elementwise;
-  double batch = 1;     // of products and convolutions; of attention samples times heads
-  double m = 0;         // rows; of a convolution the side of its images; of attention queries
-  double n = 0;         // columns; of a convolution its output channels; of attention keys
-  double k = 0;         // what a product sums over; of a convolution its input channels, each 3 x 3; a head's width
-  double operands = 2;  // tensors that what multiplies no matrices reads and writes
+  double batch = 1;  // for products and convolutions; for attention: samples times heads
+  double m = 0;      // rows; for convolutions: height and width of images; for attention: queries
+  double n = 0;      // columns; for convolutions: output channels; for attention: keys
+  // summed dimension of a product; for convolutions: input channels, with 3 x 3 kernels; for attention: head size
+  double k = 0;
+  double operands = 2;  // tensors read and written by kernels without matrix products
   double element_bytes = 4;
-  bool causal = false;  // a query sees no key behind its place
+  bool causal = false;  // a query sees no later keys
   friend bool operator==(const kernel_shape&, const kernel_shape&) = default;
 };
 
 struct kernel_sample {
-  std::string device{};  // as the driver names it
-  std::string op{};      // as the file names it
+  std::string device{};  // name according to the driver
+  std::string op{};      // name in the file
   kernel_shape shape{};
   double call_seconds = 0;    // between two events around one call
-  double kernel_seconds = 0;  // of its kernels alone; 0: not measured
+  double kernel_seconds = 0;  // its kernels alone; 0: not measured
   friend bool operator==(const kernel_sample&, const kernel_sample&) = default;
 };
 
-// Operations, a product of two numbers and its sum being two; 0 of what multiplies no matrices.
+// Operations, with two per multiply-add; 0 for kernels without matrix products.
 [[nodiscard]] double operations_of(const kernel_shape& s) noexcept;
 [[nodiscard]] constexpr bool is_product(kernel_kind kind) noexcept {
   return kind == kernel_kind::batched_product || kind == kernel_kind::product || kind == kernel_kind::tensor_product;
 }
-// Do rows of the operands and the result of a product begin where tensor cores read 16 bytes at once.
+// Whether rows of the operands and the result of a product are aligned to the 16 bytes that tensor cores read at once.
 [[nodiscard]] bool is_aligned(const kernel_shape& s) noexcept;
-// Bytes that must be read and written at least.
+// The least number of bytes to read and write.
 [[nodiscard]] double bytes_of(const kernel_shape& s) noexcept;
 
-// Rates of large products, in operations per second. Small boards reach more in milliseconds than they sustain.
+// Rates of large products, in operations per second. Small boards are faster for milliseconds than they can sustain.
 struct product_rates {
-  double brief = 0;       // of products of 2 to 6 ms
-  double sustained = 0;   // of 40 ms and more
-  double deep_share = 1;  // of the rate, where products sum over 30,000 or more
+  double brief = 0;       // for products of 2 to 6 ms
+  double sustained = 0;   // for 40 ms and more
+  double deep_share = 1;  // factor for products that sum over 30,000 or more
 };
 
 inline constexpr int any_tile = -1;
@@ -77,26 +79,26 @@ struct kernel_device {
   double units = 0;  // multiprocessors
   double clock_hz = 0;
   double l2 = 0;                // bytes
-  double bytes_per_second = 0;  // as large sums of two tensors reach
-  double launch_seconds = 0;    // of a call that computes next to nothing
+  double bytes_per_second = 0;  // reached by large sums of two tensors
+  double launch_seconds = 0;    // for a call that computes almost nothing
   product_rates rates{};
-  double widest_warp_row = 1024;  // of softmax, in a warp's registers: 2048 in newer versions of PyTorch
-  int batched_tile = any_tile;    // index into product_tiles, where the library has but one for batched products
+  double widest_warp_row = 1024;  // for softmax in the registers of a warp: 2048 in newer versions of PyTorch
+  int batched_tile = any_tile;    // index into product_tiles, if the library has only one for batched products
 };
 
 struct product_tile {
   double n = 0;
   double m = 0;
-  std::size_t efficiency = 0;  // which coefficient
+  std::size_t efficiency = 0;  // index of the coefficient
 };
 inline constexpr std::array<product_tile, 6> product_tiles{
     {{128, 128, 1}, {128, 64, 1}, {64, 64, 2}, {128, 32, 3}, {32, 128, 3}, {32, 32, 4}}};
 
-// How many coefficients a kind has. The last is the share of launch_seconds that no kernel hides.
+// The number of coefficients of a kind. The last is the share of launch_seconds that kernels never hide.
 [[nodiscard]] std::size_t coefficient_count(kernel_kind kind) noexcept;
 
-// Seconds of the kernel alone, whatever launched it. Law: none of them is negative.
-// Preconditions: as many coefficients as the kind has, a device whose numbers are positive.
+// Seconds of the kernel alone, without launch. Law: not negative.
+// Preconditions: the kind's number of coefficients, a device with positive numbers.
 [[nodiscard]] double kernel_seconds(const kernel_shape& s, const kernel_device& d,
                                     std::span<const double> coefficients);
 
@@ -113,33 +115,33 @@ inline constexpr std::array<product_tile, 6> product_tiles{
 
 namespace unity::detail {
 
-// Arithmetic and memory overlap, but not where both take long.
+// Arithmetic and memory overlap, but less if both take similar time.
 [[nodiscard]] inline double overlapped(double a, double b) noexcept {
   return std::sqrt(std::sqrt(a * a * a * a + b * b * b * b));
 }
 
-// The rate falls from that of brief kernels to what is sustained between 4 and 40 ms, and where sums are long: rows of
-// operands then lie far apart in memory.
+// The rate falls from that of brief kernels to the sustained one between 4 and 40 ms, and for long sums, because rows
+// of operands are then far apart in memory.
 [[nodiscard]] inline double product_rate(const product_rates& r, double operations, double k) noexcept {
   const auto long_run = std::clamp(std::log10(operations / r.sustained / 4e-3), 0.0, 1.0);
   const auto deep = std::clamp(std::log(k / 6000) / std::log(5.0), 0.0, 1.2);
   return (r.brief * (1 - long_run) + r.sustained * long_run) * std::pow(r.deep_share, deep);
 }
 
-// Coefficients: efficiencies of the only tile that a device has and of those to choose from, steps of k that a tile
-// starts and ends with, the share of the last wave that is waited for, waves that the least work takes, how that grows
-// as tiles get smaller, microseconds of a start.
+// Coefficients: efficiencies of the only tile of a device and of those to choose from; steps of k for the start and end
+// of a tile; the share of the last wave that is waited for; minimal work in waves; its growth as tiles get smaller;
+// microseconds to start.
 struct product_options {
   int tile = any_tile;
-  bool splits = true;    // the sum may be divided among blocks
-  double less_work = 1;  // operations by those of the product itself
+  bool splits = true;    // the sum may be divided among blocks (split-k)
+  double less_work = 1;  // operations relative to those of the product itself
   double element_bytes = 4;
 };
 
 [[nodiscard]] inline double product_seconds(double batch, double m, double n, double k, const kernel_device& d,
                                             std::span<const double> c, const product_options& o) {
   constexpr std::array<double, 5> splits{1, 2, 4, 8, 16};
-  constexpr double least_depth = 64;  // that a part of a sum has
+  constexpr double least_depth = 64;  // of a part of a sum
   const auto rate = product_rate(d.rates, 2 * batch * m * n * k * o.less_work, k);
   const auto moved = o.element_bytes * batch * (m * k + k * n + m * n);
   const auto last_wave = std::min(c[6], 1.0);
@@ -168,23 +170,23 @@ struct product_options {
 
 inline constexpr std::size_t product_coefficients = 10;
 
-// Is the width of rows of operands and of the result a multiple of so many elements.
+// Whether the row sizes of the operands and the result are multiples of this number of elements.
 [[nodiscard]] inline bool divides_rows(const kernel_shape& s, double elements) noexcept {
   return std::fmod(s.k, elements) == 0 && std::fmod(s.n, elements) == 0;
 }
 
-// Tensor cores read 16 bytes of a row at once; of rows that do not begin there, 4 or 2, which takes longer.
-// Coefficients: those of products, then shares of the rate for rows of an even and an odd number of elements.
+// Tensor cores read 16 bytes of a row at once, but 4 or 2 if rows are not aligned, which takes longer. Coefficients:
+// those of products, then shares of the rate for rows with an even and an odd number of elements.
 [[nodiscard]] inline double tensor_product_seconds(const kernel_shape& s, const kernel_device& d,
                                                    std::span<const double> c) {
   const auto share = is_aligned(s) ? 1 : c[product_coefficients + (divides_rows(s, 2) ? 0 : 1)];
   return product_seconds(s.batch, s.m, s.n, s.k, d, c, {any_tile, true, 1 / share, s.element_bytes});
 }
 
-// Blocks of 128 queries, 64 where elements are wider than two bytes, in waves, each of which runs over its keys.
-// Coefficients of elements of two bytes, then of wider ones: share of the rate; cycles of a pair of query and key
-// beside its products; hundreds of keys that a block takes besides; waves that the least work takes; share of the last
-// wave that is waited for; blocks that a unit waits for, where those of a causal mask differ; microseconds of a start.
+// Blocks of 128 queries (64 if elements have more than two bytes) run in waves, each over its keys. Coefficients for
+// two-byte elements, then for larger ones: share of the rate; cycles per pair of query and key besides its products;
+// fixed cost of a block, in hundreds of keys; minimal work in waves; share of the last wave that is waited for; blocks
+// that a multiprocessor waits for if a causal mask makes them unequal; microseconds to start.
 // Source: Dao, FlashAttention-2, ICLR 2024.
 inline constexpr std::size_t attention_coefficients = 7;
 
@@ -202,8 +204,9 @@ inline constexpr std::size_t attention_coefficients = 7;
   return c[6] * 1e-6 + overlapped(block * (keys + busy * 100 * c[2]) * per_pair, bytes_of(s) / d.bytes_per_second);
 }
 
-// 3 x 3, of stride 1: as one product, by Winograd's F(2 x 2, 3 x 3) in one kernel, or by F(4 x 4, 3 x 3) in several,
-// whichever is fastest. Source: Lavin and Gray, Fast algorithms for convolutional neural networks, CVPR 2016.
+// 3 x 3 with stride 1: the fastest of one product, Winograd's F(2 x 2, 3 x 3) in one kernel, and F(4 x 4, 3 x 3) in
+// several kernels.
+// Source: Lavin and Gray, Fast algorithms for convolutional neural networks, CVPR 2016.
 [[nodiscard]] inline double convolution_seconds(const kernel_shape& s, const kernel_device& d,
                                                 std::span<const double> c) {
   const auto e = c.subspan(product_coefficients);
@@ -216,22 +219,22 @@ inline constexpr std::size_t attention_coefficients = 7;
   return std::min({direct, fused, apart});
 }
 
-// Bytes that fit the cache are there from before, partly.
+// A part of the bytes that fit into the cache is still there from before.
 [[nodiscard]] inline double traffic_seconds(double bytes, const kernel_device& d, double cached,
                                             double share) noexcept {
   const auto hits = cached * std::min(d.l2, bytes);
   return std::max(bytes - hits, bytes / 10) / (d.bytes_per_second * share);
 }
 
-// Coefficients: share of the bandwidth, microseconds of a start, share of the cache that hits, cycles per element.
+// Coefficients: share of the bandwidth, microseconds to start, share of the cache that hits, cycles per element.
 [[nodiscard]] inline double elementwise_seconds(const kernel_shape& s, const kernel_device& d,
                                                 std::span<const double> c) {
   return c[1] * 1e-6 +
          overlapped(c[3] * s.m * s.n / (d.units * d.clock_hz), traffic_seconds(bytes_of(s), d, c[2], c[0]));
 }
 
-// Coefficients: shares of the bandwidth for rows that fit a warp's registers and for longer ones; cycles per row and
-// per element of the former, then of the latter; microseconds of a start; share of the cache that hits.
+// Coefficients: shares of the bandwidth for rows that fit into the registers of a warp and for longer ones; cycles per
+// row and per element for the former, then for the latter; microseconds to start; share of the cache that hits.
 [[nodiscard]] inline double row_seconds(const kernel_shape& s, const kernel_device& d, std::span<const double> c) {
   const auto wide = s.kind == kernel_kind::softmax && s.n > d.widest_warp_row ? std::size_t{1} : std::size_t{0};
   const auto cycles = s.m * (c[2 + 2 * wide] + c[3 + 2 * wide] * s.n);

@@ -1,5 +1,5 @@
-// Coefficients of the model of kernels and the devices that they were fitted to, as machines/kernels.json holds them:
-// NeuSight's measurements (P4, P100, V100, T4, A100), and those of an H100 (bench/torch_kernels.py). Written by
+// Coefficients of the kernel model and the devices to which they were fitted, from machines/kernels.json: NeuSight's
+// measurements (P4, P100, V100, T4, A100), and those of an H100 (bench/torch_kernels.py). Written by
 // cmake/device_table.py: run `fit_kernels DIR --unseen FILE --out machines/kernels.json` first.
 #pragma once
 
@@ -35,7 +35,7 @@ inline constexpr std::array<double, 9> softmax_coefficients{
 inline constexpr std::array<double, 13> tensor_product_coefficients{
     1, 1.18987, 0.80811, 0.596706, 0.470733, 83.9347, 1.00001, 2.46502, 1.11662, 2.05023, 0.231826, 0.144173, 0.5};
 
-// Of a kind of kernels, as kernel_seconds takes them.
+// The coefficients of a kind of kernels, for kernel_seconds.
 [[nodiscard]] constexpr std::span<const double> kernel_coefficients(kernel_kind kind) noexcept {
   switch (kind) {
     case kernel_kind::attention:
@@ -61,11 +61,11 @@ inline constexpr std::array<double, 13> tensor_product_coefficients{
   }
 }
 
-// What was measured of a device; rates that were not are 0.
+// Measurements of a device; rates that were not measured are 0.
 struct measured_kernel_device {
   std::string_view id{};  // in machines/devices.json
   double bytes_per_second = 0;
-  double launch_seconds = 0;  // of PyTorch on the host that it was measured on
+  double launch_seconds = 0;  // of PyTorch on the measured host
   product_rates float32{};
   product_rates bfloat16{};
 };
@@ -85,7 +85,7 @@ inline constexpr std::array<measured_kernel_device, 6> measured_kernel_devices{{
      {1.20442e+13, 1.23552e+13, 0.935259}, {}},
 }};
 
-// What devices reach of their data sheets: the median of those that were measured.
+// The shares of data sheet values that devices reach: the median of the measured ones.
 inline constexpr double share_of_bandwidth = 0.876303;
 inline constexpr double share_of_float32_rate = 0.715725;
 inline constexpr double share_of_bfloat16_rate = 0.691778;

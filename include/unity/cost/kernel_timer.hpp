@@ -1,4 +1,4 @@
-// What it takes to run one operator, measured.
+// Measures the time of single operators.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace unity {
 
-// Of the times of several runs. The spread is the interquartile range: half of the runs lie within it.
+// A summary of the times of several runs. The spread is the interquartile range, which contains half of the runs.
 struct measurement {
   picoseconds median{};
   picoseconds spread{};
@@ -24,10 +24,10 @@ struct measurement {
 };
 
 // Times operators on operands of given types.
-//   t.time(op, inputs, outputs)   a measurement; outputs: what the algebra infers of the inputs
-//   t.description()               one line: on what, with what and how it measures
-// Laws: median > 0, spread >= 0, repetitions > 0. Measurements under one description may be compared and kept.
-// Errors: unity::error that names the operator where it cannot be run.
+//   t.time(op, inputs, outputs)   a measurement; outputs: what the algebra infers from the inputs
+//   t.description()               one line: the device, the software and the method of measurement
+// Laws: median > 0, spread >= 0, repetitions > 0. Measurements with equal descriptions may be compared and stored.
+// Errors: unity::error that names the operator if it cannot run.
 // Models: backend::device_timer, tensor::timing_cache. Not a model: an estimate, which repeats nothing (that is a
 // duration_model).
 template <class T, class Algebra>
@@ -39,7 +39,7 @@ concept kernel_timer = requires(T& t, const T& c, const typename Algebra::op_typ
 
 namespace detail {
 
-// Between the two nearest of sorted numbers, by linear interpolation; 0 <= part <= 1.
+// Interpolates linearly between the two nearest of the sorted numbers; 0 <= part <= 1.
 [[nodiscard]] inline double quantile(std::span<const double> sorted, double part) noexcept {
   const auto place = part * static_cast<double>(sorted.size() - 1);
   const auto below = static_cast<std::size_t>(place);
@@ -49,7 +49,7 @@ namespace detail {
 
 }  // namespace detail
 
-// Of the seconds that runs took, one at least. What is shorter than a picosecond counts as one.
+// Summarizes the seconds of at least one run. A median below a picosecond counts as one.
 [[nodiscard]] inline measurement summarize(std::vector<double> seconds) {
   UNITY_EXPECTS(!seconds.empty(), "a run");
   std::sort(seconds.begin(), seconds.end());

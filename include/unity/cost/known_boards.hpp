@@ -1,4 +1,4 @@
-// GPUs as drivers name them.
+// GPUs by their names in drivers.
 #pragma once
 
 #include <optional>
@@ -8,10 +8,10 @@
 
 namespace unity {
 
-// The name in machines/devices.json of what the driver calls "Tesla-P4" or "P4". Nothing for others.
+// The id in machines/devices.json for a driver's name such as "Tesla-P4" or "P4". Nothing for unknown boards.
 [[nodiscard]] std::optional<std::string_view> id_of_board(std::string_view name);
 
-// What machines/devices.json has of it: units, clock, cache. Nothing for others.
+// Multiprocessors, clock and cache from machines/devices.json. Nothing for unknown boards.
 [[nodiscard]] std::optional<kernel_device> known_kernel_device(std::string_view name);
 
 }  // namespace unity
@@ -27,10 +27,10 @@ namespace unity {
 namespace unity::detail {
 
 struct known_board {
-  std::string_view part{};  // of its name
+  std::string_view part{};  // substring of the driver's name
   std::string_view id{};
-  double widest_warp_row = 1024;  // of the PyTorch that it was measured with, as names of kernels say
-  int batched_tile = any_tile;    // the only one, as names of kernels and their grids say (CUDA 12.1)
+  double widest_warp_row = 1024;  // of the measured version of PyTorch, according to kernel names
+  int batched_tile = any_tile;    // the only tile, according to kernel names and grids (CUDA 12.1)
 };
 
 [[nodiscard]] inline const known_board* find_board(std::string_view name) {

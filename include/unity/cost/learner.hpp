@@ -1,4 +1,4 @@
-// What learns to predict numbers from examples: times from features of what was timed.
+// Learning to predict numbers from examples, such as times from features of what was timed.
 #pragma once
 
 #include <concepts>
@@ -7,7 +7,7 @@
 
 namespace unity {
 
-// In the unit of what was observed. Half of the observations or more are expected between low and high.
+// In the unit of the observations. At least half of the observations are expected between low and high.
 // Law: low <= expected <= high.
 struct prediction {
   double expected = 0;
@@ -19,8 +19,8 @@ struct prediction {
 
 // A snapshot of what was learned.
 //   p.predict(x)
-//   p.version()    of what it was learned from
-// Laws: predict is a pure function; equal versions predict alike.
+//   p.version()    identifies what it was learned from
+// Laws: predict is a pure function; equal versions give equal predictions.
 template <class P, class Example>
 concept predictor = std::copyable<P> && requires(const P& p, const Example& x) {
   { p.predict(x) } -> std::same_as<prediction>;
@@ -28,10 +28,10 @@ concept predictor = std::copyable<P> && requires(const P& p, const Example& x) {
 };
 
 // Learns from examples one by one.
-//   l.observe(x, y)   y was measured of x
-//   l.snapshot()      a predictor from all that was observed so far; what is observed later does not change it
+//   l.observe(x, y)   y was measured for x
+//   l.snapshot()      a predictor from all observations so far, which later observations do not change
 // Laws: the same observations in the same order give the same snapshot.
-// Models: least_squares. Not a model: what learns while it predicts (searches would not repeat).
+// Models: least_squares. Not a model: what learns while it predicts (searches would not be reproducible).
 template <class L, class Example>
 concept learner = requires(L& l, const L& known, const Example& x, double y) {
   l.observe(x, y);

@@ -44,8 +44,8 @@ struct rank_costs {
 // From a program that is spelled out (parallel/ranks/spelled_out.hpp). A step that changes no byte is not an
 // instruction: readers of its result read its operand instead. A reduction over ranks is an all_reduce; sends, receives
 // and updates run alone. The algebra need not outlive it.
-// Complexity: linear in the program. Throws: unity::error for other kinds of steps (scatter, gather) and for delayed
-// ones.
+// Complexity: linear in the program.
+// Throws: unity::error for other kinds of steps (scatter, gather) and for delayed ones.
 [[nodiscard]] rank_instructions instructions_of(const tensor::algebra& a, const parallel::rank_program& p,
                                                 const rank_costs& costs);
 

@@ -24,7 +24,8 @@ struct reduction_sample {
 
 // The time of an all-reduce of this many bytes among all devices of a machine, in picoseconds: measured if its links
 // say so (machine::link), otherwise the closed form of the fastest algorithm for the size. The function holds no
-// references. Throws: unity::error if the machine has a single device or no topology.
+// references.
+// Throws: unity::error if the machine has a single device or no topology.
 [[nodiscard]] std::function<std::int64_t(double)> reductions_on(const machine::machine& m);
 
 // The line of a machine: fitted to reductions_on at sizes from 1 KB to 256 MB, in powers of 2. Throws likewise.

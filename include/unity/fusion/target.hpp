@@ -45,7 +45,8 @@ struct kernel_model {
   }
 };
 
-// By the rates of the machine's first device. Throws: unity::error if it has no rate for float32.
+// By the rates of the machine's first device.
+// Throws: unity::error if it has no rate for float32.
 [[nodiscard]] kernel_model roofline_kernels(const machine::machine& m);
 
 // T = C x + D: the time of an all-reduce of x bytes. Units: picoseconds.

@@ -60,8 +60,8 @@ class csr_view {
 };
 
 // Checks that the arrays form a graph: offsets start at 0, never decrease and end at the number of sources; sources are
-// vertices. Complexity: linear. Throws: unity::error that begins with `where` and names the first vertex or edge that
-// is wrong.
+// vertices. Complexity: linear.
+// Throws: unity::error that begins with `where` and names the first vertex or edge that is wrong.
 void check_csr(std::span<const edge_id> offsets, std::span<const vertex_id> sources, std::string_view where);
 
 // A graph that owns its arrays. Regular; converts to a view of itself.

@@ -62,8 +62,8 @@ void draw(const G& g, std::size_t block, thread_pool& pool, F&& push) {
 }  // namespace detail
 
 // Effects: f(edge) for each edge of the graph, ordered by target, then by source. Complexity: n log n. Memory: as
-// limited, but at least 64 KiB for any number of edges; beyond that, files with 8 bytes per drawn edge. Throws:
-// unity::error if a file cannot be written, and what f throws.
+// limited, but at least 64 KiB for any number of edges; beyond that, files with 8 bytes per drawn edge.
+// Throws: unity::error if a file cannot be written, and what f throws.
 template <edge_generator G, std::invocable<edge> F>
 void for_each_edge(const G& g, const edge_rules& rules, const generation_limits& limits, F&& f) {
   const auto block = std::clamp<std::size_t>(limits.memory / 128, 1024, std::size_t{1} << 20U);

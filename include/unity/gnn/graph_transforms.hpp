@@ -33,7 +33,8 @@ namespace unity::gnn {
 [[nodiscard]] bool is_symmetric(csr_view g);
 
 // Vertex v of `g` becomes vertex numbers[v] of the result; sources ascend. Complexity: n log n in the largest
-// in-degree. Throws: unity::error if the numbers are not a permutation of the vertices.
+// in-degree.
+// Throws: unity::error if the numbers are not a permutation of the vertices.
 [[nodiscard]] csr_graph renumbered(csr_view g, std::span<const vertex_id> numbers);
 
 }  // namespace unity::gnn

@@ -113,8 +113,9 @@ struct restricted_fit {
   bool is_feasible = true;  // no weight is negative
 };
 
-// Effects: adds a row and restores the triangular form by Givens rotations. Source: Givens, Computation of plane
-// unitary rotations transforming a general matrix to triangular form, J. SIAM 6(1), 1958.
+// Effects: adds a row and restores the triangular form by Givens rotations.
+// Source: Givens, Computation of plane unitary rotations transforming a general matrix to triangular form, J. SIAM
+// 6(1), 1958.
 UNITY_INLINE void observe(observed_layer& all, std::array<double, observed_layer::columns> row) {
   for (std::size_t i = 0; i < row.size(); ++i) {
     all.largest[i] = std::max(all.largest[i], row[i]);

@@ -94,7 +94,8 @@ template <range_cost C>
   return spread ? vertex_partition{std::move(*spread)} : best;
 }
 
-// A baseline: minimizes the largest number of in-edges of a part. Throws: unity::error without parts.
+// A baseline: minimizes the largest number of in-edges of a part.
+// Throws: unity::error without parts.
 [[nodiscard]] inline vertex_partition equal_edges(csr_view g, std::size_t parts) {
   const auto count = [&](std::size_t, vertex_range r) { return g.offsets()[r.end] - g.offsets()[r.begin]; };
   return minmax_partition(parts, g.vertices(), count);

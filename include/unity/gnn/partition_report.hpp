@@ -21,8 +21,8 @@ struct part_report {
   friend bool operator==(const part_report&, const part_report&) = default;
 };
 
-// Complexity: linear in edges and in vertices times parts / 64. Throws: unity::error if the partition has another
-// number of vertices.
+// Complexity: linear in edges and in vertices times parts / 64.
+// Throws: unity::error if the partition has another number of vertices.
 [[nodiscard]] std::vector<part_report> report(csr_view g, const vertex_partition& p);
 
 // The distinct sources outside of the range with edges into it, ascending. Complexity: linear in its edges and n log n

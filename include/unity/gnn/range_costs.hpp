@@ -69,7 +69,8 @@ namespace detail {
 
 inline constexpr std::size_t narrow_features = vertex_feature_count - 1;  // features that do not depend on a width
 
-// Seconds per unit of each feature, summed over layers. Throws: unity::error for an invalid layer.
+// Seconds per unit of each feature, summed over layers.
+// Throws: unity::error for an invalid layer.
 [[nodiscard]] UNITY_INLINE std::vector<double> weights_of(const std::vector<layer_on_device>& layers,
                                                           std::size_t widths) {
   std::vector<double> all(narrow_features + widths);

@@ -47,8 +47,8 @@ struct repartition_decision {
 
 // Whether to switch to `next`: if (now - next) * iterations - moving > least_gain * now * iterations. Devices receive
 // at the same time, so the device that receives most determines the cost of moving. Complexity: linear in the parts,
-// times that of range_costs. Throws: unity::error if the partitions and the costs have different numbers of vertices or
-// parts.
+// times that of range_costs.
+// Throws: unity::error if the partitions and the costs have different numbers of vertices or parts.
 [[nodiscard]] repartition_decision judge_repartition(const range_costs& costs, csr_view g, const vertex_partition& now,
                                                      const vertex_partition& next, const repartition_rule& rule);
 

@@ -47,7 +47,8 @@ struct vertex_dataset {
 void check(const vertex_dataset& data, std::string_view where);
 
 // Vertex v of `data` becomes vertex numbers[v] of the result. Complexity: as renumbered of the graph, and linear in
-// features. Throws: unity::error if the numbers are not a permutation of the vertices.
+// features.
+// Throws: unity::error if the numbers are not a permutation of the vertices.
 [[nodiscard]] vertex_dataset renumbered(const vertex_dataset& data, std::span<const vertex_id> numbers);
 
 // The largest label plus 1; 0 if there is none.

@@ -20,8 +20,8 @@ struct vertex_order {
   friend bool operator==(const vertex_order&, const vertex_order&) = default;
 };
 
-// Part by part; vertices keep their order within a part. Complexity: linear. Throws: unity::error without parts, and
-// for the first vertex whose part does not exist.
+// Part by part; vertices keep their order within a part. Complexity: linear.
+// Throws: unity::error without parts, and for the first vertex whose part does not exist.
 [[nodiscard]] vertex_order order_by_part(std::span<const std::uint32_t> part_of_vertex, std::size_t parts);
 
 // The original numbers of the vertices and in-edges of a renumbered graph. Regular.

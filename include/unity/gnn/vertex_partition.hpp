@@ -13,9 +13,9 @@
 
 namespace unity::gnn {
 
-// Part k has the vertices cuts[k] to cuts[k + 1] - 1; it is empty if both are equal. Source: Jia et al., A distributed
-// multi-GPU system for fast graph processing (Lux), VLDB 2017, section 5: ranges keep neighbouring data together and
-// need P + 1 numbers only.
+// Part k has the vertices cuts[k] to cuts[k + 1] - 1; it is empty if both are equal.
+// Source: Jia et al., A distributed multi-GPU system for fast graph processing (Lux), VLDB 2017, section 5: ranges keep
+// neighbouring data together and need P + 1 numbers only.
 class vertex_partition {
  public:
   // One empty part.
@@ -40,11 +40,12 @@ class vertex_partition {
 // Throws: unity::error where there are none.
 void expect_parts(std::size_t parts);
 
-// A baseline: sizes differ by at most one vertex; the first parts are the larger ones. Throws: unity::error without
-// parts.
+// A baseline: sizes differ by at most one vertex; the first parts are the larger ones.
+// Throws: unity::error without parts.
 [[nodiscard]] vertex_partition equal_vertices(vertex_id vertices, std::size_t parts);
 
-// A baseline: all vertices in the first part. Throws: unity::error without parts.
+// A baseline: all vertices in the first part.
+// Throws: unity::error without parts.
 [[nodiscard]] vertex_partition undivided(vertex_id vertices, std::size_t parts);
 
 }  // namespace unity::gnn

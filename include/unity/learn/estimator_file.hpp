@@ -20,18 +20,20 @@ namespace unity::learn {
 
 inline constexpr std::string_view estimator_line = "unity learned 1\n";
 
-// Effects: as io::replaced_file. Throws: unity::error if it cannot be written.
+// Effects: as io::replaced_file.
+// Throws: unity::error if it cannot be written.
 void write_estimator(const std::filesystem::path& path, const attention_estimator& e);
 
 // Throws: unity::error, one line, if the file is missing, of another kind or version, truncated or altered, was trained
 // on other features, or has invalid content.
 [[nodiscard]] attention_estimator read_estimator(const std::filesystem::path& path);
 
-// Effects: as io::replaced_file. Throws: unity::error if it cannot be written.
+// Effects: as io::replaced_file.
+// Throws: unity::error if it cannot be written.
 void write_training(const std::filesystem::path& path, const estimator_training& run);
 
-// Effects: the run continues from the saved state. Throws: unity::error if the file cannot be used, or belongs to a run
-// with other settings or samples.
+// Effects: the run continues from the saved state.
+// Throws: unity::error if the file cannot be used, or belongs to a run with other settings or samples.
 void resume_training(const std::filesystem::path& path, estimator_training& run);
 
 }  // namespace unity::learn

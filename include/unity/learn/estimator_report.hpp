@@ -45,7 +45,8 @@ struct sample_division {
 };
 
 // One of ten kernels is for testing, chosen by hash, so equal kernels are together. With a network's name: all kernels
-// of that network, and no others. Throws: unity::error if no sample, or every sample, is of that network.
+// of that network, and no others.
+// Throws: unity::error if no sample, or every sample, is of that network.
 [[nodiscard]] sample_division divide_samples(std::vector<kernel_sample> samples, std::string_view holdout,
                                              std::uint64_t seed);
 

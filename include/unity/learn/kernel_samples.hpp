@@ -33,7 +33,8 @@ struct kernel_sample {
 inline constexpr std::string_view kernel_samples_line = "unity kernels 1\n";
 
 // Effects: as io::replaced_file: an interruption leaves the old or the new file. Preconditions: samples have operators
-// and positive times. Throws: unity::error if it cannot be written.
+// and positive times.
+// Throws: unity::error if it cannot be written.
 void write_kernel_samples(const std::filesystem::path& path, std::span<const kernel_sample> samples);
 
 // Throws: unity::error, one line, if the file is missing, of another kind or version, truncated or altered, or has

@@ -10,13 +10,13 @@
 
 namespace unity::parallel {
 
-// Along dimension d from begin[d] up to end[d], not included. Without dimensions: the one element of a scalar.
+// Half-open: begin[d] to end[d] along dimension d. Without dimensions: the one element of a scalar.
 struct box {
   tensor::shape begin{};
   tensor::shape end{};
 
   [[nodiscard]] bool empty() const noexcept;
-  // Elements.
+  // In elements.
   [[nodiscard]] std::int64_t volume() const noexcept;
   [[nodiscard]] tensor::shape sizes() const;
 
@@ -25,10 +25,10 @@ struct box {
 
 [[nodiscard]] inline box whole(const tensor::shape& dims) { return {tensor::shape(dims.size(), 0), dims}; }
 
-// Of boxes of one tensor.
+// Both boxes are of one tensor.
 [[nodiscard]] box intersection(const box& a, const box& b);
 
-// Appends disjoint boxes that together are the elements of `a` that `b` does not have. Complexity: linear in the rank.
+// Appends disjoint boxes that cover the elements of `a` that are not in `b`. Complexity: linear in the rank.
 void subtract(const box& a, const box& b, std::vector<box>& rest);
 
 }  // namespace unity::parallel

@@ -1,4 +1,4 @@
-// The elements of a box, piece by piece as they lie in the whole tensor.
+// The contiguous runs of a box within its tensor.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,16 @@
 
 namespace unity::parallel {
 
-// Calls f(at, from, count) for the pieces of a box that lie side by side, ascending: `count` elements, the first of
-// which is number `at` of the tensor and number `from` of the box, row-major.
-// Complexity: as many calls as there are pieces.
+// Calls f(at, from, count) for each contiguous run of a box, ascending: `count` elements, beginning at row-major offset
+// `at` in the tensor and `from` in the box.
+// Complexity: one call per run.
 template <class F>
 void for_each_run(const tensor::shape& dims, const box& part, F&& f) {
   UNITY_EXPECTS(part.begin.size() == dims.size() && part.end.size() == dims.size(), "a box of as many dimensions");
   if (part.empty()) {
     return;
   }
-  auto firsts = part.end;  // of pieces: along the dimensions behind the last that is divided the box is one piece
+  auto firsts = part.end;  // starts of runs: behind the last divided dimension the box is contiguous
   std::int64_t run = 1;
   for (auto d = dims.size(); d-- > 0;) {
     run *= part.end[d] - part.begin[d];

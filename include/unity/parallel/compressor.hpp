@@ -1,4 +1,4 @@
-// How a gradient is made smaller before it is sent.
+// How gradients are compressed before they are sent.
 #pragma once
 
 #include <array>
@@ -14,11 +14,11 @@
 namespace unity::parallel {
 
 // none
-// float16, bfloat16  each element is rounded to 16 bits, and sums are made of those (Horovod's compression)
-// top_k              the elements that are the largest without their sign, of equal ones the first; a NaN is larger
-//                    than all, so that it is not lost (Lin et al., Deep gradient compression, ICLR 2018)
-// power_sgd          of a matrix of the first axis and all others, a product of two narrow ones
-//                    (Vogels et al., PowerSGD, NeurIPS 2019); what has one axis goes as it is
+// float16, bfloat16  rounds each element to 16 bits and sums the rounded values (Horovod's compression)
+// top_k              sends the elements of largest magnitude, the first of equal ones; a NaN counts as the largest, so
+//                    that it is not lost (Lin et al., Deep gradient compression, ICLR 2018)
+// power_sgd          approximates the matrix of the first axis by all others with a product of two narrow ones
+//                    (Vogels et al., PowerSGD, NeurIPS 2019); sends a vector unchanged
 enum class compression : std::uint8_t { none, float16, bfloat16, top_k, power_sgd };
 inline constexpr std::array<std::string_view, 5> compression_names{"none", "float16", "bfloat16", "top_k", "power_sgd"};
 
@@ -34,32 +34,34 @@ inline constexpr std::array<std::string_view, 5> compression_names{"none", "floa
 // Regular.
 struct compressor {
   compression kind = compression::none;
-  // What the message lost is added to the next gradient. Always so of top_k and power_sgd, which would not converge.
+  // Error feedback: what compression lost is added to the next gradient. Always true for top_k and power_sgd, which
+  // would not converge without it.
   bool has_feedback = false;
-  // top_k: of 1,000 elements, how many are sent, one at least. power_sgd: columns of the narrow matrices. Otherwise 0.
+  // top_k: elements sent per 1,000, at least one in total. power_sgd: columns of the narrow matrices. Otherwise 0.
   std::uint32_t amount = 0;
 
   friend bool operator==(const compressor&, const compressor&) = default;
 };
 
-// top_k: how many of so many elements are sent.
+// The number of elements that top_k sends out of `elements`.
 [[nodiscard]] constexpr std::int64_t sent_elements(const compressor& c, std::int64_t elements) noexcept {
   const auto share = elements * static_cast<std::int64_t>(c.amount) / 1000;
   return share > 0 ? share : 1;
 }
 
-// A message is of one weight or part of one: no bucket has it.
+// Messages are of one weight or a part of one, so they are not bucketed.
 [[nodiscard]] constexpr bool is_of_one_weight(const compressor& c) noexcept {
   return c.kind == compression::top_k || c.kind == compression::power_sgd;
 }
 
-// Messages are of elements of 16 bits.
+// Messages have 16-bit elements.
 [[nodiscard]] constexpr bool is_rounded(const compressor& c) noexcept {
   return c.kind == compression::float16 || c.kind == compression::bfloat16;
 }
 
-// The messages by which each device gives so many elements of a weight of that type: sums of them follow each other.
-// What rounding, products and the like take is not priced. Precondition: not top_k, whose messages are gathered.
+// The sizes of the messages, summed one after another, by which each device contributes `elements` elements of a weight
+// of that type. Time for rounding, products and the like is not included. Precondition: not top_k, whose messages are
+// gathered.
 [[nodiscard]] std::vector<bytes> message_sizes(const compressor& c, const tensor::tensor_type& weight,
                                                std::int64_t elements);
 

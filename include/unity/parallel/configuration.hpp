@@ -1,4 +1,4 @@
-// How one operator is divided: degrees, and a device per task; and what each task reads and writes.
+// How one operator is divided (degrees, and a device per task), and what each task reads and writes.
 #pragma once
 
 #include <cstddef>
@@ -20,15 +20,15 @@
 
 namespace unity::parallel {
 
-// Regular. A degree per divisible dimension of the operator; equal parts along each. Tasks are numbered in row-major
-// order of [terms...][copies][reductions...][degrees...], and task t runs on devices[t]; several may share a device.
-// Results are as many terms of a sum as terms and reductions multiply to.
+// Regular. A degree per divisible dimension of the operator, with equal parts along each. Tasks are numbered in
+// row-major order of [terms...][copies][reductions...][degrees...]; task t runs on devices[t]. Several tasks may share
+// a device. A result is a sum of product(terms) * product(reductions) terms.
 // Source: Jia's dissertation (2020), section 3.3; Unger et al., Unity (OSDI 2022), section 3, for sums and copies.
 struct configuration {
   degree_list degrees{};
   small_vector<machine::device_id, 8> devices{};
   degree_list reductions{};  // per operator_dimensions::reductions: parts of that sum; empty: 1 each
-  degree_list terms{};       // per operator_dimensions::groups: terms that its operands are; empty: 1 each
+  degree_list terms{};       // per operator_dimensions::groups: terms of its operands; empty: 1 each
   std::int64_t copies = 1;   // tasks that compute the same
 
   [[nodiscard]] std::size_t task_count() const noexcept { return devices.size(); }
@@ -39,24 +39,24 @@ struct configuration {
 
 namespace detail {
 
-// The degree of each index of the structure, or nothing where a degree does not fall into them: an outer
-// index is divided fully before an inner one.
+// The degree of each index of the structure: an outer index is divided fully before an inner one. Nothing if a degree
+// does not factor this way.
 [[nodiscard]] std::optional<std::vector<std::int64_t>> index_degrees(const operator_dimensions& o,
                                                                      const degree_list& degrees);
 [[nodiscard]] std::optional<std::vector<std::int64_t>> index_degrees(const operator_dimensions& o, const task_grid& g);
 
-// The first dimension whose parts would not be boxes, as text; empty: none.
+// The first dimension whose parts would not be boxes, as text; empty if there is none.
 [[nodiscard]] std::string scattered(const operator_dimensions& o, std::span<const std::int64_t> degrees);
 
-// Why these are no terms, parts of sums or copies of the operator; empty where they are.
+// Why the operator cannot have these terms, parts of sums and copies; empty if it can.
 [[nodiscard]] std::string why_not_terms(const operator_dimensions& o, const configuration& c);
 
 }  // namespace detail
 
-// Why the operator cannot be divided so on a machine of that many devices, in one line; empty where it can.
+// Why the operator cannot be divided this way on that many devices, in one line; empty if it can.
 [[nodiscard]] std::string why_not(const operator_dimensions& o, const configuration& c, std::size_t devices);
 
-// What a task reads of each operand (halos included; padding is not read) and writes of each result.
+// What a task reads of each operand (with halos, without padding) and writes of each result.
 struct shard {
   std::vector<box> operands{};
   std::vector<box> results{};
@@ -66,22 +66,22 @@ struct shard {
 
 namespace detail {
 
-// Which part of every index is a task's. parts: how many each index has.
+// Which part of each index a task has. parts: the number of parts per index.
 [[nodiscard]] std::vector<std::int64_t> part_numbers(const operator_dimensions& o, const task_grid& g,
                                                      std::span<const std::int64_t> parts, const task_place& place);
 
 }  // namespace detail
 
-// What each task of a valid configuration reads and writes. The blocks of a result are disjoint, and together all of
-// it; each is written by one task for every term and copy.
+// What each task of a valid configuration reads and writes. The blocks of a result are disjoint and cover it; each is
+// written by one task per term and copy.
 // Complexity: linear in tasks, and in operands, results and their ranks.
 [[nodiscard]] std::vector<shard> shards_of(const operator_dimensions& o, const task_grid& g);
-// Of one of them. Complexity: linear in operands, results and their ranks.
+// For one task. Complexity: linear in operands, results and their ranks.
 [[nodiscard]] shard shard_of(const operator_dimensions& o, const task_grid& g, std::size_t task);
 
 }  // namespace unity::parallel
 
-// "[2,1] on [0,1]"; and what is not the default: "[1,1] reductions [2] terms [2] copies 2 on [0,1]".
+// "[2,1] on [0,1]", with non-defaults as in "[1,1] reductions [2] terms [2] copies 2 on [0,1]".
 template <>
 struct fmt::formatter<unity::parallel::configuration> : unity::plain_formatter {
   template <class Context>
@@ -266,7 +266,7 @@ UNITY_INLINE std::vector<std::int64_t> part_numbers(const operator_dimensions& o
   return numbers;
 }
 
-// parts: how many each index has. ranges: memory for those of the task.
+// parts: the number of parts per index. ranges: a buffer for the task's ranges.
 UNITY_INLINE shard shard_of(const operator_dimensions& o, const task_grid& g, std::span<const std::int64_t> parts,
                             std::size_t task, std::vector<index_range>& ranges) {
   const auto numbers = part_numbers(o, g, parts, place_of(g, task));

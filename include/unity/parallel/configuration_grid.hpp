@@ -1,4 +1,4 @@
-// Configurations as grids of tasks over the indices of an operator, and back.
+// Conversion between configurations and grids of tasks over the indices of an operator.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@
 
 namespace unity::parallel {
 
-// The grid of a valid configuration: as many tasks, on the same parts.
+// The grid of a valid configuration: the same number of tasks, on the same parts.
 [[nodiscard]] operator_grid grid_of(const operator_dimensions& o, const task_grid& g);
 [[nodiscard]] inline operator_grid grid_of(const operator_dimensions& o, const configuration& c) {
   return grid_of(o, c.grid());
@@ -26,21 +26,21 @@ namespace unity::parallel {
 
 namespace detail {
 
-// The configuration's task that each task of a grid is, for the parts of the indices and the terms and copies of both.
+// For each task of the configuration, its number in the grid `to`.
 [[nodiscard]] std::vector<std::size_t> numbers_in_grid(const operator_dimensions& o, const operator_grid& to,
                                                        const task_grid& g);
 
-// A task grid that could be that grid; indices that no degree divides are left out.
+// The only task grid that could equal that grid; leaves out indices that no degree divides.
 [[nodiscard]] task_grid degrees_on(const operator_dimensions& o, const operator_grid& g);
 
 }  // namespace detail
 
-// Why the tasks of a grid are not those of a configuration, in one line; empty where they are. A configuration divides
-// no index whose parts need statistics of the whole, and has no steps.
+// Why no configuration has the tasks of this grid, in one line; empty if one has. A configuration does not divide
+// indices whose parts need statistics of the whole, and has no steps.
 [[nodiscard]] std::string why_no_configuration(const operator_dimensions& o, const operator_grid& g);
 
-// The configuration whose tasks are those of a grid. devices: of each task, in the grid's order.
-// Throws: unity::error where there is none.
+// The configuration that has the tasks of a grid. devices: per task, in the grid's order.
+// Throws: unity::error if there is none.
 [[nodiscard]] configuration configuration_of(const operator_dimensions& o, const operator_grid& g,
                                              std::span<const machine::device_id> devices);
 

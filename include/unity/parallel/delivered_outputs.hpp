@@ -1,4 +1,4 @@
-// Graphs whose outputs are handed over by an operator of their own.
+// Adds identity operators that deliver the outputs of a graph.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace unity::parallel {
 
-// The graph with an identity behind each output that an operator makes of floating-point elements: what
-// leaves a graph is no sum of terms, and here terms can be added up before it leaves. Nodes keep their numbers.
+// The graph with an identity behind each floating-point output of an operator. Outputs of a graph cannot be partial
+// sums; the identity is where terms can be added up before that. Nodes keep their numbers.
 // Complexity: linear in the graph.
 [[nodiscard]] tensor::tensor_graph with_delivered_outputs(const tensor::algebra& a, const tensor::tensor_graph& g);
 

@@ -1,4 +1,4 @@
-// The dimensions of operators, each computed once.
+// A cache of the dimensions of operators.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@
 
 namespace unity::parallel {
 
-// By operator and types of operands. Several threads may use one cache; a copy starts empty, as what it gives away is
-// its own.
+// Keyed by operator and operand types. Thread-safe. A copy starts empty, because returned pointers point into the
+// cache.
 class dimension_cache {
  public:
   dimension_cache() = default;
@@ -28,7 +28,7 @@ class dimension_cache {
   dimension_cache& operator=(dimension_cache&& o) noexcept;
   ~dimension_cache() = default;
 
-  // Null where the operator does not take the operands. Valid as long as the cache.
+  // Null if the operator does not accept the operands. Valid as long as the cache.
   // Complexity: as dimensions_of the first time, then a lookup.
   [[nodiscard]] const operator_dimensions* of(const tensor::algebra& a, const tensor::operation& op,
                                               std::span<const tensor::tensor_type> inputs);

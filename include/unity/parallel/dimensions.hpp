@@ -1,4 +1,4 @@
-// Along which dimensions an operator can be divided among devices, derived from its definition.
+// The dimensions along which an operator can be divided among devices, derived from its definition.
 #pragma once
 
 #include <array>
@@ -22,9 +22,9 @@
 
 namespace unity::parallel {
 
-// sample: the first dimension of the result, unless parameters have it. parameter: dividing it divides an operand that
-// depends on weights and constants alone (tensor_type::constant). attribute: any other dimension of the result.
-// reduction: results do not have it, parts add up.
+// sample: the first dimension of the result, unless it divides parameters. parameter: dividing it divides an operand
+// that depends only on weights and constants (tensor_type::constant). attribute: any other dimension of the result.
+// reduction: a dimension that results lack; parts add up.
 enum class parallelism : std::uint8_t { sample, attribute, parameter, reduction };
 inline constexpr std::array<std::string_view, 4> parallelism_names{"sample", "attribute", "parameter", "reduction"};
 
@@ -39,7 +39,7 @@ struct parallel_dimension {
   friend bool operator==(const parallel_dimension&, const parallel_dimension&) = default;
 };
 
-// What dividing an operator on given operands needs to know of it.
+// What one needs to know about an operator on given operands to divide it.
 struct operator_dimensions {
   tensor::operation op{};
   std::vector<tensor::tensor_type> inputs{};
@@ -47,11 +47,12 @@ struct operator_dimensions {
   tensor::index_structure structure{};
   // Dimensions of every result; a configuration has a degree for each, in the order of the first result's dimensions.
   std::vector<parallel_dimension> divisible{};
-  // Indices that results do not have and whose parts add up: of size 2 and more, only where nothing but sums follows.
+  // Indices of size 2 or more that no result has and whose parts add up: only if nothing but sums follows.
   std::vector<parallel_dimension> reductions{};
-  // The maximal sets of operands in which the operator is jointly additive (tensor::linear_groups), but for booleans.
+  // The maximal sets of operands in which the operator is jointly additive (tensor::linear_groups), except for
+  // booleans.
   std::vector<std::vector<std::size_t>> groups{};
-  // Per operand: is it added to the sums over `reductions`, as a bias is, and no part of them.
+  // Per operand: whether it is added to the sums over `reductions`, like a bias, instead of being part of them.
   std::vector<bool> additive{};
 };
 
@@ -63,36 +64,36 @@ namespace detail {
 
 [[nodiscard]] bool divides_parameters(const operator_dimensions& o, std::span<const std::size_t> indices);
 
-// The outer indices of a dimension that can be divided; those of size 1 do not count.
+// The outer indices of a dimension that can be divided; indices of size 1 are skipped.
 [[nodiscard]] std::optional<parallel_dimension> divisible_part(const operator_dimensions& o, std::size_t d);
 
-// Operands outside of a primitive's sum that every linear group has.
+// Operands that every linear group has and that are outside of a primitive's sum.
 [[nodiscard]] std::vector<bool> additive_operands(const tensor::algebra& a, const tensor::operation& op,
                                                   std::span<const tensor::tensor_type> inputs,
                                                   const std::vector<std::vector<std::size_t>>& groups);
 
-// Do parts of the sum over an index add up to the results. Where a composite has an operand that every group has and
-// that does not see the index, it is not known whether that is inside of the sum.
+// Whether parts of the sum over an index add up to the results. False for a composite that has an operand in every
+// group without the index: it is unknown whether that operand is inside of the sum.
 [[nodiscard]] bool adds_up(const tensor::algebra& a, const operator_dimensions& o, std::size_t index);
 
-// Per value: is it computed from weights, and nothing that changes from run to run.
+// Per value: whether it is computed from weights and nothing that changes from run to run.
 [[nodiscard]] std::vector<bool> parameters_of(const tensor::algebra& a, const tensor::tensor_graph& g);
 
 }  // namespace detail
 
-// The dimensions of an operator on operands of these types; nothing where it does not take them. One
-// without operands has none: it is no work.
+// The dimensions of an operator on operands of these types; nothing if it does not accept them. An operator without
+// operands has no divisible dimensions: it does no work.
 // Complexity: as tensor::dimension_indices.
 // Source: Jia's dissertation (2020), section 3.3 and table 3.1, for any definition.
 [[nodiscard]] std::optional<operator_dimensions> dimensions_of(const tensor::algebra& a, const tensor::operation& op,
                                                                std::span<const tensor::tensor_type> inputs);
 
-// What an operator's results are of the samples: none of them, a part for each (or no word on
-// it), sums over all, as means of a batch are.
+// How the results of an operator depend on the samples: batch-independent, batched (or unknown), reduced over the
+// batch, as means over a batch are.
 enum class sample_role : std::uint8_t { apart, by_sample, of_all };
 
 // The dimensions of every operator of a graph; equal operators on equal types share one entry. Types are those of the
-// graph, but constant only where they depend on weights: a state that starts at zero is no parameter. A value.
+// graph, but constant only if they depend on weights: a state that starts at zero is no parameter. A value type.
 class graph_dimensions {
  public:
   graph_dimensions() = default;
@@ -101,12 +102,12 @@ class graph_dimensions {
 
   [[nodiscard]] std::size_t node_count() const noexcept { return kind_of_.size(); }
   [[nodiscard]] std::size_t kind_count() const noexcept { return kinds_.size(); }
-  // Which of the distinct operators a node is.
+  // The number of a node's operator among the distinct operators.
   [[nodiscard]] std::uint32_t kind(node_id n) const { return kind_of_[n.index()]; }
   [[nodiscard]] const operator_dimensions& operator[](node_id n) const { return kinds_[kind_of_[n.index()]]; }
-  // Samples are along the first dimension of inputs, and of what keeps that.
+  // Samples are along the first dimension of inputs, and of values that keep it.
   [[nodiscard]] sample_role role(node_id n) const { return roles_[n.index()]; }
-  // The reduction of the node that adds up over samples.
+  // The index in `reductions` of the node's sum over samples, if it has one.
   [[nodiscard]] std::optional<std::size_t> sum_over_samples(node_id n) const {
     return sums_[n.index()] == none ? std::nullopt : std::optional{sums_[n.index()]};
   }
@@ -180,7 +181,7 @@ UNITY_INLINE std::optional<parallel_dimension> divisible_part(const operator_dim
     if (index.size == 1) {
       continue;
     }
-    // Repeated along an index that no operand has: nothing that a task reads would say which part is its own.
+    // The result is repeated along an index that no operand has: nothing that a task reads tells which part it has.
     const bool is_repeated = !o.inputs.empty() && std::ranges::none_of(o.structure.operands, [&](const auto& dims) {
       return has_index(o.structure, dims, i);
     });
@@ -267,7 +268,7 @@ UNITY_INLINE std::optional<operator_dimensions> dimensions_of(const tensor::alge
     }
   }
   o.groups = tensor::linear_groups(a, op, inputs);
-  std::erase_if(o.groups, [&](const auto& group) {  // truth values are no sums, though what moves them is linear
+  std::erase_if(o.groups, [&](const auto& group) {  // booleans are not sums, although moving them is linear
     return std::any_of(group.begin(), group.end(), [&](auto x) { return inputs[x].element == tensor::dtype::boolean; });
   });
   o.additive = detail::additive_operands(a, op, inputs, o.groups);

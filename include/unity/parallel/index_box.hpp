@@ -1,4 +1,4 @@
-// The elements of a tensor that ranges of an operator's indices reach.
+// The elements of a tensor that ranges of an operator's indices access.
 #pragma once
 
 #include <algorithm>
@@ -12,15 +12,15 @@
 
 namespace unity::parallel {
 
-// Positions of an index from begin up to end, not included.
+// Half-open range of positions of an index.
 struct index_range {
   std::int64_t begin = 0;
   std::int64_t end = 1;
 };
 
-// dims: how indices number the dimensions of the tensor. range(i): of index i; whole blocks of inner indices, where a
-// dimension is numbered by several. Along windows halos are included and padding is not. is_result: terms of all
-// windows add up in a dimension that a window numbers, so it is all of it.
+// dims: how indices number the dimensions of the tensor. range(i): of index i; if several indices number a dimension,
+// ranges must be whole blocks of inner indices. Along windows halos are included, padding is not. is_result: a
+// dimension numbered by a window is returned whole, because terms of all windows add up there.
 // Complexity: linear in the indices of its dimensions.
 template <class Range>
 [[nodiscard]] box box_of_indices(const tensor::index_structure& s, const tensor::tensor_indices& dims,

@@ -1,4 +1,4 @@
-// A graph on a part of its samples.
+// A graph on a part of its batch.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@
 
 namespace unity::parallel {
 
-// How many samples a graph works on: the first dimension of its first output, where that
-// of an input is of this size, too; else 0.
+// The batch size of a graph: the first dimension of its first output, if an input has the same first dimension;
+// otherwise 0.
 [[nodiscard]] std::int64_t sample_count(const tensor::algebra& a, const tensor::tensor_graph& g);
 
 namespace detail {
@@ -43,7 +43,7 @@ class microbatch_maker {
 
  private:
   [[nodiscard]] bool divide_source(node_id n);
-  // What reads samples makes samples: a sum over them would be of some alone.
+  // An operator that reads samples must produce samples: a sum over them would cover only some.
   [[nodiscard]] bool divide(node_id n);
   [[nodiscard]] bool add(node_id n);
   [[nodiscard]] tensor::tensor_type part_of(value_id v) const;
@@ -60,9 +60,9 @@ class microbatch_maker {
 
 }  // namespace detail
 
-// The graph on one of `count` equal parts of its samples: the first dimension of the inputs in which it is of that
-// size. Run on each part, it makes the parts of what the graph makes of all. Nothing where that is not so: sizes that
-// the count does not divide, statistics over samples, sums over them.
+// The graph on one of `count` equal parts of its batch, which is the first dimension of all inputs of that size.
+// Running it on each part yields the parts of the results of the whole graph. Nothing if that does not hold: if the
+// count does not divide the sizes, or there are statistics or sums over samples.
 // Complexity: linear in the graph.
 [[nodiscard]] inline std::optional<tensor::tensor_graph> microbatch(const tensor::algebra& a,
                                                                     const tensor::tensor_graph& g,

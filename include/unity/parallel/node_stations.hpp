@@ -1,4 +1,4 @@
-// Where devices of a node put together what they exchange with a parameter server.
+// Devices at which a node aggregates what it exchanges with a parameter server.
 #pragma once
 
 #include <span>
@@ -8,8 +8,8 @@
 
 namespace unity::parallel {
 
-// By device, the one that sends to the server and is sent by it in its place: the server itself for devices of the
-// server's node, the first of the devices of any other node. Complexity: devices, times the logarithm of nodes.
+// Per device, the device that communicates with the server on its behalf: the server itself for devices of the server's
+// node, otherwise the first device of the node. Complexity: devices, times the logarithm of nodes.
 // Source: Zhang et al., AutoDist, section 2.2 (transfer destination); Li et al., Scaling distributed machine learning
 // with the parameter server, OSDI 2014.
 [[nodiscard]] std::vector<machine::device_id> stations_of(std::span<const machine::device_id> devices,

@@ -1,4 +1,4 @@
-// How the tasks of a divided operator lie in a grid, and which types its operands and results have then.
+// The grid of tasks of a divided operator, and the resulting types of its operands and results.
 #pragma once
 
 #include <algorithm>
@@ -18,13 +18,12 @@
 
 namespace unity::parallel {
 
-// Regular. The axes of a grid of tasks, each of which has one shard of every operand and result: one axis per
-// linear group, one of tasks that compute the same, one per index. Tasks are numbered
-// [groups...][copies][indices...], row-major.
+// Regular. The axes of a grid of tasks: one per linear group, one for tasks that compute the same, one per index. Each
+// task has one shard of every operand and result. Tasks are numbered [groups...][copies][indices...], row-major.
 struct operator_grid {
   degree_list indices{};  // per index of operator_dimensions::structure
-  degree_list steps{};    // per index: blocks that are worked on one after the other
-  degree_list groups{};   // per linear group: terms that its operands, and so the results, are
+  degree_list steps{};    // per index: blocks that are processed one after another
+  degree_list groups{};   // per linear group: the number of terms of its operands, and so of the results
   std::int64_t copies = 1;
 
   friend bool operator==(const operator_grid&, const operator_grid&) = default;
@@ -39,7 +38,7 @@ struct operator_grid {
   return product(g.indices) * product(g.groups) * g.copies;
 }
 
-// What an axis of a grid is to an operand or result.
+// How an operand or result is divided along an axis of a grid.
 enum class axis_view : std::uint8_t { dimension, copies, partial };
 
 namespace detail {
@@ -48,13 +47,13 @@ namespace detail {
   return std::find(set.begin(), set.end(), i) != set.end();
 }
 
-// Degrees and steps of a tensor's dimensions. False where blocks of an inner index would lie scattered, or be worked on
-// in steps within those of an outer one; or where degrees do not divide the sizes.
+// Sets degrees and steps of a tensor's dimensions. False if blocks of an inner index would be scattered or processed in
+// steps within those of an outer one, or if degrees do not divide the sizes.
 [[nodiscard]] bool divide(const tensor::index_structure& s, const tensor::tensor_indices& dims, const operator_grid& g,
                           parallel_type& t);
 
-// Can parts of the index come one after the other. Steps of a sum add up in their result, as gradients of micro-batches
-// do; what is added outside of the sum would be added at each.
+// Whether parts of the index can be processed one after another. Steps of a sum add up in their result, like gradients
+// of micro-batches, but what is added outside of the sum would be added at each step.
 [[nodiscard]] bool can_step(const operator_dimensions& o, std::size_t index);
 
 }  // namespace detail
@@ -76,26 +75,26 @@ struct grid_types {
   friend bool operator==(const grid_types&, const grid_types&) = default;
 };
 
-// Why an operator has no such grid, in one line; empty where it has. `whole` indices are never divided, nor are sums
-// that more than sums follow; a result that does not have an index can be divided along it only where its parts add up.
-// Along a result's windows parts add up, too, where they overlap.
+// Why an operator cannot have this grid, in one line; empty if it can. `whole` indices are never divided, nor are sums
+// that are followed by anything but sums. A result that lacks an index can be divided along it only if its parts add
+// up. Parts also add up where windows of a result overlap.
 [[nodiscard]] std::string why_not(const operator_dimensions& o, const operator_grid& g);
 
-// Nothing where the operator has no such grid.
+// Nothing if the operator cannot have this grid.
 // Source: the table of axes and views of Unger et al., Unity (OSDI 2022), section 3, completed by linear groups.
 [[nodiscard]] std::optional<grid_types> types_on(const operator_dimensions& o, const operator_grid& g);
 
 namespace detail {
 
-// The degrees of the indices along a dimension that is divided into so many parts: outer ones first, fully before inner
-// ones. False where they do not fall into the sizes, or contradict what other operands say.
+// The degrees of the indices along a dimension of that degree: outer indices first, fully before inner ones. False if
+// the degree does not factor this way, or contradicts other operands.
 [[nodiscard]] bool assign(const tensor::index_structure& s, const std::vector<std::size_t>& along, std::int64_t degree,
                           std::int64_t steps, std::vector<std::optional<std::pair<std::int64_t, std::int64_t>>>& known);
 
 }  // namespace detail
 
-// The grid on which an operator's operands have these types: it is unique. Nothing where there is none; a dimension
-// that no index runs along, of size 1 or broadcast, says nothing.
+// The unique grid on which an operator's operands have these types; nothing if there is none. A dimension that no index
+// runs along, of size 1 or broadcast, does not constrain the grid.
 // Complexity: linear in operands, indices and groups.
 [[nodiscard]] std::optional<operator_grid> infer_grid(const operator_dimensions& o,
                                                       std::span<const parallel_type> operands);
@@ -120,7 +119,7 @@ UNITY_INLINE bool divide(const tensor::index_structure& s, const tensor::tensor_
       t.steps[d] = g.steps[outer];
       continue;
     }
-    bool outer_is_single = true;  // one element of all outer indices in each block
+    bool outer_is_single = true;  // each block has one element of all outer indices
     for (const auto i : dims[d].indices) {
       const bool is_scattered = g.indices[i] * g.steps[i] > 1 && !outer_is_single;
       if (is_scattered || (g.steps[i] > 1 && t.degrees[d] > 1)) {

@@ -1,4 +1,4 @@
-// What training keeps and moves for each weight besides it and its gradient.
+// What training stores and moves per weight besides the weight and its gradient.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace unity::parallel {
 
-// sgd keeps nothing, momentum one and adam two numbers per element.
+// sgd keeps nothing per element, momentum one number, adam two.
 // Source: Kingma and Ba, Adam: a method for stochastic optimization, ICLR 2015.
 enum class optimizer : std::uint8_t { sgd, momentum, adam };
 inline constexpr std::array<std::string_view, 3> optimizer_names{"sgd", "momentum", "adam"};
@@ -24,8 +24,8 @@ inline constexpr std::array<std::string_view, 3> optimizer_names{"sgd", "momentu
   return std::nullopt;
 }
 
-// Bytes per element of a weight: its numbers are of 4 bytes at least, and a weight of fewer has a copy of 4, as steps
-// are small beside it. Source: Micikevicius et al., Mixed precision training, ICLR 2018.
+// Bytes per element of a weight. Numbers have at least 4 bytes, and a weight of fewer bytes has a 4-byte master copy,
+// because steps are small relative to it. Source: Micikevicius et al., Mixed precision training, ICLR 2018.
 [[nodiscard]] constexpr std::int64_t state_bytes(optimizer o, tensor::dtype element) noexcept {
   const auto size = tensor::size_of(element);
   const auto wide = size < 4 ? std::int64_t{4} : size;

@@ -1,5 +1,5 @@
-// What an edge of a parallel computation graph carries: a tensor, and how it is
-// divided, copied and left as terms of a sum.
+// The type of an edge of a parallel computation graph: a tensor, and how it is divided, copied and split into terms of
+// a sum.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +16,9 @@ namespace unity::parallel {
 
 using degree_list = small_vector<std::int64_t, 4>;
 
-// Regular. Shards form an array [partial][copies][degrees...]; a shard is the contiguous block of its dimensions of one
-// term. All copies of a block are equal, and the tensor is the sum of the terms. `steps`: how many blocks of a
-// dimension are worked on one after the other, outside of its degree; they are no shards.
+// Regular. Shards form an array [partial][copies][degrees...]; a shard is a contiguous block of one term. All copies of
+// a block are equal, and the tensor is the sum of the terms. `steps`: the number of blocks of a dimension that are
+// processed one after another, outside of its degree; they are no shards.
 // Source: Unger et al., Unity (OSDI 2022), section 3.1, with sums set apart from copies.
 struct parallel_type {
   tensor::tensor_type global{};
@@ -30,7 +30,7 @@ struct parallel_type {
   friend bool operator==(const parallel_type&, const parallel_type&) = default;
 };
 
-// On one device, at once.
+// On one device, in one step.
 [[nodiscard]] inline parallel_type undivided(tensor::tensor_type t) {
   const auto rank = t.dims.size();
   return {std::move(t), degree_list(rank, 1), degree_list(rank, 1), 1, 1};
@@ -43,24 +43,24 @@ struct parallel_type {
   return t.copies * t.partial * product(t.degrees);
 }
 
-// The type of the cotangent: what was copied is a sum of terms, and the other way round.
+// The type of the cotangent: copies become terms of a sum, and vice versa.
 [[nodiscard]] inline parallel_type dual(parallel_type t) noexcept {
   std::swap(t.copies, t.partial);
   return t;
 }
 
-// Does the type describe a division of its tensor at all.
+// Whether the type is a possible division of its tensor.
 [[nodiscard]] bool is_valid(const parallel_type& t) noexcept;
 
-// What one device holds of it at a time.
+// The part that one device holds at a time.
 [[nodiscard]] tensor::tensor_type shard_type(const parallel_type& t);
 
-// Elements of all shards together: product of sizes, copies and terms.
+// Elements of all shards together: the product of sizes, copies and terms.
 [[nodiscard]] inline std::int64_t element_count(const parallel_type& t) noexcept {
   return tensor::element_count(t.global.dims) * t.copies * t.partial;
 }
 
-// For messages: float32[64/2,512] copies 2 partial 4; a size over degree, and steps as 64/2*8.
+// For messages: float32[64/2,512] copies 2 partial 4; a size over its degree, with steps as 64/2*8.
 [[nodiscard]] std::string to_string(const parallel_type& t);
 
 }  // namespace unity::parallel

@@ -1,4 +1,4 @@
-// The kinds of parallelism that the indices of an operator stand for.
+// The kinds of parallelism that correspond to the indices of an operator.
 #pragma once
 
 #include <array>
@@ -11,16 +11,16 @@
 
 namespace unity::parallel {
 
-// data: samples. model: an index that divides weights. spatial: another dimension of results, as the rows of images
-// are. reduction: parts of a sum. special: what an operator alone has, as attention and products of batches of matrices
-// have heads. placement: no index, but operators side by side on devices of their own, or all on some of the devices.
-// pipeline: none either, but stages of devices that work on different samples at a time.
+// data: samples. model: an index that divides weights. spatial: another dimension of results, such as the rows of
+// images. reduction: parts of a sum. special: an index of particular operators, such as heads of attention and of
+// batched matrix products. placement: no index; operators run side by side on their own devices, or all on some of the
+// devices. pipeline: no index either; stages work on different samples at a time.
 // Source: Unger et al., Unity (OSDI 2022), section 2.1.
 enum class index_use : std::uint8_t { data, model, spatial, reduction, special, placement, pipeline };
 inline constexpr std::array<std::string_view, 7> index_use_names{"data",    "model",     "spatial", "reduction",
                                                                  "special", "placement", "pipeline"};
 
-// A set of them, a bit each.
+// A bit set of kinds.
 using index_uses = std::uint32_t;
 inline constexpr index_uses all_index_uses = 127;
 
@@ -59,7 +59,7 @@ UNITY_INLINE index_use use_of(const tensor::algebra& a, const operator_dimension
   if (at == 0) {
     return index_use::data;
   }
-  // An index of all operands and results of what adds up another: a batch of problems.
+  // An index of all operands and results of an operator that sums over another index: a batch of problems.
   const bool is_batch =
       !o.reductions.empty() && std::all_of(s.operands.begin(), s.operands.end(),
                                            [&](const auto& dims) { return detail::has_index(s, dims, index); });

@@ -1,5 +1,6 @@
-// A plan as layouts on one mesh: what each axis of an array of all devices does to each tensor. That is how DTensor,
-// GSPMD and their like say a division; a plan can say more, and then there is a reason why not.
+// A plan as layouts on one mesh: what each axis of an array of all devices does to each tensor. DTensor, GSPMD and
+// similar systems describe divisions this way. Plans are more general, so some have no such description; then the
+// reason is reported.
 #pragma once
 
 #include <cstddef>
@@ -17,35 +18,35 @@
 
 namespace unity::parallel {
 
-// whole: each device along the axis has all of the tensor; split: an equal part of a dimension; sum: a term of a sum.
+// whole: each device along the axis has the whole tensor; split: an equal part of a dimension; sum: a term of a sum.
 enum class axis_kind : std::uint8_t { whole, split, sum };
 
 struct axis_use {
   axis_kind kind = axis_kind::whole;
-  std::size_t dimension = 0;  // that is split
+  std::size_t dimension = 0;  // the dimension that is split
 
   friend bool operator==(const axis_use&, const axis_use&) = default;
 };
 
-// Of one tensor: a use per axis of the mesh. Of axes that split one dimension the first is the outermost.
+// Of one tensor: a use per axis of the mesh. If several axes split one dimension, the first is the outermost.
 using tensor_placement = small_vector<axis_use, 4>;
 
 // Of one operator.
 struct operator_placement {
   std::vector<tensor_placement> operands{};
   std::vector<tensor_placement> results{};
-  std::vector<tensor_placement> cotangents{};  // of operands, as the operator's backward pass makes them
+  std::vector<tensor_placement> cotangents{};  // of operands, as the operator's backward pass produces them
 };
 
 struct plan_placements {
   machine::device_mesh mesh{};
-  std::vector<operator_placement> nodes{};  // of the graph; empty for those that read no input and no weight
+  std::vector<operator_placement> nodes{};  // per node of the graph; empty for those that read no input and no weight
 };
 
-// The layouts of all operators on the mesh, its axes cut and reordered where that helps, or, without one, on all
-// devices in their order. Axes that are always used alike are joined, so that there are as few as possible.
-// Complexity: nodes x axes! x (uses of an operator)^axes; of more than four axes one order is tried.
-// Throws: unity::error that names the first operator that does not lie on the mesh, and says why.
+// The layouts of all operators on the mesh, with its axes split and reordered if that helps; without a mesh, on all
+// devices in their order. Axes that are always used alike are merged, to have as few as possible.
+// Complexity: nodes x axes! x (uses of an operator)^axes; with more than four axes only one order is tried.
+// Throws: unity::error that names the first operator that does not fit the mesh, and says why.
 [[nodiscard]] plan_placements placements_of(const tensor::algebra& a, const plan& p,
                                             const std::optional<machine::device_mesh>& mesh);
 
@@ -67,16 +68,16 @@ namespace unity::parallel {
 
 namespace detail {
 
-// What the digits of a task's number say, most significant first, as task_grid orders them.
+// The meaning of a digit of a task's number, most significant first, in the order of task_grid.
 enum class digit_kind : std::uint8_t { term, copy, reduction, part };
 
 struct task_digit {
   digit_kind kind = digit_kind::part;
-  std::size_t number = 0;  // of the group, reduction or dimension
+  std::size_t number = 0;  // index of the group, reduction or dimension
   std::int64_t degree = 1;
 };
 
-// What an axis means for an operator: a digit, and the index of its iteration space that it divides (parts,
+// What an axis means for an operator: a digit, and the index of the iteration space that it divides (parts,
 // reductions).
 struct axis_meaning {
   task_digit digit{};
@@ -102,7 +103,7 @@ UNITY_INLINE std::vector<task_digit> digits_of(const configuration& c) {
   return all;
 }
 
-// One operator on a mesh. why() is empty once find() is true.
+// One operator on a mesh. why() is empty once find() has returned true.
 class operator_on_mesh {
  public:
   operator_on_mesh(const operator_dimensions& o, const configuration& c, const machine::device_mesh& m)
@@ -204,7 +205,7 @@ UNITY_INLINE bool operator_on_mesh::find() {
   return find_indices();
 }
 
-// Reads layouts of tensors off meanings of axes.
+// Derives layouts of tensors from meanings of axes.
 class placement_reader {
  public:
   placement_reader(const operator_dimensions& o, const std::vector<axis_meaning>& axes) : o_{o}, axes_{axes} {}
@@ -225,7 +226,7 @@ class placement_reader {
   [[nodiscard]] std::optional<axis_use> split_of(const tensor::tensor_indices& dims, std::size_t index) const;
   [[nodiscard]] tensor_placement operand(std::size_t t, bool is_cotangent) const;
   [[nodiscard]] tensor_placement result(const tensor::tensor_indices& dims) const;
-  // Parts are taken by the first axis first. Throws: std::string, why not.
+  // The first axis must be the outermost. Throws: std::string, the reason.
   void check_order(const tensor::tensor_indices& dims, const tensor_placement& l) const;
 
   const operator_dimensions& o_;
@@ -307,10 +308,10 @@ class plan_on_mesh {
     find_work();
   }
 
-  // How many nodes lie on the mesh before the first that does not.
+  // Returns how many nodes fit the mesh before the first that does not.
   std::size_t lay(machine::device_mesh m);
   [[nodiscard]] bool is_complete() const noexcept { return meanings_.size() == p_.graph.node_count(); }
-  // Axes that mean the same to every operator become one.
+  // Merges axes that mean the same to every operator.
   void join_axes();
   [[nodiscard]] plan_placements take();
   [[nodiscard]] error why_not(const std::string& why) const;
@@ -323,7 +324,7 @@ class plan_on_mesh {
   const tensor::algebra& a_;
   const plan& p_;
   const graph_dimensions& all_;
-  std::vector<bool> counts_;  // by node: it depends on an input or a weight; others are constants, made anywhere
+  std::vector<bool> counts_;  // per node: depends on an input or a weight; others are constants, computed anywhere
   machine::device_mesh mesh_{};
   std::vector<std::vector<axis_meaning>> meanings_{};
   std::string why_{};
@@ -404,7 +405,7 @@ UNITY_INLINE plan_placements plan_on_mesh::take() {
   return l;
 }
 
-// Each axis as axes of prime sizes: the finest that can be said.
+// Splits each axis into axes of prime sizes, the finest division possible.
 UNITY_INLINE machine::device_mesh refined(const machine::device_mesh& m) {
   machine::device_mesh fine{{}, {}, m.devices};
   for (auto size : m.sizes) {
@@ -417,7 +418,7 @@ UNITY_INLINE machine::device_mesh refined(const machine::device_mesh& m) {
   return fine;
 }
 
-// The axis that was order[k] becomes the k-th.
+// Axis order[k] becomes axis k.
 UNITY_INLINE machine::device_mesh reordered(const machine::device_mesh& m, const std::vector<std::size_t>& order) {
   machine::device_mesh r{{}, {}, m.devices};
   for (const auto axis : order) {

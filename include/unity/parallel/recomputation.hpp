@@ -1,4 +1,4 @@
-// Which results are not kept from the forward to the backward pass, but computed again.
+// Which results are recomputed in the backward pass instead of being kept.
 #pragma once
 
 #include <cstddef>
@@ -11,38 +11,39 @@
 
 namespace unity::parallel {
 
-// Per node of a graph: its results are dropped when the forward pass has read them, and computed again before the first
-// backward task that needs them: once, from the nearest results that are kept, those on the way after each other. They
-// are dropped after their last use. Empty: all are kept. Where no backward task needs a result, it makes no difference.
+// Per node of a graph: its results are dropped after the forward pass has read them, and recomputed once, before the
+// first backward task that needs them, from the nearest kept results, one operator after another. They are dropped
+// after their last use. Empty: all are kept. Has no effect on a result that no backward task needs.
 // Source: Chen et al., Training deep nets with sublinear memory cost, 2016.
 using recomputation = std::vector<bool>;
 
-// Operators, whose operands are there; not what the graph hands out, which is kept. An operator has no state here, and
-// what a dropout drops is data (tensor/training_form.hpp): the second run makes what the first one made.
+// True for operators with operands, unless a result is an output of the graph, which is kept. Operators are stateless
+// here, and a dropout takes its mask as data (tensor/training_form.hpp), so the second run computes the same as the
+// first.
 [[nodiscard]] bool can_recompute(const tensor::tensor_graph& g, node_id n);
 
-// Throws: unity::error that names the node, where the list is none of the graph.
+// Throws: unity::error that names the node, if the list does not fit the graph.
 void check(const tensor::algebra& a, const tensor::tensor_graph& g, const recomputation& r);
 
 namespace detail {
 
-// Per operator: nothing in front of it is read behind it.
+// Per operator: no value from before it is read after it.
 [[nodiscard]] std::vector<bool> cuts_of(const tensor::tensor_graph& g);
-// Are operands multiplied with each other and summed up.
+// Whether operands are multiplied with each other and summed up.
 [[nodiscard]] bool is_product(const tensor::index_structure& s);
 
 }  // namespace detail
 
 [[nodiscard]] inline bool is_recomputed(const recomputation& r, node_id n) { return !r.empty() && r[n.index()]; }
 
-// Keeps checkpoints alone: about the square root of the number of operators of them, as far apart as each other, where
-// all paths through the graph meet. A result of a chain of n equal ones is held while about 2 sqrt(n) others are.
+// Keeps only checkpoints: about the square root of the number of operators, evenly spaced, at cuts of the graph. A
+// chain of n equal results then holds about 2 sqrt(n) at a time.
 // Complexity: linear in the graph.
 // Source: Chen et al., section 4.1; dominators as cuts.
 [[nodiscard]] recomputation full_recomputation(const tensor::tensor_graph& g);
 
-// Keeps results of products that are summed up: matrix products, convolutions, recurrent cells. What lies between them
-// is cheap to compute.
+// Keeps results of summed products: matrix products, convolutions, recurrent cells. Operators between them are cheap to
+// recompute.
 // Complexity: linear in the graph, and dimensions_of for each distinct operator.
 // Source: Hu et al., dPRO, MLSys 2022, its memory passes.
 [[nodiscard]] recomputation recomputation_between_products(const tensor::algebra& a, const tensor::tensor_graph& g);
@@ -68,7 +69,7 @@ namespace unity::parallel {
 namespace detail {
 
 UNITY_INLINE std::vector<bool> cuts_of(const tensor::tensor_graph& g) {
-  std::vector<std::size_t> last(g.node_count());  // reader, by operator
+  std::vector<std::size_t> last(g.node_count());  // last reader, per operator
   for (const auto n : node_ids(g)) {
     for (const auto v : g.operands(n)) {
       last[g.producer(v).index()] = n.index();
@@ -78,7 +79,7 @@ UNITY_INLINE std::vector<bool> cuts_of(const tensor::tensor_graph& g) {
     last[g.producer(v).index()] = g.node_count();
   }
   std::vector<bool> all(g.node_count());
-  std::size_t open = 0;  // the last reader of the operators before
+  std::size_t open = 0;  // last reader of the preceding operators
   for (const auto n : node_ids(g)) {
     if (!g.operands(n).empty()) {
       all[n.index()] = open <= n.index();
@@ -88,7 +89,7 @@ UNITY_INLINE std::vector<bool> cuts_of(const tensor::tensor_graph& g) {
   return all;
 }
 
-// An index along dimensions of two operands or more and of no result: what they have there is multiplied and summed up.
+// An index along dimensions of two or more operands and of no result: elements are multiplied and summed along it.
 UNITY_INLINE bool is_product(const tensor::index_structure& s) {
   const auto has = [&](const tensor::tensor_indices& dims, std::size_t index) {
     return std::any_of(dims.begin(), dims.end(), [&](const tensor::dimension_index& d) {
@@ -137,7 +138,7 @@ UNITY_INLINE recomputation full_recomputation(const tensor::tensor_graph& g) {
     operators += g.operands(n).empty() ? 0 : 1;
   }
   recomputation all(g.node_count());
-  std::size_t since = 0;  // the last checkpoint
+  std::size_t since = 0;  // operators since the last checkpoint
   for (const auto n : node_ids(g)) {
     since += g.operands(n).empty() ? 0 : 1;
     const bool is_checkpoint = cuts[n.index()] && since * since >= operators;

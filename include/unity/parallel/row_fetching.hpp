@@ -1,4 +1,4 @@
-// When devices that keep no copy of a table have its server look up rows for them.
+// Whether devices without a copy of a table have its server look up rows for them.
 #pragma once
 
 #include <cstddef>
@@ -12,16 +12,17 @@
 
 namespace unity::parallel {
 
-// Of a table that lookups alone read: what all lookups of a batch are as indices and rows, an index and a row for each,
-// of bags a row for each sum.
+// The bytes of all lookups of a batch as indices and rows: a row per index, or per sum for bags. For a table that only
+// lookups read.
 [[nodiscard]] bytes row_bytes(const tensor::algebra& a, const tensor::tensor_graph& g, const weight_uses& w);
 
-// Devices that read the weight.
+// The number of devices that read the weight.
 [[nodiscard]] std::size_t reading_devices(const strategy& s, const weight_uses& w);
 
-// Of a table whose parts, along its first axis, are all on servers, without proxies, and whose gradients go as indices
-// and rows: devices send indices, and each server sends back a row for each, zeros where it does not have it; where
-// that is less than the table is. The table of one device need be all of it.
+// True if all parts of the table, along its first axis, are on servers without proxies, gradients are sent as indices
+// and rows, and fetching rows moves fewer bytes than fetching the table. Devices then send indices, and each server
+// returns a row for each, zeros for rows that it lacks. The part of the table that a device reads is assumed to be all
+// of it.
 [[nodiscard]] bool are_rows_fetched(const tensor::algebra& a, const tensor::tensor_graph& g, const strategy& s,
                                     const weight_uses& w, const weight_sync& how);
 

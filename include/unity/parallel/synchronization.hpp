@@ -1,4 +1,4 @@
-// How the replicas of each weight stay equal.
+// How the replicas of each weight are kept equal.
 #pragma once
 
 #include <algorithm>
@@ -23,11 +23,12 @@
 
 namespace unity::parallel {
 
-// all_reduce        devices that hold elements add up their gradients, and each updates all that it holds
-// sharded           the gradient is reduced and scattered, each device updates its share, and the shares are gathered:
-//                   what the optimizer keeps is divided among the replicas, and by stage more than that (Rajbhandari et
-//                   al., ZeRO, SC 2020)
-// parameter_server  gradients go to one device, which updates and hands out what it made; it need not read the weight
+// all_reduce        devices add up the gradients of elements that they share; each updates all that it holds
+// sharded           gradients are reduce-scattered, each device updates its share, and shares are gathered: optimizer
+//                   state is divided among the replicas, and more than that by stage (Rajbhandari et al., ZeRO, SC
+//                   2020)
+// parameter_server  gradients are sent to one device, which updates the weight and sends it out; that device need not
+//                   read the weight
 // none              each device updates by its own gradient: replicas drift apart
 enum class sync_kind : std::uint8_t { all_reduce, sharded, parameter_server, none };
 inline constexpr std::array<std::string_view, 4> sync_kind_names{"all_reduce", "sharded", "parameter_server", "none"};
@@ -41,8 +42,9 @@ inline constexpr std::array<std::string_view, 4> sync_kind_names{"all_reduce", "
   return std::nullopt;
 }
 
-// Who adds up the gradients of an all-reduce. AutoDist's words, kept for it and without effect: simulated ones go the
-// way that the machine has for their size (lowering/collectives.hpp), and ranks leave it to their communicator.
+// The implementation of an all-reduce. AutoDist's names, kept for compatibility and without effect: simulated
+// all-reduces use the machine's algorithm for their size (lowering/collectives.hpp), and ranks use their
+// communicator's.
 enum class reduction_algorithm : std::uint8_t { automatic, nccl, ring };
 inline constexpr std::array<std::string_view, 3> reduction_algorithm_names{"automatic", "nccl", "ring"};
 
@@ -53,37 +55,36 @@ struct synchronizer {
   static constexpr std::uint32_t no_bucket = std::numeric_limits<std::uint32_t>::max();
 
   sync_kind kind = sync_kind::all_reduce;
-  std::uint32_t bucket = no_bucket;  // all_reduce: those of one bucket are reduced together
+  std::uint32_t bucket = no_bucket;  // all_reduce: weights of one bucket are reduced together
   machine::device_id destination{};  // parameter_server: the device
   reduction_algorithm algorithm = reduction_algorithm::automatic;  // all_reduce
-  parallel::compressor compressor{};                               // all_reduce: of what each gives
-  // parameter_server: devices keep a copy, which the server renews when it has a new version; false: they fetch the
-  // weight when an iteration begins, and drop it at its end.
+  parallel::compressor compressor{};                               // all_reduce: of each contribution
+  // parameter_server: devices keep a copy, which the server refreshes when it has a new version. false: they fetch the
+  // weight at the beginning of an iteration and drop it at its end.
   bool is_proxied = true;
-  // parameter_server: an iteration may read the weight as it was so many iterations before.
+  // parameter_server: the number of iterations by which the weight that an iteration reads may be out of date.
   std::uint32_t staleness = 0;
-  // parameter_server: devices of a node add up their gradients on one of them, which sends the sum; and one of them is
-  // sent the weight and sends it on (node_stations.hpp). Indices and rows go from each device, and stale versions to
-  // each.
+  // parameter_server: one device per node adds up the node's gradients and sends the sum, and receives the weight and
+  // forwards it (node_stations.hpp). Sparse gradients are sent by each device, and stale versions to each.
   bool is_per_node = false;
-  // Gradients go as indices and rows. Of weights that lookups alone read.
+  // Gradients are sent as indices and rows. For weights that only lookups read.
   bool is_sparse = false;
-  // sharded: what replicas divide. 1: what the optimizer keeps. 2: gradients, too, which are reduced and scattered
-  // after each micro-batch. 3: the weight, too, which is gathered before operators read it, in each micro-batch.
+  // sharded: what is divided among replicas. 1: optimizer state. 2: gradients, too, which are reduce-scattered after
+  // each micro-batch. 3: the weight, too, which is gathered before operators read it, in each micro-batch.
   std::uint32_t stage = 1;
-  // Stage 3: after the forward pass the weight is dropped, and gathered again where the backward pass reads it. false:
-  // it is kept until the backward pass is over.
+  // Stage 3: the weight is dropped after the forward pass and gathered again for the backward pass. false: it is kept
+  // until the backward pass is over.
   bool is_resharded = true;
-  // Stage 3: a gather begins when the operator so many and one before the one that reads it, of those that something is
-  // gathered for, has ended; and not before its pass. 0: nothing is gathered while such an operator runs.
+  // Stage 3: among operators with gathered weights, a gather begins when the operator `prefetch` + 1 before its reader
+  // has ended, and not before its pass. 0: nothing is gathered while such an operator runs.
   // Source: Zhao et al., PyTorch FSDP, VLDB 2023, section 3.3.
   std::uint32_t prefetch = 1;
 
   friend bool operator==(const synchronizer&, const synchronizer&) = default;
 };
 
-// Of a weight, which is cut along the axis into parts; where its elements do not divide evenly, the first parts have
-// one more. Each has its own synchronizer. Regular.
+// How one weight is synchronized. It is split along the axis into parts, each with its own synchronizer; if its
+// elements do not divide evenly, the first parts have one more. Regular.
 struct weight_sync {
   std::uint32_t axis = 0;
   std::vector<synchronizer> parts = std::vector<synchronizer>(1);
@@ -93,17 +94,18 @@ struct weight_sync {
   friend bool operator==(const weight_sync&, const weight_sync&) = default;
 };
 
-// What each part has of a weight of that shape. Precondition: the axis is one of it where there are several parts.
+// The box of each part of a weight of that shape. Precondition: if there are several parts, the axis is one of the
+// shape.
 [[nodiscard]] std::vector<box> boxes_of(const weight_sync& how, const tensor::shape& dims);
 
-// Of one weight. Each has messages of its own, of all devices.
+// Per weight. Each part has its own messages, of all devices.
 inline constexpr std::size_t most_weight_parts = 4096;
 
-// Iterations, that servers may lag behind: each takes a version of the weight.
+// Iterations that servers may lag behind: each needs a version of the weight.
 inline constexpr std::uint32_t most_staleness = 64;
 
-// Regular. Buckets are reduced in their order: one does not begin before the one before it could, among the same
-// devices (Li et al., PyTorch distributed, VLDB 2020, section 3.2.3).
+// Regular. Buckets are reduced in their order: among the same devices, one does not begin before the previous one is
+// ready (Li et al., PyTorch distributed, VLDB 2020, section 3.2.3).
 struct synchronization {
   std::vector<std::string> buckets{};  // names
   std::vector<weight_sync> weights{};  // of the graph, in the order of their nodes; empty: all_reduce, each alone
@@ -115,7 +117,7 @@ struct synchronization {
   friend bool operator==(const synchronization&, const synchronization&) = default;
 };
 
-// Replicas keep a share each of the part's gradient, and of the part itself.
+// Each replica keeps a share of the part's gradient, or of the part itself.
 [[nodiscard]] constexpr bool divides_gradient(const synchronizer& s) noexcept {
   return s.kind == sync_kind::sharded && s.stage >= 2;
 }
@@ -123,7 +125,7 @@ struct synchronization {
   return s.kind == sync_kind::sharded && s.stage >= 3;
 }
 
-// f(synchronizer) for each part of each weight.
+// Calls f(synchronizer) for each part of each weight.
 template <class F>
 void for_each_part(const synchronization& s, const F& f) {
   for (const auto& w : s.weights) {
@@ -133,13 +135,13 @@ void for_each_part(const synchronization& s, const F& f) {
   }
 }
 
-// Lookups alone read the weight, as their table: its gradient may go as indices and rows.
+// Only lookups read the weight, as their table, so its gradient may be sent as indices and rows.
 [[nodiscard]] bool is_looked_up(const tensor::algebra& a, const tensor::tensor_graph& g, const weight_uses& w);
 
-// Throws: unity::error that names the weight's node and says why, where it is none of the graph on so many devices:
-// buckets without a weight or of two element types or two compressors, destinations that are no devices, more parts
-// than the axis has elements, weights that training leaves alone; staleness of what no server keeps, a compressor of
-// what is not all-reduced or of integers, indices and rows of what others than lookups read.
+// Throws: unity::error that names the weight's node and says why, if this is no synchronization of the graph on that
+// many devices: buckets without a weight, or with two element types or compressors; destinations that do not exist;
+// more parts than the axis has elements; weights that are not trained; staleness without a server; compression of
+// integers or of what is not all-reduced; sparse gradients of weights that other operators than lookups read.
 void check(const tensor::algebra& a, const tensor::tensor_graph& g, const synchronization& s, std::size_t devices);
 
 }  // namespace unity::parallel
@@ -158,7 +160,7 @@ namespace unity::parallel {
 
 namespace detail {
 
-// What of a synchronizer does not go with its kind.
+// Rejects settings of a synchronizer that do not apply to its kind.
 UNITY_INLINE void check_kind(const std::string& where, const synchronizer& part, tensor::dtype element) {
   const bool is_reduced = part.kind == sync_kind::all_reduce;
   const bool is_served = part.kind == sync_kind::parameter_server;

@@ -1,4 +1,4 @@
-// Into how many parts, terms and copies the work of one operator is divided, on whatever devices.
+// The number of parts, terms and copies into which an operator is divided, independent of devices.
 #pragma once
 
 #include <compare>
@@ -12,16 +12,17 @@
 
 namespace unity::parallel {
 
-// Regular; lists of ones are kept empty, so that equal grids compare equal. Tasks are numbered
-// [terms...][copies][reductions...][degrees...], row-major: those of the last digits make one result together.
+// Regular. Lists of ones are stored empty, so that equal grids compare equal. Tasks are numbered
+// [terms...][copies][reductions...][degrees...], row-major: tasks that differ only in the last digits make one
+// result together.
 struct task_grid {
   degree_list degrees{};     // per divisible dimension of the results
-  degree_list reductions{};  // per sum that can be divided; empty: 1 each
+  degree_list reductions{};  // per divisible reduction; empty: 1 each
   degree_list terms{};       // per linear group; empty: 1 each
   std::int64_t copies = 1;
 
   task_grid() = default;
-  // Dimensions of the results alone are divided.
+  // Divides only dimensions of the results.
   task_grid(degree_list d) : degrees{std::move(d)} {}
   task_grid(std::initializer_list<std::int64_t> d) : degrees(d) {}
   task_grid(degree_list d, degree_list sums, degree_list groups, std::int64_t same)
@@ -30,7 +31,7 @@ struct task_grid {
     drop_ones(terms);
   }
 
-  // Of parts of the results, each of which has as many terms and copies as all others.
+  // The number of blocks of the results; all have the same number of terms and copies.
   [[nodiscard]] std::int64_t blocks() const noexcept { return product(degrees); }
   [[nodiscard]] std::int64_t result_terms() const noexcept { return product(terms) * product(reductions); }
   [[nodiscard]] std::int64_t tasks() const noexcept { return blocks() * result_terms() * copies; }
@@ -42,7 +43,7 @@ struct task_grid {
   static void drop_ones(degree_list& all);
 };
 
-// The digits of a task's number, those of several axes taken together.
+// The digits of a task's number, with the axes of each kind combined into one.
 struct task_place {
   std::int64_t term = 0;  // of linear groups
   std::int64_t copy = 0;

@@ -1,4 +1,4 @@
-// Which operators and edges of a graph have a backward pass, and who reads each weight.
+// Which operators and edges of a graph have a backward pass, and which operators read each weight.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace unity::parallel {
 
-// All operands of a node that are one value: it is sent once.
+// All operands of a node that are the same value: it is sent once.
 struct graph_edge {
   value_id value{};
   node_id from{};
@@ -36,7 +36,7 @@ struct weight_uses {
   std::vector<weight_use> uses{};
 };
 
-// Of a graph whose outputs are differentiated with respect to the weights that training changes. Regular.
+// The backward structure of a graph whose outputs are differentiated with respect to trained weights. Regular.
 class training_graph {
  public:
   // Complexity: linear in the graph.
@@ -47,12 +47,12 @@ class training_graph {
   }
 
   [[nodiscard]] bool has_backward(node_id n) const { return has_backward_[n.index()]; }
-  // Per operand: does the backward pass compute its cotangent.
+  // Per operand: whether the backward pass computes its cotangent.
   [[nodiscard]] const std::vector<bool>& wanted(node_id n) const { return wanted_[n.index()]; }
   // Between operators.
   [[nodiscard]] std::span<const graph_edge> edges() const noexcept { return edges_; }
   [[nodiscard]] std::span<const weight_uses> weights() const noexcept { return weights_; }
-  // The numbers of those that begin or end at the node, or that it reads.
+  // The numbers of edges that begin or end at the node, and of weights that it reads.
   [[nodiscard]] std::span<const std::uint32_t> edges_of(node_id n) const { return edges_of_[n.index()]; }
   [[nodiscard]] std::span<const std::uint32_t> weights_of(node_id n) const { return weights_of_[n.index()]; }
 
@@ -69,11 +69,11 @@ class training_graph {
   std::vector<std::vector<std::uint32_t>> weights_of_{};
 };
 
-// What a message calls a node; empty: its number and operator.
+// The name of a node in messages; empty: its number and operator.
 using node_namer = std::function<std::string(node_id)>;
 
-// Throws: unity::error that names the first node without a derivative that a gradient has to go through. Operators that
-// have none, but no weight before them or no real result that an output depends on, need none: they are run forward.
+// Throws: unity::error that names the first node without a derivative that a gradient has to pass through. Operators
+// with no weight before them, or no real result that an output depends on, need no derivative: they only run forward.
 void expect_derivatives(const tensor::algebra& a, const tensor::tensor_graph& g, const training_graph& t,
                         const node_namer& name = {});
 
@@ -94,7 +94,7 @@ namespace unity::parallel {
 
 UNITY_INLINE void training_graph::find_backward(const tensor::algebra& a, const tensor::tensor_graph& g) {
   std::vector<bool> active(g.value_count());
-  std::vector<bool> counts(g.value_count());  // an output depends on it over real numbers
+  std::vector<bool> counts(g.value_count());  // an output depends on it through real numbers
   for (const auto v : tensor::trained_weights(a, g)) {
     active[v.index()] = true;
   }

@@ -24,8 +24,8 @@ struct found_memory_plan {
   [[nodiscard]] bool is_best() const { return traffic.loaded == bound; }
 };
 
-// Complexity: as optimal_memory_plan within its limits, otherwise as bounded_memory_search. Throws: unity::error that
-// states the least capacity if the given one is below it.
+// Complexity: as optimal_memory_plan within its limits, otherwise as bounded_memory_search.
+// Throws: unity::error that states the least capacity if the given one is below it.
 [[nodiscard]] found_memory_plan find_memory_plan(const memory_graph& g, bytes capacity,
                                                  const memory_planning& how = {});
 

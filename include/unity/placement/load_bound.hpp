@@ -61,7 +61,8 @@ class load_bound {
 [[nodiscard]] std::vector<operator_id> longest_chain(const memory_graph& g, operator_id through = {});
 
 // The largest bound over the longest chains through each operator. Complexity: as load_bound for each chain, of which
-// at most `most_chains` are considered. Throws: unity::error as require_capacity.
+// at most `most_chains` are considered.
+// Throws: unity::error as require_capacity.
 [[nodiscard]] bytes least_loads(const memory_graph& g, bytes capacity, std::size_t most_chains = 64);
 
 }  // namespace unity::placement

@@ -10,7 +10,8 @@ namespace unity::placement {
 
 // All run the operators in their own order, and throw unity::error as require_capacity.
 
-// Nothing stays: each operator loads all its operands. Source: Ma et al., NeuGraph, USENIX ATC 2019.
+// Nothing stays: each operator loads all its operands.
+// Source: Ma et al., NeuGraph, USENIX ATC 2019.
 [[nodiscard]] memory_plan streaming_plan(const memory_graph& g, bytes capacity);
 
 // Evicts the least recently used tensor when memory is needed. It does not look ahead, so dead tensors stay until
@@ -20,8 +21,8 @@ namespace unity::placement {
 // Evicts the largest tensor when memory is needed; among equal ones the least recently used.
 [[nodiscard]] memory_plan largest_first_plan(const memory_graph& g, bytes capacity);
 
-// Evicts the tensor with the furthest next use. Optimal if all tensors have one size. Source: Belady, A study of
-// replacement algorithms for a virtual-storage computer, IBM Systems Journal 5, 1966.
+// Evicts the tensor with the furthest next use. Optimal if all tensors have one size.
+// Source: Belady, A study of replacement algorithms for a virtual-storage computer, IBM Systems Journal 5, 1966.
 [[nodiscard]] memory_plan farthest_first_plan(const memory_graph& g, bytes capacity);
 
 }  // namespace unity::placement

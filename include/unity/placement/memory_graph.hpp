@@ -52,8 +52,9 @@ class memory_graph {
   tensor_id add_tensor(std::string name, bytes size, bool is_result = false);
   // The tensor must be on the host at the end.
   void set_result(tensor_id t) { tensors_[t.index()].is_result = true; }
-  // Duplicates count once. Throws: unity::error that names the operator if a tensor does not exist, is both read and
-  // written, was written before, or is written after an operator has read it.
+  // Duplicates count once.
+  // Throws: unity::error that names the operator if a tensor does not exist, is both read and written, was written
+  // before, or is written after an operator has read it.
   operator_id add_operator(std::string name, std::vector<tensor_id> reads, std::vector<tensor_id> writes);
   // Adds a dependency without a tensor. Precondition: first < second.
   void add_order(operator_id first, operator_id second);

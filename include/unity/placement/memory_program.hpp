@@ -47,7 +47,8 @@ class memory_program {
     std::uint64_t cached = 0;
   };
 
-  // Nothing if there are more states or alternatives than the limits allow. Throws: unity::error as require_capacity.
+  // Nothing if there are more states or alternatives than the limits allow.
+  // Throws: unity::error as require_capacity.
   [[nodiscard]] static std::optional<memory_program> make(const memory_graph& g, bytes capacity,
                                                           const memory_program_limits& limits = {});
 
@@ -93,8 +94,8 @@ class memory_program {
 };
 
 // The plan that loads the least; nothing if the graph exceeds the limits. Complexity: the product of states, sets of
-// live tensors in each, operators that can have run last, and subsets of their operands. Throws: unity::error as
-// require_capacity.
+// live tensors in each, operators that can have run last, and subsets of their operands.
+// Throws: unity::error as require_capacity.
 [[nodiscard]] std::optional<memory_plan> optimal_memory_plan(const memory_graph& g, bytes capacity,
                                                              const memory_program_limits& limits = {});
 

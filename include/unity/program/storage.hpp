@@ -128,8 +128,8 @@ template <class Predicate>
 
 // Offsets such that values which are alive at one step never overlap. Tries several greedy orders (by size, by size
 // times lifetime, by first step; and each again with the highest values first) and returns the plan with the lowest
-// peak, so equal values give equal plans. Values of size 0 have offset 0. Complexity: quadratic in the values. Source:
-// Pisarchyk and Lee, Efficient memory management for deep neural net inference, 2020: greedy by size.
+// peak, so equal values give equal plans. Values of size 0 have offset 0. Complexity: quadratic in the values.
+// Source: Pisarchyk and Lee, Efficient memory management for deep neural net inference, 2020: greedy by size.
 [[nodiscard]] inline storage_plan plan_storage(std::span<const stored_value> values, bytes alignment) {
   UNITY_EXPECTS(alignment.count() > 0, "a positive alignment");
   UNITY_EXPECTS(

@@ -13,10 +13,10 @@
 namespace unity {
 
 struct backtracking_options : best_first_options {
-  // Candidates that cost alpha times the best or more are dropped, the best itself never. 1: greedy.
+  // Drops candidates that cost alpha times the best or more, but never the best itself. 1: greedy.
   double alpha = 1.05;
   bool sleep_sets = true;
-  // Stops after so many expansions without a better state; DisCo takes 1,000.
+  // Stops after this many expansions without a better state; DisCo uses 1,000.
   std::uint64_t patience = std::numeric_limits<std::uint64_t>::max();
 };
 
@@ -32,15 +32,15 @@ struct within_alpha {
 
 }  // namespace detail
 
-// Expands the cheapest state until none within alpha of the best is left, its patience ends or a limit is reached.
+// Expands the cheapest state until no state within alpha of the best is left, patience runs out or a limit is reached.
 // Complexity: per expansion linear in the state and its moves.
 inline constexpr struct backtracking_fn {
   template <search_space Space>
   [[nodiscard]] auto operator()(Space& space, const backtracking_options& options = {}) const {
     return engine(space, options).run();
   }
-  // Goes on from a checkpoint that an earlier call wrote (options.checkpoint): the outcome is that of a search
-  // that was never interrupted, provided that nothing was searched in this space before (ids are handed out in order).
+  // Resumes from a checkpoint of an earlier call (options.checkpoint): the result is that of an uninterrupted search,
+  // provided that this space was not searched before (ids are assigned in order).
   // Throws: unity::error if the file is no checkpoint of this space.
   template <search_space Space>
   [[nodiscard]] auto resume(Space& space, const std::string& checkpoint,

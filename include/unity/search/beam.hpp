@@ -1,4 +1,4 @@
-// Beam search: level by level, keeping the cheapest few.
+// Beam search: level by level, keeping the cheapest states.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@
 namespace unity {
 
 struct beam_options : search_options {
-  std::size_t threads = 1;  // the answer does not depend on it
+  std::size_t threads = 1;  // does not affect the result
   std::size_t width = 16;
   std::size_t patience = 8;  // levels without a better state before it stops
 };
@@ -70,7 +70,7 @@ class beam_search {
 
  private:
   static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
-  static constexpr std::size_t slice = 256;  // moves that a thread prices between looks at the clock
+  static constexpr std::size_t slice = 256;  // moves that a thread prices between checks of the clock
   struct step {
     std::uint32_t parent;
     move by;
@@ -82,8 +82,8 @@ class beam_search {
   };
   struct choice {
     cost_value cost;
-    std::uint32_t parent;  // in the level
-    std::uint32_t order;   // in which it was found
+    std::uint32_t parent;  // index in the level
+    std::uint32_t order;   // order of discovery
     move by;
     fingerprint leads_to;
 
@@ -91,8 +91,8 @@ class beam_search {
       return a.cost != b.cost ? a.cost < b.cost : a.order < b.order;
     }
   };
-  // As many as make the next level, so that most candidates are compared with the dearest of them and forgotten. All
-  // where a state may turn out to be known only when it is built.
+  // As many choices as fit into the next level, so that most candidates are dropped after one comparison with the most
+  // expensive. Unlimited if duplicates may only be detected after building a state.
   [[nodiscard]] std::size_t most_choices() const {
     return canonical_space<Space> ? std::numeric_limits<std::size_t>::max() : options_.width;
   }
@@ -114,7 +114,7 @@ class beam_search {
     std::vector<member> next;
     for (const auto& c : choices_) {
       if (next.size() == options_.width || (!next.empty() && is_late())) {
-        break;  // what is cut here stays unknown: a later level may find it again, where there is room for it
+        break;  // what is cut here is not marked as seen: a later level with room may find it again
       }
       seen_.insert(c.leads_to);
       space_.prepare(level[c.parent].at, parent_scratch_);
@@ -147,7 +147,7 @@ class beam_search {
       expand_in_parallel(s, index, moves, r);
     }
   }
-  // Threads price slices; what they found is taken in order, so that their number does not matter.
+  // Threads price slices, and the results are processed in order, so the number of threads does not matter.
   void expand_in_parallel(const state& s, std::uint32_t index, std::span<const move> moves, result& r) {
     priced_.assign(moves.size(), std::nullopt);
     std::atomic<bool> ended = false;
@@ -168,7 +168,7 @@ class beam_search {
     }
   }
 
-  // What would not enter the level is not looked up.
+  // Candidates that would not enter the level are not looked up.
   void take(std::uint32_t parent, move by, const std::optional<candidate>& priced, result& r) {
     if (!priced) {
       ++r.counts.rejected;
@@ -215,7 +215,7 @@ class beam_search {
     std::reverse(r.path.begin(), r.path.end());
   }
 
-  // Of what is looked at between expansions.
+  // Limits that are checked between expansions.
   [[nodiscard]] std::optional<stop_reason> work_limit(const result& r) const {
     if (r.counts.expanded >= options_.limits.expansions) {
       return stop_reason::expansions;
@@ -225,7 +225,7 @@ class beam_search {
   [[nodiscard]] bool is_late() const {
     return options_.limits.seconds != budget{}.seconds && clock_.seconds() >= options_.limits.seconds;
   }
-  // Of what is looked at between levels.
+  // Limits that are checked between levels.
   [[nodiscard]] std::optional<stop_reason> reached_limit(const result& r) const {
     if (const auto limit = work_limit(r)) {
       return limit;
@@ -250,19 +250,18 @@ class beam_search {
   fingerprint_set seen_;
   fingerprint_set expanded_;
   std::vector<step> steps_;
-  std::vector<choice> choices_;  // for the next level; a heap, dearest first, where the width is the most of them
-  fingerprint_set chosen_;       // what was among them
-  std::uint32_t orders_ = 0;     // of the level's candidates
-  cost_value most_ = 0;          // of one that enters; of equals the first one does
+  std::vector<choice> choices_;  // for the next level; a heap, most expensive first, if limited to the width
+  fingerprint_set chosen_;       // fingerprints of all entered choices
+  std::uint32_t orders_ = 0;     // candidates of the level so far
+  cost_value most_ = 0;          // largest cost that may enter; among equal ones the first enters
   std::vector<std::optional<candidate>> priced_;
   search_clock clock_{options_};
 };
 
 }  // namespace detail
 
-// limits.memory is held against what is measured: the search's own tables, and the space's where it is a
-// measured_space.
-// Complexity: per level, width expansions; states of the last two levels are held.
+// limits.memory applies to the tables of the search, and to those of the space if it is a measured_space.
+// Complexity: per level, width expansions; keeps the states of the last two levels.
 inline constexpr struct beam_fn {
   template <search_space Space>
   [[nodiscard]] auto operator()(Space& space, const beam_options& options = {}) const {

@@ -1,4 +1,4 @@
-// The engine of backtracking and exact search: a priority queue of candidates, materialized when popped.
+// The engine of backtracking and exact search: a priority queue of candidates, which are built when popped.
 #pragma once
 
 #include <algorithm>
@@ -21,10 +21,10 @@
 
 namespace unity {
 
-// Of backtracking and exact search.
+// Options of backtracking and exact search.
 struct best_first_options : search_options {
-  std::size_t threads = 1;   // the answer does not depend on it
-  std::string checkpoint{};  // file to write while searching; empty: none
+  std::size_t threads = 1;   // does not affect the result
+  std::string checkpoint{};  // file to write during the search; empty: none
   double checkpoint_seconds = 60;
 };
 
@@ -32,12 +32,12 @@ struct best_first_options : search_options {
 
 namespace unity::detail {
 
-// Expands states in order of cost. `Admit` says which candidates are worth keeping: admit(cost, best).
+// Expands states in order of cost. `Admit` decides which candidates to keep: admit(cost, best).
 //
-// Sleep sets: of the interleavings of independent moves one is explored. A move sleeps in a child if it came
-// before the child's own move in the parent (by cost, then position) or slept there, and is independent of it.
-// Moves that make a state dearer do not fall asleep: the bound may cut the interleaving in which they come first.
-// What remains lost: a state reached on two routes keeps the sleepers of the first (test/search measures how often).
+// Sleep sets: explores one interleaving of independent moves. A move sleeps in a child if it came before the child's
+// own move in the parent (by cost, then position) or slept there, and is independent of it. Moves that increase the
+// cost do not fall asleep: the bound may cut the interleaving in which they come first. A remaining loss: a state
+// reached on two routes keeps the sleeping moves of the first (test/search measures how often).
 // Source: Godefroid, Partial-Order Methods for the Verification of Concurrent Systems, 1996, chapter 5.
 template <search_space Space, class Admit>
 class best_first {
@@ -48,7 +48,7 @@ class best_first {
 
   static constexpr std::uint64_t endless = std::numeric_limits<std::uint64_t>::max();
 
-  // patience: expansions without a better state after which it stops.
+  // patience: stops after this many expansions without a better state.
   best_first(Space& space, const best_first_options& options, Admit admit, bool sleep_sets, std::uint64_t patience)
       : space_{space},
         options_{options},
@@ -65,7 +65,7 @@ class best_first {
     begin();
     return search();
   }
-  // Continues what a checkpoint of the same space holds; what is counted and found continues as well.
+  // Continues from a checkpoint of the same space, including counts and history.
   result resume(const std::string& checkpoint) {
     restore(checkpoint);
     return search();
@@ -74,7 +74,7 @@ class best_first {
  private:
   static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
   static constexpr cost_value unpriced = std::numeric_limits<cost_value>::max();
-  static constexpr std::size_t slice = 256;  // moves that a thread prices at a time, or one between looks at the clock
+  static constexpr std::size_t slice = 256;  // moves that a thread prices at a time, or between checks of the clock
   static constexpr bool sleeps = commuting_space<Space> && !Admit::keeps_all;
 
   struct entry {
@@ -83,21 +83,21 @@ class best_first {
     std::uint32_t parent;
     move by;
   };
-  // Cheapest first; among equals first come, first served.
+  // Cheapest first; equal costs in order of insertion.
   struct later {
     bool operator()(const entry& a, const entry& b) const {
       return a.cost != b.cost ? a.cost > b.cost : a.order > b.order;
     }
   };
-  // A state that was popped. A duplicate keeps no state, but its place: replaying a checkpoint needs it.
+  // A popped state. A duplicate keeps its record without a state, because replaying a checkpoint needs its index.
   struct record {
     std::uint32_t parent = none;
     move by{};
     std::optional<state> at{};
   };
-  // Of the moves of one record, by position. Kept only by spaces whose moves can sleep.
+  // Indexed by the position of the moves of a record. Only for spaces with commuting moves.
   struct sleep_set {
-    std::vector<cost_value> prices{};  // unpriced where the move slept or does not apply
+    std::vector<cost_value> prices{};  // unpriced if the move slept or does not apply
     std::vector<std::uint8_t> asleep{};
   };
   struct heap : std::priority_queue<entry, std::vector<entry>, later> {
@@ -142,7 +142,7 @@ class best_first {
     }
     if constexpr (bounded_space<Space> && Admit::keeps_all) {
       if (space_.lower_bound(*records_[r].at) >= best_) {
-        return;  // nothing below it is better
+        return;  // no state reachable from it is better
       }
     }
     expand(r);
@@ -221,7 +221,7 @@ class best_first {
       expand_in_parallel(r, s, moves);
     }
   }
-  // Threads price slices; what they found is taken in order, so that their number does not matter.
+  // Threads price slices, and the results are processed in order, so the number of threads does not matter.
   void expand_in_parallel(std::uint32_t r, const state& s, std::span<const move> moves) {
     priced_.assign(moves.size(), std::nullopt);
     std::atomic<bool> ended = false;
@@ -310,8 +310,8 @@ class best_first {
     return std::nullopt;
   }
 
-  // Whether an expansion is to end before all moves are priced. Not where a checkpoint is written: what it leaves out
-  // would be lost to a search that goes on from it.
+  // Whether to end an expansion before all moves are priced. Not if checkpoints are written: a resumed search would
+  // never see the skipped moves.
   [[nodiscard]] bool is_late() const {
     return options_.limits.seconds != budget{}.seconds && options_.checkpoint.empty() &&
            elapsed() >= options_.limits.seconds;
@@ -347,7 +347,7 @@ class best_first {
     collect_path(r);
     return r;
   }
-  // What was queued before a better state was found may be too dear by now.
+  // The queued candidates that are still admitted: a better state may have been found after they were queued.
   [[nodiscard]] std::uint64_t admitted() const {
     const auto& all = queue_.entries();
     return static_cast<std::uint64_t>(
@@ -363,8 +363,8 @@ class best_first {
     }
     std::reverse(r.path.begin(), r.path.end());
   }
-  // What is known of every state that the search may reach: all of them when nothing was left out, else the
-  // bounds of the states still queued.
+  // A lower bound for all states that the search may reach: the best cost if nothing was left out, otherwise the
+  // minimum over the bounds of queued states.
   [[nodiscard]] cost_value proven_bound(stop_reason why) const {
     if (!admit_.keeps_all) {
       return std::numeric_limits<cost_value>::min();
@@ -389,7 +389,7 @@ class best_first {
   void restore_sleepers(archive_reader& in);
   void restore_candidates(archive_reader& in);
   void restore_best(archive_reader& in);
-  // Fingerprints may be of ids; canonical ones are of what the ids stand for.
+  // Fingerprints may depend on ids; canonical ones depend on what the ids stand for.
   [[nodiscard]] fingerprint identity(const state& s) {
     if constexpr (canonical_space<Space>) {
       space_.prepare(s, scratch_[0]);
@@ -404,7 +404,7 @@ class best_first {
     const std::span<const move> moves = space_.moves(*records_[r].at);
     return std::find(moves.begin(), moves.end(), m) != moves.end();
   }
-  // The state that a record of a checkpoint stands for, if its move is still one of its parent's.
+  // Rebuilds the state of a checkpoint record, if its move still exists in its parent.
   [[nodiscard]] state replay(const record& r, const archive_reader& in);
 
   Space& space_;
@@ -419,7 +419,7 @@ class best_first {
   std::vector<sleep_set> sleep_;  // by record
   heap queue_;
   fingerprint_set seen_;      // of candidates
-  fingerprint_set expanded_;  // canonical, of states
+  fingerprint_set expanded_;  // canonical fingerprints of states
   std::vector<std::optional<candidate>> priced_;
   cost_value best_ = 0;
   std::uint32_t best_parent_ = none;

@@ -1,4 +1,4 @@
-// Depth-first search with pruning by bounds, over assignments: proves an optimum where all cannot be tried.
+// Depth-first branch and bound over assignments: proves an optimum if enumeration is infeasible.
 #pragma once
 
 #include <algorithm>
@@ -23,8 +23,8 @@ concept has_decisions = requires(const P& p, std::size_t decision) {
   { p.choice_count(decision) } -> std::convertible_to<std::size_t>;
 };
 
-// bound(choice): what push would answer, without making the decision. Where that is cheap, a prefix is made only if it
-// is looked at; push then need not answer.
+// bound(choice): the result of push, without making the decision. If bound is cheap, a prefix is only made when it is
+// visited, and push need not return a bound.
 template <class P>
 concept has_choice_bounds = requires(const P& p, std::uint32_t choice) {
   { p.bound(choice) } -> std::same_as<cost_value>;
@@ -32,7 +32,7 @@ concept has_choice_bounds = requires(const P& p, std::uint32_t choice) {
 
 namespace detail {
 
-// What push has to answer: a bound, or where `bound` does that, anything.
+// The return type of push: a bound, or anything if `bound` exists.
 template <class P>
 using push_answer = std::conditional_t<has_choice_bounds<P>, decltype(std::declval<P&>().push(0U)), cost_value>;
 
@@ -49,33 +49,34 @@ concept has_bounded_cost = requires(P& p, cost_value bound) {
   { p.cost(bound) } -> std::same_as<std::optional<cost_value>>;
 };
 
-// A fixed sequence of decisions, each with numbered choices, and a prefix of them that are made.
+// A fixed sequence of decisions, each with numbered choices, and the current prefix of decisions made.
 //   decision_count(), choice_count(d)   of the whole problem
-//   push(choice)                        makes the next decision; a lower bound on the cost of every completion
-//   bound(choice)                       instead of that answer: the bound without the decision (has_choice_bounds)
-//   pop()                               takes the last decision back
-//   cost(bound)                         where all are made: the cost, or nothing where that is more than the bound
-// Laws: what push or bound answers is at most the cost of each completion of the prefix (the greatest number: none
-// needs to be looked at), and depends on the prefix alone; after pop all is as before the push. Models:
+//   push(choice)                        makes the next decision; returns a lower bound on the cost of every completion
+//   bound(choice)                       alternatively: that bound without making the decision (has_choice_bounds)
+//   pop()                               undoes the last decision
+//   cost(bound)                         if all decisions are made: the cost, or nothing if it exceeds the bound
+// Laws: the result of push or bound is at most the cost of each completion of the prefix (the greatest number: no
+// completion is of interest), and depends only on the prefix; pop restores the state before push. Models:
 // systems::strategy_problem; test/search/branch_and_bound.cpp has the smallest. Non-model: an evaluator, which changes
 // whole states.
 template <class P>
 concept assignment_problem = has_decisions<P> && has_prefix<P> && has_bounded_cost<P>;
 
 struct branch_and_bound_options : search_options {
-  // What is known to be possible: only what costs less is looked for.
+  // A cost known to be feasible: only cheaper assignments are searched.
   cost_value incumbent = std::numeric_limits<cost_value>::max();
-  // Search below limits first that grow from the least bound on, so that a bad incumbent does not send the search into
-  // all that is better than it. Source: Korf, Depth-first iterative-deepening, Artificial Intelligence 27(1), 1985.
+  // Searches below increasing limits, starting near the least bound, so that a bad incumbent does not make the search
+  // explore everything below it.
+  // Source: Korf, Depth-first iterative-deepening, Artificial Intelligence 27(1), 1985.
   bool deepening = true;
 };
 
-// best: the choices, or nothing where none costs less than the incumbent; cost:
-// of best, or the incumbent's. Without path.
-// Counts: `expanded` prefixes whose next decision was tried, `candidates` the bounds computed, `rejected` those of them
-// that were pruned at once; over all rounds of deepening.
+// best: the choices, or nothing if none costs less than the incumbent; cost: that of best, or the incumbent. Without
+// path.
+// Counts over all rounds of deepening: `expanded` prefixes whose next decision was tried, `candidates` computed bounds,
+// `rejected` candidates that were pruned at once.
 struct branch_and_bound_result : search_result<std::optional<std::vector<std::uint32_t>>, std::uint32_t> {
-  std::uint64_t evaluated = 0;  // whole assignments
+  std::uint64_t evaluated = 0;  // complete assignments
   std::size_t rounds = 0;       // of deepening
 };
 
@@ -109,7 +110,8 @@ class depth_first_search {
       slack_ += std::min(slack_, most - slack_);
       limit = std::min(options_.incumbent, plus_slack(limit));
     }
-    // Stopped, open prefixes are not known to cost more; else all that is left costs at least as much as the best.
+    // If stopped, open prefixes may cost less than the best; otherwise everything left costs at least as much as the
+    // best.
     result_.lower_bound = is_stopped_ ? std::max(lower_, std::min({open_, limit, result_.cost})) : result_.cost;
     result_.seconds = clock_.seconds();
     return std::move(result_);
@@ -122,7 +124,7 @@ class depth_first_search {
 
     friend bool operator<(child a, child b) { return a.bound != b.bound ? a.bound < b.bound : a.choice < b.choice; }
   };
-  struct frame {  // of a prefix: its children that are left
+  struct frame {  // the remaining children of a prefix
     std::size_t next = 0;
     std::size_t end = 0;
   };
@@ -132,7 +134,7 @@ class depth_first_search {
     return from > most - slack_ ? most : from + slack_;
   }
 
-  // All below the limit.
+  // Searches all assignments below the limit.
   void search(cost_value limit) {
     cutoff_ = limit;
     if (path_.empty()) {
@@ -142,7 +144,7 @@ class depth_first_search {
     expand(cutoff_);
     for (;;) {
       auto& f = frames_[depth_];
-      // Ascending: where one is above, all that follow are, too.
+      // Bounds are ascending: after one above the cutoff, all are.
       const bool is_done = f.next == f.end || children_[f.next].bound >= cutoff_;
       if (is_done || is_stopped_) {
         open_ = is_done ? open_ : std::min(open_, children_[f.next].bound);
@@ -171,7 +173,8 @@ class depth_first_search {
     --depth_;
   }
 
-  // The frame of the prefix: its children below the limit, by bound, then by choice, behind those of the one before.
+  // Computes the frame of the prefix: its children below the limit, ordered by bound, then choice, stored after those
+  // of the previous frame.
   void expand(cost_value limit) {
     ++result_.counts.expanded;
     const auto count = static_cast<std::uint32_t>(problem_.choice_count(depth_));
@@ -189,7 +192,7 @@ class depth_first_search {
     const auto kept = static_cast<std::size_t>(end - begin);
     result_.counts.candidates += count;
     result_.counts.rejected += count - kept;
-    if (kept == 2) {  // where choices are two, a call of sort would cost as much as a cheap bound
+    if (kept == 2) {  // avoids a call of sort, which would cost as much as a cheap bound
       if (begin[1] < begin[0]) {
         std::swap(begin[0], begin[1]);
       }
@@ -250,23 +253,23 @@ class depth_first_search {
   branch_and_bound_result result_{};
   stopwatch clock_{};
   double last_watch_ = 0;
-  std::vector<std::uint32_t> path_{};  // the decisions that are made, `depth_` of them
+  std::vector<std::uint32_t> path_{};  // the first `depth_` entries are the decisions made
   std::vector<frame> frames_{};        // by depth
   std::vector<child> children_{};      // of all frames
   std::size_t depth_ = 0;
   cost_value cutoff_ = 0;
   cost_value slack_ = 1;
-  cost_value lower_ = std::numeric_limits<cost_value>::min();  // known of all
-  cost_value open_ = std::numeric_limits<cost_value>::max();   // the least bound of what was left when it stopped
+  cost_value lower_ = std::numeric_limits<cost_value>::min();  // proven for all assignments
+  cost_value open_ = std::numeric_limits<cost_value>::max();   // least bound of what was left when the search stopped
   bool is_stopped_ = false;
 };
 
 }  // namespace detail
 
-// The cheapest assignment. Ended with stop_reason::exhausted, no assignment costs less than `cost`, which is
-// lower_bound; stopped by a limit, none costs less than lower_bound. Children are visited by bound, then by number: the
-// answer, all counts included, depends on the problem and the options alone.
-// Complexity: choices for each prefix whose bound is below the optimum; with deepening, for each round again.
+// Finds the cheapest assignment. After stop_reason::exhausted, no assignment costs less than `cost`, which equals
+// lower_bound; if stopped by a limit, none costs less than lower_bound. Children are visited by bound, then by number:
+// the result, including all counts, depends only on the problem and the options.
+// Complexity: choices for each prefix whose bound is below the optimum; repeated in each round of deepening.
 // Source: Land and Doig, An automatic method of solving discrete programming problems, Econometrica 28(3), 1960.
 inline constexpr struct branch_and_bound_fn {
   template <assignment_problem Problem>

@@ -1,4 +1,4 @@
-// Dynamic programming over a decomposition: every goal is solved once.
+// Dynamic programming over a decomposition: solves every goal once.
 #pragma once
 
 #include <algorithm>
@@ -18,8 +18,8 @@
 
 namespace unity {
 
-// Keeps the values of goals by fingerprint, over calls: a problem of which a part has changed solves what holds that
-// part, and nothing else. Refers to the problem. One thread uses one of them.
+// Caches the values of goals by fingerprint across calls: after a part of a problem has changed, only goals that
+// contain this part are solved again. Refers to the problem. Not thread-safe.
 template <decomposition Problem>
 class dynamic_program {
  public:
@@ -28,10 +28,10 @@ class dynamic_program {
 
   explicit dynamic_program(Problem& problem) : problem_{&problem} {}
 
-  // Valid until forget(). Goals are solved depth first, in the order of subgoals, on a stack of its own: a chain of
-  // goals may be as long as memory allows.
-  // Complexity: a combine for each goal below that was not solved before; expected constant time for each subgoal.
-  // Throws: unity::error where a goal is below itself, and what the problem throws; what was solved before stays.
+  // Valid until forget(). Solves goals depth first, in the order of subgoals, on an explicit stack: only memory limits
+  // the length of a chain of goals.
+  // Complexity: one combine for each goal below that was not solved before; expected constant time for each subgoal.
+  // Throws: unity::error if a goal is below itself, and whatever the problem throws; values solved before stay.
   const value_type& solve(const goal_type& goal) {
     ++asked_;
     const auto wanted = number_of(goal);
@@ -51,8 +51,10 @@ class dynamic_program {
     }
     return value_[wanted]->value;
   }
-  // What combine decided for a goal that was solved, itself or below another. Valid as solve's answer.
-  const auto& decision(const goal_type& goal) requires has_decided_combination<Problem> {
+  // The decision of combine for a solved goal, whether asked for directly or as a subgoal. Valid as long as the value.
+  const auto& decision(const goal_type& goal)
+    requires has_decided_combination<Problem>
+  {
     const auto number = number_of(goal);
     UNITY_EXPECTS(value_[number] != nullptr, "a goal that was solved");
     return value_[number]->decision;
@@ -83,7 +85,7 @@ class dynamic_program {
   struct task {
     goal_type goal;
     std::uint32_t number = 0;
-    std::size_t first = not_expanded;  // of its subgoals in below_
+    std::size_t first = not_expanded;  // index of the first subgoal in below_
   };
   static constexpr std::uint32_t free = ~std::uint32_t{0};
   static constexpr std::size_t not_expanded = ~std::size_t{0};
@@ -117,7 +119,7 @@ class dynamic_program {
       return {problem_->combine(goal, values), {}};
     }
   }
-  // The subgoals of the goal on top: those that are not solved come above it, the first one on top.
+  // Pushes the unsolved subgoals of the goal on top, the first one on top.
   void expand() {
     const auto number = stack_.back().number;
     const auto subgoals = problem_->subgoals(stack_.back().goal);
@@ -154,7 +156,7 @@ class dynamic_program {
     throw error{"dynamic program", fmt::format("goal {} below itself, after {}", f, length), "subgoals that end"};
   }
 
-  // The goal's own number, or that of its fingerprint: a new one where it was not asked for before.
+  // The goal's own number, or that of its fingerprint, which is new if it was not asked for before.
   std::uint32_t number_of(const goal_type& goal) {
     if constexpr (numbered_goals<Problem>) {
       const auto number = static_cast<std::uint32_t>(problem_->number_of(goal));
@@ -197,12 +199,12 @@ class dynamic_program {
 
   Problem* problem_;
   std::vector<slot> slots_{};           // linear probing, at most half full
-  std::deque<solved> values_{};         // in the order in which they were solved; they stay where they are
-  std::vector<const solved*> value_{};  // of each number; null: not solved
-  std::vector<bool> is_open_{};         // of each number: expanded and not solved
+  std::deque<solved> values_{};         // in the order of solving; addresses are stable
+  std::vector<const solved*> value_{};  // by number; null: not solved
+  std::vector<bool> is_open_{};         // by number: expanded and not solved
   std::vector<task> stack_{};
-  std::vector<const value_type*> below_{};  // of the subgoals of the expanded goals on the stack
-  std::vector<std::pair<std::size_t, std::uint32_t>> awaited_{};  // what below_ lacks: where, and whose
+  std::vector<const value_type*> below_{};                        // of subgoals of the expanded goals on the stack
+  std::vector<std::pair<std::size_t, std::uint32_t>> awaited_{};  // entries missing in below_: position and number
   std::uint64_t asked_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// A session that prices moves one after another, as algorithms that sample moves see it.
+// A session that prices moves one after another, for algorithms that sample moves.
 #pragma once
 
 #include <concepts>
@@ -10,8 +10,8 @@
 
 namespace unity {
 
-// A drawn move. log_ratio: log(q(back) / q(forth)), where q is the probability of drawing the move and the one that
-// undoes it; 0 where they are equal.
+// A drawn move. log_ratio: log(q(back) / q(forth)), where q is the probability of drawing the move or its inverse; 0 if
+// they are equal.
 template <class Move>
 struct proposed {
   Move move{};
@@ -38,20 +38,21 @@ concept has_trial = requires(E& e, const typename E::move_type& move, cost_value
   e.rollback();
 };
 
-// Sampled moves with state between them (strategies under delta simulation). One thread uses one evaluator.
-//   reset(state)           makes it the current state; its cost
+// Sampled moves with state between them (strategies under delta simulation). An evaluator is used by one thread at a
+// time.
+//   reset(state)           sets the current state; returns its cost
 //   state(), cost()        of the current state
-//   try_move(move, bound)  the cost after the move; or nothing where that is more than the bound or the move cannot be
-//                          made, and nothing has changed
-//   commit(), rollback()   after a cost: the move's result becomes the current state, or all is as before
-// Laws: try_move gives what reset gives for the state that commit leads to; after rollback every answer is as
-// before the trial; answers depend on the calls made, never on time, addresses or threads.
-// Complexity: try_move in what the move changes, and it may stop early at the bound.
+//   try_move(move, bound)  the cost after the move; or nothing, without effect, if that exceeds the bound or the
+//                          move is impossible
+//   commit(), rollback()   after a cost: accepts the result of the move as the current state, or restores the old state
+// Laws: try_move returns the cost that reset returns for the state after commit; rollback restores all results; results
+// depend on the calls made, never on time, addresses or threads.
+// Complexity: try_move in what the move changes; it may stop early at the bound.
 // Models: test/search/evaluator.cpp has the smallest. Non-model: a cost_model, which prices whole graphs.
 template <class E>
 concept evaluator = has_evaluation_types<E> && has_session<E> && has_trial<E>;
 
-// sample(state, random): a move, or nothing where no move leads away. Const: threads may share it.
+// sample(state, random): a move, or nothing if there is none. Const: threads may share it.
 template <class P, class E>
 concept proposal_for =
     evaluator<E> && requires(const P& p, const typename E::state_type& state, random_engine& random) {

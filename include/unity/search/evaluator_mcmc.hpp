@@ -26,27 +26,27 @@
 
 namespace unity {
 
-// Limits of time are for all chains together, each gets an equal share; all others are of each chain.
+// The time limit is divided equally among all chains; all other limits apply per chain.
 struct chain_options : mcmc_options {
-  std::size_t threads = 1;  // without a limit of time the answer does not depend on it
-  std::size_t chains = 1;  // from each initial state
-  // A chain ends when it has found nothing better for this share of its proposals, or of its time. 1 or more: never.
+  std::size_t threads = 1;  // does not affect the result unless time is limited
+  std::size_t chains = 1;   // per initial state
+  // A chain ends if it finds nothing better for this share of its proposals or its time. 1 or more: never.
   double patience = 0.5;
-  bool keep_path = true;  // to the best; without it memory does not grow with what is accepted
+  bool keep_path = true;  // path to the best; without it, memory does not grow with accepted moves
 };
 
 struct chain_report {
-  std::size_t initial = 0;  // which state it began at
+  std::size_t initial = 0;  // index of its initial state
   cost_value initial_cost = 0;
-  cost_value cost = 0;  // the best
+  cost_value cost = 0;  // best cost
   std::uint64_t proposals = 0;
   std::uint64_t accepted = 0;
   double seconds = 0;
   stop_reason stopped = stop_reason::converged;
 };
 
-// Of the best chain, the first of equals; but counts are of all: `expanded` are proposals, `candidates` those accepted
-// and `rejected` the others.
+// The result of the best chain, the first among equal ones, but with counts of all chains: `expanded` are proposals,
+// `candidates` accepted ones and `rejected` the others.
 template <class State, class Move>
 struct chains_result : search_result<State, Move> {
   std::vector<chain_report> chains{};
@@ -55,13 +55,13 @@ struct chains_result : search_result<State, Move> {
 
 namespace detail {
 
-// What chains share while they run; the answer does not depend on it, unless it stops them.
+// State that chains share while they run; does not affect the result unless it stops them.
 class chain_monitor {
  public:
   explicit chain_monitor(const observer& watch) : watch_{watch} {}
 
   [[nodiscard]] double seconds() const { return clock_.seconds(); }
-  // False: stop. Counts are what came since the last report.
+  // Returns false to stop. `news` are the counts since the last report.
   bool report(cost_value best, const counters& news) {
     if (!watch_) {
       return true;
@@ -206,7 +206,8 @@ class metropolis_chain {
   chain_monitor& monitor_;
   stopwatch clock_;
   clock_pace pace_;
-  std::uint64_t idle_proposals_ = std::numeric_limits<std::uint64_t>::max();  // that end it
+  // proposals without improvement that end the chain
+  std::uint64_t idle_proposals_ = std::numeric_limits<std::uint64_t>::max();
   std::optional<metropolis> rule_;
   std::uint64_t last_best_ = 0;
   std::uint64_t last_return_ = 0;
@@ -218,10 +219,10 @@ class metropolis_chain {
 
 }  // namespace detail
 
-// Chains of Metropolis and Hastings, `options.chains` from each initial state, spread over `options.threads` threads.
-// Each has a generator of its own and an evaluator from `make()`, which threads call at the same time; so without a
-// limit of time the answer depends on the seed and not on threads. A chain ends when its proposals or its time are used
-// up, or when its best has not become better for `options.patience` of either.
+// Metropolis-Hastings chains, `options.chains` from each initial state, distributed over `options.threads` threads.
+// Each has its own generator and an evaluator from `make()`, which threads call concurrently; so without a time limit
+// the result depends on the seed and not on threads. A chain ends when its proposals or its time are used up, or when
+// its best did not improve for a share `options.patience` of either.
 // Complexity: per proposal, one try_move.
 // Source: Jia, dissertation (2020), sections 3.5.1 and 3.5.2.
 inline constexpr struct mcmc_chains_fn {
@@ -240,7 +241,7 @@ inline constexpr struct mcmc_chains_fn {
     random_engine seeds{options.seed};
     std::vector<std::uint64_t> seed(count);
     std::generate(seed.begin(), seed.end(), std::ref(seeds));
-    std::vector<std::optional<typename chain::result>> results(count);  // a state need not have a default
+    std::vector<std::optional<typename chain::result>> results(count);  // a state need not be default-constructible
     detail::chain_monitor monitor{options.watch};
     thread_pool pool{threads};
     pool.parallel_for(count, 1, [&](std::size_t, std::size_t begin, std::size_t end) {

@@ -1,4 +1,4 @@
-// The states of an evaluator and numbered moves between them, as a space that searches enumerate.
+// The states of an evaluator and numbered moves between them, as a search space.
 #pragma once
 
 #include <concepts>
@@ -15,23 +15,22 @@
 
 namespace unity {
 
-// What an evaluator alone does not say:
+// Describes the moves of an evaluator:
 //   move_type                        small: the number of a change
-//   moves(state)                     all that may change it, in a stable order
+//   moves(state)                     all moves that may change the state, in a stable order
 //   change(move)                     what the evaluator tries
-//   fingerprint_of(state)            equal where states are
-//   fingerprint_after(state, fingerprint, change)  of the state that the change leads to; nothing where it changes
-//                                    nothing
-// Const: threads share it. Law: fingerprint_after gives what fingerprint_of gives for that state.
+//   fingerprint_of(state)            equal for equal states
+//   fingerprint_after(state, fingerprint, change)  of the state after the change; nothing if it changes nothing
+// Const: threads share it. Law: fingerprint_after equals fingerprint_of for the resulting state.
 template <class M, class E>
 concept move_list_for = evaluator<E> && std::movable<M> && small_move<typename M::move_type> &&
-    requires(const M& m, const typename E::state_type& state, typename M::move_type move,
-             const typename E::move_type& change, fingerprint print) {
-  { m.moves(state) } -> std::convertible_to<std::span<const typename M::move_type>>;
-  { m.change(move) } -> std::convertible_to<typename E::move_type>;
-  { m.fingerprint_of(state) } -> std::same_as<fingerprint>;
-  { m.fingerprint_after(state, print, change) } -> std::same_as<std::optional<fingerprint>>;
-};
+                        requires(const M& m, const typename E::state_type& state, typename M::move_type move,
+                                 const typename E::move_type& change, fingerprint print) {
+                          { m.moves(state) } -> std::convertible_to<std::span<const typename M::move_type>>;
+                          { m.change(move) } -> std::convertible_to<typename E::move_type>;
+                          { m.fingerprint_of(state) } -> std::same_as<fingerprint>;
+                          { m.fingerprint_after(state, print, change) } -> std::same_as<std::optional<fingerprint>>;
+                        };
 
 template <class State>
 struct evaluated_state {
@@ -40,16 +39,16 @@ struct evaluated_state {
   unity::fingerprint fingerprint{};
 };
 
-// A model of search_space. Each scratch has a copy of the evaluator; a scratch may be of one thread at a time.
+// A model of search_space. Each scratch has a copy of the evaluator and is used by one thread at a time.
 template <evaluator Evaluator, move_list_for<Evaluator> Moves>
-requires std::copyable<Evaluator>
+  requires std::copyable<Evaluator>
 class evaluator_space {
  public:
   using state_type = evaluated_state<typename Evaluator::state_type>;
   using move_type = typename Moves::move_type;
   struct scratch_type {
     std::optional<Evaluator> evaluator{};
-    unity::fingerprint at{};  // of its state
+    unity::fingerprint at{};  // of the evaluator's state
   };
 
   evaluator_space(Moves moves, Evaluator evaluator, typename Evaluator::state_type start)
@@ -61,7 +60,7 @@ class evaluator_space {
   [[nodiscard]] std::span<const move_type> moves(const state_type& s) const { return moves_.moves(s.at); }
   [[nodiscard]] typename Evaluator::move_type change(move_type m) const { return moves_.change(m); }
 
-  // Complexity: one reset, unless the scratch is of this state already.
+  // Complexity: one reset, unless the scratch is prepared for this state.
   void prepare(const state_type& s, scratch_type& scratch) const {
     if (scratch.evaluator && scratch.at == s.fingerprint) {
       return;
@@ -72,7 +71,7 @@ class evaluator_space {
     scratch.evaluator->reset(s.at);
     scratch.at = s.fingerprint;
   }
-  // Nothing where the move changes nothing, or cannot be made. Complexity: one trial.
+  // Nothing if the move changes nothing or is impossible. Complexity: one trial.
   [[nodiscard]] std::optional<candidate> price(const state_type& s, move_type m, scratch_type& scratch) const {
     auto result = tried(s, change(m), scratch);
     if (result) {
@@ -92,7 +91,7 @@ class evaluator_space {
   }
 
  private:
-  // A trial that is open where there is an answer.
+  // If it returns a candidate, the trial is open.
   [[nodiscard]] std::optional<candidate> tried(const state_type& s, const typename Evaluator::move_type& change,
                                                scratch_type& scratch) const {
     const auto print = moves_.fingerprint_after(s.at, s.fingerprint, change);

@@ -1,4 +1,4 @@
-// Rules at every place where they apply, whatever that costs.
+// Applies rules wherever they apply, regardless of cost.
 #pragma once
 
 #include <cstddef>
@@ -7,15 +7,15 @@
 
 namespace unity {
 
-// A graph that no move changes any more, or the last one met, and how many moves led to it.
+// The graph to which no rule applies any more, or the last graph reached, and the number of moves.
 template <class State>
 struct rewritten_everywhere {
   State state;
   std::size_t moves = 0;
 };
 
-// Makes the first move that applies, from the space's initial state on, at most `most` times: rules that make places
-// for themselves never end. `Space` is a rewrite_space. Complexity: moves times those that a state has.
+// Applies the first applicable move repeatedly, from the initial state of the space, at most `most` times: rules that
+// enable themselves never end. `Space` is a rewrite_space. Complexity: moves made times moves per state.
 template <class Space>
 [[nodiscard]] rewritten_everywhere<typename Space::state_type> rewrite_everywhere(Space& space, std::size_t most) {
   rewritten_everywhere<typename Space::state_type> r{space.initial()};

@@ -1,4 +1,4 @@
-// Exhaustive search with pruning by bounds: proves an optimum over everything that moves can reach.
+// Exhaustive search with pruning by bounds: proves an optimum over all states reachable by moves.
 #pragma once
 
 #include <string>
@@ -18,9 +18,9 @@ struct keep_all {
 
 }  // namespace detail
 
-// Explores every reachable state (A* order with a zero heuristic). When it ends with stop_reason::exhausted,
-// cost == lower_bound: no state that the moves reach costs less. Stopped by a limit, lower_bound holds for
-// a bounded_space and is the minimum otherwise. Sleep sets are off: only equality removes states.
+// Explores every reachable state (A* order with a zero heuristic). After stop_reason::exhausted, cost == lower_bound:
+// no reachable state costs less. If stopped by a limit, lower_bound is valid for a bounded_space and the minimum
+// otherwise. Sleep sets are off: only equal states are removed.
 // Complexity: linear in the reachable states and their moves.
 inline constexpr struct exact_fn {
   template <search_space Space>

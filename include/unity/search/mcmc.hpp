@@ -20,12 +20,12 @@ namespace unity {
 
 struct mcmc_options : search_options {
   std::uint64_t seed = 0;
-  // Temperature: a move that makes the cost dearer by r times the initial cost is taken with probability
-  // exp(-beta r). Where the best falls below a sixteenth of the initial cost (a start outside a limit, say), it takes
-  // its place.
+  // Inverse temperature: a move that increases the cost by r times the initial cost is accepted with probability
+  // exp(-beta r). If the best falls below a sixteenth of the initial cost (for example after a start outside a limit),
+  // it replaces the initial cost.
   double beta = 200;
   std::uint64_t proposals = 100000;
-  std::uint64_t restart_after = 0;  // proposals without a better best before going back to it; 0: never
+  std::uint64_t restart_after = 0;  // proposals without improvement before returning to the best; 0: never
 };
 
 namespace detail {
@@ -69,8 +69,8 @@ class mcmc_search {
   }
 
  private:
-  // One proposal: a move drawn uniformly. The correction by the number of moves on both sides makes the chain's
-  // stationary distribution proportional to exp(-beta cost) where every move has one way back.
+  // One proposal: a move drawn uniformly. The correction by the number of moves on both sides makes the stationary
+  // distribution of the chain proportional to exp(-beta cost) if every move has exactly one inverse.
   void propose(state& current, result& r) {
     const auto moves = static_cast<std::span<const typename Space::move_type>>(space_.moves(current));
     const auto by = moves[random_.below(moves.size())];
@@ -85,7 +85,7 @@ class mcmc_search {
     rule_->draw(random_);
     const auto here = space_.cost(current);
     if (!rule_->takes(here, c->cost, ways)) {
-      return;  // not even one way back would make it acceptable
+      return;  // rejected even if the inverse were the only move back
     }
     auto next = space_.apply(current, by, scratch_, next_scratch_);
     ++r.counts.expanded;
@@ -138,8 +138,9 @@ class mcmc_search {
 
 }  // namespace detail
 
-// Walks from state to state. One chain, so the answer depends on the seed and not on threads; `expanded` counts
-// states that were built. Complexity: per proposal, linear in the state.
+// Walks from state to state. A single chain, so the result depends on the seed and not on threads; `expanded` counts
+// states that were built.
+// Complexity: per proposal, linear in the state.
 inline constexpr struct mcmc_fn {
   template <search_space Space>
   [[nodiscard]] auto operator()(Space& space, const mcmc_options& options = {}) const {

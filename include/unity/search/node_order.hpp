@@ -1,4 +1,4 @@
-// Keeps the nodes of a state in an order in which operands come before users.
+// Keeps the nodes of a state in topological order.
 #pragma once
 
 #include <algorithm>
@@ -15,10 +15,10 @@ namespace unity {
 
 struct insertion {
   std::size_t place = 0;  // position in the old state before which all added nodes go
-  bool in_order = true;   // else there is no such place, and the new list must be sorted
+  bool in_order = true;   // otherwise there is no such place, and the new list must be sorted
 };
 
-// Where the nodes that `e` adds can stand together: after all they read, before all that read them.
+// Where the added nodes of `e` can be inserted together: after all that they read, before all that read them.
 // Complexity: linear in their operands and users.
 template <class Store>
 [[nodiscard]] insertion place_of_added(const Store& store, const state_view& view, const rewrite_effect& e) {
@@ -42,7 +42,7 @@ template <class Store>
   return {latest, earliest <= latest};
 }
 
-// Sorts topologically: Kahn's algorithm, first come first served. Complexity: linear in nodes and operands.
+// Sorts topologically by Kahn's algorithm, first come first served. Complexity: linear in nodes and operands.
 template <class Store>
 void sort_nodes(const Store& store, std::vector<node_id>& nodes) {
   std::vector<std::uint32_t> maker(store.value_count());

@@ -1,4 +1,4 @@
-// What a search is told and what it answers.
+// Options and results of searches.
 #pragma once
 
 #include <chrono>
@@ -15,16 +15,15 @@
 
 namespace unity {
 
-// Of every search; what only some have is in their own.
+// Options of every search; algorithms add their own.
 struct search_options {
   budget limits{};
   observer watch{};  // may be empty
-  // Wall-clock seconds spent so far, since whenever, on what does not count as searching, such as measuring what moves
-  // cost. Empty: none.
+  // Monotonic seconds to exclude from the search time, such as measuring the cost of moves. Empty: none.
   std::function<double()> aside{};
 };
 
-// When a search that starts now ends, if its time is limited and all of it counts.
+// When a search that starts now ends, if its time is limited and none of it is excluded.
 [[nodiscard]] inline std::chrono::steady_clock::time_point end_of(const search_options& o) {
   using clock = std::chrono::steady_clock;
   constexpr double longest = 1e8;  // seconds: three years
@@ -34,14 +33,14 @@ struct search_options {
   return clock::now() + std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>(o.limits.seconds));
 }
 
-// Seconds of a search.
+// Measures the seconds of a search.
 class search_clock {
  public:
-  // Starts. The options must outlive it.
+  // Starts the clock. The options must outlive it.
   explicit search_clock(const search_options& o) : options_{o} {}
 
   [[nodiscard]] double seconds() const { return earlier_ + watch_.seconds() - (aside() - aside_before_); }
-  // Effects: starts again, where an earlier search stopped after so many.
+  // Effects: restarts as the continuation of a search that ran for this many seconds.
   void go_on_from(double seconds) {
     earlier_ = seconds;
     watch_ = {};
@@ -57,7 +56,7 @@ class search_clock {
   double aside_before_ = aside();
 };
 
-// A better state was found.
+// A better state that was found.
 struct improvement {
   double seconds = 0;
   std::uint64_t expanded = 0;
@@ -66,14 +65,14 @@ struct improvement {
 
 template <class State, class Move>
 struct search_result {
-  State best;  // need not have a default
+  State best;  // need not be default-constructible
   cost_value cost = 0;
-  // No state of the space that was searched (see the algorithm) costs less. Minimum: nothing is known.
+  // No state of the searched space (see the algorithm) costs less. Minimum: unknown.
   cost_value lower_bound = std::numeric_limits<cost_value>::min();
   std::vector<std::pair<Move, cost_value>> path{};  // moves from the start to best, and the cost after each
   std::vector<improvement> history{};
   counters counts{};
-  // States that were met, worth expanding by the algorithm's own measure, and not expanded. Of searches with a queue.
+  // Candidates that the algorithm would still expand. For searches with a queue.
   std::uint64_t queued = 0;
   double seconds = 0;
   stop_reason stopped = stop_reason::exhausted;

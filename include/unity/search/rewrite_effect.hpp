@@ -1,4 +1,4 @@
-// What applying a match does in one state: nodes that die, nodes that come, and whether it applies at all.
+// The effect of applying a match in a state: nodes removed, nodes added, and whether the match applies at all.
 #pragma once
 
 #include <algorithm>
@@ -16,15 +16,14 @@
 
 namespace unity {
 
-// Traces a match through a prepared view. One object per thread; reusable.
-// A node lives while an output depends on it: a match kills the definitions it replaces and whatever only they
-// needed, and adds of its target what does not live yet. So what is shared, inside or outside, is kept.
+// Traces a match through a prepared view. One object per thread; reusable. A node lives while an output depends on it:
+// a match kills the definitions that it replaces and whatever only they needed, and adds the nodes of its target that
+// do not live yet. So shared nodes, inside or outside of the match, are kept.
 class rewrite_effect {
  public:
-  // Whether the match applies: it closes no cycle, defines no value twice, and takes no result away that somebody
-  // uses.
-  // Complexity: linear in the nodes that die or come and their operands; in the state once, the first time that
-  // a match which could close a cycle is traced.
+  // Whether the match applies: it closes no cycle, defines no value twice, and removes no result that is still used.
+  // Complexity: linear in the removed and added nodes and their operands; once per state also linear in the state, for
+  // the first match that could close a cycle.
   template <class Store>
   [[nodiscard]] bool trace(const Store& store, const match_store<Store>& matches, match_id m, state_view& view) {
     const auto& r = matches.record(m);
@@ -35,7 +34,7 @@ class rewrite_effect {
       }
     }
     for (std::size_t i = 0; i < r.aliases; ++i) {
-      // A use that keeps the alias' target alive until it is known how many it takes over.
+      // A use that keeps the target of the alias alive until the number of uses that it takes over is known.
       read(store, view, matches, r, matches.alias(r, i).second);
     }
     for (std::size_t i = 0; i < r.replaced; ++i) {
@@ -57,7 +56,7 @@ class rewrite_effect {
   [[nodiscard]] std::span<const node_id> added() const noexcept { return added_; }
   // Live values that the added nodes and aliases read.
   [[nodiscard]] std::span<const value_id> leaves() const noexcept { return leaves_; }
-  // Live nodes that read an alias; each is to be replaced by the same operator on redirected(operand).
+  // Live nodes that read an alias; each is replaced by the same operator on redirected(operand).
   [[nodiscard]] std::span<const node_id> redirected_nodes() const noexcept { return redirected_; }
   [[nodiscard]] value_id redirected(value_id v) const {
     for (const auto& [from, to] : aliases_) {
@@ -73,7 +72,7 @@ class rewrite_effect {
   struct change {
     std::uint32_t stamp = 0;
     std::int32_t uses = 0;
-    std::uint32_t defined = 0;  // the stamp of the last trace that adds a definition
+    std::uint32_t defined = 0;  // stamp of the last trace that adds a definition
   };
 
   void begin(std::size_t values, std::size_t nodes) {
@@ -83,7 +82,7 @@ class rewrite_effect {
     if (nodes_.size() < nodes) {
       nodes_.resize(nodes + nodes / 2);
     }
-    if (++stamp_ == 0) {  // stamps of four billion traces ago would look new
+    if (++stamp_ == 0) {  // after a wrap-around, old stamps would look new
       values_.assign(values_.size(), change{});
       nodes_.assign(nodes_.size(), 0);
       stamp_ = 1;
@@ -111,7 +110,7 @@ class rewrite_effect {
     return static_cast<std::int32_t>(view.use_count(v)) + (c.stamp == stamp_ ? c.uses : 0);
   }
 
-  // Adds a node of the target, and below it what does not live.
+  // Adds a node of the target, and the nodes below it that do not live.
   template <class Store>
   void add(const Store& store, const state_view& view, const match_store<Store>& matches, const match_record& r,
            node_id n) {
@@ -122,7 +121,7 @@ class rewrite_effect {
     adding_.pop_back();
     added_.push_back(n);
   }
-  // Counts a use of v by the target, and adds what defines v then.
+  // Counts a use of v by the target, and adds the definition that v then has.
   template <class Store>
   void read(const Store& store, const state_view& view, const match_store<Store>& matches, const match_record& r,
             value_id v) {
@@ -139,7 +138,7 @@ class rewrite_effect {
       add(store, view, matches, r, maker);
     }
   }
-  // The node of the target that defines v, or else the one that v was made for.
+  // The node of the target that defines v, otherwise the node for which v was created.
   template <class Store>
   [[nodiscard]] static node_id new_definition(const Store& store, const match_store<Store>& matches,
                                               const match_record& r, value_id v) {
@@ -198,7 +197,7 @@ class rewrite_effect {
     return false;
   }
 
-  // Hands the remaining uses of each aliased value to its target; what is then unused dies.
+  // Moves the remaining uses of each aliased value to its target, and kills what is then unused.
   template <class Store>
   void redirect_aliases(const Store& store, const state_view& view, const match_store<Store>& matches,
                         const match_record& r) {
@@ -235,13 +234,13 @@ class rewrite_effect {
     }
   }
 
-  // The only result of an only root is read, as all that lives is.
+  // A single root with a single result is always read, like everything that lives.
   template <class Store>
   [[nodiscard]] static bool may_be_unused(const Store& store, const state_view& view, const match_store<Store>& matches,
                                           const match_record& r) {
     return r.replaced != 1 || store.results(view.definition(matches.replaced(r, 0))).size() != 1;
   }
-  // Takes back added nodes that nobody reads: what they define was only read by what died. Whether there were any.
+  // Removes added nodes without readers: their results were only read by killed nodes. Returns whether there were any.
   template <class Store>
   bool drop_unused_additions(const Store& store, const state_view& view) {
     const auto before = added_.size();
@@ -259,7 +258,7 @@ class rewrite_effect {
     return added_.size() != before;
   }
 
-  // A value that comes with an added node (results of several are made together) may live already.
+  // Another result of an added node with several results may live already.
   template <class Store>
   [[nodiscard]] bool defined_once(const Store& store, const state_view& view) {
     if (std::all_of(added_.begin(), added_.end(), [&](node_id n) { return store.results(n).size() == 1; })) {
@@ -277,7 +276,7 @@ class rewrite_effect {
     return true;
   }
 
-  // A killed definition must not leave a result without one while somebody reads it.
+  // A killed definition must not leave one of its results undefined but used.
   template <class Store>
   [[nodiscard]] bool definitions_free(const Store& store, const state_view& view, const match_store<Store>& matches,
                                       const match_record& r) const {
@@ -303,10 +302,9 @@ class rewrite_effect {
     return false;
   }
 
-  // No leaf of the target may depend on what the match replaces; that the target does not read itself was
-  // seen when it was added. Exact where one node is replaced or the target is connected; elsewhere it may
-  // refuse an acyclic result. A value that the match did not bind may have any definition by now, also where
-  // the new nodes read what the old ones did.
+  // No leaf of the target may depend on what the match replaces; self-reads of the target were excluded when it was
+  // added. Exact if a single node is replaced or the target is connected; otherwise it may refuse an acyclic result. A
+  // value that the match did not bind may have any definition by now, even if the new nodes read what the old ones did.
   // Source: Jia's dissertation (2020), figure 2.6.
   template <class Store>
   [[nodiscard]] bool acyclic(const Store& store, state_view& view, const match_store<Store>& matches,

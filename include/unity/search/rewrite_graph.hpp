@@ -1,4 +1,4 @@
-// Graphs into a node store and back.
+// Conversion of graphs to nodes of a store and back.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ namespace unity {
 
 namespace detail {
 
-// Keeps what the last node, the sink, depends on. `nodes` stand in order.
+// Keeps the nodes on which the last one, the sink, depends. `nodes` are in topological order.
 template <class Store>
 void drop_unused(const Store& store, std::vector<node_id>& nodes) {
   std::vector<bool> used(store.value_count());
@@ -47,7 +47,7 @@ void drop_unused(const Store& store, std::vector<node_id>& nodes) {
 
 namespace detail {
 
-// Whether make() gives the operator back; what is no attribute, such as a layout, may be another.
+// Whether make() reproduces the operator; properties that are no attributes, such as a layout, may differ.
 template <class Algebra>
 [[nodiscard]] bool is_made_again(const Algebra& a, const typename Algebra::op_type& op) {
   const auto attributes = a.attributes_of(op);
@@ -58,13 +58,13 @@ template <class Algebra>
   return made == std::optional{op};
 }
 
-// The node for one node of a graph, under fresh values; sources with equal operators are one (law of `algebra`).
+// Interns a node of a graph with fresh values; sources with equal operators become one (law of `algebra`).
 template <class Store>
 node_id intern_node(Store& store, const typename Store::op_type& operation, std::size_t place,
                     std::span<const value_id> operands, const std::vector<typename Store::value_type>& types) {
   const auto op = store.intern(operation);
   const auto where = [&] { return fmt::format("node {} ({})", place, store.algebra().signature(store.kind(op)).name); };
-  // Rules take operators apart and make new ones: what make() drops would make different operators one.
+  // Rules take operators apart and make new ones: whatever make() drops would make different operators equal.
   if (!detail::is_made_again(store.algebra(), operation)) {
     throw error{where(), "an operator that make() does not give back from its kind and attributes",
                 "make(kind_of(op), attributes_of(op)) == op"};
@@ -90,10 +90,11 @@ node_id intern_node(Store& store, const typename Store::op_type& operation, std:
 
 }  // namespace detail
 
-// The nodes of `graph` that its outputs depend on, interned under fresh values, operands before users; the last is
-// a sink, without an operator, that reads the outputs. `origins` gets, by node of the store, the first node of the
-// graph that it is, and null for all others. Throws: unity::error if the graph is cyclic or a node's operands or
-// results do not fit its operator. Complexity: linear in the graph.
+// Interns the nodes on which the outputs of `graph` depend, with fresh values and in topological order. The last node
+// is a sink without operator that reads the outputs. `origins` receives, for each node of the store, the first graph
+// node that it represents, otherwise null.
+// Throws: unity::error if the graph is cyclic or operands or results of a node do not fit its operator.
+// Complexity: linear in the graph.
 template <class Store, dataflow_graph Graph>
 [[nodiscard]] std::vector<node_id> intern_graph(Store& store, const Graph& graph,
                                                 std::vector<node_id>* origins = nullptr) {
@@ -141,7 +142,7 @@ template <class Store, dataflow_graph Graph>
   return nodes;
 }
 
-// Nodes of a store as a graph of their own. They stand in order, the sink last. Complexity: linear.
+// Extracts nodes of a store as a separate graph. They must be in topological order, the sink last. Complexity: linear.
 template <class Store>
 [[nodiscard]] auto extract_graph(const Store& store, std::span<const node_id> nodes) {
   compact_graph<typename Store::op_type, typename Store::value_type> g;

@@ -1,7 +1,8 @@
 // Graph rewriting as a search space: states are graphs, moves are matches of substitutions.
 //
-// A state is two arrays of ids into shared, immutable tables. A child inherits its parent's matches whose nodes
-// live, and gets those that involve its new nodes. Over 500 lines because states, moves and prices share their tables.
+// A state is two arrays of ids into shared, immutable tables. A child inherits the matches of its parent whose nodes
+// all live, and adds those that involve its new nodes. Over 500 lines because states, moves and prices share their
+// tables.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +36,7 @@
 
 namespace unity {
 
-// Whether a search keeps the layouts that operators have by themselves, or chooses among those they can have.
+// Whether a search keeps the layouts of operators or chooses among the possible ones.
 enum class layouts : std::uint8_t { kept, searched };
 
 // Models search_space, canonical_space, commuting_space, timed_space and measured_space; bounded_space over a
@@ -51,11 +52,11 @@ class rewrite_space {
   using move_type = match_id;
 
   struct state_type {
-    std::vector<node_id> nodes{};  // of the store, operands before users; the last is the sink: it reads the outputs
+    std::vector<node_id> nodes{};  // in the store, operands before users; the last is the sink, which reads the outputs
     std::vector<match_id> matches{};
     cost_type total{};
     unity::fingerprint fingerprint{};
-    std::uint64_t serial = 0;  // tells states apart: a scratch knows which one it is prepared for
+    std::uint64_t serial = 0;  // identifies the state, for scratches prepared for it
   };
   class scratch_type {
     friend rewrite_space;
@@ -65,9 +66,9 @@ class rewrite_space {
     merkle_hasher merkle_;
   };
 
-  // Starts from `graph`. Keeps a copy of the rules. With layouts::searched a move is a match and a choice of layouts
-  // inside its target, and there are moves that only change a layout; the algebra must then be a layout_algebra.
-  // Throws: unity::error if the graph is cyclic or a node's operands do not fit its operator.
+  // Starts from `graph`. Copies the rules. With layouts::searched, a move is a match and a choice of layouts inside its
+  // target, and there are moves that only change a layout; the algebra must then be a layout_algebra.
+  // Throws: unity::error if the graph is cyclic or operands of a node do not fit its operator.
   template <dataflow_graph Graph>
   rewrite_space(Algebra algebra, Model model, rule_set rules, const Graph& graph, layouts how = layouts::kept)
       : store_{std::move(algebra)},
@@ -86,7 +87,7 @@ class rewrite_space {
 
   void end_at(std::chrono::steady_clock::time_point when) { end_ = when; }
 
-  // Complexity: linear in the nodes and their matches, the first time.
+  // Complexity: linear in the nodes and their matches in the first call.
   [[nodiscard]] state_type initial() {
     if (first_.nodes.empty()) {
       auto s = find_initial();
@@ -100,7 +101,7 @@ class rewrite_space {
 
   [[nodiscard]] cost_value cost(const state_type& s) const { return model_.objective(s.total); }
   [[nodiscard]] unity::fingerprint fingerprint_of(const state_type& s) const { return s.fingerprint; }
-  // No state that rewriting reaches from s costs less, as far as the cost model knows.
+  // According to the cost model, no state reachable from s costs less.
   [[nodiscard]] cost_value lower_bound(const state_type& s) const
     requires bounded_cost_model<Model, Algebra>
   {
@@ -115,7 +116,7 @@ class rewrite_space {
     }
   }
 
-  // Complexity: linear in the nodes that the match removes and adds.
+  // Complexity: linear in the removed and added nodes.
   [[nodiscard]] std::optional<candidate> price(const state_type& s, match_id m, scratch_type& scratch) const {
     auto& e = scratch.effect_;
     if (!e.trace(store_, matches_, m, scratch.view_)) {
@@ -161,13 +162,13 @@ class rewrite_space {
     return child;
   }
 
-  // Equal for states whose graphs are equal whatever their values are called.
+  // Equal for states whose graphs are equal up to the names of values.
   [[nodiscard]] unity::fingerprint canonical_fingerprint(const state_type& s, scratch_type& scratch) const {
     prepare(s, scratch);
     return scratch.merkle_(store_, scratch.view_);
   }
 
-  // Matches on disjoint nodes commute, unless one redirects a value that the other's nodes read.
+  // Matches on disjoint nodes commute, unless one redirects a value that nodes of the other read.
   [[nodiscard]] bool independent(match_id a, match_id b) const {
     const auto& r = matches_.record(a);
     const auto& q = matches_.record(b);
@@ -188,9 +189,9 @@ class rewrite_space {
     return store_.memory() + matches_.memory() + costs_.capacity() * sizeof(cost_type);
   }
 
-  // The state as a graph of its own.
+  // The state as a separate graph.
   [[nodiscard]] graph_type graph(const state_type& s) const { return extract_graph(store_, s.nodes); }
-  // By node of graph(s): the node of the graph that the search started from which stayed; null: made by rewriting.
+  // For each node of graph(s): the node of the initial graph that it is; null: made by rewriting.
   [[nodiscard]] std::vector<node_id> origins(const state_type& s) const {
     std::vector<node_id> all;
     for (std::size_t i = 0; i + 1 < s.nodes.size(); ++i) {  // the last is the sink
@@ -203,10 +204,10 @@ class rewrite_space {
   [[nodiscard]] const match_store<store_type>& matches() const noexcept { return matches_; }
   [[nodiscard]] const rule_set& rules() const noexcept { return rules_; }
   [[nodiscard]] const Model& model() const noexcept { return model_; }
-  // The rule that a move applies, by its place among the rules; behind them, moves that merge equal nodes, then those
-  // that change a layout.
+  // The index of the rule that a move applies; after the rules come moves that merge equal nodes, then moves that
+  // change a layout.
   [[nodiscard]] std::size_t rule_number(match_id m) const { return matches_.record(m).rule; }
-  // The rule that a move applies; for moves that merge equal nodes or change a layout one that holds but a name.
+  // The rule that a move applies; for moves that merge equal nodes or change a layout, a rule with only a name.
   [[nodiscard]] const substitution& rule_of(match_id m) const {
     const auto rule = matches_.record(m).rule;
     return rule < rules_.size() ? rules_[rule] : rule == merge_rule() ? merge_ : relayout_;
@@ -269,7 +270,7 @@ class rewrite_space {
     return store_.define(store_.op(n), operands, results);
   }
 
-  // The child's nodes, operands before users. Leaves what is new in added_, redirected nodes last.
+  // Computes the nodes of the child in topological order. Leaves new nodes in added_, redirected ones last.
   void take_nodes(const state_type& s, scratch_type& from, state_type& child) {
     const auto& e = from.effect_;
     added_.assign(e.added().begin(), e.added().end());
@@ -339,16 +340,16 @@ class rewrite_space {
     for (const auto n : added_) {
       find_matches(n, view, child.matches);
     }
-    // A set of siblings that lost some is not inherited: what is left of it is matched again.
+    // A set of siblings that lost some nodes is not inherited; the remaining nodes are matched again.
     for (const auto m : thinned_) {
-      const auto r = matches_.record(m);  // a copy: finding matches adds records
+      const auto r = matches_.record(m);  // a copy, because finding matches adds records
       for (std::size_t i = 0; i < r.nodes; ++i) {
         if (view.live(matches_.node(r, i))) {
           find_matches(matches_.node(r, i), view, child.matches);
         }
       }
     }
-    // Nodes that depended on one another may do so no more.
+    // Nodes that depended on one another may have become independent.
     find_unconnected(view, child.matches);
   }
 
@@ -364,7 +365,7 @@ class rewrite_space {
     }
     return std::exchange(listed_[m.index()], list_stamp_) != list_stamp_;
   }
-  // Appends the matches that involve n and are not listed yet.
+  // Appends the matches that involve n and are not in the list yet.
   void find_matches(node_id n, state_view& view, std::vector<match_id>& list) {
     matcher_.match(store_, index_, view, n, [&](const bindings& b) { list_matches(b, list); });
     find_duplicates(store_, matches_, view, merge_rule(), n, [&](match_id m) { list_match(m, list); });
@@ -383,7 +384,7 @@ class rewrite_space {
       list_match(matches_.intern(store_, index_, b, choice), list);
     }
   }
-  // Whether the match replaces anything that is computed when the graph runs.
+  // Whether the match replaces anything that is computed at run time.
   [[nodiscard]] bool runs(match_id m) const {
     if constexpr (staged_cost_model<Model, Algebra>) {
       const auto& r = matches_.record(m);
@@ -403,7 +404,7 @@ class rewrite_space {
       list.push_back(*m);
     }
   }
-  // Moves of no rule are numbered behind the rules.
+  // Moves without a rule are numbered after the rules.
   [[nodiscard]] std::uint32_t merge_rule() const noexcept { return static_cast<std::uint32_t>(rules_.size()); }
 
   void find_layouts(node_id n, const state_view& view, std::vector<match_id>& list) {
@@ -413,8 +414,8 @@ class rewrite_space {
       }
     }
   }
-  // Moves that change a layout depend on who reads a result: new are those of new nodes and of what new or dead
-  // nodes read.
+  // Moves that change a layout depend on the readers of a result. New ones are those of new nodes and of operands of
+  // new or removed nodes.
   void find_changed_layouts(const rewrite_effect& e, const state_view& view, std::vector<match_id>& list) {
     const auto look_below = [&](node_id n) {
       const std::vector<value_id> operands(store_.operands(n).begin(), store_.operands(n).end());
@@ -433,7 +434,7 @@ class rewrite_space {
     }
   }
 
-  // Whether r redirects a value that q's nodes read, or that q's target would make anew.
+  // Whether r redirects a value that nodes of q read or that the target of q would recreate.
   [[nodiscard]] bool redirects_into(const match_record& r, const match_record& q) const {
     for (std::size_t i = 0; i < r.aliases; ++i) {
       const auto from = matches_.alias(r, i).first;
@@ -454,7 +455,7 @@ class rewrite_space {
     const auto operands = store_.operands(n);
     return std::find(operands.begin(), operands.end(), v) != operands.end();
   }
-  // Whether v is among the values inside the target of q, from target node n downwards.
+  // Whether v is a value inside the target of q, from target node n downwards.
   [[nodiscard]] bool makes(const match_record& q, node_id n, value_id v) const {
     for (const auto u : store_.operands(n)) {
       const auto maker = store_.canonical(u);
@@ -473,7 +474,7 @@ class rewrite_space {
     return false;
   }
 
-  static constexpr std::size_t most_choices = 16;  // of layouts inside one target
+  static constexpr std::size_t most_choices = 16;  // combinations of layouts inside one target
 
   store_type store_;
   Model model_;
@@ -486,7 +487,7 @@ class rewrite_space {
   matcher<store_type> matcher_;
   std::vector<cost_type> costs_;
   std::vector<node_id> first_nodes_;
-  std::vector<node_id> origins_;  // by node of the store, of the graph that the search starts from
+  std::vector<node_id> origins_;  // by node of the store: node of the initial graph
   state_type first_{};
   std::chrono::steady_clock::time_point end_ = std::chrono::steady_clock::time_point::max();
   std::vector<std::uint32_t> listed_;
@@ -499,8 +500,8 @@ class rewrite_space {
 
 namespace detail {
 
-// Says in the compiler's first lines what a deduced algebra or model lacks: of a class template whose constraints fail,
-// deduction lists every guide before it comes to the constraint.
+// Reports in the first lines of the compiler output what a deduced algebra or model lacks: for a class template whose
+// constraints fail, compilers list every deduction guide before the constraint.
 template <class Algebra, class Model>
 struct complaint {
   static_assert(pattern_algebra<Algebra>, "rewrite_space: the first argument is no pattern_algebra");

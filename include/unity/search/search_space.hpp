@@ -1,4 +1,4 @@
-// A space of states and moves, as search algorithms see it.
+// The interface of a space of states and moves for search algorithms.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@
 
 namespace unity {
 
-// What a move leads to.
+// The result of a move.
 struct candidate {
   cost_value cost = 0;
   unity::fingerprint fingerprint{};
@@ -32,8 +32,7 @@ template <class S>
 concept has_moves = small_move<typename S::move_type> && requires(S& s, const typename S::state_type& state) {
   { s.moves(state) } -> std::convertible_to<std::span<const typename S::move_type>>;
 };
-// S::is_serial: pricing changes the space. Searches price one move at a time, whatever number of threads they are
-// given.
+// S::is_serial: pricing changes the space. Searches then price one move at a time, regardless of the number of threads.
 template <class S>
 concept serial_space = requires { requires S::is_serial; };
 template <class S>
@@ -44,43 +43,43 @@ concept has_pricing = std::default_initializable<typename S::scratch_type> &&
                         { s.price(state, move, scratch) } -> std::same_as<std::optional<candidate>>;
                       };
 template <class S>
-concept has_application = requires(S& s, const typename S::state_type& state, typename S::move_type move,
-                                   typename S::scratch_type& scratch) {
-  { s.apply(state, move, scratch, scratch) } -> std::same_as<typename S::state_type>;
-};
+concept has_application =
+    requires(S& s, const typename S::state_type& state, typename S::move_type move, typename S::scratch_type& scratch) {
+      { s.apply(state, move, scratch, scratch) } -> std::same_as<typename S::state_type>;
+    };
 
 // Enumerable moves with local prices (rewriting, fusion).
-//   initial()                     the state to start from
+//   initial()                     the initial state
 //   cost(state), fingerprint_of(state)
-//   moves(state)                  all moves that may apply, in a stable order; those that a state has from its
-//                                 parent come first, in the parent's order
-//   prepare(state, scratch)       lays scratch out for a state; one scratch per thread
+//   moves(state)                  all moves that may apply, in a stable order; moves inherited from the parent state
+//                                 come first, in the parent's order
+//   prepare(state, scratch)       prepares scratch for a state; one scratch per thread
 //   price(state, move, scratch)   the cost and fingerprint of the state after the move, or nothing if it does
-//                                 not apply here. Const: threads price moves of one state at the same time
+//                                 not apply here. Const: threads price moves of one state concurrently
 //   apply(state, move, from, to)  that state; called by one thread at a time. Leaves `from` prepared for the old
 //                                 state and `to`, another scratch, for the new one
-// Laws: price(s, m) == {cost(apply(s, m)), fingerprint_of(apply(s, m))}; equal states have equal fingerprints;
-// the order of moves and all results depend on the calls made, never on time, addresses or threads.
+// Laws: price(s, m) == {cost(apply(s, m)), fingerprint_of(apply(s, m))}; equal states have equal fingerprints; the
+// order of moves and all results depend on the calls made, never on time, addresses or threads.
 // Complexity: price in the size of the move, not of the state.
 template <class S>
 concept search_space = has_states<S> && has_moves<S> && has_pricing<S> && has_application<S>;
 
-// canonical_fingerprint(state, scratch): equal for states that mean the same though their fingerprints differ.
-// Looked at when a state is expanded; scratch is prepared for the state.
+// canonical_fingerprint(state, scratch): equal for states with the same meaning even if their fingerprints differ. Used
+// when a state is expanded; scratch is prepared for the state.
 template <class S>
-concept canonical_space = search_space<S> && requires(const S& s, const typename S::state_type& state,
-                                                      typename S::scratch_type& scratch) {
-  { s.canonical_fingerprint(state, scratch) } -> std::same_as<fingerprint>;
-};
+concept canonical_space =
+    search_space<S> && requires(const S& s, const typename S::state_type& state, typename S::scratch_type& scratch) {
+      { s.canonical_fingerprint(state, scratch) } -> std::same_as<fingerprint>;
+    };
 
-// independent(a, b): neither move touches what the other reads, so that they can be made in either order and
-// lead to the same state. Lets searches explore one interleaving (sleep sets).
+// independent(a, b): neither move touches what the other reads, so both orders are possible and lead to the same state.
+// Lets searches explore a single interleaving (sleep sets).
 template <class S>
 concept commuting_space = search_space<S> && requires(const S& s, typename S::move_type a, typename S::move_type b) {
   { s.independent(a, b) } -> std::same_as<bool>;
 };
 
-// lower_bound(state): at most the cost of every state that can be reached from it.
+// lower_bound(state): at most the cost of every state reachable from it.
 template <class S>
 concept bounded_space = search_space<S> && requires(const S& s, const typename S::state_type& state) {
   { s.lower_bound(state) } -> std::same_as<cost_value>;
@@ -92,12 +91,12 @@ template <class S>
   return serial_space<S> ? 1 : threads;
 }
 
-// end_at(time): from then on it answers as soon as it can, and may leave moves out: a search that has so little time
-// ends anyway.
+// end_at(time): after this time the space answers as soon as possible and may leave moves out, because the search is
+// about to end.
 template <class S>
 concept timed_space = search_space<S> && requires(S& s, std::chrono::steady_clock::time_point when) { s.end_at(when); };
 
-// memory(), memory(state): bytes that the space itself and one state hold, for budgets.
+// memory(), memory(state): bytes held by the space itself and by one state, for budgets.
 template <class S>
 concept measured_space = search_space<S> && requires(const S& s, const typename S::state_type& state) {
   { s.memory() } -> std::same_as<std::size_t>;

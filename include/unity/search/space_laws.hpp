@@ -1,4 +1,4 @@
-// Whether a search space keeps the laws that searches rely on, along random walks. For tests of a space.
+// Checks along random walks whether a search space obeys the laws that searches rely on. For tests of a space.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace unity {
 struct walk_options {
   std::uint64_t seed = 0;
   std::size_t steps = 100;
-  std::size_t moves = 64;  // of each state, that are priced and made
+  std::size_t moves = 64;  // per state, to price and apply
 };
 
 namespace detail {
@@ -76,7 +76,7 @@ class law_check {
     return space_.price(s, m, with);
   }
 
-  // One move of `here`; where it applies, the state that it leads to may become the next one.
+  // Checks one move of `here`; if it applies, the resulting state may become the next one.
   [[nodiscard]] std::optional<error> check(const state& here, move m, const std::vector<move>& listed,
                                            std::optional<state>& next) {
     const auto priced = price(here, m, used_);
@@ -92,9 +92,9 @@ class law_check {
     space_.prepare(here, used_);
     auto there = space_.apply(here, m, used_, other_);
     if (space_.cost(there) != priced->cost) {
-      return broken(fmt::format("a move is priced {}, and leads to a state of cost {}", priced->cost,
-                                space_.cost(there)),
-                    "equal costs");
+      return broken(
+          fmt::format("a move is priced {}, and leads to a state of cost {}", priced->cost, space_.cost(there)),
+          "equal costs");
     }
     if (space_.fingerprint_of(there) != priced->fingerprint) {
       return broken("the fingerprint of a priced move is not that of the state it leads to", "equal fingerprints");
@@ -119,7 +119,7 @@ class law_check {
     return std::nullopt;
   }
 
-  // Moves that a state has from its parent come first, in the parent's order.
+  // Moves inherited from the parent must come first, in the parent's order.
   [[nodiscard]] std::optional<error> check_inherited(const std::vector<move>& before, const std::vector<move>& after) {
     std::size_t at = 0;
     bool is_new = false;
@@ -143,15 +143,15 @@ class law_check {
   walk_options options_;
   random_engine random_;
   std::size_t step_ = 0;
-  scratch used_{};  // for everything, so that what it was used for before would show
+  scratch used_{};  // reused for everything, so that effects of earlier uses would show
   scratch other_{};
 };
 
 }  // namespace detail
 
 // The first law of search_space, bounded_space or commuting_space that is broken along a random walk from the initial
-// state, with its step and seed; nothing where all hold. That independent moves lead to one state is not looked at: it
-// need only hold nearly always, as what it costs where it does not is a state that is not met.
+// state, with its step and seed; nothing if all hold. Does not check that independent moves lead to the same state:
+// that need only hold nearly always, since a violation only costs a missed state.
 // Complexity: steps x moves prices and applications.
 template <search_space Space>
 [[nodiscard]] std::optional<error> broken_law(Space& space, const walk_options& options = {}) {

@@ -1,9 +1,9 @@
-// Rules of any algebra, tested: what a graph computes before and after each way of applying them. For tests of rules.
+// Tests rules of any algebra: compares what a graph computes before and after each application. For tests of rules.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <concepts>
 #include <functional>
 #include <optional>
 #include <span>
@@ -21,13 +21,13 @@ namespace unity {
 struct rule_test_options {
   std::uint64_t seed = 0;
   std::size_t graphs = 100;
-  std::size_t steps = 8;  // rewrites of each graph, one after another, so that rules meet what rules make
+  std::size_t steps = 8;  // consecutive rewrites of each graph, so that rules meet results of rules
 };
 
 struct tested_rule {
   std::string name{};
-  std::size_t applications = 0;             // that were compared; 0: the rule was not tested at all
-  std::optional<std::uint64_t> counter{};  // the seed of a graph after whose rewriting something else is computed
+  std::size_t applications = 0;            // applications compared; 0: the rule was not tested
+  std::optional<std::uint64_t> counter{};  // seed of a graph for which the rewritten graph computes something else
 };
 
 namespace detail {
@@ -41,9 +41,10 @@ struct no_costs {
 }  // namespace detail
 
 // Makes graphs by random(engine), rewrites them wherever a rule applies, and compares evaluate(graph) before and after.
-// One answer for each rule, in their order; one for common subexpressions, which follow from the algebra's equality,
-// comes last. Complexity: an evaluation for each application.
-// Throws: unity::error where a graph does not fit the algebra, or the algebra breaks its laws on it.
+// One result per rule, in their order; the last one is for common subexpressions, which follow from equality in the
+// algebra.
+// Complexity: one evaluation per application.
+// Throws: unity::error if a graph does not fit the algebra, or the algebra breaks its laws on it.
 template <pattern_algebra A, class Evaluate, std::invocable<random_engine&> Random>
 [[nodiscard]] std::vector<tested_rule> test_rules(const A& a, const rule_set& rules, Evaluate&& evaluate,
                                                   Random&& random, const rule_test_options& options = {}) {

@@ -52,8 +52,8 @@ class delta_simulation {
 
   // Effects: replaces the fragments and retimes. Returns the iteration time and leaves the edit open; or returns
   // nothing and restores everything if the iteration would take longer than `bound`. Complexity: u log u for the u
-  // tasks that are not ready before the first change, linear in the program. Throws: unity::error if tasks wait for
-  // each other or times overflow; everything is restored.
+  // tasks that are not ready before the first change, linear in the program.
+  // Throws: unity::error if tasks wait for each other or times overflow; everything is restored.
   [[nodiscard]] std::optional<picoseconds> try_replace(std::span<const program::replacement> all,
                                                        picoseconds bound = no_bound) {
     ++counts_.edits;

@@ -58,7 +58,8 @@ template <class IsDone>
 class full_simulation {
  public:
   // Returns the latest end. Memory is kept for the next run. Complexity: t log t for t tasks, and linear in
-  // dependencies. Throws: unity::error if tasks wait for each other.
+  // dependencies.
+  // Throws: unity::error if tasks wait for each other.
   picoseconds run(const program::program& p) {
     begin(p);
     for_each_place(p, [&](std::uint32_t t) { expect(p, t); });

@@ -30,7 +30,8 @@ struct steady_iteration {
 // Simulates `least` iterations, then twice as many, and so on, at most `most`, until in the last ones every task starts
 // by the same amount later than in the iteration before, for more iterations than carried dependencies reach back.
 //   times_of(program) -> the times of its tasks by place, of some simulation
-// Complexity: of simulations of twice as many iterations as needed. Throws: as times_of.
+// Complexity: of simulations of twice as many iterations as needed.
+// Throws: as times_of.
 template <std::invocable<const program::program&> TimesOf>
 [[nodiscard]] steady_iteration run_until_steady(const program::program& p,
                                                 std::span<const program::carried_dependency> carried, std::size_t most,
@@ -93,7 +94,8 @@ template <std::invocable<const program::program&> TimesOf>
   return found;
 }
 
-// First in, first out. Throws: unity::error if tasks wait for each other.
+// First in, first out.
+// Throws: unity::error if tasks wait for each other.
 [[nodiscard]] inline steady_iteration run_until_steady(const program::program& p,
                                                        std::span<const program::carried_dependency> carried,
                                                        std::size_t most = 64, std::size_t least = 4) {

@@ -20,7 +20,8 @@ namespace unity::simulate {
 // which they would start if launching took no time; a task starts at the earliest when it is launched. The thread does
 // not wait for its device. Fragments keep their numbers and tasks their places; launches come after them. Durations
 // must be those of tasks alone: rooflines and timers that include a launch count it twice. Preconditions: no open edit,
-// launch >= 0. Complexity: of a full simulation. Throws: unity::error if tasks wait for each other.
+// launch >= 0. Complexity: of a full simulation.
+// Throws: unity::error if tasks wait for each other.
 [[nodiscard]] inline program::program with_launches(const program::program& p, picoseconds launch) {
   UNITY_EXPECTS(!p.is_open() && launch >= picoseconds{}, "a program without an open edit, and a time");
   full_simulation full;

@@ -34,27 +34,28 @@ struct first_in_first_out {
   [[nodiscard]] static std::int64_t rank(const program::program&, std::uint32_t) { return 0; }
 };
 
-// Kinds in the order of program::task_kind: forward first, messages after computation. Source: Hu et al., dPRO, MLSys
-// 2022, has this order for its replayer.
+// Kinds in the order of program::task_kind: forward first, messages after computation.
+// Source: Hu et al., dPRO, MLSys 2022, has this order for its replayer.
 struct by_kind {
   [[nodiscard]] static std::int64_t rank(const program::program& p, std::uint32_t place) {
     return static_cast<std::int64_t>(p.code(program::task_id{place}).kind);
   }
 };
 
-// In the order of the program's fragments: front layers first. Source: Jayarajan et al., Priority-based parameter
-// propagation, MLSys 2019.
+// In the order of the program's fragments: front layers first.
+// Source: Jayarajan et al., Priority-based parameter propagation, MLSys 2019.
 struct by_order {
   [[nodiscard]] static std::int64_t rank(const program::program& p, std::uint32_t place) {
     return static_cast<std::int64_t>(p.tie(place) >> 32U);
   }
 };
 
-// The longest remaining path first: durations and latencies of dependent tasks, as if no resource were shared. Source:
-// Topcuoglu et al., HEFT, IEEE TPDS 13(3), 2002, the upward rank.
+// The longest remaining path first: durations and latencies of dependent tasks, as if no resource were shared.
+// Source: Topcuoglu et al., HEFT, IEEE TPDS 13(3), 2002, the upward rank.
 class by_path {
  public:
-  // Complexity: linear in tasks and dependencies. Throws: unity::error if tasks wait for each other.
+  // Complexity: linear in tasks and dependencies.
+  // Throws: unity::error if tasks wait for each other.
   explicit by_path(const program::program& p) : left_(p.capacity(), 0) {
     full_simulation full;
     full.run(p);
@@ -81,7 +82,8 @@ class list_simulation {
   explicit list_simulation(Policy policy = {}) : policy_{std::move(policy)} {}
 
   // Returns the latest end. Memory is kept for the next run. Complexity: t log t for t tasks, and linear in
-  // dependencies. Throws: unity::error if tasks wait for each other.
+  // dependencies.
+  // Throws: unity::error if tasks wait for each other.
   picoseconds run(const program::program& p) {
     begin(p);
     while (!events_.empty()) {

@@ -13,18 +13,19 @@
 
 namespace unity::tensor {
 
-// The first nodes, of no kind, stand for the operands, then the results, then the cotangents of the results.
+// The first nodes, without a kind, stand for the operands, then the results, then the cotangents of the results.
 struct operator_adjoint {
-  tensor_graph graph{};                 // outputs: a cotangent per entry of `operands`
-  std::vector<std::size_t> operands{};  // ascending; the cotangents of all others are zero, or were not wanted
+  tensor_graph graph{};                 // outputs: one cotangent per entry of `operands`
+  std::vector<std::size_t> operands{};  // ascending; the cotangents of all others are zero or not wanted
 };
 
-// wanted: per operand, is its cotangent asked for; integers have none. Empty: of all that have one.
-// How: a view's is its transposed index map; a primitive's follows from its scalar kernel (element-wise) or its
-// iteration space (sums of products: the same loops, with result and operand exchanged); a composite's is that of its
-// body. Operators whose definition has an adjoint of its own (convolution, pooling, lookups, normalizations) use it.
-// Complexity: linear in the definition; a composite whose inner values are needed computes them again.
-// Throws: unity::error where the operator does not take the inputs or has no adjoint.
+// wanted: per operand, whether to compute its cotangent; integer operands have none. Empty: all operands that have one.
+// How: a view uses its transposed index map; a primitive derives its adjoint from its scalar kernel (element-wise) or
+// its iteration space (sums of products: the same loops with result and operand exchanged); a composite uses the
+// adjoint of its body. Operators with an adjoint in their definition (convolution, pooling, lookups, normalizations)
+// use that one.
+// Complexity: linear in the definition; a composite recomputes the inner values that it needs.
+// Throws: unity::error if the operator does not accept the inputs or has no adjoint.
 [[nodiscard]] operator_adjoint adjoint_of(const algebra& a, const operation& op, std::span<const tensor_type> inputs,
                                           std::vector<bool> wanted = {});
 

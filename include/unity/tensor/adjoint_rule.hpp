@@ -1,4 +1,4 @@
-// What the definition of an operator writes its adjoint with, where it is not derived.
+// The types with which an operator definition states its own adjoint, if it is not derived.
 #pragma once
 
 #include <cstddef>
@@ -21,24 +21,24 @@ namespace unity::tensor {
 struct adjoint_problem {
   std::span<const tensor_type> inputs{};
   std::span<const tensor_type> outputs{};
-  // The values of operands and results; what is not there yet is computed where it is asked for.
+  // The values of operands and results, computed on request if they do not exist yet.
   std::function<value_id(std::size_t)> operand{};
   std::function<value_id(std::size_t)> result{};
-  std::vector<value_id> cotangents{};  // per result; the null id: zero
+  std::vector<value_id> cotangents{};  // per result; the null id means zero
   std::vector<bool> wanted{};          // per operand
 };
 
 // Appends operators that compute the cotangents of the wanted operands: the transposed derivative, applied to the
-// cotangents of the results. Result: one value per operand; the null id is zero or not wanted.
+// cotangents of the results. Result: one value per operand; the null id means zero or not wanted.
 using adjoint_rule =
     std::function<std::vector<value_id>(body_builder&, const attribute_reader&, const adjoint_problem&)>;
 
-// A value or zeros of the type.
+// The value, or zeros of type `t` if it is null.
 [[nodiscard]] inline value_id or_zeros(body_builder& b, value_id v, const tensor_type& t) {
   return v.valid() ? v : b.add("fill", {}, {{"value", 0.0}, {"element", name_of(t.element)}, {"dims", t.dims}});
 }
 
-// The attributes `names` of a reader and `more`, for an operator that shares them.
+// The attributes `names` of a reader, plus `more`, for an operator that shares them.
 [[nodiscard]] std::vector<named_attribute> shared_attributes(const attribute_reader& a,
                                                              std::initializer_list<std::string_view> names,
                                                              std::initializer_list<named_attribute> more = {});

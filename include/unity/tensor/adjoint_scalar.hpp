@@ -1,4 +1,4 @@
-// Derivatives of the functions that scalar kernels are made of.
+// Derivatives of the functions in scalar kernels.
 #pragma once
 
 #include <array>
@@ -10,24 +10,25 @@
 
 namespace unity::tensor {
 
-// The derivative of a function of one, as a kernel that reads x(0): the argument, or the value of the function.
+// The derivative of a unary function, as a kernel of x(0), which is the argument or (of_value) the value of the
+// function.
 struct scalar_derivative {
   scalar_kernel factor{};
   bool of_value = false;
 };
 
-// Nothing where the derivative is zero everywhere it exists, or op is no function of one.
-// Where it does not exist (relu and abs at 0) it is 0.
+// Nothing if the derivative is zero wherever it exists, or if op is not unary. Where the derivative does not exist
+// (relu and abs at 0) it is 0.
 [[nodiscard]] std::optional<scalar_derivative> derivative_of(scalar_op op);
 
-// How much of the cotangent of maximum(x(0), x(1)) or minimum belongs to x(0): equal operands share it.
+// The share of the cotangent of maximum(x(0), x(1)) or minimum that belongs to x(0); equal operands get half each.
 [[nodiscard]] scalar_kernel share_of_first(scalar_op op);
 
-// The operator that applies a function of one or two element by element, and the one that applies its adjoint.
+// The operator that applies a unary or binary function element-wise, and the operator that applies its adjoint.
 struct scalar_operator {
   scalar_op op;
   std::string_view name;
-  std::string_view gradient;  // (argument or value, cotangent); of maximum and minimum (operands, cotangent)
+  std::string_view gradient;  // operands: (argument or value, cotangent); for maximum and minimum (operands, cotangent)
 };
 
 inline constexpr std::array<scalar_operator, 24> scalar_operators{{
@@ -57,7 +58,7 @@ inline constexpr std::array<scalar_operator, 24> scalar_operators{{
     {scalar_op::less, "less", ""},
 }};
 
-// Null where no operator applies it.
+// Null if no operator applies the function.
 [[nodiscard]] constexpr const scalar_operator* find_scalar_operator(scalar_op op) noexcept {
   for (const auto& s : scalar_operators) {
     if (s.op == op) {

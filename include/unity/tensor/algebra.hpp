@@ -1,4 +1,4 @@
-// The tensor algebra: what the operators of a set of definitions mean.
+// The tensor algebra: the meaning of the operators in a set of definitions.
 #pragma once
 
 #include <cstddef>
@@ -28,14 +28,14 @@
 
 namespace unity::tensor {
 
-// A set of operator definitions. A value; models pattern_algebra, costed_algebra and layout_algebra.
-// The layout of an operation is no attribute: make() gives row_major results, variants() the others.
+// A set of operator definitions. A value; models pattern_algebra, costed_algebra and layout_algebra. The layout of an
+// operation is not an attribute: make() gives row_major results, variants() the other layouts.
 class algebra {
  public:
   using op_type = operation;
   using value_type = tensor_type;
 
-  // Throws: unity::error where the name is taken.
+  // Throws: unity::error if the name is taken.
   kind_id add(definition d);
 
   [[nodiscard]] std::size_t kind_count() const noexcept { return definitions_.size(); }
@@ -43,7 +43,7 @@ class algebra {
     const auto found = kinds_.find(name);
     return found == kinds_.end() ? std::nullopt : std::optional{found->second};
   }
-  // Throws: unity::error where there is none.
+  // Throws: unity::error if no operator has this name.
   [[nodiscard]] kind_id kind(std::string_view name) const;
   [[nodiscard]] const definition& definition_of(kind_id kind) const {
     UNITY_EXPECTS(kind.index() < definitions_.size(), "a kind of this algebra");
@@ -51,36 +51,36 @@ class algebra {
   }
   [[nodiscard]] const op_signature& signature(kind_id kind) const { return definition_of(kind).signature; }
 
-  // The operation, with defaults for the attributes that are not named. Choices may be spelled or numbered.
+  // The operation, with defaults for attributes that are not named. Choices can be names or numbers.
   // Throws: unity::error that names an unknown operator or an unknown, missing or malformed attribute.
   [[nodiscard]] operation make_operation(std::string_view name, std::span<const named_attribute> attributes) const;
   [[nodiscard]] operation make_operation(std::string_view name,
                                          std::initializer_list<named_attribute> attributes = {}) const {
     return make_operation(name, std::span{attributes.begin(), attributes.size()});
   }
-  // One attribute per attribute of the signature, in order; nothing where one is malformed.
+  // values: one per attribute of the signature, in order. Returns nothing if one is malformed.
   [[nodiscard]] std::optional<operation> make(kind_id kind, std::span<const attribute> values) const {
     operation op{kind, {values.begin(), values.end()}, layout::row_major};
     return valid(op) ? std::optional{std::move(op)} : std::nullopt;
   }
   [[nodiscard]] kind_id kind_of(const operation& op) const noexcept { return op.kind; }
   [[nodiscard]] attribute_list attributes_of(const operation& op) const { return op.attributes; }
-  // Reads the attributes of a valid operation; no longer than both live.
+  // Reads the attributes of a valid operation. The reader must not outlive the algebra or the operation.
   [[nodiscard]] attribute_reader read(const operation& op) const {
     return {definition_of(op.kind).fields, op.attributes};
   }
 
-  // Never throws, whatever the operation and the inputs.
-  // Complexity: linear in ranks and operands for all but composites without a shape function.
+  // Never throws, for any operation and inputs. Complexity: linear in ranks and operands, except for composites without
+  // a shape function.
   [[nodiscard]] std::optional<std::vector<tensor_type>> infer(const operation& op,
                                                               std::span<const tensor_type> inputs) const {
     return judge(op, inputs, nullptr);
   }
-  // Why infer gives nothing, in one line that begins with "expected"; empty where it gives something.
+  // Why infer returns nothing, in one line that begins with "expected"; empty if it returns types.
   [[nodiscard]] std::string why_not(const operation& op, std::span<const tensor_type> inputs) const;
 
-  // What the definition says about an operation that takes the inputs: the iteration space of a primitive, the
-  // index map of a view, the body of a composite. Nothing where it is of another kind or does not take them.
+  // What the definition says about an operation on the inputs: the iteration space of a primitive, the index map of a
+  // view, the body of a composite. Nothing if the operation is of another kind or does not accept the inputs.
   [[nodiscard]] std::optional<space> iteration(const operation& op, std::span<const tensor_type> inputs) const {
     return derive<space, primitive>(
         op, inputs, [](const primitive& p) -> const auto& { return p.iteration; });
@@ -89,19 +89,20 @@ class algebra {
     return derive<view_map, view>(
         op, inputs, [](const view& v) -> const auto& { return v.map; });
   }
-  // The first nodes, of no kind, stand for the operands.
+  // The first nodes, without a kind, stand for the operands.
   [[nodiscard]] std::optional<tensor_graph> body(const operation& op, std::span<const tensor_type> inputs) const;
 
   // Floating-point operations, and bytes that must be read and written. Saturates at the largest count.
   [[nodiscard]] unity::work work(const operation& op, std::span<const tensor_type> inputs,
                                  std::span<const tensor_type> outputs) const;
 
-  // The same operator with results in the other layout, where that is allowed.
+  // The same operator with results in the other layout, if it allows that.
   [[nodiscard]] std::vector<operation> variants(const operation& op, std::span<const tensor_type> inputs) const;
 
-  // size(?x, axis), an axis below 0 counts from the back; rank(?x); shape(?x); constant(?x); dtype(?x).
+  // Measures of a value: size(?x, axis), where a negative axis counts from the back; rank(?x); shape(?x); constant(?x);
+  // dtype(?x).
   [[nodiscard]] std::optional<int> find_measure(std::string_view name) const;
-  // How many arguments follow the value.
+  // The number of arguments after the value.
   [[nodiscard]] std::size_t measure_arguments(int measure) const noexcept { return measure == size_measure ? 1 : 0; }
   [[nodiscard]] std::optional<attribute> measure(int measure, const tensor_type& type,
                                                  std::span<const std::int64_t> arguments) const;
@@ -110,7 +111,7 @@ class algebra {
   enum measures : int { size_measure, rank_measure, shape_measure, constant_measure, dtype_measure };
   using inferred = std::optional<std::vector<tensor_type>>;
 
-  // Does the kind exist, and does every attribute have its form.
+  // Whether the kind exists and every attribute has its form.
   [[nodiscard]] bool valid(const operation& op) const noexcept;
   [[nodiscard]] const char* malformed(const operation& op, std::span<const tensor_type> inputs) const noexcept;
   [[nodiscard]] inferred judge(const operation& op, std::span<const tensor_type> inputs, std::string* reason) const;
@@ -136,11 +137,11 @@ class algebra {
   std::map<std::string, kind_id, std::less<>> kinds_;
 };
 
-// The operators that models are written with.
+// The operators of models.
 [[nodiscard]] algebra standard_algebra();
 
-// And those that their gradients (tensor/differentiate.hpp), losses (tensor/loss.hpp) and messages between ranks are
-// written with. Kinds of the standard algebra have the same numbers, so its graphs are graphs of this algebra.
+// The standard operators, and those of gradients (tensor/differentiate.hpp), losses (tensor/loss.hpp) and messages
+// between ranks. Kinds of the standard algebra keep their numbers, so its graphs are also graphs of this algebra.
 [[nodiscard]] algebra training_algebra();
 
 }  // namespace unity::tensor

@@ -1,4 +1,4 @@
-// Attributes of tensor operators: how a definition declares, a caller writes and a shape function reads them.
+// Attributes of tensor operators: how a definition declares them, a caller writes them and a shape function reads them.
 #pragma once
 
 #include <bit>
@@ -20,20 +20,20 @@
 
 namespace unity::tensor {
 
-// The stored forms (rewrite/attribute.hpp) of a word and of a real number, and back.
+// Convert a word or a real number to its stored form (rewrite/attribute.hpp), and back.
 [[nodiscard]] attribute word_attribute(std::string_view text);
 [[nodiscard]] inline attribute real_attribute(double value) { return {std::bit_cast<std::int64_t>(value)}; }
 
 [[nodiscard]] std::string to_word(std::span<const std::int64_t> bytes);
 [[nodiscard]] inline double to_real(std::int64_t bits) noexcept { return std::bit_cast<double>(bits); }
 
-// An attribute as a definition declares it.
+// An attribute as declared in a definition.
 struct attribute_field {
   static constexpr std::size_t any = static_cast<std::size_t>(-1);
 
   attribute_signature signature{};
-  std::size_t length = any;  // number of integers where it is fixed
-  bool required = true;      // has no default
+  std::size_t length = any;  // number of integers, if fixed
+  bool required = true;      // without a default
   bool is_flag = false;      // 0 or 1
 };
 
@@ -70,10 +70,10 @@ struct attribute_field {
   return choice_field(std::move(name), {dtype_names.begin(), dtype_names.end()});
 }
 
-// Is `value` a value of the field: right form, right length.
+// Whether `value` fits the field: the right form and the right length.
 [[nodiscard]] bool fits(const attribute_field& field, std::span<const std::int64_t> value) noexcept;
 
-// An attribute as a caller writes it: {"axis", {1}}, {"epsilon", 1e-5}, {"padding", "same"}, {"dims", some_shape}.
+// An attribute as written by a caller: {"axis", {1}}, {"epsilon", 1e-5}, {"padding", "same"}, {"dims", some_shape}.
 class named_attribute {
  public:
   using value_type = std::variant<attribute, double, std::string>;
@@ -98,7 +98,7 @@ class named_attribute {
   value_type value_;
 };
 
-// Reads an operation's attributes by name. A view: lives no longer than the fields and the values.
+// Reads an operation's attributes by name. A view: must not outlive the fields and the values.
 class attribute_reader {
  public:
   attribute_reader(std::span<const attribute_field> fields, std::span<const attribute> values) noexcept
@@ -109,9 +109,9 @@ class attribute_reader {
   [[nodiscard]] bool flag(std::string_view name) const { return integer(name) != 0; }
   [[nodiscard]] double real(std::string_view name) const { return to_real(integer(name)); }
   [[nodiscard]] std::string word(std::string_view name) const { return to_word(find(name)); }
-  // As a caller writes it.
+  // The attribute as a caller writes it.
   [[nodiscard]] named_attribute named(std::string_view name) const;
-  // The value of a choice whose choices are spelled in the order of Enum.
+  // The value of a choice attribute whose choices are in the order of Enum.
   template <class Enum>
   [[nodiscard]] Enum choice(std::string_view name) const {
     return static_cast<Enum>(integer(name));

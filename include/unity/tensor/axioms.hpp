@@ -1,4 +1,4 @@
-// Properties of tensor operators, as text. Over 500 lines because of so many rules.
+// Properties of tensor operators, as text. Over 500 lines because it holds many rules.
 // The program generate_rules prints it: generate_rules --shipped axioms.
 #pragma once
 
@@ -6,10 +6,10 @@
 
 namespace unity::tensor {
 
-// Longer than what every compiler has to take; those that the library supports do.
+// Longer than the string literals that every compiler must support; the supported compilers accept it.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Woverlength-strings"
-// Read with parse_rules (rewrite/parse.hpp), compile for an algebra with compile_rules (rewrite/compile.hpp).
+// Read it with parse_rules (rewrite/parse.hpp) and compile it for an algebra with compile_rules (rewrite/compile.hpp).
 inline constexpr std::string_view standard_axioms = R"rules(# Properties of tensor operators: what proofs of substitutions start from.
 #
 # The format is that of rules (docs/formats.md). `==` may be used from left to right and back; `=>` from left to right

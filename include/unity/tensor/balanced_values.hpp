@@ -1,5 +1,5 @@
-// Values for the sources of a model with which what it computes stays of about one size: deep networks of arbitrary
-// weights leave the range of float32, or lose their signal in the first layers.
+// Source values that keep the values in a model at about the same magnitude. With arbitrary weights, deep networks
+// leave the range of float32 or lose their signal in the first layers.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,8 @@ namespace unity::tensor {
 
 namespace detail {
 
-// How many products with elements of a value are summed, at most, per result element; 0: it is no factor of a product.
+// Per value: the largest number of products with its elements that are summed per result element. 0: not a factor of a
+// product.
 class fan_ins {
  public:
   fan_ins(const algebra& a, const tensor_graph& g);
@@ -43,10 +44,10 @@ struct balanced_source {
 
 }  // namespace detail
 
-// Values by name, for the sources of `model` and of what it is rewritten into: the same for the same name and seed.
-// Weights that are multiplied and summed are uniform with variance 2 / (number of summed products); inputs are uniform
-// in [-1, 1); what must be positive, and gains of normalizations, in [1/2, 3/2); what is added in [-1/4, 1/4).
-// Integers number the rows of what they look up.
+// Source values by name, for `model` and graphs rewritten from it. Equal names and seeds give equal values. Weights in
+// sums of products are uniform with variance 2 / (number of summed products); inputs are uniform in [-1, 1); values
+// that must be positive and gains of normalizations in [1/2, 3/2); added values in [-1/4, 1/4). Integers are row
+// numbers of the tables that they index.
 // Source: He et al., Delving deep into rectifiers, ICCV 2015: the variance.
 [[nodiscard]] source_data balanced_values(const algebra& a, const tensor_graph& model, std::uint64_t seed = 0);
 

@@ -1,4 +1,4 @@
-// What the definition of a composite writes its body with, and that of an operator its adjoint.
+// The interface with which definitions write the body of a composite and the adjoint of an operator.
 #pragma once
 
 #include <initializer_list>
@@ -16,9 +16,9 @@ namespace unity::tensor {
 class algebra;
 struct adjoint_problem;
 
-// Appends operators, by name, to a graph. An interface, because definitions come before the algebra that holds
-// them (tensor/builder.hpp is the builder for graphs of one's own).
-// Throws: unity::error where an operator does not exist or does not take its operands.
+// Appends operators to a graph by name. An interface, because definitions come before the algebra that holds them
+// (tensor/builder.hpp is the builder for users' graphs).
+// Throws: unity::error if an operator does not exist or does not accept its operands.
 class body_builder {
  public:
   body_builder() = default;
@@ -26,7 +26,7 @@ class body_builder {
   body_builder& operator=(const body_builder&) = delete;
   virtual ~body_builder() = default;
 
-  // The first result.
+  // Returns the first result.
   value_id add(std::string_view name, std::initializer_list<value_id> operands,
                std::initializer_list<named_attribute> attributes = {}) {
     return add_all(name, operands, attributes)[0];
@@ -43,12 +43,12 @@ class body_builder {
                                         std::span<const named_attribute> attributes) = 0;
   virtual std::vector<value_id> add_all(const operation& op, std::span<const value_id> operands) = 0;
 
-  // The adjoint of the composite `name`, derived from its body (tensor/adjoint_rule.hpp).
+  // Appends the adjoint of the composite `name`, derived from its body (tensor/adjoint_rule.hpp).
   virtual std::vector<value_id> add_body_adjoint(std::string_view name, std::span<const named_attribute> attributes,
                                                  const adjoint_problem& p) = 0;
 
   [[nodiscard]] virtual const tensor_type& type(value_id v) const = 0;
-  // Where the operators are from.
+  // The algebra that the operators come from.
   [[nodiscard]] virtual const algebra& operators() const = 0;
 };
 

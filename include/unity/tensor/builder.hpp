@@ -47,7 +47,7 @@ struct pool_options {
   bool ceil_mode = false;
 };
 
-// The edges of a graph, as operators over them take them (tensor/operators/segment.hpp).
+// The edges of a graph, in the form that operators over edges take (tensor/operators/segment.hpp).
 struct edge_values {
   value_id offsets{};
   value_id sources{};
@@ -56,18 +56,18 @@ struct edge_values {
   value_id out_edges{};
 };
 
-// A graph under construction: one method per operator, each appends a node and returns its value.
+// A graph under construction: each method appends one operator as a node and returns its value.
 //
 //   builder b{standard};
 //   const auto x = b.input("x", {64, 784});
 //   const auto w = b.weight("w", {784, 512});
 //   const tensor_graph g = std::move(b).finish({b.relu(b.matmul(x, w))});
 //
-// The algebra must outlive the builder. Nothing is simplified or shared: two equal calls are two nodes. Nodes are
-// numbered in the order of the calls; C++ leaves open the order of two calls that are arguments of one other.
-// Throws: every operator throws unity::error when its operands do not fit, naming the node, the types of the
-// operands and what the operator expects; sources do so for sizes that are not positive and for names taken before.
-// The builder is unchanged then.
+// The algebra must outlive the builder. Nothing is simplified or shared: two equal calls make two nodes. Nodes are
+// numbered in call order; C++ does not specify the order of two calls that are arguments of a third.
+// Throws: every operator throws unity::error if its operands do not fit, naming the node, the types of the operands and
+// what the operator expects; sources throw for sizes that are not positive and for names already in use. The builder is
+// then unchanged.
 class builder {
  public:
   explicit builder(const algebra& operators) noexcept : algebra_{&operators} {}
@@ -128,7 +128,7 @@ class builder {
   value_id div(value_id a, value_id b) { return one("div", {a, b}); }
   value_id scalar_multiply(value_id x, value_id scalar) { return one("scalar_multiply", {x, scalar}); }
 
-  // Normalization. An axis below 0 counts from the back.
+  // Normalization. A negative axis counts from the back.
   value_id softmax(value_id x, std::int64_t axis) { return one("softmax", {x}, {{"axis", from_front(x, axis)}}); }
   value_id layer_norm(value_id x, value_id gamma, value_id beta, std::int64_t axis, double epsilon = 1e-5) {
     return one("layer_norm", {x, gamma, beta}, {{"axis", from_front(x, axis)}, {"epsilon", epsilon}});
@@ -160,7 +160,7 @@ class builder {
   value_id embedding(value_id table, value_id ids) { return one("embedding", {table, ids}); }
   value_id embedding_bag(value_id table, value_id ids) { return one("embedding_bag", {table, ids}); }
 
-  // Over the edges of a graph.
+  // Operators over the edges of a graph.
   value_id segment_sum(value_id x, const edge_values& e) {
     return one("segment_sum", {x, e.offsets, e.sources, e.out_offsets, e.targets});
   }
@@ -186,7 +186,7 @@ class builder {
 
   [[nodiscard]] const tensor_type& type(value_id v) const { return graph_.type(v); }
   [[nodiscard]] const shape& dims(value_id v) const { return graph_.type(v).dims; }
-  // What has been built so far; it has no outputs yet.
+  // The graph built so far; it has no outputs yet.
   [[nodiscard]] const tensor_graph& graph() const noexcept { return graph_; }
 
   // Ends the construction. The builder is empty afterwards.

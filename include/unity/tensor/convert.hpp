@@ -13,9 +13,9 @@
 
 namespace unity::tensor {
 
-// The graph whose sources (and casts) of element type `from` are of type `to`, and all that follows from them.
+// The graph with element type `to` instead of `from` in its sources and casts, and in all values computed from them.
 // Complexity: linear in the graph.
-// Throws: unity::error where an operator does not take operands of the new types.
+// Throws: unity::error if an operator does not accept operands of the new types.
 [[nodiscard]] tensor_graph converted(const algebra& a, const tensor_graph& g, dtype from, dtype to);
 
 }  // namespace unity::tensor

@@ -24,16 +24,16 @@
 
 namespace unity::tensor {
 
-// Any model of how long tensor operators take.
+// Any model of the durations of tensor operators.
 using durations = any_durations<algebra>;
 
-// Inference: weights are fixed, so what depends on them alone is computed once and costs nothing
-// (Jia's dissertation (2020), section 2.9.3). Training: weights change, so it costs every iteration.
+// Inference: weights are fixed, so what depends on weights alone is computed once and costs nothing (Jia's dissertation
+// (2020), section 2.9.3). Training: weights change, so it costs time in every iteration.
 enum class mode : std::uint8_t { inference, training };
 
 namespace detail {
 
-// Which operators run at all.
+// Decides which operators run at all.
 class running_operators {
  public:
   running_operators(const algebra& operators, mode m);
@@ -42,7 +42,8 @@ class running_operators {
                           std::span<const tensor_type> outputs) const;
 
  private:
-  // In another order of rows and columns, elements that keep their place in the list of all change their address.
+  // Whether elements keep their addresses: always between row-major types, otherwise only if layout and dimensions
+  // stay.
   [[nodiscard]] static bool stays(const tensor_type& from, const tensor_type& to) noexcept {
     const auto is_list = [](const tensor_type& t) { return t.order == layout::row_major || t.rank() < 2; };
     return (is_list(from) && is_list(to)) || (from.order == to.order && from.dims == to.dims);
@@ -57,17 +58,17 @@ class running_operators {
 // The rates of a device, by dtype.
 using rates_by_element = std::array<device_rates, dtype_names.size()>;
 
-// By the roofline of each device, for the elements of an operator's first result. A model of duration_model; nothing
-// for what only relabels. The algebra must outlive it. A roofline is the least that arithmetic and memory allow, and
-// knows of no spread. Source: Williams et al., Roofline, CACM 52(4), 2009.
+// Durations by the roofline of each device, with the rates for the element type of an operator's first result. Models
+// duration_model. Operators that only relabel cost nothing. The algebra must outlive it. A roofline is the least that
+// arithmetic and memory allow, and has no spread. Source: Williams et al., Roofline, CACM 52(4), 2009.
 class roofline_durations {
  public:
-  // One kind of device, with the same rates for all elements.
+  // One kind of device, with the same rates for all element types.
   roofline_durations(const algebra& operators, const device_rates& device);
-  // By number of the kind of device.
+  // `devices`: by number of the kind of device.
   roofline_durations(const algebra& operators, std::vector<rates_by_element> devices);
 
-  // Precondition: a device that was given.
+  // Precondition: the rates of the device were given.
   [[nodiscard]] duration duration_of(std::uint32_t device, const operation& op, std::span<const tensor_type> inputs,
                                      std::span<const tensor_type> outputs) const;
   [[nodiscard]] fingerprint version() const;
@@ -79,18 +80,18 @@ class roofline_durations {
   const algebra* operators_;
   std::vector<rates_by_element> devices_;
   detail::running_operators running_;
-  std::array<kind_id, 3> moves_;  // free where a device says so
+  std::array<kind_id, 3> moves_;  // free if the device says so
   std::array<kind_id, 2> products_;
 };
 
-// The time of a graph on a device: the sum of what is expected of its operators. Unit: picoseconds. Models
-// staged_cost_model. The algebra must outlive it. Where the durations measure, it may be asked from as many threads as
-// they may.
+// The time of a graph on a device: the sum of the expected durations of its operators. Unit: picoseconds. Models
+// staged_cost_model. The algebra must outlive it. If the durations are measured, as many threads may call it as may
+// call them.
 template <duration_model<algebra> Durations>
 class time_cost {
  public:
   using cost_type = picoseconds;
-  static constexpr picoseconds cannot_run{1'000'000'000'000'000};  // 1000 s: more than any graph that can
+  static constexpr picoseconds cannot_run{1'000'000'000'000'000};  // 1000 s: more than any graph that can run
 
   time_cost(const algebra& operators, Durations all, mode m = mode::inference, std::uint32_t device = 0)
       : durations_{std::move(all)}, running_{operators, m}, device_{device} {}
@@ -107,7 +108,7 @@ class time_cost {
   [[nodiscard]] cost_value objective(picoseconds total) const noexcept { return total.count(); }
 
   // The sum over the nodes of a graph.
-  // Throws: unity::error of the first operator that cannot be run.
+  // Throws: unity::error of the first operator that cannot run.
   [[nodiscard]] duration total(const tensor_graph& g) const {
     duration sum;
     std::vector<tensor_type> inputs;
@@ -137,7 +138,7 @@ class time_cost {
   std::uint32_t device_;
 };
 
-// Time by a roofline of one device.
+// Time by the roofline of one device.
 class analytic_cost : public time_cost<roofline_durations> {
  public:
   analytic_cost(const algebra& operators, const device_rates& device, mode m = mode::inference)
@@ -164,8 +165,8 @@ class flop_cost {
   detail::running_operators running_;
 };
 
-// Memory that results and parameters take when nothing is reused. Unit: bytes. What is precomputed from weights
-// is counted where activations read it, the weights behind it are not.
+// Memory of results and parameters if none is reused. Unit: bytes. Values precomputed from weights count at the
+// activations that read them; the weights behind them do not count.
 class memory_cost {
  public:
   using cost_type = bytes;

@@ -1,5 +1,5 @@
-// The one definition of an operator, of one of four kinds, from which everything else about it is derived:
-// inference, work, evaluation, adjoint, and which index runs where.
+// The single definition of an operator, of one of four kinds. Everything else about the operator is derived from it:
+// inference, work, evaluation, adjoint, and which index runs along which dimension.
 #pragma once
 
 #include <cstddef>
@@ -39,23 +39,25 @@ struct view {
 // A graph of other operators: builds it on the given operands and returns its results.
 struct composite {
   std::function<std::vector<value_id>(body_builder&, const attribute_reader&, std::span<const value_id>)> body;
-  // What the body accepts more than the operator does (broadcasting, say); also saves building it to infer.
+  // Rejects inputs that the body accepts but the operator does not (by broadcasting, say). Also lets inference skip
+  // building the body.
   std::function<void(judgement&, const attribute_reader&)> types{};
 };
 
-// Nothing but the types of its results: never rewritten, never split, never evaluated.
+// Only the types of its results: never rewritten, split or evaluated.
 struct opaque {
   std::function<void(judgement&, const attribute_reader&)> types;
 };
 
 // Where the values of an operator without operands come from.
 enum class source_kind : std::uint8_t {
-  none,      // not a source: its definition says its values
-  input,     // supplied at every run
+  none,      // not a source: its definition determines its values
+  input,     // supplied for every run
   constant,  // supplied once: weights and constants
 };
 
-// When an operator is work: one whose result is its operand, elements in the same order, is none.
+// The modes in which an operator is always work. In other modes it is work only if its elements change their order or
+// layout.
 enum class runs_in : std::uint8_t { all_modes, training, no_mode };
 
 struct definition {
@@ -66,24 +68,24 @@ struct definition {
   runs_in runs = runs_in::all_modes;
   bool layouts = false;  // results of rank >= 2 may be column_major
 
-  // Overrides the derived work where that is wrong.
+  // Overrides the derived work if that is wrong.
   std::function<work(const attribute_reader&, std::span<const tensor_type> inputs,
                      std::span<const tensor_type> outputs)>
       own_work{};
 
-  // The adjoint, where deriving it (tensor/adjoint.hpp) fails or costs more.
+  // The adjoint, if deriving it (tensor/adjoint.hpp) fails or gives a more expensive one.
   adjoint_rule own_adjoint{};
 
-  // Rewrites the attributes that hold sizes, for other sizes of operands and results (tensor/resizing.hpp). Without it
-  // the operator has no such attributes, or keeps the sizes that they say.
+  // Rewrites the attributes that hold sizes, for new sizes of operands and results (tensor/resizing.hpp). Without it,
+  // the operator has no such attributes, or its sizes must stay.
   std::function<void(const attribute_writer&, const resizing&)> resize{};
 
-  // The same for a part of the operator, where that differs: heads go with the columns that are divided among devices,
+  // The same for a part of a divided operator, if that differs: heads are divided among devices along with the columns,
   // but stay when all sizes shrink.
   std::function<void(const attribute_writer&, const resizing&)> resize_part{};
 
-  // What the derived indices of a composite (tensor/index_structure.hpp) are called, in their order, in names of rules
-  // and in messages. Empty: as its body calls them.
+  // Names of the derived indices of a composite (tensor/index_structure.hpp), in their order, for rule names and
+  // messages. Empty: the names in its body.
   std::vector<const char*> index_names{};
 
   [[nodiscard]] definition&& commutative() && {
@@ -116,7 +118,7 @@ struct definition {
   }
 };
 
-// Assembles a definition; operands and results: exact counts, or op_signature::any.
+// Assembles a definition. operands and results: exact counts, or op_signature::any.
 [[nodiscard]] definition define(std::string name, int operands, int results, std::vector<attribute_field> fields,
                                 std::variant<primitive, view, composite, opaque> body);
 

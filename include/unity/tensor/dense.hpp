@@ -9,7 +9,7 @@
 
 namespace unity::tensor {
 
-// Elements in row-major order, whatever the layout of the type they are of.
+// Elements in row-major order, whatever the layout of their tensor type.
 template <class Scalar>
 struct dense {
   shape dims{};

@@ -1,4 +1,4 @@
-// Rules of tensor graphs that were derived, as text. Over 500 lines because of so many rules.
+// Derived rules of tensor graphs, as text. Over 500 lines because it holds many rules.
 // The program generate_rules prints it: generate_rules --shipped derived.
 #pragma once
 
@@ -6,10 +6,10 @@
 
 namespace unity::tensor {
 
-// Longer than what every compiler has to take; those that the library supports do.
+// Longer than the string literals that every compiler must support; the supported compilers accept it.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Woverlength-strings"
-// Read with parse_rules (rewrite/parse.hpp), compile for an algebra with compile_rules (rewrite/compile.hpp).
+// Read it with parse_rules (rewrite/parse.hpp) and compile it for an algebra with compile_rules (rewrite/compile.hpp).
 inline constexpr std::string_view derived_rules = R"rules(# Substitutions too large to enumerate, made and proved by
 #   generate_rules --derive all --out FILE
 # from compositions of the operators of include/unity/tensor/generation/vocabularies.hpp, which the properties of

@@ -21,20 +21,20 @@
 namespace unity::tensor {
 
 struct differentiation {
-  // What to differentiate: one real number, a value of the graph. The null id: what the outputs' cotangents say, which
-  // are then inputs of the result, named "cotangent0", "cotangent1", ...
+  // What to differentiate: a value of the graph that is one real number. The null id: all outputs, weighted by
+  // cotangents that become inputs of the result, named "cotangent0", "cotangent1", ...
   value_id loss{};
-  // With respect to which values. Empty: all weights that training changes (all but running statistics).
+  // The values to differentiate with respect to. Empty: all weights that training changes (all but running statistics).
   std::vector<value_id> sources{};
 };
 
-// Nodes and values of the given graph keep their numbers; what computes gradients comes behind.
+// Nodes and values of the given graph keep their numbers; the nodes that compute gradients follow.
 struct differentiated_graph {
-  tensor_graph graph{};               // outputs: those of the given graph, then a gradient per source
-  std::vector<value_id> sources{};    // with respect to what
+  tensor_graph graph{};               // outputs: those of the given graph, then one gradient per source
+  std::vector<value_id> sources{};    // differentiated with respect to these
   std::vector<value_id> gradients{};  // per source
-  std::size_t forward_nodes = 0;      // nodes below that number are the given graph's
-  // Per node behind those: whose adjoint it belongs to; the null id where it is what the sweep begins with.
+  std::size_t forward_nodes = 0;      // nodes below this number are the given graph's
+  // Per later node: the node whose adjoint it belongs to; the null id if none, as for the seeds of the sweep.
   std::vector<node_id> origins{};
 };
 
@@ -48,11 +48,11 @@ namespace detail {
   return fmt::format("node {} ({})", n, a.signature(g.operation(n).kind).name);
 }
 
-// Throws: unity::error that names the node where it has no adjoint.
+// Throws: unity::error that names the node if it has no adjoint.
 [[nodiscard]] std::vector<value_id> append_node_adjoint(body_builder& b, const algebra& a, const tensor_graph& g,
                                                         node_id n, const adjoint_problem& p);
 
-// Throws: unity::error where the value has no gradient.
+// Throws: unity::error if the value is not floating-point and so has no gradient.
 void require_real(const algebra& a, const tensor_graph& g, value_id v);
 
 void seed_loss(reverse_sweep& sweep, body_builder& b, const algebra& a, const tensor_graph& g, value_id loss);
@@ -62,12 +62,11 @@ void seed_outputs(reverse_sweep& sweep, body_builder& b, const algebra& a, const
 }  // namespace detail
 
 // The graph with the gradients of a loss, or of its outputs, appended. A source that several operators use has one
-// gradient, the sum of what they give; one on which nothing depends has zeros.
-// Operators are those of an algebra that has the gradient operators, such as training_algebra().
-// Complexity: linear in the graph.
-// Throws: unity::error that names the node where the way back meets an operator without adjoint, where the loss is not
-// one real number, where a source is not of reals, where an input of the graph has the name of a new one (cotangent0,
-// ..) or the algebra lacks a gradient operator.
+// gradient, the sum of their contributions; a source that nothing depends on has zeros. The algebra must have the
+// gradient operators, as training_algebra() does. Complexity: linear in the graph.
+// Throws: unity::error that names the node if the backward sweep reaches an operator without adjoint; also if the loss
+// is not one real number, a source is not floating-point, an input of the graph has the name of a new one (cotangent0,
+// ...), or the algebra lacks a gradient operator.
 [[nodiscard]] differentiated_graph differentiate(const algebra& a, const tensor_graph& g,
                                                  const differentiation& what = {});
 

@@ -13,7 +13,7 @@ namespace unity::tensor {
 
 enum class dtype : std::uint8_t { float32, float64, float16, bfloat16, int64, int32, int8, uint8, boolean };
 
-// Spelled as in rule text and error messages, in order of value.
+// Names as in rule text and error messages, in the order of the values.
 inline constexpr std::array<std::string_view, 9> dtype_names{"float32", "float64", "float16", "bfloat16", "int64",
                                                              "int32",   "int8",    "uint8",   "bool"};
 

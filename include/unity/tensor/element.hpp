@@ -1,5 +1,4 @@
-// Numbers as elements hold them: the 16-bit floats, for hosts whose compilers lack them, and integers; what a type
-// stores of a number.
+// Numbers as tensor elements store them: integers, and the 16-bit floats, for hosts whose compilers lack them.
 #pragma once
 
 #include <bit>
@@ -15,7 +14,7 @@
 
 namespace unity::tensor {
 
-// Does the type, does one of the types, hold numbers that float32 rounds.
+// Whether the type, or one of the types, holds numbers that float32 rounds.
 [[nodiscard]] constexpr bool exceeds_float32(dtype t) noexcept {
   return t == dtype::float64 || t == dtype::int64 || t == dtype::int32;
 }
@@ -23,10 +22,10 @@ namespace unity::tensor {
 
 namespace detail {
 
-// The float32 itself, or of the two around the number the one whose last bit is set: rounded again, to a format of at
-// least two bits less, it gives what rounding once gives.
-// Source: Boldo and Melquiond, Emulation of FMA and correctly rounded sums:
-// proved algorithms using rounding to odd, 2008.
+// The value itself if it is a float32, otherwise the one of its two neighbours whose last bit is set. Rounding that
+// again, to a format with at least two fewer bits, gives the same as rounding once.
+// Source: Boldo and Melquiond, Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd,
+// 2008.
 [[nodiscard]] constexpr float round_to_odd(double value) noexcept {
   const auto nearest = static_cast<float>(value);
   const auto bits = std::bit_cast<std::uint32_t>(nearest);
@@ -40,8 +39,7 @@ namespace detail {
 
 }  // namespace detail
 
-// bfloat16: the upper half of a float32. Rounded to nearest, ties to even; what is too large becomes infinite, a NaN
-// stays one.
+// bfloat16: the upper half of a float32. Rounds to nearest, ties to even; overflow gives infinity, NaN gives NaN.
 [[nodiscard]] constexpr std::uint16_t to_bfloat16(double value) noexcept {
   const auto bits = std::bit_cast<std::uint32_t>(detail::round_to_odd(value));
   if ((bits & 0x7fffffffU) > 0x7f800000U) {
@@ -53,7 +51,7 @@ namespace detail {
   return std::bit_cast<float>(std::uint32_t{value} << 16U);
 }
 
-// IEEE 754 binary16. Rounded to nearest, ties to even; what is too large becomes infinite, a NaN stays one.
+// IEEE 754 binary16. Rounds to nearest, ties to even; overflow gives infinity, NaN gives NaN.
 [[nodiscard]] constexpr std::uint16_t to_float16(double value) noexcept {
   const auto bits = std::bit_cast<std::uint32_t>(detail::round_to_odd(value));
   const auto sign = static_cast<std::uint16_t>((bits >> 16U) & 0x8000U);
@@ -61,12 +59,12 @@ namespace detail {
   if (magnitude > 0x7f800000U) {
     return static_cast<std::uint16_t>(sign | 0x7e00U);
   }
-  if (magnitude >= 0x477ff000U) {  // 65520: halfway from the largest to what would follow it
+  if (magnitude >= 0x477ff000U) {  // 65520: halfway between the largest number and the next one
     return static_cast<std::uint16_t>(sign | 0x7c00U);
   }
   if (magnitude < 0x38800000U) {
-    // Subnormal. Added to a half, the last bit of the sum counts in units of 2^-24, as float16 does here; the addition
-    // rounds.
+    // Subnormal. The last bit of a sum with 0.5 counts units of 2^-24, as the last bit of a subnormal float16 does; the
+    // addition rounds.
     const auto shifted = std::bit_cast<float>(magnitude) + 0.5F;
     return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3f000000U));
   }
@@ -86,11 +84,11 @@ namespace detail {
   return std::bit_cast<float>(sign | ((magnitude << 13U) + 0x38000000U));
 }
 
-// Towards zero; what does not fit becomes the nearest that does, and no number 0.
+// Rounds toward zero; clamps what does not fit; NaN gives 0.
 template <std::integral Integer, std::floating_point Real>
 [[nodiscard]] constexpr Integer to_integer(Real value) noexcept {
   using limits = std::numeric_limits<Integer>;
-  // One beyond the largest, which is a power of two and thus exact.
+  // One more than the largest integer: a power of two and thus exact.
   constexpr auto end = 2 * static_cast<Real>(Integer{1} << (limits::digits - 1));
   if (value != value) {
     return 0;
@@ -104,7 +102,7 @@ template <std::integral Integer, std::floating_point Real>
   return static_cast<Integer>(value);
 }
 
-// Calls f with a value-initialized element of the C++ type that stores `element`; narrow floats as uint16_t.
+// Calls f with a value-initialized element of the C++ type that stores `element`; 16-bit floats are stored as uint16_t.
 template <class F>
 decltype(auto) with_storage(dtype element, F&& f) {
   switch (element) {
@@ -121,8 +119,8 @@ decltype(auto) with_storage(dtype element, F&& f) {
   return f(std::uint8_t{});
 }
 
-// What an element stores of a number. Reals are rounded to nearest, or towards zero where the element is an integer,
-// which keeps the last bits of what does not fit; a bool is 0 or 1.
+// Converts a number to what an element stores. Reals round to nearest, or toward zero if the element is an integer,
+// which keeps the low bits of numbers that do not fit; a bool is 0 or 1.
 template <class Stored, class Number>
 [[nodiscard]] Stored to_storage(dtype element, Number number) {
   if constexpr (std::is_same_v<Stored, std::uint16_t>) {
@@ -136,7 +134,7 @@ template <class Stored, class Number>
   }
 }
 
-// The number that is stored.
+// The stored number.
 template <class Stored>
 [[nodiscard]] auto from_storage(dtype element, Stored stored) {
   if constexpr (std::is_same_v<Stored, std::uint16_t>) {
@@ -146,7 +144,7 @@ template <class Stored>
   }
 }
 
-// Rounds each number to what an element can store of it.
+// Rounds each number to what an element can store.
 void round_to(dtype element, std::span<double> numbers);
 
 }  // namespace unity::tensor

@@ -1,13 +1,13 @@
-// Rewrites for inference engines, which fuse operators and choose kernels by sizes: what these gain, no sum of times of
-// single operators shows. So `optimize --target` applies each wherever it applies, and times whole models. They are
-// tested, not proved; each result is compared with the original.
+// Rewrites for inference engines, which fuse operators and choose kernels by size, so sums of times of single operators
+// do not show what a rewrite gains. Therefore `optimize --target` applies each rule wherever it matches, and times
+// whole models. The rules are tested, not proved; each result is compared with the original.
 #pragma once
 
 #include <string_view>
 
 namespace unity::tensor {
 
-// Read with parse_rules, compile with compile_rules.
+// Read with parse_rules and compile with compile_rules.
 inline constexpr std::string_view engine_rules = R"rules(
 # onnxruntime fuses a sum of rank 3 and the layer norm after it into one kernel, which takes several times as long as
 # both of them.

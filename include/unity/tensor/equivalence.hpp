@@ -1,4 +1,4 @@
-// Do two graphs compute the same? Asked of every graph that an optimizer gives out.
+// Checks whether two graphs compute the same. Every graph that an optimizer returns is checked.
 #pragma once
 
 #include <algorithm>
@@ -28,26 +28,27 @@
 
 namespace unity::tensor {
 
-// Which arithmetic graphs are compared in: real numbers find errors of algebra sharply; that of the element types finds
-// what holds on real numbers alone, such as a bucket of a position that float32 puts elsewhere.
+// The arithmetic in which graphs are compared. Real numbers find errors of algebra sharply; the arithmetic of the
+// element types finds rewrites that hold for real numbers only, such as a position that float32 puts into another
+// bucket.
 enum class arithmetic : std::uint8_t { real, rounded, both };
 
 struct equivalence_options {
-  std::size_t points = 4;  // with how many sets of values
-  bool modular = false;    // half of them also modulo 2^61 - 1: only for graphs that are equal not just on real numbers
+  std::size_t points = 4;  // number of sets of values
+  bool modular = false;    // half of them also modulo 2^61 - 1: only if equality does not rest on real numbers alone
   arithmetic numbers = arithmetic::both;
   std::uint64_t seed = 0;
   double tolerance = 1e-7;          // relative to the largest element of an output
   source_data data{};               // for constants that rules depend on; their sizes stay
-  flops affordable{2'000'000'000};  // up to where graphs that differ are compared again on larger sizes
+  flops affordable{2'000'000'000};  // limit for comparing differing graphs again on larger sizes
 };
 
 struct equivalence_report {
   bool passed = false;
   double max_rel_error = 0;
-  std::size_t points = 0;                         // that were compared
+  std::size_t points = 0;                         // sets of values that were compared
   std::size_t undefined = 0;                      // elements of outputs that are NaN in both graphs
-  std::string sizes{};                            // that they were compared on, in one line
+  std::string sizes{};                            // that were used for the comparison, in one line
   std::optional<std::size_t> first_difference{};  // the first output that differs
   std::string problem{};                          // in one line; empty if passed
 };
@@ -70,8 +71,9 @@ class comparison {
   [[nodiscard]] static source_roles roles_of(const algebra& a, const shrunk_graphs& g);
 
   [[nodiscard]] equivalence_report attempt();
-  // In the arithmetic of the element types. A difference shows at every point: that an element is just where a
-  // function jumps, such as a maximum's position or a quantized number, is chance.
+  // Compares in the arithmetic of the element types. A true difference shows at every point; at a single point it may
+  // be chance, if an element lies exactly where a function jumps, such as the position of a maximum or a quantized
+  // number.
   void compare_rounded(equivalence_report& r);
 
   template <class Scalar>
@@ -102,7 +104,7 @@ class comparison {
     }
   }
 
-  // Whether there are any; counts the others.
+  // Whether any element is a number; counts the NaNs.
   template <class Scalar>
   [[nodiscard]] static bool count_numbers(const std::vector<dense<Scalar>>& outputs, equivalence_report& r) {
     bool any = false;
@@ -121,37 +123,37 @@ class comparison {
   const equivalence_options& options_;
   source_values sources_;
   bool domain_error_ = false;            // the first graph gave NaN
-  bool compares_numbers_alone_ = false;  // where that cannot be helped
+  bool compares_numbers_alone_ = false;  // ignore NaN in the first graph, if it cannot be avoided
 };
 
-// Nothing where the outputs have the same types.
+// Returns nothing if the outputs have the same types.
 [[nodiscard]] std::optional<equivalence_report> compare_types(const tensor_graph& a, const tensor_graph& b);
 
-// What evaluation takes: an element costs as much as some operations.
+// The work of evaluation; an element counts as several operations.
 [[nodiscard]] flops work_of(const algebra& a, const tensor_graph& g);
 
-// The largest sizes of a few that make the comparison a matter of a moment: in networks of two or three neurons per
-// layer, much is multiplied by zero.
+// The largest of a few sizes that can be compared in a moment. In networks with two or three neurons per layer, too
+// many products are with zero.
 [[nodiscard]] shrunk_graphs shrink_enough(const algebra& a, const tensor_graph& first, const tensor_graph& second,
                                           shrink_options options);
 
-// Graphs that differ on small sizes are looked at again on their own, or on larger ones, whatever is affordable.
-// Nothing where nothing is.
+// Larger sizes for graphs that differ on small ones: their own, or the largest that are affordable. Nothing if none
+// are.
 [[nodiscard]] std::optional<shrunk_graphs> larger_sizes(const algebra& a, const shrunk_graphs& own,
                                                         shrink_options shrinking, flops affordable);
 
 }  // namespace detail
 
-// Evaluates both graphs on small sizes (tensor/shrink.hpp), with the same pseudo-random values for sources of one name,
-// and compares their outputs. Every operator takes part: opaque ones as some fixed function of their operands.
-// A difference is looked at again on larger sizes, if those are affordable: a number in a graph may stem from a size.
-// NaN in the second graph alone is a difference. Where the first gives NaN, and positive sources do not help, the other
-// elements are compared; where there are none, that is a problem.
+// Evaluates both graphs on small sizes (tensor/shrink.hpp), with the same pseudo-random values for sources with the
+// same name, and compares their outputs. Every operator takes part: an opaque one is some fixed function of its
+// operands. If the graphs differ, they are compared again on larger sizes, if affordable, because a number in a graph
+// may stem from a size. NaN in the second graph alone is a difference. If the first graph gives NaN even with positive
+// sources, only the other elements are compared; if there are none, that is reported as a problem.
 [[nodiscard]] equivalence_report check_equivalence(const algebra& a, const tensor_graph& first,
                                                    const tensor_graph& second, const equivalence_options& options = {});
 
-// The same on the graphs' own sizes: for constants that were computed from others, which small sizes would cut.
-// Nothing where the graphs together take more than options.affordable.
+// The same on the graphs' own sizes, for constants that were computed from other constants, which smaller sizes would
+// cut. Nothing if the graphs together cost more than options.affordable.
 [[nodiscard]] std::optional<equivalence_report> check_own_sizes(const algebra& a, const tensor_graph& first,
                                                                 const tensor_graph& second,
                                                                 const equivalence_options& options);

@@ -1,4 +1,4 @@
-// Reference evaluation: what operators and graphs compute, on any scalar type that has scalar_traits.
+// Reference evaluation: computes operators and graphs on any scalar type that has scalar_traits.
 #pragma once
 
 #include <concepts>
@@ -46,7 +46,7 @@ template <class Scalar>
 
 [[nodiscard]] error cannot_evaluate(const algebra& a, const operation& op, std::span<const tensor_type> inputs);
 
-// Operands by address; every one holds what its type says.
+// Operands by address; each must have as many elements as its type says.
 template <class Scalar>
 [[nodiscard]] std::vector<dense<Scalar>> evaluate_at(const algebra& a, const operation& op,
                                                      std::span<const Scalar* const> operands,
@@ -77,7 +77,7 @@ template <class Scalar>
 }
 
 // Visits the nodes that the outputs need, in order, and drops values after their last use. source(n, operands) may
-// give the results of a node; nothing: what the definition of its operator says.
+// return the results of a node; if it returns nothing, the definition of the operator determines them.
 template <class Scalar, class Source>
 [[nodiscard]] std::vector<dense<Scalar>> evaluate_nodes(const algebra& a, const tensor_graph& g, Source&& source,
                                                         std::uint64_t seed) {
@@ -144,9 +144,9 @@ template <class Scalar>
 
 }  // namespace detail
 
-// What one operator computes. Sources get arbitrary values that depend on name and seed (tensor/sources.hpp).
-// Modulo a prime, where functions that are no polynomials are arbitrary ones, so are operators without a known meaning.
-// Throws: unity::error where the operator does not take the inputs, or has no known meaning over such numbers.
+// Evaluates one operator. Sources get arbitrary values that depend on name and seed (tensor/sources.hpp). Modulo a
+// prime, functions other than polynomials become arbitrary functions, and so do operators without a known meaning.
+// Throws: unity::error if the operator does not accept the inputs, or has no known meaning on such numbers.
 template <class Scalar>
 [[nodiscard]] std::vector<dense<Scalar>> evaluate(const algebra& a, const operation& op,
                                                   std::span<const dense<Scalar>> inputs,
@@ -162,16 +162,15 @@ template <class Scalar>
   return detail::evaluate_at<Scalar>(a, op, operands, input_types, seed);
 }
 
-// Supplies the values of operators without operands, or nothing.
+// Returns the values of an operator without operands, or nothing.
 template <class P, class Scalar>
 concept source_provider = requires(const P& provider, const operation& op, const tensor_type& type) {
   { provider(op, type) } -> std::convertible_to<std::optional<dense<Scalar>>>;
 };
 
-// What the outputs of a graph are, in order.
-// provider(op, type) is asked for every operator without operands; nothing: an arbitrary
-// value for inputs, weights and constants, and the exact one for fills and constant kernels.
-// Throws: unity::error where an operator that the outputs need has no known meaning.
+// The values of a graph's outputs, in order. Calls provider(op, type) for every operator without operands. If it
+// returns nothing, inputs, weights and constants get arbitrary values, fills and constant kernels their exact ones.
+// Throws: unity::error if an operator that the outputs need has no known meaning.
 template <class Scalar, source_provider<Scalar> Provider>
 [[nodiscard]] std::vector<dense<Scalar>> evaluate(const algebra& a, const tensor_graph& g, const Provider& provider,
                                                   std::uint64_t seed = 0) {
@@ -191,7 +190,7 @@ template <class Scalar, source_provider<Scalar> Provider>
   return detail::evaluate_nodes<Scalar>(a, g, source, seed);
 }
 
-// All sources arbitrary.
+// All sources get arbitrary values.
 template <class Scalar>
 [[nodiscard]] std::vector<dense<Scalar>> evaluate(const algebra& a, const tensor_graph& g, std::uint64_t seed = 0) {
   return evaluate<Scalar>(

@@ -1,4 +1,4 @@
-// What tensor/terms.hpp has, for functions of elements, comparisons and logic.
+// The part of tensor/terms.hpp for element-wise functions, comparisons and logic.
 #pragma once
 
 #include <unity/rewrite/terms.hpp>

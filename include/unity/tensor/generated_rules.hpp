@@ -1,4 +1,4 @@
-// Rules of tensor graphs that were generated, as text. Over 500 lines because of so many rules.
+// Generated rules of tensor graphs, as text. Over 500 lines because it holds many rules.
 // The program generate_rules prints it: generate_rules --shipped generated.
 #pragma once
 
@@ -6,10 +6,10 @@
 
 namespace unity::tensor {
 
-// Longer than what every compiler has to take; those that the library supports do.
+// Longer than the string literals that every compiler must support; the supported compilers accept it.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Woverlength-strings"
-// Read with parse_rules (rewrite/parse.hpp), compile for an algebra with compile_rules (rewrite/compile.hpp).
+// Read it with parse_rules (rewrite/parse.hpp) and compile it for an algebra with compile_rules (rewrite/compile.hpp).
 inline constexpr std::string_view generated_rules = R"rules(# Substitutions that nobody wrote: made, pruned and proved by
 #   generate_rules --ops tensor --max-ops 3 --out FILE
 # from the operators of include/unity/tensor/generation/vocabularies.hpp, without the rule that was found and could not

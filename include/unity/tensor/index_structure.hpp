@@ -1,5 +1,5 @@
-// Which index runs along which dimension of every operand and result of an operator: what shrinking its sizes and
-// splitting it need to know.
+// Which index runs along which dimension of every operand and result of an operator. Shrinking sizes and splitting
+// operators depend on it.
 #pragma once
 
 #include <cstddef>
@@ -16,17 +16,18 @@
 
 namespace unity::tensor {
 
-// The indices of an operator that takes the inputs, read off its definition; nothing where it does not take them.
-// A primitive has those of its iteration space. A view shares an index between the dimensions that it maps onto each
-// other as a whole. A composite has those of its body, joined along its edges. An opaque operator has whole ones.
+// The indices of an operator on the inputs, derived from its definition; nothing if it does not accept the inputs. A
+// primitive has the indices of its iteration space. A view shares an index between dimensions that it maps onto each
+// other as a whole. A composite has the indices of its body, joined along its edges. An opaque operator has only
+// indices that are never split.
 // Source: Jia's dissertation (2020) table 3.1, generalized.
 [[nodiscard]] inline std::optional<index_structure> dimension_indices(const algebra& a, const operation& op,
                                                                       std::span<const tensor_type> inputs) {
   return detail::indices_of(a, op, inputs);
 }
 
-// The maximal sets of operands, each ascending, in which the operator is jointly additive: f(x + y) = f(x) + f(y)
-// where x and y are values of just those operands. Empty where there are none or the inputs are not taken.
+// The maximal sets of operands, each ascending, in which the operator is jointly additive: f(x + y) = f(x) + f(y) if x
+// and y are values of exactly those operands. Empty if there are none or the operator does not accept the inputs.
 // Complexity: exponential in the number of operands for primitives and composites, which have few.
 [[nodiscard]] inline std::vector<std::vector<std::size_t>> linear_groups(const algebra& a, const operation& op,
                                                                          std::span<const tensor_type> inputs) {

@@ -1,4 +1,4 @@
-// What a shape function writes to: the types of the results, or why there are none.
+// Where a shape function writes the types of the results, or why there are none.
 #pragma once
 
 #include <cstddef>
@@ -18,11 +18,11 @@
 
 namespace unity::tensor {
 
-// Why an operator does not take some inputs. Cheap to make; text only for a person who asks.
+// Why an operator does not accept some inputs. Cheap to make; formatted as text only on request.
 struct refusal {
   const char* expected = nullptr;  // noun phrase
-  const char* index = "";          // the index it is about, if any
-  int operand = -1;                // the operand it is about, if any
+  const char* index = "";          // the index concerned, if any
+  int operand = -1;                // the operand concerned, if any
 
   [[nodiscard]] std::string text() const {
     const auto t = fmt::format("expected {}{}", expected, index);
@@ -30,7 +30,7 @@ struct refusal {
   }
 };
 
-// Collects the types of results. The first failed requirement stays; later calls change nothing.
+// Collects the types of results. Keeps the first failed requirement; later calls change nothing.
 class judgement {
  public:
   explicit judgement(std::span<const tensor_type> inputs) noexcept : inputs_{inputs} {}
@@ -39,20 +39,21 @@ class judgement {
   [[nodiscard]] const shape& dims(std::size_t operand) const { return inputs_[operand].dims; }
   [[nodiscard]] std::size_t rank(std::size_t operand) const { return inputs_[operand].dims.size(); }
 
-  // Returns `condition`; the first that is false is why there is no result. `expected`: a literal noun phrase.
+  // Returns `condition`. The first false condition is the reason why there is no result. `expected`: a noun phrase, as
+  // a string literal.
   bool require(bool condition, const char* expected, int operand = -1) noexcept;
-  // The first operand's element type is floating point.
+  // Requires that the first operand's element type is floating-point.
   bool require_floating() noexcept {
     return require(!inputs_.empty() && is_floating(inputs_[0].element), "floating-point elements");
   }
   bool require_numeric() noexcept {
     return require(inputs_.empty() || inputs_[0].element != dtype::boolean, "numeric elements");
   }
-  // Operand counts of operators that take more than one.
+  // Limits the number of operands of a variadic operator.
   bool require_operands(std::size_t least, std::size_t most) noexcept {
     return require(inputs_.size() >= least && inputs_.size() <= most, "another number of operands");
   }
-  // Operands may differ in element type: otherwise they must not.
+  // Allows operands of different element types; by default all must have the same.
   void allow_mixed_elements() noexcept { mixed_ = true; }
   [[nodiscard]] bool allows_mixed_elements() const noexcept { return mixed_; }
 
@@ -64,7 +65,7 @@ class judgement {
   [[nodiscard]] const refusal& why_not() const noexcept { return refusal_; }
   [[nodiscard]] std::span<const tensor_type> results() const noexcept { return results_; }
 
-  // Ends the collection: checks what holds for all operators, and marks results constant where every operand is.
+  // Ends the collection: checks the requirements of all operators, and marks results constant if every operand is.
   [[nodiscard]] std::optional<std::vector<tensor_type>> take(bool constant_source);
 
  protected:

@@ -1,7 +1,7 @@
 // Scalar kernels as data: what a primitive operator computes at one point of its iteration space.
 //
-// Written as an expression, x(0) * x(1), and kept as a short postfix program, so that every scalar type can
-// run it, and so that arithmetic counts and linearity are read off it and not declared.
+// A kernel is written as an expression, x(0) * x(1), and stored as a short postfix program. So every scalar type can
+// run it, and arithmetic counts and linearity are derived from it instead of declared.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +15,11 @@ namespace unity::tensor {
 enum class scalar_op : std::uint8_t {
   // leaves
   operand,      // an element of an operand
-  accumulated,  // the value of the reduction
+  accumulated,  // the result of the reduction
   literal,
   coordinate,  // the position along an index
-  count,       // the number of points reduced at this result
-  // of one
+  count,       // the number of points reduced for this result element
+  // unary
   negate,
   reciprocal,
   abs,
@@ -34,10 +34,10 @@ enum class scalar_op : std::uint8_t {
   truncate,
   nonzero,
   floor,
-  round,  // halves to the even neighbour
+  round,  // ties to even
   sin,
   cos,
-  // of two
+  // binary
   add,
   sub,
   mul,
@@ -47,8 +47,8 @@ enum class scalar_op : std::uint8_t {
   minimum,
   equal,      // 1 or 0
   less,       // 1 or 0
-  masked,     // the second where the first is not 0, else 0
-  remainder,  // of a division towards zero
+  masked,     // the second if the first is not 0, otherwise 0
+  remainder,  // of division rounded toward zero
 };
 
 [[nodiscard]] constexpr bool is_leaf(scalar_op op) noexcept { return op <= scalar_op::count; }
@@ -56,7 +56,7 @@ enum class scalar_op : std::uint8_t {
 
 struct instruction {
   scalar_op op = scalar_op::literal;
-  std::int32_t number = 0;  // of the operand or index
+  std::int32_t number = 0;  // of an operand or index
   double value = 0;         // of a literal
 };
 
@@ -72,7 +72,7 @@ struct scalar_kernel {
   scalar_program outer{};
 };
 
-// The vocabulary in which definitions write kernels.
+// The functions with which definitions write kernels.
 namespace kernels {
 
 [[nodiscard]] inline scalar_kernel leaf(instruction i) { return {{}, reduction::none, {i}}; }
@@ -82,14 +82,14 @@ namespace kernels {
 [[nodiscard]] inline scalar_kernel literal(double value) { return leaf({scalar_op::literal, 0, value}); }
 // The position along the index that the iteration space declared as number `index`.
 [[nodiscard]] inline scalar_kernel coordinate(int index) { return leaf({scalar_op::coordinate, index, 0}); }
-// How many points were reduced, padding left out (or in, where the window says so).
+// The number of reduced points, without padding (or with it, if the window says so).
 [[nodiscard]] inline scalar_kernel count() { return leaf({scalar_op::count, 0, 0}); }
 
 [[nodiscard]] inline scalar_kernel reduce(reduction how, const scalar_kernel& inner) {
   UNITY_EXPECTS(inner.reduce == reduction::none, "one reduction per kernel");
   return {inner.outer, how, {{scalar_op::accumulated, 0, 0}}};
 }
-// Over all indices that the result does not have.
+// Reduces over all indices that the result does not have.
 [[nodiscard]] inline scalar_kernel sum(const scalar_kernel& inner) { return reduce(reduction::sum, inner); }
 [[nodiscard]] inline scalar_kernel largest(const scalar_kernel& inner) { return reduce(reduction::largest, inner); }
 

@@ -1,13 +1,13 @@
-// How long the kernels take that PyTorch runs tensor operators by on a GPU.
+// The durations of the GPU kernels with which PyTorch runs tensor operators.
 //
-// What is one kernel there is priced as one, and what is part of a neighbour's kernel costs nothing:
-// - Products take transposed operands, and other operators strided ones: transpositions and slices cost nothing.
-// - An element-wise operator with one operand of the result's size and only smaller ones beside is the prologue or
-//   epilogue of the kernel next to it: the bias of a product (cuBLASLt, or with gelu behind it), scale and mask of a
-//   softmax (Megatron's fused softmax, flash attention). Activations that are attributes are as free.
+// What PyTorch runs as one kernel is priced as one, and what becomes part of a neighbour's kernel costs nothing:
+// - Products accept transposed operands, and other operators strided ones: transpositions and slices cost nothing.
+// - An element-wise operator with one operand of the result's size and otherwise only smaller ones is the prologue or
+//   epilogue of the kernel next to it: the bias of a product (cuBLASLt, optionally with gelu), scale and mask of a
+//   softmax (Megatron's fused softmax, flash attention). Activations that are attributes are also free.
 // - Attention as one operator, and its gradient, are flash attention.
-// This is decided for each operator alone, since searches price parts of operators that are in no graph yet. So the
-// same operator is as free where nothing is beside it that could take it in.
+// This is decided for each operator alone, because searches price parts of operators that are not yet in a graph. So an
+// operator is free even if it has no neighbour that could absorb it.
 #pragma once
 
 #include <array>
@@ -26,23 +26,23 @@
 
 namespace unity::tensor {
 
-// The kernels of an operator, in order; none of what costs nothing. What the model has no kernel for, such as
-// embeddings and sums, is one that moves its bytes, as an element-wise one does.
+// The kernels of an operator, in order; empty if it costs nothing. An operator without a kernel in the model, such as
+// an embedding or a sum, is a kernel that moves its bytes, as an element-wise operator is.
 [[nodiscard]] std::vector<kernel_shape> kernels_of(const algebra& operators, const operation& op,
                                                    std::span<const tensor_type> inputs,
                                                    std::span<const tensor_type> outputs);
 
 using kernel_devices_by_element = std::array<kernel_device, dtype_names.size()>;
 
-// By the model of kernels with the coefficients of machines/kernels.json, for the elements of an operator's first
-// result. Kernels run one behind the other on a device that is kept busy: each takes what it takes, or what launching
-// the next one takes, where that is longer. A model of duration_model, without spread; the algebra must outlive it.
+// Durations by the kernel model with the coefficients of machines/kernels.json, for the element type of an operator's
+// first result. Kernels run one after another on a device that is kept busy: each costs its own time or the time to
+// launch the next one, whichever is longer. Models duration_model, without spread; the algebra must outlive it.
 class kernel_durations {
  public:
-  // By number of the kind of device.
+  // `devices`: by number of the kind of device.
   kernel_durations(const algebra& operators, std::vector<kernel_devices_by_element> devices);
 
-  // Precondition: a device that was given.
+  // Precondition: the device was given.
   [[nodiscard]] duration duration_of(std::uint32_t device, const operation& op, std::span<const tensor_type> inputs,
                                      std::span<const tensor_type> outputs) const;
   [[nodiscard]] fingerprint version() const;
@@ -77,7 +77,7 @@ class kernel_durations {
 
 namespace unity::tensor::detail {
 
-// Which indices run along dimensions of an operand or result.
+// Per index of the space: whether it runs along a dimension of an operand or result.
 [[nodiscard]] inline std::vector<bool> indices_of(const space& s, std::span<const access> accesses) {
   std::vector<bool> has(s.indices().size());
   for (const auto& a : accesses) {
@@ -105,8 +105,8 @@ namespace unity::tensor::detail {
   return outputs.empty() ? 4 : static_cast<double>(size_of(outputs[0].element));
 }
 
-// Matrix products, convolutions and their gradients: rows are what the first operand and the result have, columns what
-// the second and the result have.
+// Matrix products, convolutions and their gradients. Rows are the indices of the first operand and the result, columns
+// those of the second operand and the result.
 [[nodiscard]] inline kernel_shape product_of(const space& s, double element_bytes) {
   const auto left = indices_of(s, s.operand(0));
   const auto right = indices_of(s, s.operand(1));
@@ -124,7 +124,8 @@ namespace unity::tensor::detail {
   return k;
 }
 
-// Convolutions that keep the side of their images, with respect to these or to results.
+// 3x3 convolutions that keep the image size, and their input gradients, in 4-byte elements. Nothing for other
+// operators.
 [[nodiscard]] inline std::optional<kernel_shape> convolution_of(std::string_view name,
                                                                 std::span<const tensor_type> inputs,
                                                                 std::span<const tensor_type> outputs) {
@@ -146,7 +147,7 @@ namespace unity::tensor::detail {
   return k;
 }
 
-// Elements of the result by the width of what is reduced together.
+// Rows of elements that are reduced together: m rows of width n.
 [[nodiscard]] inline kernel_shape rows_of(kernel_kind kind, const tensor_type& t, std::int64_t axis, bool to_the_last,
                                           double operands) {
   const auto rank = static_cast<std::int64_t>(t.rank());
@@ -163,7 +164,7 @@ namespace unity::tensor::detail {
   return k;
 }
 
-// q[b, h, s, d], k[b, g, t, d], or with heads side by side, as dot_product_attention takes them.
+// Operands: q[b, h, s, d] and k[b, g, t, d], or heads side by side, as in dot_product_attention.
 [[nodiscard]] inline kernel_shape attention_of(kernel_kind kind, const attribute_reader& a,
                                                std::span<const tensor_type> inputs) {
   const auto& q = inputs[0].dims;
@@ -179,7 +180,7 @@ namespace unity::tensor::detail {
   return s;
 }
 
-// Reads and writes what it must.
+// A kernel that only moves the given bytes.
 [[nodiscard]] inline kernel_shape traffic_of(bytes moved, std::span<const tensor_type> outputs) {
   kernel_shape k;
   std::int64_t most = 1;
@@ -219,7 +220,7 @@ namespace unity::tensor::detail {
   return {traffic_of(operators.work(op, inputs, outputs).moved, outputs)};
 }
 
-// As one kernel; as those of its body where it multiplies matrices.
+// One kernel, or the kernels of its body if that multiplies matrices.
 [[nodiscard]] inline std::vector<kernel_shape> kernels_of_composite(const algebra& operators, const operation& op,
                                                                     std::span<const tensor_type> inputs,
                                                                     std::span<const tensor_type> outputs) {
@@ -245,7 +246,8 @@ namespace unity::tensor::detail {
   return multiplies ? all : std::vector{traffic_of(moved, outputs)};
 }
 
-// Of the operator `attention`: projections of queries, keys, values and of what they come to, and its kernel between.
+// The kernels of the operator `attention`: the projections of queries, keys, values and the result, and the attention
+// kernel between them.
 [[nodiscard]] inline std::vector<kernel_shape> projected_attention(const algebra& operators, const operation& op,
                                                                    std::span<const tensor_type> inputs,
                                                                    bool is_gradient) {

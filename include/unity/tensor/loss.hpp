@@ -1,4 +1,4 @@
-// The loss of a model, appended to its graph: what training makes smaller.
+// The loss of a model, appended to its graph. Training minimizes it.
 #pragma once
 
 #include <array>
@@ -36,13 +36,14 @@ inline constexpr std::array<std::string_view, 2> loss_names{"cross_entropy", "me
   return std::nullopt;
 }
 
-// The inputs that with_loss adds for output k. Shapes: of the output without the last dimension; of the output.
+// The inputs that with_loss adds for output k. Shapes: labels, the output's without the last dimension; target, the
+// output's.
 [[nodiscard]] inline std::string labels_name(std::size_t output) { return fmt::format("labels of {}", output); }
 [[nodiscard]] inline std::string target_name(std::size_t output) { return fmt::format("target of {}", output); }
 
 namespace detail {
 
-// Appends the losses of outputs to a graph that is being built.
+// Appends the losses of outputs to a graph under construction.
 class loss_writer {
  public:
   loss_writer(const algebra& a, const tensor_graph& g, std::int64_t parts) : graph_{g}, b_{a, g}, parts_{parts} {}
@@ -53,7 +54,8 @@ class loss_writer {
   [[nodiscard]] value_id cross_entropy(std::size_t k, value_id output);
   [[nodiscard]] value_id mean_square(std::size_t k, value_id output);
 
-  // The cross entropy of a softmax is that of what the softmax is taken of, and asks for no logarithm of it.
+  // The operand of the softmax if `v` is a softmax along its last dimension, otherwise `v`. Cross entropy of the
+  // operand needs no logarithm of the softmax.
   [[nodiscard]] value_id logits_of(value_id v) const;
 
   [[nodiscard]] value_id input(const std::string& name, dtype element, std::span<const std::int64_t> dims) {
@@ -61,7 +63,7 @@ class loss_writer {
     return b_.add("input", {}, {{"name", name}, {"element", name_of(element)}, {"dims", dims}});
   }
 
-  // The sum is formed first: of a divided batch it is a sum of parts, and these are scaled alike.
+  // Sums before scaling: in a divided batch the sums are partial sums, all scaled alike.
   [[nodiscard]] value_id mean(value_id terms, std::int64_t count);
 
   const tensor_graph& graph_;
@@ -71,15 +73,16 @@ class loss_writer {
 
 }  // namespace detail
 
-// The graph with one output, a number: the sum over the outputs of real numbers of their losses. Nodes and values keep
-// their numbers; what computes the loss comes behind. Cross entropy is the mean over rows (all dimensions but the last,
-// which is that of classes) of minus the logarithm of the softmax at the row's label, mean square the mean over
-// elements of the square of what they differ by from the target. Labels (int32) and targets are new inputs.
-// Where an output is a softmax along its last dimension, cross entropy reads what the softmax is taken of.
-// parts: the graph's samples are one of so many parts of a batch, and the loss their share of the batch's mean, so that
-// the parts' losses and gradients add up to the batch's.
-// Operators are those of an algebra that has the losses, such as training_algebra(). Complexity: linear in the graph.
-// Throws: unity::error where no output is of real numbers, one has no dimension of classes, or an input has the name.
+// The graph with one output, a number: the sum of the losses of all floating-point outputs. Nodes and values keep their
+// numbers; the nodes of the loss follow. Cross entropy is the mean over rows (all dimensions but the last, which is
+// that of classes) of minus the logarithm of the softmax at the row's label; mean square is the mean over elements of
+// the squared difference from the target. Labels (int32) and targets are new inputs. If an output is a softmax along
+// its last dimension, cross entropy reads the operand of that softmax.
+// parts: the samples of the graph are one of this many parts of a batch. The loss is then their share of the batch's
+// mean, so losses and gradients of the parts add up to those of the batch.
+// The algebra must have the losses, as training_algebra() does. Complexity: linear in the graph.
+// Throws: unity::error if no output is floating-point, an output has no dimension of classes, or an input already has
+// one of the new names.
 [[nodiscard]] inline tensor_graph with_loss(const algebra& a, const tensor_graph& g, loss what,
                                             std::int64_t parts = 1) {
   UNITY_EXPECTS(parts > 0, "a positive number of parts");

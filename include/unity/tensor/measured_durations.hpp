@@ -1,4 +1,4 @@
-// How long tensor operators take, measured.
+// Measured durations of tensor operators.
 #pragma once
 
 #include <algorithm>
@@ -17,14 +17,15 @@
 
 namespace unity::tensor {
 
-// What a cache of timings knows, or measures where it does not: the median, and half of the spread to either side.
-// Nothing for what an executor does not run. All kinds of devices are the one that is timed. A duration_model as long
-// as algebra and cache live; another process that measures anew may get other times under the same version. Throws:
-// unity::error that names the operator where it cannot be run.
+// Durations from a timing cache, which measures those that it lacks: the median, with half of the spread to either
+// side. Zero for operators that an executor does not run. All kinds of devices are the one that is timed. Models
+// duration_model as long as algebra and cache live; another process that measures again may get other times under the
+// same version.
+// Throws: unity::error that names the operator if it cannot run.
 template <kernel_timer<algebra> Timer>
 class measured_durations {
  public:
-  // shares_memory: what is timed leaves results where their operands lie if it can, such as slices of rows.
+  // shares_memory: the timed executor leaves results in the memory of their operands if it can, such as slices of rows.
   measured_durations(const algebra& operators, timing_cache<Timer>& cache, bool shares_memory = true)
       : operators_{&operators}, cache_{&cache}, running_{operators, mode::training}, shares_{shares_memory} {}
 
@@ -40,7 +41,7 @@ class measured_durations {
   [[nodiscard]] fingerprint version() const { return hasher{hash_bytes(cache_->description())}.result(); }
 
  private:
-  // An executor does not run it: the results lie where the operand does, such as slices of rows.
+  // An executor does not run such an operator: the results lie in the memory of the operand, such as slices of rows.
   [[nodiscard]] bool shares_memory(const operation& op, std::span<const tensor_type> inputs,
                                    std::span<const tensor_type> outputs) const {
     return std::holds_alternative<view>(operators_->definition_of(op.kind).body) &&

@@ -22,7 +22,7 @@ class modular61 {
     m.residue_ = n % modulus;
     return m;
   }
-  // The value of any 128-bit sum of products.
+  // The residue of any 128-bit sum of products.
   [[nodiscard]] static constexpr modular61 of_wide(wide n) noexcept {
     const auto once = (n & modulus) + (n >> 61U);
     auto r = static_cast<std::uint64_t>(once & modulus) + static_cast<std::uint64_t>(once >> 61U);
@@ -65,7 +65,7 @@ class modular61 {
     return result;
   }
 
-  // Exact, as every double is an integer times a power of two. Infinities and NaN become fixed residues.
+  // Exact, because every finite double is an integer times a power of two. Infinities and NaN become fixed residues.
   [[nodiscard]] static modular61 of_real(double value) noexcept;
 
  private:

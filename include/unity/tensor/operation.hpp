@@ -1,4 +1,4 @@
-// An operator with all its parameters, as a node of a tensor graph holds it.
+// An operator with its attributes, as a node of a tensor graph stores it.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace unity::tensor {
 
-// Regular. What the kind means, and which attributes it has in which order, an algebra says (tensor/algebra.hpp).
+// Regular. The algebra (tensor/algebra.hpp) defines what the kind means and which attributes it has, in which order.
 struct operation {
   kind_id kind{};
   attribute_list attributes{};

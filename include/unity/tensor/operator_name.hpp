@@ -1,4 +1,4 @@
-// What messages call an operator.
+// The names of operators in messages.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace unity::tensor {
 
-// Its kind, or, where unity carries it through without knowing it, the name that it has where it comes from.
+// The kind of the operator; for an opaque one, which unity passes through without knowing it, the name from its origin.
 [[nodiscard]] std::string operator_name(const algebra& a, const operation& op);
 
 }  // namespace unity::tensor

@@ -1,4 +1,4 @@
-// An operator on other sizes: what the function of its definition that rewrites attributes gets.
+// An operator on other sizes: the argument of the function in its definition that rewrites attributes.
 #pragma once
 
 #include <cstddef>
@@ -16,20 +16,20 @@
 
 namespace unity::tensor {
 
-// An operator, the types that it has, and the sizes that it shall have.
+// An operator, its types, and its new sizes.
 struct resizing {
   const operation& op;
-  std::span<const tensor_type> inputs;  // types before
+  std::span<const tensor_type> inputs;  // old types
   std::span<const tensor_type> outputs;
   std::vector<shape> new_inputs{};
   std::vector<shape> new_outputs{};
-  // Of a slice or pad, per dimension: the new sizes before and after the part that stays. Empty: as they are, and of
-  // dimensions that a slice takes whole and that have other sizes all is taken.
+  // For a slice or pad, per dimension: the new sizes before and after the part that stays. Empty: unchanged, except
+  // that a slice that takes a whole dimension takes all of its new size.
   shape before{};
   shape after{};
 };
 
-// Rewrites an operation's attributes by name. A view: lives no longer than the fields and the values.
+// Rewrites an operation's attributes by name. A view: must not outlive the fields and the values.
 class attribute_writer {
  public:
   attribute_writer(std::span<const attribute_field> fields, std::span<attribute> values) noexcept
@@ -43,7 +43,7 @@ class attribute_writer {
   std::span<attribute> values_;
 };
 
-// Of operators whose attribute `dims` is the shape of their result.
+// For operators whose attribute `dims` is the shape of their result.
 inline void resize_dims(const attribute_writer& w, const resizing& r) {
   w.set("dims", attribute(std::span<const std::int64_t>{r.new_outputs[0]}));
 }

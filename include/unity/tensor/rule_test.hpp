@@ -1,12 +1,11 @@
-// Tests substitutions: are both sides equal on random shapes, attributes and values.
+// Tests substitutions: whether both sides are equal on random shapes, attributes and values.
 //
-// What `tested N` in a rule file means: on each of at least 50 shape and attribute assignments both sides were
-// evaluated at k independent random points modulo the prime p = 2^61 - 1. If they were different quotients of
-// polynomials of degree d in total, they would have agreed on one assignment with probability at most
-// (d / p)^k (Schwartz, Zippel); N is the least k * floor(61 - log2 d) of all assignments. Functions that are no
-// polynomials are pseudo-random functions of the residue. A rule that holds only for reals is tested on doubles alone,
-// where agreement to the 23 bits of float32 at k points counts as N = 23 k. Either way N says nothing about shapes that
-// were not tried.
+// `tested N` in a rule file means: both sides were evaluated on at least 50 assignments of shapes and attributes, each
+// at k independent random points modulo the prime p = 2^61 - 1. If the sides were different quotients of polynomials of
+// total degree d, they would agree on one assignment with probability at most (d / p)^k (Schwartz, Zippel); N is the
+// least k * floor(61 - log2 d) over all assignments. Functions other than polynomials become pseudo-random functions of
+// the residue. A rule that holds only for reals is tested on doubles alone, where agreement to the 23 bits of float32
+// at k points counts as N = 23 k. In both cases N says nothing about shapes that were not tried.
 #pragma once
 
 #include <cstddef>
@@ -29,16 +28,16 @@ namespace unity::tensor {
 struct rule_report {
   enum class verdict : std::uint8_t {
     passes,
-    refuted,     // `because` tells where the sides differ
-    never_fits,  // the target had other types, or could not be built, in every instance of the source
-    untested,    // no instance was found, or none whose values are few enough to compute
+    refuted,     // `because` says where the sides differ
+    never_fits,  // in every instance of the source, the target had other types or could not be built
+    untested,    // no instance was found, or none small enough to evaluate
   };
 
   verdict found = verdict::untested;
   std::size_t instances = 0;  // in which both sides were compared
-  std::size_t misfits = 0;    // in which the target does not fit: the rule does not apply there
-  int bits = 0;               // see above
-  std::string because{};      // unless it passes: the instance, the place and the values, or what there is none of
+  std::size_t misfits = 0;    // in which the target does not fit, so the rule does not apply
+  int bits = 0;               // N, see above
+  std::string because{};      // unless it passes: the instance, position and values, or what is missing
 };
 
 namespace detail {
@@ -51,20 +50,20 @@ class rule_tester {
   rule_report run();
 
  private:
-  static constexpr std::size_t most_misfits = 20;  // per instance that fits
-  // Of all values of a side; sizes that a rule names itself may be of any size.
+  static constexpr std::size_t most_misfits = 20;  // per fitting instance
+  // In all values of one side; sizes that a rule itself names are unlimited.
   static constexpr std::int64_t most_elements = std::int64_t{1} << 22U;
 
   [[nodiscard]] bool refuted() const { return report_.found == rule_report::verdict::refuted; }
 
   void check_all(const std::vector<rule_instance>& instances);
-  // Whether the target fits.
+  // Returns whether the target fits.
   bool check(const rule_instance& instance);
   void conclude();
   [[nodiscard]] static std::int64_t elements(const tensor_graph& g);
   [[nodiscard]] std::string misfit(const rule_instance& instance, const tensor_graph& source,
                                    const std::optional<tensor_graph>& target) const;
-  // With what to_string leaves out and types differ in all the same.
+  // Includes what to_string omits but types can differ in.
   [[nodiscard]] static std::string types_of(const tensor_graph& g);
 
   const algebra& algebra_;
@@ -79,14 +78,14 @@ class rule_tester {
 }  // namespace detail
 
 // Tests one direction of a rule.
-// Effects: none. Complexity: linear in the instances asked for and the attempts that finding them takes.
+// Effects: none. Complexity: linear in the requested instances and in the attempts to find them.
 [[nodiscard]] inline rule_report test_rule(const algebra& a, const substitution& s,
                                            const rule_test_options& options = {}) {
   return detail::rule_tester{a, s, options}.run();
 }
 
-// Tests the rules of a file as it is loaded: few instances each, enough to catch what is wrong everywhere.
-// Throws: unity::error naming the file, the rule, and where its sides differ or have other types, or why it cannot be
+// Tests the rules of a file on loading: few instances each, enough to catch rules that are wrong everywhere.
+// Throws: unity::error naming the file, the rule, and where its sides or their types differ, or why it cannot be
 // tested.
 void check_rules(const algebra& a, const rule_set& rules, std::string_view file, std::uint64_t seed = 1);
 
@@ -214,7 +213,7 @@ UNITY_INLINE void check_rules(const algebra& a, const rule_set& rules, std::stri
   const rule_test_options quick{.instances = 8, .attempts = 20000, .varied = 1, .points = 1, .seed = seed};
   for (const auto& s : rules) {
     auto report = test_rule(a, s, quick);
-    if (report.found == rule_report::verdict::untested) {  // few shapes fit
+    if (report.found == rule_report::verdict::untested) {  // few shapes fit the rule
       auto chained = quick;
       chained.chained = true;
       report = test_rule(a, s, chained);

@@ -1,4 +1,4 @@
-// What the instructions of a scalar kernel do on each type of scalar that tensors are evaluated with.
+// The semantics of scalar kernel instructions on each scalar type with which tensors are evaluated.
 #pragma once
 
 #include <algorithm>
@@ -16,10 +16,10 @@
 namespace unity::tensor {
 
 // Specialized per scalar type:
-//   literal(double), lowest(), index(s)     lowest: neutral for maximum; index: the integer that s is, if it is one
+//   literal(double), lowest(), index(s)     lowest: neutral for maximum; index: s as an integer, if it is one
 //   product_sum, widen(s), add_product(sum, a, b), narrow(sum)     sums of up to 16 products between narrowings
 //   apply(op, a), apply(op, a, b)           instructions
-//   symbolic                                may be left out; true: scalars stand for numbers that index does not know
+//   symbolic                                optional; true: scalars stand for numbers that index does not know
 template <class Scalar>
 struct scalar_traits;
 
@@ -80,8 +80,8 @@ struct scalar_traits<Real> {
   }
 };
 
-// Polynomials are exact; comparisons are those of the representatives closest to zero; every other function is a
-// fixed pseudo-random one of the residue, so that equal expressions stay equal and others differ.
+// Polynomials are exact; comparisons compare the representatives closest to zero; every other function is a fixed
+// pseudo-random function of the residue, so that equal expressions stay equal and different ones differ.
 template <>
 struct scalar_traits<modular61> {
   using scalar = modular61;
@@ -133,7 +133,7 @@ struct scalar_traits<modular61> {
   [[nodiscard]] static scalar arbitrary(scalar_op op, std::uint64_t word) noexcept {
     return scalar::of_residue(hash_combine(static_cast<std::uint64_t>(op), word));
   }
-  // Exact for small integer exponents; 1/2 is the square root.
+  // Exact for small integer exponents; the exponent 1/2 is the square root.
   [[nodiscard]] static scalar power(scalar a, scalar b) noexcept {
     const auto e = b.as_signed();
     if (e >= -max_exponent && e <= max_exponent) {

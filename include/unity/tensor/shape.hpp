@@ -1,4 +1,4 @@
-// What an edge of a tensor graph carries: element type, dimensions, layout in memory.
+// The type of a value in a tensor graph: element type, dimensions, layout in memory.
 #pragma once
 
 #include <cstddef>
@@ -22,18 +22,18 @@ namespace unity::tensor {
 // Sizes, outermost dimension first. Rank 0 is a scalar.
 using shape = small_vector<std::int64_t, 6>;
 
-// Bounds within which no count or offset of the room overflows 64 bits.
+// Bounds within which no count or offset in this room overflows 64 bits.
 inline constexpr std::int64_t max_elements = std::int64_t{1} << 48;
 inline constexpr std::size_t max_rank = 16;
 
-// How elements lie in memory. Never changes a value.
-// Source: Jia's dissertation (2020) section 2.7; column_major swaps the last two dimensions.
+// The order of elements in memory. Never changes a value. Source: Jia's dissertation (2020) section 2.7; column_major
+// swaps the last two dimensions.
 enum class layout : std::uint8_t { row_major, column_major };
 
 struct tensor_type {
   dtype element = dtype::float32;
   layout order = layout::row_major;
-  bool constant = false;  // depends on weights and constants alone: can be computed before inference
+  bool constant = false;  // depends only on weights and constants: can be computed before inference
   shape dims{};
 
   [[nodiscard]] std::size_t rank() const noexcept { return dims.size(); }
@@ -41,7 +41,7 @@ struct tensor_type {
   friend bool operator==(const tensor_type&, const tensor_type&) = default;
 };
 
-// The number of elements, or nothing where a dimension is not positive, or rank or count exceed the bounds above.
+// The number of elements, or nothing if a dimension is not positive, or rank or count exceed the bounds above.
 [[nodiscard]] std::optional<std::int64_t> checked_element_count(std::span<const std::int64_t> dims) noexcept;
 
 // The number of elements of a valid shape.
@@ -50,12 +50,12 @@ struct tensor_type {
 // The distance in elements between neighbours along each dimension.
 [[nodiscard]] shape strides_of(std::span<const std::int64_t> dims, layout order = layout::row_major);
 
-// Rank 0 and 1 have one layout.
+// Always true for rank 0 and 1, which have only one layout.
 [[nodiscard]] inline bool is_row_major(const tensor_type& t) {
   return t.order == layout::row_major || strides_of(t.dims, t.order) == strides_of(t.dims);
 }
 
-// Two shapes broadcast as in NumPy (aligned at the last dimension, 1 stretches), or nothing where they do not fit.
+// Two shapes broadcast as in NumPy (aligned at the last dimension, 1 stretches), or nothing if they do not fit.
 [[nodiscard]] std::optional<shape> broadcast(std::span<const std::int64_t> a, std::span<const std::int64_t> b);
 
 }  // namespace unity::tensor
@@ -68,7 +68,7 @@ struct fmt::formatter<unity::tensor::layout> : unity::plain_formatter {
   }
 };
 
-// For messages: float32[2,3], and what is not the default: float32[2,3] column_major.
+// For messages: float32[2,3], plus the layout if it is not the default: float32[2,3] column_major.
 template <>
 struct fmt::formatter<unity::tensor::tensor_type> : unity::plain_formatter {
   template <class Context>

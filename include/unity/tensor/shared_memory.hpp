@@ -1,4 +1,4 @@
-// Views that need not run: their results lie in the memory of an operand.
+// Views that need not run, because their results lie in the memory of an operand.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace unity::tensor {
 
-// Of a result that lies in an operand: which, and how far behind its beginning.
+// Where a result lies: in which operand, and at which offset.
 struct shared_part {
   std::size_t operand = 0;
   bytes offset{};
@@ -23,16 +23,16 @@ struct shared_part {
 
 namespace detail {
 
-// Vector instructions like operands that begin with a line of the cache.
+// Vector instructions prefer operands that begin at a cache line.
 inline constexpr std::int64_t shared_alignment = 64;
 
-// Where a piece that is a whole result begins in its operand, in elements; nothing where elements change their order or
+// The offset in the operand of a piece that is a whole result, in elements; nothing if elements change their order or
 // distance.
 [[nodiscard]] std::optional<std::int64_t> first_element(const piece& p, const tensor_type& from, const tensor_type& to);
 
 }  // namespace detail
 
-// Per result, where it lies; nothing where one of them must be written, or would begin within a line of the cache.
+// Per result, where it lies; nothing if one of them must be written, or would begin inside a cache line.
 [[nodiscard]] std::optional<std::vector<shared_part>> shared_parts(const view_map& map,
                                                                    std::span<const tensor_type> inputs,
                                                                    std::span<const tensor_type> outputs);

@@ -1,4 +1,4 @@
-// Two graphs on small sizes: what they compute can then be compared in a moment.
+// Shrinks the sizes of two graphs, so that they can be evaluated and compared in a moment.
 #pragma once
 
 #include <cstddef>
@@ -25,36 +25,36 @@
 
 namespace unity::tensor {
 
-// Which sizes stay although smaller ones would fit.
+// Which sizes stay although smaller ones are valid.
 enum class shrink_care : std::uint8_t {
   none,
-  numbers,    // those that the value of a fill may stem from: 1 / 768, 1 / sqrt(64)
-  structure,  // and those of what is split, joined, or reshaped into other sizes
+  numbers,    // sizes from which the value of a fill may be computed: 1 / 768, 1 / sqrt(64)
+  structure,  // also sizes of values that are split, joined, or reshaped to other sizes
 };
 
 struct shrink_options {
-  // No size becomes smaller than that; at least 2, as tensors of size 1 broadcast.
+  // No size becomes smaller than this; at least 2, because tensors of size 1 broadcast.
   std::int64_t least = 2;
   shrink_care care = shrink_care::none;
-  // Sources whose sizes must stay (data is there for them); asked by name.
+  // Whether the sizes of a source must stay, because it has data; called with its name.
   std::function<bool(std::string_view)> keeps{};
-  // By graph (0: the first), value and dimension: what the size stays a multiple of, if it becomes another.
+  // By graph (0: the first), value and dimension: if the size changes, it stays a multiple of this number.
   std::function<std::int64_t(std::size_t, value_id, std::size_t)> multiple{};
-  // By graph and node: is the node's operator what is wanted on smaller operands; else the sizes of the node stay.
+  // By graph and node: whether the operator is acceptable on smaller operands; if not, the sizes of the node stay.
   std::function<bool(std::size_t, node_id, const operation&, std::span<const tensor_type>)> accepts{};
 };
 
-// Nodes, values and outputs are numbered as in the graphs before.
+// Nodes, values and outputs keep the numbers of the given graphs.
 struct shrunk_graphs {
   tensor_graph first{};
   tensor_graph second{};
-  std::string sizes{};        // in one line: the inputs' dimensions before and after
-  std::int64_t elements = 0;  // of all values of both
+  std::string sizes{};        // in one line: the dimensions of the inputs before and after
+  std::int64_t elements = 0;  // in all values of both graphs
 };
 
 namespace detail {
 
-// The graph with its sizes chosen, or the first node whose results do not come out as chosen.
+// The graph with the chosen sizes, or the first node whose results do not get the chosen sizes.
 struct resized_graph {
   tensor_graph graph{};
   std::optional<node_id> failed{};
@@ -95,16 +95,16 @@ class shrinker {
   [[nodiscard]] shrunk_graphs run();
 
  private:
-  // By number of a size.
+  // By size number.
   [[nodiscard]] std::vector<std::int64_t> multiples() const;
   void unite_outputs();
 
-  // The whole numbers that the values of fills may have been computed from.
+  // The whole numbers from which values of fills may have been computed.
   [[nodiscard]] std::vector<std::int64_t> counts() const;
   void fix_counted();
   void fix_related();
 
-  // Returns whether there was something to keep.
+  // Returns whether a size is newly kept.
   bool keep_sizes(size_choice& choice, std::size_t graph, node_id n);
 
   [[nodiscard]] static std::int64_t elements_of(const tensor_graph& g);
@@ -119,10 +119,10 @@ class shrinker {
 
 }  // namespace detail
 
-// The graphs on sizes that are as small as every operator of both allows, with attributes to match; what is one size
-// in both stays one, what differs is kept apart where small numbers suffice. Sources are told to be the same by name.
-// Sizes that fit no smaller ones stay; where nothing fits, all do.
-// Complexity: about linear in nodes for graphs that are trained in practice; nothing is evaluated.
+// Both graphs with the smallest sizes that all their operators allow, and matching attributes. A size that both graphs
+// share stays shared; sizes that differ stay different if small numbers suffice. Sources with equal names are the same
+// source. Sizes without a valid smaller one stay; if no choice is valid, all sizes stay.
+// Complexity: about linear in nodes for graphs that are trained in practice; evaluates nothing.
 [[nodiscard]] inline shrunk_graphs shrink(const algebra& a, const tensor_graph& first, const tensor_graph& second,
                                           const shrink_options& options = {}) {
   UNITY_EXPECTS(options.least >= 2, "a least size of 2 or more");

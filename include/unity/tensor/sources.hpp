@@ -29,11 +29,11 @@ template <std::same_as<modular61> Modular>
 
 }  // namespace detail
 
-// Scalars of which arbitrary values can be made; of any other, sources must be supplied.
+// Scalars for which arbitrary values can be generated; for all others, sources must be supplied.
 template <class Scalar>
 concept arbitrary_scalar = std::floating_point<Scalar> || std::same_as<Scalar, modular61>;
 
-// The same for the same name, type and seed. Integers are in [0, 4), so that they may number rows; bools 0 or 1.
+// Equal name, type and seed give equal values. Integers are in [0, 4), so that they can index rows; bools are 0 or 1.
 template <arbitrary_scalar Scalar>
 [[nodiscard]] dense<Scalar> arbitrary_source(std::string_view name, const tensor_type& type, source_kind kind,
                                              std::uint64_t seed) {

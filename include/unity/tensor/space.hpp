@@ -15,18 +15,18 @@
 
 namespace unity::tensor {
 
-// What may be done with an index when its operator is split. Source: Jia's dissertation (2020) table 3.1.
+// How an index may be treated when its operator is split. Source: Jia's dissertation (2020) table 3.1.
 enum class index_kind : std::uint8_t {
-  parallel,   // results have it: each part computes its own elements
-  reduction,  // results do not have it: parts add up
+  parallel,   // in the results: each part computes its own elements
+  reduction,  // not in the results: the parts' results are summed
   whole,      // never split
-  statistic,  // results have it, and every element needs all of it (softmax, norms)
+  statistic,  // in the results, but every element needs the whole index (softmax, norms)
 };
 
 struct index {
-  const char* name = "";  // a literal
+  const char* name = "";  // a string literal
   index_kind kind = index_kind::parallel;
-  std::int64_t size = 0;  // 0: not known yet
+  std::int64_t size = 0;  // 0: not yet known
 };
 
 // The index runs over an operand dimension of size `extent` as outer * stride + inner * dilation - before.
@@ -82,7 +82,7 @@ class space : public judgement {
 
   using judgement::judgement;
 
-  // Declare an index; returns its number. Size 0: bound by the first read.
+  // Declares an index and returns its number. Size 0: bound by the first read.
   int parallel(const char* name, std::int64_t size = 0) { return declare(name, index_kind::parallel, size); }
   int reduced(const char* name, std::int64_t size = 0) { return declare(name, index_kind::reduction, size); }
   int whole(const char* name, std::int64_t size = 0) { return declare(name, index_kind::whole, size); }
@@ -94,12 +94,12 @@ class space : public judgement {
     return access::of_window(windows_.size() - 1);
   }
 
-  // The accesses of the next operand, one per dimension.
+  // Reads the next operand: one access per dimension.
   void read(std::span<const access> accesses);
   void read(std::initializer_list<access> accesses) { read({accesses.begin(), accesses.size()}); }
 
-  // A result; its sizes are those of its indices and windows. Along a window, terms add up where windows overlap and
-  // those of padding are dropped: the adjoint of reading it. Element type: the first operand's.
+  // Adds a result, whose sizes follow from its indices and windows. Along a window, overlapping terms are summed and
+  // terms in the padding are dropped: the adjoint of reading it. Element type: the first operand's.
   void write(std::span<const access> accesses) {
     write(accesses, inputs().empty() ? dtype::float32 : inputs()[0].element);
   }
@@ -121,7 +121,8 @@ class space : public judgement {
 
   int declare(const char* name, index_kind kind, std::int64_t size);
 
-  // Product of the known sizes; at most one index may be unknown.
+  // Derives the size of the unknown index from that of the dimension, or checks that the sizes agree. At most one index
+  // may be unknown.
   void bind(const access& a, std::int64_t size, int operand);
 
   [[nodiscard]] std::int64_t extent_of(const access& a) const;

@@ -1,4 +1,4 @@
-// Graphs without composites.
+// Replaces composites in graphs by their bodies.
 #pragma once
 
 #include <vector>
@@ -9,14 +9,14 @@
 
 namespace unity::tensor {
 
-// The graph in which the body of each composite, and of those in it, stands in its place. Composites with column_major
-// results stay, as bodies have row_major ones. Computes the same.
-// Complexity: linear in the graph that results.
+// The graph with the body of each composite in its place, recursively. Composites with column_major results stay,
+// because bodies have row_major ones. Computes the same. Complexity: linear in the resulting graph.
 [[nodiscard]] tensor_graph spelled_out(const algebra& a, const tensor_graph& g);
 
 namespace detail {
 
-// Appends what computes the node's results. now: per value of `from`, which in `to` it is; known for its operands.
+// Appends the computation of the node's results. now: maps the values of `from` to those of `to`; known for the
+// operands.
 void append_spelled_out(const algebra& a, const tensor_graph& from, node_id n, tensor_graph& to,
                         std::vector<value_id>& now);
 

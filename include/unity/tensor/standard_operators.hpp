@@ -1,4 +1,4 @@
-// The families of operators. A new operator comes last: at the end of the last family, or in one of its own.
+// The families of operators. Append a new operator at the end of the last family, or in a family of its own.
 #pragma once
 
 #include <utility>
@@ -11,16 +11,16 @@
 
 namespace unity::tensor {
 
-// In an order that never changes, since it numbers the kinds, on which fingerprints depend: append only.
+// The order must never change, because it numbers the kinds, on which fingerprints depend: append only.
 [[nodiscard]] std::vector<definition> standard_operators();
 
-// What the adjoints of standard operators are made of besides standard operators. Append only, too.
+// The operators that adjoints of standard operators use in addition. Append only, too.
 [[nodiscard]] std::vector<definition> gradient_operators();
 
-// What training has besides models and their gradients. Append only, too.
+// The operators of training beyond models and their gradients. Append only, too.
 [[nodiscard]] inline std::vector<definition> loss_operators() { return operators::losses(); }
 
-// What messages between ranks are made of besides all of these. Append only, too.
+// The operators of messages between ranks beyond all of these. Append only, too.
 [[nodiscard]] inline std::vector<definition> message_operators() { return operators::selections(); }
 
 }  // namespace unity::tensor

@@ -1,4 +1,4 @@
-// The shipped rules of tensor graphs, as text. Over 500 lines because of so many rules.
+// The shipped rules of tensor graphs, as text. Over 500 lines because it holds many rules.
 // The program generate_rules prints it: generate_rules --shipped standard.
 #pragma once
 
@@ -6,10 +6,10 @@
 
 namespace unity::tensor {
 
-// Longer than what every compiler has to take; those that the library supports do.
+// Longer than the string literals that every compiler must support; the supported compilers accept it.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Woverlength-strings"
-// Read with parse_rules (rewrite/parse.hpp), compile for an algebra with compile_rules (rewrite/compile.hpp).
+// Read it with parse_rules (rewrite/parse.hpp) and compile it for an algebra with compile_rules (rewrite/compile.hpp).
 inline constexpr std::string_view standard_rules = R"rules(# Substitutions of tensor graphs: the rules that an optimizer uses where it is given no others.
 #
 # The format is told in docs/formats.md. `proved` names the properties of operators (axioms.hpp) that a rule follows

@@ -1,4 +1,4 @@
-// What a tensor graph consists of, in numbers.
+// The contents of a tensor graph, in numbers.
 #pragma once
 
 #include <cstddef>
@@ -14,18 +14,18 @@
 namespace unity::tensor {
 
 struct graph_counts {
-  std::size_t operators = 0;    // nodes that read something
+  std::size_t operators = 0;    // nodes with operands
   std::size_t sources = 0;      // inputs, weights and constants
   std::size_t edges = 0;        // uses of values: the operands of all operators
   std::int64_t parameters = 0;  // elements of weights that training changes
-  std::int64_t statistics = 0;  // elements of weights that are only ever a batch norm's mean or variance
+  std::int64_t statistics = 0;  // elements of weights that are used only as a batch norm's mean or variance
 
   friend bool operator==(const graph_counts&, const graph_counts&) = default;
 };
 
 namespace detail {
 
-// Per value: is it used, and is every use the mean or variance of a batch norm.
+// Per value: whether it is used, and whether every use is the mean or variance of a batch norm.
 struct statistic_uses {
   std::vector<bool> used;
   std::vector<bool> otherwise;
@@ -39,7 +39,7 @@ struct statistic_uses {
 // Complexity: linear in the graph.
 [[nodiscard]] graph_counts count(const algebra& operators, const tensor_graph& g);
 
-// The trained parameters of a model; running statistics of batch norms are none.
+// The number of trained parameters of a model, without running statistics of batch norms.
 [[nodiscard]] inline std::int64_t parameter_count(const algebra& operators, const tensor_graph& g) {
   return count(operators, g).parameters;
 }

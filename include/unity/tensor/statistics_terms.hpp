@@ -1,4 +1,4 @@
-// What tensor/terms.hpp has, for reductions, normalizations, losses and attention as ONNX states them.
+// The part of tensor/terms.hpp for reductions, normalizations, losses and attention as ONNX defines them.
 #pragma once
 
 #include <unity/rewrite/terms.hpp>

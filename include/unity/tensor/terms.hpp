@@ -4,9 +4,9 @@
 //   const variable x{"x"}, y{"y"}, z{"z"};
 //   const auto associative = matmul(x, matmul(y, z)) == matmul(matmul(x, y), z);
 //
-// Each takes operands and attributes in any order, split(x, axis = 1, sizes = {2, 3}), and whatever it is given: that
-// the rule fits the algebra is checked where it is compiled (rewrite/compile.hpp). Functions, not objects, so that they
-// overload with those of <cmath>.
+// Each accepts any operands and attributes in any order, split(x, axis = 1, sizes = {2, 3}); compiling the rule checks
+// that it fits the algebra (rewrite/compile.hpp). They are functions, not objects, so that they overload with those of
+// <cmath>.
 #pragma once
 
 #include <unity/rewrite/terms.hpp>
@@ -445,7 +445,7 @@ inline constexpr attribute_name strides{"strides"};
 inline constexpr attribute_name upper{"upper"};
 inline constexpr attribute_name value{"value"};
 
-// size(x, axis), an axis below 0 counts from the back; and the attribute of that name.
+// size(x, axis), where a negative axis counts from the back; also the attribute of that name.
 inline constexpr struct size_name : attribute_name {
   using attribute_name::operator=;
   [[nodiscard]] expression operator()(const variable& v, const expression& along) const {

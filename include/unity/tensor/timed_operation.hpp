@@ -1,4 +1,4 @@
-// Operators that are written in several ways and run in one.
+// Operators with several spellings that run in the same way.
 #pragma once
 
 #include <cstddef>
@@ -20,9 +20,9 @@ namespace detail {
 
 }  // namespace detail
 
-// The operator whose time is that of `op` on these operands: paddings are what they come to in elements. A search that
-// measured each spelling apart would follow the differences between equal measurements.
-// The operator must be one that infers on these operands.
+// The operator whose time is that of `op` on these operands: padding is spelled as numbers of elements. If each
+// spelling were measured separately, a search would follow noise between equal measurements.
+// Precondition: the operator accepts these operands.
 [[nodiscard]] operation timed_operation(const algebra& operators, const operation& op,
                                         std::span<const tensor_type> inputs);
 

@@ -4,7 +4,7 @@
 //   device cpu: AMD EPYC, 2 threads; oneDNN 2.6.3
 //   57102345 1203456 25 matmul{activation=none}(float32[64,512], float32[512,512] constant) -> float32[64,512]
 //
-// Each line: median and spread in picoseconds, how many repetitions, and the signature of what ran.
+// Each line: median and spread in picoseconds, the number of repetitions, and the signature of what ran.
 #pragma once
 
 #include <chrono>
@@ -47,12 +47,12 @@ namespace detail {
 
 }  // namespace detail
 
-// All that the time of an operator may depend on, in one line: attributes, shapes, element types, layouts, and which
-// operands are constant. Different for different questions.
+// Everything that the time of an operator may depend on, in one line: attributes, shapes, element types, layouts, and
+// which operands are constant. Different questions have different signatures.
 [[nodiscard]] std::string signature_text(const algebra& operators, const operation& op,
                                          std::span<const tensor_type> inputs, std::span<const tensor_type> outputs);
 
-// Measurements by signature, of one description.
+// Measurements by signature, for one device description.
 struct timing_table {
   std::string description{};
   std::map<std::string, measurement, std::less<>> entries{};
@@ -64,7 +64,7 @@ struct timing_table {
 
 namespace detail {
 
-// Lines of a timing file, with complaints that say which.
+// Reads a timing file line by line; error messages name the line.
 class timing_reader {
  public:
   timing_reader(std::string_view text, std::string_view file) : rest_{text}, file_{file} {}
@@ -83,7 +83,7 @@ class timing_reader {
   std::size_t line_ = 0;
 };
 
-// What was asked of a timer.
+// A question to a timer.
 struct timing_question {
   operation op{};
   std::vector<tensor_type> inputs{};
@@ -102,19 +102,19 @@ struct timing_question_hash {
   return detail::timing_reader{text, file}.read();
 }
 
-// A timer that measures nothing twice: neither while it lives nor, given a file, in another run.
-// Models kernel_timer, and gives the same answer to the same question; may be asked from several threads, which then
-// measure one at a time. Algebra and timer must outlive it.
+// A timer that never measures anything twice: neither during its lifetime nor, given a file, in another run. Models
+// kernel_timer, and gives the same answer to the same question. Several threads may call it; they measure one at a
+// time. The algebra and the timer must outlive it.
 //
-// A file with measurements of another description is not used, and replaced. One that cannot be read or is no list of
-// timings is neither used nor touched. Where the file cannot be written, measurements last as long as the process. Each
-// of these is told once, in one line, to `warn`.
+// A file with another device description is not used, and is replaced. A file that cannot be read or is not a list of
+// timings is neither used nor changed. If the file cannot be written, measurements last as long as the process. Each of
+// these is reported once, in one line, to `warn`.
 template <kernel_timer<algebra> Timer>
 class timing_cache {
  public:
   using warning = std::function<void(const std::string&)>;
 
-  // Empty `file`: remembers in memory alone.
+  // Empty `file`: remembers in memory only.
   timing_cache(const algebra& operators, Timer& timer, std::filesystem::path file = {}, warning warn = {})
       : operators_{&operators},
         timer_{&timer},
@@ -131,7 +131,7 @@ class timing_cache {
   ~timing_cache() {
     try {
       save();
-    } catch (...) {  // a destructor has nobody to tell; save() does
+    } catch (...) {  // a destructor cannot report errors; save() can
     }
   }
 
@@ -148,27 +148,28 @@ class timing_cache {
     asked_.emplace(std::move(question), answer);
     return answer;
   }
-  // The same for what is no single operator: `signature`, one line that no operator has, says what `measure` times.
+  // The same for something other than a single operator: `signature`, one line that no operator has, names what
+  // `measure` times.
   [[nodiscard]] measurement time(const std::string& signature, const std::function<measurement()>& measure) {
     UNITY_EXPECTS(!signature.empty() && signature.find('\n') == std::string::npos, "one line");
     const std::lock_guard lock{mutex_};
     return find_or_measure(signature, measure);
   }
   [[nodiscard]] std::string description() const { return table_.description; }
-  // How many it measured, and how many it knew from its file at the start.
+  // How many it has measured, and how many it knew from its file at the start.
   [[nodiscard]] std::size_t measured() const {
     const std::lock_guard lock{mutex_};
     return measured_;
   }
   [[nodiscard]] std::size_t known() const noexcept { return known_; }
-  // That measuring took.
+  // The time spent measuring.
   [[nodiscard]] double seconds() const {
     const std::lock_guard lock{mutex_};
     return seconds_;
   }
 
-  // Effects: writes what was measured since the last time, together with what another process wrote meanwhile. Happens
-  // from time to time and at the end on its own.
+  // Effects: writes the measurements made since the last time, together with those that another process wrote
+  // meanwhile. Also happens on its own, from time to time and at the end.
   void save() {
     const std::lock_guard lock{mutex_};
     write();
@@ -234,8 +235,8 @@ class timing_cache {
       file_.clear();
     }
   }
-  // What is there by now and was not at the start. Two processes that write in
-  // one moment lose what one of them measured.
+  // Adds what other processes have written since the start. If two processes write at the same moment, the measurements
+  // of one are lost.
   void merge() {
     std::error_code ignored;
     const auto status = std::filesystem::status(file_, ignored);

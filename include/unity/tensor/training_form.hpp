@@ -1,4 +1,4 @@
-// A graph as it is trained, where that is not as it is used: what is dropped out.
+// A graph as it is trained, if that differs from how it is used: with dropout.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace unity::tensor {
 
-// What an element of a mask is: 0 with probability rate, and else 1 / (1 - rate), so that the mean stays.
+// The elements of a mask: 0 with probability rate, otherwise 1 / (1 - rate), which preserves the mean.
 struct dropout_rule {
   double rate = 0;
   std::int64_t seed = 0;
@@ -25,10 +25,10 @@ struct dropout_rule {
   friend bool operator==(const dropout_rule&, const dropout_rule&) = default;
 };
 
-// The name of the input that is the mask of dropout `number`, in the order of nodes: it says the rule.
+// The name of the mask input of dropout `number`, in node order; it encodes the rule.
 [[nodiscard]] std::string mask_name(std::size_t number, const dropout_rule& rule);
 
-// The rule that a name says; nothing where it is not that of a mask.
+// The rule that a name encodes; nothing if it is not the name of a mask.
 [[nodiscard]] std::optional<dropout_rule> rule_of_mask(std::string_view name) noexcept;
 
 // Regular.
@@ -43,13 +43,12 @@ struct dropout_mask {
 struct trained_form {
   tensor_graph graph{};
   std::vector<dropout_mask> masks{};
-  std::vector<node_id> nodes{};  // per node of the given graph: the one that computes its results now
+  std::vector<node_id> nodes{};  // per node of the given graph: the node that now computes its results
 };
 
-// The graph with every dropout as a product with a mask, a new input of its operand's type. A mask is data like any
-// other: which elements are dropped does not depend on how the graph is divided. A graph without dropouts stays as it
-// is.
-// Complexity: linear in the graph.
+// The graph with every dropout replaced by a product with a mask, a new input of its operand's type. A mask is ordinary
+// data: which elements are dropped does not depend on how the graph is divided. A graph without dropouts stays as it
+// is. Complexity: linear in the graph.
 [[nodiscard]] trained_form training_form(const algebra& a, const tensor_graph& g);
 
 }  // namespace unity::tensor

@@ -1,4 +1,4 @@
-// Index maps: which operand element each result element is.
+// Index maps: the operand element that each result element equals.
 #pragma once
 
 #include <cstddef>
@@ -36,13 +36,13 @@ class view_map : public judgement {
  public:
   using judgement::judgement;
 
-  // The whole of result `result` is the whole of `operand`: result dimension `along[d]` is operand dimension d.
+  // All of result `result` is all of `operand`: result dimension `along[d]` is operand dimension d.
   void whole(std::size_t operand, std::size_t result, std::span<const int> along);
 
   // The first operand's elements in unchanged order: a new shape for the same memory.
   void relabel() noexcept { relabels_ = true; }
 
-  // A piece over the whole result, whose source has dimension d along d, for the caller to refine.
+  // A piece that covers the whole result and reads source dimension d along d, for the caller to refine.
   [[nodiscard]] piece box(std::size_t operand, std::size_t result) const;
   void add(piece p) { pieces_.push_back(std::move(p)); }
   void fill_with(double value) noexcept { fill_ = value; }

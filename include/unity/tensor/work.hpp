@@ -1,4 +1,5 @@
-// Work of an operator, read off its definition: floating-point operations, and bytes read and written at least once.
+// The work of an operator, derived from its definition: floating-point operations, and bytes read and written at least
+// once.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +18,7 @@
 
 namespace unity::tensor {
 
-// Addition and multiplication of counts that stop at the largest one.
+// Saturating addition and multiplication of counts.
 [[nodiscard]] constexpr std::int64_t saturating_add(std::int64_t a, std::int64_t b) noexcept {
   std::int64_t r = 0;
   return __builtin_add_overflow(a, b, &r) ? std::numeric_limits<std::int64_t>::max() : r;
@@ -33,25 +34,25 @@ namespace unity::tensor {
 
 [[nodiscard]] bytes total_bytes(std::span<const tensor_type> types) noexcept;
 
-// The index that a factor equal(operand, coordinate(index)) of a sum fixes: one of its points contributes.
+// The index that a factor equal(operand, coordinate(index)) of a sum fixes: only one of its points contributes.
 [[nodiscard]] std::optional<std::size_t> selected_index(const scalar_kernel& k) noexcept;
 
 [[nodiscard]] std::int64_t arithmetic_count(const scalar_program& p) noexcept;
 
-// Is the index a dimension of the result of its own.
+// Whether the index runs along a dimension of the result, other than in a window.
 [[nodiscard]] bool is_of_result(const space& s, std::size_t index);
 
-// The points of a space in which one is selected along an index: the terms of a lookup.
+// The number of points of a space if the index `selected` is fixed to one point: the terms of a lookup.
 [[nodiscard]] std::int64_t terms_of(const space& s, std::size_t selected);
 
-// One operation per arithmetic instruction and point of the space, and one per reduced point; one addition per term
-// where terms are looked up and added.
+// Counts one operation per arithmetic instruction and point of the space, and one per reduced point; for lookups whose
+// terms are added, one addition per term.
 [[nodiscard]] flops arithmetic_of(const space& s, const scalar_kernel& k);
 
-// The part of a table in which rows are looked up that no term can be.
+// The bytes of a lookup table that no term can read.
 [[nodiscard]] bytes untouched_bytes(const space& s, const scalar_kernel& k);
 
-// What a view reads and writes; nothing where no element changes its address (then memory can be shared).
+// The bytes that a view reads and writes; zero if no element changes its address (then memory can be shared).
 [[nodiscard]] bytes moved_by(const view_map& map, std::span<const tensor_type> inputs,
                              std::span<const tensor_type> outputs);
 

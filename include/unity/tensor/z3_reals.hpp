@@ -1,5 +1,5 @@
-// Z3 as a prover of real arithmetic: elements of tensors as real unknowns, compared by its simplifier and solver.
-// Link unity::z3.
+// Z3 as a prover of real arithmetic: tensor elements are real unknowns, which its simplifier and solver compare. Link
+// unity::z3.
 #pragma once
 
 #include <cstddef>
@@ -24,9 +24,9 @@
 
 namespace unity::tensor {
 
-// A real number to Z3, or a constant that needs no context yet: a fraction, a function of one, or
-// less than all numbers. Maxima and relu are case distinctions; other functions are not
-// interpreted. A value; must not outlive its context.
+// A real number for Z3, or a constant that needs no context yet: a fraction, a function of a fraction, or a value below
+// all numbers. Maxima and relu become case distinctions; other functions are uninterpreted. A value; must not outlive
+// its context.
 class z3_real {
  public:
   z3_real() = default;
@@ -77,7 +77,7 @@ class z3_real {
     return a.constant_ == b.constant_ && a.function_ == b.function_ && a.lowest_ == b.lowest_;
   }
 
-  // A function that is not interpreted.
+  // An uninterpreted function.
   [[nodiscard]] static z3_real function(scalar_op op, const z3_real& a);
   [[nodiscard]] static z3_real function(scalar_op op, const z3_real& a, const z3_real& b);
   [[nodiscard]] static z3_real maximum(const z3_real& a, const z3_real& b);
@@ -90,7 +90,7 @@ class z3_real {
   }
 
   rational constant_{};
-  std::optional<scalar_op> function_{};  // of the constant
+  std::optional<scalar_op> function_{};  // applied to the constant
   bool lowest_ = false;
   std::optional<z3::expr> term_{};
 };
@@ -157,7 +157,7 @@ struct scalar_traits<z3_real> {
   }
 };
 
-// Models equality_prover. Deterministic: work is bounded by Z3's own resource count, not by time.
+// Models equality_prover. Deterministic: Z3's own resource count limits the work, not time.
 class z3_reals {
  public:
   explicit z3_reals(unsigned resources = 2'000'000) : resources_{resources} {}
@@ -169,12 +169,12 @@ class z3_reals {
  private:
   using values = std::vector<dense<z3_real>>;
 
-  // Contexts grow with what was asked, and take long to make.
+  // Makes a new context after many questions: contexts grow with each question, but are slow to make.
   void renew();
 
   [[nodiscard]] side_verdict compare(const algebra& a, const tensor_graph& first, const tensor_graph& second,
                                      const values& x, const values& y);
-  // Most differences vanish when they are written as sums of monomials: then the solver need not be asked.
+  // Most differences vanish when written as sums of monomials; then the solver is not needed.
   void add_difference(const z3::expr& x, const z3::expr& y, z3::expr_vector& differences) const;
 
   unsigned resources_;
@@ -287,7 +287,7 @@ UNITY_INLINE side_verdict z3_reals::compare(const algebra& a, const tensor_graph
   if (differences.empty()) {
     return {answer::equal, {}};
   }
-  z3::solver solver{*context_, z3::solver::simple()};  // no timers: work alone is bounded
+  z3::solver solver{*context_, z3::solver::simple()};  // no timers: only work is limited
   z3::params parameters{*context_};
   parameters.set("rlimit", resources_);
   solver.set(parameters);

@@ -1,4 +1,4 @@
-// The model zoo: graphs by name. docs/models.md tells what each model is and derives its size.
+// The model zoo: graphs by name. docs/models.md describes each model and derives its size.
 #pragma once
 
 #include <array>
@@ -64,7 +64,7 @@ inline constexpr std::array<model, 26> models{{
 
 inline constexpr std::string_view prefix = "zoo:";
 
-// A model as a person names it, with every size resolved.
+// A model as a user names it, with every size resolved.
 struct request {
   std::string_view model;
   const form* chosen = nullptr;
@@ -73,7 +73,7 @@ struct request {
 
 namespace detail {
 
-// What a person typed, fit for a line of an error message.
+// User input, quoted and made printable for one line of an error message.
 [[nodiscard]] inline std::string quoted(std::string_view text) { return "\"" + printable(text) + "\""; }
 
 template <class Range>
@@ -85,7 +85,7 @@ template <class Range>
   return list;
 }
 
-// The keys that a form takes, for messages: "form, batch, layers".
+// The keys that a form accepts, for messages: "form, batch, layers".
 [[nodiscard]] std::string keys_of(const form& f);
 
 struct setting {
@@ -93,7 +93,7 @@ struct setting {
   std::string_view value;
 };
 
-// Takes the first key=value off `rest`.
+// Removes the first key=value from `rest` and returns it.
 [[nodiscard]] setting take_setting(std::string_view& rest, const std::string& where);
 
 [[nodiscard]] const form& find_form(const model& m, std::string_view query, const std::string& where);
@@ -106,7 +106,7 @@ struct setting {
 
 }  // namespace detail
 
-// Does the text name a model of the zoo (and not a file).
+// Whether the text names a model of the zoo (and not a file).
 [[nodiscard]] inline bool is_name(std::string_view text) noexcept { return text.starts_with(prefix); }
 
 // Reads "zoo:NAME[?key=value&key=value...]".
@@ -114,7 +114,7 @@ struct setting {
 [[nodiscard]] request parse(std::string_view text);
 
 // The graph that the text names. Complexity: linear in the graph.
-// Throws: as parse; and where sizes do not fit together.
+// Throws: as parse, and if sizes do not fit together.
 [[nodiscard]] inline tensor_graph build(const algebra& operators, std::string_view text) {
   const auto r = parse(text);
   return r.chosen->build(operators, r.values);

@@ -30,8 +30,8 @@ struct step_accuracy {
 
 // Leaves out each step that all ranks have in turn. Which operators it runs, in which order, and what was under way
 // when it began are its own; durations come from the other steps. A job of one step is replayed with its own durations.
-// `bytes_per_second`: of drop_communication_detail. Complexity: n log n in events, times steps. Throws: unity::error if
-// tasks wait for each other.
+// `bytes_per_second`: of drop_communication_detail. Complexity: n log n in events, times steps.
+// Throws: unity::error if tasks wait for each other.
 [[nodiscard]] std::vector<step_accuracy> leave_one_out(const aligned_job& job, double bytes_per_second = 0);
 
 }  // namespace unity::trace

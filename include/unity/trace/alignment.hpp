@@ -52,8 +52,8 @@ class alignment_problem {
   [[nodiscard]] const std::vector<difference_constraint>& constraints() const noexcept { return constraints_; }
 
   // Offsets that satisfy all constraints, by Bellman and Ford: `offsets`, lowered where they violate some. Of connected
-  // ranks the first keeps its own. Complexity: ranks times constraints. Throws: unity::error that names the
-  // transactions which no clocks can satisfy.
+  // ranks the first keeps its own. Complexity: ranks times constraints.
+  // Throws: unity::error that names the transactions which no clocks can satisfy.
   [[nodiscard]] std::vector<std::int64_t> feasible(std::vector<std::int64_t> offsets) const;
 
   // What the best offsets make least, as it is around `offsets` (microseconds; nothing: at first):
@@ -156,8 +156,8 @@ inline double weight_of(double distance, double scale) {
   return ratio * ratio;
 }
 
-// The mode: the shortest interval with half of the values, half of these, and so on. `sorted`: at least one. Source:
-// Robertson and Cryer, An iterative procedure for estimating the mode, JASA 69, 1974.
+// The mode: the shortest interval with half of the values, half of these, and so on. `sorted`: at least one.
+// Source: Robertson and Cryer, An iterative procedure for estimating the mode, JASA 69, 1974.
 inline double mode_of(std::span<const double> sorted) {
   while (sorted.size() > 2) {
     const auto half = (sorted.size() + 1) / 2;

@@ -20,8 +20,8 @@ namespace unity::trace {
 // One common clock for all ranks: the clocks that ranks state, plus the most likely corrections by alignment_problem.
 // All its constraints hold. It is solved again with the weights of the previous solution, until that changes by less
 // than a tenth of a microsecond, or 20 times. Complexity: of quadratic programs with one variable per rank and one
-// constraint per pair of ranks that exchange something. Throws: unity::error that names transactions which no clocks
-// can satisfy.
+// constraint per pair of ranks that exchange something.
+// Throws: unity::error that names transactions which no clocks can satisfy.
 // Source: Hu et al., dPRO, MLSys 2022, section 4.2.
 [[nodiscard]] clock_offsets align_clocks(const job_trace& job, const transactions& x);
 

@@ -165,9 +165,9 @@ void number_sequences(rank_trace& t);
 // end. Complexity: n log n, times how many overlap.
 void complete(rank_trace& t);
 
-// Effects: sorts ranks by number and name, and gives each a unique name. Throws: unity::error without ranks or events,
-// if a rank occurs twice, if ranks belong to jobs of different sizes, if no step is common to all ranks, or if an event
-// ends before it starts.
+// Effects: sorts ranks by number and name, and gives each a unique name.
+// Throws: unity::error without ranks or events, if a rank occurs twice, if ranks belong to jobs of different sizes, if
+// no step is common to all ranks, or if an event ends before it starts.
 void check_job(job_trace& job);
 
 // The numbers of the steps that all ranks have, ascending.

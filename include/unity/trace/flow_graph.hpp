@@ -185,8 +185,8 @@ class adjacency {
   std::vector<std::uint32_t> after_first_;
 };
 
-// A topological order of the tasks. Complexity: linear in tasks and edges. Throws: unity::error that names tasks which
-// wait for each other.
+// A topological order of the tasks. Complexity: linear in tasks and edges.
+// Throws: unity::error that names tasks which wait for each other.
 [[nodiscard]] std::vector<std::uint32_t> topological_order(const flow_graph& g, const adjacency& a,
                                                            const name_table& names);
 
@@ -198,8 +198,8 @@ class adjacency {
 [[nodiscard]] program::program to_program(const flow_graph& g);
 
 // The priorities of a queue of dPRO's replayer: forward, output, backward, update, communication; other host work
-// counts for the part of the iteration that contains it. A policy of simulate (scheduling_policy). Source: Hu et al.,
-// dPRO, MLSys 2022, its replayer.
+// counts for the part of the iteration that contains it. A policy of simulate (scheduling_policy).
+// Source: Hu et al., dPRO, MLSys 2022, its replayer.
 class by_phase {
  public:
   explicit by_phase(const flow_graph& g);

@@ -72,7 +72,8 @@ class step_profile {
 };
 
 // The representative graph of the job: the structure of the step of median length, with durations averaged over all
-// steps. Throws: unity::error if tasks wait for each other.
+// steps.
+// Throws: unity::error if tasks wait for each other.
 struct averaged_graph {
   flow_graph graph{};
   std::int64_t step = 0;  // step that gave the structure

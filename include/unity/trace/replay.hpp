@@ -91,7 +91,8 @@ struct straggler {
 
 // Partial replay: the time of the communication of one tensor alone, as if every rank had it at time 0; 0 if there is
 // none. Uses the communication tasks with this tensor and the edges between them. Complexity: linear in the graph, t
-// log t in the tasks of the tensor. Source: Hu et al., dPRO, MLSys 2022, section 5.3.
+// log t in the tasks of the tensor.
+// Source: Hu et al., dPRO, MLSys 2022, section 5.3.
 [[nodiscard]] std::int64_t replay_tensor(const flow_graph& g, const name_table& names, name_id tensor);
 // The graph of that.
 [[nodiscard]] flow_graph tensor_graph(const flow_graph& g, name_id tensor);

@@ -38,8 +38,8 @@ struct transactions {
 // Joins sends and receives of the same transaction, and collectives of the same group, way, size and sequence number,
 // step by step, among the steps that all ranks have. Ignores messages to and from ranks without a trace, and, if ranks
 // of the job are missing, collectives whose groups have no names, except sums of known size. Complexity: n log n in the
-// events with messages. Throws: unity::error, naming the transaction, if one end of a message between two ranks of the
-// job is missing.
+// events with messages.
+// Throws: unity::error, naming the transaction, if one end of a message between two ranks of the job is missing.
 [[nodiscard]] transactions match_transactions(const job_trace& job);
 
 // "push of conv1 from worker0 to server0 in step 3"
@@ -48,14 +48,15 @@ struct transactions {
 // Common clock of ranks: common time = time of an event + offset. By rank, in picoseconds.
 using clock_offsets = std::vector<std::int64_t>;
 
-// The offsets that the ranks' own clocks state: the differences of their origins. Throws: unity::error if two are more
-// than 100 days apart.
+// The offsets that the ranks' own clocks state: the differences of their origins.
+// Throws: unity::error if two are more than 100 days apart.
 [[nodiscard]] clock_offsets stated_offsets(const job_trace& job);
 
 // By rank and event: its duration once everything that it needs is there. A receive counts from when its send began; a
 // collective from when its last rank arrived and what was before it in its queue had ended; between 0 and the recorded
 // duration. What had ended unseen takes nothing: nobody waited for it. Other events keep their durations. Complexity:
-// linear in events. Source: Hu et al., dPRO, MLSys 2022, section 4.2, for receives.
+// linear in events.
+// Source: Hu et al., dPRO, MLSys 2022, section 4.2, for receives.
 [[nodiscard]] std::vector<std::vector<std::int64_t>> busy_durations(const job_trace& job, const transactions& x,
                                                                     const clock_offsets& offsets);
 

@@ -55,14 +55,14 @@ void scale_workers(flow_graph& g, std::uint32_t ranks, collective_algorithm algo
 // Sums by another algorithm than the ring that was used.
 void use_algorithm(flow_graph& g, collective_algorithm algorithm);
 
-// Operators of this name, and what they launched, take no time. Returns the number of such tasks. Source: Zhu et al.,
-// Daydream, USENIX ATC 2020, section 5.
+// Operators of this name, and what they launched, take no time. Returns the number of such tasks.
+// Source: Zhu et al., Daydream, USENIX ATC 2020, section 5.
 std::size_t remove_operator(flow_graph& g, name_id name);
 
 // The same job without detail of communication, as Daydream has it: each collective is one task of size / bandwidth,
 // the same on all ranks, whoever comes late; of messages between ranks only the time that their bytes take.
-// `bytes_per_second`: of the link; where it is not known, 0: that of the job's largest communication. Source: Zhu et
-// al., Daydream, USENIX ATC 2020, section 4.4; as in Hu et al., dPRO, MLSys 2022, section 7.1.
+// `bytes_per_second`: of the link; where it is not known, 0: that of the job's largest communication.
+// Source: Zhu et al., Daydream, USENIX ATC 2020, section 4.4; as in Hu et al., dPRO, MLSys 2022, section 7.1.
 void drop_communication_detail(flow_graph& g, double bytes_per_second);
 
 }  // namespace unity::trace

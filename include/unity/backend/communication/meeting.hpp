@@ -23,8 +23,8 @@ struct meeting {
   // Gives all ranks the bytes of rank 0.
   // Throws: unity::error naming a rank that does not come.
   std::function<void(std::span<std::byte>)> share{};
-  // Called by a rank that has waited in vain: throws if another rank does not come here as well. Throws: unity::error
-  // naming it.
+  // Called by a rank that has waited in vain: throws if another rank does not come here as well.
+  // Throws: unity::error naming it.
   std::function<void()> call_roll{};
 };
 

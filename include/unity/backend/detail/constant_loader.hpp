@@ -23,8 +23,8 @@
 
 namespace unity::backend::detail {
 
-// The bytes of a node without operands: given by name, or by tensor::evaluate. Throws: unity::error if the given data
-// have other sizes.
+// The bytes of a node without operands: given by name, or by tensor::evaluate.
+// Throws: unity::error if the given data have other sizes.
 [[nodiscard]] std::vector<std::byte> source_bytes(const tensor::algebra& a, const tensor::tensor_graph& g, node_id n,
                                                   const tensor::source_data& data, std::uint64_t seed);
 

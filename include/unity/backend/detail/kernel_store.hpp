@@ -30,8 +30,8 @@ class kernel_store {
  public:
   explicit kernel_store(const tensor::algebra& a) noexcept : algebra_{&a} {}
 
-  // The number of the item's kernel. constants: whether operands may be packed. Throws: unity::error that names node
-  // and operator if the backend has no kernel.
+  // The number of the item's kernel. constants: whether operands may be packed.
+  // Throws: unity::error that names node and operator if the backend has no kernel.
   std::size_t prepare(Backend& backend, const tensor::tensor_graph& g, const run_item& item, bool constants) {
     auto what = item.chain != nullptr ? item.chain->region : single(g, item, constants);
     const auto [found, is_new] = numbers_.try_emplace(std::move(what), kernels_.size());

@@ -36,8 +36,8 @@ struct run_item {
 // the list.
 class run_list {
  public:
-  // fuses: element-wise nodes run in chains. parts: a value may be part of another, not only all of it. Throws:
-  // unity::error if a constant value depends on one that is not.
+  // fuses: element-wise nodes run in chains. parts: a value may be part of another, not only all of it.
+  // Throws: unity::error if a constant value depends on one that is not.
   run_list(const tensor::algebra& a, const tensor::tensor_graph& g, bool fuses, bool parts = false);
   run_list(const run_list&) = delete;  // items point to chains
   run_list& operator=(const run_list&) = delete;

@@ -1,4 +1,4 @@
-// What it takes to hand a tensor over between devices that hold it in different layouts.
+// The time to hand a tensor over between devices that hold it in different layouts.
 #pragma once
 
 #include <cstddef>
@@ -13,15 +13,17 @@
 
 namespace unity::parallel {
 
-// Every place of the mesh holds values of the tensor: its layout has no terms, and nothing lies at one place alone.
+// Whether every position of the mesh holds values of the tensor: the layout has no terms and is not placed at single
+// positions.
 [[nodiscard]] bool is_everywhere(const machine::device_mesh& m, mesh_layout l) noexcept;
 
-// What the place of a mesh holds. Precondition: is_everywhere(m, l).
+// The box that a position of a mesh holds. Precondition: is_everywhere(m, l).
 [[nodiscard]] box box_at(const tensor::shape& dims, const machine::device_mesh& m, mesh_layout l, std::size_t place);
 
-// From a layout on one mesh to one on another, of whatever devices of the machine: each device reads what it lacks from
-// the copy that it has itself, that a device of its node has, or that fewest others read, as lowering's programs do
-// (lowering/edge_reads.hpp). All messages move at once: the busiest link sets the time, the longest route the delay.
+// The time to convert a layout on one mesh to a layout on another, with any devices of the machine. Each device reads
+// each block from its own copy, a copy on its node, or the copy that fewest others read, like lowering's programs
+// (lowering/edge_reads.hpp). All messages move at once: the busiest link determines the time, the longest route the
+// delay.
 // Precondition: is_everywhere of both layouts.
 // Complexity: devices of one mesh times those of the other, and the routes of what moves.
 [[nodiscard]] picoseconds handover(const machine::machine& on, const machine::route_table& routes,
@@ -68,13 +70,13 @@ UNITY_INLINE box box_at(const tensor::shape& dims, const machine::device_mesh& m
 
 namespace detail {
 
-// A block of a tensor, and who has a copy of it.
+// A block of a tensor, and the devices that hold a copy of it.
 struct held_block {
   box block{};
   std::vector<machine::device_id> holders{};
-  std::vector<std::uint32_t> taken{};  // by holder: how often it was read
+  std::vector<std::uint32_t> taken{};  // per holder: how often it was read
 
-  // The holder that a device reads from.
+  // The holder from which a device reads. Effects: counts the read.
   [[nodiscard]] machine::device_id read_by(machine::device_id reader, const machine::topology& t);
 };
 

@@ -1,4 +1,5 @@
-// The best options of all operators of a graph on one mesh, by dynamic programming over its series and parallel parts.
+// Finds the best options of all operators of a graph on one mesh, by dynamic programming over its series and parallel
+// parts.
 // Over 500 lines because tracing a solution back mirrors, step by step, how its costs were added up.
 #pragma once
 
@@ -25,18 +26,18 @@
 
 namespace unity::parallel {
 
-// Where operators of a mapping run that are not on all devices of its mesh: on neighbours in the list of its devices.
-// Which meshes there are, says who splits.
+// The devices of operators that do not run on all devices of a mapping's mesh: consecutive ones in the list of its
+// devices. The parallel_splits define the meshes.
 struct mesh_block {
   static constexpr std::uint32_t all_devices = 0xffffffffU;
 
   std::uint32_t mesh = all_devices;
-  std::uint32_t first = 0;  // place of its first device
+  std::uint32_t first = 0;  // position of its first device
 
   friend bool operator==(const mesh_block&, const mesh_block&) = default;
 };
 
-// The other way to run branches than one after the other on all devices: side by side, on blocks of their own.
+// An alternative to running branches one after another on all devices: side by side, on separate blocks of devices.
 // Source: Unger et al., Unity (OSDI 2022), section 5.2: parallel graph splits.
 class parallel_splits {
  public:
@@ -45,43 +46,44 @@ class parallel_splits {
   parallel_splits& operator=(const parallel_splits&) = delete;
   virtual ~parallel_splits() = default;
 
-  // A join with an operator v; costs: what all branches take behind a state of u, by option of v, v's own not counted.
-  // Effects: costs fall where some split takes less.
+  // For a join with an operator v. costs: per option of v, the cost of all branches after a state of u, without v's
+  // own.
+  // Effects: lowers costs for which some split is cheaper.
   virtual void lower(const mapping_goal& join, std::uint32_t state, std::span<std::int64_t> costs) = 0;
-  // Effects: options and blocks of the operators of all branches where a split before an option of v takes exactly that
-  // much; returns whether one does.
+  // Effects: writes the options and blocks of the operators of all branches if a split before an option of v has
+  // exactly that cost; returns whether one has.
   virtual bool trace(const mapping_goal& join, std::uint32_t state, std::uint32_t option, std::int64_t cost,
                      std::vector<std::uint32_t>& options, std::vector<mesh_block>& blocks) = 0;
 };
 
-// Models decomposition. The value of a goal says what it takes, by state of the operator before it and of its last one;
-// parts side by side run one after the other, on all devices, or as parallel splits say. What is not series-parallel is
-// solved by a program over the live values (detail/mapping_core.hpp).
-// Refers to the tables and the graph.
-// Source: Unger et al., Unity (OSDI 2022), section 5.2; which options an operator has is chosen here as well, so that
-// one solution covers all ways to divide the operators of a graph.
+// Models decomposition. The value of a goal is its cost, by state of the operator before it and of its last one.
+// Parallel parts run one after another on all devices, or as parallel splits permit. Parts that are not series-parallel
+// are solved by a dynamic program over the live values (mesh/mapping_core.hpp).
+// Holds references to the tables and the graph.
+// Source: Unger et al., Unity (OSDI 2022), section 5.2; options of operators are chosen here as well, so that one
+// solution covers all ways to divide the operators of a graph.
 class machine_mapping {
  public:
   using goal_type = mapping_goal;
   using value_type = cost_table;
 
-  // Of the states of a part that is not series-parallel the core_width cheapest go on, or as many more as core_effort
-  // steps allow: small parts are solved exactly.
+  // In a part that is not series-parallel the core_width cheapest states are kept, or as many more as core_effort steps
+  // permit, so that small parts are solved exactly.
   machine_mapping(mesh_tables& tables, mapping_objective objective, std::size_t core_width = 48,
                   std::size_t core_effort = 0)
       : tables_{&tables}, objective_{objective}, core_width_{core_width}, core_effort_{core_effort} {}
 
-  // Effects: branches may run side by side. Before anything is solved; the splits must outlive this.
+  // Effects: branches may run side by side. To be called before anything is solved; the splits must outlive this.
   void set_splits(parallel_splits& s) { splits_ = &s; }
-  // Effects: the goals that follow are those of this graph, which must outlive them.
+  // Effects: goals from now on are those of this graph, which must outlive them.
   // Throws: time_over.
   void set_graph(const operator_graph& g);
-  // Some operator has no option on this mesh: nothing can be laid onto it.
+  // False if some operator has no option on this mesh, so that the graph cannot be mapped.
   [[nodiscard]] bool is_possible() const {
     return std::all_of(table_of_.begin(), table_of_.end(), [](const auto* t) { return !t->options.empty(); });
   }
   [[nodiscard]] goal_type root() const { return goals_->root(); }
-  // A core was solved with fewer states than there are.
+  // Whether a core was solved with fewer states than exist.
   [[nodiscard]] bool is_bounded() const noexcept { return is_bounded_; }
 
   [[nodiscard]] fingerprint fingerprint_of(const goal_type& g) const { return goals_->fingerprint_of(g); }
@@ -92,11 +94,11 @@ class machine_mapping {
     return g.kind == goal_type::kinds::join ? join_costs(g, values) : costs_along(goals_->steps(g), values);
   }
 
-  // What the cheapest choice of options takes, and which they are, by operator.
+  // The cost of the cheapest choice of options, and the chosen options.
   struct solution {
     std::int64_t cost = unreachable;
-    std::vector<std::uint32_t> options{};  // of the tables of the operator's block
-    std::vector<mesh_block> blocks{};      // by operator
+    std::vector<std::uint32_t> options{};  // per operator, in the tables of its block
+    std::vector<mesh_block> blocks{};      // per operator
   };
   template <class Program>
   [[nodiscard]] solution solve(Program& program) {
@@ -123,8 +125,8 @@ class machine_mapping {
     }
     return s;
   }
-  // Effects: the options and blocks of the operators of a whole graph or branch, without what is attached to them, on a
-  // cheapest way from a state of the operator before it to one of its last.
+  // Effects: writes options and blocks of the operators of a whole graph or branch, without attached operators, along a
+  // cheapest path from a state of the operator before it to a state of its last operator.
   template <class Program>
   void trace(Program& program, const goal_type& g, std::uint32_t from, std::uint32_t to,
              std::vector<std::uint32_t>& options, std::vector<mesh_block>& blocks) {
@@ -134,9 +136,9 @@ class machine_mapping {
       blocks[i] = blocks_[i];
     }
   }
-  // Effects: writes the options of what is attached to an operator, for the one that it has.
+  // Effects: writes the options of the operators attached to an operator, for its option.
   void trace_attached(std::uint32_t v, std::vector<std::uint32_t>& options);
-  // What the cheapest choice takes; unreachable where there is none.
+  // The cost of the cheapest choice; unreachable if there is none.
   template <class Program>
   [[nodiscard]] std::int64_t least(Program& program) {
     if (graph_->size() == 0 || !is_possible()) {
@@ -145,8 +147,7 @@ class machine_mapping {
     const auto& all = program.solve(root());
     return *std::min_element(all.costs.begin(), all.costs.end());
   }
-  // What some steps of the graph's spine, one after the other, take: by state of the
-  // operator before them and of their last one.
+  // The costs of consecutive steps of the graph's spine, by state of the operator before them and of their last one.
   // Complexity: as a branch of those steps.
   template <class Program>
   [[nodiscard]] cost_table along(Program& program, std::span<const spine_step> steps) {
@@ -169,40 +170,40 @@ class machine_mapping {
   [[nodiscard]] std::size_t states_of(std::uint32_t op) const {
     return op == goal_type::none ? 1 : table_of_[op]->states.size();
   }
-  // What an operator takes with an option, and what is attached to it.
+  // The cost of an operator with an option, including attached operators.
   [[nodiscard]] std::int64_t own(std::uint32_t v, std::size_t option) const { return prices_[v][option]; }
-  // By option of an operator: it, and what is attached to it.
+  // Per option of an operator: its cost, including attached operators.
   [[nodiscard]] std::vector<std::int64_t> prices_of(std::uint32_t v);
   [[nodiscard]] std::vector<std::int64_t> attached_costs(std::uint32_t op) const;
 
-  // costs: by state of op, whose results an operator v reads. Adds to `sum`, by option of v, what the operands that
-  // come from there take at least, op's own costs counted once.
+  // costs: by state of op, whose results operator v reads. Adds to `sum`, per option of v, the least cost of the
+  // operands that come from op, with op's own costs counted once.
   void add_from(std::uint32_t op, std::span<const std::int64_t> costs, std::uint32_t v, std::vector<std::int64_t>& sum);
   [[nodiscard]] std::int64_t distance(const layout_space& space, std::uint32_t from, std::uint32_t to) {
     return distances_.from(space, from)[to];
   }
 
-  // By state of v, from what its options take.
+  // The costs by state of v, from costs per option without v's own.
   void by_state(std::uint32_t v, std::span<const std::int64_t> sum, std::span<std::int64_t> states) const;
 
-  // One row of a step: costs by state of u before, by state of v after.
+  // One row of a step: maps costs by state of u before it to costs by state of v after it.
   [[nodiscard]] std::vector<std::int64_t> after_operator(const step& s, std::span<const std::int64_t> before);
   [[nodiscard]] static std::vector<std::int64_t> after_join(const cost_table& join,
                                                             std::span<const std::int64_t> before);
 
   [[nodiscard]] cost_table costs_along(std::span<const step> steps, std::span<const cost_table* const> joins);
 
-  // What the options of v take behind parts side by side, which start in one
-  // state of u; where v is none, what all take.
+  // The costs per option of v after parallel parts that start in one state of u; if v is none, their total cost.
   using option_costs = std::vector<std::int64_t>;
 
-  // Adds that to `sum`. next: the value of the first goal of the part; is that of the first behind it afterwards.
+  // Adds these costs to `sum`. next: index of the value of the part's first goal; afterwards that of the first goal
+  // behind the part.
   void add_part(part_index part, std::uint32_t u, std::uint32_t row, std::uint32_t v,
                 std::span<const cost_table* const> values, std::size_t& next, option_costs& sum);
   // costs: by state of the branch's last operator.
   void add_behind(const mapping_branch& b, std::span<const std::int64_t> costs, std::uint32_t v,
                   std::span<const cost_table* const> values, std::size_t& next, option_costs& sum);
-  // What lies behind an open branch, by state of its last operator: the same for every state of u.
+  // The costs behind an open branch, by state of its last operator: the same for every state of u.
   const std::vector<option_costs>& behind(const mapping_branch& b, std::uint32_t v,
                                           std::span<const cost_table* const> values, std::size_t& next,
                                           std::size_t options);
@@ -211,8 +212,8 @@ class machine_mapping {
   // only: for one state of u.
   [[nodiscard]] detail::mapping_core core(const goal_type& g, std::uint32_t only = goal_type::none);
 
-  // Effects: writes the options of the branch's operators, on a cheapest way from
-  // a state of u to a state of its last one.
+  // Effects: writes the options of the branch's operators along a cheapest path from a state of u to a state of its
+  // last operator.
   template <class Program>
   void trace_branch(Program& program, const goal_type& g, std::uint32_t from, std::uint32_t to,
                     std::vector<std::uint32_t>& options) {
@@ -243,15 +244,15 @@ class machine_mapping {
       }
     }
   }
-  // The state of u before v was chosen.
+  // Returns the state of u before v.
   [[nodiscard]] std::uint32_t trace_operator(const step& s, std::span<const std::int64_t> before, std::uint32_t state,
                                              std::int64_t wanted, std::vector<std::uint32_t>& options);
   [[nodiscard]] std::uint32_t option_with(std::uint32_t v, std::span<const std::int64_t> sum, std::uint32_t state,
                                           std::int64_t wanted) const;
-  // From which state of op option o of v takes so much.
+  // The state of op from which option o of v has exactly that cost.
   [[nodiscard]] std::uint32_t state_before(std::uint32_t op, std::span<const std::int64_t> costs, std::uint32_t v,
                                            std::uint32_t o, std::int64_t wanted);
-  // Goals that are alike are traced once: layers repeat.
+  // Equal goals are traced once, because layers repeat.
   template <class Program>
   void trace_once(Program& program, const goal_type& g, std::uint32_t from, std::uint32_t to,
                   std::vector<std::uint32_t>& options) {
@@ -292,7 +293,7 @@ class machine_mapping {
     std::size_t next = 0;
     trace_part(program, g.part, g.u, from, g.v, o, values, next, options);
   }
-  // On a cheapest way to option o of v.
+  // Along a cheapest path to option o of v.
   template <class Program>
   void trace_part(Program& program, part_index part, std::uint32_t u, std::uint32_t from, std::uint32_t v,
                   std::uint32_t o, std::span<const cost_table* const> values, std::size_t& next,
@@ -314,12 +315,12 @@ class machine_mapping {
       }
     }
   }
-  // The state in which a branch ends on a cheapest way to option o of v.
+  // The state in which a branch ends on a cheapest path to option o of v.
   [[nodiscard]] std::uint32_t end_of(const mapping_branch& b, std::span<const std::int64_t> costs, std::uint32_t v,
                                      std::uint32_t o, std::span<const cost_table* const> values, std::size_t& next,
                                      std::size_t width);
 
-  // What lies behind an open branch, and how many goals that has.
+  // The costs behind an open branch, and the number of goals behind it.
   struct open_costs {
     std::vector<option_costs> costs{};
     std::size_t goals = 0;
@@ -330,18 +331,18 @@ class machine_mapping {
   std::size_t core_width_;
   std::size_t core_effort_;
   const operator_graph* graph_ = nullptr;
-  std::vector<const operator_table*> table_of_{};    // by operator
-  std::vector<std::vector<std::int64_t>> prices_{};  // by operator and option
+  std::vector<const operator_table*> table_of_{};    // per operator
+  std::vector<std::vector<std::int64_t>> prices_{};  // per operator and option
   detail::layout_distances distances_{};
   std::vector<std::int64_t> layouts_{};
   bool is_bounded_ = false;
   parallel_splits* splits_ = nullptr;
-  std::vector<mesh_block> blocks_{};  // by operator, of the trace at hand
+  std::vector<mesh_block> blocks_{};  // per operator, of the current trace
   std::map<std::pair<fingerprint, std::pair<std::uint32_t, std::uint32_t>>,
            std::vector<std::pair<std::uint32_t, mesh_block>>>
       traced_{};                                  // by goal and states
-  mutable std::optional<mapping_goals> goals_{};  // keeps the fingerprints that it has found
-  std::map<part_index, open_costs> behind_{};     // of the join at hand
+  mutable std::optional<mapping_goals> goals_{};  // caches fingerprints
+  std::map<part_index, open_costs> behind_{};     // of the current join
 };
 
 }  // namespace unity::parallel
@@ -579,7 +580,7 @@ UNITY_INLINE detail::mapping_core machine_mapping::core(const goal_type& g, std:
   if (g.v != goal_type::none) {
     inside.push_back(g.v);
   }
-  auto steps = states_of(g.u);  // for each state that goes on
+  auto steps = states_of(g.u);  // per state that is kept
   for (const auto op : inside) {
     steps += states_of(g.u) * table_of_[op]->options.size();
   }

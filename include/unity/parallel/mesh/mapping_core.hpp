@@ -1,4 +1,4 @@
-// Options of the operators of a part of a graph that is not series-parallel.
+// Chooses options for a part of an operator graph that is not series-parallel.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 
 namespace unity::parallel {
 
-// By state of the operator before, and of the last one.
+// Costs by state of the operator before (row) and of the last one (column).
 struct cost_table {
   std::size_t columns = 0;
   std::vector<std::int64_t> costs{};
@@ -29,23 +29,23 @@ struct cost_table {
 
 namespace detail {
 
-// From a layout to all others, each found once.
+// The costs from a layout to all others, each computed once.
 class layout_distances {
  public:
-  // By the number of the layout. Valid as long as this.
+  // By the number of the target layout. Valid as long as this.
   std::span<const std::int64_t> from(const layout_space& space, std::uint32_t layout);
 
  private:
   std::unordered_map<const layout_space*, std::vector<std::vector<std::int64_t>>> known_{};
 };
 
-// A program over the states of live operators: those that an operator to come reads. Operators come in the order of
-// their numbers; of the combinations of states, the `width` cheapest go on, per state of u.
+// A dynamic program with bounded width over the states of live operators: those that a later operator reads. Operators
+// are in the order of their numbers. Per state of u, the `width` cheapest combinations of states are kept.
 // Complexity: operators * width * options, for each state of u.
 class mapping_core {
  public:
-  // only: one state of u is of interest. inside: ascending; its last is v, unless v is none. Operators read others of
-  // `inside`, u, or what is attached to them, which the prices have.
+  // only: solves for one state of u. inside: ascending; its last is v, unless v is none. Operators read others of
+  // `inside`, u, or attached operators, whose costs are in the prices.
   // Throws: time_over.
   mapping_core(const operator_graph& g, const std::vector<const operator_table*>& tables, layout_distances& distances,
                const std::vector<std::vector<std::int64_t>>& prices, std::vector<std::uint32_t> inside, std::uint32_t u,
@@ -57,7 +57,8 @@ class mapping_core {
 
  private:
   using state_list = small_vector<std::uint32_t, 8>;
-  // Of the last operator so far; `before` it, by place in the level. states: of live operators, ascending.
+  // The choice for the last operator so far. before: index of the choice before it, in the previous level. states: of
+  // live operators, ascending.
   struct choice {
     std::int64_t cost = 0;
     std::uint32_t before = 0;
@@ -69,12 +70,12 @@ class mapping_core {
     std::uint32_t before = 0;
     std::uint32_t option = 0;
   };
-  // Combinations with the same states of operators that live on: of each group those states,
-  // and what is best by state of the new one.
+  // Groups combinations with the same states of the operators that stay live: per group these states, and the best
+  // option per state of the new operator.
   struct group_list {
     std::vector<state_list> states{};
-    std::vector<best_option> best{};  // groups one after the other
-    std::size_t width = 0;            // states of the new one
+    std::vector<best_option> best{};  // groups one after another
+    std::size_t width = 0;            // number of states of the new operator
 
     void clear(std::size_t new_states);
     void add(const state_list& s) {
@@ -87,19 +88,19 @@ class mapping_core {
   [[nodiscard]] std::size_t column_of(const choice& e) const {
     return v_ == operand_source::none ? 0 : tables_[v_]->numbered[e.option].state;
   }
-  // Which operators are read after each place, or are the last.
+  // Finds which operators are still read after each position.
   void find_lives();
   [[nodiscard]] std::size_t place(std::uint32_t op) const {
     const auto at = std::lower_bound(inside_.begin(), inside_.end(), op);
     return at != inside_.end() && *at == op ? static_cast<std::size_t>(at - inside_.begin()) : inside_.size();
   }
 
-  // Levels 0 to the number of operators: level i after i of them.
+  // Level i has the choices after i operators; levels 0 to the number of operators.
   [[nodiscard]] std::vector<std::vector<choice>> run(std::uint32_t row);
   [[nodiscard]] std::vector<choice> after(const std::vector<choice>& now, std::size_t i, std::uint32_t row);
-  // What each operand that another operator makes takes, by the layout that it is read in.
+  // The costs of each operand that another operator makes, by the layout in which it is read.
   void find_rows(const choice& c, std::size_t i, std::uint32_t row, const std::vector<std::size_t>& live);
-  // Of those that go on: the state of the new operator in a group.
+  // A candidate to keep: a state of the new operator in a group.
   struct ending {
     std::int64_t cost = 0;
     std::uint32_t group = 0;
@@ -107,20 +108,20 @@ class mapping_core {
 
     friend auto operator<=>(const ending&, const ending&) = default;
   };
-  // is_live: the new operator is. is_v: its states are told apart, although nothing here reads it.
+  // is_live: the new operator is live. is_v: its states are kept apart, although nothing here reads it.
   [[nodiscard]] std::vector<choice> cheapest(bool is_live, bool is_v);
 
   const operator_graph& graph_;
   const std::vector<const operator_table*>& tables_;
   layout_distances& distances_;
-  const std::vector<std::vector<std::int64_t>>& prices_;  // by operator and option
+  const std::vector<std::vector<std::int64_t>>& prices_;  // per operator and option
   std::vector<std::uint32_t> inside_;
   std::uint32_t u_;
   std::uint32_t v_;
   std::size_t width_;
   const time_limit& limit_;
-  std::vector<std::vector<std::size_t>> live_{};          // places in inside_, after each
-  std::vector<std::vector<std::vector<choice>>> ends_{};  // by state of u: levels
+  std::vector<std::vector<std::size_t>> live_{};          // positions in inside_, after each operator
+  std::vector<std::vector<std::vector<choice>>> ends_{};  // per state of u: levels
   std::vector<std::pair<std::size_t, std::span<const std::int64_t>>> rows_{};
   group_list groups_{};
   std::vector<ending> endings_{};

@@ -1,4 +1,4 @@
-// The parts of an operator graph as goals of a dynamic program: which there are, and which are alike.
+// The parts of an operator graph as goals of a dynamic program, and which of them are equal.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +14,9 @@
 
 namespace unity::parallel {
 
-// whole: all of a graph. branch: operators one after the other behind operator u, up to an operator; what may lie
-// between that and where the branch ends belongs to the join. join: what lies between u and v, side by side, with v in
-// it; v none: paths end apart. u none: paths begin apart.
+// whole: a whole graph. branch: operators one after another behind operator u, up to an operator; anything between that
+// operator and the end of the branch belongs to the join. join: the parallel parts between u and v, and v itself; v
+// none: paths end separately. u none: paths begin separately.
 struct mapping_goal {
   static constexpr std::uint32_t none = operand_source::none;
   enum class kinds : std::uint8_t { whole, branch, join };
@@ -29,18 +29,18 @@ struct mapping_goal {
   friend auto operator<=>(const mapping_goal&, const mapping_goal&) = default;
 };
 
-// One of several parts side by side, all behind u. Its steps lead to operator `last`; behind that may lie
-// others side by side, up to where all meet.
+// One of several parallel parts behind u. Its steps lead to operator `last`; more parallel parts may follow it, up to
+// where all meet.
 struct mapping_branch {
   series_parallel_tree::part_index part = 0;
   bool is_wire = false;
   bool is_open = false;
   std::vector<spine_step> steps{};
   std::uint32_t last = mapping_goal::none;      // u for a wire
-  series_parallel_tree::part_index behind = 0;  // of an open one
+  series_parallel_tree::part_index behind = 0;  // of an open branch
 };
 
-// Refers to the graph. One thread uses one of them.
+// Holds a reference to the graph. Not thread-safe.
 class mapping_goals {
  public:
   explicit mapping_goals(const operator_graph& g) : graph_{&g} {}
@@ -55,16 +55,16 @@ class mapping_goals {
     return g.kind == mapping_goal::kinds::whole ? spine_of(tree(), g.part, g.u) : branch(g.part, g.u).steps;
   }
   [[nodiscard]] std::vector<mapping_branch> branches(series_parallel_tree::part_index part, std::uint32_t u) const;
-  // Some of it is joined in a way that no series and parallel parts say, up to where all meet.
+  // Whether something in the part, up to where all meet, is not series-parallel.
   [[nodiscard]] bool is_core(series_parallel_tree::part_index part) const;
 
   [[nodiscard]] std::vector<mapping_goal> subgoals(const mapping_goal& g) const;
 
-  // Of a goal, in an order that is the same for goals that are alike; v is the last of a
-  // join. What is attached is not among them.
+  // The operators of a goal, in an order that is the same for equal goals; v is the last of a join. Excludes attached
+  // operators.
   // Complexity: linear in them.
   [[nodiscard]] std::vector<std::uint32_t> operators(const mapping_goal& g) const;
-  // Equal for goals that are alike, of this graph or others. Complexity: linear in the goal, the first time.
+  // The same for equal goals, of this graph or others. Complexity: linear in the goal, the first time.
   [[nodiscard]] fingerprint fingerprint_of(const mapping_goal& g);
 
  private:
@@ -80,7 +80,7 @@ class mapping_goals {
     const auto key = op == mapping_goal::none ? fingerprint{} : graph_->placed(op).key;
     h.add(key.low).add(key.high);
   }
-  // An operator, and how its operands hang on others, whose places are given.
+  // Hashes an operator and the connections of its operands to other operators, whose positions are given.
   template <class Place>
   void add_reader(hasher& h, std::uint32_t op, const Place& place) const {
     add_operator(h, op);

@@ -1,4 +1,4 @@
-// What the exchanges of a divided operator take along the axes of a device mesh.
+// The time of a divided operator's exchanges along the axes of a device mesh.
 #pragma once
 
 #include <algorithm>
@@ -22,27 +22,29 @@
 
 namespace unity::parallel {
 
-// A set of axes of a mesh, a bit each. Devices that differ in those alone are a group; all groups exchange at once.
+// A bit set of axes of a mesh. Devices whose coordinates differ only along these axes are a group; all groups exchange
+// at once.
 using axis_set = std::uint32_t;
 
-// The busiest link sets the time, the longest route the delay. All-reduces go as lowering sends them, the way for
-// their size or as measured (machine/collective_choice.hpp); reduce-scatters around a ring; the others are
-// messages: to the next of the group, or from each to every other. Refers to nothing. One for each mesh.
+// The busiest link determines the time, the longest route the delay. All-reduces use lowering's algorithm for their
+// size, or a measured time (machine/collective_choice.hpp); reduce-scatters use a ring; the others are messages to the
+// next device of the group, or from each to every other. Holds no references. One per mesh.
 class mesh_costs {
  public:
-  // axes: of the mesh, from the first on, along which anything is exchanged.
+  // axes: the number of leading axes of the mesh along which anything is exchanged.
   // Complexity: linear in the routes between the devices of a group, for each set of axes.
   mesh_costs(const machine::machine& on, const machine::route_table& routes, const machine::device_mesh& m,
              std::size_t axes = 16);
 
   [[nodiscard]] std::int64_t size(axis_set s) const { return sets_[s].size; }
-  // Each device of a group has `all`, and ends with the sum of theirs.
+  // Each device of a group has `all`, and ends with the sum over the group.
   [[nodiscard]] picoseconds all_reduce(axis_set s, bytes all) const;
-  // Of that, what passes while no link is busy: starts and latencies. Nothing where it was measured as a whole.
+  // The part of that time in which no link is busy: starts and latencies. Zero if the all-reduce was measured as a
+  // whole.
   [[nodiscard]] picoseconds all_reduce_start(axis_set s, bytes all) const;
-  // Each has `all`, and ends with a part of their sum.
+  // Each has `all`, and ends with a part of the sum.
   [[nodiscard]] picoseconds reduce_scatter(axis_set s, bytes all) const;
-  // Each has `part`, and ends with those of all.
+  // Each has `part`, and ends with the parts of all.
   [[nodiscard]] picoseconds all_gather(axis_set s, bytes part) const {
     const auto& c = sets_[s];
     return c.size < 2 ? picoseconds{} : time(of(part), c.direct_rate, c.delay);
@@ -52,20 +54,20 @@ class mesh_costs {
     const auto& c = sets_[s];
     return c.size < 2 ? picoseconds{} : time(of(all) / static_cast<double>(c.size), c.direct_rate, c.delay);
   }
-  // Each sends `held` to the next of its group: what that takes of links. The message arrives a delay later.
+  // Each sends `held` to the next of its group: the time for which links are busy. The message arrives a delay later.
   [[nodiscard]] picoseconds shift(axis_set s, bytes held) const { return time(of(held), sets_[s].ring_rate, 0); }
-  // From when the longest route's first byte could be sent to when it arrives; nothing for a group of one.
+  // From when the first byte could be sent on the longest route to when it arrives; zero for a group of one.
   [[nodiscard]] picoseconds delay(axis_set s) const { return picoseconds{sets_[s].delay}; }
 
  private:
   struct costs {
     std::int64_t size = 1;
-    std::vector<machine::collective_line> all_reduces{};  // by algorithm, the ring first
+    std::vector<machine::collective_line> all_reduces{};  // per algorithm, the ring first
     machine::collective_line reduce_scatter{};
-    double sharing = 1;  // of links among groups: what all take around a ring over what one takes
+    double sharing = 1;      // of links among groups: the time of all rings at once over that of one alone
     double ring_rate = 0;    // picoseconds per byte that each sends to the next
     double direct_rate = 0;  // picoseconds per byte that each sends to every other
-    std::int64_t delay = 0;  // picoseconds, with what passes before a message moves
+    std::int64_t delay = 0;  // picoseconds, including the time before a message moves
   };
 
   [[nodiscard]] static double of(bytes b) noexcept { return static_cast<double>(b.count()); }
@@ -73,7 +75,7 @@ class mesh_costs {
     return picoseconds{std::llround(std::min(volume * rate, 1e18)) + delay};
   }
 
-  // Of the way that lowering takes. Precondition: a group of several.
+  // Of the algorithm that lowering uses. Precondition: the group has several devices.
   [[nodiscard]] static const machine::collective_line& line_of(const costs& c, bytes all) {
     return machine::chosen_way(c.all_reduces, all, [](const machine::collective_line& l) { return l; });
   }
@@ -82,7 +84,7 @@ class mesh_costs {
   // groups: the devices of each.
   static void price_collectives(costs& c, const machine::machine& on, const machine::route_table& routes,
                                 std::span<const std::vector<machine::device_id>> groups);
-  // Offsets of a group's places from its first.
+  // Offsets of a group's positions from its first.
   [[nodiscard]] static std::vector<std::size_t> members_of(const machine::device_mesh& m, axis_set s);
   [[nodiscard]] static bool is_first(const machine::device_mesh& m, std::size_t place, axis_set s);
 
@@ -122,9 +124,8 @@ UNITY_INLINE picoseconds mesh_costs::all_reduce(axis_set s, bytes all) const {
 UNITY_INLINE picoseconds mesh_costs::all_reduce_start(axis_set s, bytes all) const {
   const auto& c = sets_[s];
   const auto ranks = static_cast<std::size_t>(c.size);
-  return ranks < 2 || machine::measured_time(links_, machine::exchange::all_reduce, ranks, all)
-             ? picoseconds{}
-             : line_of(c, all).fixed;
+  return ranks < 2 || machine::measured_time(links_, machine::exchange::all_reduce, ranks, all) ? picoseconds{}
+                                                                                                : line_of(c, all).fixed;
 }
 
 UNITY_INLINE picoseconds mesh_costs::reduce_scatter(axis_set s, bytes all) const {

@@ -1,4 +1,4 @@
-// How a tensor lies on a device mesh, and what it takes to bring it from one such layout to another.
+// The layout of a tensor on a device mesh, and the cost of converting one layout to another.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@
 namespace unity::parallel {
 
 // Regular. Per axis of a mesh: the dimension that is divided along it, or whether devices along it hold copies or
-// terms, or one of them alone holds anything (placed).
-// Where several axes divide one dimension, an earlier axis has the outer digit of the block.
+// terms, or only one of them holds anything (placed).
+// If several axes divide one dimension, an earlier axis has the outer digit of the block.
 class mesh_layout {
  public:
   static constexpr std::size_t most_axes = 8;
@@ -43,13 +43,13 @@ class mesh_layout {
 
 [[nodiscard]] mesh_layout copied(const machine::device_mesh& m) noexcept;
 
-// Shards of the devices that hold any.
+// The type of the shards, for the devices that hold any.
 [[nodiscard]] parallel_type type_of(const tensor::tensor_type& t, const machine::device_mesh& m, mesh_layout l);
 
-// What one device holds.
+// The bytes that one device holds.
 [[nodiscard]] bytes shard_bytes(const tensor::tensor_type& t, const machine::device_mesh& m, mesh_layout l);
 
-// A step between layouts that one exchange along one axis makes.
+// A conversion between layouts by one exchange along one axis.
 struct layout_arc {
   std::uint32_t from = 0;  // numbers of layouts
   std::uint32_t to = 0;
@@ -61,11 +61,11 @@ struct layout_arc {
 // All layouts of a tensor on a mesh, numbered, and the steps between them. A step changes the role of one axis:
 // - terms become copies (all-reduce) or blocks (reduce-scatter);
 // - blocks become copies (all-gather) or blocks of another dimension (all-to-all);
-// - copies become blocks, for nothing;
-// - what one device has alone becomes copies or blocks, and the other way round: as many values as an axis has devices,
-//   each with one of them, are thought to do so together, and each counts for its part.
-// Only the innermost digit of a dimension comes or goes, so that blocks stay contiguous. Where the cotangent
-// flows back, a step takes its adjoint as well.
+// - copies become blocks, for free;
+// - a value on one device becomes copies or blocks, and vice versa: as many values as an axis has devices, each on one
+//   of them, are assumed to do so together, and each counts for its part.
+// Only the innermost digit of a dimension is added or removed, so that blocks stay contiguous. If there is a cotangent,
+// the cost of a step includes its adjoint.
 // Source: Unger et al., Unity (OSDI 2022), section 3.3: parallelization operators and their adjoints, on an axis each.
 class layout_space {
  public:
@@ -95,11 +95,11 @@ class layout_space {
   [[nodiscard]] bool is_innermost(mesh_layout l, std::size_t axis, unsigned dimension) const;
   void find_arcs(const tensor::tensor_type& t, const machine::device_mesh& m, const mesh_costs& costs,
                  bool has_cotangent);
-  // Along other axes values lie at as many places, each of which exchanges its
-  // own: a value's share of all groups' time.
+  // The number of positions along other axes at which values are placed. Each exchanges its own, so a value has this
+  // share of all groups' time.
   [[nodiscard]] std::int64_t other_places(const machine::device_mesh& m, mesh_layout l, std::size_t axis) const;
-  // The adjoint of an all-reduce is one, that of a reduce-scatter an all-gather, that of an all-gather messages back
-  // along the same links, that of an all-to-all another.
+  // The adjoint of an all-reduce is an all-reduce, that of a reduce-scatter an all-gather, that of an all-gather
+  // messages back along the same links, that of an all-to-all an all-to-all.
   [[nodiscard]] static std::int64_t price(const mesh_costs& costs, std::size_t axis, unsigned old, unsigned role,
                                           bytes held, std::int64_t degree, bool has_cotangent);
 
@@ -109,16 +109,15 @@ class layout_space {
   std::vector<mesh_layout> layouts_{};
   std::vector<std::uint32_t> numbers_{};
   std::vector<layout_arc> arcs_{};
-  std::vector<std::size_t> first_arc_{};  // per layout, and behind the last
+  std::vector<std::size_t> first_arc_{};  // per layout, and an end
 };
 
 inline constexpr std::int64_t unreachable = std::numeric_limits<std::int64_t>::max() / 4;
 
-// Effects: costs[l] becomes the least that it takes to have the tensor in layout l, from costs in the layouts it
-// is made in: steps from layouts that have become cheaper are tried until none has. from[l], where asked for, is
-// the layout that the best chain begins in.
-// Complexity: linear in the steps from layouts that can be reached, for each time
-// that one becomes cheaper: once or twice.
+// Effects: lowers costs[l] to the least cost of having the tensor in layout l, given the costs of the layouts in which
+// it is made. Tries steps from layouts that have become cheaper until none has. from[l], if requested, is the layout in
+// which the best chain begins.
+// Complexity: linear in the steps from reachable layouts, for each time that a layout becomes cheaper: once or twice.
 void relax(const layout_space& space, std::span<std::int64_t> costs, std::vector<std::uint32_t>* from = nullptr);
 
 }  // namespace unity::parallel
@@ -280,7 +279,7 @@ UNITY_INLINE void relax(const layout_space& space, std::span<std::int64_t> costs
   UNITY_EXPECTS(costs.size() == space.size(), "a cost for each layout");
   constexpr std::size_t usual = 64;  // words: spaces of up to four axes and five dimensions
   small_vector<std::uint64_t, usual> waiting((costs.size() + 63) / 64,
-                                             0);  // a bit for each layout whose steps are to be tried
+                                             0);  // one bit per layout whose steps are to be tried
   if (from != nullptr) {
     from->resize(costs.size());
   }

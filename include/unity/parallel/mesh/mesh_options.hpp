@@ -1,4 +1,4 @@
-// The ways to lay an operator onto a device mesh, and what each takes.
+// The options for an operator on a device mesh, and their costs.
 #pragma once
 
 #include <cstddef>
@@ -32,31 +32,32 @@
 
 namespace unity::parallel {
 
-// What an operand of an operator is to training.
+// The role of an operator's operand in training.
 enum class operand_use : std::uint8_t {
-  made,    // by another operator
+  made,    // the result of another operator
   weight,  // trained
-  given,   // an input or a constant: there in any layout, without a cotangent
+  given,   // an input or a constant: available in any layout, without a cotangent
 };
 
-// An operator in its place in a graph, as far as its options depend on that.
+// An operator with those properties of its position in a graph that its options depend on.
 struct placed_operator {
   const operator_dimensions* dimensions = nullptr;
-  fingerprint key{};  // the same for equal operators on equal types with equal uses and cotangents, of whatever graph
+  // The same for operators that agree in types, uses, cotangents, outputs and siblings, in any graph.
+  fingerprint key{};
   std::vector<operand_use> uses{};
-  std::vector<bool> wanted{};  // per operand: is its cotangent computed
-  bool is_output = false;      // a result leaves the graph: it is no sum of terms
-  // Of the parts of the graph that lie side by side, of which it is in one, how large they are, in any
-  // unit, descending; empty: there are no others.
+  std::vector<bool> wanted{};  // per operand: whether its cotangent is computed
+  bool is_output = false;      // a result is an output of the graph, so it must not be a sum of terms
+  // The sizes of the parallel parts of the graph, one of which contains the operator, in any unit, descending; empty if
+  // there are no others.
   std::vector<std::int64_t> siblings{};
 };
 
-// The share of the most loaded of so many places in all work, where each piece goes to the place with the least so far,
-// the largest first. work: descending. Complexity: the pieces times the places.
+// The most loaded position's share of all work, if each piece goes to the position with the least work so far, the
+// largest first. work: descending. Complexity: the pieces times the positions.
 [[nodiscard]] double largest_share(std::span<const std::int64_t> work, std::int64_t places);
 
-// What a mesh axis does for an operator: an index that is divided along it, tasks that repeat each other, a linear
-// group whose terms lie along it, or nothing: its tasks are at one place along it, others at other places.
+// The role of a mesh axis for an operator: it divides an index, repeats tasks, or distributes the terms of a linear
+// group; or the operator's tasks are placed at one position along it, and other operators at other positions.
 struct axis_role {
   enum class kinds : std::uint8_t { index, copies, group, placed };
 
@@ -70,27 +71,27 @@ struct mesh_option {
   small_vector<axis_role, 4> roles{};       // per axis
   small_vector<mesh_layout, 4> operands{};  // per operand
   small_vector<mesh_layout, 2> results{};   // per result
-  picoseconds computing{};                  // forward, backward and updates, of one device
-  picoseconds forward{};                    // of these
+  picoseconds computing{};                  // of one device: forward, backward and updates
+  picoseconds forward{};                    // part of `computing`
   picoseconds updating{};
-  picoseconds busy{};           // forward and backward alone: the average of all devices of the mesh
+  picoseconds busy{};           // forward and backward only, averaged over all devices of the mesh
   picoseconds synchronizing{};  // of gradients
-  picoseconds starting{};       // of that, while no link is busy
-  bytes weights{};              // of one device: with gradients and what the optimizer keeps
-  bytes activations{};          // results that one device holds until they are used backward
+  picoseconds starting{};       // part of `synchronizing`, in which no link is busy
+  bytes weights{};              // of one device: with gradients and optimizer state
+  bytes activations{};          // of one device: results until their use in the backward pass
 };
 
 [[nodiscard]] operator_grid grid_of(const operator_dimensions& o, const machine::device_mesh& m,
                                     std::span<const axis_role> roles);
 
-// What parts of operators take on the slowest kind of device that a mesh has, each computed once.
+// The times of parts of operators on the slowest kind of device of a mesh, each computed once.
 class shard_clock {
  public:
   // The algebra must have the gradient operators and outlive this.
   shard_clock(const tensor::algebra& a, tensor::durations durations, std::vector<std::uint32_t> models)
       : algebra_{&a}, durations_{std::move(durations)}, models_{std::move(models)} {}
 
-  // Nothing where the operator does not run on parts of these sizes.
+  // Nothing if the operator cannot run on parts of these sizes.
   [[nodiscard]] std::optional<shard_times> of(const placed_operator& p, const grid_types& types);
   [[nodiscard]] picoseconds update(std::int64_t elements, tensor::dtype element, optimizer how) const;
 
@@ -112,11 +113,11 @@ class shard_clock {
   std::map<key, std::optional<shard_times>> known_{};
 };
 
-// All options of an operator on a mesh whose tasks are shards of it, in an order that depends on nothing else. Of those
-// with equal layouts, the one that takes least. An operator that adds nothing up may work on terms, and pass them on:
-// one whose groups hold all operands that others make. Index uses that are not allowed leave an axis to copies. Options
-// that alone take more than a device's memory (0: not known) are left out, but where all do.
-// Complexity: the product over axes of an operator's indices, but for those whose sizes the axes do not divide.
+// All options of an operator on a mesh whose tasks are shards of it, in an order that depends on nothing else. Of
+// options with equal layouts, keeps the cheapest. An operator without sums may work on terms and pass them on if one of
+// its linear groups holds all operands that others make. If an index use is not allowed, its axis has copies instead.
+// Omits options that alone exceed a device's memory (0: unknown), unless all do.
+// Complexity: the product over axes of an operator's indices, except those whose sizes the axes do not divide.
 class option_finder {
  public:
   option_finder(const tensor::algebra& a, const machine::device_mesh& m, const mesh_costs& costs, shard_clock& clock,
@@ -137,7 +138,7 @@ class option_finder {
   [[nodiscard]] std::vector<axis_role> roles_of(const placed_operator& p) const;
   void extend(mesh_option& o, std::size_t axis);
 
-  // False where digits of a dimension would come in another order than the mesh's.
+  // False if digits of a dimension would be in another order than the mesh's.
   [[nodiscard]] bool view(const tensor::tensor_indices& dims, const mesh_option& o, mesh_layout& l, bool is_result,
                           std::size_t operand) const;
   [[nodiscard]] unsigned dimension_of(const tensor::tensor_indices& dims, std::size_t index) const;
@@ -146,8 +147,8 @@ class option_finder {
   [[nodiscard]] bool has_terms(mesh_layout l) const;
   void add(mesh_option o);
   void price(mesh_option& o, const shard_times& times) const;
-  // Operators side by side have a place each: what a device has to do and to keep is a part of what one of them
-  // takes, that of the place that has most to do.
+  // Operators side by side have a position each: a device computes and holds a share of what one of them needs, the
+  // share of the most loaded position.
   void share(mesh_option& o) const;
 
   const tensor::algebra& algebra_;
@@ -159,7 +160,7 @@ class option_finder {
   std::int64_t memory_limit_;
   const placed_operator* operator_ = nullptr;
   std::vector<axis_role> roles_{};
-  std::vector<std::int64_t> left_{};  // of each index, not divided yet
+  std::vector<std::int64_t> left_{};  // per index: the size that is left to divide
   std::map<layouts_key, mesh_option> found_{};
 };
 
@@ -231,7 +232,7 @@ UNITY_INLINE picoseconds shard_clock::slowest(const tensor::operation& op, std::
     for (const auto m : models_) {
       t = std::max(t, durations_.duration_of(m, op, inputs, outputs).expected);
     }
-  } catch (const error&) {  // no kernel for such parts: worse than any others
+  } catch (const error&) {  // no kernel for such parts: worse than all others
     constexpr picoseconds cannot_run{1'000'000'000'000'000};
     return cannot_run;
   }
@@ -412,7 +413,7 @@ UNITY_INLINE void option_finder::add(mesh_option o) {
       return;
     }
     o.operands.push_back(l);
-    // What is given lies as it is read: it does not tell options apart.
+    // Given operands are available in any layout, so they do not distinguish options.
     key.push_back(operator_->uses[x] == operand_use::made ? l : mesh_layout{});
   }
   for (std::size_t r = 0; r < d.outputs.size(); ++r) {

@@ -1,4 +1,4 @@
-// From options on a mesh to configurations of a plan.
+// Converts options on a mesh to configurations of a plan.
 #pragma once
 
 #include <cstddef>
@@ -16,16 +16,16 @@ namespace unity::parallel {
 
 namespace detail {
 
-// The number of the task of a grid that is at a place of the mesh: digits along the axes of one index, group or
-// the copies are in the order of the axes.
+// The number of a grid's task at a position of the mesh: digits along the axes of one index, group or the copies are in
+// the order of the axes.
 [[nodiscard]] std::size_t task_at(const operator_grid& g, const machine::device_mesh& m,
                                   std::span<const axis_role> roles, std::size_t place);
 
 }  // namespace detail
 
-// A task on every device of the mesh; along axes on which the operator is placed, on
-// those with the coordinates of place `at`.
-// Throws: unity::error where the operator's grid is none of a configuration.
+// A task on every device of the mesh; along axes on which the operator is placed, on devices with the coordinates of
+// position `at`.
+// Throws: unity::error if the operator's grid is not that of a configuration.
 [[nodiscard]] configuration configuration_on(const operator_dimensions& o, const machine::device_mesh& m,
                                              std::span<const axis_role> roles, std::size_t at = 0);
 

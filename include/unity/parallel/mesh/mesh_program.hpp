@@ -1,4 +1,4 @@
-// What one device of each stage does: a program for mappings onto meshes whose devices all do the same.
+// A program with one device per stage, for mappings onto meshes whose devices all do the same.
 #pragma once
 
 #include <algorithm>
@@ -32,20 +32,20 @@
 
 namespace unity::parallel {
 
-// An option for each operator of a graph, on the mesh of its stage; meshes of all stages are alike.
+// An option for each operator of a graph, on the mesh of its stage; the meshes of all stages are alike.
 struct staged_mapping {
-  std::vector<std::uint32_t> options{};  // by operator
-  std::vector<std::uint32_t> stages{};   // by operator, virtual; those an operator reads from are no later
+  std::vector<std::uint32_t> options{};  // per operator
+  std::vector<std::uint32_t> stages{};   // per operator: virtual stage; operands come from the same or earlier ones
   std::uint32_t stage_count = 1;         // of devices
   pipeline_schedule schedule = pipeline_schedule::one_forward_one_backward;
-  std::uint32_t chunks = 1;  // of each stage, whose k-th is virtual stage k * stage_count, and so on
+  std::uint32_t chunks = 1;  // of each stage; chunk k of stage s is virtual stage k * stage_count + s
 
   [[nodiscard]] std::uint32_t stage_of(std::size_t op) const { return stages[op] % stage_count; }
 
   friend bool operator==(const staged_mapping&, const staged_mapping&) = default;
 };
 
-// Devices by stage: all of a stage follow each other. Neighbours send to each other over the same links everywhere.
+// Devices by stage; those of a stage are consecutive. Neighbours communicate over the same links everywhere.
 struct stage_mesh {
   machine::device_mesh mesh{};  // stages, then the devices of one
   mesh_costs costs;             // along its first axis
@@ -92,7 +92,7 @@ class mesh_program_writer {
   [[nodiscard]] program::resource_id link(std::uint32_t stage, bool is_between) const {
     return program::resource_id{4 * std::size_t{stage} + (is_between ? 2 : 1)};
   }
-  // On which all-reduces start one after the other, as in lowering's programs.
+  // The resource on which all-reduces start one after another, as in lowering's programs.
   [[nodiscard]] static program::resource_id starts(std::uint32_t stage) {
     return program::resource_id{4 * std::size_t{stage} + 3};
   }
@@ -109,21 +109,21 @@ class mesh_program_writer {
   // Task 0: forward. Task 1: backward. Buffers: the results, one each, then the cotangents of operands.
   [[nodiscard]] program::fragment operator_code(std::uint32_t i);
 
-  // What the operator reads of others.
+  // The operands from other operators.
   [[nodiscard]] program::fragment edge_code(std::uint32_t i);
-  // An operand before it is the same value in the same layout.
+  // Whether an earlier operand is the same value in the same layout.
   [[nodiscard]] bool is_known(std::uint32_t i, std::uint32_t x);
-  // A step of what an operand needs before it is there, and of its cotangent on the way back.
+  // A step of bringing an operand to where it is read, and its cotangent back.
   struct exchange {
     program::resource_id link{};
     program::resource_id back{};
     picoseconds takes{};
-    picoseconds delay{};  // of what arrives
+    picoseconds delay{};  // until it arrives
   };
   [[nodiscard]] std::vector<exchange> exchanges_of(std::uint32_t i, std::uint32_t x);
   void add_operand(program::fragment& f, std::uint32_t i, std::uint32_t x);
 
-  // Gradients are added up and weights change, once for all micro-batches.
+  // Reduces gradients and updates weights, once for all micro-batches.
   [[nodiscard]] program::fragment weight_code(std::uint32_t i);
 
   const tensor::algebra& algebra_;
@@ -135,17 +135,17 @@ class mesh_program_writer {
   bool between_nodes_;
   layout_distances distances_{};
   std::map<fingerprint, backward_reads> kept_{};
-  std::vector<bool> crosses_{};  // by axis: neighbours are on different nodes
+  std::vector<bool> crosses_{};  // per axis: neighbours are on different nodes
   std::vector<program::fragment> codes_{};
   program::program all_{};
 };
 
 }  // namespace detail
 
-// One micro-batch, as one device of each stage sees it: device k of the program stands for all of stage k, whose
-// devices do the same; exchanges take what mesh_costs says, those that go between nodes one after the other, and so do
-// those within. Like lowering's programs otherwise, and some tens of times smaller: what thousand devices do is
-// simulated in a second. What is placed counts as if all devices did their part of it.
+// The program of one micro-batch with one device per stage: device k stands for all devices of stage k, which do the
+// same. Exchanges have the times of mesh_costs; those between nodes run one after another, as do those within nodes.
+// Otherwise like lowering's programs, and tens of times smaller: a thousand devices are simulated in a second. Placed
+// operators count as if all devices did their share of them.
 // Precondition: values go from a stage to itself or the next, or around to the first.
 // Complexity: linear in the graph.
 [[nodiscard]] inline program::program mesh_program(const tensor::algebra& a, const machine::topology& t,
@@ -296,7 +296,7 @@ UNITY_INLINE auto mesh_program_writer::exchanges_of(std::uint32_t i, std::uint32
     for (std::size_t a = 0; a < crosses_.size(); ++a) {
       is_between = is_between || (crosses_[a] && space[from][a] != space[to][a]);
     }
-    // A step and its adjoint take about as long as each other.
+    // A step and its adjoint have about the same time.
     const auto one_way = graph_.placed(i).wanted[x] ? takes / 2 : takes;
     all.push_back({link(stage, is_between), link(stage, is_between), picoseconds{one_way}, {}});
   }

@@ -1,4 +1,4 @@
-// What a mesh offers the operators of graphs: layouts of their values, options, and what both take.
+// Tables of a mesh for operators of graphs: layouts of their values, options, and the costs of both.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,8 @@
 
 namespace unity::parallel {
 
-// What is minimized: picoseconds. Of gradient reductions a share counts: they overlap with the backward pass. A byte of
-// memory costs `per_mebibyte` / 2^20; activations are held that many times at once.
+// The objective to minimize, in picoseconds. Gradient reductions count in part, because they overlap with the backward
+// pass. A byte of memory costs `per_mebibyte` / 2^20; activations are held `in_flight` times at once.
 struct mapping_objective {
   int synchronizing_16ths = 16;
   std::int64_t per_mebibyte = 0;  // picoseconds
@@ -34,21 +34,22 @@ struct mapping_objective {
   friend auto operator<=>(const mapping_objective&, const mapping_objective&) = default;
 };
 
-// An option of an operator by the numbers of its layouts; `state`: of those of its results together.
+// An option of an operator by the numbers of its layouts; `state`: the number of the combination of its results'
+// layouts.
 struct numbered_option {
-  small_vector<std::uint32_t, 4> operands{};  // of operands that others make; layout_space::none for others
+  small_vector<std::uint32_t, 4> operands{};  // of operands that other operators make; otherwise layout_space::none
   std::uint32_t state = 0;
 };
 
 struct operator_table {
   std::vector<mesh_option> options{};
   std::vector<numbered_option> numbered{};
-  std::vector<small_vector<std::uint32_t, 2>> states{};  // layouts of each result
-  std::vector<const layout_space*> operands{};           // of operands that others make, else null
-  std::vector<const layout_space*> results{};            // whatever reads them: arcs are those of the readers
+  std::vector<small_vector<std::uint32_t, 2>> states{};  // per state: the layout of each result
+  std::vector<const layout_space*> operands{};           // of operands that other operators make, otherwise null
+  std::vector<const layout_space*> results{};  // of results; conversions use the spaces of the readers' operands
 };
 
-// What so many bytes cost, in picoseconds; at most `unreachable`.
+// The price of memory, in picoseconds; at most `unreachable`.
 [[nodiscard]] constexpr std::int64_t price_of_memory(std::int64_t bytes, std::int64_t per_mebibyte) noexcept {
   constexpr std::int64_t unit = 1024;
   const auto kibibytes = bytes / unit;
@@ -60,8 +61,8 @@ struct operator_table {
 
 [[nodiscard]] std::int64_t price_of(const mesh_option& o, const mapping_objective& objective) noexcept;
 
-// For one mesh. Tables are made when they are asked for, once for equal operators of any graph. Refers to what it
-// is made of. One thread uses one of them.
+// For one mesh. Tables are made on demand, once for equal operators of any graph. Holds references to its arguments.
+// Not thread-safe.
 class mesh_tables {
  public:
   mesh_tables(const tensor::algebra& a, const machine::device_mesh& m, const mesh_costs& costs, shard_clock& clock,
@@ -74,15 +75,15 @@ class mesh_tables {
         has_placement_{has(allowed, index_use::placement)} {}
 
   [[nodiscard]] const machine::device_mesh& mesh() const noexcept { return mesh_; }
-  // Of making tables, and of the programs that use them.
+  // The time limit of making tables, and of the programs that use them.
   [[nodiscard]] time_limit& limit() noexcept { return limit_; }
 
   // Complexity: as option_finder, the first time.
-  // Throws: time_over where the table is not there yet.
+  // Throws: time_over if the table does not exist yet and time is over.
   const operator_table& of(const placed_operator& p);
-  // Effects: the operator has an option for each layout of its one result; operands that others make are in the
-  // same layout, and of the same sizes. It takes what `costs` says by the number of the layout. So stands an
-  // operator for what is before or behind it.
+  // Effects: gives the operator one option per layout of its only result; operands that others make have the same
+  // layout and size. `costs` has its cost by number of the layout. Such an operator stands for what is before or behind
+  // it.
   void define(const placed_operator& p, std::span<const std::int64_t> costs);
   const layout_space& space(const tensor::tensor_type& t, bool has_cotangent);
 
@@ -100,7 +101,7 @@ class mesh_tables {
   option_finder finder_;
   bool has_placement_;
   time_limit limit_{};
-  std::unordered_map<fingerprint, operator_table, hash> operators_{};  // entries stay where they are as it grows
+  std::unordered_map<fingerprint, operator_table, hash> operators_{};  // entries keep their addresses as it grows
   std::map<std::pair<std::vector<std::int64_t>, std::pair<std::size_t, bool>>, std::unique_ptr<layout_space>> spaces_{};
 };
 

@@ -1,4 +1,5 @@
-// The operators of a training graph without its sources: what is laid onto devices, and how that falls into parts.
+// The operators of a training graph without its sources, to be mapped onto devices, and their series-parallel
+// decomposition.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +22,7 @@
 
 namespace unity::parallel {
 
-// Where an operand comes from: a result of an operator, or a source.
+// The source of an operand: a result of an operator, or none for a source of the graph.
 struct operand_source {
   static constexpr std::uint32_t none = 0xffffffffU;
 
@@ -31,12 +32,12 @@ struct operand_source {
   friend bool operator==(const operand_source&, const operand_source&) = default;
 };
 
-// All operators of a part of the tree, ascending. Complexity: linear in them, but for sorting.
+// All operators of a part of the tree, ascending. Complexity: linear in them, except for sorting.
 [[nodiscard]] std::vector<std::uint32_t> operators_in(const series_parallel_tree& tree,
                                                       series_parallel_tree::part_index part);
 
-// Operators are numbered in the order of their nodes, which is topological. Refers
-// to the dimensions, which must outlive it.
+// Operators are numbered in the order of their nodes, which is topological. Holds a reference to the dimensions, which
+// must outlive it.
 class operator_graph {
  public:
   // Complexity: linear in the graph, and as decompose_series_parallel.
@@ -47,7 +48,8 @@ class operator_graph {
   [[nodiscard]] node_id node(std::uint32_t i) const { return nodes_[i]; }  // of the tensor graph
   [[nodiscard]] const placed_operator& placed(std::uint32_t i) const { return placed_[i]; }
   [[nodiscard]] std::span<const operand_source> sources(std::uint32_t i) const { return sources_[i]; }
-  // It computes from weights and constants alone, for one operand: it belongs to its reader, and is on no path.
+  // Whether the operator depends only on weights and constants and has only one reader: it is attached to that reader
+  // and on no path.
   [[nodiscard]] bool is_attached(std::uint32_t i) const { return attached_[i]; }
   [[nodiscard]] const digraph& graph() const noexcept { return graph_; }
   [[nodiscard]] const series_parallel_tree& tree() const noexcept { return tree_; }
@@ -56,11 +58,11 @@ class operator_graph {
  private:
   void find_attached(const tensor::tensor_graph& g);
 
-  // Of the innermost parts side by side.
+  // Sets the siblings of operators from the innermost parallel parts.
   void find_siblings();
-  // Descending, in halves of what all are on average, so that operators among much the same others are alike.
+  // Sorts descending and rounds to halves of the average, so that operators with similar siblings are equal.
   static void in_parts(std::vector<std::int64_t>& work);
-  // That the operators of a part read of sources, and make.
+  // The number of elements that the operators of a part read from sources and make.
   [[nodiscard]] std::int64_t elements_of(series_parallel_tree::part_index part) const;
 
   [[nodiscard]] static fingerprint key_of(const placed_operator& p);

@@ -1,4 +1,4 @@
-// The operators that every path through a graph meets, and what lies between them.
+// The spine of a graph: the operators that every path passes through, and the parts between them.
 #pragma once
 
 #include <cstddef>
@@ -10,23 +10,23 @@
 
 namespace unity::parallel {
 
-// An operator that every path meets, after what lies between it and the one
-// before. `last` is none where paths end apart.
+// An operator that every path passes through, and the part between it and the one before. `last` is none if paths end
+// separately.
 struct spine_step {
-  series_parallel_tree::part_index part = 0;  // between; of the operator itself where it follows the one before
+  series_parallel_tree::part_index part = 0;  // between; of the operator itself if it directly follows the one before
   std::uint32_t before = operand_source::none;
   std::uint32_t last = operand_source::none;
-  bool is_join = false;  // something lies between
+  bool is_join = false;  // there is a part between
 
   friend bool operator==(const spine_step&, const spine_step&) = default;
 };
 
-// Of a part of the tree that begins after operator `before`, the whole graph or a branch.
+// The spine of a part of the tree that begins after operator `before`: the whole graph or a branch.
 // Complexity: linear in the part's children.
 [[nodiscard]] std::vector<spine_step> spine_of(const series_parallel_tree& tree, series_parallel_tree::part_index part,
                                                std::uint32_t before = operand_source::none);
 
-// All operators of a step, its last among them.
+// All operators of a step, including its last.
 [[nodiscard]] std::vector<std::uint32_t> operators_of(const series_parallel_tree& tree, const spine_step& s);
 
 }  // namespace unity::parallel

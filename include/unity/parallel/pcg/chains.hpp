@@ -1,4 +1,4 @@
-// Chains of parallelization operators between two ways in which one tensor is divided.
+// Chains of parallelization operators that convert one division of a tensor to another.
 #pragma once
 
 #include <cstddef>
@@ -16,17 +16,17 @@
 
 namespace unity::parallel {
 
-// Each of one operand and one result.
+// Each operator has one operand and one result.
 using parallel_chain = std::vector<parallel_operator>;
 
-// Do the types differ in nothing but how the tensor is divided: then there is a chain.
+// Whether the types differ only in how the tensor is divided: then a chain between them exists.
 [[nodiscard]] inline bool are_of_one_tensor(const parallel_type& a, const parallel_type& b) noexcept {
   return a.global == b.global;
 }
 
 namespace detail {
 
-// What is taken of `from`, and what then is put in addition, to get `to`.
+// To change `from` to `to`, divide by `down`, then multiply by `up`.
 struct degree_change {
   std::int64_t down = 1;
   std::int64_t up = 1;
@@ -37,7 +37,7 @@ struct degree_change {
   return {from / kept, to / kept};
 }
 
-// Where steps change a dimension is joined whole, as they are outside of its blocks.
+// If steps change, the dimension is combined completely first, because steps are outside of its blocks.
 [[nodiscard]] inline degree_change blocks_of(const parallel_type& from, const parallel_type& to,
                                              std::size_t d) noexcept {
   return from.steps[d] == to.steps[d] ? change_of(from.degrees[d], to.degrees[d])
@@ -48,22 +48,23 @@ void append(parallel_chain& chain, parallel_kind kind, std::size_t axis, std::in
 
 }  // namespace detail
 
-// The one chain that stands for all from one type to another: reduce, discard, combine, batch, pipeline, partition,
-// replicate, inject, several dimensions ascending. A chain's value depends on its ends alone, so any other computes the
-// same. Preconditions: are_of_one_tensor. Complexity: linear in the rank.
+// The canonical chain from one type to another, in the order reduce, discard, combine, batch, pipeline, partition,
+// replicate, inject, and ascending by dimension. The value of a chain depends only on its ends, so any other chain
+// computes the same. Preconditions: are_of_one_tensor. Complexity: linear in the rank.
 [[nodiscard]] parallel_chain canonical_chain(const parallel_type& from, const parallel_type& to);
 
-// The type behind a chain; nothing where one of its operators does not take what is before it.
+// The type at the end of a chain; nothing if one of its operators does not accept the type before it.
 [[nodiscard]] std::optional<parallel_type> type_behind(parallel_type t, std::span<const parallel_operator> chain);
 
-// The chain that computes the same, in canonical form; nothing where it is not taken.
+// The canonical form of the chain; nothing if the chain does not apply to `from`.
 [[nodiscard]] inline std::optional<parallel_chain> canonical(const parallel_type& from,
                                                              std::span<const parallel_operator> chain) {
   const auto to = type_behind(from, chain);
   return to ? std::optional{canonical_chain(from, *to)} : std::nullopt;
 }
 
-// Adjoints in reverse order: it takes the dual of the type behind the chain to the dual of the type before it.
+// Adjoints in reverse order: maps the dual of the type at the end of the chain to the dual of the type at its
+// beginning.
 [[nodiscard]] parallel_chain adjoint_of(std::span<const parallel_operator> chain);
 
 }  // namespace unity::parallel

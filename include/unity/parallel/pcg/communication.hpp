@@ -1,4 +1,4 @@
-// How many elements a parallel computation graph moves in an iteration of training.
+// The number of elements that a parallel computation graph moves in an iteration of training.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,7 @@ namespace unity::parallel {
 
 namespace detail {
 
-// What is left to do of a chain, and the elements that what was done moved. Copies are dropped first, terms added up
-// next: what then moves is least.
+// Counts the elements that a chain moves. Drops copies first and adds up terms next, which minimizes what is moved.
 class chain_count {
  public:
   chain_count(const parallel_type& from, const parallel_type& to);
@@ -27,11 +26,11 @@ class chain_count {
 
  private:
   [[nodiscard]] std::int64_t elements() const noexcept { return size_ * copies_now_ * partial_now_; }
-  // Of elements that k hold together and one wants, or the other way round.
+  // Elements moved if k devices hold the elements together and one needs them, or vice versa.
   [[nodiscard]] static std::int64_t split(std::int64_t elements, std::int64_t k) noexcept {
     return elements / k * (k - 1);
   }
-  // Takes the common factor of both.
+  // Divides both by their greatest common divisor and returns it.
   [[nodiscard]] static std::int64_t pair(std::int64_t& a, std::int64_t& b) noexcept;
 
   void discard();
@@ -49,11 +48,11 @@ class chain_count {
 
 }  // namespace detail
 
-// Elements that a chain between two types of one tensor moves; all chains between them count the same. Neighbours of
-// one degree k are one pattern: reduce and replicate an all-reduce, reduce and partition a reduce-scatter, combine and
-// replicate an all-gather, combine and partition an all-to-all; discard before partition and combine before inject are
-// free. Complexity: quadratic in the rank. Source: Unger et al., Unity (OSDI 2022), section 5.3; volumes of ring
-// collectives.
+// Elements that a chain between two types of one tensor moves; all chains between them count the same. Adjacent
+// operators of the same degree form one pattern: reduce and replicate an all-reduce, reduce and partition a
+// reduce-scatter, combine and replicate an all-gather, combine and partition an all-to-all; discard before partition
+// and combine before inject are free. Complexity: quadratic in the rank. Source: Unger et al., Unity (OSDI 2022),
+// section 5.3; volumes of ring collectives.
 [[nodiscard]] inline std::int64_t moved_elements(const parallel_type& from, const parallel_type& to) {
   UNITY_EXPECTS(are_of_one_tensor(from, to), "types of one tensor");
   return detail::chain_count{from, to}.run();
@@ -71,13 +70,13 @@ struct communication {
 
 namespace detail {
 
-// Weights lie where they are read, so that dividing them is free and the gradients of copies are all-reduced.
+// Weights are stored where they are read, so dividing them is free and the gradients of their copies are all-reduced.
 [[nodiscard]] std::int64_t weight_elements(const parallel_type& stored, const parallel_type& read);
 
-// Per value: does its gradient depend on what training changes.
+// Per value: whether it depends on trained weights, so that it has a gradient.
 [[nodiscard]] std::vector<bool> differentiated_values(const pcg_algebra& a, const pcg& g);
 
-// The types in which what a producer makes is read, behind whatever chains.
+// The types in which consumers read a producer's result, at the ends of all chains.
 class chain_ends {
  public:
   chain_ends(const pcg_algebra& a, const pcg& g);
@@ -91,9 +90,10 @@ class chain_ends {
 
 }  // namespace detail
 
-// Conventions: the backward pass moves what the dual chains do, where there is a gradient. Inputs and constants arrive
-// in any division and have none. Weights are replicated where they lie; only the gradients of their copies are added
-// up. Outputs stay as they are. Preconditions: outputs have no terms left. Complexity: linear in the graph.
+// Conventions: the backward pass moves what the dual chains move, for values with a gradient. Inputs and constants
+// arrive in any division and have no gradient. Weights are replicated where they are stored; only the gradients of
+// their copies are added up. Outputs stay as they are. Preconditions: outputs are no partial sums. Complexity: linear
+// in the graph.
 [[nodiscard]] communication communication_of(const pcg_algebra& a, const pcg& g);
 
 }  // namespace unity::parallel

@@ -1,4 +1,4 @@
-// Builds parallel computation graphs of tensor operators, whatever the divisions of their operands.
+// Builds parallel computation graphs of tensor operators on operands with any divisions.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ namespace unity::parallel {
 
 namespace detail {
 
-// The grid that one operand implies where nothing is known of the others.
+// The grid that one operand implies if nothing is known of the others.
 [[nodiscard]] std::optional<operator_grid> grid_around(const operator_dimensions& o, std::size_t x,
                                                        const parallel_type& t);
 
@@ -39,10 +39,10 @@ class dividing_writer {
 
   [[nodiscard]] pcg_writer& writer() noexcept { return writer_; }
 
-  // Where the operands have no common grid, a composite is written out, and those of another operator are divided anew:
-  // such that it has the grid of one of them, or computes all on every task, whatever moves least.
+  // If the operands have no common grid, a composite is expanded into its body. For other operators the operands are
+  // divided anew: for the grid of one of them, or for computing everything on every task, whichever moves least.
   std::vector<value_id> add(const tensor::operation& op, std::vector<value_id> operands);
-  // values: what the first nodes of the graph, of no kind, stand for. Results: the graph's outputs.
+  // values: the values of the first nodes of `g`, which are not added themselves. Returns the outputs of `g`.
   std::vector<value_id> add_all(const tensor::tensor_graph& g, std::vector<value_id> values);
   [[nodiscard]] value_id add(std::string_view name, std::initializer_list<tensor::named_attribute> attributes,
                              std::vector<value_id> operands) {
@@ -152,7 +152,8 @@ UNITY_INLINE grid_types dividing_writer::cheapest(const tensor::operation& op, s
     }
   }
   grid_types best;
-  auto least = std::pair{std::numeric_limits<std::int64_t>::max(), std::int64_t{0}};  // elements moved, less tasks
+  // elements moved, minus the number of tasks
+  auto least = std::pair{std::numeric_limits<std::int64_t>::max(), std::int64_t{0}};
   for (const auto& g : candidates) {
     const auto made = types_on(o, g);
     std::pair cost{std::int64_t{0}, -task_count(g)};

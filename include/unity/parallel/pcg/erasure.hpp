@@ -1,4 +1,4 @@
-// From a parallel computation graph to the tensor graph that it computes, and back, given a grid per operator.
+// Conversion of a parallel computation graph to the tensor graph that it computes, and back, given a grid per operator.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ namespace unity::parallel {
 
 struct erased_graph {
   tensor::tensor_graph graph{};
-  std::vector<value_id> values{};  // per value of the parallel computation graph: what it is here
+  std::vector<value_id> values{};  // per value of the parallel computation graph: its value here
 };
 
 namespace detail {
@@ -44,17 +44,17 @@ class eraser {
 
 }  // namespace detail
 
-// What the graph computes: the same graph without the operators that only divide. Terms become sums, blocks a concat.
+// The tensor graph without the operators that only divide. Terms become sums, blocks a concat.
 // Complexity: linear in the graph.
 [[nodiscard]] inline erased_graph erase_values(const pcg_algebra& a, const pcg& g) {
   return detail::eraser{a, g}.run();
 }
 [[nodiscard]] inline tensor::tensor_graph erase(const pcg_algebra& a, const pcg& g) { return erase_values(a, g).graph; }
 
-// The canonical parallel computation graph in which each operator runs on its grid: between what a producer makes and
-// what a consumer takes stands the canonical chain, once for all consumers that take the same. Outputs have no terms
-// left. grids: per node; those of sources are not read. Law: erase(spell_out(g, grids)) == g, up to the chains' nodes.
-// Complexity: linear in the graph. Throws: unity::error that names the node whose operator has no such grid.
+// The canonical parallel computation graph in which each operator runs on its grid. The canonical chain converts a
+// producer's type to a consumer's, once for all consumers of the same type. Outputs are no partial sums. grids: per
+// node; those of sources are not read. Law: erase(spell_out(g, grids)) == g, except for the chains' nodes. Complexity:
+// linear in the graph. Throws: unity::error that names the node whose operator has no such grid.
 [[nodiscard]] pcg spell_out(const pcg_algebra& a, const tensor::tensor_graph& g, std::span<const operator_grid> grids);
 
 }  // namespace unity::parallel

@@ -1,4 +1,4 @@
-// The plans that Unity's introduction compares, for any perceptron of two layers.
+// The plans that Unity's introduction compares, for any two-layer perceptron.
 #pragma once
 
 #include <cstddef>
@@ -13,14 +13,15 @@
 
 namespace unity::parallel {
 
-// Of an operator's first result. rows, columns: its first and last dimension; sums: of what it is a sum.
+// Axes of an operator's first result. rows, columns: its first and last dimension; sums: the dimension that it sums
+// over.
 enum class matrix_axis : std::uint8_t { rows, columns, sums, copies };
 
-// The grid that divides the one axis.
-// Throws: unity::error where the operator has no such axis.
+// The grid that divides only this axis.
+// Throws: unity::error if the operator has no such axis.
 [[nodiscard]] operator_grid grid_along(const operator_dimensions& o, matrix_axis axis, std::int64_t degree);
 
-// Which axis the first layer, what is between the layers, and the second layer divide.
+// The axes that the first layer, the operators between the layers, and the second layer divide.
 struct layer_axes {
   matrix_axis first = matrix_axis::rows;
   matrix_axis between = matrix_axis::rows;
@@ -28,7 +29,7 @@ struct layer_axes {
 };
 
 // The perceptron with every operator divided into `degree` tasks.
-// Throws: unity::error where the graph has not two products of matrices, or a size is no multiple of the degree.
+// Throws: unity::error if the graph does not have two matrix products, or a size is no multiple of the degree.
 [[nodiscard]] pcg two_layer_plan(const pcg_algebra& a, const tensor::tensor_graph& g, std::int64_t degree,
                                  const layer_axes& how);
 
@@ -37,7 +38,7 @@ struct layer_axes {
   return two_layer_plan(a, g, degree, {matrix_axis::rows, matrix_axis::rows, matrix_axis::rows});
 }
 
-// Figure 2b: the first layer divides its sum, what is between is computed by all, the second layer divides its columns.
+// Figure 2b: the first layer divides its sum, all tasks compute what is between, the second layer divides its columns.
 [[nodiscard]] inline pcg figure_2b(const pcg_algebra& a, const tensor::tensor_graph& g, std::int64_t degree = 2) {
   return two_layer_plan(a, g, degree, {matrix_axis::sums, matrix_axis::copies, matrix_axis::columns});
 }

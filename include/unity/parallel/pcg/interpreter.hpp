@@ -1,4 +1,5 @@
-// What parallel computation graphs compute, shard by shard: the meaning of divisions, to hold rules and plans against.
+// Evaluates parallel computation graphs shard by shard: the reference semantics of divisions, for checking rules and
+// plans.
 #pragma once
 
 #include <cstddef>
@@ -33,8 +34,8 @@ namespace unity::parallel {
 
 namespace detail {
 
-// What a task reads: of the shards of its term and copy. Beyond its own block lie halos and statistics alone, as that
-// is what regions say.
+// The elements that a task reads, from the shards of its term and copy. Beyond its own block these are only halos and
+// statistics, by the definition of regions.
 template <class Scalar>
 [[nodiscard]] region<Scalar> held_by(const sharded<Scalar>& x, const shard_place& own, const box& read) {
   region<Scalar> held{read};
@@ -51,8 +52,7 @@ template <class Scalar>
   return held;
 }
 
-// Adds what a task computed to the shards that it belongs to: its own, or, where windows reach further, neighbours',
-// too.
+// Adds a task's results to the shards that they belong to: its own, and neighbours' if windows reach further.
 template <class Scalar>
 void give(sharded<Scalar>& y, const shard_place& own, const region<Scalar>& made) {
   const auto dims = shard_type(y.type).dims;
@@ -91,8 +91,8 @@ template <class Scalar>
 
 }  // namespace detail
 
-// What an operator makes of divided operands.
-// Throws: unity::error where it does not take them, or has no known meaning.
+// Applies an operator to divided operands.
+// Throws: unity::error if it does not accept them, or has no known meaning.
 template <class Scalar>
 [[nodiscard]] std::vector<sharded<Scalar>> evaluate(const pcg_algebra& a, const tensor::operation& op,
                                                     std::span<const sharded<Scalar>* const> operands) {
@@ -112,10 +112,10 @@ template <class Scalar>
                                           *results);
 }
 
-// What the outputs are, in one piece each. provider: as of tensor::evaluate. Law: equal to the outputs of the erased
-// graph. Complexity: the points of all tasks; slow, as every position is computed and checked. Throws: unity::error
-// that names the node whose operator does not take its operands, reads what its task does not hold, or whose copies
-// differ.
+// The outputs, each in one piece. provider: as of tensor::evaluate. Law: equal to the outputs of the erased graph.
+// Complexity: the points of all tasks; slow, because every position is computed and checked. Throws: unity::error that
+// names the node whose operator does not accept its operands, whose task reads elements that it does not hold, or whose
+// copies differ.
 template <class Scalar, tensor::source_provider<Scalar> Provider>
 [[nodiscard]] std::vector<tensor::dense<Scalar>> evaluate(const pcg_algebra& a, const pcg& g, const Provider& provider,
                                                           std::uint64_t seed = 0) {
@@ -151,7 +151,7 @@ template <class Scalar, tensor::source_provider<Scalar> Provider>
   return outputs;
 }
 
-// All sources arbitrary.
+// All sources have arbitrary values.
 template <class Scalar>
 [[nodiscard]] std::vector<tensor::dense<Scalar>> evaluate(const pcg_algebra& a, const pcg& g, std::uint64_t seed = 0) {
   return evaluate<Scalar>(

@@ -1,4 +1,4 @@
-// The operators that change how a tensor lies on tasks, and not what it is.
+// The parallelization operators, which change how a tensor is divided among tasks, but not its value.
 #pragma once
 
 #include <array>
@@ -14,12 +14,12 @@
 
 namespace unity::parallel {
 
-// On shards: partition parts block b into blocks bk, ..., bk + k - 1, combine joins them again; replicate makes k
+// On shards: partition splits block b into blocks bk, ..., bk + k - 1, combine joins them again; replicate makes k
 // copies of each shard, discard keeps one of k; reduce adds up k terms, inject makes k terms of one, all but the first
-// zero; pipeline works on a dimension in m steps, one after the other, batch at once again. Terms and blocks move
-// nothing: n tensors of one type are the terms of one sum, or its blocks along a dimension. Source: Unger et al., Unity
-// (OSDI 2022), section 3.1 and figure 11; discard and inject are the adjoints of inject and discard, without which
-// copies could not be dropped, nor operands outside of a sum divided with it.
+// zero; pipeline processes a dimension in m steps, one after another, batch processes it at once again. Terms and
+// blocks move nothing: n tensors of one type become the terms of a sum, or the blocks along a dimension. Source: Unger
+// et al., Unity (OSDI 2022), section 3.1 and figure 11. Discard and inject are needed to drop copies and to divide
+// operands outside of a sum along with it; they are adjoints of each other.
 enum class parallel_kind : std::uint8_t {
   partition,
   combine,
@@ -35,17 +35,17 @@ enum class parallel_kind : std::uint8_t {
 inline constexpr std::array<std::string_view, 10> parallel_names{
     "partition", "combine", "replicate", "reduce", "discard", "inject", "pipeline", "batch", "terms", "blocks"};
 
-// Does the operator name a dimension, a degree (of pipeline and batch: steps).
+// Whether the operator has a dimension, and a degree (of pipeline and batch: steps).
 [[nodiscard]] constexpr bool has_axis(parallel_kind k) noexcept {
   return k == parallel_kind::partition || k == parallel_kind::combine || k >= parallel_kind::pipeline
              ? k != parallel_kind::terms
              : false;
 }
 [[nodiscard]] constexpr bool has_degree(parallel_kind k) noexcept { return k < parallel_kind::terms; }
-// Does it take one operand: terms and blocks take any number.
+// Whether it takes one operand; terms and blocks take any number.
 [[nodiscard]] constexpr bool is_unary(parallel_kind k) noexcept { return k < parallel_kind::terms; }
 
-// Regular. One of them with its parameters; those that it does not have are 0.
+// Regular. An operator with its parameters; parameters that it lacks are 0.
 struct parallel_operator {
   parallel_kind kind = parallel_kind::partition;
   std::int64_t axis = 0;
@@ -54,8 +54,8 @@ struct parallel_operator {
   friend bool operator==(const parallel_operator&, const parallel_operator&) = default;
 };
 
-// What it is for cotangents. Of those with one operand. Partition and combine, pipeline and
-// batch undo each other; the others do not.
+// The adjoint of a unary operator, which acts on cotangents. Partition and combine, and pipeline and batch, are
+// inverses; the others are not.
 [[nodiscard]] constexpr parallel_operator adjoint_of(parallel_operator p) noexcept {
   constexpr std::array<parallel_kind, 8> adjoints{
       parallel_kind::combine, parallel_kind::partition, parallel_kind::reduce, parallel_kind::replicate,
@@ -80,12 +80,12 @@ inline constexpr std::int64_t most_tasks = std::int64_t{1} << 30U;
 
 }  // namespace detail
 
-// The type of the result; nothing where the operator does not take such operands.
+// The type of the result; nothing if the operator does not accept such operands.
 // Complexity: linear in operands and rank.
 [[nodiscard]] std::optional<parallel_type> result_type(const parallel_operator& p,
                                                        std::span<const parallel_type> inputs);
 
-// As rules see the kind.
+// The signature of the kind for rules.
 [[nodiscard]] op_signature signature_of(parallel_kind k);
 
 }  // namespace unity::parallel
@@ -121,7 +121,7 @@ UNITY_INLINE std::optional<parallel_type> apply_unary(const parallel_operator& p
       is_possible = t.global.element != tensor::dtype::boolean && multiply(t.partial, p.degree);
       break;
     case parallel_kind::reduce: is_possible = divide(t.partial, p.degree); break;
-    // Steps are outside of degrees: those of a divided dimension would change which blocks a task has.
+    // Steps are outside of degrees: steps of a divided dimension would change which blocks a task has.
     case parallel_kind::pipeline: is_possible = t.degrees[axis] == 1 && multiply(t.steps[axis], p.degree); break;
     case parallel_kind::batch: is_possible = t.degrees[axis] == 1 && divide(t.steps[axis], p.degree); break;
     case parallel_kind::terms:

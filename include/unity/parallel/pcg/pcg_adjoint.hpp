@@ -1,4 +1,4 @@
-// Reverse-mode differentiation of parallel computation graphs: a graph in, a graph with its gradients out.
+// Reverse-mode differentiation of parallel computation graphs: maps a graph to a graph with its gradients.
 #pragma once
 
 #include <cstddef>
@@ -16,10 +16,10 @@
 
 namespace unity::parallel {
 
-// Nodes and values of the given graph keep their numbers; what computes gradients comes behind.
+// Nodes and values of the given graph keep their numbers; gradient nodes are appended.
 struct differentiated_pcg {
   pcg graph{};                        // outputs: those of the given graph, then a gradient per source
-  std::vector<value_id> sources{};    // with respect to what
+  std::vector<value_id> sources{};    // the values to differentiate with respect to
   std::vector<value_id> gradients{};  // per source; each of the dual of its type
 };
 
@@ -37,7 +37,7 @@ class pcg_sweep {
 
   // Adds to a value's cotangent, which has the dual of its type.
   void give(value_id v, value_id cotangent);
-  // The division for a value, which may be constant or laid out where the other is not.
+  // The type, with the constness and layout of `like`.
   [[nodiscard]] parallel_type as(parallel_type t, value_id like);
   [[nodiscard]] value_id or_zeros(value_id v);
 
@@ -45,13 +45,13 @@ class pcg_sweep {
 
   [[nodiscard]] value_id block(value_id v, std::size_t axis, std::size_t number, std::size_t count);
 
-  // Is the weight of a product to be derived whose rows are of several dimensions, an inner one of which is divided:
-  // derived as one matrix product, rows would be made one dimension, in which its blocks lie scattered.
+  // Whether operand x is the two-dimensional weight of a product with multi-dimensional rows, an inner dimension of
+  // which is divided. The usual gradient, one matrix product, would flatten the rows, which would scatter their blocks.
   [[nodiscard]] bool has_scattered_rows(node_id n, std::size_t x) const;
-  // A product per row of the outer dimensions, added up.
+  // A product per row of the outer dimensions, summed up.
   [[nodiscard]] value_id weight_cotangent(node_id n);
 
-  // Each operand by itself: what several have in common has fewer grids.
+  // Each operand separately: nodes that the adjoints of several operands share have fewer grids.
   void reverse_operand(node_id n, std::size_t x);
 
   const pcg_algebra& algebra_;
@@ -63,11 +63,11 @@ class pcg_sweep {
 
 }  // namespace detail
 
-// The graph with the gradients of its outputs appended, whose cotangents are inputs "cotangent0", "cotangent1", ...
-// Cotangents have the dual types; the adjoint of an operator runs on its grid, as far as the operators that the adjoint
-// is made of have it, and on the grid next to it otherwise. sources: with respect to which values, of floating-point
-// elements. Operators are those of an algebra that has the gradient operators. Complexity: linear in the graph. Throws:
-// unity::error where the way back meets an operator without adjoint.
+// The graph with the gradients of its outputs appended. The cotangents of the outputs are inputs "cotangent0",
+// "cotangent1", ... Cotangents have the dual types. The adjoint of an operator runs on the operator's grid if the
+// operators of the adjoint have it, and otherwise on the grid that moves least. sources: the floating-point values to
+// differentiate with respect to. The algebra must have the gradient operators. Complexity: linear in the graph. Throws:
+// unity::error if a gradient has to pass through an operator without adjoint.
 [[nodiscard]] inline differentiated_pcg differentiate(const pcg_algebra& a, const pcg& g,
                                                       std::span<const value_id> sources) {
   return detail::pcg_sweep{a, g}.run(sources);
@@ -167,7 +167,7 @@ UNITY_INLINE void pcg_sweep::reverse(node_id n) {
     } else if (p->kind == parallel_kind::blocks) {
       give(operands[x], block(gradients_[results[0].index()], static_cast<std::size_t>(p->axis), x, operands.size()));
     } else {
-      // What a chain does is undone by the chain back; terms are copies on the way back.
+      // The conversion back to the operand's dual type is the chain's adjoint; the adjoint of terms is a copy for each.
       give(operands[x], gradients_[results[0].index()]);
     }
   }

@@ -28,14 +28,14 @@ namespace unity::parallel {
 // A parallel computation graph. Regular.
 using pcg = compact_graph<tensor::operation, parallel_type>;
 
-// A value; models pattern_algebra. Kinds of the tensor algebra keep their numbers, the parallelization operators
+// A value type; models pattern_algebra. Kinds of the tensor algebra keep their numbers; the parallelization operators
 // follow.
 class pcg_algebra {
  public:
   using op_type = tensor::operation;
   using value_type = parallel_type;
 
-  // Throws: unity::error where the algebra has an operator of the name of a parallelization operator.
+  // Throws: unity::error if the algebra already has an operator with the name of a parallelization operator.
   explicit pcg_algebra(tensor::algebra operators);
   pcg_algebra() : pcg_algebra{tensor::standard_algebra()} {}
 
@@ -57,17 +57,17 @@ class pcg_algebra {
   [[nodiscard]] attribute_list attributes_of(const tensor::operation& op) const { return op.attributes; }
   [[nodiscard]] std::optional<tensor::operation> make(kind_id k, std::span<const attribute> values) const;
 
-  // A parallelization operator as a node holds it, and back; nothing where a node holds another.
+  // Converts a parallelization operator to a node's operation and back; nothing if the operation is of another kind.
   [[nodiscard]] tensor::operation make(const parallel_operator& p) const;
   [[nodiscard]] std::optional<parallel_operator> read(const tensor::operation& op) const;
 
-  // What a tensor operator is on the global tensors; null where it does not take them, has no operands or is none.
-  // Valid as long as the algebra.
+  // The dimensions of a tensor operator on the global tensors; null if it does not accept them, has no operands, or is
+  // no tensor operator. Valid as long as the algebra.
   // Complexity: as dimensions_of the first time, then a lookup.
   [[nodiscard]] const operator_dimensions* dimensions(const tensor::operation& op,
                                                       std::span<const parallel_type> inputs) const;
-  // The grid of tasks on which a tensor operator takes the operands: it is unique. Nothing where there is none, or
-  // where a composite does not run on such parts.
+  // The unique grid of tasks on which a tensor operator accepts the operands. Nothing if there is none, or if a
+  // composite cannot run on such parts.
   [[nodiscard]] std::optional<operator_grid> grid(const tensor::operation& op,
                                                   std::span<const parallel_type> inputs) const;
 
@@ -76,8 +76,8 @@ class pcg_algebra {
   [[nodiscard]] std::optional<std::vector<parallel_type>> infer(const tensor::operation& op,
                                                                 std::span<const parallel_type> inputs) const;
 
-  // Those of the tensor algebra, of the global tensor; degree(?x, axis), an axis below 0 counts from the back;
-  // copies(?x); partial(?x).
+  // Measures of the tensor algebra, applied to the global tensor, and degree(?x, axis), where a negative axis counts
+  // from the back; copies(?x); partial(?x).
   [[nodiscard]] std::optional<int> find_measure(std::string_view name) const;
   [[nodiscard]] std::size_t measure_arguments(int number) const noexcept {
     return number < first_own ? operators_.measure_arguments(number) : number == first_own ? 1 : 0;

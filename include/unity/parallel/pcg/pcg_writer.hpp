@@ -24,9 +24,9 @@ class pcg_writer {
   [[nodiscard]] const pcg& graph() const noexcept { return graph_; }
   [[nodiscard]] const parallel_type& type(value_id v) const { return graph_.type(v); }
 
-  // The value on another division of its tensor; the same chain is written once.
+  // Converts the value to another division of its tensor; the same chain is written once.
   [[nodiscard]] value_id on(value_id v, const parallel_type& wanted);
-  // Throws: unity::error where the operator does not take the operands.
+  // Throws: unity::error if the operator does not accept the operands.
   [[nodiscard]] value_id add(const parallel_operator& p, std::span<const value_id> operands) {
     return graph_.results(add(algebra_.make(p), operands))[0];
   }

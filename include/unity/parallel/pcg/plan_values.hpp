@@ -1,5 +1,5 @@
-// Does a divided graph compute what the graph does: both evaluated, forward and backward, on sizes as small as the
-// division allows.
+// Checks that a divided graph computes the same as the graph: evaluates both, forward and backward, on the smallest
+// sizes that the division allows.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@
 
 namespace unity::parallel {
 
-// What was compared.
+// The result of a comparison.
 struct value_comparison {
   enum class verdicts : std::uint8_t { equal, different, too_large };
 
@@ -35,12 +35,12 @@ struct value_comparison {
 
 namespace detail {
 
-// Types of every operator's operands and results on its grid, where the grid is one of the operator on such operands.
+// Types of an operator's operands and results on a grid; nothing if the operator cannot have the grid on such operands.
 [[nodiscard]] std::optional<grid_types> types_of_grid(const pcg_algebra& a, const tensor::operation& op,
                                                       std::span<const tensor::tensor_type> inputs,
                                                       const operator_grid& g);
 
-// By value and dimension: into how many parts at most some operator divides it, as a common multiple.
+// Per value and dimension: the least common multiple of the numbers of parts into which operators divide it.
 [[nodiscard]] std::vector<std::vector<std::int64_t>> parts_of_values(const pcg_algebra& a,
                                                                      const tensor::tensor_graph& g,
                                                                      std::span<const operator_grid> grids);
@@ -52,10 +52,10 @@ namespace detail {
                                                    std::span<const operator_grid> grids);
 
 // Evaluates the graph, and shard by shard the parallel computation graph that spell_out makes of it, with the gradients
-// of the weights that training changes, modulo 2^61 - 1: functions that are no polynomials are arbitrary ones there, so
-// that equality is exact and says more than that numbers are close. too_large: the shards have more elements than
-// `most`. Complexity: the points of all tasks on the shrunk sizes. Throws: unity::error where an operator has no such
-// grid, or no known meaning.
+// of trained weights, modulo 2^61 - 1. Functions that are not polynomials are replaced by arbitrary ones there, so
+// equality is exact and stronger evidence than close floating-point numbers. too_large: the shards have more than
+// `most` elements. Complexity: the points of all tasks on the shrunk sizes. Throws: unity::error if an operator has no
+// such grid, or no known meaning.
 [[nodiscard]] value_comparison compare_values(const pcg_algebra& a, const tensor::tensor_graph& g,
                                               std::span<const operator_grid> grids, std::int64_t most = 20'000'000,
                                               std::uint64_t seed = 0);

@@ -1,4 +1,4 @@
-// What one task of a divided operator computes, from the elements that it holds and no others.
+// Computes one task of a divided operator from only the elements that it holds.
 #pragma once
 
 #include <algorithm>
@@ -54,7 +54,7 @@ template <class Scalar>
   return value;
 }
 
-// The composite on what the task reads, as if that were all there is; then its part of the results.
+// Evaluates the composite on what the task reads, as if that were the whole; then takes the task's part of the results.
 template <class Scalar>
 [[nodiscard]] std::vector<region<Scalar>> part_of_composite(const tensor::algebra& a, const operator_dimensions& o,
                                                             const grid_task& t,
@@ -81,9 +81,9 @@ template <class Scalar>
 
 }  // namespace detail
 
-// operands: what the task holds of each, operand_region() at least. Results: result_region() of each.
-// Complexity: the points of the task. Throws: unity::error where the task reads what it does not hold, or the operator
-// has no known meaning.
+// operands: the elements that the task holds, at least operand_region() of each. Results: result_region() of each.
+// Complexity: the points of the task. Throws: unity::error if the task reads an element that it does not hold, or the
+// operator has no known meaning.
 template <class Scalar>
 [[nodiscard]] std::vector<region<Scalar>> evaluate_task(const tensor::algebra& a, const operator_dimensions& o,
                                                         const grid_task& t, std::span<const region<Scalar>> operands) {

@@ -1,4 +1,4 @@
-// Divided tensors with values, and what parallelization operators do to them.
+// Divided tensors with values, and the effect of parallelization operators on them.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ struct sharded {
   friend bool operator==(const sharded&, const sharded&) = default;
 };
 
-// Blocks along every dimension, of all steps.
+// The number of blocks along every dimension, across all steps.
 [[nodiscard]] tensor::shape block_counts(const parallel_type& t);
 
 namespace detail {
@@ -56,7 +56,7 @@ void for_each_shard(const parallel_type& t, Visit&& visit) {
   }
 }
 
-// Copies the elements of the coarse tensor's blocks to the fine one's, or back: along the axis each is k of the other.
+// Copies elements between the blocks of the coarse and the fine tensor: a coarse block has k fine ones along the axis.
 template <class Scalar, class Move>
 void match_blocks(const sharded<Scalar>& coarse, const sharded<Scalar>& fine, std::size_t axis, std::int64_t k,
                   const Move& move) {
@@ -95,7 +95,7 @@ void add_to(tensor::dense<Scalar>& sum, const tensor::dense<Scalar>& term) {
   }
 }
 
-// Are all copies of each block equal, bit by bit: their tasks have done the same.
+// Whether all copies of each block are bitwise equal: their tasks did the same.
 template <class Scalar>
 [[nodiscard]] bool copies_agree(const sharded<Scalar>& x) {
   bool agree = true;
@@ -112,7 +112,7 @@ template <class Scalar>
 }  // namespace detail
 
 // The tensor in one piece: the sum of its terms, block by block.
-// Complexity: linear in the elements. Throws: unity::error where copies differ.
+// Complexity: linear in the elements. Throws: unity::error if copies differ.
 template <class Scalar>
 [[nodiscard]] tensor::dense<Scalar> combined(const sharded<Scalar>& x) {
   if (!detail::copies_agree(x)) {
@@ -133,14 +133,14 @@ template <class Scalar>
   return whole;
 }
 
-// On one task.
+// Undivided, on one task.
 template <class Scalar>
 [[nodiscard]] sharded<Scalar> in_one_piece(const tensor::tensor_type& t, tensor::dense<Scalar> value) {
   UNITY_EXPECTS(value.dims == t.dims, "a value of the sizes that its type says");
   return {undivided(t), {std::move(value)}};
 }
 
-// What a parallelization operator does; to: the type of its result.
+// Applies a parallelization operator; to: the type of its result.
 // Complexity: linear in the elements of operands and result.
 template <class Scalar>
 [[nodiscard]] sharded<Scalar> apply_to_shards(const parallel_operator& p,

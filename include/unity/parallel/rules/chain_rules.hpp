@@ -1,4 +1,4 @@
-// Rules between chains of parallelization operators: what undoes each other, what is one, what can change places.
+// Rules between chains of parallelization operators: which operators cancel, fuse, or commute.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ inline constexpr std::array<parallel_kind, 8> canonical_order{
 [[nodiscard]] inline std::string name_of(parallel_kind k) {
   return std::string{parallel_names[static_cast<std::size_t>(k)]};
 }
-// What brings back the type: unlike the adjoint, which goes from dual to dual.
+// The operator that restores the type, unlike the adjoint, which maps dual types to dual types.
 [[nodiscard]] constexpr parallel_kind inverse_kind(parallel_kind k) noexcept {
   constexpr std::array<parallel_kind, 8> inverses{
       parallel_kind::combine,   parallel_kind::partition, parallel_kind::discard, parallel_kind::inject,
@@ -35,7 +35,7 @@ inline constexpr std::array<parallel_kind, 8> canonical_order{
   return inverses[static_cast<std::size_t>(k)];
 }
 
-// Names of the rules: combine_of_partition, partition_twice, combine_past_replicate.
+// Names of rules, such as combine_of_partition, partition_twice, combine_past_replicate.
 [[nodiscard]] inline std::string cancelling_rule(parallel_kind last) {
   return fmt::format("{}_of_{}", name_of(last), name_of(inverse_kind(last)));
 }
@@ -44,8 +44,8 @@ inline constexpr std::array<parallel_kind, 8> canonical_order{
   return fmt::format("{}_past_{}", name_of(last), name_of(first));
 }
 
-// One rule per pair of operators that can follow each other: together they bring every chain into canonical form.
-// Parameters: of the last operator the degree k and the dimension d, of the first j and e.
+// One rule per pair of operators that can follow each other; together they bring every chain into canonical form.
+// Parameters: degree k and dimension d of the last operator, j and e of the first.
 [[nodiscard]] std::vector<syntax::rule> chain_rules();
 
 }  // namespace unity::parallel

@@ -1,4 +1,4 @@
-// From a chain of parallelization operators to its canonical form, rule by rule.
+// Rewrites a chain of parallelization operators to its canonical form, rule by rule.
 #pragma once
 
 #include <cstddef>
@@ -16,11 +16,12 @@
 
 namespace unity::parallel {
 
-// A rule of chain_rules at one place of a chain: the operators from `first` on, one or two, become `made`.
+// A rule of chain_rules applied at one position of a chain: one or two operators from `first` on are replaced by
+// `made`.
 struct chain_step {
   std::string rule;
   rule_values values{};
-  bool reversed = false;  // the rule, which goes both ways, from its right side to its left
+  bool reversed = false;  // a two-way rule is applied from right to left
   std::size_t first = 0;
   std::size_t count = 0;
   parallel_chain made{};
@@ -28,7 +29,7 @@ struct chain_step {
 
 namespace detail {
 
-// What of a type an operator changes: 0 terms, 1 copies, 2 + d dimension d.
+// The quantity of a type that an operator changes: 0 terms, 1 copies, 2 + d dimension d.
 [[nodiscard]] inline std::int64_t quantity_of(const parallel_operator& p) noexcept {
   return has_axis(p.kind) ? 2 + p.axis : p.kind == parallel_kind::reduce || p.kind == parallel_kind::inject ? 0 : 1;
 }
@@ -38,22 +39,22 @@ namespace detail {
 
 [[nodiscard]] rule_values values_of(const parallel_operator& p, const char* dimension, const char* degree);
 
-// The operators i and i + 1 change places.
+// Swaps the operators i and i + 1.
 [[nodiscard]] chain_step swap_at(std::span<const parallel_operator> chain, std::size_t i);
-// Operator i becomes two, of which the one that comes first has that degree.
+// Splits operator i into two; the first of them gets that degree.
 [[nodiscard]] chain_step divide_at(std::span<const parallel_operator> chain, std::size_t i, std::int64_t degree);
 
-// Of neighbours that change the same.
+// Merges adjacent operators that change the same quantity.
 [[nodiscard]] chain_step merge_at(std::span<const parallel_operator> chain, std::size_t i);
 
-// Can the two, which change the same, not stay as they are.
+// Whether two operators that change the same quantity can be rewritten: fused, cancelled or reordered.
 [[nodiscard]] inline bool interact(const parallel_operator& first, const parallel_operator& last) {
   return first.kind == last.kind || comes_before(last, first) ||
          (inverse_kind(first.kind) == last.kind && std::gcd(first.degree, last.degree) > 1);
 }
 
-// Brings operators that `meet` next to each other, and merges them: of the first pair between which nothing changes the
-// same.
+// A step that brings together, and then merges, the first pair of operators that `meet`, change the same quantity, and
+// have no operator between them that changes it.
 template <class Meet>
 [[nodiscard]] std::optional<chain_step> step_between(std::span<const parallel_operator> chain, const Meet& meet) {
   for (std::size_t j = 1; j < chain.size(); ++j) {
@@ -70,8 +71,8 @@ template <class Meet>
 
 }  // namespace detail
 
-// The next step; nothing where the chain is canonical. Any number of steps computes the same, and they come to an end:
-// what cancels goes first, so that what was divided to cancel is not joined again.
+// The next step; nothing if the chain is canonical. Steps preserve the value and terminate: cancelling steps come
+// first, so that what was split for cancelling is not fused again.
 // Complexity: quadratic in the chain.
 [[nodiscard]] std::optional<chain_step> next_chain_step(std::span<const parallel_operator> chain);
 

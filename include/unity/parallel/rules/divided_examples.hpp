@@ -1,4 +1,4 @@
-// All ways in which an operator can be divided along one axis of its grid, found by trying.
+// All divisions of an operator on example operands by one parallelization operator per operand, found by enumeration.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace unity::parallel {
 
-// An operator behind one parallelization operator per operand, or none, with what brings its results back.
+// An operator behind at most one parallelization operator per operand, with the chains that restore its results.
 struct divided_example {
   std::vector<std::optional<parallel_operator>> operands{};
   std::vector<parallel_chain> results{};
@@ -49,8 +49,8 @@ class division_finder {
 
 }  // namespace detail
 
-// Each of so many tasks, then each in so many steps. What the operator computes is the same in each (the law of
-// erasure), so that types alone decide. Complexity: an inference per choice for all operands.
+// All divisions into `degree` tasks, then all into `degree` steps. All compute what the operator computes (the law of
+// erasure), so only types are checked. Complexity: an inference per combination of choices for the operands.
 [[nodiscard]] inline std::vector<divided_example> divided_examples(const pcg_algebra& a, const operator_example& e,
                                                                    std::int64_t degree) {
   return detail::division_finder{a, e, degree}.run();

@@ -1,4 +1,4 @@
-// Rules that divide an operator, for all ranks and degrees, generalized from what was found for examples.
+// Rules that divide an operator, for all ranks and degrees, generalized from divided examples.
 #pragma once
 
 #include <array>
@@ -24,20 +24,22 @@ namespace unity::parallel {
 
 namespace detail {
 
-// How operands are called in rules.
+// Names of operands in rules.
 inline constexpr std::array<const char*, 7> operand_names{"x", "y", "z", "u", "v", "w", "s"};
 
-// The dimensions that one instance of a rule writes, and what they can depend on.
+// The dimensions that one instance of a rule contains, and the quantities that they can depend on.
 struct division_instance {
   std::vector<std::int64_t> ranks{};  // of operands
-  std::int64_t d = 0;                 // where the first result has the index; else, or of a transpose, as e
-  std::int64_t e = 0;                 // where an operand has it first
-  attribute permutation{};            // of a transpose
-  std::vector<std::int64_t> axes{};   // that are written, operands first
+  // the index's dimension in the first result; for a transpose, or if the result lacks the index: e
+  std::int64_t d = 0;
+  std::int64_t e = 0;                // the index's dimension in the first operand that has it
+  attribute permutation{};           // of a transpose
+  std::vector<std::int64_t> axes{};  // axes of the parallelization operators, operands first
 };
 
-// One expression for the numbers that stand at one place in several instances. any_dimension: of an index like others.
-// Throws: unity::error where none of the known forms fits.
+// An expression that gives axes[place] in all instances. any_dimension: the index is one of several alike, so that d is
+// preferred to ranks.
+// Throws: unity::error if none of the known forms fits.
 [[nodiscard]] syntax::expression expression_for(const std::vector<division_instance>& all, std::size_t place,
                                                 bool any_dimension, const std::string& rule);
 
@@ -57,20 +59,20 @@ class rule_family_writer {
   };
 
   [[nodiscard]] static std::size_t divided_axes(const operator_grid& g);
-  // Where the axis of the grid that is divided lies, and what it is called.
+  // The divided axis of a grid: its part of the rule's name, and its index if it is one.
   struct divided_axis {
     std::string label;
     std::optional<std::size_t> index{};
   };
   [[nodiscard]] divided_axis axis_of(const operator_dimensions& o, const operator_grid& g) const;
-  // Its own name where it has one, else d.
+  // The index's own name if it has one, otherwise d.
   [[nodiscard]] std::string name_of(const operator_dimensions& o, std::size_t i) const;
   [[nodiscard]] static std::optional<std::int64_t> place_of(const tensor::index_structure& s,
                                                             const tensor::tensor_indices& dims, std::size_t index);
 
   void add(const operator_example& e, const divided_example& d);
 
-  // The operator with all attributes bound to variables of their names.
+  // The operator with each attribute bound to a variable of the attribute's name.
   [[nodiscard]] syntax::term operation(std::vector<syntax::term> operands) const;
 
   [[nodiscard]] syntax::rule written(const family& f, bool is_variant) const;
@@ -82,9 +84,9 @@ class rule_family_writer {
 
 }  // namespace detail
 
-// One rule per operator and axis of its grids, whose parameters are the degree k and, where the operator has several
-// dimensions alike, the dimension d of its first result (of an operand, where that has it not), and e of an operand.
-// Throws: unity::error where examples of several ranks have nothing in common.
+// One rule per operator and axis of its grids. Its parameters are the degree k and, if the operator has several
+// dimensions alike, the dimension d of its first result (of an operand if the result lacks it) and e of an operand.
+// Throws: unity::error if no expression fits the examples of all ranks.
 [[nodiscard]] inline std::vector<syntax::rule> dividing_rules(const pcg_algebra& a, const operator_form& form) {
   return detail::rule_family_writer{a, form}.rules();
 }
@@ -149,7 +151,7 @@ UNITY_INLINE rule_family_writer::rule_family_writer(const pcg_algebra& a, const 
     : algebra_{a}, form_{f} {
   for (const auto& e : f.examples) {
     for (const auto& d : divided_examples(a, e, 2)) {
-      if (divided_axes(d.grid) == 1) {  // steps along two are those along one, twice
+      if (divided_axes(d.grid) == 1) {  // steps along two axes are two divisions along one
         add(e, d);
       }
     }

@@ -1,4 +1,4 @@
-// Operators on example operands: where rules that divide them are looked for.
+// Operators on example operands, from which rules that divide them are derived.
 #pragma once
 
 #include <cstddef>
@@ -15,13 +15,13 @@
 
 namespace unity::parallel {
 
-// An operator on operands of one choice of ranks.
+// An operator on operands of particular ranks.
 struct operator_example {
   tensor::operation op{};
   std::vector<tensor::tensor_type> inputs{};
 };
 
-// What has rules of one name: an operator with a fixed number of operands, unless it takes any.
+// A form has rules of one name: an operator with a fixed number of operands, or with any number.
 struct operator_form {
   std::string name;  // of its rules
   bool any_operands = false;
@@ -54,9 +54,9 @@ class form_writer {
 
 }  // namespace detail
 
-// The vocabulary of the shipped rules: what the models of the zoo are made of, each operator on two choices of ranks
-// where it takes several, so that what depends on ranks can be told from what does not. Sizes are multiples of the unit
-// (of 12, the degrees 2, 3, 4 and 6 divide them), but for kernels.
+// The vocabulary of the shipped rules: the operators of the zoo's models. Operators of variable rank have examples of
+// two ranks, to show which dimensions depend on the rank. Sizes, except those of kernels, are multiples of the unit (12
+// is divisible by the degrees 2, 3, 4 and 6).
 [[nodiscard]] std::vector<operator_form> standard_forms(const tensor::algebra& a, std::int64_t unit = 12);
 
 }  // namespace unity::parallel

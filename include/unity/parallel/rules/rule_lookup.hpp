@@ -1,4 +1,4 @@
-// Which shipped rule divides an operator along an axis of its grid.
+// Finds the shipped rule that divides an operator along an axis of its grid.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@
 
 namespace unity::parallel {
 
-// An axis of a grid: one of the linear groups, of the indices, or the tasks that compute the same.
+// An axis of a grid: an index, its steps, a linear group, or the tasks that compute the same.
 struct grid_axis {
   enum class kinds : std::uint8_t { index, steps, group, copies };
 
@@ -34,7 +34,8 @@ struct grid_axis {
   friend bool operator==(const grid_axis&, const grid_axis&) = default;
 };
 
-// The parallelization operators around an operator that make the axis, one before each operand, one behind each result.
+// The parallelization operators around an operator that create the axis, at most one before each operand and behind
+// each result.
 struct axis_operators {
   std::vector<std::optional<parallel_operator>> operands{};
   std::vector<std::optional<parallel_operator>> results{};
@@ -45,7 +46,7 @@ namespace detail {
 [[nodiscard]] std::optional<std::int64_t> dimension_with(const tensor::index_structure& s,
                                                          const tensor::tensor_indices& dims, std::size_t index);
 
-// The number that a dimension's expression in a shipped rule is for an operator; nothing where it has none.
+// Evaluates the expression of a dimension in a shipped rule for an operator; nothing if it has no value.
 struct rule_environment {
   const rule_values& values;
   const std::map<std::string, std::int64_t>& ranks;
@@ -63,18 +64,18 @@ struct rule_environment {
 // Complexity: linear in operands and results.
 [[nodiscard]] axis_operators operators_along(const operator_dimensions& o, const grid_axis& axis);
 
-// Finds rules that divide operators. A value.
+// Finds rules that divide operators. A value type.
 class rule_lookup {
  public:
-  // rules: those of parallel.rules, or others of their form; others are not looked at.
+  // rules: those of parallel.rules, or others of the same form; rules of other forms are ignored.
   explicit rule_lookup(const std::vector<syntax::rule>& rules);
 
   struct found_rule {
     std::string name;
     rule_values values{};
   };
-  // The rule whose target has these operators around the operator, with its operands in either order where that does
-  // not matter; nothing where there is none.
+  // The rule whose target has these operators around the operator, with its operands in either order if the order does
+  // not matter; nothing if there is none.
   // Complexity: linear in the rules of the operator.
   [[nodiscard]] std::optional<found_rule> find(const tensor::algebra& a, const operator_dimensions& o,
                                                const grid_axis& axis) const;
@@ -85,7 +86,7 @@ class rule_lookup {
 
   static constexpr std::int64_t most_rank = 8;
 
-  // Is the term these operators, one at most, around `inner` (by name of a variable, or of an operator).
+  // Whether the term is `inner` (the name of a variable or an operator), wrapped in `p` if given.
   [[nodiscard]] static bool is_around(const syntax::term& t, const std::optional<parallel_operator>& p,
                                       const std::string& inner, const detail::rule_environment& number);
   [[nodiscard]] static bool fits(const tensor::algebra& a, const operator_dimensions& o, const syntax::rule& r,

@@ -1,4 +1,4 @@
-// Parallel rules are stated for all degrees and dimensions; a rule that rewrites is of certain ones.
+// Parallel rules are written for all degrees and dimensions; a rule is instantiated with numbers before it rewrites.
 #pragma once
 
 #include <algorithm>
@@ -16,12 +16,12 @@
 
 namespace unity::parallel {
 
-// Attribute variables that stand for numbers which a rule is to be given before it is compiled: nothing that is matched
-// says how many parts there shall be. Degrees: k, and where there are several j, l, m. Dimensions: d, and e.
+// Attribute variables that get numbers before a rule is compiled, because matching does not determine the number of
+// parts. Degrees: k, and j, l, m if there are several. Dimensions: d and e.
 inline constexpr std::array<std::string_view, 4> degree_parameters{"k", "j", "l", "m"};
 inline constexpr std::array<std::string_view, 2> dimension_parameters{"d", "e"};
 
-// By name; those of one rule.
+// Values of the parameters of one rule, by name.
 using rule_values = std::map<std::string, std::int64_t, std::less<>>;
 
 namespace detail {
@@ -67,7 +67,7 @@ void visit_expressions(syntax::rule& r, const Visit& visit) {
 // "matmul_over_d d=0 k=2"
 [[nodiscard]] std::string name_with(std::string_view rule, const rule_values& values);
 
-// The rule with numbers for its parameters, which its name then states. Parameters without a value stay.
+// The rule with numbers for its parameters, which are added to its name. Parameters without a value stay.
 [[nodiscard]] syntax::rule with_values(syntax::rule rule, const rule_values& values);
 
 // The rule for every choice of degrees and of dimensions below the rank.

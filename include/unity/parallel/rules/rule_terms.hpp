@@ -1,4 +1,4 @@
-// Terms of rules that divide tensors, written.
+// Constructors for terms of rules that divide tensors.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ namespace unity::parallel {
 [[nodiscard]] inline syntax::expression rank_of(std::string variable) {
   return call("rank", {attribute_variable(std::move(variable))});
 }
-// left + value, as short as it can be written.
+// left + value in its shortest form.
 [[nodiscard]] inline syntax::expression plus(syntax::expression left, std::int64_t value) {
   return value == 0 ? left : call(value < 0 ? "-" : "+", {std::move(left), number(value < 0 ? -value : value)});
 }
@@ -41,7 +41,7 @@ namespace unity::parallel {
           syntax::term::whole,
           false};
 }
-// A parallelization operator of one operand; axis is read where it has one.
+// A parallelization operator of one operand; axis is ignored if the kind has none.
 [[nodiscard]] syntax::term applied(parallel_kind kind, syntax::expression axis, syntax::expression degree,
                                    syntax::term operand);
 

@@ -1,4 +1,4 @@
-// Terms of parallel computation graphs that are enumerated to find equal ones.
+// Vocabularies of terms of parallel computation graphs, which are enumerated to find equal terms.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ class vocabulary_writer {
  public:
   explicit vocabulary_writer(const pcg_algebra& a) : algebra_{a} {}
 
-  // All of degree 2, and of the first two dimensions.
+  // Divisions are of degree 2, along the first two dimensions.
   void add(std::string name, std::vector<parallel_type> variables, std::vector<pcg_vocabulary::entry> operators);
   [[nodiscard]] static parallel_type values(tensor::shape dims, tensor::dtype element = tensor::dtype::float32);
   [[nodiscard]] tensor::operation op(std::string_view name,
@@ -45,7 +45,7 @@ class vocabulary_writer {
 
 }  // namespace detail
 
-// Chains alone; each of eleven operators; and operators with Terms and Blocks.
+// Vocabularies of chains alone, of each of eleven operators, and of operators with Terms and Blocks.
 [[nodiscard]] std::vector<pcg_vocabulary> standard_vocabularies(const pcg_algebra& a);
 
 }  // namespace unity::parallel

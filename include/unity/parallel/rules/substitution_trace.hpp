@@ -1,4 +1,4 @@
-// How substitutions lead from a tensor graph to a parallel computation graph, one after the other.
+// The sequence of substitutions that leads from a tensor graph to a parallel computation graph.
 #pragma once
 
 #include <algorithm>
@@ -30,19 +30,19 @@
 
 namespace unity::parallel {
 
-// One substitution: a rule of parallel.rules, for certain degrees and dimensions.
+// One substitution: a rule of parallel.rules with degrees and dimensions.
 struct substitution_step {
-  std::string rule;  // where there is none, what divides: "relu over i"
+  std::string rule;  // without a rule, the division as in "relu over i"
   rule_values values{};
-  bool reversed = false;            // from the rule's right side to its left
-  node_id node{};  // of the tensor graph: the operator that is divided, or whose operand is; none: an output
-  std::optional<grid_axis> axis{};  // of the operator's grid, that comes about; none: a chain changes
-  bool is_rule = true;              // false: no rule says that the operator may be divided so, only its types do
+  bool reversed = false;  // the rule is applied from right to left
+  node_id node{};         // of the tensor graph: the operator that is divided, or whose operand is; none: an output
+  std::optional<grid_axis> axis{};  // the axis of the operator's grid that is created; none: a chain changes
+  bool is_rule = true;              // false: no rule covers the division of the operator, only its types permit it
 
   friend bool operator==(const substitution_step&, const substitution_step&) = default;
 };
 
-// "matmul_over_k k=2", as compiled rules are called (with_values, compile_rule).
+// "matmul_over_k k=2", like the names of compiled rules (with_values, compile_rule).
 [[nodiscard]] inline std::string to_string(const substitution_step& s) {
   return fmt::format("{}{}{}", name_with(s.rule, s.values), s.reversed ? ".reverse" : "",
                      s.is_rule ? "" : " (no rule)");
@@ -50,7 +50,7 @@ struct substitution_step {
 
 struct substitution_trace {
   std::vector<substitution_step> steps{};
-  pcg graph{};  // behind the last
+  pcg graph{};  // after the last step
 };
 
 namespace detail {
@@ -111,7 +111,7 @@ class trace_writer {
     }
   }
 
-  // Axis by axis; one that lies inside of another comes after it.
+  // Divides axis by axis; an axis inside of another comes after it.
   void divide(node_id n) {
     std::vector<parallel_type> global;
     for (const auto v : source_.operands(n)) {
@@ -157,7 +157,7 @@ class trace_writer {
     return {std::move(what), {{"k", axis.degree}}, false, n, axis, false};
   }
 
-  // Until the chain in front of a value is canonical.
+  // Rewrites the chain in front of a value until it is canonical.
   template <class Value>
   void shorten(node_id n, const Value& value) {
     while (auto step = next_chain_step(graph_.chain_of(value()))) {
@@ -178,13 +178,13 @@ class trace_writer {
 }  // namespace detail
 
 // The substitutions that lead from the plain graph to the canonical parallel computation graph in which each operator
-// runs on its grid: per operator the rules that divide it along the axes of its grid, then the rules that cancel, join
-// or exchange neighbours in the chains between operators. grids: per node, as of spell_out; those of sources are not
-// read. Substitutions keep what they are seen as from outside, so outputs are brought back into one piece, where
-// spell_out leaves them divided; else the graphs are equal. A division for which no rule was given is a step of its own
-// kind, is_rule false. watch(step, graph): called after each step, graph.finish() is what it leads to.
-// Complexity: linear in graph and steps, a look at the rules of its operator for each axis. Throws: unity::error that
-// names the node which has no such grid.
+// runs on its grid: per operator the rules that divide it along the axes of its grid, then the rules that cancel, fuse
+// or swap neighbours in the chains between operators. grids: per node, as of spell_out; those of sources are not read.
+// Substitutions preserve types from outside, so outputs are combined into one piece, while spell_out leaves them
+// divided; otherwise the graphs are equal. A division without a rule is a step with is_rule = false. watch(step,
+// graph): called after each step; graph.finish() is the resulting graph.
+// Complexity: linear in graph and steps, plus a search of the operator's rules per axis. Throws: unity::error that
+// names the node that has no such grid.
 template <class Watch>
 [[nodiscard]] substitution_trace trace_of(const pcg_algebra& a, const tensor::tensor_graph& g,
                                           std::span<const operator_grid> grids, const rule_lookup& rules,

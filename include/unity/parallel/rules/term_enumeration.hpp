@@ -1,4 +1,4 @@
-// All small terms over parallel tensors, and which of them are the same: candidates for substitutions.
+// Enumerates small terms over parallel tensors and finds equal ones: candidates for substitutions.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@
 
 namespace unity::parallel {
 
-// What terms are made of: variables of given types, and operators, of the tensor algebra and of divisions.
+// The building blocks of terms: variables of given types, tensor operators and parallelization operators.
 struct pcg_vocabulary {
   std::string name;
   std::vector<parallel_type> variables{};
@@ -34,26 +34,28 @@ struct pcg_vocabulary {
   std::vector<entry> operators{};
 };
 
-// Partitions and combinations along so many dimensions, and what changes copies and terms; all by the degree.
+// Adds partition and combine along that many dimensions, and the operators that change copies and terms, all with that
+// degree.
 void add_divisions(const pcg_algebra& a, pcg_vocabulary& to, std::int64_t dimensions, std::int64_t degree);
 
 // An operator on kept terms, or a variable.
 struct enumerated_term {
-  std::size_t op = 0;  // of the vocabulary; behind its operators: variables
+  std::size_t op = 0;  // index in the vocabulary; variables come after its operators
   std::vector<std::uint32_t> operands{};
   parallel_type type{};
-  std::uint64_t value = 0;             // fingerprint of what it computes
-  std::vector<std::uint32_t> nodes{};  // the terms that it consists of, but for variables and itself; ascending
+  std::uint64_t value = 0;             // fingerprint of its value
+  std::vector<std::uint32_t> nodes{};  // the terms that it contains, except variables and itself; ascending
 };
-// Two terms with one fingerprint: what they compute on sampled values, erased, and how their results are divided. The
-// first by its place among the kept terms; the second is not kept.
+// Two terms with one fingerprint: their erased values on samples are equal, and their results are divided alike.
+// `first` is an index in the kept terms; the second is not kept.
 struct enumerated_pair {
   std::uint32_t first = 0;
   enumerated_term second{};
 };
 
+// Only terms that differ from all earlier ones are extended. Deterministic.
 // Source: TASO's generator (Jia et al., SOSP 2019) with parallel types in the fingerprint (Unger et al., Unity, OSDI
-// 2022, section 4). Only terms that differ from all before them are built upon. Deterministic.
+// 2022, section 4).
 class term_enumeration {
  public:
   // Complexity: an inference and an evaluation per term. Memory: the values of all different tensors.
@@ -63,9 +65,9 @@ class term_enumeration {
   [[nodiscard]] const std::vector<enumerated_term>& kept() const noexcept { return kept_; }
   [[nodiscard]] const std::vector<enumerated_pair>& pairs() const noexcept { return pairs_; }
 
-  // As rule text has it; variables are called x0, x1, ...
+  // The term in the syntax of rules; variables are called x0, x1, ...
   [[nodiscard]] syntax::term written(const enumerated_term& t) const;
-  // The term at the end of a graph that has the variables.
+  // Appends the term to a graph that has the variables.
   [[nodiscard]] value_id write(pcg_writer& writer, const std::vector<value_id>& variables,
                                const enumerated_term& t) const;
 
@@ -78,7 +80,7 @@ class term_enumeration {
     return t.op >= vocabulary_.operators.size() ? 0 : t.nodes.size() + 1;
   }
 
-  // Terms of n different nodes.
+  // Adds all terms of n different nodes.
   void extend(std::size_t n);
   void choose(std::size_t op, std::size_t n, const std::vector<std::uint32_t>& operands,
               const std::vector<std::uint32_t>& nodes);

@@ -19,27 +19,28 @@
 
 namespace unity::parallel::detail {
 
-// Begins as a tensor graph, each of whose nodes it knows by its number there. An operator of a chain is there once for
-// each value that it is applied to, as rewriting has it.
+// Starts as a tensor graph and keeps track of its nodes by their original numbers. A chain's operator exists once per
+// value that it is applied to, as rewriting requires.
 class traced_graph {
  public:
   traced_graph(const pcg_algebra& a, const tensor::tensor_graph& g);
 
-  // Values, by number: what an operator of the tensor graph reads now, what the outputs are.
+  // Numbers of values: what an operator of the tensor graph reads now, and the outputs.
   [[nodiscard]] std::size_t operand(node_id n, std::size_t x) const { return nodes_[current_[n.index()]].operands[x]; }
   [[nodiscard]] std::size_t output(std::size_t i) const { return outputs_[i]; }
 
-  // The operators of one operand between a value and what is no such operator.
+  // The chain of unary parallelization operators that ends at a value.
   [[nodiscard]] parallel_chain chain_of(std::size_t v) const;
 
-  // Puts operators around the operator that is node n of the tensor graph.
-  // Precondition: it takes operands that are divided so.
+  // Puts parallelization operators around the operator of node n of the tensor graph.
+  // Precondition: the operator accepts operands that are divided this way.
   void divide(node_id n, const axis_operators& around);
 
-  // Operators first, ..., first + count - 1 of the chain behind which v is, by others that lead to the same type.
+  // Replaces operators first, ..., first + count - 1 of the chain that ends at v with others that lead to the same
+  // type.
   void replace(std::size_t v, std::size_t first, std::size_t count, const parallel_chain& made);
 
-  // What outputs depend on, as a graph of its own. Complexity: linear.
+  // The part of the graph that outputs depend on, as a separate graph. Complexity: linear.
   [[nodiscard]] pcg finish() const;
 
  private:
@@ -52,7 +53,7 @@ class traced_graph {
   struct value {
     parallel_type type{};
     std::size_t producer = 0;
-    std::vector<std::size_t> users{};  // nodes; those that read it no more stay listed
+    std::vector<std::size_t> users{};  // nodes; may include some that no longer read it
   };
 
   std::size_t add(const tensor::operation& op, std::optional<parallel_operator> chained,
@@ -63,11 +64,11 @@ class traced_graph {
     return known ? *known : nodes_[add(algebra_->make(p), p, {v})].results[0];
   }
 
-  // All that reads `from` reads `to`, and what then does the same twice is one.
+  // Makes all readers of `from` read `to`, and merges operators of chains that become equal.
   void redirect(std::size_t from, std::size_t to);
 
   void mark(std::size_t n, std::vector<bool>& needed) const;
-  // Operands first.
+  // Writes operands first.
   void write(std::size_t n, pcg& g, std::vector<value_id>& there, std::vector<bool>& written) const;
 
   const pcg_algebra* algebra_;

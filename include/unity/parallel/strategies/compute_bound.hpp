@@ -1,4 +1,4 @@
-// How fast an iteration could be if devices never waited.
+// A lower bound on the time of an iteration: devices never wait.
 #pragma once
 
 #include <cstddef>
@@ -13,9 +13,9 @@
 
 namespace unity::parallel {
 
-// No strategy on aligned blocks has a shorter iteration: each operator is divided as it takes least
-// computing, forward and backward, on the fastest kind of device for it, and all devices share that equally.
-// Messages, gradients and updates are not counted.
+// No strategy on aligned blocks has a shorter iteration. Counts each operator with the division that needs least
+// computing, forward and backward, on its fastest kind of device, shared equally by all devices. Does not count
+// messages, gradients and updates.
 // Complexity: the tasks of each distinct operator, for each of its degrees and each kind of device.
 [[nodiscard]] picoseconds compute_bound(lowering& l, const machine::machine& m, const placements& all);
 
@@ -37,7 +37,7 @@ namespace unity::parallel {
 namespace unity::parallel {
 
 UNITY_INLINE picoseconds compute_bound(lowering& l, const machine::machine& m, const placements& all) {
-  std::vector<machine::device_id> one_of_each;  // kind of device
+  std::vector<machine::device_id> one_of_each;  // one device per kind
   std::vector<bool> seen(m.devices.size());
   for (std::size_t d = 0; d < m.network.device_count(); ++d) {
     const machine::device_id id{d};

@@ -1,4 +1,4 @@
-// What experts would try, by what a graph is made of.
+// The strategies that experts would try for a graph, by its kinds of operators.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@
 
 namespace unity::parallel {
 
-// One strategy or several of which the fastest is meant: of graphs with attention Megatron's, of graphs with embedding
-// tables those on whole devices; of recurrent and of all other networks as `expert`. Outputs as for `megatron`.
+// One strategy, or several of which the fastest is to be taken: Megatron's for graphs with attention, whole tables for
+// graphs with embedding tables, and `expert` for recurrent and all other networks. Outputs as for `megatron`.
 // Complexity: as those.
 [[nodiscard]] std::vector<strategy> expert_strategies(const tensor::algebra& a, const tensor::tensor_graph& g,
                                                       const graph_dimensions& all, const machine::topology& t);

@@ -19,20 +19,19 @@ namespace unity::parallel {
 
 namespace detail {
 
-// Two products with weights and what is between and behind them, one operator after
-// another, the last of which is the output.
+// Whether the graph is a chain of operators with two products with weights, the last operator being the output.
 [[nodiscard]] bool is_two_layer_chain(const tensor::algebra& a, const tensor::tensor_graph& g);
 
 }  // namespace detail
 
-// A perceptron's operators as the axes say, a task of each on every device. Nothing where the graph is no perceptron of
-// two layers, or a size no multiple of the number of devices.
+// Divides a perceptron's operators along the given axes, with a task of each on every device. Nothing if the graph is
+// no two-layer perceptron, or a size is no multiple of the number of devices.
 // Complexity: linear in the graph and the devices.
 [[nodiscard]] std::optional<strategy> two_layer_strategy(const tensor::algebra& a, const tensor::tensor_graph& g,
                                                          const graph_dimensions& all, const machine::topology& t,
                                                          const layer_axes& how);
 
-// Figures 2a and 2b as figure_plans.hpp has them.
+// Figures 2a and 2b, as in figure_plans.hpp.
 [[nodiscard]] inline std::optional<strategy> figure_2a_strategy(const tensor::algebra& a, const tensor::tensor_graph& g,
                                                                 const graph_dimensions& all,
                                                                 const machine::topology& t) {
@@ -101,7 +100,7 @@ UNITY_INLINE std::optional<strategy> two_layer_strategy(const tensor::algebra& a
     layers += is_layer ? 1 : 0;
     const auto axis = !is_layer ? how.between : layers == 1 ? how.first : how.second;
     if (axis == matrix_axis::sums && o.reductions.empty()) {
-      return std::nullopt;  // an activation in the product follows the sum
+      return std::nullopt;  // the product applies an activation after the sum
     }
     const auto grid = grid_along(o, axis, static_cast<std::int64_t>(devices.size()));
     if (!why_no_configuration(o, grid).empty()) {

@@ -1,4 +1,4 @@
-// What a device of a tensor-parallel group does for each layer of a transformer, and what it holds.
+// The work and memory of one device of a tensor-parallel group per layer of a transformer.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@
 
 namespace unity::parallel {
 
-// Operators one after the other, or an exchange of the tensor-parallel group.
+// Consecutive operators, or an exchange within the tensor-parallel group.
 struct work_step {
   program::task_kind kind = program::task_kind::forward;  // transfer: an exchange
   picoseconds time{};                                     // of operators
@@ -39,16 +39,16 @@ struct work_step {
 // Of one micro-batch. Regular.
 struct layer_work {
   std::vector<work_step> forward{};
-  std::vector<work_step> backward{};  // with what is computed again
+  std::vector<work_step> backward{};  // including recomputation
   bytes kept{};                       // from the forward to the backward pass
-  bytes again{};                      // kept while the backward pass runs, as it is computed again
-  bytes handed_on{};                  // to the next layer, from each device
-  bool is_handed_on_whole = true;     // each device of the group has all of that
+  bytes again{};                      // recomputed for the backward pass and kept while it runs
+  bytes handed_on{};                  // to the next layer, per device
+  bool is_handed_on_whole = true;     // each device of the group has all of it
 
   friend bool operator==(const layer_work&, const layer_work&) = default;
 };
 
-// What one device has of a weight. Regular.
+// A weight as one device holds it. Regular.
 struct held_weight {
   std::int64_t elements = 0;
   tensor::dtype element = tensor::dtype::float32;
@@ -67,7 +67,7 @@ struct transformer_work {
 
 namespace detail {
 
-// How a value lies in a group of devices.
+// How a value is distributed over a group of devices.
 struct value_spread {
   enum class kinds : std::uint8_t { whole, block, terms };
 
@@ -78,7 +78,7 @@ struct value_spread {
 };
 
 [[nodiscard]] value_spread spread_of(const parallel_type& t);
-// What makes one of the other; nothing where devices have what they need.
+// The exchange that converts one to the other; nothing if devices already have what they need.
 [[nodiscard]] std::optional<machine::exchange> exchange_between(const value_spread& from, const value_spread& to);
 
 class layer_work_finder {
@@ -91,7 +91,7 @@ class layer_work_finder {
  private:
   void find_types();
   void find_exchanges();
-  // Of a value, forward and backward, at the first operators that read it in each way.
+  // The exchanges of a value, forward and backward, each at the first operator that needs it.
   void find_exchanges(value_id v);
   void find_core();
   void find_kept();
@@ -100,13 +100,13 @@ class layer_work_finder {
   [[nodiscard]] value_spread result_spread(value_id v) const;
   [[nodiscard]] value_spread cotangent_spread(node_id n, std::size_t operand) const;
   [[nodiscard]] bytes whole_bytes(value_id v) const;
-  // Of each device.
+  // Per device.
   [[nodiscard]] bytes kept_bytes(value_id v) const;
   [[nodiscard]] std::uint32_t piece(node_id n) const { return layers_.pieces[n.index()]; }
   [[nodiscard]] bool is_again(node_id n) const;
   [[nodiscard]] shard_times times(node_id n);
   void write(std::uint32_t piece, const std::vector<node_id>& nodes);
-  // Effects: operators follow each other as one step.
+  // Effects: consecutive operators become one step.
   static void add(std::vector<work_step>& steps, program::task_kind kind, picoseconds time);
   void add_forward(std::vector<work_step>& steps, node_id n, program::task_kind kind);
 
@@ -121,16 +121,16 @@ class layer_work_finder {
   std::vector<grid_types> types_{};                                      // per node
   std::vector<std::vector<std::pair<node_id, std::size_t>>> readers_{};  // per value
   std::vector<std::vector<work_step>> before_{};                         // per node: exchanges of what it reads
-  std::vector<std::vector<work_step>> after_{};  // per node: of cotangents, behind its backward pass
-  std::vector<bool> core_{};                     // per node: of the attention core
+  std::vector<std::vector<work_step>> after_{};  // per node: exchanges of cotangents, after its backward pass
+  std::vector<bool> core_{};                     // per node: part of the attention core
   transformer_work all_{};
 };
 
 }  // namespace detail
 
-// Of the graph of one micro-batch. Transposes and reshapes take no time: they are strides of the products that read
-// them. Of the devices' kinds that with this number.
-// Complexity: linear in the graph. Throws: unity::error where the statement does not go with the graph.
+// For the graph of one micro-batch. Transposes and reshapes take no time: the products that read them use strides.
+// `model`: the number of the kind of device.
+// Complexity: linear in the graph. Throws: unity::error if the statement does not fit the graph.
 [[nodiscard]] inline transformer_work work_of(const tensor::algebra& a, const tensor::tensor_graph& g,
                                               const plan_statement& s, const tensor::durations& durations,
                                               std::uint32_t model = 0) {
@@ -159,7 +159,7 @@ class layer_work_finder {
 
 namespace unity::parallel::detail {
 
-// Durations to which moves within memory are free.
+// Durations in which moves within memory are free.
 class strided_durations {
  public:
   strided_durations(const tensor::algebra& a, tensor::durations all)
@@ -277,7 +277,7 @@ UNITY_INLINE value_spread layer_work_finder::result_spread(value_id v) const {
           .results[static_cast<std::size_t>(std::find(results.begin(), results.end(), v) - results.begin())]);
 }
 
-// Where the work is divided, what is read whole has a cotangent of each device's part.
+// If the work is divided, the cotangent of an operand that is read whole is a sum with a term per device.
 UNITY_INLINE value_spread layer_work_finder::cotangent_spread(node_id n, std::size_t operand) const {
   const auto& t = types_[n.index()].operands[operand];
   return grids_[n.index()].copies == 1 && t.copies > 1 ? value_spread{value_spread::kinds::terms, 0}
@@ -312,7 +312,7 @@ UNITY_INLINE void layer_work_finder::find_exchanges() {
 
 UNITY_INLINE void layer_work_finder::find_exchanges(value_id v) {
   auto made = result_spread(v);
-  std::vector<value_spread> there{made};  // ways in which it lies by now
+  std::vector<value_spread> there{made};  // distributions that exist by now
   std::vector<value_spread> summed;
   for (const auto& [n, operand] : readers_[v.index()]) {
     const auto read =
@@ -362,8 +362,8 @@ UNITY_INLINE bool layer_work_finder::is_again(node_id n) const {
          (statement_.recomputed == recomputed_part::selective && core_[n.index()]);
 }
 
-// A value counts once for each layer whose backward pass reads it, and where it is computed again not as kept, but for
-// what leaves the part that is.
+// Counts a value once per layer whose backward pass reads it: as `again` in the layer that recomputes it, otherwise as
+// `kept`.
 UNITY_INLINE void layer_work_finder::find_kept() {
   std::map<std::pair<std::uint32_t, std::vector<bool>>, backward_reads> known;
   std::set<std::pair<value_id, std::uint32_t>> counted;
@@ -395,7 +395,7 @@ UNITY_INLINE void layer_work_finder::find_kept() {
         count(graph_.results(n)[r], piece(n));
       }
     }
-    for (const auto v : graph_.operands(n)) {  // what leaves or enters the part that is computed again
+    for (const auto v : graph_.operands(n)) {  // inputs of the recomputed part
       if (is_again(n) && is_made(v) && !is_again(graph_.producer(v))) {
         count(v, piece(n));
       }

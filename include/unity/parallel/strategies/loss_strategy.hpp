@@ -1,4 +1,4 @@
-// How operators behind those of a plan are divided: as what they read.
+// Extends a strategy to operators behind those of a plan, divided like their operands.
 #pragma once
 
 #include <cstddef>
@@ -14,26 +14,26 @@ namespace unity::parallel {
 
 namespace detail {
 
-// As many parts along the first dimension of the operand as its producer has there, each where one of them is made; on
-// one device where the operator has no such parts.
+// Splits dimension 0 of the operand like the producer and co-locates each part; runs on one device if the operator
+// cannot be divided this way.
 [[nodiscard]] configuration following(const operator_dimensions& o, std::size_t operand,
                                       const operator_dimensions& producer, const configuration& made,
                                       std::size_t devices);
 
-// Where the operands of an operator that is linear in them are terms of sums, as many on the same devices: its terms,
-// of as many, there. Nothing for other operators.
+// If all operands of a linear group are sums of the same number of terms on the same devices, computes the operator
+// term by term there. Nothing for other operators.
 [[nodiscard]] std::optional<configuration> term_by_term(const tensor::tensor_graph& g, const graph_dimensions& all,
                                                         node_id n, std::size_t devices, const strategy& s);
 
 }  // namespace detail
 
-// Where an output goes that is a sum of what several devices have.
-// added_up  one of them has the sum: who reads the graph's outputs knows nothing of terms
-// terms     of a number each has its term: who reads it adds up, and in the backward pass nobody waits for another
+// How outputs that are sums over several devices are handled.
+// added_up  one device adds up the terms: readers of the graph's outputs know nothing of terms
+// terms     a scalar stays one term per device: its reader adds them up, and the backward pass does not wait for that
 enum class summed_outputs : std::uint8_t { added_up, terms };
 
-// Appends configurations for the operators of the graph that the strategy, of its first nodes, does not have: a loss,
-// say. Complexity: linear in the nodes.
+// Appends configurations for the operators of the graph behind those of the strategy, such as a loss. Complexity:
+// linear in the nodes.
 void follow(const tensor::tensor_graph& g, const graph_dimensions& all, std::size_t devices, strategy& s,
             summed_outputs how = summed_outputs::added_up);
 
@@ -54,7 +54,7 @@ UNITY_INLINE configuration following(const operator_dimensions& o, std::size_t o
                                      std::size_t devices) {
   configuration alone{degree_list(o.divisible.size(), 1), {made.devices[0]}, {}, {}, 1};
   std::int64_t parts = 1;
-  std::int64_t inner = 1;  // tasks from one part to the next
+  std::int64_t inner = 1;  // tasks per part
   for (std::size_t k = 0; k < producer.divisible.size(); ++k) {
     parts = producer.divisible[k].dimension == 0 ? made.degrees[k] : parts;
     inner *= producer.divisible[k].dimension == 0 ? 1 : made.degrees[k];

@@ -1,4 +1,4 @@
-// Megatron's plans of transformers: samples along one axis of a mesh, layers divided along the other.
+// Megatron's plans of transformers: data parallelism along one axis of a mesh, tensor parallelism along the other.
 #pragma once
 
 #include <algorithm>
@@ -27,13 +27,14 @@ namespace unity::parallel {
 
 namespace detail {
 
-// Is there work to divide by heads: the composite attention, or a product of two tensors that both depend on inputs.
+// Whether the operator can be divided by heads: the composite attention, or a product of two tensors that both depend
+// on inputs.
 [[nodiscard]] inline bool mixes_positions(const tensor::algebra& a, const operator_dimensions& o) {
   return o.op.kind == a.kind("attention") ||
          (o.op.kind == a.kind("matmul") && !o.inputs[0].constant && !o.inputs[1].constant);
 }
 
-// How a value lies along the axis that divides layers.
+// How a value is distributed along the axis that divides layers.
 struct layer_division {
   enum class kinds : std::uint8_t { whole, block, terms };
 
@@ -41,15 +42,16 @@ struct layer_division {
   std::size_t dimension = 0;  // of blocks
 };
 
-// Is all that an operator computes constant, and so computed from weights alone.
+// Whether all results of an operator are constant, and so computed from weights alone.
 [[nodiscard]] inline bool is_of_weights(const tensor::tensor_graph& g, node_id n) {
   const auto results = g.results(n);
   return std::all_of(results.begin(), results.end(), [&](value_id v) { return g.type(v).constant; });
 }
 
-// An operator on blocks works on blocks, where it can; a layer on what is whole makes blocks of its columns: so layers
-// take turns in dividing columns and rows, and what rows make is added up. divides_positions: what is not divided so
-// is, where it has samples, positions and features, along positions (Korthikanti et al., 2022, section 4.2.2).
+// An operator whose operands are blocks works on these blocks, if it can; a layer with a whole operand divides its
+// columns. So layers alternate between columns and rows, and results of rows are added up. divides_positions: other
+// operators whose results have samples, positions and features are divided along positions (Korthikanti et al., 2022,
+// section 4.2.2).
 class megatron_writer {
  public:
   megatron_writer(const tensor::algebra& a, const tensor::tensor_graph& g, const graph_dimensions& all,
@@ -57,10 +59,10 @@ class megatron_writer {
                   std::optional<std::size_t> layer_axis, bool divides_positions = false);
 
   [[nodiscard]] strategy run();
-  // Effects: finds the grids alone; those of nodes without operands are not asked for.
+  // Effects: finds only the grids; those of nodes without operands must not be asked for.
   void divide();
   [[nodiscard]] operator_grid grid_of(node_id n) const { return parallel::grid_of(all_[n], mesh_, roles_[n.index()]); }
-  // Is an operator that mixes positions divided along the layer axis.
+  // Whether an operator that mixes positions is divided along the layer axis.
   [[nodiscard]] bool divides_heads() const;
 
  private:
@@ -70,18 +72,19 @@ class megatron_writer {
     return {axis_role::kinds::index, static_cast<std::uint8_t>(index)};
   }
   [[nodiscard]] bool is_possible(node_id n, const role_list& roles) const;
-  // The first possible one for the axis; copies where none is.
+  // Uses the first index that is possible for the axis, or copies if none is.
   void set(node_id n, std::size_t axis, std::span<const std::size_t> indices);
 
   void choose(node_id n);
   [[nodiscard]] static layer_division view_in(const tensor::tensor_indices& dims, std::size_t index);
-  // The indices along the blocks that operands are.
+  // The indices along the blocks of the operands.
   [[nodiscard]] std::vector<std::size_t> of_blocks(node_id n) const;
-  // What a layer on a whole operand divides: heads, the rows of a table that is longer than wide, its columns. Where no
-  // degree divides these, as vocabularies, positions.
+  // The indices along which a layer divides a whole operand: heads of attention; rows of an embedding table that is
+  // longer than wide; otherwise columns, and then positions, in case the degree does not divide the columns, as with
+  // vocabularies.
   [[nodiscard]] std::vector<std::size_t> of_layer(const operator_dimensions& o) const;
 
-  // What is computed from weights alone lies as the first operator that reads it wants it.
+  // Lays out a value that is computed from weights alone as its first reader needs it.
   void follow_reader(node_id n);
 
   const tensor::algebra& algebra_;
@@ -98,12 +101,13 @@ class megatron_writer {
 
 }  // namespace detail
 
-// Does the graph have attention: one operator, or a product of two tensors that both depend on inputs.
+// Whether the graph has attention: one operator, or a product of two tensors that both depend on inputs.
 [[nodiscard]] bool is_transformer(const tensor::algebra& a, const graph_dimensions& all);
 
-// A strategy for each way in which samples and layers together are divided among all devices: layers within nodes
-// first, by columns, then rows; attention by heads. Those that divide no heads are left out, but for data parallelism.
-// The graph's outputs should be handed over by operators of their own (with_delivered_outputs): they are no sums.
+// One strategy per factorization of all devices into data and tensor parallelism. Layers are divided within nodes
+// first, by columns, then rows; attention by heads. Omits strategies that divide no heads, except data parallelism. The
+// graph's outputs should be delivered by operators of their own (with_delivered_outputs), because they cannot be
+// partial sums.
 // Complexity: linear in graph and devices, for each divisor of the number of devices.
 // Source: Shoeybi et al., Megatron-LM, 2019, section 3.
 [[nodiscard]] std::vector<strategy> megatron(const tensor::algebra& a, const tensor::tensor_graph& g,

@@ -13,7 +13,7 @@
 
 namespace unity::parallel {
 
-// Of each device; 0: not known, no limit.
+// Per device; 0: unknown, no limit.
 [[nodiscard]] std::vector<bytes> memory_limits(const machine::machine& m);
 
 struct memory_excess {
@@ -26,11 +26,11 @@ struct memory_excess {
 // Devices whose peak is above their limit, ascending.
 [[nodiscard]] std::vector<memory_excess> excess_over(std::span<const bytes> limits, std::span<const bytes> peaks);
 
-// "n0/gpu1 needs 1234 bytes more than its 5678": of the device that is most over. Empty: all fit.
+// "n0/gpu1 needs 1234 bytes more than its 5678", for the device with the largest excess. Empty if all fit.
 [[nodiscard]] std::string describe(const machine::machine& m, std::span<const memory_excess> all);
 
-// Per device the sum of all buffers, whenever they are held: no less than the
-// peak, and kept up to date in what changes.
+// Per device the sum of all buffers, regardless of when they are held: an upper bound on the peak, updated
+// incrementally.
 class buffer_sums {
  public:
   explicit buffer_sums(std::size_t devices) : sums_(devices) {}

@@ -1,4 +1,4 @@
-// Reports on mappings onto meshes whose devices all do the same, by one device of each stage.
+// Reports on mappings onto meshes whose devices all do the same, from one device per stage.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@
 
 namespace unity::parallel {
 
-// Of an iteration of so many micro-batches; backward passes are whole, whatever the schedule. Effects: simulates the
-// program of mesh_program.hpp. Complexity: as that, times the micro-batches.
+// For an iteration of that many micro-batches. Backward passes are not split, whatever the schedule. Effects: simulates
+// the program of mesh_program.hpp. Complexity: as that, times the micro-batches.
 [[nodiscard]] strategy_report mesh_report(const tensor::algebra& a, const machine::machine& m, mesh_tables& tables,
                                           const stage_mesh& stages, const operator_graph& g, const staged_mapping& s,
                                           std::int64_t microbatches = 1);

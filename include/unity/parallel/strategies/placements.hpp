@@ -1,4 +1,4 @@
-// Configurations whose tasks lie on an aligned block of devices.
+// Configurations on aligned blocks of devices.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@
 
 namespace unity::parallel {
 
-// `size` devices from `first` on, every `stride`-th. Aligned: first / stride is a multiple of size but for the
-// remainder, so that blocks of one size and stride are disjoint and together all devices.
+// `size` devices from `first` on, every `stride`-th. Aligned: first / stride, rounded down, is a multiple of size, so
+// that blocks of one size and stride are disjoint and cover all devices.
 struct device_block {
   std::uint32_t first = 0;
   std::uint32_t stride = 1;
@@ -45,11 +45,11 @@ void add_degrees(const operator_dimensions& o, std::size_t devices, degree_list&
 
 }  // namespace detail
 
-// All valid degrees with a number of tasks that divides the number of devices, in lexicographic order; none for what
-// has no operands. Complexity: exponential in the dimensions: the product of the divisors of `devices`.
+// All valid degrees whose number of tasks divides the number of devices, in lexicographic order; none for sources.
+// Complexity: exponential in the dimensions: the product of the divisors of `devices`.
 [[nodiscard]] std::vector<degree_list> degrees_of(const operator_dimensions& o, std::size_t devices);
 
-// What each operator of a graph can be given: degrees and a block. A value; threads may share it.
+// The degrees and blocks that each operator of a graph can have. A value type; threads may share it.
 class placements {
  public:
   // Complexity: as degrees_of, for each distinct operator; and linear in the blocks.
@@ -57,12 +57,12 @@ class placements {
 
   // Of a node; empty for sources.
   [[nodiscard]] std::span<const degree_list> degrees(node_id n) const { return degrees_[kind_of_[n.index()]]; }
-  // Of that many devices; empty where the number does not divide all.
+  // Blocks of that many devices; empty if the number does not divide the number of all devices.
   [[nodiscard]] std::span<const device_block> blocks(std::size_t size) const { return blocks_.at(size); }
 
-  // Degrees are drawn with equal probability, then one of the blocks of that many devices. Precondition: not a source.
+  // Draws degrees uniformly, then one of the blocks of that many devices. Precondition: not a source.
   [[nodiscard]] configuration sample(node_id n, random_engine& random) const;
-  // All of them; by degrees, then by block.
+  // All configurations, by degrees, then by block.
   [[nodiscard]] std::vector<configuration> all(node_id n) const;
 
   [[nodiscard]] static std::size_t tasks_of(const degree_list& degrees);

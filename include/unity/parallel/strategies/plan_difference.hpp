@@ -1,4 +1,4 @@
-// What two plans do differently.
+// The differences between two plans.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +17,9 @@ namespace unity::parallel {
 struct plan_difference {
   // Operators of both plans that are divided differently, in the order of the first plan's graph.
   std::vector<std::pair<node_id, node_id>> divided{};
-  // Operators of both plans of which one plan alone recomputes the results.
+  // Operators of both plans whose results only one plan recomputes.
   std::vector<std::pair<node_id, node_id>> recomputed{};
-  // Operators of one plan alone, in the order of its graph.
+  // Operators of only one plan, in the order of its graph.
   std::vector<node_id> only_first{};
   std::vector<node_id> only_second{};
   std::size_t common = 0;  // operators of both
@@ -35,9 +35,9 @@ struct plan_difference {
   }
 };
 
-// Operators correspond that have the same attributes, operand and result types and read weights of the same names; of
-// several such ones the first corresponds to the first, and so on. Weights correspond by name; those that share a name
-// do in their order.
+// Operators correspond if they have the same attributes, operand types and result types and read weights of the same
+// names; the first of several such operators corresponds to the first in the other plan, and so on. Weights correspond
+// by name; weights that share a name correspond in their order.
 // Complexity: n log n in the nodes.
 [[nodiscard]] plan_difference difference_of(const tensor::algebra& a, const plan& first, const plan& second);
 
@@ -61,7 +61,7 @@ namespace unity::parallel {
 
 namespace detail {
 
-// What corresponding operators have in common.
+// A hash of what corresponding operators have in common.
 UNITY_INLINE std::uint64_t signature_of(const tensor::tensor_graph& g, node_id n) {
   auto h = std::hash<tensor::operation>{}(g.operation(n));
   for (const auto v : g.operands(n)) {
@@ -75,7 +75,7 @@ UNITY_INLINE std::uint64_t signature_of(const tensor::tensor_graph& g, node_id n
   return h;
 }
 
-// By what they have in common, in the order of the graph.
+// Operators by signature, in the order of the graph.
 UNITY_INLINE std::map<std::uint64_t, std::vector<node_id>> operators_by_signature(const tensor::tensor_graph& g) {
   std::map<std::uint64_t, std::vector<node_id>> all;
   for (const auto n : node_ids(g)) {

@@ -1,4 +1,4 @@
-// Strategies in which every device computes for itself what depends on weights alone.
+// Strategies in which every device computes values that depend only on weights by itself.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@
 
 namespace unity::parallel {
 
-// The strategy, but for operators whose results depend on weights and constants alone, as the transposed
-// table of words: these are repeated on all devices, so that parameters are where samples are.
+// The strategy, except that operators whose results depend only on weights and constants, such as the transpose of a
+// word table, are repeated on all devices, so that parameters are where samples are.
 // Complexity: linear in graph and devices.
 [[nodiscard]] strategy with_repeated_parameters(const tensor::tensor_graph& g, const graph_dimensions& all,
                                                 const machine::topology& t, strategy s);

@@ -1,4 +1,4 @@
-// Samples divided among groups of devices, and operators within each.
+// Data parallelism among groups of devices, tensor parallelism within each.
 #pragma once
 
 #include <cstddef>
@@ -19,22 +19,22 @@ namespace unity::parallel {
 
 namespace detail {
 
-// Samples among the first of the groups of `width` devices, as many as divide them; within a group along `dimension`.
+// Divides samples among as many groups of `width` devices as possible, and within a group along `dimension`.
 [[nodiscard]] std::optional<configuration> divided_twice(const operator_dimensions& o, std::size_t devices,
                                                          std::size_t width, std::optional<std::size_t> dimension);
 
-// Those that can be divided within a group, the best first: parameters; what runs along the dimension along which the
-// producer of an operand is divided; other attributes from the last on. along: by node, a dimension of its result.
+// The dimensions that can be divided within a group, the best first: parameters; dimensions along which the producer of
+// an operand is divided; other attributes from the last on. along: per node, a dimension of its result.
 [[nodiscard]] std::vector<std::size_t> dimensions_by_rank(const tensor::tensor_graph& g, node_id n,
                                                           const operator_dimensions& o,
                                                           const std::vector<std::size_t>& along);
 
 }  // namespace detail
 
-// Samples divided among groups of `width` devices with numbers after each other; within a group by parameters where an
-// operator has them, else by what runs along the dimension along which the first of its operands that are divided is,
-// else by any other attribute from the last on; whole on the first device of the group where none can be divided. What
-// has no samples is in the first group alone.
+// Divides samples among groups of `width` consecutive devices. Within a group divides by parameters if an operator has
+// them, otherwise along the dimension in which its first divided operand is divided, otherwise along any other
+// attribute from the last on; runs on the first device of the group if none can be divided. Operators without samples
+// run in the first group only.
 // Precondition: the width divides the number of devices.
 // Source: Shoeybi et al., Megatron-LM, 2019, as far as operators without copies and partial sums can follow it.
 [[nodiscard]] strategy data_tensor_parallel(const tensor::tensor_graph& g, const graph_dimensions& all,

@@ -1,4 +1,4 @@
-// Strategies by rule, and at random.
+// Rule-based and random strategies.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@
 
 namespace unity::parallel {
 
-// Everything on one device.
+// Runs the whole operator on one device.
 [[nodiscard]] inline configuration on_device(const operator_dimensions& o, machine::device_id d) {
   return o.inputs.empty() ? configuration{} : configuration{degree_list(o.divisible.size(), 1), {d}};
 }
@@ -32,35 +32,36 @@ namespace detail {
 
 [[nodiscard]] std::vector<machine::device_id> all_devices(const machine::topology& t);
 
-// The dimension of that kind, the first of several.
+// The first dimension of that kind.
 [[nodiscard]] std::optional<std::size_t> find_dimension(const operator_dimensions& o, parallelism kind);
 
-// The dimension divided as often as it can be among the devices, a task on each of the first; whole
-// on the first of them where it cannot be.
+// Divides the dimension into as many parts as possible, on the first of the devices; runs whole on the first device if
+// it cannot be divided.
 [[nodiscard]] configuration divided(const operator_dimensions& o, std::optional<std::size_t> dimension,
                                     std::span<const machine::device_id> devices);
 
 [[nodiscard]] strategy data_parallel_on(const graph_dimensions& all, std::span<const machine::device_id> devices);
 
-// The sum over samples divided as often as it can be; copies on all devices where there is no such sum.
+// Divides the sum over samples into as many parts as possible; copies on all devices if there is no such sum.
 [[nodiscard]] configuration of_all_samples(const operator_dimensions& o, std::optional<std::size_t> sum,
                                            std::span<const machine::device_id> devices);
 
 }  // namespace detail
 
-// Samples divided among all devices, as far as their number allows. What adds up over samples, as the statistics of a
-// batch do, adds up the samples of each device, and what is computed of such sums is computed on all.
+// Divides samples among all devices, as far as their number permits. Sums over samples, such as the statistics of a
+// batch, add up the samples of each device; what is computed from such sums is computed on all devices.
 [[nodiscard]] strategy data_parallel(const graph_dimensions& all, const machine::topology& t);
 
-// The same, but what is computed of weights alone is computed on all devices instead of on one, so that gradients are
-// all that they exchange.
+// The same, but values computed from weights alone are computed on all devices instead of one, so that devices exchange
+// only gradients.
 [[nodiscard]] strategy replicated_data_parallel(const graph_dimensions& all, const machine::topology& t);
-// On some of the devices. Precondition: there is one.
+// On a subset of the devices. Precondition: it is not empty.
 [[nodiscard]] strategy replicated_data_parallel(const graph_dimensions& all,
                                                 std::span<const machine::device_id> devices);
 
-// The layer of each node: operators that share a weight (steps of an unrolled cell) are of one, and so is what reads no
-// weight and follows them. Layers are numbered in the order of their first operators; sources have the number of none.
+// The layer of each node. Operators that share a weight (steps of an unrolled cell) are in one layer, as are operators
+// without weights that follow them. Layers are numbered in the order of their first operators; sources have number
+// none.
 struct graph_layers {
   static constexpr std::uint32_t none = 0xffffffffU;
   std::vector<std::uint32_t> layer_of{};
@@ -72,33 +73,35 @@ struct graph_layers {
 
 namespace detail {
 
-// Which of `groups` groups each layer is in: layers one after another, of about equal work.
+// The group of each layer: consecutive layers, with about equal work per group.
 [[nodiscard]] std::vector<std::size_t> balanced_groups(const tensor::algebra& a, const graph_dimensions& all,
                                                        const graph_layers& layers, std::size_t groups);
 
 }  // namespace detail
 
-// Each layer on one device, layers one after another and of about equal work.
+// Each layer on one device: consecutive layers, with about equal work per device.
 // Source: Jia's dissertation (2020), section 3.4.1, figure 3.4a.
 [[nodiscard]] strategy model_parallel(const tensor::algebra& a, const tensor::tensor_graph& g,
                                       const graph_dimensions& all, const machine::topology& t);
 
-// Convolutions and what is between them by samples, dense layers by their parameters; what follows those element by
-// element is divided as they are. Source: Krizhevsky, One weird trick, 2014; Jia's dissertation (2020), section 3.7.1.
+// Divides convolutions and operators between them by samples, dense layers by their parameters; elementwise operators
+// after dense layers are divided like them. Source: Krizhevsky, One weird trick, 2014; Jia's dissertation (2020),
+// section 3.7.1.
 [[nodiscard]] strategy expert_convolutional(const tensor::algebra& a, const tensor::tensor_graph& g,
                                             const graph_dimensions& all, const machine::topology& t);
 
-// Samples divided among nodes; within each, layers on devices of their own, one after another and of about equal work.
+// Divides samples among nodes; within each node, assigns consecutive layers to devices, with about equal work per
+// device.
 // Source: Wu et al., Google's neural machine translation system, 2016; Jia's dissertation (2020), section 3.7.1.
 [[nodiscard]] strategy expert_recurrent(const tensor::algebra& a, const tensor::tensor_graph& g,
                                         const graph_dimensions& all, const machine::topology& t);
 
-// The strategy for recurrent networks where there are recurrent cells, that for convolutional ones elsewhere.
+// expert_recurrent if the graph has recurrent cells, otherwise expert_convolutional.
 [[nodiscard]] strategy expert(const tensor::algebra& a, const tensor::tensor_graph& g, const graph_dimensions& all,
                               const machine::topology& t);
 
-// Degrees are drawn one after another, in a drawn order of dimensions, from those that keep the configuration valid,
-// each with equal probability; devices are drawn without repetition.
+// Draws degrees one after another, in random order of dimensions, uniformly from those that keep the configuration
+// valid; draws devices without repetition.
 // Complexity: linear in devices, for each dimension.
 [[nodiscard]] configuration random_configuration(const operator_dimensions& o, std::size_t devices,
                                                  random_engine& random);
@@ -268,7 +271,7 @@ UNITY_INLINE std::vector<std::size_t> balanced_groups(const tensor::algebra& a, 
   }
   std::vector<std::size_t> group_of;
   std::int64_t before = 0;
-  for (const auto w : work) {  // where its middle lies
+  for (const auto w : work) {  // by the midpoint of its work
     const auto middle = static_cast<double>(before) + static_cast<double>(w) / 2;
     group_of.push_back(std::min(
         static_cast<std::size_t>(middle / static_cast<double>(sum) * static_cast<double>(groups)), groups - 1));
@@ -395,7 +398,7 @@ UNITY_INLINE configuration random_configuration(const operator_dimensions& o, st
         possible.push_back(static_cast<std::int64_t>(degree));
       }
     }
-    c.degrees[k] = possible[random.below(possible.size())];  // 1 at least: it keeps what there is
+    c.degrees[k] = possible[random.below(possible.size())];  // at least 1, which changes nothing
     tasks *= static_cast<std::size_t>(c.degrees[k]);
   }
   drawn.resize(tasks);

@@ -10,19 +10,19 @@
 
 namespace unity::parallel {
 
-// Operators get a choice one after another, in their topological order; the last choice can be taken back.
+// Operators get a choice one after another, in topological order; the last choice can be undone.
 //
-// The bound is the greatest of
-// - the longest path: forward tasks of decided operators, what comes between them and their backward tasks (of
-//   undecided operators the least over their configurations), backward tasks, reductions and updates of weights;
-// - for each device and each time: that time, and all tasks that cannot begin before it;
+// The bound is the maximum of
+// - the longest path: forward tasks of decided operators, the delay between them and their backward tasks (minimized
+//   over the configurations of undecided operators), backward tasks, reductions and updates of weights;
+// - for each device and each time: that time plus all tasks that cannot begin before it;
 // - for each link: all messages over it;
-// - all work of devices, of undecided operators the least, divided among all devices.
-// Each holds for any order in which resources run tasks, so for that of the simulators too. Simulating what is decided
-// would give no bound: with a task more on a resource, all may end earlier (Graham, Bounds on multiprocessing timing
-// anomalies, SIAM J. Appl. Math. 17(2), 1969).
-// Source: Carlier, The one-machine sequencing problem, European J. of
-// Operational Research 11, 1982, for heads and loads.
+// - all work, the least for undecided operators, divided by the number of devices.
+// Each holds for any order in which resources run tasks, and so for that of the simulators. Simulating the decided part
+// would not give a bound: with an additional task on a resource, everything may end earlier (Graham, Bounds on
+// multiprocessing timing anomalies, SIAM J. Appl. Math. 17(2), 1969).
+// Source: Carlier, The one-machine sequencing problem, European J. of Operational Research 11, 1982, for heads and
+// loads.
 class strategy_bound {
  public:
   // The tables must outlive it.
@@ -31,7 +31,8 @@ class strategy_bound {
   [[nodiscard]] std::size_t decided() const noexcept { return choices_.size(); }
   [[nodiscard]] const std::vector<std::uint32_t>& choices() const noexcept { return choices_; }
 
-  // Gives the next operator that choice; the bound. Complexity: linear in decided operators, their tasks and edges.
+  // Makes that choice for the next operator; returns the bound. Complexity: linear in decided operators, their tasks
+  // and edges.
   picoseconds push(std::uint32_t choice);
   // Precondition: a decided operator.
   void pop();
@@ -51,25 +52,25 @@ class strategy_bound {
 
   [[nodiscard]] picoseconds bound();
 
-  // From the end of each backward task to that of the iteration.
+  // Lower bounds on the time from the end of each backward task to the end of the iteration.
   void find_tails();
   [[nodiscard]] std::size_t first_row(std::uint32_t w, std::size_t user) const;
 
-  // When each backward task can begin; the longest path.
+  // The earliest possible start of each backward task; returns the longest path.
   std::int64_t find_releases();
   static void raise(std::int64_t* release, std::size_t tasks, std::int64_t from, const std::int64_t* delays);
 
-  // All known tasks of each device.
+  // Collects all known tasks of each device.
   void gather();
   void gather_updates(std::uint32_t w);
 
   const strategy_tables* tables_;
   std::size_t stride_;
   std::vector<std::uint32_t> choices_{};
-  std::vector<std::int64_t> head_{};          // the end of each forward task, at least
-  std::vector<std::int64_t> release_{};       // the start of each backward task, at least
-  std::vector<std::int64_t> tail_{};          // from its end on, at least
-  std::vector<std::size_t> decided_users_{};  // by weight
+  std::vector<std::int64_t> head_{};     // the end of each forward task, at least
+  std::vector<std::int64_t> release_{};  // the start of each backward task, at least
+  std::vector<std::int64_t> tail_{};     // from the end of each backward task to the end of the iteration, at least
+  std::vector<std::size_t> decided_users_{};  // per weight
   std::vector<std::int64_t> link_load_{};
   std::vector<std::vector<timed>> device_tasks_;
   std::vector<std::int64_t> least_after_{};  // work of undecided operators

@@ -1,4 +1,4 @@
-// What an iteration under a strategy takes, computes, moves and holds.
+// The time, computation, communication and memory of an iteration under a strategy.
 #pragma once
 
 #include <algorithm>
@@ -22,13 +22,12 @@ struct strategy_report {
   picoseconds iteration{};
   picoseconds compute{};        // of all devices together
   picoseconds communication{};  // of all links together
-  bytes communicated{};         // by messages, each counted once however many links it crosses
+  bytes communicated{};         // by messages, each counted once, however many links it crosses
   std::int64_t communicated_elements = 0;
   std::size_t tasks = 0;
-  std::vector<bytes> memory_peaks{};  // by device
+  std::vector<bytes> memory_peaks{};  // per device
   std::vector<memory_excess> excess{};
-  bool is_of_representatives =
-      false;  // one device of each stage was simulated, all others do the same; what is moved is not known
+  bool is_of_representatives = false;  // one device per stage was simulated for all others; moved elements are unknown
 
   [[nodiscard]] bytes memory_peak() const {
     return memory_peaks.empty() ? bytes{} : *std::max_element(memory_peaks.begin(), memory_peaks.end());
@@ -37,8 +36,8 @@ struct strategy_report {
   friend bool operator==(const strategy_report&, const strategy_report&) = default;
 };
 
-// Effects: lowers and simulates an iteration, all micro-batches of it where there are stages. Complexity: as those.
-// Throws: unity::error where the strategy is not one of the graph, the machine and the stages.
+// Effects: lowers and simulates an iteration, with all micro-batches if there are stages. Complexity: as those.
+// Throws: unity::error if the strategy does not fit the graph, the machine and the stages.
 [[nodiscard]] strategy_report report_on(lowering& l, const tensor::tensor_graph& g, const machine::machine& m,
                                         const strategy& s, const pipeline& stages = {},
                                         const synchronization& sync = {}, const recomputation& again = {});

@@ -1,4 +1,4 @@
-// What each choice of configurations takes, for bounds on all strategies that have it.
+// Tables of times for each choice of configurations, for bounds on all strategies that include it.
 #pragma once
 
 #include <cstddef>
@@ -23,15 +23,15 @@
 
 namespace unity::parallel {
 
-// The configurations that each operator may have; operators in topological order, none of them a source.
+// The configurations that each operator may have. Operators are in topological order and are not sources.
 struct strategy_choices {
   std::vector<node_id> operators{};
-  std::vector<std::vector<configuration>> configurations{};  // by operator
+  std::vector<std::vector<configuration>> configurations{};  // per operator
 
   [[nodiscard]] std::size_t size() const noexcept { return operators.size(); }
 };
 
-// Those of all operators, from a model that has all(node): placements, for instance.
+// The choices of all operators, from a model with all(node), such as placements.
 template <class Placements>
 [[nodiscard]] strategy_choices choices_of(const tensor::tensor_graph& g, const Placements& all) {
   strategy_choices c;
@@ -44,60 +44,61 @@ template <class Placements>
   return c;
 }
 
-// How long a resource is busy.
+// The time for which a resource is busy.
 struct resource_load {
   std::uint32_t resource = 0;
   std::int64_t time = 0;  // picoseconds
 };
 
-// Tasks of an operator under one configuration.
+// The tasks of an operator under one configuration.
 struct operator_times {
-  std::vector<std::int64_t> forward{};   // by task
-  std::vector<std::int64_t> backward{};  // zeros without backward pass
+  std::vector<std::int64_t> forward{};   // per task
+  std::vector<std::int64_t> backward{};  // zeros without a backward pass
   std::vector<std::uint32_t> devices{};
-  std::int64_t work = 0;  // all of it
+  std::int64_t work = 0;  // the sum of all tasks
 };
 
-// Between two operators, each under one configuration: from the end of a task to what reads its result, and back from
-// the end of that task's backward task to the first one's.
+// Delays between two operators, each under one configuration: from the end of a producer's task to the start of a
+// consumer's, and from the end of the consumer's backward task to the start of the producer's.
 struct edge_delays {
   delay_matrix forward{};   // producers x consumers
   delay_matrix backward{};  // consumers x producers
   std::vector<resource_load> links{};
 };
 
-// Of a weight, whose users have one configuration each: what its updates add to each device, and when they can begin,
-// counted from the ends of backward tasks (of all users, one after another); and what its reductions add to links.
+// The effect of a weight whose users have one configuration each: the updates that it adds to each device, when they
+// can begin after the ends of backward tasks (of all users, one after another), and the load of its reductions on
+// links.
 struct weight_delays {
   delay_matrix until_update{};         // backward tasks x devices
-  std::vector<std::int64_t> update{};  // by device; 0: none
+  std::vector<std::int64_t> update{};  // per device; 0: none
   std::vector<resource_load> links{};
   std::int64_t work = 0;  // of all updates
 };
 
-// All of them, computed once. By number of operator (its place in the choices), edge or weight of the training graph,
-// and by choice. Everything is a fact of the fragments that the lowering makes, none depends on how they are made. A
-// value. Complexity: a fragment for each pair of choices of an edge, and for each choice of all users of a weight.
+// All tables, computed once; indexed by operator (its index in the choices), by edge or weight of the training graph,
+// and by choice. They are derived from the fragments that the lowering makes, however it makes them. A value type.
+// Complexity: a fragment for each pair of choices of an edge, and for each choice of all users of a weight.
 class strategy_tables {
  public:
   static constexpr std::size_t most_joint_choices = std::size_t{1} << 17U;
-  static constexpr std::size_t most_pairs = std::size_t{1} << 19U;  // of choices, all edges together: some ten seconds
+  // pairs of choices of all edges together: about ten seconds
+  static constexpr std::size_t most_pairs = std::size_t{1} << 19U;
 
   struct edge {
     std::size_t from = 0;
     std::size_t to = 0;
     std::vector<edge_delays> delays{};  // [choice of from][choice of to]
-    // [choice of from]: from the end of a forward task of `from` to the start of a backward task of it, by `to` and all
-    // that follows that; the least over all their configurations.
+    // [choice of from]: the longest path from the end of a forward task of `from` to the start of one of its backward
+    // tasks through `to` and its successors, minimized over all their configurations.
     std::vector<delay_matrix> turnarounds{};
   };
   struct weight {
-    std::vector<std::size_t> users{};  // ascending
-    std::vector<std::vector<weight_delays>>
-        delays{};  // [how many users are decided][their choices, the first the slowest]
+    std::vector<std::size_t> users{};                  // ascending
+    std::vector<std::vector<weight_delays>> delays{};  // [number of decided users][their choices, row-major]
   };
 
-  // Throws: unity::error, before anything is computed, for more pairs of choices than `most_pairs`; and for a weight
+  // Throws: unity::error, before anything is computed, for more pairs of choices than `most_pairs`, and for a weight
   // whose users have more joint choices than `most_joint_choices`.
   strategy_tables(lowering& l, const strategy_choices& choices, std::size_t devices);
 
@@ -120,7 +121,7 @@ class strategy_tables {
 
   void add_edge(lowering& l, const strategy_choices& choices, std::uint32_t number);
 
-  // From the last operators back: the least over a choice of the next, of which what follows is known.
+  // Works backwards: minimizes over the choices of the next operator, whose own turnarounds are known.
   void find_turnarounds();
   [[nodiscard]] delay_matrix through(const edge& e, std::size_t a, std::size_t b) const;
 
@@ -129,7 +130,7 @@ class strategy_tables {
   [[nodiscard]] weight_delays delays_of(lowering& l, const strategy_choices& choices,
                                         const std::vector<std::size_t>& users, const strategy& s,
                                         std::uint32_t w) const;
-  // Of `count` entries, element by element, without the last user's rows.
+  // The elementwise minimum of `count` entries, without the last user's rows.
   [[nodiscard]] weight_delays least_of(const std::vector<weight_delays>& all, std::size_t first, std::size_t count,
                                        std::size_t rows) const;
 
@@ -325,7 +326,7 @@ UNITY_INLINE void strategy_tables::add_weight(lowering& l, const strategy_choice
     }
     all.delays.back().push_back(delays_of(l, choices, all.users, s, w));
   });
-  for (auto u = all.users.size(); u-- > 0;) {  // the least over the choices of the last user
+  for (auto u = all.users.size(); u-- > 0;) {  // the minimum over the choices of the last user
     const auto count = operators_[all.users[u]].size();
     const auto& more = all.delays[u + 1];
     for (std::size_t k = 0; k < more.size(); k += count) {

@@ -1,4 +1,4 @@
-// Ways to synchronize all weights of a strategy alike.
+// Policies that synchronize all weights of a strategy alike.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +17,17 @@ namespace unity::parallel {
   return s;
 }
 
-// Buckets of so many bytes on a device, or of one weight that has more. Weights are in the order in which the backward
-// pass has their gradients, the first bucket has the first of them; a bucket has weights of one element type.
+// Buckets of up to that many bytes per device; a larger weight has its own bucket. The first bucket has the weights
+// whose gradients the backward pass computes first, and so on; weights of a bucket have one element type.
 // Complexity: w log w in weights, besides dividing operators.
 // Source: Li et al., PyTorch distributed, VLDB 2020, section 3.2.3.
 [[nodiscard]] synchronization bucketed_sync(lowering& l, const strategy& s, bytes size);
 
-// Every weight that training changes is sharded, as `how` says. Precondition: its kind is sharded.
+// Shards every trained weight as in `how`. Precondition: its kind is sharded.
 [[nodiscard]] synchronization sharded_sync(const lowering& l, const synchronizer& how = sharded_by_stage(1));
 
-// Every weight that training changes is served by a device, the largest first, each by the device that has the fewest
-// bytes to serve so far; of several by the first.
+// Assigns every trained weight to a server, the largest first, each to the first device with the fewest bytes to serve
+// so far.
 // Source: AutoDist's load-balanced parameter servers.
 [[nodiscard]] synchronization served_sync(lowering& l, const strategy& s);
 
@@ -53,7 +53,7 @@ namespace unity::parallel {
 
 namespace detail {
 
-// Of each weight, the most that a task reads of it. Unit: bytes.
+// Per weight, the largest part that a task reads, in bytes.
 UNITY_INLINE std::vector<std::int64_t> bytes_on_devices(lowering& l, const strategy& s) {
   std::vector<std::int64_t> all;
   for (const auto& w : l.training().weights()) {
@@ -73,7 +73,7 @@ UNITY_INLINE std::vector<std::int64_t> bytes_on_devices(lowering& l, const strat
 UNITY_INLINE synchronization bucketed_sync(lowering& l, const strategy& s, bytes size) {
   const auto& weights = l.training().weights();
   const auto sizes = detail::bytes_on_devices(l, s);
-  // The gradient is there when the first of the readers has gone back.
+  // The gradient is complete after the backward task of the weight's first reader.
   std::vector<std::uint32_t> first(weights.size(), 0);
   std::vector<std::size_t> order;
   for (std::size_t w = 0; w < weights.size(); ++w) {

@@ -1,4 +1,4 @@
-// Which operators of a transformer are of which of its layers.
+// Assigns the operators of a transformer to its layers.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@ struct transformer_layers {
   friend bool operator==(const transformer_layers&, const transformer_layers&) = default;
 };
 
-// A layer begins behind an operator that all paths go through, the last one before its attention; all have equally many
-// such operators. Constants computed from weights are of the layer that reads them first.
-// Complexity: linear in the graph. Throws: unity::error where the graph has no attention, or layers that differ.
+// A layer begins behind the last cut before its attention; a cut is an operator that all paths go through, and all
+// layers have the same number of them. Constants computed from weights belong to the layer that reads them first.
+// Complexity: linear in the graph. Throws: unity::error if the graph has no attention, or layers that differ.
 [[nodiscard]] transformer_layers layers_of(const tensor::algebra& a, const tensor::tensor_graph& g,
                                            const graph_dimensions& all);
 
@@ -42,10 +42,10 @@ struct transformer_layers {
 
 namespace unity::parallel::detail {
 
-// Segments between operators that all paths go through.
+// Segments between cuts.
 struct graph_segments {
   std::vector<std::uint32_t> of{};         // per node
-  std::vector<std::uint32_t> attention{};  // those that have some, ascending
+  std::vector<std::uint32_t> attention{};  // segments with attention, ascending
   std::uint32_t count = 0;
 };
 
@@ -66,7 +66,7 @@ UNITY_INLINE graph_segments segments_of(const tensor::algebra& a, const tensor::
   return s;
 }
 
-// Segments of a layer; 0: layers differ.
+// The number of segments per layer; 0 if layers differ.
 UNITY_INLINE std::uint32_t period_of(const graph_segments& s) {
   const auto& at = s.attention;
   if (at.size() == 1) {

@@ -1,4 +1,5 @@
-// Operators that are best divided alike: steps of an unrolled layer, and what follows them element by element.
+// Units of operators that are best divided alike: steps of an unrolled layer, and elementwise operators that follow
+// them.
 #pragma once
 
 #include <cstddef>
@@ -19,14 +20,14 @@
 
 namespace unity::parallel {
 
-// The configuration of an operator that goes with `c` of another, `lead`: equal degrees along equal dimensions of their
-// results, on the same devices. Where one of them does not divide the operator, its tasks are parts of earlier
-// dimensions instead, from the first on; where that is not possible either, there are fewer tasks.
+// The configuration of an operator that matches configuration `c` of another operator, `lead`: equal degrees along
+// equal dimensions of their results, on the same devices. If such a degree does not divide the operator, its tasks
+// divide other dimensions instead, from the first on; if that is impossible, too, there are fewer tasks.
 // Complexity: linear in tasks, times dimensions. Precondition: neither is a source, the devices of `c` differ.
 [[nodiscard]] configuration following(const operator_dimensions& o, const operator_dimensions& lead,
                                       const configuration& c);
 
-// A unit: nodes in topological order, and that one of them which the others follow.
+// A unit: nodes in topological order, and the one that the others follow.
 struct operator_unit {
   node_id lead{};
   std::vector<node_id> nodes{};
@@ -44,14 +45,14 @@ class unit_finder {
   [[nodiscard]] std::vector<operator_unit> run();
 
  private:
-  // Operators that share a weight, and equal ones of one layer.
+  // Joins operators that share a weight, and equal operators of one layer.
   void join_layers();
-  // An operator without sums whose result is divided as the one that it reads, which no other reads.
+  // Joins an operator without sums to its only computed operand, if that has the same shape and no other reader.
   void join_followers();
   [[nodiscard]] static bool adds(const operator_dimensions& o);
-  // The one value that it reads which an operator made.
+  // The only value that the operator reads from another operator.
   [[nodiscard]] std::optional<value_id> single_operand(node_id n) const;
-  // The first of the most frequent kind.
+  // The first node of the most frequent kind.
   [[nodiscard]] node_id lead_of(std::span<const node_id> nodes) const;
 
   [[nodiscard]] std::uint32_t root(std::uint32_t n);
@@ -66,9 +67,10 @@ class unit_finder {
 
 }  // namespace detail
 
-// All operators of the graph, each in one unit; units by their first nodes. Operators are together that share a weight,
-// that are equal and of one layer (layers_of), or of which one reads only the other's result and keeps its shape.
-// Complexity: linear in the graph, but for logarithms.
+// Assigns each operator of the graph to one unit; units are in the order of their first nodes. Operators are joined if
+// they share a weight, if they are equal and in one layer (layers_of), or if one reads only the other's result and
+// keeps its shape.
+// Complexity: linear in the graph, up to logarithms.
 [[nodiscard]] inline std::vector<operator_unit> units_of(const tensor::algebra& a, const tensor::tensor_graph& g,
                                                          const graph_dimensions& all) {
   return detail::unit_finder{a, g, all}.run();
@@ -113,7 +115,7 @@ UNITY_INLINE configuration following(const operator_dimensions& o, const operato
       give(k, degree <= left && left % degree == 0 ? degree : 1);
     }
   }
-  // The first of each run of devices where there are fewer tasks.
+  // If there are fewer tasks, the first device of each run.
   const auto step = c.task_count() / static_cast<std::size_t>(tasks);
   for (std::size_t t = 0; t < static_cast<std::size_t>(tasks); ++t) {
     same.devices.push_back(c.devices[t * step]);
@@ -131,7 +133,7 @@ namespace unity::parallel::detail {
 UNITY_INLINE std::vector<operator_unit> unit_finder::run() {
   join_layers();
   join_followers();
-  std::map<std::uint32_t, std::size_t> number;  // of each root, by its first node
+  std::map<std::uint32_t, std::size_t> number;  // per root, in the order of first nodes
   std::vector<operator_unit> units;
   for (const auto n : node_ids(graph_)) {
     if (!graph_.operands(n).empty()) {

@@ -1,4 +1,4 @@
-// Embedding tables on devices of their own, all else by samples.
+// Embedding tables whole on one device each; everything else data-parallel.
 #pragma once
 
 #include <cstddef>
@@ -29,12 +29,13 @@ struct embedding_table {
 
 }  // namespace detail
 
-// Does the graph look rows up in tables.
+// Whether the graph looks up rows of tables.
 [[nodiscard]] inline bool has_tables(const tensor::algebra& a, const tensor::tensor_graph& g) {
   return !detail::tables_of(a, g).empty();
 }
 
-// Each table whole on one device, the largest first, on whichever has least so far; all that is no lookup by samples.
+// Each table is whole on one device: the largest first, each on the device with the fewest bytes so far. All other
+// operators are divided by samples.
 // Complexity: linear in the graph; tables times devices.
 // Source: Naumov et al., Deep learning recommendation model, 2019, section 4.
 [[nodiscard]] strategy whole_tables(const tensor::algebra& a, const tensor::tensor_graph& g,

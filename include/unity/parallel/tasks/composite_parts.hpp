@@ -1,4 +1,4 @@
-// What a task of a divided operator runs, and of a composite: the same operator on other sizes.
+// The operation that a task of a divided composite runs: the same operator on other sizes.
 #pragma once
 
 #include <cstddef>
@@ -16,15 +16,16 @@
 
 namespace unity::parallel {
 
-// An operator on the sizes of one part: what a device runs.
+// An operator with the sizes of one part, as a device runs it.
 struct part_of_operation {
   tensor::operation op{};
   std::vector<tensor::tensor_type> inputs{};
   std::vector<tensor::tensor_type> outputs{};
 };
 
-// Of a composite or opaque operator; nothing where it does not take the parts: operands that it does not use are
-// divided as they like. Results are whole along statistics. Complexity: linear in operands, results and their ranks.
+// Of a composite or opaque operator; nothing if it does not accept the sizes of the part, because operands that it does
+// not use may have any division. Results are computed whole along statistics. Complexity: linear in operands, results
+// and their ranks.
 [[nodiscard]] std::optional<part_of_operation> composite_on(const tensor::algebra& a, const operator_dimensions& o,
                                                             const grid_task& t);
 

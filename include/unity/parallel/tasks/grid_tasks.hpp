@@ -24,17 +24,17 @@ struct shard_place {
   tensor::shape block{};  // along every dimension
 };
 
-// A task at one step: where it is along every axis of the grid.
+// A task at one step: its position along every axis of the grid.
 struct grid_task {
   std::vector<std::int64_t> groups{};
   std::int64_t copy = 0;
-  std::vector<std::int64_t> parts{};  // per index, of all steps
+  std::vector<std::int64_t> parts{};  // per index, numbered across all steps
   std::vector<index_range> ranges{};  // per index
 };
 
 namespace detail {
 
-// Appends a digit to a number.
+// Appends a digit to a mixed-radix number.
 inline void append_digit(std::int64_t& number, std::int64_t digit, std::int64_t radix) noexcept {
   number = number * radix + digit;
 }
@@ -42,7 +42,7 @@ inline void append_digit(std::int64_t& number, std::int64_t digit, std::int64_t 
 [[nodiscard]] tensor::shape block_of(const operator_dimensions& o, const tensor::tensor_indices& dims,
                                      const operator_grid& g, const grid_task& t);
 
-// The positions that are of the task's part; all of a statistic where the task needs to know the whole of it.
+// The box of the task's part; whole along statistics whose whole the task needs, if asked for.
 [[nodiscard]] box region_of(const operator_dimensions& o, const tensor::tensor_indices& dims,
                             const tensor::shape& sizes, const grid_task& t, bool with_whole_statistics);
 
@@ -55,28 +55,30 @@ inline void append_digit(std::int64_t& number, std::int64_t digit, std::int64_t 
   return detail::task_at(o, g, std::vector<std::int64_t>(g.groups.size() + 1 + g.indices.size(), 0));
 }
 
-// The tasks of a grid that the operator has, one per step, in row-major order of [groups...][copies][indices...].
+// The tasks of a valid grid of the operator, one per step, in row-major order of [groups...][copies][indices...].
 // Complexity: linear in tasks and axes.
 [[nodiscard]] std::vector<grid_task> tasks_of(const operator_dimensions& o, const operator_grid& g);
 
-// The shard of an operand that the task has: terms and copies are numbered by the axes that are such for it.
+// The shard of an operand that the task has. Its term and copy are numbered by the axes that act as terms and copies
+// for this operand.
 [[nodiscard]] shard_place operand_shard(const operator_dimensions& o, const operator_grid& g, const grid_task& t,
                                         std::size_t x);
 
-// The shard of a result that the task makes.
+// The shard of a result that the task produces.
 [[nodiscard]] shard_place result_shard(const operator_dimensions& o, const operator_grid& g, const grid_task& t,
                                        std::size_t r);
 
-// The elements of an operand that the task reads: its shard; besides the halo of windows, and all of the indices whose
+// The elements of an operand that the task reads: its shard, the halo of windows, and all elements along indices whose
 // statistics it needs.
 [[nodiscard]] inline box operand_region(const operator_dimensions& o, const grid_task& t, std::size_t x) {
   return detail::region_of(o, o.structure.operands[x], o.inputs[x].dims, t, true);
 }
-// What a composite computes of a result, of which the task keeps its shard: all along statistics.
+// The elements of a result that a composite computes, of which the task keeps its shard: all along statistics.
 [[nodiscard]] inline box computed_region(const operator_dimensions& o, const grid_task& t, std::size_t r) {
   return detail::region_of(o, o.structure.results[r], o.outputs[r].dims, t, true);
 }
-// The elements of a result that the task computes: its shard, or, along windows, all that its part of the sum reaches.
+// The elements of a result that the task computes: its shard, or, along windows, all that its part of the sum
+// contributes to.
 [[nodiscard]] inline box result_region(const operator_dimensions& o, const grid_task& t, std::size_t r) {
   return detail::region_of(o, o.structure.results[r], o.outputs[r].dims, t, false);
 }

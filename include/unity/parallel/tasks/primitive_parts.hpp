@@ -1,4 +1,4 @@
-// What a task of a divided primitive computes: the primitive's loops over parts of their indices.
+// Evaluates a task of a divided primitive: the primitive's loops over parts of their indices.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@
 
 namespace unity::parallel {
 
-// Part of a tensor, at its place in the whole.
+// A part of a tensor, with its position in the whole.
 template <class Scalar>
 struct region {
   box place{};
@@ -31,7 +31,7 @@ struct region {
 
   explicit region(box b) : place{std::move(b)}, data{place.sizes()} {}
 
-  // at: a position in the whole. Throws: unity::error where it is outside of the region.
+  // at: a position in the whole tensor. Throws: unity::error if it is outside of the region.
   [[nodiscard]] std::size_t offset(const tensor::shape& at) const {
     std::int64_t sum = 0;
     for (std::size_t d = 0; d < at.size(); ++d) {
@@ -87,7 +87,7 @@ class part_of_primitive {
   }
 
  private:
-  // All positions of the indices within the task's ranges.
+  // Visits all positions of the indices within the task's ranges.
   template <class Visit>
   void visit(std::span<const std::size_t> indices, const Visit& each) {
     for (const auto i : indices) {
@@ -106,7 +106,7 @@ class part_of_primitive {
     }
   }
 
-  // Nothing: padding.
+  // Nothing for padding.
   [[nodiscard]] std::optional<tensor::shape> position(std::span<const tensor::access> accesses) const {
     tensor::shape where;
     for (const auto& a : accesses) {

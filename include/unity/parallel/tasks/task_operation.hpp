@@ -1,4 +1,4 @@
-// What a task of a divided operator runs on what it has read: the operator on other sizes.
+// The operation that a task of a divided operator runs on what it has read: the operator on other sizes.
 #pragma once
 
 #include <algorithm>
@@ -24,23 +24,24 @@
 
 namespace unity::parallel {
 
-// The operator on other sizes, and what goes with it where a sum is divided.
+// The operator on other sizes, with the corrections that a divided sum needs.
 struct task_operation {
   part_of_operation part{};
-  std::vector<detail::index_shift> shifts{};  // of operands that number rows of a table that is divided, say
-  double share = 1;                           // what results are multiplied by: a mean's parts are means of fewer
+  // of operands that hold positions along a divided index, such as rows of a divided table
+  std::vector<detail::index_shift> shifts{};
+  double share = 1;  // factor for the results: parts of a mean are means of fewer elements
 };
 
 namespace detail {
 
-// Sets the attribute of that name; the operator has it.
+// Sets the attribute of that name. Precondition: the operator has it.
 void set_attribute(const tensor::algebra& a, tensor::operation& op, std::string_view name, attribute value);
 [[nodiscard]] inline bool has_attribute(const tensor::algebra& a, const tensor::operation& op, std::string_view name) {
   const auto& fields = a.definition_of(op.kind).fields;
   return std::any_of(fields.begin(), fields.end(), [&](const auto& f) { return f.signature.name == name; });
 }
 
-// Padding of a windowed image: what of it lies at the part, before and after.
+// Sets the padding of a windowed image for one part: the padding that lies at the part, before and after.
 class padded_part {
  public:
   padded_part(const tensor::algebra& a, const operator_dimensions& o) : algebra_{a}, o_{o} {}
@@ -55,15 +56,15 @@ class padded_part {
   const operator_dimensions& o_;
 };
 
-// What of the padding around the operand of a view lies before and after it in the part.
+// Adds the margins of a padding view that lie in the part, before and after its operand.
 void add_margins(const tensor::algebra& a, const operator_dimensions& o, const shard& part, tensor::resizing& r);
 
 }  // namespace detail
 
-// The operator that makes the part's results of the part's operands, element by element as the whole operator makes
-// them; where sums are divided, a term of them.
+// The operator that computes the part's results from the part's operands, element by element as the whole operator
+// does; if sums are divided, a term of the results.
 // Complexity: linear in operands, results and their ranks.
-// Throws: unity::error where no such operator is known.
+// Throws: unity::error if no such operator is known.
 [[nodiscard]] task_operation operation_of_task(const tensor::algebra& a, const operator_dimensions& o,
                                                const task_grid& grid, const shard& part);
 

@@ -1,5 +1,5 @@
-// What the definition of an operator says of its parts: where counts of reduced points and positions along divided
-// indices enter a result, the same operator on a part of its operands makes something else than a part of the result.
+// Corrections for parts of an operator, from its definition: if counts of reduced points or positions along divided
+// indices enter a result, the same operator on a part of its operands does not compute a part of the result.
 #pragma once
 
 #include <cmath>
@@ -22,8 +22,8 @@
 
 namespace unity::parallel::detail {
 
-// A value of the whole operator beside that of a task. known: both are numbers that no operand enters. Otherwise the
-// whole's is whole / part times what tasks add up to (or all have, where it is no sum).
+// A value in the whole operator and in a task. known: both are numbers that no operand enters. Otherwise the value of
+// the whole is whole / part times the sum over tasks (or times the common value, if it is no sum).
 struct scaled_value {
   double whole = 1;
   double part = 1;
@@ -40,14 +40,14 @@ struct scaled_value {
 
 [[nodiscard]] std::optional<scaled_value> apply(tensor::scalar_op op, const scaled_value& a, const scaled_value& b);
 
-// The scalar programs of an operator on the whole and on a part: the same but for literals.
+// Runs a scalar program on the whole and on a part; the two programs differ only in literals.
 [[nodiscard]] std::optional<scaled_value> run_scaled(const tensor::scalar_program& whole,
                                                      const tensor::scalar_program& part,
                                                      std::span<const scaled_value> operands,
                                                      const scaled_value& accumulated,
                                                      const std::optional<scaled_value>& count);
 
-// Counts of reduced points; nothing where a window that is divided makes them.
+// Counts of reduced points; nothing if they come from a divided window.
 [[nodiscard]] std::optional<scaled_value> scaled_count(const tensor::space& whole, const tensor::space& part);
 
 [[nodiscard]] std::optional<std::vector<scaled_value>> scaled_results(const tensor::algebra& a,
@@ -63,29 +63,29 @@ struct scaled_value {
 
 [[nodiscard]] part_of_operation node_of(const tensor::tensor_graph& g, node_id n);
 
-// A composite is followed through its body.
+// Evaluates a composite through its body.
 [[nodiscard]] std::optional<std::vector<scaled_value>> scaled_body(const tensor::algebra& a,
                                                                    const tensor::tensor_graph& whole,
                                                                    const tensor::tensor_graph& part,
                                                                    std::span<const scaled_value> operands);
 
-// What the sum of tasks' results is multiplied by to be the whole operator's, which is additive in what is divided:
-// sum / count() of a part has a smaller count.
-// Complexity: linear in the kernel, or in the body of a composite and what deriving its types takes.
+// The factor by which the sum of the tasks' results is multiplied to give the result of the whole operator, which is
+// additive in what is divided: in sum / count(), a part has a smaller count.
+// Complexity: linear in the kernel, or in the body of a composite and deriving its types.
 [[nodiscard]] std::optional<double> share_of_parts(const tensor::algebra& a, const part_of_operation& whole,
                                                    const part_of_operation& part);
 
-// Elements of an operand that number positions along an index are less by the part's first position.
+// The task subtracts `by`, the part's first position, from elements of an operand that are positions along an index.
 struct index_shift {
   std::size_t operand = 0;
   std::int64_t by = 0;
 };
 
-// Where a part begins along an index of a primitive; nothing where no dimension is that index alone.
+// The part's first position along an index of a primitive; nothing if no dimension is that index alone.
 [[nodiscard]] std::optional<std::int64_t> begin_of(const tensor::space& s, const shard& part, std::size_t index);
 
-// Of a primitive that compares elements with positions, equal(x, coordinate(i)). Nothing where the kernel uses a
-// position along a divided index, or such elements, in any other way: no part of its operands makes the result then.
+// The shifts of a primitive that compares elements with positions, equal(x, coordinate(i)). Nothing if the kernel uses
+// a position along a divided index, or such elements, in any other way: then no part of its operands gives the result.
 [[nodiscard]] std::optional<std::vector<index_shift>> shifts_of(const tensor::scalar_kernel& k, const tensor::space& s,
                                                                 const shard& part);
 
@@ -258,7 +258,7 @@ UNITY_INLINE std::optional<std::vector<scaled_value>> scaled_body(const tensor::
   return outputs;
 }
 
-// Nothing where a result is no multiple of what parts add up to, as far as that is seen.
+// Nothing if a result is not known to be a multiple of the sum of its parts.
 UNITY_INLINE std::optional<std::vector<scaled_value>> scaled_results(const tensor::algebra& a,
                                                                      const part_of_operation& whole,
                                                                      const part_of_operation& part,

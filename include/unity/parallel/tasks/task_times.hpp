@@ -1,4 +1,4 @@
-// What the tasks of a divided operator take.
+// The time of the tasks of a divided operator.
 #pragma once
 
 #include <algorithm>
@@ -28,23 +28,23 @@
 
 namespace unity::parallel {
 
-// By the roofline of each of the machine's kinds of devices, that of float32 where there is no rate for an element
-// type. The algebra and the machine must outlive it. Throws: unity::error for a kind of device without a measured rate.
+// Roofline durations for each of the machine's kinds of devices. Uses the rate of float32 for element types without a
+// rate. The algebra and the machine must outlive it. Throws: unity::error for a kind of device without a measured rate.
 [[nodiscard]] tensor::roofline_durations analytic_durations(const tensor::algebra& a, const machine::machine& m);
 
 namespace detail {
 
-// Sets the size of each windowed dimension to one of which the padded operator makes results of the part's size. Parts
-// at the border read less of the operand than others, the operator does the same on all.
+// Sets the size of each windowed dimension so that the padded operator produces the part's result size. Parts at the
+// border read less of the operand than others; the operator treats all alike.
 void fit_windows(const tensor::algebra& a, const operator_dimensions& o, part_of_operation& s);
 
 }  // namespace detail
 
-// Throws: unity::error where the operator does not take operands of such parts.
+// Throws: unity::error if the operator does not accept operands of such parts.
 [[nodiscard]] part_of_operation operation_on(const tensor::algebra& a, const operator_dimensions& o, const shard& part);
 
-// A step of an optimizer moves what subtracting such vectors moves: weight and gradient are read, the weight is
-// written, and all that is kept beside is read and written.
+// The operand type of a vector subtraction that moves as many bytes as an optimizer step: it reads weight and gradient,
+// writes the weight, and reads and writes the optimizer's state.
 [[nodiscard]] tensor::tensor_type update_operand(std::int64_t elements, tensor::dtype element, optimizer how);
 
 struct shard_times {
@@ -52,8 +52,9 @@ struct shard_times {
   picoseconds backward{};  // of all operators of the adjoint
 };
 
-// The sum of what all operators of an adjoint take. timed(operation, types of operands, types of results): of one.
-// Throws: unity::error where the operator has no adjoint.
+// The sum of the times of all operators of an adjoint. timed(operation, types of operands, types of results): the time
+// of one.
+// Throws: unity::error if the operator has no adjoint.
 template <class Timed>
 [[nodiscard]] picoseconds adjoint_time(const tensor::algebra& a, const part_of_operation& s,
                                        const std::vector<bool>& wanted, const Timed& timed) {
@@ -75,7 +76,7 @@ template <class Timed>
   return sum;
 }
 
-// What parts of operators take, each computed once. `wanted`, per operand: is its cotangent computed.
+// The times of parts of operators, each computed once. `wanted`, per operand: whether its cotangent is computed.
 class task_times {
  public:
   // The algebra must have the gradient operators (tensor::training_algebra) and outlive this.
@@ -84,11 +85,11 @@ class task_times {
 
   [[nodiscard]] optimizer how() const noexcept { return optimizer_; }
 
-  // kind: a number for the operator. All parts of a configuration are alike.
+  // kind: a number that identifies the operator. All parts of a configuration have the same time.
   [[nodiscard]] shard_times of(std::uint32_t kind, const operator_dimensions& o, const task_grid& grid,
                                const shard& part, const std::vector<bool>& wanted, std::uint32_t model);
 
-  // A step of the optimizer on so many elements.
+  // The time of an optimizer step on that many elements.
   [[nodiscard]] picoseconds update(std::int64_t elements, tensor::dtype element, std::uint32_t model) const;
 
  private:

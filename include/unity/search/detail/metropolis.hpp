@@ -1,4 +1,4 @@
-// The rule of Metropolis and Hastings by which chains take or refuse a proposal.
+// The Metropolis-Hastings rule for accepting or rejecting a proposal.
 #pragma once
 
 #include <algorithm>
@@ -11,11 +11,11 @@
 
 namespace unity::detail {
 
-// A proposal is taken with probability min(1, exp(scale (here - cost) + log_ratio)), where log_ratio is
-// log(q(back) / q(forth)) and scale is beta over a cost: that of the start, or, where the best falls below a sixteenth
-// of it (a start outside a limit, say), the best. The random number is drawn first, so that pricing can stop where no
-// cost would be taken any more. Source: Hastings, Monte Carlo sampling methods using Markov chains, Biometrika 57(1),
-// 1970.
+// Accepts a proposal with probability min(1, exp(scale (here - cost) + log_ratio)), where log_ratio is log(q(back) /
+// q(forth)). scale is beta divided by a reference cost: that of the start, or that of the best if it falls below a
+// sixteenth of the reference (for example after a start outside a limit). The random number is drawn first, so that
+// pricing can stop at a cost that would be rejected.
+// Source: Hastings, Monte Carlo sampling methods using Markov chains, Biometrika 57(1), 1970.
 class metropolis {
  public:
   metropolis(double beta, cost_value start) : beta_{beta} { scale_to(start); }
@@ -26,7 +26,7 @@ class metropolis {
     }
   }
 
-  // For the next proposal.
+  // Draws the random number for the next proposal.
   void draw(random_engine& random) {
     drawn_ = 1 - random.unit();
     int exponent = 0;
@@ -35,8 +35,8 @@ class metropolis {
     least_ = -exponent * log_2 - slack;
     most_ = (1 - exponent) * log_2 + slack;
   }
-  // A cost from which on none would be taken, or nothing where none would be at all. A logarithm would cost as much as
-  // pricing a cheap move: this may be more than `takes` allows by log(2) / scale.
+  // The largest cost that may be accepted, or nothing if no cost would be. An exact value would need a logarithm, as
+  // expensive as pricing a cheap move: this may exceed what `takes` accepts by up to log(2) / scale.
   [[nodiscard]] std::optional<cost_value> bound(cost_value here, double log_ratio) const {
     return dearest(here, most_ + log_ratio);
   }
@@ -50,13 +50,13 @@ class metropolis {
   }
 
  private:
-  static constexpr double slack = 1e-9;  // of rounding
+  static constexpr double slack = 1e-9;  // for rounding errors
 
   void scale_to(cost_value reference) {
     reference_ = reference;
     scale_ = beta_ / static_cast<double>(reference > 0 ? reference : 1);
   }
-  // min(1, exp(scale (here - cost) + log_ratio)) > drawn, solved for the cost; spare: log_ratio - log(drawn).
+  // Solves min(1, exp(scale (here - cost) + log_ratio)) > drawn for the cost; spare: log_ratio - log(drawn).
   [[nodiscard]] std::optional<cost_value> dearest(cost_value here, double spare) const {
     constexpr auto most = std::numeric_limits<cost_value>::max();
     if (scale_ == 0) {
@@ -76,7 +76,7 @@ class metropolis {
   cost_value reference_ = 0;
   double scale_ = 0;
   double drawn_ = 1;
-  double least_ = 0;  // -log(drawn_) lies between these
+  double least_ = 0;  // least_ and most_ enclose -log(drawn_)
   double most_ = 0;
 };
 

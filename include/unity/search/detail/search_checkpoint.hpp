@@ -1,4 +1,4 @@
-// How a search is kept in a file, and goes on from it.
+// Saves a search to a file and resumes it.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +15,8 @@
 
 namespace unity::detail {
 
-// A checkpoint holds which moves were applied in which order, not states: applying them again gives the same
-// states and the same ids, since both depend on nothing else.
+// A checkpoint records which moves were applied in which order, not states: applying them again gives the same states
+// and ids, which depend on nothing else.
 template <search_space Space, class Admit>
 void best_first<Space, Admit>::save() {
   archive_writer out;

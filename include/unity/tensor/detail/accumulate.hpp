@@ -18,8 +18,8 @@
 
 namespace unity::tensor::detail {
 
-// Forms: the accumulator, every operand, the position along every dimension with padding, then the coordinates that
-// the program names.
+// Order of the affine forms: the accumulator, every operand, the position along every dimension with padding, then the
+// coordinates that the program uses.
 template <class Scalar>
 class accumulator {
  public:
@@ -84,7 +84,7 @@ class accumulator {
 
   [[nodiscard]] std::size_t first_position() const noexcept { return 1 + operands_.size(); }
 
-  // How good an innermost loop an index makes: long, and next to each other in memory.
+  // How suitable an index is for the innermost loop: long, with consecutive memory accesses.
   [[nodiscard]] std::int64_t quality(std::int64_t size, std::size_t index, std::span<const affine_form> forms) const {
     std::int64_t jumps = 1;
     for (std::size_t f = 0; f < first_position(); ++f) {
@@ -93,8 +93,8 @@ class accumulator {
     return std::min(size, std::int64_t{64}) * 4 / jumps + (forms[0].steps[index] == 1 ? 3 : 0);
   }
 
-  // Results' indices outside, reduced ones inside, the best one innermost, and next to it a long reduced one along
-  // which no padding changes.
+  // Loop order: result indices outside, reduced ones inside, the best index innermost. Just outside of it goes the
+  // longest reduced index along which padding does not change.
   void add_loops(const space& s, std::span<const affine_form> forms) {
     std::vector<std::size_t> order;
     for (const bool reduced : {false, true}) {
@@ -145,7 +145,7 @@ class accumulator {
     return false;
   }
 
-  // The part of the inner loop that lies outside of padding.
+  // The range of the inner loop that lies outside of padding.
   [[nodiscard]] std::pair<std::int64_t, std::int64_t> clip(std::span<const std::int64_t> values,
                                                            std::size_t inner) const {
     std::int64_t from = 0;
@@ -174,7 +174,7 @@ class accumulator {
     return {acc_ + values[0] + from * step, step};
   }
 
-  // Several steps of the second loop at once, so that the accumulator is read and written less often.
+  // Runs several steps of the second-innermost loop at once, so that the accumulator is read and written less often.
   void run_blocks(std::span<const std::int64_t> values, std::size_t inner, std::size_t next) {
     const auto [from, to] = clip(values, inner);
     if (from >= to) {

@@ -13,13 +13,13 @@
 
 namespace unity::tensor::detail {
 
-// result[out] = sum of left * right over what `out` does not have. A matmul between permutations and reshapes, each
-// where it changes something.
+// result[out] = sum of left * right over the labels that `out` lacks. A matmul with permutations and reshapes before
+// and after where needed.
 class contraction {
  public:
   contraction(body_builder& b, const labelled& left, const labelled& right, const dimension_labels& out);
 
-  // dims: the shape of the result; what runs along it and along no operand is repeated.
+  // dims: the shape of the result; it is broadcast along labels that neither operand has.
   [[nodiscard]] value_id run(const dimension_labels& out, const shape& dims);
 
  private:
@@ -37,9 +37,9 @@ class contraction {
   labelled left_;
   labelled right_;
   dimension_labels batch_;    // in both operands and the result
-  dimension_labels rows_;     // in the left one and the result
-  dimension_labels columns_;  // in the right one and the result
-  dimension_labels summed_;   // in both operands alone
+  dimension_labels rows_;     // in the left operand and the result
+  dimension_labels columns_;  // in the right operand and the result
+  dimension_labels summed_;   // in both operands but not in the result
 };
 
 }  // namespace unity::tensor::detail
@@ -64,7 +64,7 @@ UNITY_INLINE contraction::contraction(body_builder& b, const labelled& left, con
 }
 
 UNITY_INLINE value_id contraction::run(const dimension_labels& out, const shape& dims) {
-  // One operand's rows may stay apart, as leading dimensions broadcast.
+  // The rows of one operand need not be merged, because leading dimensions broadcast.
   const bool apart = batch_.empty() && !rows_.empty();
   auto leading = sizes(batch_, left_);
   const auto rows = sizes(rows_, left_);

@@ -1,4 +1,4 @@
-// Bringing values from the dimensions of one tensor to those of another: what adjoints are derived with.
+// Moves values from the dimensions of one tensor to those of another, for deriving adjoints.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace unity::tensor::detail {
 
-// What runs along a dimension, from outer to inner; empty: nothing (size 1).
+// The indices that run along a dimension, from outer to inner; empty: size 1.
 using dimension_label = std::vector<std::size_t>;
 using dimension_labels = std::vector<dimension_label>;
 
@@ -37,22 +37,22 @@ using dimension_labels = std::vector<dimension_label>;
   return !sum.valid() ? v : !v.valid() ? sum : b.add("add", {sum, v});
 }
 
-// Adds up what broadcasting repeated.
+// Sums over the dimensions that broadcasting repeated.
 [[nodiscard]] value_id summed_to(body_builder& b, value_id v, const shape& dims);
 
-// Dimension d of the result is dimension order[d].
+// Dimension d of the result is dimension order[d] of the operand.
 [[nodiscard]] inline value_id permuted(body_builder& b, value_id v, const shape& order) {
   const bool ordered = std::is_sorted(order.begin(), order.end());
   return ordered ? v : b.add("transpose", {v}, {{"permutation", order}});
 }
 
-// A value and what runs along its dimensions.
+// A value and the indices that run along its dimensions.
 struct labelled {
   value_id value{};
   dimension_labels labels{};
 };
 
-// Sums over what `keeps` rejects and drops the dimensions along which nothing runs.
+// Sums over the labels that `keeps` rejects, and drops dimensions without label.
 template <class Keeps>
 [[nodiscard]] labelled reduced(body_builder& b, const labelled& x, const Keeps& keeps) {
   labelled out;
@@ -73,15 +73,15 @@ template <class Keeps>
   return out;
 }
 
-// The dimensions in the order in which `to` has them; all of them are in it.
+// Reorders the dimensions as in `to`, which contains all of them.
 [[nodiscard]] labelled ordered(body_builder& b, const labelled& x, const dimension_labels& to);
 
-// The value on the dimensions `to`: summed over what they do not have, of size 1 along what it does not have itself,
-// or, where `dims` are given, repeated along that.
+// The value with dimensions `to`: summed over labels that `to` lacks; along labels that the value lacks, the size is 1,
+// or the value is repeated if `dims` are given.
 [[nodiscard]] value_id carried(body_builder& b, const labelled& x, const dimension_labels& to,
                                const shape* dims = nullptr);
 
-// The value so that it broadcasts with a tensor that has the labels.
+// Reshapes the value so that it broadcasts with a tensor that has these labels.
 [[nodiscard]] value_id broadcastable(body_builder& b, const labelled& x, const dimension_labels& to);
 
 }  // namespace unity::tensor::detail
@@ -145,7 +145,8 @@ UNITY_INLINE value_id summed_to(body_builder& b, value_id v, const shape& dims) 
       axes.push_back(static_cast<std::int64_t>(d));
     }
   }
-  const auto kept = static_cast<std::int64_t>(axes.size() == more ? 0 : 1);  // 0: only dimensions that dims lacks go
+  // 0: only dimensions that dims lacks are dropped
+  const auto kept = static_cast<std::int64_t>(axes.size() == more ? 0 : 1);
   const auto sum = axes.empty() ? v : b.add("reduce_sum", {v}, {{"axes", axes}, {"keep_dims", kept}});
   return b.type(sum).dims == dims ? sum : b.add("reshape", {sum}, {{"dims", dims}});
 }

@@ -38,15 +38,15 @@ class primitive_adjoint {
 
   [[nodiscard]] bool wants(const instruction& leaf) const;
 
-  // So that it broadcasts with the result.
+  // Shaped so that it broadcasts with the result.
   [[nodiscard]] value_id leaf_value(const instruction& leaf);
 
   [[nodiscard]] std::int64_t reduced_points() const;
 
-  // The cotangent of what was reduced, to the operands that were.
+  // Passes the cotangent of the reduced value to the operands that were reduced.
   void reverse_reduction(value_id cotangent);
 
-  // To the largest elements; those that are equal share it.
+  // Passes it to the largest elements; equal ones share it.
   [[nodiscard]] value_id selected(std::size_t i, value_id cotangent);
 
   body_builder& b_;

@@ -14,7 +14,7 @@ namespace unity::tensor::detail {
 
 class program_adjoint {
  public:
-  // wants(leaf): is its cotangent asked for; leaf(instruction): its value; result(): that of the program.
+  // wants(leaf): whether its cotangent is required; leaf(instruction): its value; result(): the value of the program.
   struct surroundings {
     std::function<bool(const instruction&)> wants;
     std::function<value_id(const instruction&)> leaf;

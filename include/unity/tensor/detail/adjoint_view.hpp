@@ -15,19 +15,19 @@
 
 namespace unity::tensor::detail {
 
-// The part of a result that the piece fills.
+// The part of a result that the piece writes.
 [[nodiscard]] value_id piece_of(body_builder& b, value_id v, const piece& p);
 
-// Zeros around: `before` and `after` along every dimension.
+// Pads with zeros: `before` and `after` along every dimension.
 [[nodiscard]] value_id padded(body_builder& b, value_id v, const shape& before, const shape& after);
 
-// Element i along dimension d becomes element i * step of `size`, with zeros between.
+// Element i along dimension d moves to position i * step of a dimension of this size; the others are zero.
 [[nodiscard]] value_id spread(body_builder& b, value_id v, std::size_t d, std::int64_t step, std::int64_t size);
 
-// The elements of a piece back at where they were read, with zeros elsewhere.
+// Puts the elements of a piece back to where they were read, with zeros elsewhere.
 [[nodiscard]] value_id unread(body_builder& b, value_id cotangent, const piece& p, const shape& dims);
 
-// The dimension along which the operand is cut into pieces that are whole results, in order; -1: it is not.
+// The dimension along which the operand is cut into consecutive pieces that are whole results; -1 if it is not.
 [[nodiscard]] int cut_along(const view_map& map);
 
 [[nodiscard]] std::vector<value_id> view_adjoint(body_builder& b, const view_map& map, const adjoint_problem& p);

@@ -1,4 +1,4 @@
-// The members of tensor/algebra.hpp that do not fit there.
+// The members of tensor/algebra.hpp that do not fit into that file.
 #pragma once
 
 #include <cstddef>
@@ -29,23 +29,23 @@ namespace unity::tensor {
 
 namespace detail {
 
-// Turns what a caller wrote into what is stored.
-// Throws: unity::error where the form does not fit the field.
+// Converts an attribute as written by a caller to its stored form. Throws: unity::error if the form does not fit the
+// field.
 [[nodiscard]] attribute stored(const attribute_field& field, const named_attribute::value_type& value,
                                std::string_view where);
 
-// The builder of a composite's body over an algebra.
+// Builds the body of a composite over an algebra.
 class body_graph final : public body_builder {
  public:
   // Appends to a graph. The algebra must outlive the builder.
   body_graph(const algebra& operators, tensor_graph graph) : algebra_{operators}, graph_{std::move(graph)} {}
-  // Nodes of no kind stand for operands.
+  // Nodes without kind stand for operands.
   body_graph(const algebra& operators, std::span<const tensor_type> inputs);
 
   [[nodiscard]] const tensor_type& type(value_id v) const override { return graph_.type(v); }
   [[nodiscard]] const algebra& operators() const override { return algebra_; }
   [[nodiscard]] std::span<const value_id> operands() const noexcept { return operands_; }
-  // What has been built so far.
+  // The graph built so far.
   [[nodiscard]] const tensor_graph& graph() const noexcept { return graph_; }
   [[nodiscard]] tensor_graph finish(std::span<const value_id> outputs) && {
     graph_.set_outputs(outputs);
@@ -195,7 +195,7 @@ UNITY_INLINE operation algebra::make_operation(std::string_view name,
   return op;
 }
 
-// What is wrong before the definition is asked: a noun phrase of what was expected, or null.
+// Checks before the definition is consulted. Returns a noun phrase for what was expected, or null.
 UNITY_INLINE const char* algebra::malformed(const operation& op, std::span<const tensor_type> inputs) const noexcept {
   if (!valid(op)) {
     return "a kind of this algebra with well-formed attributes";

@@ -1,4 +1,4 @@
-// Evaluation of a graph that is being checked: opaque operators have a meaning, and no NaN goes unnoticed.
+// Evaluates a graph that is being checked: opaque operators get a meaning, and NaNs are reported.
 #pragma once
 
 #include <cmath>
@@ -28,7 +28,7 @@ template <class Scalar>
 class checked_evaluation {
  public:
   checked_evaluation(const algebra& a, const tensor_graph& g) : algebra_{a}, graph_{g} {}
-  // rounded: by index of node, whose results are rounded to their element types; empty: none.
+  // rounded: by index of node: whether its results are rounded to their element types; empty: none are.
   checked_evaluation(const algebra& a, const tensor_graph& g, std::vector<bool> rounded)
     requires std::same_as<Scalar, double>
       : algebra_{a}, graph_{g}, rounded_{std::move(rounded)} {}
@@ -44,7 +44,7 @@ class checked_evaluation {
     return evaluate_nodes<Scalar>(algebra_, graph_, results, 0);
   }
 
-  // Evaluates, and scales weights where what they are first used for would grow or vanish from node to node.
+  // Evaluates, and scales a weight at its first use if the result would otherwise grow or vanish from node to node.
   void calibrate(source_values& sources)
     requires std::floating_point<Scalar>
   {
@@ -57,7 +57,7 @@ class checked_evaluation {
     static_cast<void>(evaluate_nodes<Scalar>(algebra_, graph_, results, 0));
   }
 
-  // The first node that gave NaN, in words; empty if none did.
+  // Describes the first node that produced NaN; empty if there was none.
   [[nodiscard]] const std::string& problem() const noexcept { return problem_; }
 
  private:
@@ -101,7 +101,7 @@ class checked_evaluation {
   [[nodiscard]] bool is_view(node_id n) const {
     return std::holds_alternative<view>(algebra_.definition_of(graph_.operation(n).kind).body);
   }
-  // The weight that a value is, itself or moved about; a null id where it is something else.
+  // The weight that a value is, directly or through views; the null id otherwise.
   [[nodiscard]] node_id weight_behind(value_id v) const {
     auto n = graph_.producer(v);
     while (is_view(n) && graph_.operands(n).size() == 1) {
@@ -112,7 +112,8 @@ class checked_evaluation {
     return kind == source_kind::constant && is_floating(type.element) ? n : node_id{};
   }
 
-  // The largest weight that has not been used before, the last of them: products are linear in it. Null: none.
+  // The largest operand weight that was not used before, the last one of equal size: products are linear in it. Null if
+  // there is none.
   node_id take_weight(node_id n) {
     node_id weight;
     std::int64_t most = 0;

@@ -1,4 +1,4 @@
-// The indices of views, composites and opaque operators: see tensor/index_structure.hpp.
+// Index structures of views, composites and opaque operators: see tensor/index_structure.hpp.
 #pragma once
 
 #include <cstddef>
@@ -25,19 +25,19 @@ using dimension_lists = std::vector<index_unifier::list>;  // one per dimension 
 [[nodiscard]] std::optional<index_structure> indices_of(const algebra& a, const operation& op,
                                                         std::span<const tensor_type> inputs);
 
-// A fresh index along every dimension of every tensor.
+// A new index along every dimension of every tensor.
 [[nodiscard]] std::vector<dimension_lists> fresh(index_unifier& u, std::span<const tensor_type> types,
                                                  index_uses uses = {});
 
 [[nodiscard]] index_unifier::list flat(const dimension_lists& dims);
 
-// Joins the dimensions that the piece maps onto each other as a whole; what it maps in part is whole.
+// Unifies dimensions that the piece maps onto each other completely; partially mapped ones become whole.
 void join(index_unifier& u, const piece& p, const shape& from, const shape& to, const dimension_lists& operand,
           const dimension_lists& result);
 
 [[nodiscard]] index_structure structure_of(const view_map& map);
 
-// Joins the indices of a body's nodes along its edges.
+// Unifies the indices of the nodes of a body along its edges.
 class body_indices {
  public:
   body_indices(const algebra& a, const tensor_graph& body);
@@ -47,14 +47,14 @@ class body_indices {
  private:
   void add(node_id n);
 
-  // What sums over one index is divided together, and each part must be a term of the results: a sum of two sums is one
-  // again, their product is none, nor is either where the other is left whole.
+  // Sums over the same index are divided together, and each part must be a term of the results. A sum of two sums is a
+  // sum again; their product is not, and neither sum can be divided if the other is not.
   void join_sums();
 
-  // An atom per index of a node, with what the node does to it.
+  // One atom per index of a node, with its uses in the node.
   [[nodiscard]] index_unifier::list atoms_of(node_id n, const index_structure& own);
 
-  // Halos do not reach through a body.
+  // Halos do not propagate through a body.
   void atoms_are_whole(const index_unifier::list& atoms, const window& w) {
     unifier_.mark({{atoms[static_cast<std::size_t>(w.outer)]}}, {.whole = true});
   }

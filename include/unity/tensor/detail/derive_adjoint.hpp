@@ -22,23 +22,23 @@
 
 namespace unity::tensor {
 
-// The adjoint of any operator of the builder's algebra: its own where its definition has one, derived otherwise.
-// Throws: unity::error that names the operator where it has no adjoint.
+// The adjoint of any operator of the builder's algebra: from its definition if that has one, otherwise derived.
+// Throws: unity::error that names the operator if it has no adjoint.
 // Source: reverse accumulation; parallel dimensions as in Jia's dissertation (2020) table 3.1.
 std::vector<value_id> append_adjoint(body_builder& b, const operation& op, const adjoint_problem& p);
 
 namespace detail {
 
-// Can a gradient go back through the operator, as far as its kind says.
+// Whether a gradient can pass through the operator, judging by its kind.
 [[nodiscard]] bool has_derivative(const algebra& a, const operation& op);
 
-// The attribute of an operator that ends with an activation; the number of attributes where it does not.
+// The index of the activation attribute of an operator; the number of attributes if it has none.
 [[nodiscard]] std::size_t activation_of(const definition& d, const operation& op);
 
 [[nodiscard]] scalar_op function_of(operators::activation a);
 
-// The operator without its activation, after the activation. What the activation was applied to is computed again
-// where its derivative cannot be told from its value.
+// The adjoint of the operator without its activation, after that of the activation. Recomputes the operand of the
+// activation if its derivative cannot be computed from its value.
 [[nodiscard]] std::vector<value_id> activated_adjoint(body_builder& b, operation op, std::size_t field,
                                                       const adjoint_problem& p);
 

@@ -23,17 +23,17 @@
 
 namespace unity::tensor::detail {
 
-// How many points are reduced at each result: per window, a table over the window's outer index.
+// The number of points reduced for each result: per window, a table over the outer index of the window.
 class point_counts {
  public:
   explicit point_counts(const space& s);
 
-  // The indices whose coordinates `at` takes, in order.
+  // The indices whose coordinates `at` expects, in order.
   [[nodiscard]] std::span<const std::size_t> outer() const noexcept { return outer_; }
   [[nodiscard]] std::int64_t at(std::span<const std::int64_t> coordinates) const;
-  // Of all results, where they have the same; nothing otherwise.
+  // The count, if it is the same for all results; nothing otherwise.
   [[nodiscard]] std::optional<std::int64_t> everywhere() const;
-  // The factor that windows do not make.
+  // The factor that is not due to windows.
   [[nodiscard]] std::int64_t outside_of_windows() const noexcept { return fixed_; }
 
  private:
@@ -44,8 +44,8 @@ class point_counts {
   std::int64_t fixed_ = 1;
 };
 
-// The outer program at every result element.
-// Forms: the result, every operand, the coordinates that the program names, those that the point counts need.
+// Runs the outer program at every result element. Order of the affine forms: the result, every operand, the coordinates
+// that the program uses, those that the point counts need.
 template <class Scalar>
 class finisher {
  public:
@@ -145,8 +145,8 @@ class finisher {
   Scalar block_[block_size]{};
 };
 
-// A sum in which equal(operand, coordinate(index)) fixes an index: looks the one term up, or, where the result has
-// the index, adds each term to the one row that it belongs to.
+// A sum in which equal(operand, coordinate(index)) fixes an index: looks up the single term or, if the result has the
+// index, adds each term to its row.
 template <class Scalar>
 void look_up(const space& s, const scalar_kernel& kernel, std::span<const Scalar* const> operands,
              std::span<Scalar> results) {
@@ -171,7 +171,7 @@ void look_up(const space& s, const scalar_kernel& kernel, std::span<const Scalar
   });
 }
 
-// Complexity: the points of the space; a matmul or conv2d in double runs at about a gigaflop per second.
+// Complexity: the number of points of the space; a matmul or conv2d in double runs at about 1 GFLOP/s.
 template <class Scalar>
 [[nodiscard]] dense<Scalar> evaluate_primitive(const space& s, const scalar_kernel& kernel,
                                                std::span<const Scalar* const> operands) {
@@ -179,7 +179,7 @@ template <class Scalar>
   if (kernel.reduce == reduction::largest) {
     std::fill(out.data.begin(), out.data.end(), scalar_traits<Scalar>::lowest());
   }
-  // A symbol may be any row's number: only the sum over all rows says what it selects.
+  // A symbol may be the number of any row: only the sum over all rows expresses the selection.
   if (!is_symbolic<Scalar> && selected_index(kernel)) {
     look_up<Scalar>(s, kernel, operands, out.data);
   } else if (kernel.reduce != reduction::none) {

@@ -1,4 +1,4 @@
-// Inputs that are added to a graph: sources of one name are one value.
+// Checks names of added inputs: sources with the same name are the same value.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace unity::tensor::detail {
 
-// Throws: unity::error, about `what` adds the input, where the graph has one of that name.
+// Throws: unity::error, with `what` as the adder of the input, if the graph already has an input of that name.
 void expect_free_name(const algebra& a, const tensor_graph& g, std::string_view what, const std::string& name);
 
 }  // namespace unity::tensor::detail

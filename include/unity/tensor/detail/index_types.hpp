@@ -1,4 +1,4 @@
-// What tensor/index_structure.hpp answers with.
+// The result types of tensor/index_structure.hpp.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace unity::tensor {
 
-// What runs along one dimension: the indices from outer to inner (none: size 1, or broadcast), or a window.
+// What runs along a dimension: indices from outer to inner (empty: size 1, or broadcast), or a window.
 struct dimension_index {
   std::vector<std::size_t> indices{};
   std::optional<std::size_t> window{};

@@ -1,4 +1,4 @@
-// Finds which indices of several operators are one, splitting them where a reshape joins or parts dimensions.
+// Finds which indices of several operators are equal, and splits them where a reshape merges or splits dimensions.
 #pragma once
 
 #include <cstddef>
@@ -13,18 +13,18 @@
 
 namespace unity::tensor::detail {
 
-// What operators do with an index.
+// How operators use an index.
 struct index_uses {
   bool whole = false;
   bool statistic = false;
-  bool summed = false;     // a result without it adds up
-  bool collapsed = false;  // a result without it does not
+  bool summed = false;     // results without the index are sums over it
+  bool collapsed = false;  // results without the index are other reductions
 
   index_uses& operator|=(const index_uses& o) noexcept;
   [[nodiscard]] index_kind kind(bool in_results) const noexcept;
 };
 
-// A forest of indices: one that was found equal to another, or to a product of two, points to them.
+// A forest of indices: an index that turned out equal to another, or to a product of two, points to it.
 class index_unifier {
  public:
   using atom = std::size_t;
@@ -35,16 +35,16 @@ class index_unifier {
     return atoms_.size() - 1;
   }
 
-  // What the list is made of now.
+  // The list expanded to its current leaves.
   [[nodiscard]] list leaves(std::span<const atom> atoms) const;
 
   void mark(std::span<const atom> atoms, index_uses uses);
 
-  // Both lists run over the same elements in the same order. Their common refinement becomes common; what has none
-  // becomes whole.
+  // Both lists enumerate the same elements in the same order. Unifies their common refinement; indices without one
+  // become whole.
   void unify(std::span<const atom> a, std::span<const atom> b);
 
-  // The structure whose dimensions are made of the lists.
+  // The structure whose dimensions consist of the lists.
   [[nodiscard]] index_structure finish(const std::vector<std::vector<list>>& operands,
                                        const std::vector<std::vector<list>>& results) const;
 
@@ -53,17 +53,17 @@ class index_unifier {
     const char* name;
     std::int64_t size;
     index_uses uses;
-    list parts;  // what it is made of, where it is no leaf
+    list parts;  // its parts, if it is not a leaf
   };
 
   void collect(atom a, list& found) const;
 
-  // The outer part of size `common` of the leaf at `i`.
+  // Splits off the outer part, of size `common`, of the leaf at `i`.
   atom head(list& leaves, std::size_t i, std::int64_t common);
 
   void merge(atom a, atom b);
 
-  // Moves on to where both sides have passed the same number of elements.
+  // Advances to where both sides have passed equally many elements.
   void skip(const list& left, std::size_t& l, const list& right, std::size_t& r);
 
   [[nodiscard]] tensor_indices number(const std::vector<list>& dims, bool in_results,

@@ -1,4 +1,4 @@
-// In which operands an operator is additive, read off its definition.
+// Finds the operands in which an operator is additive, from its definition.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,8 @@ enum class dependence : std::uint8_t { none, additive, other };
 [[nodiscard]] std::vector<operand_set> linear_groups_of(const algebra& a, const operation& op,
                                                         std::span<const tensor_type> inputs);
 
-// How the results of a node depend on what its operands depend on: additively where those that do are a linear group.
+// How the results of a node depend on the seeds, given the dependence of its operands: additively if the dependent
+// operands are a linear group.
 [[nodiscard]] dependence node_dependence(std::span<const operand_set> groups, std::span<const dependence> operands);
 
 // Linearity within a body graph.
@@ -38,8 +39,8 @@ class body_linearity {
  public:
   body_linearity(const algebra& a, const tensor_graph& body);
 
-  // How the outputs depend on the values for which `seeds` says additive, all else fixed. A seed that depends on
-  // another one is not additive: each has its own terms.
+  // How the outputs depend on the values that `seeds` marks as additive, with all else fixed. A seed that depends on
+  // another seed is not additive: each has its own terms.
   [[nodiscard]] dependence of_outputs(std::vector<dependence> seeds) const;
   [[nodiscard]] bool all_outputs_additive(const std::vector<dependence>& seeds) const {
     return of_outputs(seeds) == dependence::additive;
@@ -50,7 +51,7 @@ class body_linearity {
   std::vector<std::vector<operand_set>> groups_;
 };
 
-// The maximal non-empty sets of `count` operands for which is_additive holds.
+// The maximal non-empty subsets of `count` operands for which is_additive holds.
 template <class Predicate>
 [[nodiscard]] std::vector<operand_set> maximal_sets(std::size_t count, const Predicate& is_additive) {
   std::vector<std::uint32_t> found;

@@ -1,4 +1,4 @@
-// Loop nests over affine forms: the offsets, positions and coordinates that evaluation keeps while it iterates.
+// Loop nests over affine forms: the offsets, positions and coordinates that evaluation maintains while it iterates.
 #pragma once
 
 #include <cstddef>
@@ -18,12 +18,12 @@ struct affine_form {
   std::vector<std::int64_t> steps{};
 };
 
-// The offset in row-major order of the element that the accesses name.
+// The row-major offset of the element that the accesses select.
 [[nodiscard]] affine_form offset_form(const space& s, std::span<const access> accesses, const shape& dims);
 
 [[nodiscard]] affine_form coordinate_form(const space& s, std::size_t index);
 
-// Nested loops, outermost first, each of which moves every form by a step of its own.
+// Nested loops, outermost first, each of which advances every form by its own step.
 class loop_nest {
  public:
   explicit loop_nest(std::span<const affine_form> forms);
@@ -35,10 +35,10 @@ class loop_nest {
     steps_.insert(steps_.end(), steps.begin(), steps.end());
   }
 
-  // Joins neighbouring loops that walk every form as one would.
+  // Merges adjacent loops that advance every form like a single loop.
   void coalesce();
 
-  // Loops of size 1 inside, so that there are at least `count`.
+  // Appends inner loops of size 1 until there are at least `count` loops.
   void deepen(std::size_t count);
 
   [[nodiscard]] std::size_t depth() const noexcept { return sizes_.size(); }
@@ -47,7 +47,7 @@ class loop_nest {
     return steps_[loop * base_.size() + form];
   }
 
-  // Runs all but the `inner` innermost loops; calls run(values of the forms) each time.
+  // Runs all loops except the `inner` innermost ones; calls run(values of the forms) in each iteration.
   template <class Run>
   void for_each(std::size_t inner, Run&& run) const {
     auto values = base_;

@@ -1,4 +1,4 @@
-// A meaning for operators that have none: some fixed function of their operands.
+// Gives opaque operators a meaning: some fixed function of their operands.
 #pragma once
 
 #include <cmath>
@@ -25,14 +25,14 @@ namespace unity::tensor::detail {
   return static_cast<double>(bits >> 11U) * 0x1.0p-52 - 1;
 }
 
-// Four numbers that depend on all elements of a tensor: smoothly, so that equal operands that differ by rounding have
-// results that do too.
+// Four numbers that depend smoothly on all elements of a tensor, so that operands that differ only by rounding give
+// results that differ little.
 struct projection {
   static constexpr std::size_t count = 4;
   double at[count] = {};
 };
 
-// Infinities count as something large, such as those that masks are made of.
+// Replaces infinities, such as those in masks, by a large number.
 [[nodiscard]] inline double finite(double x) noexcept {
   constexpr double large = 1e30;
   return std::isinf(x) ? std::copysign(large, x) : x;
@@ -51,7 +51,7 @@ template <class Scalar>
   return p;
 }
 
-// Real results are in [1/2, 5/2): they have roots and reciprocals. Integers are in [0, 4), bools 0 or 1.
+// Real results are in [1/2, 5/2), so roots and reciprocals exist. Integers are in [0, 4), bools 0 or 1.
 class opaque_function {
  public:
   explicit opaque_function(std::uint64_t identity) noexcept : identity_{identity} {}
@@ -96,7 +96,7 @@ class opaque_function {
   std::vector<projection> projections_;
 };
 
-// What tells opaque operators apart are all attributes but sizes. Precondition: the operator takes the operands.
+// All attributes except sizes distinguish opaque operators. Precondition: the operator accepts the operands.
 template <class Scalar>
 [[nodiscard]] std::vector<dense<Scalar>> evaluate_opaque(const algebra& a, const operation& op,
                                                          std::span<const Scalar* const> operands,

@@ -1,4 +1,4 @@
-// The inner loops of products: what takes the time of matmul and conv2d.
+// The inner loops of products, which dominate the time of matmul and conv2d.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace unity::tensor::detail {
 
-// A vector in memory.
+// A strided vector in memory.
 template <class T>
 struct strided_pointer {
   T* at = nullptr;

@@ -1,4 +1,4 @@
-// Members of size_relations: sizes of primitive operators, and sizes that follow from others.
+// Members of size_relations: sizes of primitive operators, and sizes that are functions of others.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ namespace unity::tensor::detail {}  // namespace unity::tensor::detail
 
 namespace unity::tensor::detail {
 
-// A dimension and what runs along it.
+// Relates a dimension to the indices that run along it.
 UNITY_INLINE void size_relations::link(const access& a, size_number dim, const size_numbers& indices) {
   size_numbers inside;
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -59,7 +59,7 @@ UNITY_INLINE void size_relations::relate_primitive(const node_view& n, const spa
     }
   }
   for (std::size_t i = 0; i < indices.size(); ++i) {
-    // A mean or a maximum of two says little about its operand, a normalization of two nothing.
+    // A mean or a maximum of two elements reveals little about the operand, and a normalization of two nothing.
     if (n.operands.size() == 1 && s.indices()[i].kind != index_kind::parallel) {
       classes.require_at_least(indices[i], 4);
     }
@@ -72,7 +72,7 @@ UNITY_INLINE void size_relations::relate_primitive(const node_view& n, const spa
       classes.fix(indices[static_cast<std::size_t>(w.inner)]);
     }
   }
-  // Indices whose positions are compared have one size: the two of an identity matrix.
+  // Indices whose positions are compared have equal sizes, as in an identity matrix.
   const auto kernel = std::get<primitive>(algebra_.definition_of(n.op.kind).body).kernel;
   const auto program = kernel ? kernel(algebra_.read(n.op), n.operand_types).outer : scalar_program{};
   for (std::size_t i = 0; i + 2 < program.size(); ++i) {
@@ -103,7 +103,7 @@ UNITY_INLINE void size_relations::relate_window(const node_view& n, const space&
   }
 }
 
-// Sizes that follow from one and are equal stay equal. Returns whether that was news.
+// Unites sizes that follow from the same size and are equal. Returns whether anything changed.
 UNITY_INLINE bool size_relations::unite_functions() {
   bool news = false;
   std::map<std::pair<size_number, std::int64_t>, size_number> known;

@@ -13,24 +13,24 @@
 
 namespace unity::tensor::detail {
 
-// The common refinement of two shapes of one memory. Sizes that have none stay.
+// The common refinement of two shapes of the same memory. Sizes without one are fixed.
 class shape_refinement {
  public:
   shape_refinement(size_classes& classes, const size_numbers& from, const size_numbers& to)
       : classes_{classes}, sides_{walk{from}, walk{to}} {}
 
-  // Returns the factors that the shapes are made of.
+  // Returns the common factors of the shapes.
   size_numbers run();
 
  private:
   struct walk {
     const size_numbers& dims;
-    std::vector<size_numbers> factors{};  // of the dimensions so far
-    std::int64_t rest = 1;                // of the last of them
+    std::vector<size_numbers> factors{};  // of the dimensions visited so far
+    std::int64_t rest = 1;                // what remains of the last of them
   };
 
   bool next(walk& side) const;
-  // Up to where both sides have passed the same number of elements.
+  // Advances to where both sides have passed equally many elements.
   void skip();
   std::int64_t take_rest(walk& side);
 
@@ -98,7 +98,7 @@ UNITY_INLINE std::int64_t shape_refinement::take_rest(walk& side) {
 
 UNITY_INLINE void size_relations::relate_relabelling(const node_view& n, const attribute_list* outer) {
   for (const auto factor : shape_refinement{classes, n.operands[0], n.results[0]}.run()) {
-    // What a composite's attribute says (a number of heads) does not follow sizes.
+    // Values of attributes of a composite (such as a number of heads) do not follow sizes.
     for (const auto& a : outer != nullptr ? *outer : attribute_list{}) {
       if (std::find(a.begin(), a.end(), classes.size(factor)) != a.end()) {
         classes.fix(factor);
@@ -119,7 +119,7 @@ UNITY_INLINE void size_relations::relate_view(const node_view& n, const view_map
   }
 }
 
-// Cuts `segment` out of `dim`. Returns what is before and after it; 0 sizes are sizes of no class: size_none.
+// Cuts `segment` out of `dim`. Returns the parts before and after it, or size_none for an empty part.
 UNITY_INLINE std::pair<size_number, size_number> size_relations::cut_out(size_number dim, std::int64_t start,
                                                                          size_number segment) {
   const auto rest = classes.size(dim) - start - classes.size(segment);
@@ -131,10 +131,10 @@ UNITY_INLINE std::pair<size_number, size_number> size_relations::cut_out(size_nu
   return {before, after};
 }
 
-// Along dimension d of the piece's operand. is_only: what is around it in the result is padding.
+// Relates sizes along dimension d of the operand of the piece. is_only: the rest of the result is padding.
 UNITY_INLINE void size_relations::relate_piece(const node_view& n, const piece& p, std::size_t d, bool is_only,
                                                size_numbers& own) {
-  constexpr std::int64_t most_padding = 16;  // that stays as it is
+  constexpr std::int64_t most_padding = 16;  // larger padding may change
   const auto& s = p.source[d];
   const auto e = static_cast<std::size_t>(s.along);
   const auto from = n.operands[p.operand][d];
@@ -165,7 +165,7 @@ UNITY_INLINE void size_relations::relate_piece(const node_view& n, const piece& 
   }
 }
 
-// Every step-th element of a slice: what is before the first and after the end stays.
+// Every step-th element of a slice: what lies before the start and after the end keeps its size.
 UNITY_INLINE void size_relations::relate_strided(const node_view& n, const piece& p, std::size_t d) {
   const auto e = static_cast<std::size_t>(p.source[d].along);
   const auto from = n.operands[p.operand][d];

@@ -1,4 +1,4 @@
-// Operators and graphs on other sizes.
+// Operators and graphs with other sizes.
 #pragma once
 
 #include <cstddef>
@@ -11,17 +11,17 @@
 
 namespace unity::tensor::detail {
 
-// Not a size, where one may be.
+// The absence of a size.
 inline constexpr std::size_t size_none = static_cast<std::size_t>(-1);
 
-// Does resized() rewrite all attributes of the operator that hold sizes; otherwise it has none, or keeps them.
+// Whether resized() rewrites all attributes of the operator that hold sizes; otherwise it has none, or they are kept.
 [[nodiscard]] inline bool follows_sizes(const algebra& a, const operation& op) {
   return static_cast<bool>(a.definition_of(op.kind).resize);
 }
 
 [[nodiscard]] operation resized(const algebra& a, const resizing& r);
 
-// The operator as one device runs it, on its part of operands and results.
+// The operator as one device runs it on its part of the operands and results.
 [[nodiscard]] operation resized_part(const algebra& a, const resizing& r);
 
 }  // namespace unity::tensor::detail

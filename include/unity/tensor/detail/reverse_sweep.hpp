@@ -17,11 +17,11 @@
 
 namespace unity::tensor::detail {
 
-// Values of the swept graph that the builder's graph does not have are computed again, each once and where an adjoint
-// asks for it. Nodes of no kind are not swept.
+// Recomputes values of the swept graph that the builder's graph lacks, each once and only if an adjoint needs it. Skips
+// nodes without kind.
 class reverse_sweep {
  public:
-  // known(v): the value in the builder's graph that v is; the null id where there is none.
+  // known(v): the value in the builder's graph that equals v; the null id if there is none.
   // append(n, problem): appends the adjoint of a node.
   using lookup = std::function<value_id(value_id)>;
   using appender = std::function<std::vector<value_id>(node_id, const adjoint_problem&)>;
@@ -35,7 +35,7 @@ class reverse_sweep {
         values_(g.value_count()),
         gradients_(g.value_count()) {}
 
-  // The cotangent of v is asked for.
+  // Requests the cotangent of v.
   void want(value_id v) { active_[v.index()] = true; }
   // Adds to the cotangent of v.
   void seed(value_id v, value_id cotangent) {
@@ -43,14 +43,14 @@ class reverse_sweep {
     g = g.valid() ? b_.add("add", {g, cotangent}) : cotangent;
   }
 
-  // Complexity: linear in the graph, besides what the adjoints append.
+  // Complexity: linear in the graph, plus what the adjoints append.
   void run();
 
-  // The null id: zero.
+  // The null id means zero.
   [[nodiscard]] value_id gradient(value_id v) const { return gradients_[v.index()]; }
 
  private:
-  // Active is what depends on what is wanted, over real numbers all the way.
+  // Active values depend on requested values through real numbers only.
   void mark_active();
 
   [[nodiscard]] std::vector<tensor_type> types_of(std::span<const value_id> values) const;

@@ -1,4 +1,4 @@
-// Evaluation in the arithmetic of the element types: which differences between two graphs are more than rounding.
+// Evaluates in the arithmetic of the element types, to tell differences between graphs from rounding.
 #pragma once
 
 #include <vector>
@@ -12,41 +12,41 @@
 
 namespace unity::tensor::detail {
 
-// Of a value.
+// The rounding of a value.
 struct value_rounding {
   bool varies = false;  // depends on a source without given data
-  double unit = 0;      // the largest unit roundoff of what it is computed from, itself included; 0: integers alone
+  double unit = 0;      // largest unit roundoff among the value and all it depends on; 0: only integers
 
   void join(const value_rounding& o);
 };
 
-// By index of value.
+// Indexed by value.
 [[nodiscard]] std::vector<value_rounding> roundings_of(const algebra& a, const tensor_graph& g,
                                                        const source_values& sources);
 
-// By index of node: those whose results are the same at every point, if real numbers decide about an integer among
-// them, such as a bucket; none otherwise.
+// Indexed by node: whether its results are the same at every point. Empty unless real numbers decide an integer among
+// these results, such as a bucket.
 [[nodiscard]] std::vector<bool> fixed_decisions(const tensor_graph& g, const std::vector<value_rounding>& values);
 
-// The largest difference, relative to the largest element. NaN equals NaN.
+// The largest difference relative to the largest element. NaN equals NaN.
 [[nodiscard]] double relative_error(const dense<double>& a, const dense<double>& b);
 
-// An output of two graphs, each of which is evaluated in the arithmetic of its element types. Equal graphs round in
-// different places. How far that carries is seen in the first graph: its distance from real arithmetic.
+// One output of two graphs, each evaluated in the arithmetic of its element types. Equal graphs round in different
+// places. The noise is estimated on the first graph, as its distance from real arithmetic.
 class rounded_output {
  public:
   rounded_output(dtype element, const value_rounding& how) : is_real_{is_floating(element)}, how_{how} {}
 
-  // Whether the graphs differ at a point by more than rounding explains, and more than `tolerance`.
-  // real: the first graph's output in real arithmetic, but for decisions that are the same at every point: of these
-  // each is either right or wrong.
+  // Whether the graphs differ at a point by more than rounding explains and more than `tolerance`.
+  // real: the output of the first graph in real arithmetic, except for decisions that are the same at every point: each
+  // of these is either right or wrong.
   [[nodiscard]] bool differs(const dense<double>& real, const dense<double>& first, const dense<double>& second,
                              double tolerance);
-  // The last difference.
+  // The difference at the last point.
   [[nodiscard]] double error() const noexcept { return error_; }
 
  private:
-  // Of integers, the share of those that differ.
+  // For integers: the fraction of elements that differ.
   [[nodiscard]] double distance(const dense<double>& a, const dense<double>& b) const;
 
   bool is_real_;
@@ -70,7 +70,7 @@ class rounded_output {
 
 namespace unity::tensor::detail {
 
-// Half the distance from 1 to the next number of the type; 0 of integers and bools.
+// Half the distance from 1 to the next number of the type; 0 for integers and bools.
 [[nodiscard]] constexpr double unit_roundoff(dtype t) noexcept {
   switch (t) {
     case dtype::float64: return 0x1p-53;
@@ -138,7 +138,7 @@ UNITY_INLINE double rounded_output::distance(const dense<double>& a, const dense
   }
   std::size_t others = 0;
   for (std::size_t i = 0; i < a.data.size(); ++i) {
-    // Doubles do not hold the last digits of integers beyond 2^53.
+    // Doubles do not represent the last digits of integers beyond 2^53.
     others += std::abs(a.data[i] - b.data[i]) > 0x1p-50 * std::abs(a.data[i]) ? 1 : 0;
   }
   return static_cast<double>(others) / static_cast<double>(std::max<std::size_t>(a.data.size(), 1));
@@ -146,8 +146,8 @@ UNITY_INLINE double rounded_output::distance(const dense<double>& a, const dense
 
 UNITY_INLINE bool rounded_output::differs(const dense<double>& real, const dense<double>& first,
                                           const dense<double>& second, double tolerance) {
-  constexpr double larger_noise = 8;  // of sums in another order, over few elements
-  constexpr double least_units = 32;  // where the first graph happens to be exact
+  constexpr double larger_noise = 8;  // for sums in another order, over few elements
+  constexpr double least_units = 32;  // in case the first graph happens to be exact
   error_ = distance(first, second);
   noise_ = std::max(noise_, distance(real, first));
   const bool is_exact = !is_real_ && !(how_.varies && how_.unit > 0);

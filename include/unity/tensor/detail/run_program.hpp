@@ -14,7 +14,7 @@ namespace unity::tensor::detail {
 
 inline constexpr std::int64_t block_size = 256;
 
-// Finding a reciprocal may cost far more than a product, and neighbours often have one divisor.
+// A reciprocal may be far more expensive than a product, and neighbours often have the same divisor.
 template <class Scalar>
 void divide_block(Scalar* a, const Scalar* b, std::int64_t n) {
   using traits = scalar_traits<Scalar>;
@@ -31,7 +31,7 @@ void divide_block(Scalar* a, const Scalar* b, std::int64_t n) {
   }
 }
 
-// Applies one instruction to a block, with the choice of instruction outside of the loop.
+// Applies one instruction to a block; the dispatch on the instruction is outside of the loop.
 template <class Scalar>
 void apply_to_block(scalar_op op, Scalar* a, const Scalar* b, std::int64_t n) {
   using traits = scalar_traits<Scalar>;
@@ -56,7 +56,7 @@ void apply_to_block(scalar_op op, Scalar* a, const Scalar* b, std::int64_t n) {
   }
 }
 
-// A program with its stack.
+// A program and its stack.
 template <class Scalar>
 class program_runner {
  public:

@@ -1,4 +1,4 @@
-// Chooses small sizes that fit together.
+// Chooses small consistent sizes.
 #pragma once
 
 #include <algorithm>
@@ -15,21 +15,21 @@
 
 namespace unity::tensor::detail {
 
-// Gives every class a size, smallest first and as different as may be; sums, products and functions then follow. A
-// class for which no smaller size fits keeps its own, and the choice begins anew with that.
-// Law: the sizes that the classes have are a solution, so there always is one.
+// Gives every class a size, as small and as distinct as possible; sums, products and functions of sizes follow. If no
+// smaller size fits a class, it keeps its size and the choice restarts with this constraint.
+// Law: the original sizes of the classes are a solution, so a solution always exists.
 class size_choice {
  public:
   using number = size_classes::number;
 
-  // least: no size becomes smaller than that. multiples: by number, what the size of its class is a multiple of.
+  // least: the lower limit for all sizes. multiples: by number, a divisor that the size of its class must have.
   size_choice(const size_classes& classes, std::span<const size_function> functions, std::int64_t least,
               std::span<const std::int64_t> multiples = {});
 
-  // By class.
+  // Indexed by class.
   [[nodiscard]] const std::vector<std::int64_t>& run();
 
-  // A size that must stay after all.
+  // Fixes the size of n after all.
   void keep(number n) { kept_[classes_.find(n)] = true; }
   [[nodiscard]] bool keeps(number n) const {
     return kept_[classes_.find(n)] || classes_.fixed(n) || classes_.size(n) == 1;
@@ -39,16 +39,16 @@ class size_choice {
   enum class kind : std::uint8_t { sum, product, function };
   struct relation {
     kind what;
-    std::size_t whole;    // or the number of a function
-    std::size_t product;  // which of the whole's
+    std::size_t whole;    // or the index of a function
+    std::size_t product;  // which product of `whole`
   };
 
   void list_relations(number n);
 
-  // Returns the class that got stuck, if any.
+  // Returns the class for which no size fits, if any.
   std::optional<number> choose();
 
-  // Kept sizes are a part of a solution, but a function may find that out of order.
+  // The kept sizes belong to a solution, but a function may fail to see that depending on the order.
   [[nodiscard]] number first_unkept() const;
 
   bool decide(number n);
@@ -59,7 +59,7 @@ class size_choice {
 
   bool fits(number n, std::int64_t size);
 
-  // Sets a size and all that follow from it. Returns whether they fit.
+  // Sets a size and all sizes that follow from it. Returns whether they fit.
   bool settle(number n, std::int64_t size);
   bool set(number n, std::int64_t size);
 
@@ -72,10 +72,10 @@ class size_choice {
   std::int64_t least_;
   std::vector<std::int64_t> multiples_;  // by class
   std::vector<bool> kept_;
-  std::vector<bool> follows_;  // from others, rather than others from it
+  std::vector<bool> follows_;  // determined by other classes
   std::vector<std::vector<relation>> relations_;
   std::vector<std::int64_t> sizes_;  // 0: not chosen yet
-  std::vector<number> trail_;        // of what was chosen
+  std::vector<number> trail_;        // of chosen classes
   std::map<std::int64_t, int> times_used_;
 };
 
@@ -146,7 +146,7 @@ UNITY_INLINE auto size_choice::choose() -> std::optional<number> {
       return first_unkept();
     }
   }
-  // First what nothing determines: what it determines need not be guessed.
+  // First the classes that no others determine: the rest may follow from these without a guess.
   for (const bool all : {false, true}) {
     for (number n = 0; n < sizes_.size(); ++n) {
       if (classes_.find(n) == n && sizes_[n] == 0 && (all || !follows_[n]) && !decide(n)) {

@@ -1,4 +1,4 @@
-// Sizes that belong together: classes of equal sizes, and which of them are sums or products of others.
+// Related sizes: classes of equal sizes, and which of them are sums or products of others.
 #pragma once
 
 #include <algorithm>
@@ -12,10 +12,10 @@
 
 namespace unity::tensor::detail {
 
-// Numbers every size that is added. Equal sizes become one class; a class may be a sum of others (concat, split: parts
-// along an axis, first to last) and a product of others (reshape: factors of an axis, outer to inner). Two sums of one
-// class are cut until they have the same parts, two products until they have the same factors: so positions along an
-// axis keep their meaning wherever they are written down, and in whatever form.
+// Numbers every added size. Equal sizes form a class. A class may be a sum of others (concat, split: parts along an
+// axis, first to last) and a product of others (reshape: factors of an axis, outer to inner). Two sums of the same
+// class are refined until they have the same parts, and two products until they have the same factors. So positions
+// along an axis keep their meaning wherever and in whatever form they occur.
 class size_classes {
  public:
   using number = std::size_t;
@@ -25,14 +25,14 @@ class size_classes {
     return classes_.size() - 1;
   }
   [[nodiscard]] std::size_t count() const noexcept { return classes_.size(); }
-  // The smallest number of the class.
+  // The representative of the class.
   [[nodiscard]] number find(number n) const;
   [[nodiscard]] std::int64_t size(number n) const { return classes_[n].size; }
-  // Of the class; at most one sum is kept, as another cuts its parts.
+  // At most one sum is kept per class; a further one refines it.
   [[nodiscard]] std::span<const number> parts(number n) const { return classes_[find(n)].parts; }
   [[nodiscard]] std::span<const std::vector<number>> products(number n) const { return classes_[find(n)].products; }
 
-  // A class whose size must stay, and the least that it may become.
+  // Sizes of fixed classes must stay; other classes have a minimum.
   void fix(number n) { classes_[find(n)].fixed = true; }
   [[nodiscard]] bool fixed(number n) const { return classes_[find(n)].fixed; }
   void require_at_least(number n, std::int64_t least) {
@@ -41,21 +41,21 @@ class size_classes {
   }
   [[nodiscard]] std::int64_t least(number n) const { return classes_[find(n)].least; }
 
-  // Sizes that differ are never equal: both are fixed instead.
+  // Sizes that differ are never united: both are fixed instead.
   void unite(number a, number b);
 
-  // Expects parts that add up to the size of `whole`.
+  // Precondition: the parts add up to the size of `whole`.
   void add_sum(number whole, const std::vector<number>& parts);
 
-  // Expects factors whose product is the size of `whole`.
+  // Precondition: the product of the factors is the size of `whole`.
   void add_product(number whole, std::vector<number> factors);
 
-  // Carries cuts through products: where an axis is outer * inner, it is cut at multiples of inner where outer is cut.
+  // Propagates cuts through products: if an axis is outer * inner, it is cut at multiples of inner where outer is cut.
   void settle();
 
  private:
   struct entry {
-    mutable number parent;  // find shortens paths
+    mutable number parent;  // shortened by find
     std::int64_t size;
     std::int64_t least;
     bool fixed;
@@ -67,7 +67,7 @@ class size_classes {
     return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](number x, number y) { return find(x) == find(y); });
   }
 
-  // Both lists are stacks. Next leaf of the one on top: what consists of others is replaced by them.
+  // Pops the next leaf from a stack of sizes; a size that consists of others is replaced by them.
   template <class Consists>
   number pop(std::vector<number>& stack, bool reversed, const Consists& consists) const {
     while (true) {
@@ -85,8 +85,8 @@ class size_classes {
     }
   }
 
-  // Leaf by leaf from the tops of two stacks: equal ones are one class, and of others the larger one is divided.
-  // divide(x, y): what is left of x beside y, which goes on top of the stack that x came from; none: not at all.
+  // Compares two stacks leaf by leaf: unites equal leaves, and divides the larger one otherwise. divide(x, y): the rest
+  // of x beside y, which is pushed back onto the stack of x; nothing if x cannot be divided.
   template <class Consists, class Divide>
   void align(std::vector<number>& a, std::vector<number>& b, bool reversed, const Consists& consists,
              const Divide& divide) {
@@ -111,12 +111,12 @@ class size_classes {
 
   void align_sums(std::vector<number> a, std::vector<number> b);
 
-  // From the innermost, and where a factor fits no other, from the outermost.
+  // From the innermost factor; if a factor does not match, from the outermost.
   void align_products(std::vector<number> a, std::vector<number> b);
 
-  // Where the class is cut, inside.
+  // The interior positions where the class is cut.
   [[nodiscard]] std::vector<std::int64_t> cuts(number n) const;
-  // Cuts the class, every position times `unit`; returns the pieces.
+  // Cuts the class at every position times `unit`; returns the pieces.
   std::vector<number> cut(number n, std::span<const std::int64_t> at, std::int64_t unit);
 
   void carry_cuts(number whole, const std::vector<number>& factors);

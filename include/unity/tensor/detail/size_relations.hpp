@@ -1,4 +1,4 @@
-// Which sizes of two graphs belong together, as the definitions of their operators say.
+// Which sizes of two graphs are related, according to the definitions of their operators.
 #pragma once
 
 #include <cstddef>
@@ -26,28 +26,28 @@ namespace unity::tensor::detail {
 using size_number = size_classes::number;
 using size_numbers = std::vector<size_number>;
 
-// A size that follows from another: how many places a window has that slides over it.
+// A size that is a function of another: the number of positions of a sliding window.
 struct size_function {
   size_number from;
   size_number to;
-  std::function<std::int64_t(std::int64_t)> apply;  // not positive: there is no such size
+  std::function<std::int64_t(std::int64_t)> apply;  // not positive: no such size
 };
 
 // The numbers of all sizes of a graph.
 struct graph_sizes {
-  std::vector<size_numbers> dims;  // of each value
-  std::vector<size_numbers> own;   // of each node: sizes that only its attributes tell (resized_attributes)
+  std::vector<size_numbers> dims;  // for each value
+  std::vector<size_numbers> own;   // for each node: sizes that occur only in its attributes (resized_attributes)
 };
 
-// Reads graphs; sources that have one name, and opaque operators with equal attributes, share their sizes.
+// Reads graphs. Sources with the same name share their sizes, as do opaque operators with equal attributes.
 class size_relations {
  public:
   explicit size_relations(const algebra& a) : algebra_{a} {}
 
-  // keeps(name): the sizes of the source of that name must stay.
+  // keeps(name): whether the sizes of the source with this name must stay.
   [[nodiscard]] graph_sizes read(const tensor_graph& g, const std::function<bool(std::string_view)>& keeps);
 
-  // What is left to do when every graph has been read.
+  // Finishes after all graphs have been read.
   void settle();
 
   [[nodiscard]] std::span<const size_function> functions() const noexcept { return functions_; }
@@ -64,7 +64,7 @@ class size_relations {
 
   size_numbers add_all(const shape& dims);
   void fix_all(const std::vector<size_numbers>& tensors);
-  // Two tensors of the same sizes; otherwise of sizes that stay, as they cannot be told to agree.
+  // Unites the sizes of two tensors; if they differ, fixes both, because they cannot be related.
   void unite_all(const size_numbers& a, const size_numbers& b);
 
   [[nodiscard]] static node_view node_of(const tensor_graph& g, node_id n, const std::vector<size_numbers>& dims,
@@ -72,7 +72,7 @@ class size_relations {
 
   void share_by_name(const node_view& n, const std::function<bool(std::string_view)>& keeps);
 
-  // outer: the attributes of the composite whose body the node is in, which no resizing rewrites.
+  // outer: the attributes of the composite that contains the node, which resizing does not rewrite.
   void relate(const node_view& n, const attribute_list* outer, size_numbers& own);
 
   void relate_body(const node_view& n, const tensor_graph& body);

@@ -1,4 +1,4 @@
-// Values for sources with which a graph can be evaluated and says much about itself.
+// Chooses values for sources with which a graph can be evaluated and that reveal differences.
 #pragma once
 
 #include <algorithm>
@@ -32,30 +32,30 @@
 
 namespace unity::tensor {
 
-// Actual values of a source, by name; nothing where there are none.
+// The actual values of a source, by name; nothing if there are none.
 using source_data = std::function<std::optional<dense<double>>(std::string_view name)>;
 
 namespace detail {
 
-// What the readers of a value ask of it.
+// What the readers of a value require.
 struct value_role {
-  bool positive = false;   // it has a root, a logarithm or a reciprocal
-  bool exponent = false;   // it is a power's
-  bool offset = false;     // it is added to something
-  bool gain = false;       // it multiplies what has been normalized
-  std::int64_t below = 4;  // where it is an integer: it numbers that many rows
-  bool read = false;       // `below` is from a reader
+  bool positive = false;   // operand of a root, logarithm or reciprocal
+  bool exponent = false;   // exponent of a power
+  bool offset = false;     // added to something
+  bool gain = false;       // multiplies a normalized value
+  std::int64_t below = 4;  // for integers: the number of rows that they index
+  bool read = false;       // `below` comes from a reader
 
   void join(const value_role& o);
 };
 
-// Walks graphs from their users back to their sources.
+// Walks graphs backward from uses to sources.
 class source_roles {
  public:
   explicit source_roles(const algebra& a) : algebra_{a} {}
 
   void read(const tensor_graph& g);
-  // Everything positive, for graphs in which that is asked of what is computed.
+  // Makes all sources positive, for graphs whose computed values must be positive.
   void make_positive();
   [[nodiscard]] value_role of(const std::string& name) const {
     const auto found = named_.find(name);
@@ -64,16 +64,16 @@ class source_roles {
 
  private:
   void pass(const tensor_graph& g, node_id n, const value_role& role, std::vector<value_role>& roles) const;
-  // The scalar programs of a primitive with operands; none of any other operator.
+  // The scalar programs of a primitive with operands; empty for any other operator.
   struct scalar_programs {
     std::vector<scalar_program> all{};
     std::vector<std::int64_t> sizes{};  // of the indices
     bool reduces = false;
   };
   [[nodiscard]] scalar_programs programs_of(const tensor_graph& g, node_id n) const;
-  // The operand, perhaps of another element type.
+  // Whether the result is the operand, possibly with another element type.
   [[nodiscard]] static bool is_copy(const scalar_programs& programs);
-  // What functions ask of the operands that they are applied to.
+  // What scalar functions require of their operands.
   template <class Join>
   static void pass_program(const scalar_program& p, const std::vector<std::int64_t>& sizes, const Join& join) {
     const auto is_operand = [&](std::size_t i) { return p[i].op == scalar_op::operand; };
@@ -106,7 +106,7 @@ class source_roles {
       }
     }
   }
-  // What must be about how large, so that signals neither drown nor vanish.
+  // The required scale of operands, so that signals neither explode nor vanish.
   template <class Join>
   static void pass_sizes(const tensor_graph& g, node_id n, std::string_view name, const Join& join) {
     const auto operands = g.operands(n);
@@ -126,17 +126,17 @@ class source_roles {
   [[nodiscard]] bool is_view(const operation& op) const {
     return std::holds_alternative<view>(algebra_.definition_of(op.kind).body);
   }
-  // Positive operands have positive results, and others may not.
+  // Positive operands give positive results, and others might not.
   [[nodiscard]] static bool keeps_positive(std::string_view name);
 
   const algebra& algebra_;
   std::map<std::string, value_role, std::less<>> named_;
 };
 
-// The values of sources at one point: the same for the same name, sizes and point.
+// The values of sources at one point: equal for equal name, sizes and point.
 //
-// Inputs and weights are uniform in [-1, 1). At biased points, weights are in [-0.6, 1), so that what a relu gets is
-// mostly positive, and all layers of a deep network stay alive. What is added is smaller.
+// Inputs and weights are uniform in [-1, 1). At biased points, weights are in [-0.6, 1), so that operands of a relu are
+// mostly positive and all layers of a deep network stay active. Offsets are smaller.
 class source_values {
  public:
   source_values(const algebra& a, source_roles roles, const source_data& data)
@@ -150,7 +150,7 @@ class source_values {
     roles_.make_positive();
     scales_ = {};
   }
-  // From now on, the real values of the source at points as biased are `factor` times what they were.
+  // Multiplies the real values of the source by `factor` from now on, at points with the current bias.
   void scale(const std::string& name, double factor) { scales_[biased_].emplace(name, 1.0).first->second *= factor; }
 
   [[nodiscard]] bool are_given(const operation& op) const {

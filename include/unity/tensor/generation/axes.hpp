@@ -17,29 +17,29 @@
 
 namespace unity::tensor::detail {
 
-// Groups that became variables, and which.
+// Groups that became variables, with their variables.
 using lifted_groups = std::vector<std::pair<const place_group*, syntax::expression>>;
 
-// The value of the group as an expression of the rank of a variable, if it is one.
+// The value of the group as an expression of the rank of a variable, if possible.
 [[nodiscard]] std::optional<syntax::expression> by_rank(const place_group& g, const known_rank* of);
 
-// at(?p, ?c) or at(inverse(?p), ?c), where that is the number.
+// at(?p, ?c) or at(inverse(?p), ?c), if it equals the number.
 [[nodiscard]] std::optional<syntax::expression> moved_axis(const place_group& g, const lifted_groups& free);
 
-// size(?x, 1) of a matrix is size(?x, -1) of tensors of any rank.
+// Counts axes from the back: size(?x, 1) of a matrix becomes size(?x, -1) for tensors of any rank.
 void count_from_back(syntax::expression& e, const std::vector<known_rank>& ranks);
 
-// Two axes that were different numbers stay different.
+// Keeps axes distinct that were different numbers.
 void distinguish(rule_graph& r, const lifted_groups& free);
 
-// Sizes along an axis, as split{axis=1, sizes=[size(?x, 1), ..]} has them, are sizes along what the axis becomes.
+// Replaces an axis, and the same axis in sizes along it, as in split{axis=1, sizes=[size(?x, 1), ..]}.
 void write_axis(rule_graph& r, const place_group& g, const syntax::expression& axis,
                 const syntax::expression& in_sizes);
 
 [[nodiscard]] inline bool is_name_character(const std::string& text, std::size_t at) {
   return at < text.size() && (std::isalnum(static_cast<unsigned char>(text[at])) != 0 || text[at] == '_');
 }
-// In the order in which the text of a side has the variables.
+// Sorts ranks by the first appearance of their variables in the text of the side.
 void sort_by_appearance(const term_graph& side, std::vector<known_rank>& all);
 
 }  // namespace unity::tensor::detail

@@ -1,4 +1,4 @@
-// Small compositions of operators: what rules are derived for.
+// Small compositions of operators for which rules are derived.
 #pragma once
 
 #include <cstddef>
@@ -11,19 +11,19 @@
 
 namespace unity::tensor {
 
-// An operator of compositions, and which of its operands flow ('i', one or two of them) or are trained ('w').
+// An operator of a composition, and the role of each operand: 'i' for data (one or two operands), 'w' for weights.
 struct composed_operator {
   std::string kind{};
   std::string operands{};
 };
 
-// Reads "conv2d:iw relu:i".
-// Throws: unity::error where an operator is unknown, or takes another number of operands.
+// Parses "conv2d:iw relu:i".
+// Throws: unity::error if an operator is unknown or has another number of operands.
 [[nodiscard]] std::vector<composed_operator> parse_composed_operators(const algebra& a, std::string_view text);
 
 namespace detail {
 
-// Where an operand flows and is none of an operator: a name that `finished` gives.
+// A placeholder for an operand that no operator produces; `finished` names it.
 [[nodiscard]] inline syntax::term open_operand(bool flows) {
   syntax::term v;
   v.kind = syntax::term::form::variable;
@@ -31,8 +31,8 @@ namespace detail {
   return v;
 }
 
-// The compositions of one operator more than the largest of by_size, which begins with an open operand. No operator
-// works on what another of its kind gives: those are within reach of enumeration.
+// The compositions with one operator more than the largest of by_size, which begins with an open operand. Operators are
+// not applied to results of operators of the same kind: enumeration already covers these.
 [[nodiscard]] std::vector<syntax::term> larger_compositions(const std::vector<composed_operator>& operators,
                                                             const std::vector<std::vector<syntax::term>>& by_size);
 
@@ -70,7 +70,7 @@ UNITY_INLINE std::vector<syntax::term> larger_compositions(const std::vector<com
         flowing.push_back(t.operands.size() - 1);
       }
     }
-    // All ways to share the other operators out between the operands that flow, one or two.
+    // All ways to distribute the other operators over the one or two data operands.
     for (std::size_t first = count - 1, second = 0; first >= second; --first, ++second) {
       for (const auto& left : by_size[first]) {
         t.operands[flowing[0]] = left;

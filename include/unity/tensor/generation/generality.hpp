@@ -1,4 +1,4 @@
-// How general a general rule is to be, and how it is tested.
+// How far a rule is generalized, and how the result is tested.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,16 @@
 
 namespace unity::tensor {
 
-// How much of what a specific rule says about its operands may go.
+// Which conditions of a specific rule on its operands may be dropped.
 enum class generality : std::uint8_t {
-  most,     // all that it does not need
-  related,  // not what relates sizes of operands
+  most,     // all unnecessary ones
+  related,  // all but those that relate sizes of operands
   ranked    // nor their ranks: attributes alone become variables
 };
 
 struct generalize_options {
   generality wanted = generality::most;
-  std::vector<std::string> kept{};  // attributes that stay as they are
+  std::vector<std::string> kept{};  // attributes that are not generalized
   rule_test_options quick{.instances = 4, .attempts = 400, .varied = 0, .points = 1, .chained = true};
   rule_test_options thorough{.instances = 16, .attempts = 2000, .varied = 1, .points = 1, .chained = true};
   rule_test_options broadcasting{
@@ -31,7 +31,7 @@ struct generalize_options {
 
 namespace detail {
 
-// Whether the rule, read from left to right, passes tests.
+// Whether the rule, read from left to right, passes the tests.
 [[nodiscard]] bool passes(const algebra& a, const syntax::rule& r, const rule_test_options& o);
 
 }  // namespace detail
@@ -50,7 +50,7 @@ UNITY_INLINE bool passes(const algebra& a, const syntax::rule& r, const rule_tes
   try {
     return test_rule(a, compile_rule(a, r).at(0), o).found == rule_report::verdict::passes;
   } catch (const error&) {
-    return false;  // it cannot be read in this direction
+    return false;  // not valid in this direction
   }
 }
 

@@ -1,4 +1,5 @@
-// From a rule about tensors of some ranks with numbers for attributes to the most general one that passes tests.
+// Generalizes a rule about tensors of certain ranks, with literal attributes, to the most general rule that passes
+// tests.
 #pragma once
 
 #include <cstddef>
@@ -23,25 +24,25 @@ namespace unity::tensor {
 
 namespace detail {
 
-// One direction.
+// Generalizes one direction.
 class generalizer {
  public:
   generalizer(const algebra& a, const generalize_options& o) : algebra_{a}, options_{o} {}
 
-  // Nothing where the rule is not true to begin with, or no instance of it is found.
+  // Nothing if the specific rule is false or no instance of it is found.
   [[nodiscard]] std::optional<syntax::rule> run(const syntax::rule& specific) const;
   [[nodiscard]] bool passes(const syntax::rule& r) const { return tensor::detail::passes(algebra_, r, options_.last); }
 
  private:
-  // A change that passed its tests and should not have shows in the last one: then all are tested with more care.
+  // A wrong change that passed its own tests fails the final test; then all changes are tested again with more care.
   [[nodiscard]] syntax::rule widened(const start_rule& start, std::size_t care) const;
-  // Sizes that are still numbers become a relation that the rule came with (?w and ?v are 3x3: they have one shape), or
-  // two that are the same number become equal ones.
+  // Replaces remaining literal sizes by a relation of the original rule (?w and ?v are 3x3: they have equal shapes), or
+  // equates two sizes with the same number.
   static void relate_sizes(widened_rule& r, const std::vector<syntax::expression>& relations);
   static void relate(widened_rule& r, const syntax::expression& a, const syntax::expression& b);
-  // fill{dims=shape(?x)} in the source becomes fill{dims=?d}, where its users say all that matters.
+  // Replaces fill{dims=shape(?x)} in the source by fill{dims=?d} if its users constrain it enough.
   static void free_computed(widened_rule& r);
-  // Conditions that were added where the rule failed without.
+  // Conditions that were added because the rule failed without them.
   static bool is_known_to_be_needed(const syntax::expression& c) {
     return syntax::is_call(c, "||", 2) || syntax::is_call(c, ">=", 2) || syntax::is_call(c, "<", 2);
   }
@@ -51,7 +52,7 @@ class generalizer {
       i += wanted(r.rule().rest.conditions[i]) && drop(r, i) ? 0 : 1;
     }
   }
-  // Whether the condition is gone; one on a rank may become one on two ranks.
+  // Whether the condition could be dropped; a condition on one rank may be replaced by one on two ranks.
   static bool drop(widened_rule& r, std::size_t which);
 
   const algebra& algebra_;
@@ -60,13 +61,14 @@ class generalizer {
 
 }  // namespace detail
 
-// The most general rules that `specific` is an instance of and that pass tests: one, or one for each direction of `==`
-// where the directions differ; none where `specific` is false or has no instances. Canonical (canonical_rule), with the
-// name of `specific`; equal statements of different rules have equal texts. Deterministic.
+// The most general rules that have `specific` as an instance and pass tests: one rule, or one for each direction of
+// `==` if the directions differ; none if `specific` is false or has no instances. The results are canonical
+// (canonical_rule) and keep the name of `specific`; equal statements of different rules have equal texts.
+// Deterministic.
 //
-// specific: literal attributes, `rank(?v) == r` for every variable, whatever else is known of the operands as further
-// conditions (shape(?x) == shape(?y), suffix(shape(?w), 2) == [3, 3]). Every condition is dropped that the rule does
-// not need.
+// specific: has literal attributes, `rank(?v) == r` for every variable, and anything else known about the operands as
+// further conditions (shape(?x) == shape(?y), suffix(shape(?w), 2) == [3, 3]). Conditions that the rule does not need
+// are dropped.
 [[nodiscard]] std::vector<syntax::rule> generalize(const algebra& a, const syntax::rule& specific,
                                                    const generalize_options& options = {});
 

@@ -1,4 +1,4 @@
-// The whole way from a vocabulary to proved rules, in steps that a stopped run can go on from.
+// The whole path from a vocabulary to proved rules, in steps from which an interrupted run can resume.
 #pragma once
 
 #include <chrono>
@@ -23,22 +23,22 @@ namespace unity::tensor {
 struct generation_options {
   enumeration_options enumeration{};
   collection_options collection{};
-  std::string checkpoint{};    // file to keep what was done in, and to go on from where it is there; empty: none
-  std::uint64_t identity = 0;  // of vocabulary, axioms and prover: a checkpoint of others is refused
+  std::string checkpoint{};    // checkpoint file, from which the run resumes if it exists; empty: none
+  std::uint64_t identity = 0;  // of vocabulary, axioms and prover: other checkpoints are refused
 };
 
 struct generation_result {
   enumeration_counts counts{};
-  std::size_t unexplained = 0;  // equalities that no rule found before explains, those of several results among them
-  std::size_t derived = 0;      // of them, equalities that follow from rules that were collected before
+  std::size_t unexplained = 0;  // equalities that no earlier rule explains, including those with several results
+  std::size_t derived = 0;      // of these, equalities that follow from rules collected before
   std::vector<collected_rule> rules{};
   std::vector<collected_rule> refused{};
   double enumerate_s = 0;
-  double prune_s = 0;  // generalizing and testing included
+  double prune_s = 0;  // includes generalizing and testing
   double verify_s = 0;
 };
 
-// What is being done, and how far it is.
+// Reports the current step and its progress.
 using generation_watch = std::function<void(std::string_view step, std::size_t done, std::size_t of)>;
 
 namespace detail {
@@ -84,9 +84,9 @@ class rule_generation {
 
 }  // namespace detail
 
-// Enumerates, prunes, generalizes and proves. Deterministic but for the times.
-// Effects: keeps checkpoints in two files, options.checkpoint and the same with ".terms".
-// Throws: unity::error where a file cannot be written or is none of this run; what was kept before stays.
+// Enumerates, prunes, generalizes and proves. Deterministic except for the times.
+// Effects: keeps checkpoints in two files, options.checkpoint and the same name with ".terms".
+// Throws: unity::error if a file cannot be written or belongs to another run; earlier checkpoints stay.
 [[nodiscard]] inline generation_result generate_rules(
     term_language& language, rule_collection::prover_function prove, const generation_options& options,
     const generation_watch& watch = [](std::string_view, std::size_t, std::size_t) {}) {
@@ -163,7 +163,7 @@ UNITY_INLINE void rule_generation::add(std::size_t i) {
                     write_terms(store, {&single[i].right, 1}, single[i].facts));
     return;
   }
-  // The other way round: it is joining that a search needs a rule for.
+  // Reversed: a search needs a rule for joining operators.
   const auto& joint = terms_.joint_rules()[i - single.size()];
   collection_.add(write_terms(store, joint.right, joint.facts), write_terms(store, joint.left, joint.facts));
 }

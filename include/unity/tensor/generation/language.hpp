@@ -1,9 +1,9 @@
-// Tensor operators as the enumeration of terms sees them: with types that stand for all sizes, and sample values.
+// Tensor operators as term enumeration sees them: with types that represent all sizes, and with sample values.
 //
-// A type is a tensor type in each of a few worlds, which give other sizes to the letters of the vocabulary. Types are
-// equal where they are equal in every world, and an operator takes what it takes in every world; so concrete sizes
-// are never compared by chance. World 0 is where terms are sampled, the next ones where equalities are checked, and
-// the last one, far larger, has types alone.
+// A type consists of a tensor type in each of a few worlds, which assign different sizes to the letters of the
+// vocabulary. Types are equal if they are equal in every world, and an operator accepts operands if it does in every
+// world; so sizes are never equal by coincidence. World 0 is for sampling terms, the next ones are for checking
+// equalities, and the last, much larger one has types only.
 #pragma once
 
 #include <array>
@@ -33,7 +33,7 @@ inline constexpr std::size_t world_count = 4;
 template <class T>
 using by_world = std::array<T, world_count>;
 
-// Positions at which an axis was put together, ascending: its split tree, without the order of joining.
+// Positions at which an axis was concatenated, ascending: its split tree without the order of concatenation.
 // Source: Jia's dissertation (2020), section 2.3.1.
 using cut_list = std::vector<by_world<std::int64_t>>;
 
@@ -47,13 +47,13 @@ struct symbolic_type {
 
 class term_language {
  public:
-  // The type of a node, and for an operator what it does; valid as long as the language.
+  // The type of a node and, for an operator, its application; valid as long as the language.
   struct applied;
   struct typed_node {
     std::uint16_t type = 0;
     const applied* by = nullptr;
   };
-  // One result of an operator on operands of given types.
+  // One result of an operator applied to operands of given types.
   struct applied {
     by_world<operation> operations{};
     std::size_t result = 0;
@@ -72,7 +72,7 @@ class term_language {
   [[nodiscard]] bool commutative(std::size_t op) const { return algebra_.signature(word(op).kind).commutative; }
   [[nodiscard]] bool may_ignore(std::size_t op) const { return operators_[op].splits; }
   [[nodiscard]] kind_id kind(std::size_t op) const { return word(op).kind; }
-  // The operator that gives the next result of the same operation, or nothing.
+  // The operator for the next result of the same operation, if any.
   [[nodiscard]] std::optional<std::size_t> next_result(std::size_t op) const {
     const bool more = op + 1 < operators_.size() && operators_[op + 1].word == operators_[op].word;
     return more ? std::optional{op + 1} : std::nullopt;
@@ -89,18 +89,19 @@ class term_language {
   [[nodiscard]] std::size_t elements(std::uint16_t t) const {
     return static_cast<std::size_t>(element_count(types_[t].dims[0]));
   }
-  // Random residues, but for the second slice along the first axis. That holds small integers, of one sign in inputs of
-  // even number, positive in weights: a maximum over a window of random residues would nearly always be positive.
+  // Random residues, except in the second slice along the first axis. That slice holds small integers: positive in
+  // weights, all of the same sign in inputs of even number. Otherwise a maximum over a window of random residues would
+  // nearly always be positive.
   void variable_value(std::size_t sort, std::size_t v, residue* out) const;
   [[nodiscard]] const sample_program& program(std::size_t p) const { return programs_[p]; }
   [[nodiscard]] const sample_program& probe(std::size_t p) const { return probes_[p]; }
   [[nodiscard]] std::span<const std::size_t> probe_elements(std::uint16_t t) const { return probe_elements_[t]; }
 
-  // Throws: contract breach where the term is not typed.
+  // Throws: contract violation if the term is not well-typed.
   [[nodiscard]] std::vector<typed_node> typed(const written_term& t);
-  // Evaluates at sizes that no sample has: at one choice of them, or where it is to be thorough at another as well, at
-  // random and at small values.
-  // Precondition: the term is typed.
+  // Evaluates at sizes that samples do not use: at one choice of sizes or, if thorough, also at another, at random and
+  // small values.
+  // Precondition: the term is well-typed.
   [[nodiscard]] std::uint64_t deep_fingerprint(const written_term& t, bool thorough);
 
   [[nodiscard]] tensor_type type_in(std::uint16_t t, std::size_t world) const;

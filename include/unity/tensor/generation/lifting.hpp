@@ -1,4 +1,4 @@
-// Numbers and words in attributes become variables that both sides share, or sizes of operands.
+// Replaces literal attributes by variables that both sides share, or by sizes of operands.
 #pragma once
 
 #include <cstddef>
@@ -15,40 +15,40 @@ namespace unity::tensor::detail {
 
 class attribute_lifting {
  public:
-  // kept: attributes that stay as they are.
+  // kept: attributes that are not generalized.
   attribute_lifting(widened_rule& r, const std::vector<std::string>& kept) : rule_{r}, kept_{kept} {}
 
   void run();
 
  private:
-  static constexpr std::size_t fitting = 50;  // in a hundred: the target is meant for what the source now takes
+  static constexpr std::size_t fitting = 50;  // percent: the target must fit most of the new instances of the source
   static constexpr std::size_t mostly = 80;
-  static constexpr std::size_t seldom = 3;       // not all kernels can be enlarged to the size of another
-  static constexpr std::size_t most_places = 4;  // of a group whose subsets are tried
+  static constexpr std::size_t seldom = 3;       // percent: not all kernels can be enlarged to the size of another
+  static constexpr std::size_t most_places = 4;  // of groups whose subsets are tried
 
-  // What random instances do not vary, tests say nothing about.
+  // Whether random instances vary the attribute; otherwise tests are inconclusive.
   [[nodiscard]] bool is_tried(const place_group& g) const;
 
   void lift(const place_group& g);
   bool lift_together(const place_group& g, const std::vector<place>& source, const std::vector<place>& target);
-  // Some places of the source are free of the others.
+  // Makes some places of the source independent of the others.
   void separate(const std::vector<place>& source, const std::vector<place>& target, const syntax::expression& together);
   void lift_parts(const place_group& g);
   static void remove(std::vector<place>& all, const std::vector<place>& some);
-  // padding=same becomes padding=?p, with a condition that lists what else holds where not all does. Each is tested on
-  // its own: of what seldom fits, random instances may not say that it is false.
+  // Replaces padding=same by padding=?p, with a condition that lists the valid choices unless all are valid. Tests each
+  // choice separately: if a choice seldom fits, random instances may not refute it.
   bool lift_among_choices(const place_group& g);
-  // Zeros around a kernel smaller than the stride move its centre.
+  // Requires kernels at least as large as the stride: padding a smaller kernel with zeros moves its centre.
   bool lift_to_kernels(const place_group& g);
-  // kernel=[3, 3] where some operand is known to have these sizes: kernel=?k, with a condition that it is they.
+  // Replaces kernel=[3, 3] by kernel=?k with a condition if some operand is known to have these sizes.
   bool lift_to_sizes(const place_group& g);
   [[nodiscard]] std::vector<std::string> variables_of_source() const;
   [[nodiscard]] std::vector<syntax::expression> choices(const place_group& g) const;
 
-  // Sizes that nothing needs; then strides that need kernels of other sizes to be free.
+  // Drops unnecessary size conditions, then generalizes strides that depended on these sizes.
   void drop_sizes();
 
-  // suffix(shape(?v), 2) == [3, 3] goes where the target has the size itself in place of [3, 3].
+  // Drops suffix(shape(?v), 2) == [3, 3] if the size itself can replace [3, 3] in the target.
   void replace_sizes();
   bool replace_size(std::size_t which);
 
@@ -120,7 +120,7 @@ UNITY_INLINE void attribute_lifting::separate(const std::vector<place>& source, 
   for (const auto& s : source) {
     for (const auto& with : subsets(target)) {
       if (with.empty() || with.size() == target.size()) {
-        continue;  // a variable on one side alone cannot be read in the other direction
+        continue;  // a variable on one side only prevents the other direction
       }
       auto wider = rule_.rule();
       const auto v = rule_.fresh();
@@ -136,11 +136,11 @@ UNITY_INLINE void attribute_lifting::separate(const std::vector<place>& source, 
 UNITY_INLINE void attribute_lifting::lift_parts(const place_group& g) {
   auto source = g.source;
   auto target = g.target;
-  std::reverse(target.begin(), target.end());  // the one nearest to the outputs first
+  std::reverse(target.begin(), target.end());  // nearest to the outputs first
   for (bool lifted = true; lifted && !source.empty();) {
     lifted = false;
     auto parts = subsets(source);
-    std::reverse(parts.begin(), parts.end());  // single ones first: they say most
+    std::reverse(parts.begin(), parts.end());  // smallest subsets first: they are the most general
     for (const auto& from : parts) {
       for (const auto& to : subsets(target)) {
         const bool tried = from.empty() || (from.size() == g.source.size() && to.size() == g.target.size());

@@ -1,4 +1,4 @@
-// Where a rule's attributes are numbers or words, and the rule with variables or expressions there instead.
+// Places of literal attributes in a rule, and replacing them by variables or expressions.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,7 @@ struct place {
   return (p.in_target ? r.target : r.source).nodes[p.node].attributes[p.attribute];
 }
 
-// The places of one attribute that have one value.
+// The places where one attribute has the same value.
 struct place_group {
   std::string attribute;
   syntax::expression value;
@@ -36,7 +36,7 @@ struct place_group {
   std::vector<place> target{};
 };
 
-// The groups of literal attributes for which `wanted(attribute name)`, in order of first appearance.
+// The groups of literal attributes accepted by `wanted(attribute name)`, in order of first appearance.
 template <class Wanted>
 [[nodiscard]] std::vector<place_group> literal_groups(const rule_graph& r, const Wanted& wanted) {
   std::vector<place_group> all;
@@ -62,12 +62,12 @@ template <class Wanted>
 
 void put(rule_graph& r, const std::vector<place>& places, const syntax::expression& e);
 
-// Depends on the match, and is more than a variable.
+// Whether the expression depends on the match and is not just a variable.
 [[nodiscard]] inline bool is_computed(const syntax::expression& e) {
   return !syntax::is_literal(e) && e.kind != syntax::expression::form::variable;
 }
 
-// All subsets of `all`, larger ones first. Complexity: 2^n of them.
+// All subsets of `all`, larger ones first. Complexity: 2^n subsets.
 template <class T>
 [[nodiscard]] std::vector<std::vector<T>> subsets(const std::vector<T>& all) {
   std::vector<std::vector<T>> found;

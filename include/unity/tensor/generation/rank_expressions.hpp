@@ -1,4 +1,4 @@
-// Ranks and what depends on them, as rules write it.
+// Ranks, and expressions that depend on them, in the notation of rules.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace unity::tensor::detail {
 
-// rank(?v) == r, as a condition says it.
+// A condition rank(?v) == r.
 struct known_rank {
   std::string variable;
   std::int64_t rank = 0;
@@ -22,7 +22,7 @@ struct known_rank {
 
 [[nodiscard]] std::optional<known_rank> read_rank(const syntax::expression& c);
 
-// [size(?v, 0), .., size(?v, r - 1)], where rank(?v) == r is known, written as shape(?v).
+// Replaces [size(?v, 0), .., size(?v, r - 1)] by shape(?v) if rank(?v) == r is known.
 [[nodiscard]] rule_graph with_whole_shapes(rule_graph r);
 
 // concat(iota(rank(?v) - 2), [rank(?v) - 1, rank(?v) - 2])

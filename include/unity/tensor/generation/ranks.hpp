@@ -1,4 +1,4 @@
-// Rules of one rank become rules of all: axes and permutations follow the rank.
+// Extends rules for one rank to all ranks: axes and permutations follow the rank.
 #pragma once
 
 #include <algorithm>
@@ -22,28 +22,28 @@ class rank_lifting {
  public:
   explicit rank_lifting(widened_rule& r) : rule_{r} {}
 
-  // change_ranks: or keeps the conditions on ranks that do not follow from the operators.
+  // change_ranks: if false, keeps the conditions on ranks that do not follow from the operators.
   void run(bool change_ranks);
 
  private:
-  // Of the conditions on ranks that do not follow from the operators.
+  // What happens to the conditions on ranks that do not follow from the operators.
   enum class form { any, one_for_all, as_they_are };
-  // Of a group, the most general first: any value, any below a bound, an expression, the number as it is.
+  // How a group is written, the most general first: any value, any value below a bound, an expression, the literal.
   enum class kind { free, bounded, expressed, number };
   static constexpr int kinds = 4;
   static constexpr std::size_t most_groups = 4;
 
-  // Ranks that the operators fix, whatever those of other operands are, need no condition. A permutation that is a
-  // number fixes a rank, but need not stay one.
+  // Drops conditions on ranks that the operators imply independently of other ranks. A literal permutation fixes a
+  // rank, but it may become a variable later.
   void drop_implied();
   [[nodiscard]] bool applies(form f) const {
     return f == form::as_they_are || (f == form::any ? !ranks_.empty() : ranks_.size() > 1);
   }
 
-  // Tries all ways to write the groups, those that say most first.
+  // Tries all combinations of forms for the groups, the most general ones first.
   bool widen(form f);
 
-  // Whose rank stands for an axis: one variable's for all, or at each place that of the first operand there.
+  // Whose rank expresses an axis: that of one variable everywhere, or at each place that of the first operand there.
   struct rank_source {
     const known_rank* common = nullptr;
     bool own = false;
@@ -55,11 +55,12 @@ class rank_lifting {
     std::vector<syntax::expression> before{};
   };
 
-  // Of the variables whose rank may be named, the one that fits clearly better than those before it.
+  // Among the variables whose rank could be named, chooses the first unless a later one fits clearly better.
   bool widen(form f, const std::vector<kind>& way);
-  static constexpr std::size_t clearly = 30;  // in a hundred
+  static constexpr std::size_t clearly = 30;  // percent
   static constexpr std::size_t free_fitting = 30;
-  // An axis of the target alone that is the same number for all ranks: the first or second, seldom the last.
+  // Whether an axis that occurs only in the target stays the same number for all ranks: often right for the first or
+  // second axis, seldom for the last.
   [[nodiscard]] bool keeps_number(const std::vector<kind>& way) const;
   [[nodiscard]] static bool is_free(const std::vector<kind>& way) {
     return std::find(way.begin(), way.end(), kind::free) != way.end();
@@ -67,7 +68,7 @@ class rank_lifting {
 
   [[nodiscard]] std::vector<candidate> candidates(form f, const std::vector<kind>& way);
 
-  // moves: numbers of the target alone are moved by the source's permutation.
+  // moves: maps numbers that occur only in the target through the permutation of the source.
   [[nodiscard]] std::optional<candidate> make(form f, const std::vector<kind>& way, const rank_source& of, bool moves);
   void apply(form f, candidate& c) const;
 
@@ -76,7 +77,7 @@ class rank_lifting {
   bool express(candidate& c, const place_group& g, kind k, const rank_source& of, lifted_groups& free);
   bool express_in_target(candidate& c, const place_group& g, kind k, const rank_source& of, bool moves,
                          const lifted_groups& free, bool& moved);
-  // size(?x, 1) of a matrix is size(?x, -1) of any, but for sizes along an axis that stays the same number.
+  // Replaces size(?x, 1) of a matrix by size(?x, -1) for any rank, except for sizes along an axis that stays a literal.
   void all_from_back(rule_graph& r, const std::vector<kind>& way) const;
   widened_rule& rule_;
   std::vector<known_rank> ranks_{};
@@ -131,7 +132,7 @@ UNITY_INLINE void rank_lifting::drop_implied() {
   if (rule_.is_testable(bare)) {
     rule_.take(std::move(bare));
   } else {
-    ranks_ = std::move(all);  // nothing but the conditions leads random instances there
+    ranks_ = std::move(all);  // only the conditions make random instances feasible
   }
 }
 

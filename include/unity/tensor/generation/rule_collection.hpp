@@ -1,4 +1,4 @@
-// From equalities of terms to a small set of general rules: what follows from the rules before it is left out.
+// From equalities of terms to a small set of general rules: what follows from earlier rules is left out.
 #pragma once
 
 #include <algorithm>
@@ -29,27 +29,29 @@
 namespace unity::tensor {
 
 struct collection_options {
-  std::size_t most_steps = 3;   // what follows by so many rewrites is left out; chains of such derivations are longer
-  std::size_t sizes_tried = 4;  // readings of the sizes that attributes depend on, before an equality is given up
+  // rewrites by which an equality may follow from others to be left out; chains of such derivations may be longer
+  std::size_t most_steps = 3;
+  std::size_t sizes_tried = 4;  // interpretations of sizes in attributes to try before an equality is refused
   entailment_limits derivation{.rounds = 4, .joint_rounds = 0, .nodes = 400, .matches = 4000, .extra_operators = 2};
   entailment_limits joint_derivation{
       .rounds = 4, .joint_rounds = 2, .nodes = 400, .matches = 4000, .extra_operators = 2};
   generalize_options general{};
-  world_options worlds{.instances = 12, .attempts = 5000, .varied = 1};  // of general rules that may follow from others
+  // for general rules that may follow from others
+  world_options worlds{.instances = 12, .attempts = 5000, .varied = 1};
 };
 
-// A rule, and what is known of it.
+// A rule and its proof status.
 struct collected_rule {
   syntax::rule rule{};
   rule_proof proof{};
 };
 
-// Takes equalities in the order in which general ones come first. Rules of several outputs are kept apart: they follow
-// from the others only by steps that no search takes, since a search cannot join what no rule joins.
+// Takes equalities, general ones first. Rules with several outputs are kept apart: they follow from the others only by
+// steps that no search takes, because a search cannot join what no rule joins.
 class rule_collection {
  public:
-  // prove(rule): what is known of it; of several rules that an equality may be an instance of, one that is proved is
-  // preferred to a more general one that is not.
+  // prove(rule): its proof status. Among the rules that may generalize an equality, a proved one is preferred to a more
+  // general unproved one.
   using prover_function = std::function<rule_proof(const syntax::rule&)>;
 
   rule_collection(term_language& language, prover_function prove, collection_options options = {})
@@ -59,22 +61,22 @@ class rule_collection {
         ask_{language.operators(), single_, options.derivation},
         ask_joint_{language.operators(), joint_, options.joint_derivation} {}
 
-  // Adds left == right, or => where only that can be read, unless it follows from what was added before.
+  // Adds left == right, or => if only that direction is valid, unless it follows from the rules added before.
   void add(const written_side& left, const written_side& right);
-  // Effects: leaves out rules that follow from more general ones: those whose variables repeat are found early, being
-  // small, and are instances of ones found later. Leaves out directions, too, that only repeat what is there.
+  // Effects: drops rules that follow from more general ones: those with repeated variables are small and so found
+  // early, but are instances of later ones. Also drops directions that are redundant.
   void reduce();
 
-  // Effects: writes what was collected to a file, with how many equalities were added. `of` names language and options.
-  // Throws: unity::error where it cannot be written; an earlier file stays.
+  // Effects: writes the collection and the number of added equalities to a file. `of` identifies language and options.
+  // Throws: unity::error if the file cannot be written; an earlier file stays.
   void save(const std::string& path, std::uint64_t of, std::size_t added) const;
-  // Returns how many equalities were added. Precondition: none was yet.
-  // Throws: unity::error where the file is none, or of another language.
+  // Returns the number of added equalities. Precondition: none was added yet.
+  // Throws: unity::error if the file is invalid or belongs to another language.
   [[nodiscard]] std::size_t resume(const std::string& path, std::uint64_t of);
 
   [[nodiscard]] std::size_t derived() const noexcept { return derived_; }
-  // Equalities that hold at the sizes where they were found, and of which no rule passes the tests: the proof says
-  // where the rule that says most of those sizes fails.
+  // Equalities that hold at the sizes where they were found, but without a rule that passes the tests: the proof says
+  // where the rule that fixes the most of those sizes fails.
   [[nodiscard]] const std::vector<collected_rule>& refused() const noexcept { return refused_; }
   [[nodiscard]] const std::vector<collected_rule>& rules() const noexcept { return rules_; }
 
@@ -82,21 +84,21 @@ class rule_collection {
   static constexpr auto magic = "unity rules 1\n";
 
   [[nodiscard]] bool follows(const written_side& left, const written_side& right);
-  // A rule at several sizes, a question for every way in which it can broadcast.
+  // The rule at several sizes; one question for every way in which it can broadcast.
   [[nodiscard]] std::vector<std::vector<tensor_graph>> questions(const syntax::rule& r) const;
-  // Rules that the equality is an instance of: the most general ones that are proved, at last the equality
-  // itself; or else those that pass all tests.
+  // Rules that have the equality as an instance: the most general proved ones, with the equality itself as last resort;
+  // if none is proved, those that pass all tests.
   [[nodiscard]] std::vector<collected_rule> generalized(const written_side& left, const written_side& right);
   [[nodiscard]] static bool all_proved(const std::vector<collected_rule>& rules) {
     return !rules.empty() &&
            std::all_of(rules.begin(), rules.end(), [](const auto& r) { return r.proof.found == verdict::proved; });
   }
-  // What is known of the rules, or nothing where one of them is false.
+  // The proof status of the rules; empty if one of them is false.
   [[nodiscard]] std::vector<collected_rule> judged(const std::vector<syntax::rule>& rules) const;
-  // Whether the right side can be a source: it has all variables, and none alone is a root.
+  // Whether the right side can be a source: it has all variables, and no root is a lone variable.
   [[nodiscard]] static bool reads_back(const written_side& left, const written_side& right);
   void accept(collected_rule r);
-  // After the operators of the source, outer ones first: concat_of_relu, relu_and_relu.
+  // Named after the operators of the source, outer ones first: concat_of_relu, relu_and_relu.
   [[nodiscard]] std::string named(const syntax::rule& r);
 
   term_language& language_;
@@ -115,7 +117,7 @@ class rule_collection {
 
 namespace detail {
 
-// How special a rule is: how often its variables repeat, then how large it is.
+// How special a rule is: the number of repeated variables, then its size.
 [[nodiscard]] std::pair<std::size_t, rule_size> specialty(const syntax::rule& r);
 
 }  // namespace detail

@@ -1,6 +1,6 @@
-// Rules that take more operators than terms are enumerated with: for small compositions of a list of operators, what
-// the properties of operators make of them with fewer operators on what flows. What weights alone determine counts for
-// nothing, as it is computed once.
+// Rules with more operators than term enumeration can reach: for small compositions of given operators, derives equal
+// terms with fewer operators on data from the properties of operators. Terms of weights alone cost nothing, because
+// they are computed once.
 #pragma once
 
 #include <cstddef>
@@ -25,10 +25,10 @@
 namespace unity::tensor {
 
 struct derivation_options {
-  std::size_t most_operators = 3;  // of a composition
-  std::size_t most_terms = 200;    // looked at for each
-  std::size_t more_flowing = 3;    // operators on what flows that a term on the way may have beyond the composition
-  std::size_t attempts = 3;        // of the best terms, until one passes tests and is proved
+  std::size_t most_operators = 3;  // per composition
+  std::size_t most_terms = 200;    // examined per composition
+  std::size_t more_flowing = 3;    // data operators that an intermediate term may have beyond those of the composition
+  std::size_t attempts = 3;        // best terms to try until one passes tests and is proved
 };
 
 namespace detail {
@@ -63,7 +63,7 @@ class rule_derivation {
   bool derive_joint(const composition& c);
   bool accept_best(const syntax::term& source, const std::vector<state>& found,
                    const std::function<syntax::term(const syntax::term&)>& whole);
-  // Terms of fewer operators on what flows, the best first.
+  // Terms with fewer data operators, the best first.
   [[nodiscard]] std::vector<state> better(const syntax::term& t, const term_measures& m, cost limit) const;
   [[nodiscard]] std::size_t reached(const syntax::term& t, const term_measures& m) const;
   bool accept(syntax::rule r);
@@ -71,7 +71,7 @@ class rule_derivation {
   bool add_proved(const syntax::rule& r);
   [[nodiscard]] std::string named(const syntax::rule& r);
 
-  static constexpr std::size_t most_more = 16;  // operators in all, beyond the composition's
+  static constexpr std::size_t most_more = 16;  // operators in total, beyond those of the composition
 
   const algebra& algebra_;
   term_rewriting properties_;
@@ -87,14 +87,14 @@ class rule_derivation {
 
 }  // namespace detail
 
-// For each composition of the operators the rule to what takes the fewest operators on what flows, and, of single
-// operators and what ends in an activation, the rule that joins any number of them that read the same: what passes
-// tests and is proved. Attributes are variables from the start and conditions are those of the properties used, so that
-// nothing is to be generalized. Deterministic.
+// For each composition of the operators: the rule to the term with the fewest data operators. For single operators and
+// compositions that end in an activation also: the rule that joins any number of them on the same operand. Rules must
+// pass tests and be proved. Attributes are variables from the start, and conditions come from the properties used, so
+// no generalization is needed. Deterministic.
 //
-// properties: what terms are rewritten with, of those over the list's operators and a few that work on weights.
-// known: what one of these says is not found again. What takes several steps is, even where each saves something: a
-// search that is limited gets further by larger steps.
+// properties: the equalities for rewriting terms, about the listed operators and a few that act on weights. known:
+// rules that are not derived again. Rules that combine several steps are still derived, even if each step is an
+// improvement: a limited search gets further with larger steps.
 [[nodiscard]] inline std::vector<collected_rule> derive_rules(const algebra& a,
                                                               const std::vector<syntax::rule>& properties,
                                                               const std::vector<syntax::rule>& known,
@@ -154,7 +154,7 @@ UNITY_INLINE rule_derivation::rule_derivation(const algebra& a, const std::vecto
   }
 }
 
-// What holds of one activation is tried with the others.
+// What holds for one activation is also tried with the others.
 inline constexpr std::string_view usual_activation = "relu";
 inline constexpr std::array<std::string_view, 3> other_activations{"sigmoid", "tanh", "gelu"};
 
@@ -173,14 +173,14 @@ UNITY_INLINE std::vector<collected_rule> rule_derivation::run() {
   return std::move(rules_);
 }
 
-// The compositions with names for variables and attributes: inputs all different or all one, attributes variables,
-// or groups at their default.
+// Names variables and attributes of a composition: inputs all different or all the same; attributes as variables, or
+// groups at its default.
 UNITY_INLINE auto rule_derivation::finished(const syntax::term& t) const -> std::vector<composition> {
   std::vector<composition> all;
   std::set<std::string> texts;
   for (const bool one_input : {false, true}) {
     if (one_input && by_size_.size() > 3) {
-      break;  // few of larger ones are of use
+      break;  // few larger ones are useful
     }
     for (const std::string_view defaults : {"", "groups"}) {
       composition c;
@@ -285,7 +285,7 @@ UNITY_INLINE auto rule_derivation::better(const syntax::term& t, const term_meas
   return found;
 }
 
-// The fewest operators on what flows that one rule found before, or one that only takes away, leads to.
+// The fewest data operators that one earlier rule, or one that only removes operators, leads to.
 UNITY_INLINE std::size_t rule_derivation::reached(const syntax::term& t, const term_measures& m) const {
   auto best = cost_of(t, m).flowing;
   for (const auto& s : found_.steps(t, m)) {
@@ -303,7 +303,7 @@ UNITY_INLINE void rule_derivation::derive(const composition& c) {
   }
 }
 
-// Takes the best that pass, of those that are equally good; whether there is one.
+// Accepts the best terms that pass, among equally good ones; returns whether there was one.
 UNITY_INLINE bool rule_derivation::accept_best(const syntax::term& source, const std::vector<state>& found,
                                                const std::function<syntax::term(const syntax::term&)>& whole) {
   std::optional<cost> accepted;
@@ -319,7 +319,7 @@ UNITY_INLINE bool rule_derivation::accept_best(const syntax::term& source, const
     if (accept(std::move(r))) {
       accepted = found[i].costs;
       if (!source.repeated || ++taken == 2) {
-        break;  // joint rules differ in the ranks of what they join
+        break;  // joint rules differ in the ranks of the joined operands
       }
     }
   }
@@ -331,20 +331,20 @@ UNITY_INLINE bool rule_derivation::accept_best(const syntax::term& source, const
          std::ranges::any_of(e.arguments, [](const auto& a) { return is_indexed(a); });
 }
 
-// Whether something flows in several ways side by side.
+// Whether data flows through several parallel copies.
 [[nodiscard]] inline bool repeats_flow(const syntax::term& t, const term_measures& m) {
   return std::ranges::any_of(t.operands,
                              [&](const auto& o) { return (o.repeated && m.flows(o)) || repeats_flow(o, m); });
 }
 
-// Whether each operator on what flows is another one for each part.
+// Whether each data operator has a separate instance per part.
 [[nodiscard]] inline bool is_each_ones_own(const syntax::term& t) {
   return t.kind != syntax::term::form::application ||
          (is_indexed(t) && std::ranges::all_of(t.operands, is_each_ones_own));
 }
 
-// As many of the composition as there are, side by side: what flows in is one for all, weights are each one's own.
-// Single operators, and what ends in an activation: joining the rest would take away what activations could be joined
+// Any number of copies of the composition side by side, with shared inputs and separate weights. Only for single
+// operators and compositions that end in an activation: joining others would leave nothing to join the activations
 // with.
 UNITY_INLINE bool rule_derivation::derive_joint(const composition& c) {
   const std::function<syntax::term(syntax::term)> each = [&](syntax::term t) {
@@ -367,14 +367,14 @@ UNITY_INLINE bool rule_derivation::derive_joint(const composition& c) {
   const auto axis = *rank == syntax::integer(4) ? syntax::integer(1) : syntax::call("-", {*rank, syntax::integer(1)});
   const auto size = m.size(one, axis);
   if (!size || !is_indexed(*size)) {
-    return false;  // or each part is as large as what all share
+    return false;  // otherwise each part has the size of a shared operand
   }
   syntax::term joined;
   joined.name = "concat";
   joined.attributes = {{"axis", axis}};
   joined.operands = {one};
   auto limit = cost_of(joined, m);
-  limit.flowing -= 1;  // without the concat; splits are free where parts lie side by side
+  limit.flowing -= 1;  // excludes the concat; splits are free because the parts are contiguous
   auto found = better(joined, m, limit);
   std::erase_if(found, [&](const state& f) { return repeats_flow(f.at.term, m); });
   return accept_best(one, found, [&](const syntax::term& t) {
@@ -404,7 +404,7 @@ UNITY_INLINE bool rule_derivation::accept(syntax::rule r) {
   return true;
 }
 
-// Whether there was an activation to replace.
+// Returns whether there was an activation to replace.
 UNITY_INLINE bool rule_derivation::replace_activation(syntax::rule& r, std::string_view by) {
   bool replaced = false;
   const std::function<void(syntax::term&)> replace = [&](syntax::term& t) {
@@ -438,7 +438,7 @@ UNITY_INLINE bool rule_derivation::add_proved(const syntax::rule& r) {
   return true;
 }
 
-// derived_relu_of_batch_norm, and of rules that join several: joined_relu_of_matmul.
+// derived_relu_of_batch_norm; for rules that join several: joined_relu_of_matmul.
 UNITY_INLINE std::string rule_derivation::named(const syntax::rule& r) {
   std::string name = r.source[0].repeated ? "joined" : "derived";
   std::size_t depth = 0;

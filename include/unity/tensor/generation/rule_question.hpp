@@ -1,4 +1,4 @@
-// An equality of generated terms as graphs, one per world: what entailment is asked about.
+// An equality of generated terms as graphs, one per world: the input of an entailment query.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ namespace unity::tensor {
 
 namespace detail {
 
-// Builds both sides on shared inputs. Several results of one operation are one node.
+// Builds both sides on shared inputs. Several results of one operation share a node.
 class question_builder {
  public:
   question_builder(term_language& language, std::size_t world) : language_{language}, world_{world} {}
@@ -42,7 +42,8 @@ class question_builder {
 
 }  // namespace detail
 
-// One graph per world; the first half of its outputs are the left side's values, the second half the right side's.
+// One graph per world; the first half of its outputs are the values of the left side, the second half those of the
+// right side.
 [[nodiscard]] std::vector<tensor_graph> rule_question(term_language& language, const written_side& left,
                                                       const written_side& right);
 

@@ -1,4 +1,4 @@
-// An equality of generated terms as a rule about the sorts that it was found for: what generalize starts from.
+// An equality of generated terms as a rule about the sorts for which it was found: the input of generalize.
 #pragma once
 
 #include <algorithm>
@@ -21,12 +21,12 @@
 
 namespace unity::tensor {
 
-// Terms of one side, with variables numbered alike on both.
+// The terms of one side; both sides use the same variable numbers.
 using written_side = std::vector<written_term>;
 
 namespace detail {
 
-// A written term with what it is typed as, and sizes of its axes in terms of its variables.
+// A written term with its types, and the sizes of its axes in terms of its variables.
 class typed_term {
  public:
   typed_term(term_language& language, const written_term& t)
@@ -36,9 +36,9 @@ class typed_term {
   [[nodiscard]] const term_language::typed_node& typed(std::size_t n) const { return nodes_[n]; }
   [[nodiscard]] static std::string name(const term_node& n) { return fmt::format("s{}_{}", n.sort, n.number); }
 
-  // The size along an axis, or nothing where it cannot be said.
+  // The size along an axis; nothing if it cannot be expressed.
   [[nodiscard]] std::optional<syntax::expression> size(std::size_t n, std::size_t axis) const;
-  // The sizes of the two parts of an axis that was put together.
+  // The sizes of the two parts of a concatenated axis.
   [[nodiscard]] std::optional<std::pair<syntax::expression, syntax::expression>> part_sizes(std::size_t n,
                                                                                             std::size_t axis) const;
 
@@ -49,9 +49,9 @@ class typed_term {
   [[nodiscard]] bool joins(std::size_t n, std::size_t axis) const { return is(n, "concat", axis); }
   [[nodiscard]] bool cuts(std::size_t n, std::size_t axis) const { return is(n, "split", axis); }
 
-  // Axes of operands that the same index runs along.
+  // The axes of operands that have the same index.
   [[nodiscard]] std::vector<place> sources(std::size_t n, std::size_t axis) const;
-  // One of them, or else an axis of an operand that is as long in every world (a window that keeps the size).
+  // One of them, or else an operand axis with the same size in every world (a window that preserves the size).
   [[nodiscard]] std::optional<place> source(std::size_t n, std::size_t axis) const;
   [[nodiscard]] std::optional<syntax::expression> number(std::size_t n, std::size_t axis) const;
 
@@ -62,11 +62,11 @@ class typed_term {
 
 class rule_writer {
  public:
-  // `which`: which of the variables' axes of a symbol's size stands for the symbol in attributes.
+  // `which`: selects the axis whose size expresses a symbol in attributes, among the axes of variables with that size.
   rule_writer(term_language& language, std::size_t which, bool all_sizes)
       : language_{language}, which_{which}, all_sizes_{all_sizes} {}
 
-  // Nothing where a size cannot be said.
+  // Nothing if a size cannot be expressed.
   std::optional<syntax::rule> run(const written_side& left, const written_side& right);
 
  private:
@@ -92,20 +92,20 @@ class rule_writer {
 
   std::optional<syntax::term> term(const typed_term& typed, const written_term& t, std::size_t n);
   bool add_attributes(syntax::term& out, const typed_term& typed, const written_term& t, std::size_t n);
-  // What the vocabulary writes for an attribute that depends on sizes.
+  // The symbolic value of an attribute that depends on sizes, as written in the vocabulary.
   [[nodiscard]] const std::vector<vocabulary_size>* symbols(std::size_t op, std::size_t attribute) const;
-  // In the source, a variable that is what variables say where they say it; in the target, the same.
+  // In the source: a new variable, with a condition if variables determine its value; in the target: that value.
   std::optional<syntax::expression> symbolic_value(const std::vector<vocabulary_size>& value,
                                                    const attribute_signature& a);
   [[nodiscard]] std::optional<syntax::expression> said_by_variables(const std::vector<vocabulary_size>& value,
                                                                     const attribute_signature& a) const;
   [[nodiscard]] std::optional<syntax::expression> symbol_size(const std::string& symbol) const;
 
-  // Rank, and what is a number in a sort's sizes; all equal sizes where asked for.
+  // Adds conditions for ranks and for literal sizes of sorts; also for all equal sizes if requested.
   void add_variable_conditions(const written_side& left);
-  // Operands of operators that could broadcast them have one shape here.
+  // Requires equal shapes for operands that could broadcast but are equal here.
   void add_shape_conditions(const written_term& t);
-  // A variable whose shape a value has because only operators on elements lie between.
+  // The variable whose shape a value has because only element-wise operators lie between them.
   [[nodiscard]] std::optional<std::string> shaped_like(const written_term& t, std::size_t n) const;
 
   term_language& language_;
@@ -114,14 +114,14 @@ class rule_writer {
   syntax::rule rule_;
   bool in_target_ = false;
   std::vector<holder> holders_;
-  std::vector<std::pair<std::vector<vocabulary_size>, std::string>> bound_;  // attributes of constants in the source
+  std::vector<std::pair<std::vector<vocabulary_size>, std::string>> bound_;  // constant attributes in the source
 };
 
 }  // namespace detail
 
-// The rule left => right; nothing where a size cannot be expressed.
-// attempt: sizes that attributes depend on can often be read off several variables, of which one is right for all
-// shapes; ever more of what holds for the sorts is written as conditions, too.
+// The rule left => right; nothing if a size cannot be expressed.
+// attempt: sizes that attributes depend on can often be read from several variables, only one of which is right for all
+// shapes. Each attempt reads another one, and odd attempts add more conditions that hold for the sorts.
 [[nodiscard]] inline std::optional<syntax::rule> specific_rule(term_language& language, const written_side& left,
                                                                const written_side& right, std::size_t attempt = 0) {
   detail::rule_writer writer{language, attempt / 2, attempt % 2 == 1};

@@ -1,4 +1,4 @@
-// What generalizing a rule starts from: the rule with as few conditions as it holds with.
+// The start of generalizing a rule: the rule with as few conditions as possible.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace unity::tensor::detail {
 
 struct start_rule {
   syntax::rule rule{};
-  std::vector<syntax::expression> relations{};  // of operands, that the specific rule came with
+  std::vector<syntax::expression> relations{};  // conditions of the specific rule that relate operands
 };
 
 void replace_in_target(rule_graph& g, const syntax::attribute_binding& same, const syntax::expression& by);
@@ -25,18 +25,18 @@ class start_search {
  public:
   start_search(const algebra& a, const generalize_options& o) : algebra_{a}, options_{o} {}
 
-  // Conditions that say the same twice, or nothing, keep random instances from being found: so none, one or two of
-  // those that relate operands are tried before all.
+  // Redundant conditions make random instances hard to find. So none, one or two of the conditions that relate operands
+  // are tried before all of them.
   [[nodiscard]] std::optional<start_rule> run(const syntax::rule& specific) const;
 
  private:
   [[nodiscard]] std::vector<std::vector<syntax::expression>> choices_among(
       const std::vector<syntax::expression>& relations) const;
-  // Whether it holds where one of the relations that it does not keep does not, and where none of them does: most
-  // random instances of it are not there.
+  // Whether the rule holds in instances that violate one of the dropped relations, and in those that violate all of
+  // them: most random instances do not.
   [[nodiscard]] bool holds_beyond(const syntax::rule& r, const std::vector<syntax::expression>& kept,
                                   const std::vector<syntax::expression>& relations) const;
-  // An attribute of the source that is computed of operands met later becomes a variable, with a condition.
+  // Replaces an attribute of the source that is computed from operands bound later by a variable with a condition.
   [[nodiscard]] syntax::rule name_unbound(const syntax::rule& r) const;
   [[nodiscard]] bool compiles(const syntax::rule& r) const;
 

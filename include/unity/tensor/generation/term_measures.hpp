@@ -1,4 +1,4 @@
-// Ranks, sizes and shapes of terms as expressions of those of their variables, as far as they can be read off.
+// Ranks, sizes and shapes of terms as expressions of those of their variables, as far as they can be derived.
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@
 
 namespace unity::tensor {
 
-// What the variables of a rule stand for in a larger term. Names of indexed variables begin with '?'.
+// The terms bound to the variables of a rule in a larger term. Names of indexed variables begin with '?'.
 struct term_bindings {
   std::map<std::string, syntax::term> values{};
   std::map<std::string, syntax::expression> attributes{};
@@ -24,18 +24,18 @@ namespace detail {
   return variable.kind == syntax::term::form::indexed_variable ? "?" + variable.name : variable.name;
 }
 
-// Whether it has an indexed variable that no `...` inside of it repeats.
+// Whether the term has an indexed variable that is not repeated by a `...` within the term.
 [[nodiscard]] bool is_indexed(const syntax::term& t);
 
 [[nodiscard]] syntax::expression simplified_expression(syntax::expression e);
 
 }  // namespace detail
 
-// Reads them off under the assumption that what is trained broadcasts to what flows, and a later operand to the first:
-// so what is read is a guess, for tests to confirm.
+// Assumes that weights broadcast to data and that later operands broadcast to the first; so results are guesses that
+// tests must confirm.
 class term_measures {
  public:
-  // flowing: the variables that are no weights.
+  // flowing: the variables that are data, not weights.
   explicit term_measures(const std::set<std::string>& flowing) : flowing_{flowing} {}
 
   [[nodiscard]] bool flows(const syntax::term& t) const;
@@ -43,8 +43,7 @@ class term_measures {
   [[nodiscard]] std::optional<syntax::expression> size(const syntax::term& t, const syntax::expression& axis) const;
   [[nodiscard]] std::optional<syntax::expression> shape(const syntax::term& t) const;
 
-  // The expression with what is bound in place of variables; nothing where a measure cannot be read or a variable is
-  // not bound.
+  // Substitutes the bindings into the expression; nothing if a measure cannot be derived or a variable is unbound.
   [[nodiscard]] std::optional<syntax::expression> replaced(const syntax::expression& e, const term_bindings& b) const;
   [[nodiscard]] std::optional<syntax::term> replaced(const syntax::term& t, const term_bindings& b) const;
 

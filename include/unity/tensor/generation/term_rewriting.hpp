@@ -1,5 +1,5 @@
-// Equalities of operators applied to terms with variables, attributes that are variables included: what concrete graphs
-// would show for some sizes, this gives for all.
+// Rewrites terms with variables, also for attributes, by equalities of operators: the results hold for all sizes, not
+// only for those of a concrete graph.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace unity::tensor {
 
-// A term that another was rewritten to, where the conditions hold.
+// The result of a rewrite, which is valid under the conditions.
 struct rewritten_term {
   syntax::term term{};
   std::vector<syntax::expression> conditions{};
@@ -25,14 +25,14 @@ class term_rewriting {
  public:
   explicit term_rewriting(const algebra& a) : algebra_{a} {}
 
-  // Effects: uses the rule in both directions, where each says all of the other; rules of several roots or with parts
-  // of a split are left out.
+  // Effects: uses the rule in each direction whose result is fully determined. Ignores rules with several roots or with
+  // parts of a split.
   void add(const syntax::rule& r);
 
-  // All terms that one equality makes of a part that flows.
+  // All terms that result from applying one equality to one data part of the term.
   [[nodiscard]] std::vector<rewritten_term> steps(const syntax::term& t, const term_measures& m) const;
 
-  // With all attributes, as terms here have to be.
+  // The term with all attributes explicit, as required here.
   [[nodiscard]] syntax::term written_out(const syntax::term& t) const;
 
  private:
@@ -41,7 +41,7 @@ class term_rewriting {
     syntax::term to{};
     std::vector<syntax::expression> conditions{};
   };
-  // reshape{dims=[size(?b, 0), 1, 1]}(?b) stands for any weight of that shape.
+  // reshape{dims=[size(?b, 0), 1, 1]}(?b) matches any weight of that shape.
   struct reshaped {
     std::string variable{};
     syntax::expression dims{};
@@ -67,7 +67,7 @@ class term_rewriting {
   void rewrite_root(const syntax::term& t, const term_measures& m, std::vector<rewritten_term>& all) const;
 
   const algebra& algebra_;
-  std::map<std::string, std::vector<equality>> equalities_;  // by operator at the root
+  std::map<std::string, std::vector<equality>> equalities_;  // by root operator
 };
 
 }  // namespace unity::tensor
@@ -84,7 +84,7 @@ namespace unity::tensor::detail {
   return t.selector != syntax::term::whole || t.name == "split" || std::ranges::any_of(t.operands, takes_parts);
 }
 
-// Whether it does not say all attributes.
+// Whether some attributes are unspecified.
 [[nodiscard]] inline bool leaves_open(const syntax::term& t) {
   return t.open || std::ranges::any_of(t.operands, leaves_open);
 }

@@ -1,4 +1,4 @@
-// Operators as straight-line programs of residue arithmetic, traced from the one evaluator.
+// Operators as straight-line programs in residue arithmetic, traced from the single evaluator.
 #pragma once
 
 #include <cmath>
@@ -21,7 +21,7 @@
 
 namespace unity::tensor {
 
-// A scalar that writes down what is done with it: a sum of products of earlier values plus a number.
+// A scalar that records the operations on it: a sum of products of earlier values plus a constant.
 class traced {
  public:
   using function = sample_program::function;
@@ -60,7 +60,7 @@ class traced {
     return a.is_number() && b.is_number() && a.offset_ == b.offset_;
   }
 
-  // One value that holds the sum.
+  // Stores the sum as one value.
   [[nodiscard]] sample_program::ref stored(sample_program& p) const;
   [[nodiscard]] traced applied(function f, const traced& b, scalar_op op = scalar_op::add) const;
 
@@ -73,8 +73,8 @@ class traced {
   bool lowest_ = false;
 };
 
-// As modular61's: polynomials are exact, maxima compare the representatives closest to zero, every other function is a
-// pseudo-random one.
+// As for modular61: polynomials are exact, maxima compare the representatives closest to zero, all other functions are
+// pseudo-random.
 template <>
 struct scalar_traits<traced> {
   using product_sum = traced;
@@ -112,14 +112,15 @@ struct scalar_traits<traced> {
 
  private:
   [[nodiscard]] static residue of_real(double value) {
-    const bool fits = std::abs(value) < 0x1p62;  // what is no integer of 64 bits cannot be converted to one
+    const bool fits = std::abs(value) < 0x1p62;  // other values cannot be converted to a 64-bit integer
     const auto exact = fits ? static_cast<std::int64_t>(value) : 0;
     return fits && static_cast<double>(exact) == value ? residue::of_integer(exact)
                                                        : residue::of(modular61::of_real(value).residue());
   }
 };
 
-// The program of one result of an operator that takes the inputs. Throws: unity::error where it has no known meaning.
+// The program for one result of an operator that accepts the inputs. Throws: unity::error if the operator has no known
+// meaning.
 [[nodiscard]] sample_program trace(const algebra& a, const operation& op, std::span<const tensor_type> inputs,
                                    std::size_t result = 0);
 
@@ -161,7 +162,7 @@ UNITY_INLINE auto traced::stored(sample_program& p) const -> sample_program::ref
 
 UNITY_INLINE traced traced::applied(function f, const traced& b, scalar_op op) const {
   const auto which = static_cast<std::uint8_t>(op);
-  if (is_number() && b.is_number()) {  // of padding alone
+  if (is_number() && b.is_number()) {  // only padding
     return traced{sample_program::compute(f, offset_, b.offset_, which)};
   }
   auto& p = *(program_ != nullptr ? program_ : b.program_);

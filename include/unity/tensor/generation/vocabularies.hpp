@@ -1,4 +1,4 @@
-// Vocabularies that the library ships.
+// Built-in vocabularies.
 #pragma once
 
 #include <array>
@@ -72,7 +72,7 @@ operator split{axis={0, 1}}(any)
 operator transpose{permutation={[1, 0], [0, 2, 1]}}(any)
 )ops";
 
-// The part of TASO's list that matrices need, and the part that images need.
+// The parts of TASO's list for matrices and for images.
 inline constexpr std::string_view matrix_vocabulary = R"ops(
 sizes M=3, K=4
 sort activation input [M, K]
@@ -103,7 +103,7 @@ operator concat{axis={0, 1}}(any, any) same_role
 operator split{axis={0, 1}}(any)
 )ops";
 
-// What rules are derived over (rule_derivation.hpp): operators, and how many of them a composition has.
+// The operators over which rules are derived (rule_derivation.hpp), and the maximal size of a composition.
 struct composition_list {
   std::string_view name;
   std::string_view operators;

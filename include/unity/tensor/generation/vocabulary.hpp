@@ -1,4 +1,4 @@
-// The operators, attribute ranges and input types that terms are generated over, as text.
+// The text format for operators, attribute ranges and input types over which terms are generated.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@
 
 namespace unity::tensor {
 
-// A number, or a size that a letter stands for.
+// A number, or a size named by a letter.
 struct vocabulary_size {
   std::string symbol{};  // empty: a number
   std::int64_t number = 0;
@@ -26,7 +26,7 @@ struct vocabulary_size {
   friend bool operator==(const vocabulary_size&, const vocabulary_size&) = default;
 };
 
-// What a value is for: what flows through a graph, or what is trained.
+// The role of a value: data or a trained weight.
 enum class role : std::uint8_t { any, input, weight };
 
 struct vocabulary_sort {
@@ -35,21 +35,21 @@ struct vocabulary_sort {
   std::vector<vocabulary_size> dims{};
 };
 
-// One choice for every attribute that is written; the rest have their defaults.
+// One choice for every explicit attribute; the others have their defaults.
 struct vocabulary_operator {
   kind_id kind{};
-  std::vector<std::pair<std::size_t, std::vector<vocabulary_size>>> attributes{};  // number in the signature, value
+  std::vector<std::pair<std::size_t, std::vector<vocabulary_size>>> attributes{};  // index in the signature, value
   std::vector<role> operands{};
-  bool same_shape = false;  // of all operands
+  bool same_shape = false;  // for all operands
   bool same_role = false;
   bool same_rank = false;
-  std::vector<std::int64_t> ranks{};  // that all operands may have; empty: any
-  role result = role::any;            // any: input where an operand is
-  bool like_first = false;            // the result has the first operand's role
+  std::vector<std::int64_t> ranks{};  // allowed for all operands; empty: any
+  role result = role::any;            // any: input if an operand is an input
+  bool like_first = false;            // the result has the role of the first operand
 };
 
 struct vocabulary {
-  std::vector<std::pair<std::string, std::int64_t>> sizes{};  // letters, and what they are where values are sampled
+  std::vector<std::pair<std::string, std::int64_t>> sizes{};  // letters, and their sizes for sampling
   std::vector<vocabulary_sort> sorts{};
   std::vector<vocabulary_operator> operators{};
 };
@@ -73,7 +73,7 @@ class vocabulary_parser {
 
   std::string take_name(std::string_view expected);
   std::int64_t take_integer(std::string_view expected);
-  // Elements up to the end of their list, if there are any; the end itself stays.
+  // Parses elements up to the end token, which is not consumed.
   template <class F>
   void parse_list(std::string_view end, const F& parse_element) {
     if (lexer_.at(end)) {
@@ -105,8 +105,8 @@ class vocabulary_parser {
 
   void expand(const vocabulary_operator& o, const std::vector<ranged>& ranges, std::size_t i);
 
-  // Attributes without a default are given, and all have a length that the operator knows; a split's sizes are those of
-  // the parts that its operand was put together from.
+  // Requires that attributes without default are given and that all have a valid length; the sizes of a split are those
+  // of the parts from which its operand was concatenated.
   void check(const vocabulary_operator& o);
   [[nodiscard]] attribute values_of(const value& sizes) const;
   [[nodiscard]] std::int64_t size_of(std::string_view symbol) const;
@@ -118,7 +118,7 @@ class vocabulary_parser {
 
 }  // namespace detail
 
-// Throws: unity::error naming file, line and column, what stands there and what was expected.
+// Throws: unity::error with file, line and column, the text found and what was expected.
 [[nodiscard]] inline vocabulary parse_vocabulary(const algebra& a, std::string_view text, std::string_view file) {
   return detail::vocabulary_parser{a, text, file}.parse();
 }
@@ -171,7 +171,7 @@ UNITY_INLINE std::int64_t vocabulary_parser::take_integer(std::string_view expec
 UNITY_INLINE void vocabulary_parser::parse_sizes() {
   lexer_.next();
   do {
-    // So many letters have sizes of their own in every world; see term_language.
+    // The limit for distinct sizes per letter in every world; see term_language.
     if (result_.sizes.size() == 8) {
       lexer_.fail("at most 8 letters");
     }
@@ -231,7 +231,7 @@ UNITY_INLINE void vocabulary_parser::parse_sort() {
   if (result_.sorts.size() == 16) {
     lexer_.fail("at most 16 sorts");
   }
-  // Values of several variables are held, and terms concatenate them.
+  // Values of several variables are held in memory, and terms concatenate them.
   constexpr std::int64_t most_elements = 1 << 16;
   if (checked_element_count(values_of(s.dims)).value_or(most_elements + 1) > most_elements) {
     lexer_.fail("a sort of at most 65536 elements before it");

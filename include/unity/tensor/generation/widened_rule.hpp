@@ -1,4 +1,4 @@
-// A rule on its way to a more general one: every change is tested where the rule did not apply before.
+// A rule while it is generalized: every change is tested on instances to which the rule did not apply before.
 #pragma once
 
 #include <cstddef>
@@ -28,15 +28,15 @@ class widened_rule {
  public:
   using conditions = std::vector<syntax::expression>;
 
-  // quick: options that most wrong changes do not survive; thorough: that all must pass; broadcasting: that a rule
-  // must pass that lost a condition.
+  // quick: options that reject most wrong changes; thorough: required for all changes; broadcasting: required after a
+  // condition was dropped.
   widened_rule(const algebra& a, rule_graph r, const rule_test_options& quick, const rule_test_options& thorough,
                const rule_test_options& broadcasting);
 
   [[nodiscard]] const algebra& operators() const noexcept { return algebra_; }
   [[nodiscard]] const rule_graph& rule() const noexcept { return rule_; }
 
-  // An attribute variable that the rule does not have.
+  // A new attribute variable.
   [[nodiscard]] syntax::expression fresh() { return syntax::variable(fmt::format("_{}", ++variables_)); }
 
   [[nodiscard]] widening try_quickly(const rule_graph& wider, const conditions& before) {
@@ -45,16 +45,16 @@ class widened_rule {
   [[nodiscard]] widening try_thoroughly(const rule_graph& wider, const conditions& before) {
     return thorough_(wider, before);
   }
-  // Takes `wider` where it passes both tests, and its target fits in so many of a hundred of the instances in which the
-  // rule's own does.
+  // Accepts `wider` if it passes both tests and its target fits in this percentage of the instances in which the target
+  // of the current rule fits.
   bool accept(rule_graph wider, const conditions& before, std::size_t percent);
-  // The same for a change of what broadcasts with what.
+  // The same for a change of what may broadcast.
   bool accept_broadcasting(rule_graph wider, const conditions& before) {
     return broadcasting_(wider, before).found != widening::verdict::false_there && accept(std::move(wider), before, 0);
   }
-  // The same, and where the change adds no instances in which the target fits: it only says less.
+  // The same, but also accepts a change that adds no instances in which the target fits: it only simplifies the rule.
   bool accept_or_equal(rule_graph wider, const conditions& before);
-  // Random instances of it are still found.
+  // Whether random instances of it are still found.
   [[nodiscard]] bool is_testable(const rule_graph& r) const {
     return quick_(r, {syntax::integer(0)}).found == widening::verdict::holds;
   }
@@ -67,25 +67,25 @@ class widened_rule {
   }
 
  private:
-  static constexpr std::size_t enough = 4;  // instances that fit
+  static constexpr std::size_t enough = 4;  // instances in which the target fits
 
-  // In how many of a hundred instances the rule's own target fits.
+  // The percentage of instances in which the target of the current rule fits.
   [[nodiscard]] std::size_t share();
 
   const algebra& algebra_;
   rule_graph rule_;
-  // Random instances of a general rule may all be ones of which little is asked.
+  // Random instances of a general rule may all be easy ones; tests the important ones.
   [[nodiscard]] bool holds_where_it_matters(const rule_graph& wider) const {
     return turns(wider) && holds_for_sizes(wider);
   }
-  // A kernel smaller than another, as the rule was found with.
+  // Tests with the sizes for which the rule was found, such as a kernel smaller than another.
   [[nodiscard]] bool holds_for_sizes(const rule_graph& wider) const;
-  // Most permutations change most shapes, so that what they make false hardly ever fits: tested with one that is not
-  // its own inverse, where all sizes are equal.
+  // Most permutations change most shapes, so a wrong target hardly ever fits. Tests with a permutation that is not its
+  // own inverse, on equal sizes.
   [[nodiscard]] bool turns(const rule_graph& wider) const;
   [[nodiscard]] static std::string variable_below(const term_graph& g, const graph_node& n);
 
-  conditions sizes_{};  // that the rule was found with
+  conditions sizes_{};  // for which the rule was found
   widening_test quick_;
   widening_test thorough_;
   widening_test broadcasting_;

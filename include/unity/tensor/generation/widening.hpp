@@ -1,4 +1,4 @@
-// Is a rule still true where a more general form of it applies and it did not?
+// Tests whether a more general form of a rule is true where the rule itself did not apply.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +15,11 @@
 
 namespace unity::tensor {
 
-// What tests of the instances that only the general form has say.
+// The outcome of testing the instances that only the general form has.
 struct widening {
   enum class verdict : std::uint8_t {
     holds,       // both sides are equal
-    not_wider,   // there are no such instances, or in none of them the target fits
+    not_wider,   // there are no such instances, or the target fits in none
     false_there  // the sides differ, or it is no rule
   };
 
@@ -27,7 +27,7 @@ struct widening {
   std::size_t instances = 0;  // in which the target fits
   std::size_t misfits = 0;
 
-  // Of instances that fit at least so many in a hundred.
+  // Holds, and the target fits in at least this percentage of the instances.
   [[nodiscard]] bool holds(std::size_t percent) const noexcept {
     return found == verdict::holds && instances * 100 >= percent * (instances + misfits);
   }
@@ -38,7 +38,7 @@ class widening_test {
  public:
   widening_test(const algebra& a, rule_test_options options) : algebra_{a}, options_{options} {}
 
-  // `wider` where not all of `before` hold.
+  // Tests `wider` on instances that violate some condition in `before`.
   [[nodiscard]] widening operator()(const rule_graph& wider, const std::vector<syntax::expression>& before) const;
   [[nodiscard]] widening tested(const syntax::rule& r) const;
 
@@ -72,7 +72,7 @@ UNITY_INLINE widening widening_test::tested(const syntax::rule& r) const {
   try {
     return read(test_rule(algebra_, compile_rule(algebra_, r).at(0), options_));
   } catch (const error&) {
-    return {};  // an expression that the source does not bind, say
+    return {};  // for example an expression that the source does not bind
   }
 }
 

@@ -1,4 +1,4 @@
-// The element-wise function that matmul, linear and conv2d may end with.
+// The element-wise functions with which matmul, linear and conv2d may end.
 #pragma once
 
 #include <cstdint>

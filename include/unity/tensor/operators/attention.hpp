@@ -9,8 +9,9 @@
 
 namespace unity::tensor::operators {
 
-// Shapes: q[b, s, e], k[b, t, f], v[b, t, g], wq[e, heads * d], wk[f, heads * d], wv[g, heads * p], wo[heads * p, o]
-// -> [b, s, o]. Scores are divided by sqrt(d); nothing is masked.
+// Scores are divided by sqrt(d); there is no mask.
+// Shapes: q[b, s, e], k[b, t, f], v[b, t, g], wq[e, heads * d], wk[f, heads * d], wv[g, heads * p], wo[heads * p, o] ->
+// [b, s, o].
 [[nodiscard]] definition attention();
 
 [[nodiscard]] inline std::vector<definition> attentions() { return {attention()}; }
@@ -50,7 +51,7 @@ UNITY_INLINE definition attention() {
   };
   const auto body = [](body_builder& b, const attribute_reader& a, std::span<const value_id> x) {
     const auto heads = a.integer("heads");
-    // [b, s, h * d] with its heads apart, in the order of `permutation` over (b, s, h, d)
+    // Splits [b, s, h * d] into heads: the `permutation` of (b, s, h, d).
     const auto split_heads = [&](value_id in, value_id weight, std::initializer_list<std::int64_t> permutation) {
       const auto y = b.add("matmul", {in, weight});
       const auto& dims = b.type(y).dims;

@@ -1,4 +1,4 @@
-// Indices of operands that broadcast as in NumPy.
+// Index accesses of operands that broadcast as in NumPy.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ using accesses = small_vector<access, 8>;
 // One parallel index per dimension of the joint shape.
 [[nodiscard]] accesses declare_all(space& s, std::span<const std::int64_t> joint);
 
-// What an operand of `dims` sees of them: nothing along the dimensions in which it is stretched.
+// The accesses of an operand of shape `dims`: none along the dimensions that are broadcast.
 [[nodiscard]] accesses seen(std::span<const access> joint, std::span<const std::int64_t> sizes,
                             std::span<const std::int64_t> dims);
 

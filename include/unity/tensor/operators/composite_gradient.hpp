@@ -1,4 +1,4 @@
-// The adjoint of a composite as an operator of its own, derived from the composite's body.
+// The adjoint of a composite as a separate operator, derived from the body of the composite.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +12,12 @@
 
 namespace unity::tensor::operators {
 
-// Adds the operator below as the adjoint of a composite with these attributes.
+// An adjoint rule that adds the operator below, for a composite with these attributes.
 [[nodiscard]] adjoint_rule composite_adjoint(std::string gradient, std::vector<std::string> attributes);
 
-// `forward`: a composite with a shape function and `results` results; attributes: its, and `of`, the ascending
-// numbers of the operands whose cotangents are computed. Where `forward` takes any number of operands, all but the
-// cotangents are its.
+// `forward`: a composite with a shape function and `results` results. The attributes are those of `forward`, and `of`:
+// the ascending numbers of the operands whose cotangents are computed. If `forward` is variadic, all operands except
+// the cotangents belong to it.
 // Shapes: the operands of `forward`, a cotangent per result -> one cotangent per operand in `of`.
 [[nodiscard]] definition composite_gradient(const definition& forward, int results);
 

@@ -14,15 +14,15 @@
 
 namespace unity::tensor::operators {
 
-// The result of a reduction along the attributes `axes` and `keep_dims`; reports what is wrong with them.
+// Sets the result of a reduction along the attributes `axes` and `keep_dims`; reports errors in them.
 void judge_reduction(judgement& j, const attribute_reader& a, bool reals);
 
-// Joins the elements along the axes by an associative operator of two operands, one half with the other until one is
-// left: exact for integers, and the adjoint of a product is right where elements are zero. The axes stay, of size 1.
+// Combines the elements along the axes with an associative binary operator by repeated halving. Exact for integers; the
+// adjoint of a product is correct even if elements are zero. The axes stay, with size 1.
 [[nodiscard]] value_id fold_along(body_builder& b, std::string_view name, value_id x,
                                   std::span<const std::int64_t> axes);
 
-// Appends what the reduction is made of; the axes stay, of size 1.
+// Appends the operators of the reduction; the axes stay, with size 1.
 using reduction_body = value_id (*)(body_builder& b, value_id x, std::span<const std::int64_t> axes);
 
 // Shapes: x[...] -> x without the axes, or with size 1 along them.
@@ -92,7 +92,7 @@ UNITY_INLINE definition composite_reduction(std::string name, reduction_body bod
 UNITY_INLINE std::vector<definition> composite_reductions() {
   using axes_list = std::span<const std::int64_t>;
   const auto smallest = [](body_builder& b, value_id x, axes_list axes) {
-    if (!is_floating(b.type(x).element)) {  // whose least has no negative
+    if (!is_floating(b.type(x).element)) {  // the least integer has no negative
       return fold_along(b, "minimum", x, axes);
     }
     return b.add("negate", {b.add("reduce_max", {b.add("negate", {x})}, {{"axes", axes}})});

@@ -18,7 +18,7 @@
 
 namespace unity::tensor::operators {
 
-// One of the three that a convolution relates is computed from the other two, on one iteration space.
+// Which of the three tensors of a convolution is computed from the other two; the iteration space is the same.
 // Shapes: image[n, c, h, w], kernel[oc, c / groups, kh, kw], result[n, oc, oh, ow].
 enum class convolved : std::uint8_t { image, kernel, result };
 
@@ -28,8 +28,8 @@ struct convolution_space {
   std::array<access, 4> result{};
 };
 
-// Declares the space in which `made` is computed. Indices that it does not have are sums.
-// Shapes: `image` and `kernel` are those of the operands or results, of rank 4.
+// Declares the space in which `made` is computed; indices that `made` lacks are summed over. `image` and `kernel` are
+// the shapes of these tensors, operands or results, of rank 4.
 [[nodiscard]] convolution_space declare_convolution(space& s, const attribute_reader& a,
                                                     std::span<const std::int64_t> image,
                                                     std::span<const std::int64_t> kernel, convolved made);
@@ -40,13 +40,13 @@ struct convolution_space {
 // Shapes: x[n, c, h, w], w[oc, c / groups, kh, kw], optional bias[oc] -> [n, oc, oh, ow].
 [[nodiscard]] definition conv2d();
 
-// dims: the shape of what is computed.
+// dims: the shape of the result.
 [[nodiscard]] definition convolution_gradient(std::string name, convolved made);
 
 [[nodiscard]] inline std::vector<definition> convolutions() { return {conv2d()}; }
 
-// Shapes: cotangent[n, oc, oh, ow], w[oc, c / groups, kh, kw] -> [n, c, h, w];
-// and x[n, c, h, w], cotangent -> those of w.
+// Shapes: cotangent[n, oc, oh, ow], w[oc, c / groups, kh, kw] -> [n, c, h, w]; and x[n, c, h, w], cotangent -> the
+// shape of w.
 [[nodiscard]] inline std::vector<definition> convolution_gradients() {
   return {convolution_gradient("conv2d_input_gradient", convolved::image),
           convolution_gradient("conv2d_weight_gradient", convolved::kernel)};

@@ -15,11 +15,11 @@
 
 namespace unity::tensor::operators {
 
-// 1 at the class that a number stands for, 0 elsewhere; 0 everywhere for a number that stands for none.
+// 1 at the class of the label, 0 elsewhere; all 0 if the label is no class.
 // Shapes: labels[...] -> [..., classes].
 [[nodiscard]] definition one_hot();
 
-// logits[..., c] and labels[...]; reports what is wrong.
+// Requires logits[..., c] and labels[...]; reports errors.
 bool require_labelled_logits(judgement& j);
 
 [[nodiscard]] inline value_id one_hot_like(body_builder& b, value_id labels, value_id logits) {
@@ -27,11 +27,11 @@ bool require_labelled_logits(judgement& j);
   return b.add("one_hot", {labels}, {{"classes", t.dims[t.rank() - 1]}, {"element", name_of(t.element)}});
 }
 
-// Minus the logarithm of the softmax at the label; 0 where the label is no class. The logits must be finite.
+// Minus the logarithm of the softmax at the label; 0 if the label is no class. The logits must be finite.
 // Shapes: logits[..., c], labels[...] -> [...].
 [[nodiscard]] definition cross_entropy();
 
-// (softmax - one-hot row of the label) * cotangent; 0 where the label is no class.
+// (softmax - one-hot row of the label) * cotangent; 0 if the label is no class.
 // Shapes: logits[..., c], labels[...], cotangent[...] -> [..., c].
 [[nodiscard]] definition cross_entropy_gradient();
 
@@ -55,7 +55,7 @@ UNITY_INLINE definition one_hot() {
         !s.require(classes > 0 && classes <= max_elements, "a positive number of classes")) {
       return;
     }
-    // The first index is that of the classes: the kernel names it.
+    // The class index must come first: the kernel refers to it by number.
     const auto c = s.parallel("c", classes);
     accesses labels;
     for (std::size_t d = 0; d < s.rank(0); ++d) {
@@ -113,7 +113,7 @@ UNITY_INLINE definition cross_entropy_gradient() {
     const auto last = static_cast<std::int64_t>(t.rank()) - 1;
     const auto classes = t.dims[t.rank() - 1];
     const auto ones = b.add("fill", {}, {{"value", 1.0}, {"element", name_of(t.element)}, {"dims", {classes}}});
-    // Not the sum of the one-hot row, which would pass over it once more.
+    // Not the sum of the one-hot row, which would need another pass over it.
     const auto is_class = b.add("embedding", {ones, x[1]});
     const auto of_row = b.add("unsqueeze", {b.add("mul", {x[2], is_class})}, {{"axes", {last}}});
     const auto apart = b.add("sub", {b.add("softmax", {x[0]}, {{"axis", last}}), one_hot_like(b, x[1], x[0])});

@@ -1,4 +1,4 @@
-// Attention of given queries, keys and values, and the rotation of both by their positions.
+// Attention of given queries, keys and values, and rotary position embedding.
 #pragma once
 
 #include <vector>
@@ -8,23 +8,23 @@
 
 namespace unity::tensor::operators {
 
-// 1 where a row's number is at least the column's, 0 elsewhere: which keys a query sees that sees none behind its
-// place.
+// 1 if the row number is at least the column number, 0 elsewhere: the keys that a query sees under causal masking.
 // Shapes: -> [rows, columns].
 [[nodiscard]] definition lower_triangle();
 
-// softmax(q k' * scale + mask) v, head by head; a key head serves as many neighbouring query heads as there are to
-// each. scale 0: 1 / sqrt(d). A mask of booleans is true where a key is seen; others are added and must broadcast.
-// `causal`: a query sees no key behind its place.
-// Shapes: q[b, h, s, d], k[b, g, t, d], v[b, g, t, p] and maybe mask[...] that broadcasts to [b, h, s, t] ->
-// [b, h, s, p]; where `heads` and `key_heads` are not 0: q[b, s, h * d], k[b, t, g * d], v[b, t, g * p] -> [b, s, h *
-// p]. Source: ONNX opset 23; Ainslie et al., GQA (2023).
+// softmax(q k' * scale + mask) v for each head; each key head serves h / g consecutive query heads. scale 0 means 1 /
+// sqrt(d). A boolean mask is true where a key is visible; other masks are added. The mask must broadcast. `causal`: a
+// query sees no later keys.
+// Shapes: q[b, h, s, d], k[b, g, t, d], v[b, g, t, p] and optional mask[...] that broadcasts to [b, h, s, t] -> [b, h,
+// s, p]. If `heads` and `key_heads` are not 0: q[b, s, h * d], k[b, t, g * d], v[b, t, g * p] -> [b, s, h * p].
+// Source: ONNX opset 23; Ainslie et al., GQA (2023).
 [[nodiscard]] definition dot_product_attention();
 
-// Pairs of features turned by the angle of their position: the first and the second half of the first 2 r features,
-// or neighbours where `interleaved`; the others stay.
-// Shapes: x[b, h, s, d], or x[b, s, heads * d] where `heads` is not 0; cos[b, s, r], sin[b, s, r], or cos[n, r],
-// sin[n, r] and positions[b, s] -> x's. Source: ONNX opset 23; Su et al., RoFormer (2021).
+// Rotates pairs of features by the angle of their position. A pair is element i of the first and of the second half of
+// the first 2 r features, or two neighbours if `interleaved`; other features stay the same.
+// Shapes: x[b, h, s, d], or x[b, s, heads * d] if `heads` is not 0; cos[b, s, r], sin[b, s, r], or cos[n, r], sin[n, r]
+// and positions[b, s] -> the shape of x.
+// Source: ONNX opset 23; Su et al., RoFormer (2021).
 [[nodiscard]] definition rotary_embedding();
 
 [[nodiscard]] inline std::vector<definition> dot_product_attentions() {
@@ -77,7 +77,7 @@ UNITY_INLINE definition lower_triangle() {
 
 namespace detail {
 
-// x[b, s, heads * d] as [b, heads, s, d]; of four dimensions it is so already.
+// The shape x[b, s, heads * d] as [b, heads, s, d]; four dimensions already have this form.
 [[nodiscard]] inline shape with_heads(const shape& dims, std::int64_t heads) {
   return dims.size() == 4 ? dims : shape{dims[0], heads, dims[1], dims[2] / heads};
 }
@@ -97,7 +97,7 @@ namespace detail {
   return b.add("reshape", {joined}, {{"dims", {dims[0], dims[1], dims[2] * dims[3]}}});
 }
 
-// The heads of operands are `heads`, where x has three dimensions.
+// Requires rank 4 if `heads` is 0, otherwise rank 3 with features that are a multiple of `heads`.
 [[nodiscard]] inline bool require_heads(judgement& j, std::size_t operand, std::int64_t heads) {
   const auto number = static_cast<int>(operand);
   return j.require(j.rank(operand) == (heads == 0 ? 4U : 3U), "another rank", number) &&
@@ -142,7 +142,7 @@ UNITY_INLINE definition dot_product_attention() {
     const auto ks = b.type(k).dims;
     const auto vs = b.type(v).dims;
     const auto group = qs[1] / ks[1];
-    // The queries of heads that share a key head as rows of one matrix.
+    // Query heads that share a key head, as rows of one matrix.
     const auto rows = [&](value_id of, std::int64_t columns) {
       return group == 1 ? of : b.add("reshape", {of}, {{"dims", {qs[0], ks[1], group * qs[2], columns}}});
     };

@@ -1,4 +1,4 @@
-// Einstein's sums: products of tensors whose dimensions have letters, summed over letters that the result has not.
+// Einstein sums: products of tensors whose dimensions have letters, summed over letters that the result lacks.
 #pragma once
 
 #include <optional>
@@ -18,12 +18,12 @@ struct einsum_form {
   std::string result;
 };
 
-// Reads "bij,bjk->bik" for operands of these ranks. Without an arrow, the result has the letters that are there once,
-// in alphabetical order. An ellipsis stands for the same dimensions everywhere. Nothing where the equation is none, or
-// an operand has a letter twice.
+// Parses "bij,bjk->bik" for operands of these ranks. Without an arrow, the result has the letters that occur once, in
+// alphabetical order. An ellipsis stands for the same dimensions everywhere. Returns nothing if the equation is
+// malformed or an operand has a letter twice.
 [[nodiscard]] std::optional<einsum_form> read_einsum(std::string_view equation, std::span<const std::size_t> ranks);
 
-// Operands are joined from left to right, by matrix products. Dimensions of one letter have one size.
+// Contracts operands from left to right with matrix products. Dimensions with the same letter have the same size.
 // Source: ONNX's Einsum.
 [[nodiscard]] definition einsum();
 
@@ -54,7 +54,7 @@ namespace detail {
   return letters.find(c) != std::string_view::npos;
 }
 
-// Letters, and dots that must be three.
+// Only letters, and at most one ellipsis of exactly three dots.
 [[nodiscard]] inline bool is_einsum_term(std::string_view term) {
   const auto dots = term.find("...");
   std::string letters{term};
@@ -67,7 +67,7 @@ namespace detail {
          std::adjacent_find(letters.begin(), letters.end()) == letters.end();
 }
 
-// A value whose dimensions have letters.
+// A value and the letters of its dimensions.
 struct lettered {
   value_id value;
   std::string letters;
@@ -77,10 +77,10 @@ class einsum_writer {
  public:
   einsum_writer(body_builder& b, std::map<char, std::int64_t> sizes) : b_{b}, sizes_{std::move(sizes)} {}
 
-  // Summed over letters that `kept` has not.
+  // Summed over letters that `kept` lacks.
   [[nodiscard]] lettered summed(lettered x, std::string_view kept) const;
   [[nodiscard]] value_id in_order(const lettered& x, std::string_view letters) const;
-  // The product, summed over letters that `kept` has not.
+  // The product, summed over letters that `kept` lacks.
   [[nodiscard]] lettered product(const lettered& x, const lettered& y, std::string_view kept) const;
 
  private:
@@ -144,7 +144,7 @@ UNITY_INLINE lettered einsum_writer::product(const lettered& x, const lettered& 
   return {tensor::detail::reshaped(b_, product, dims), letters};
 }
 
-// The size of each letter; nothing where dimensions of one letter have several.
+// The size of each letter; nothing if dimensions with the same letter have different sizes.
 [[nodiscard]] inline std::optional<std::map<char, std::int64_t>> letter_sizes(const einsum_form& f,
                                                                               std::span<const tensor_type> inputs) {
   std::map<char, std::int64_t> sizes;
@@ -185,7 +185,7 @@ UNITY_INLINE std::optional<einsum_form> read_einsum(std::string_view equation, s
   if (terms.size() != ranks.size()) {
     return std::nullopt;
   }
-  // The dimensions of an ellipsis have digits.
+  // Digits stand for the dimensions of an ellipsis.
   std::optional<std::size_t> covered;
   const auto spelled = [&](std::string term) {
     if (const auto dots = term.find("..."); dots != std::string::npos) {

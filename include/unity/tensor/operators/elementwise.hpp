@@ -18,7 +18,7 @@
 
 namespace unity::tensor::operators {
 
-// Which element types a function is defined on.
+// The element types on which a function is defined.
 enum class domain : std::uint8_t { all, numbers, reals, integers, booleans };
 
 [[nodiscard]] bool require(space& s, domain d);
@@ -37,10 +37,10 @@ void iterate_each(space& s, dtype element);
   return define("identity", 1, 1, {}, primitive{iteration, copy_kernel}).with_layouts().running_in(runs_in::no_mode);
 }
 
-// The identity: values are those of inference. Its adjoint masks what it masked.
+// The identity, as in inference. The adjoint applies its mask.
 [[nodiscard]] definition dropout();
 
-// To integers: towards zero. To bool: is it not zero.
+// To integers: rounds towards zero. To bool: true if not zero.
 [[nodiscard]] definition cast();
 
 // Broadcasts as in NumPy.
@@ -51,14 +51,15 @@ void iterate_each(space& s, dtype element);
 
 [[nodiscard]] std::vector<definition> elementwise();
 
-// Operands broadcast as in NumPy, and so does the result, of the element type.
+// Operands broadcast as in NumPy; the result has their joint shape and this element type.
 void iterate_jointly(space& s, dtype element);
 
-// Operands broadcast as in NumPy; the first has the result's element type.
+// Operands broadcast as in NumPy; the first has the element type of the result.
 [[nodiscard]] definition each(std::string name, int operands, scalar_kernel kernel, domain d);
 
-// The cotangent of a function's operand: from the operand or, where that is cheaper, the function's value, and the
-// cotangent of the value. Of maximum and minimum: from both operands and the cotangent, that of the first operand.
+// The cotangent of the operand of a function, from the cotangent of the result and either the operand or, if cheaper,
+// the result. For maximum and minimum: the cotangent of the first operand, from both operands and the cotangent of the
+// result.
 [[nodiscard]] std::vector<definition> elementwise_gradients();
 
 }  // namespace unity::tensor::operators

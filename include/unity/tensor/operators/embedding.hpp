@@ -12,28 +12,32 @@
 
 namespace unity::tensor::operators {
 
-// The space of a lookup; `bag`: the last dimension of ids is summed over.
+// The iteration space of a lookup; `bag`: sums over the last dimension of ids.
 void iterate_lookup(space& s, bool bag);
 
-// Stated as a product with the one-hot rows of ids, which evaluation does not form.
+// Defined as a product with the one-hot rows of ids, which evaluation does not materialize.
 [[nodiscard]] definition lookup(std::string name, bool bag);
 
-// Shapes: table[v, e...], ids[...] -> [..., e...]. A row that the table does not have is zero.
+// Row numbers outside of the table give zero.
+// Shapes: table[v, e...], ids[...] -> [..., e...].
 [[nodiscard]] inline definition embedding() { return lookup("embedding", false); }
 
-// Shapes: table[v, e...], ids[b..., s] -> [b..., e...]: the sum of the rows of each bag of s numbers. A row that the
-// table does not have is zero. Source: Unity (OSDI 2022) figure 16c.
+// The sum of the rows of each bag of s numbers. Row numbers outside of the table give zero.
+// Shapes: table[v, e...], ids[b..., s] -> [b..., e...].
+// Source: Unity (OSDI 2022) figure 16c.
 [[nodiscard]] inline definition embedding_bag() { return lookup("embedding_bag", true); }
 
-// The space of a lookup's adjoint; `bag`: all numbers of a bag get its cotangent.
+// The iteration space of the adjoint of a lookup; `bag`: all numbers of a bag get the cotangent of the bag.
 void iterate_lookup_gradient(space& s, std::int64_t rows, bool bag);
 
 [[nodiscard]] definition lookup_gradient(std::string name, bool bag);
 
-// Shapes: ids[...], cotangent[..., e...] -> table[rows, e...]: each row is the sum of those that its number stands for.
+// Each row of the result is the sum of the cotangents at its number.
+// Shapes: ids[...], cotangent[..., e...] -> table[rows, e...].
 [[nodiscard]] inline definition embedding_gradient() { return lookup_gradient("embedding_gradient", false); }
 
-// Shapes: ids[b..., s], cotangent[b..., e...] -> table[rows, e...]: likewise, with one cotangent per bag.
+// The same with one cotangent per bag.
+// Shapes: ids[b..., s], cotangent[b..., e...] -> table[rows, e...].
 [[nodiscard]] inline definition embedding_bag_gradient() { return lookup_gradient("embedding_bag_gradient", true); }
 
 [[nodiscard]] inline std::vector<definition> lookups() { return {embedding()}; }

@@ -1,4 +1,4 @@
-// Normalizations besides softmax, layer_norm and batch_norm, as graphs of simpler operators.
+// Normalizations other than softmax, layer_norm and batch_norm, as graphs of simpler operators.
 #pragma once
 
 #include <cstdint>
@@ -16,17 +16,17 @@ namespace unity::tensor::operators {
 // The logarithm of softmax.
 [[nodiscard]] definition log_softmax();
 
-// softmax, log_softmax or hardmax (choice `function`) over all dimensions from the axis on, seen as one.
+// softmax, log_softmax or hardmax (chosen by `function`) over all dimensions from the axis on, flattened.
 // Source: ONNX below opset 13.
 [[nodiscard]] definition flat_softmax();
 
-// x has `groups` groups of neighbouring channels, each of which gets mean 0 and variance 1 in each sample; scale and
-// bias are those of groups or of channels.
-// Shapes: x[n, c, ...], scale[groups or c], bias[likewise] -> [n, c, ...]. Source: Wu and He, Group Normalization
-// (2018).
+// Normalizes each of `groups` groups of consecutive channels to mean 0 and variance 1 in each sample; scale and bias
+// are per group or per channel.
+// Shapes: x[n, c, ...], scale[groups or c], bias[same as scale] -> [n, c, ...].
+// Source: Wu and He, Group Normalization (2018).
 [[nodiscard]] definition group_norm();
 
-// group_norm with a group per channel.
+// group_norm with one group per channel.
 [[nodiscard]] definition instance_norm();
 
 // x / sqrt(mean of x^2 + epsilon) * scale, over the dimensions from axis to the last; scale broadcasts with them.
@@ -36,7 +36,7 @@ namespace unity::tensor::operators {
 // Shapes: x[n, c, ...] -> [n, c, ...]. Source: Krizhevsky et al., ImageNet Classification (2012) section 3.3.
 [[nodiscard]] definition local_response_norm();
 
-// x / its norm along an axis: the sum of sizes (p = 1) or the root of the sum of squares (p = 2).
+// x / its norm along an axis: the sum of absolute values (p = 1) or the square root of the sum of squares (p = 2).
 [[nodiscard]] definition lp_norm();
 
 // (x - mean) / (standard deviation + 1e-9) over the axes.
@@ -44,7 +44,7 @@ namespace unity::tensor::operators {
 
 namespace detail {
 
-// Scale and bias are one per channel, or one per group.
+// Requires scale and bias of one element per channel or per group.
 void judge_group_norm(judgement& j, const attribute_reader& a, std::int64_t groups);
 
 [[nodiscard]] std::vector<value_id> group_norm_body(body_builder& b, double epsilon, std::int64_t groups,

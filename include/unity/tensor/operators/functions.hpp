@@ -1,4 +1,4 @@
-// Functions of elements: activations of networks, angles, signs, rounding, remainders, limits.
+// Element-wise functions: activations, trigonometry, signs, rounding, remainders, limits.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace unity::tensor::operators {
 
-// A function of one real number, which attributes shape.
+// A function of one real number that is parametrized by attributes.
 [[nodiscard]] definition function(std::string name, std::vector<attribute_field> fields,
                                   std::function<scalar_kernel(const attribute_reader&)> value);
 
@@ -20,23 +20,23 @@ namespace unity::tensor::operators {
 // Shapes: x[...], slope[...] -> x's.
 [[nodiscard]] definition prelu();
 
-// Between two bounds, of which infinite ones bound nothing; where they contradict each other, the upper one.
+// Clips to [low, high]; either may be infinite. If they contradict each other, the upper one wins.
 [[nodiscard]] definition clip();
 
-// The quotient, rounded towards zero; 0 where the divisor is.
+// The quotient rounded towards zero; 0 if the divisor is 0.
 [[nodiscard]] definition integer_div();
 
-// The remainder, of the sign of the divisor or, `truncated`, of the dividend; of integers 0 where the divisor is.
+// The remainder with the sign of the divisor or, if `truncated`, of the dividend; for integers 0 if the divisor is 0.
 [[nodiscard]] definition mod();
 
-// Of results that are no real numbers: operands have no cotangents.
+// For operators whose results are not real numbers: their operands have no cotangents.
 [[nodiscard]] definition without_derivative(definition d);
 
-// A function of one that is constant almost everywhere, and whose adjoint is zero.
+// A function of one operand that is constant almost everywhere, with adjoint zero.
 [[nodiscard]] definition step(std::string name, scalar_kernel kernel, domain d);
 
 // leaky_relu, elu, selu, celu, thresholded_relu, shrink, hard_sigmoid, hard_swish, softplus, softsign, mish, swish and
-// gelu_tanh are ONNX's, whose documentation has the formulas; the derivative at a kink is halfway between both sides'.
+// gelu_tanh as documented by ONNX; the derivative at a kink is the mean of both one-sided derivatives.
 // Source: https://onnx.ai/onnx/operators
 [[nodiscard]] std::vector<definition> functions();
 
@@ -67,9 +67,9 @@ namespace detail {
 [[nodiscard]] inline scalar_kernel below_zero() {
   return kernels::apply(scalar_op::minimum, kernels::x(0), kernels::literal(0));
 }
-// log(1 + exp(x)) of which no part is too large.
+// log(1 + exp(x)) without overflow in intermediate results.
 [[nodiscard]] scalar_kernel softplus();
-// exp(x / width) - 1 where x is negative.
+// exp(x / width) - 1 for negative x, 0 elsewhere.
 [[nodiscard]] inline scalar_kernel decay(double width) {
   const auto at = width == 1 ? below_zero() : below_zero() / kernels::literal(width);
   return kernels::apply(scalar_op::exp, at) - kernels::literal(1);

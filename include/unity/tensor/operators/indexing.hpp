@@ -1,8 +1,8 @@
-// Operators that read or write elements by numbers: lookups along any axis, and their counterparts that write.
+// Operators that read or write elements by index: gathers along any axis, and the corresponding scatters.
 //
-// All are stated as lookups of rows of a table (embedding) at numbers that their bodies calculate: no element is
-// multiplied, so infinities stay where they are. A negative number counts from the end; numbers that there are not are
-// not to be relied on.
+// All are defined as lookups of table rows (embedding) at indices that their bodies compute: no element is multiplied,
+// so infinities stay where they are. A negative index counts from the end; results for indices out of range are
+// unspecified.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +21,13 @@
 
 namespace unity::tensor::operators {
 
-// What bodies calculate numbers of elements with, in int64.
+// Computes element indices in bodies, in int64.
 class index_writer {
  public:
   explicit index_writer(body_builder& b) : b_{b} {}
 
   [[nodiscard]] value_id number(std::int64_t value, const shape& dims = {}) const;
-  // start + the position times the strides. Shapes: -> dims.
+  // start + the dot product of position and strides. Shapes: -> dims.
   [[nodiscard]] value_id positions(const shape& dims, const shape& strides, std::int64_t start = 0) const;
 
   [[nodiscard]] value_id add(value_id x, value_id y) const { return b_.add("add", {x, y}); }
@@ -36,44 +36,52 @@ class index_writer {
   [[nodiscard]] value_id times(value_id x, std::int64_t factor) const { return mul(x, number(factor)); }
   [[nodiscard]] value_id clamp(value_id x, std::int64_t least, std::int64_t most) const;
 
-  // The numbers, those below 0 counted from the end of `size` elements.
+  // The indices, with negative ones counted from the end of `size` elements.
   [[nodiscard]] value_id from_front(value_id numbers, std::int64_t size) const;
 
  private:
   body_builder& b_;
 };
 
-// Shapes: x[a..., v, e...], numbers[i...] -> [a..., i..., e...], v being dimension `axis`.
+// Shapes: x[a..., v, e...], numbers[i...] -> [a..., i..., e...], where v is dimension `axis`.
 [[nodiscard]] value_id taken_along(body_builder& b, value_id x, std::size_t axis, value_id numbers);
 
 // start + sum over d of position[d] * strides[d], in int64. Shapes: -> dims.
 [[nodiscard]] definition linear_index();
 
-// Row r is the sum of the rows of x whose number is r. Shapes: numbers[i...], x[i..., e...] -> [rows, e...].
+// Row r of the result is the sum of the rows of x whose number is r.
+// Shapes: numbers[i...], x[i..., e...] -> [rows, e...].
 [[nodiscard]] definition scatter_sum();
 
-// Shapes: x[a..., v, e...], numbers[i...] -> [a..., i..., e...], v being dimension `axis`. Source: ONNX's Gather.
+// Shapes: x[a..., v, e...], numbers[i...] -> [a..., i..., e...], where v is dimension `axis`.
+// Source: ONNX's Gather.
 [[nodiscard]] definition gather();
 
-// Element i of the result is that of x whose place is i, but along `axis` numbers[i].
-// Shapes: x[d...], numbers[n...] -> [n...], of one rank, n <= d but along the axis. Source: ONNX's GatherElements.
+// Element i of the result is the element of x at position i, except that the position along `axis` is numbers[i].
+// Shapes: x[d...], numbers[n...] -> [n...], of equal rank, with n <= d except along the axis.
+// Source: ONNX's GatherElements.
 [[nodiscard]] definition gather_elements();
 
-// Shapes: x[b..., d1...dk, e...], numbers[b..., i..., k] -> [b..., i..., e...], of `batch` dimensions b.
+// Shapes: x[b..., d1...dk, e...], numbers[b..., i..., k] -> [b..., i..., e...], with `batch` dimensions b.
 // Source: ONNX's GatherND.
 [[nodiscard]] definition gather_nd();
 
-// x, but for the elements at the places of gather_elements, which are those of updates, or get them added.
-// Shapes: x[d...], numbers[n...], updates[n...] -> [d...]. Numbers that are not added are distinct.
+// A copy of x in which the elements that gather_elements would read are replaced by those of updates, or increased by
+// them.
+// Indices must be distinct unless updates are added.
+// Shapes: x[d...], numbers[n...], updates[n...] -> [d...].
 // Source: ONNX's ScatterElements.
 [[nodiscard]] definition scatter_elements();
 
-// Shapes: x[d1...dk, e...], numbers[i..., k], updates[i..., e...] -> those of x. Numbers that are not added are
-// distinct. Source: ONNX's ScatterND.
+// Indices must be distinct unless updates are added.
+// Shapes: x[d1...dk, e...], numbers[i..., k], updates[i..., e...] -> the shape of x.
+// Source: ONNX's ScatterND.
 [[nodiscard]] definition scatter_nd();
 
-// values[1] where the position along `axis` is the number, values[0] elsewhere; numbers are within [-depth, depth), or
-// have no position. Shapes: numbers[i...], values[2] -> i... with depth at axis. Source: ONNX's OneHot.
+// values[1] where the position along `axis` equals the number, values[0] elsewhere. Numbers outside of [-depth, depth)
+// have no position.
+// Shapes: numbers[i...], values[2] -> i... with depth at axis.
+// Source: ONNX's OneHot.
 [[nodiscard]] definition one_hot_values();
 
 [[nodiscard]] inline std::vector<definition> indexings() {
@@ -81,7 +89,7 @@ class index_writer {
           gather_nd(),    scatter_elements(), scatter_nd(), one_hot_values()};
 }
 
-// Reads of the first operand no more than is taken.
+// Counts only the elements of the first operand that are read.
 [[nodiscard]] work work_of_reading(std::span<const tensor_type> inputs, std::span<const tensor_type> outputs);
 
 }  // namespace unity::tensor::operators
@@ -146,7 +154,7 @@ inline bool require_whole_numbers(judgement& j, std::size_t operand) {
   return j.require(is_integral(j.inputs()[operand].element), "integers", static_cast<int>(operand));
 }
 
-// The numbers of the elements that gather_elements takes from all of x.
+// The flat indices in x of the elements that gather_elements reads.
 [[nodiscard]] inline value_id numbers_of_elements(body_builder& b, const shape& x, value_id numbers, std::size_t axis) {
   const index_writer w{b};
   auto strides = strides_of(x);
@@ -154,7 +162,7 @@ inline bool require_whole_numbers(judgement& j, std::size_t operand) {
   return w.add(w.positions(b.type(numbers).dims, strides), w.times(w.from_front(numbers, x[axis]), step));
 }
 
-// The numbers of the rows of x, its first batch + k dimensions being one. Shapes: numbers[i..., k] -> [i...].
+// The row numbers in x, with its first batch + k dimensions flattened. Shapes: numbers[i..., k] -> [i...].
 [[nodiscard]] inline value_id numbers_of_rows(body_builder& b, const shape& x, value_id numbers, std::size_t batch) {
   const index_writer w{b};
   const auto dims = b.type(numbers).dims;
@@ -175,7 +183,7 @@ inline bool require_whole_numbers(judgement& j, std::size_t operand) {
   return sum;
 }
 
-// The first dimensions as one.
+// Flattens the first dimensions into one.
 [[nodiscard]] inline shape rows_of(const shape& x, std::size_t first) {
   const std::span<const std::int64_t> all{x};
   shape dims{element_count(all.first(first))};
@@ -187,7 +195,8 @@ enum class scatter_reduction : std::uint8_t { none, add };
 
 [[nodiscard]] inline attribute_field reduction_field() { return choice_field("reduction", {"none", "add"}); }
 
-// Where a row is written, its number in x and the updates, one after the other, is that of an update.
+// Looks up each row of the result in the concatenation of x and the updates: written rows from the updates, others from
+// x.
 // Shapes: x[r, e...], numbers[i...], updates[i..., e...] -> [r, e...].
 [[nodiscard]] value_id written(body_builder& b, value_id x, value_id numbers, value_id updates, scatter_reduction how);
 
@@ -200,7 +209,7 @@ UNITY_INLINE value_id written(body_builder& b, value_id x, value_id numbers, val
   const auto& dims = b.type(numbers).dims;
   const auto count = dims.size();
   const auto order = w.positions(dims, strides_of(dims), 1);
-  const auto update = b.add("scatter_sum", {numbers, order}, {{"rows", rows}});  // from 1; 0: there is none
+  const auto update = b.add("scatter_sum", {numbers, order}, {{"rows", rows}});  // counts from 1; 0: not written
   const auto own = w.positions({rows}, {1});
   const auto other = w.add(update, w.number(rows - 1));
   const auto row = w.add(own, w.mul(w.clamp(update, 0, 1), w.sub(other, own)));
@@ -309,7 +318,7 @@ UNITY_INLINE definition gather() {
 
 namespace detail {
 
-// Numbers along an axis of x, for each other position one of those that x has.
+// Requires indices along an axis of x, whose sizes along the other dimensions do not exceed those of x.
 inline bool require_element_numbers(judgement& j, std::int64_t axis) {
   if (!require_whole_numbers(j, 1) || !j.require(j.rank(1) == j.rank(0), "the rank of operand 0", 1) ||
       !j.require(axis >= 0 && axis < static_cast<std::int64_t>(j.rank(0)), "an axis within the rank")) {
@@ -322,7 +331,7 @@ inline bool require_element_numbers(judgement& j, std::int64_t axis) {
   return j.require(within, "sizes within those of operand 0", 1);
 }
 
-// Numbers of rows: the last dimension says one each of the dimensions behind the first `batch`.
+// Requires row indices: the last dimension holds one index for each indexed dimension after the first `batch`.
 inline bool require_row_numbers(judgement& j, std::int64_t batch) {
   if (!require_whole_numbers(j, 1) || !j.require(j.rank(1) >= 1, "an operand of rank 1 or more", 1) ||
       !j.require(batch >= 0 && batch < static_cast<std::int64_t>(std::min(j.rank(0), j.rank(1))),
@@ -336,7 +345,7 @@ inline bool require_row_numbers(judgement& j, std::int64_t batch) {
          j.require(j.dims(1).back() >= 1 && j.dims(1).back() <= most, "a number per dimension at most", 1);
 }
 
-// i..., and the dimensions of x that the numbers leave.
+// i..., and the dimensions of x that are not indexed.
 [[nodiscard]] inline shape dims_of_rows(const judgement& j, std::int64_t batch) {
   shape dims(std::span<const std::int64_t>{j.dims(1)}.first(j.rank(1) - 1));
   dims.append(j.dims(0).begin() + batch + j.dims(1).back(), j.dims(0).end());
@@ -433,7 +442,7 @@ UNITY_INLINE definition one_hot_values() {
     dims.insert(dims.begin() + axis, a.integer("depth"));
     j.result(std::move(dims), j.inputs()[1].element);
   };
-  // The place of each number in the result; none where it has no position.
+  // The flat position of each number in the result; none if it is out of range.
   const auto body = [](body_builder& b, const attribute_reader& a, std::span<const value_id> x) {
     const index_writer w{b};
     const auto depth = a.integer("depth");

@@ -1,4 +1,4 @@
-// Losses of classifiers over a dimension of classes that need not be the last, with weights of classes.
+// Weighted losses of classifiers; the class dimension is dimension 1.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,16 @@
 
 namespace unity::tensor::operators {
 
-// How the losses of all labels become the result.
+// How the losses of all labels are combined.
 enum class loss_reduction : std::uint8_t { mean, sum, none };
 
-// Minus the element of log_probabilities at the label, times the weight of the label's class; 0 for the label
-// `ignored` where `ignores` is set, and for a label that is no class. mean: their sum over the sum of the weights.
-// Elements must be finite.
-// Shapes: log_probabilities[n, c, ...], labels[n, ...], and maybe weights[c] -> [n, ...], or [] where reduced.
+// Minus the element of log_probabilities at the label, times the weight of its class; 0 for the label `ignored` if
+// `ignores` is set, and for a label that is no class. mean: the sum divided by the sum of the weights. Elements must be
+// finite.
+// Shapes: log_probabilities[n, c, ...], labels[n, ...], and optional weights[c] -> [n, ...], or [] if reduced.
 [[nodiscard]] definition negative_log_likelihood();
 
-// negative_log_likelihood of the log_softmax of scores[n, c, ...] along the classes.
+// negative_log_likelihood of log_softmax along the classes. Shapes: scores[n, c, ...] in place of log_probabilities.
 [[nodiscard]] definition softmax_cross_entropy();
 
 [[nodiscard]] inline std::vector<definition> likelihood_losses() {
@@ -33,7 +33,7 @@ namespace detail {
 
 void judge_likelihood(judgement& j, const attribute_reader& a);
 
-// x: the operands, of which the first is log_probabilities.
+// x: all operands; log_probabilities takes the place of x[0].
 [[nodiscard]] value_id likelihood_body(body_builder& b, const attribute_reader& a, value_id log_probabilities,
                                        std::span<const value_id> x);
 

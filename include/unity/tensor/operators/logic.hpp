@@ -1,4 +1,4 @@
-// Comparisons, logic, and selection by what they give.
+// Comparisons, logic, and selection by booleans.
 #pragma once
 
 #include <string>
@@ -10,14 +10,14 @@
 
 namespace unity::tensor::operators {
 
-// Booleans of operands that broadcast as in NumPy.
+// A boolean function of operands that broadcast as in NumPy.
 [[nodiscard]] definition predicate(std::string name, int operands, scalar_kernel kernel, domain d);
 
-// Infinite, of the signs that the attributes ask for.
+// True for infinities of the signs that the attributes select.
 [[nodiscard]] definition is_inf();
 
-// An element of x where the condition is true, of y elsewhere; operands broadcast as in NumPy.
-// Shapes: condition[...], x[...], y[...] -> the joint shape, of x's elements.
+// An element of x if the condition is true, else of y; operands broadcast as in NumPy.
+// Shapes: condition[...], x[...], y[...] -> the joint shape, with the element type of x.
 [[nodiscard]] definition where();
 
 [[nodiscard]] std::vector<definition> logic();

@@ -1,4 +1,4 @@
-// Operators that move elements and do not change them.
+// Operators that move elements without changing them.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ namespace unity::tensor::operators {
   return j.require(axis >= 0 && axis < static_cast<std::int64_t>(j.rank(0)), "an axis within the rank");
 }
 
-// Joins along an existing axis.
+// Concatenates along an existing axis.
 [[nodiscard]] definition concat();
 
 // One result per size.
@@ -29,19 +29,19 @@ void resize_slice(const attribute_writer& w, const resizing& r);
 // 0 <= start < end <= size and step >= 1 along every named axis.
 [[nodiscard]] definition slice();
 
-// The operand at `origin` of a result of shape `dims`.
+// Places the operand at `origin` in a result of shape `dims`.
 void place(view_map& v, shape dims, shape origin);
 
-// pads: all befores, then all afters.
+// pads: before all dimensions, then after all dimensions.
 [[nodiscard]] definition pad();
 
-// Zeros around a convolution's kernel, which stays in the centre. Source: TASO's enlarge.
+// Pads the kernel of a convolution with zeros and keeps it centred. Source: TASO's enlarge.
 [[nodiscard]] definition enlarge();
 
 // Dimension d of the result is dimension permutation[d] of the operand.
 [[nodiscard]] definition transpose();
 
-// As NumPy broadcasts the operand with a tensor of shape dims.
+// Broadcasts the operand with shape dims as in NumPy.
 [[nodiscard]] definition expand();
 
 [[nodiscard]] definition reshape();
@@ -49,7 +49,7 @@ void place(view_map& v, shape dims, shape origin);
 // Drops axes of size 1.
 [[nodiscard]] definition squeeze();
 
-// Adds axes of size 1; axes are those of the result.
+// Inserts axes of size 1; `axes` are positions in the result.
 [[nodiscard]] definition unsqueeze();
 
 [[nodiscard]] inline std::vector<definition> movements() {
@@ -83,7 +83,7 @@ UNITY_INLINE definition concat() {
       if (!v.require(agrees, "sizes that agree outside of the axis", static_cast<int>(i))) {
         return;
       }
-      joint[axis] = std::min(joint[axis] + v.dims(i)[axis], max_elements + 1);  // that is too large as well
+      joint[axis] = std::min(joint[axis] + v.dims(i)[axis], max_elements + 1);  // saturates above the limit
     }
     v.result(std::move(joint));
     std::int64_t at = 0;
@@ -173,7 +173,7 @@ UNITY_INLINE definition slice() {
     for (std::size_t i = 0; i < axes.size(); ++i) {
       auto& s = p.source[static_cast<std::size_t>(axes[i])];
       s.start = starts[i];
-      s.step = steps[i] < ends[i] - starts[i] ? steps[i] : 1;  // none is taken where one element stays
+      s.step = steps[i] < ends[i] - starts[i] ? steps[i] : 1;  // 1 if only one element is selected
     }
     v.add(std::move(p));
   };
@@ -278,7 +278,7 @@ UNITY_INLINE definition expand() {
     }
     v.whole(0, 0, along);
   };
-  // Ones stay ones: there the operand's size holds.
+  // Entries of 1 stay 1: the size comes from the operand.
   const auto resize = [](const attribute_writer& w, const resizing& r) {
     auto& dims = w["dims"];
     const auto skipped = r.new_outputs[0].size() - dims.size();

@@ -32,10 +32,11 @@ namespace unity::tensor::operators {
   return b.add("add", {b.add("mul", {b.add("div", {centred, deviation}), scale}), shift});
 }
 
-// Over the dimensions from axis to the last; gamma and beta have those.
+// Normalizes over the dimensions from axis to the last, which are also the dimensions of gamma and beta.
 [[nodiscard]] definition layer_norm();
 
-// Shapes: x[n, c, ...], scale[c], bias[c], mean[c], variance[c] -> [n, c, ...]. The statistics are given: inference.
+// Uses given statistics, as in inference.
+// Shapes: x[n, c, ...], scale[c], bias[c], mean[c], variance[c] -> [n, c, ...].
 [[nodiscard]] definition batch_norm();
 
 [[nodiscard]] inline std::vector<definition> normalizations() { return {softmax(), layer_norm(), batch_norm()}; }

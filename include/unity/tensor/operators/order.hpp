@@ -1,4 +1,4 @@
-// The first elements of those along an axis, in order of size.
+// The largest or smallest elements along an axis, in order.
 #pragma once
 
 #include <vector>
@@ -7,9 +7,9 @@
 
 namespace unity::tensor::operators {
 
-// The `count` largest elements along an axis, or the smallest, the first of equal ones first, and where they stand.
-// Stated as comparisons of all with all; its work is that of a sort.
-// Shapes: x[..., n, ...] -> [..., count, ...], and int64 likewise. Source: ONNX's TopK.
+// The `count` largest or smallest elements along an axis and their positions; equal elements keep their order. Defined
+// by comparing all pairs; its work is that of a sort.
+// Shapes: x[..., n, ...] -> [..., count, ...], and int64 of the same shape. Source: ONNX's TopK.
 [[nodiscard]] definition top_elements();
 
 [[nodiscard]] inline std::vector<definition> orders() { return {top_elements()}; }
@@ -40,27 +40,27 @@ namespace unity::tensor::operators {
 
 namespace detail {
 
-// How many elements along the axis come before each: larger ones or smaller ones, and equal ones that stand before it.
-// Shapes: x[..., n, ...] -> x's, int64.
+// The rank of each element along the axis: the number of larger (or smaller) elements, plus equal elements before it.
+// Shapes: x[..., n, ...] -> the shape of x, int64.
 [[nodiscard]] value_id order_places(body_builder& b, value_id x, std::size_t axis, bool largest);
 
-// Of the first `count` places, where the element that has each stands.
+// For each of the first `count` ranks, the position of the element with that rank.
 // Shapes: places[..., n, ...] -> [..., count, ...], int64.
 [[nodiscard]] value_id elements_in_order(body_builder& b, value_id places, std::size_t axis, std::int64_t count);
 
-// The sum over a dimension, which goes.
+// The sum over a dimension, which is dropped.
 [[nodiscard]] inline value_id counted(body_builder& b, value_id v, std::size_t axis) {
   return b.add("reduce_sum", {v}, {{"axes", {static_cast<std::int64_t>(axis)}}, {"keep_dims", 0}});
 }
 
-// Shapes: [..., n, ...] -> [..., 1, n, ...], `at` being the place of the 1.
+// Shapes: [..., n, ...] -> [..., 1, n, ...], with the 1 at position `at`.
 [[nodiscard]] inline value_id opened(body_builder& b, value_id v, std::size_t at) {
   auto dims = b.type(v).dims;
   dims.insert(dims.begin() + static_cast<std::ptrdiff_t>(at), 1);
   return tensor::detail::reshaped(b, v, dims);
 }
 
-// From 0 on along dimension d; all others have size 1.
+// 0, 1, ... along dimension d; all other dimensions have size 1.
 [[nodiscard]] inline value_id numbered(body_builder& b, std::int64_t count, std::size_t d, std::size_t rank) {
   shape dims(rank, 1);
   dims[d] = count;

@@ -22,21 +22,22 @@
 
 namespace unity::tensor::operators {
 
-// The window of one dimension of an image of size `in`; a pad as large as the kernel's reach would make windows of
-// nothing.
+// The window along one dimension of an image of size `in`. Requires pads smaller than the window, which otherwise could
+// lie in padding entirely.
 [[nodiscard]] slide pool_slide_over(space& s, const attribute_reader& a, std::size_t d, std::int64_t in,
                                     std::int64_t dilation);
 [[nodiscard]] inline slide pool_slide(space& s, const attribute_reader& a, std::size_t d, std::int64_t dilation) {
   return pool_slide_over(s, a, d, s.dims(0)[2 + d], dilation);
 }
 
-// What runs along the dimensions of an image and of its pools.
+// The accesses of an image and of its pooled result.
 struct pool_space {
   std::array<access, 4> image{};
   std::array<access, 4> result{};
 };
 
-// Declares it; images: the size of its first two dimensions, where no operand has them. The kernel's indices are whole.
+// Declares the iteration space. images: the size of the first two dimensions if no operand has them. The kernel indices
+// cannot be split.
 [[nodiscard]] pool_space declare_pool(space& s, const slide& y, const slide& x, bool count_padding,
                                       std::int64_t images = 0);
 
@@ -53,7 +54,7 @@ void iterate_pool(space& s, const slide& y, const slide& x, bool count_padding);
 
 [[nodiscard]] definition max_pool();
 
-// count_include_pad: divide by the kernel's size within the padded image, not within the image.
+// count_include_pad: divide by the window size within the padded image instead of the image.
 [[nodiscard]] definition average_pool();
 
 // Shapes: x[n, c, h, w] -> [n, c, 1, 1].

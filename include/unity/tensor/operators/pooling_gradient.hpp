@@ -16,7 +16,7 @@
 
 namespace unity::tensor::operators {
 
-// The attributes that windows are computed from.
+// The attributes that determine windows.
 [[nodiscard]] inline std::vector<attribute_field> window_fields() {
   return {integers_field("kernel", 2),          integers_field("stride", {1, 1}),   padding_field(),
           integers_field("pads", {0, 0, 0, 0}), integers_field("dilation", {1, 1}), flag_field("ceil_mode", false)};
@@ -24,21 +24,21 @@ namespace unity::tensor::operators {
 [[nodiscard]] std::vector<attribute_field> with_fields(std::vector<attribute_field> fields,
                                                        std::vector<attribute_field> more);
 
-// Windows of an image of these sizes, of rank 4.
+// The windows of an image of these sizes, of rank 4.
 [[nodiscard]] pool_space pool_over(space& s, const attribute_reader& a, std::span<const std::int64_t> image,
                                    bool count_padding = false, std::int64_t images = 0);
 
-// How many points an average pool divides by. Shapes: -> [oh, ow], for an image of shape dims.
+// The divisor of each average, for an image of shape dims. Shapes: -> [oh, ow].
 [[nodiscard]] definition pool_counts();
 
-// Each element is added to all elements of its window. Shapes: [n, c, oh, ow] -> dims.
+// Adds each element to all elements of its window. Shapes: [n, c, oh, ow] -> dims.
 [[nodiscard]] definition pool_scatter();
 
-// How often the largest element of a window occurs in it.
+// The number of occurrences of the largest element in each window.
 // Shapes: x[n, c, h, w], largest[n, c, oh, ow] -> [n, c, oh, ow].
 [[nodiscard]] definition pool_ties();
 
-// Each element of the last operand is added to the elements of its window that are the largest.
+// Adds each element of the last operand to the largest elements of its window.
 // Shapes: x[n, c, h, w], largest[n, c, oh, ow], [n, c, oh, ow] -> [n, c, h, w].
 [[nodiscard]] definition pool_select();
 

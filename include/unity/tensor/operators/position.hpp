@@ -1,4 +1,4 @@
-// Where the extreme elements along an axis are, rows that say so, and sums of all elements before each.
+// Positions of extreme elements along an axis, one-hot rows of positions, and cumulative sums.
 #pragma once
 
 #include <cstdint>
@@ -12,28 +12,27 @@
 
 namespace unity::tensor::operators {
 
-// 1 at the position along the new axis that a number names, 0 elsewhere; 0 everywhere for a number that names none.
-// Its adjoint is zero.
-// Shapes: positions[..., ...] -> [..., size, ...], of which the axis has `size` elements.
+// 1 at the given position along the new axis, 0 elsewhere; all 0 if the position is out of range. The adjoint is zero.
+// Shapes: positions[..., ...] -> [..., size, ...], where the new axis has `size` elements.
 [[nodiscard]] definition is_position();
 
 [[nodiscard]] value_id add_is_position(body_builder& b, value_id positions, std::int64_t axis, std::int64_t size,
                                        dtype element);
 
-// Where the element equals the one that it is compared with: its position along the axis, from the end unless `last`;
-// 0 elsewhere. The largest of them tells where the first or last is. Its adjoint is zero.
-// Shapes: x[..., n, ...], of[..., 1, ...] -> x's, int64.
+// For elements equal to the compared one: the position along the axis, counted from the end unless `last`; 0 elsewhere.
+// The maximum of these gives the first or last occurrence. The adjoint is zero.
+// Shapes: x[..., n, ...], of[..., 1, ...] -> the shape of x, int64.
 [[nodiscard]] definition equal_positions();
 
-// The position of the largest or smallest element along an axis: the first of equal ones, or the last.
+// The position of the largest or smallest element along an axis; the first or last of equal ones.
 // Shapes: x[..., n, ...] -> [..., 1, ...], or without the axis; int64.
 [[nodiscard]] definition extreme_position(std::string name, std::string extreme);
 
-// 1 at the first of the largest elements along an axis, 0 elsewhere. Its adjoint is zero.
+// 1 at the first of the largest elements along an axis, 0 elsewhere. The adjoint is zero.
 [[nodiscard]] definition hardmax();
 
-// Each element is the sum of those up to it along an axis; exclusive: of those before it; reverse: from the end.
-// Stated as log n sums with the operand moved on; its work is one sum for each element.
+// Cumulative sum along an axis; exclusive: without the element itself; reverse: from the end. Defined as log n sums
+// with shifted operands; its work is one addition per element.
 [[nodiscard]] definition cumulative_sum();
 
 [[nodiscard]] std::vector<definition> positions();
@@ -66,7 +65,8 @@ UNITY_INLINE definition is_position() {
         !s.require(size > 0 && size <= max_elements, "a positive number of positions")) {
       return;
     }
-    // The first index is that of the axis: the kernel names it. Not parallel, as its size is an attribute.
+    // The index of the axis must come first: the kernel refers to it by number. It is not parallel, because its size is
+    // an attribute.
     const auto along = s.statistic("p", size);
     accesses in;
     accesses out;
@@ -197,7 +197,7 @@ UNITY_INLINE definition cumulative_sum() {
     const auto rank = b.type(x[0]).rank();
     const auto size = b.type(x[0]).dims[static_cast<std::size_t>(axis)];
     const bool reverse = a.flag("reverse");
-    // By so many places, zeros behind it.
+    // Shifts by this many positions and fills with zeros.
     const auto moved = [&](value_id v, std::int64_t by) {
       shape pads(2 * rank, 0);
       pads[static_cast<std::size_t>(axis) + (reverse ? rank : 0)] = by;

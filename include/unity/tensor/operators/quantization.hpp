@@ -1,8 +1,8 @@
-// Numbers of few bits as reals and back, and products of such numbers, as ONNX states them.
+// Quantization, dequantization, and products of quantized numbers, as in ONNX.
 //
-// A real x is kept as the integer that is nearest to x / scale + zero point, halves to the even neighbour, within what
-// int8 or uint8 holds. One scale and zero point are for all elements, or one for each position along an axis, or one
-// for each block of so many elements along it. Results that are integers have no cotangents.
+// A real x is stored as round(x / scale) + zero point, with halves rounded to even, clamped to the range of int8 or
+// uint8. Scale and zero point are given per tensor, per position along an axis, or per block of a fixed number of
+// elements along it. Integer results have no cotangents.
 #pragma once
 
 #include <vector>
@@ -12,39 +12,44 @@
 namespace unity::tensor::operators {
 
 // (x - zero point) * scale.
-// Shapes: x[d...], integers; scale[], [n] along `axis`, or x's with n / block there where `block` is not 0; optional
-// zero point likewise, of the type of x -> [d...], of that of scale. Source: ONNX's DequantizeLinear.
+// Shapes: x[d...], integers; scale[], [n] along `axis`, or the shape of x with n / block there if `block` is not 0;
+// optional zero point of the same shape as scale and the type of x -> [d...], of the type of scale.
+// Source: ONNX's DequantizeLinear.
 [[nodiscard]] definition dequantize();
 
-// Shapes: x[d...], scale and optional zero point as of dequantize -> [d...], int8 or uint8.
+// Shapes: x[d...], scale and optional zero point as in dequantize -> [d...], int8 or uint8.
 // Source: ONNX's QuantizeLinear.
 [[nodiscard]] definition quantize();
 
-// By the scale and zero point with which uint8 reaches from the least element to the largest, or to 0.
+// Chooses scale and zero point so that uint8 covers the range from the smallest to the largest element, and 0.
 // Shapes: x[d...] -> [d...], scale[], zero point[]. Source: ONNX's DynamicQuantizeLinear.
 [[nodiscard]] definition dynamic_quantize();
 
-// The exact product of what is left when zero points are subtracted, in int32.
-// Shapes: a[..., m, k], b[..., k, n], optional zero point of a[] or [m], and then of b[] or [n] -> [..., m, n].
+// The exact product in int32 after subtracting the zero points.
+// Shapes: a[..., m, k], b[..., k, n], optional zero point of a: [] or [m], optional zero point of b: [] or [n] -> [...,
+// m, n].
 // Source: ONNX's MatMulInteger.
 [[nodiscard]] definition integer_matmul();
 
-// The same of a convolution. Shapes: x[n, c, h, w], w[oc, c / groups, kh, kw], optional zero point of x[], and then of
-// w[] or [oc] -> [n, oc, oh, ow]. Source: ONNX's ConvInteger.
+// The exact convolution in int32 after subtracting the zero points.
+// Shapes: x[n, c, h, w], w[oc, c / groups, kh, kw], optional zero point of x: [], optional zero point of w: [] or [oc]
+// -> [n, oc, oh, ow].
+// Source: ONNX's ConvInteger.
 [[nodiscard]] definition integer_conv2d();
 
-// A product of quantized matrices, quantized.
+// A product of quantized matrices with quantized result.
 // Shapes: a[..., m, k], its scale and zero point[] or [m], b[..., k, n], its scale and zero point[] or [n], those of
-// the result[] -> [..., m, n], of the type of the last. Source: ONNX's QLinearMatMul.
+// the result[] -> [..., m, n], with the type of the last operand.
+// Source: ONNX's QLinearMatMul.
 [[nodiscard]] definition quantized_matmul();
 
-// A convolution of quantized images, quantized.
+// A convolution of quantized images with quantized result.
 // Shapes: x[n, c, h, w], its scale and zero point[], w[oc, c / groups, kh, kw], its scale and zero point[] or [oc],
-// those of the result[], optional int32 bias[oc] -> [n, oc, oh, ow], of the type of the zero point of the result.
+// those of the result[], optional int32 bias[oc] -> [n, oc, oh, ow], with the type of the zero point of the result.
 // Source: ONNX's QLinearConv.
 [[nodiscard]] definition quantized_conv2d();
 
-// dequantize comes first: standard_operators() had it before this family.
+// dequantize comes first because standard_operators() had it before the others.
 [[nodiscard]] inline std::vector<definition> quantizations() {
   return {dequantize(),     quantize(),         dynamic_quantize(), integer_matmul(),
           integer_conv2d(), quantized_matmul(), quantized_conv2d()};
@@ -84,24 +89,23 @@ namespace detail {
   return b.type(v).element == element ? v : b.add("cast", {v}, {{"element", name_of(element)}});
 }
 
-// One scale, one per position along the axis, or one per block along it; the zero point, where there is one, is of the
-// same shape.
+// Requires one scale in all, per position along the axis, or per block along it; a zero point must have the same shape.
 bool require_scale(judgement& j, const attribute_reader& a);
 
-// How x is apart so that scales broadcast to it, and the scales with it.
+// The shapes to which x and the scales are reshaped so that the scales broadcast to x.
 struct scale_form {
   shape x{};
   shape scale{};
 };
 [[nodiscard]] scale_form scale_form_of(const attribute_reader& a, const shape& x, const shape& scale);
 
-// Whole numbers near x + zero point, within what the type holds. A null zero point is 0.
+// round(x) + zero point, clamped to the range of the type. A null zero point is 0.
 [[nodiscard]] value_id saturated(body_builder& b, value_id x, value_id zero_point, dtype element);
 
-// x - zero point, exactly: in float64. A null zero point is 0.
+// x - zero point, exact in float64. A null zero point is 0.
 [[nodiscard]] value_id distance_from(body_builder& b, value_id x, value_id zero_point, const shape& as);
 
-// Per row of a matrix, or per channel of an image or of weights, or one for all.
+// Appends dimensions of size 1, so that one number per row or channel broadcasts; one for all stays as it is.
 [[nodiscard]] inline shape standing(const shape& dims, std::size_t behind) {
   shape all = dims;
   for (std::size_t i = 0; i < behind && !dims.empty(); ++i) {
@@ -110,23 +114,23 @@ struct scale_form {
   return all;
 }
 
-// Operand `i` is one number, or `each` of them, of type `element`.
+// Requires that operand `i` is one number or `each` numbers, of type `element`.
 inline bool require_each(judgement& j, std::size_t i, std::int64_t each, dtype element) {
   return j.require(j.rank(i) == 0 || j.dims(i) == shape{each}, "one number, or one each", static_cast<int>(i)) &&
          j.require(j.inputs()[i].element == element, "another element type", static_cast<int>(i));
 }
-// An operand of its own and a number each: the scale in `i` and the zero point in i + 1 of operand `of`.
+// Requires one floating-point scale or `each` scales in operand `i`, and such a zero point in operand i + 1.
 inline bool require_quantized(judgement& j, std::size_t i, std::int64_t each, dtype element) {
   return j.require(is_floating(j.inputs()[i].element), "floating-point elements", static_cast<int>(i)) &&
          require_each(j, i, each, j.inputs()[1].element) && require_each(j, i + 1, each, element) &&
          j.require(j.dims(i) == j.dims(i + 1), "a zero point per scale", static_cast<int>(i) + 1);
 }
 
-// The dimensions of products and convolutions; none, with a refusal, where they make no sense.
+// The result shapes of products and convolutions; empty, with a reported error, if the operands do not fit.
 [[nodiscard]] shape product_dims(judgement& j, std::size_t a, std::size_t b);
 [[nodiscard]] shape convolution_dims(judgement& j, const attribute_reader& a, std::size_t x, std::size_t w);
 
-// The numbers that a product in int32 stands for, quantized again. Scales broadcast to it.
+// Quantizes again the numbers that an int32 product represents. Scales broadcast to it.
 struct requantization {
   value_id first_scale{};
   value_id second_scale{};

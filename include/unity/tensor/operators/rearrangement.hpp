@@ -1,5 +1,5 @@
-// Operators that put elements elsewhere, repeat them or leave them out, where no single index map says so: composites
-// of movements (movement.hpp), and of lookups at numbers that are known (indexing.hpp).
+// Operators that rearrange, repeat or drop elements and are not expressible as one index map: composites of movements
+// (movement.hpp) and of lookups at known indices (indexing.hpp).
 #pragma once
 
 #include <vector>
@@ -8,18 +8,19 @@
 
 namespace unity::tensor::operators {
 
-// The operand repeats[d] times along dimension d.
+// Repeats the operand repeats[d] times along dimension d.
 [[nodiscard]] definition tile();
 
-// counts[i] elements along axes[i]: from starts[i] on, steps[i] apart, which may be negative and is not 0.
+// counts[i] elements along axes[i], from starts[i], with step steps[i], which may be negative but not 0.
 [[nodiscard]] definition strided_slice();
 
-// pads: all befores, then all afters; negative ones cut. What comes is `value`, or what is there: mirrored without
-// the border (reflect), the border (edge), or the other end (wrap). Source: ONNX's Pad.
+// pads: before all dimensions, then after all; negative pads crop. New elements are `value` (constant), the mirror
+// image without the border (reflect), the border (edge), or the opposite end (wrap). Source: ONNX's Pad.
 [[nodiscard]] definition border_pad();
 
-// Blocks of channels become blocks of pixels. order: whether the block or the channel is outermost among channels (dcr,
-// crd). Shapes: x[n, c * block^2, h, w] -> [n, c, h * block, w * block]. Source: ONNX's DepthToSpace.
+// Moves blocks of channels to blocks of pixels. order: whether the block (dcr) or the channel (crd) is outermost in the
+// channel dimension.
+// Shapes: x[n, c * block^2, h, w] -> [n, c, h * block, w * block]. Source: ONNX's DepthToSpace.
 [[nodiscard]] definition depth_to_space();
 
 // Shapes: x[n, c, h * block, w * block] -> [n, block^2 * c, h, w]. Source: ONNX's SpaceToDepth.
@@ -28,7 +29,7 @@ namespace unity::tensor::operators {
 // Elements at or above diagonal k of the last two dimensions (upper) or at or below it; 0 elsewhere.
 [[nodiscard]] definition trilu();
 
-// 1 on diagonal k, 0 elsewhere, of the operand's sizes. Shapes: x[n, m] -> [n, m].
+// 1 on diagonal k, 0 elsewhere, with the sizes of the operand. Shapes: x[n, m] -> [n, m].
 [[nodiscard]] definition eye_like();
 
 [[nodiscard]] inline std::vector<definition> rearrangements() {
@@ -60,13 +61,13 @@ namespace unity::tensor::operators {
 
 namespace detail {
 
-// Reads what it takes, and writes it.
+// Work: reads the selected elements and writes them.
 [[nodiscard]] inline definition moving(definition d) {
   d.own_work = [](const attribute_reader&, auto in, auto out) { return work_of_reading(in, out); };
   return d;
 }
 
-// x with the parts of its dimensions in another order. Shapes: x -> parts, permuted -> dims.
+// x with parts of its dimensions permuted. Shapes: x -> parts, permuted -> dims.
 [[nodiscard]] inline value_id rearranged(body_builder& b, value_id x, const shape& parts, const shape& permutation,
                                          const shape& dims) {
   const auto apart = tensor::detail::reshaped(b, x, parts);
@@ -75,7 +76,7 @@ namespace detail {
 
 enum class border : std::uint8_t { constant, reflect, edge, wrap };
 
-// Where the elements of a padded dimension come from.
+// The source position of each element of a padded dimension.
 [[nodiscard]] inline value_id border_numbers(body_builder& b, border mode, std::int64_t before, std::int64_t size,
                                              std::int64_t padded) {
   const index_writer w{b};
@@ -91,7 +92,7 @@ enum class border : std::uint8_t { constant, reflect, edge, wrap };
   return w.sub(w.from_front(at, size), w.times(past, size));
 }
 
-// So many copies, or elements more, that no count overflows.
+// Bounds counts and pads, so that sizes cannot overflow.
 [[nodiscard]] inline bool is_sensible(std::int64_t n) { return n >= -max_elements && n <= max_elements; }
 
 }  // namespace detail
@@ -196,7 +197,7 @@ UNITY_INLINE definition border_pad() {
                      "pads of sensible size")) {
         return;
       }
-      // What reflects or comes from the other end is there before anything is cut.
+      // reflect and wrap need enough elements before cropping.
       const auto most = mode == detail::border::reflect ? dims[d] - 1 : dims[d];
       const bool comes =
           mode == detail::border::constant || mode == detail::border::edge || std::max(before, after) <= most;
@@ -296,7 +297,7 @@ UNITY_INLINE definition space_to_depth() {
 
 namespace detail {
 
-// 1 where column - row - k is at least 0, 0 elsewhere; `below`: at most 0. Shapes: -> [n, m].
+// 1 if column - row - k is at least 0, 0 elsewhere; `below`: at most 0. Shapes: -> [n, m].
 [[nodiscard]] inline value_id beyond_diagonal(body_builder& b, std::int64_t n, std::int64_t m, std::int64_t k,
                                               bool below) {
   const index_writer w{b};
@@ -306,7 +307,7 @@ namespace detail {
 
 }  // namespace detail
 
-// A number for each element that stays; what has none is 0.
+// Gives each element that stays an index from 0; the others get -1, which looks up 0.
 UNITY_INLINE definition trilu() {
   const auto types = [](judgement& j, const attribute_reader& a) {
     if (j.require(j.rank(0) >= 2, "an operand of rank 2 or more", 0) &&

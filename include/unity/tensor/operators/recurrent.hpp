@@ -9,10 +9,9 @@
 
 namespace unity::tensor::operators {
 
-// One step of a long short-term memory.
-// Shapes: x[b, m], h[b, k], c[b, n], w[4, n, m], r[4, n, k], bias[4, n] -> h[b, n], c[b, n]; k is n but in a part of
-// a cell, which sees all of the state and computes some of it.
-// The gates along dimension 0 are input, output, forget, cell: ONNX's order.
+// One step of a long short-term memory. k equals n, except in a part of a divided cell, which reads the whole state and
+// computes a part of it. Gates along dimension 0 in ONNX's order: input, output, forget, cell.
+// Shapes: x[b, m], h[b, k], c[b, n], w[4, n, m], r[4, n, k], bias[4, n] -> h[b, n], c[b, n].
 [[nodiscard]] definition lstm_cell();
 
 [[nodiscard]] inline std::vector<definition> recurrent_cells() { return {lstm_cell()}; }

@@ -1,8 +1,8 @@
-// Recurrent layers over all steps of a sequence, as ONNX states them: composites of their steps.
+// Recurrent layers over all steps of a sequence, as in ONNX: composites of their steps.
 //
-// Shapes: x[t, b, m], w[d, g n, m], r[d, g n, n], and in this order, where their flags say so, bias[d, 2 g n] (of w,
-// then of r), initial_h[d, b, n], initial_c[d, b, n] -> y[t, d, b, n], h[d, b, n] after the last step, and for lstm
-// c[d, b, n]; g gates, d directions. A reverse direction goes through the steps from the last to the first.
+// Shapes: x[t, b, m], w[d, g n, m], r[d, g n, n], and in this order, each if its flag is set, bias[d, 2 g n] (for w,
+// then for r), initial_h[d, b, n], initial_c[d, b, n] -> y[t, d, b, n], h[d, b, n] after the last step, and for lstm
+// c[d, b, n]; g gates, d directions. A reverse direction runs from the last step to the first.
 #pragma once
 
 #include <vector>
@@ -14,8 +14,8 @@ namespace unity::tensor::operators {
 // h = tanh(x w + h r).
 [[nodiscard]] definition rnn();
 
-// Gates: update, reset, hidden. reset_after: what the state gives is multiplied by the reset gate, in place of the
-// state.
+// Gates: update, reset, hidden. reset_after: the reset gate multiplies the product of the state and its weights,
+// instead of the state.
 [[nodiscard]] definition gru();
 
 // Gates: input, output, forget, cell.
@@ -50,15 +50,16 @@ enum class direction : std::uint8_t { forward, reverse, bidirectional };
 
 struct recurrent_state {
   value_id h{};
-  value_id c{};  // of lstm
+  value_id c{};  // lstm only
 };
 
-// What a step of one direction has besides its state: what its input gives all gates, and the weights of the state.
+// The input of a step of one direction besides its state: the contribution of x to all gates, and the weights of the
+// state.
 struct recurrent_step {
   body_builder& b;
   value_id gates{};    // [b, g n]
   value_id weights{};  // [n, g n]
-  value_id bias{};     // [g n] of the weights; null: none
+  value_id bias{};     // [g n], bias of the recurrent weights; null: none
   std::int64_t cells = 0;
 
   [[nodiscard]] value_id columns(value_id x, std::int64_t first, std::int64_t count) const {
@@ -66,12 +67,12 @@ struct recurrent_step {
     return b.add("slice", {x},
                  {{"axes", {axis}}, {"starts", {first * cells}}, {"ends", {(first + count) * cells}}, {"steps", {1}}});
   }
-  // What the state gives `count` gates.
+  // The contribution of the state to gates [first, first + count).
   [[nodiscard]] value_id of_state(value_id h, std::int64_t first, std::int64_t count) const {
     const auto w = columns(weights, first, count);
     return bias.valid() ? b.add("linear", {h, w, columns(bias, first, count)}) : b.add("linear", {h, w});
   }
-  // The same and what the input gives them.
+  // The contributions of the state and of the input to these gates.
   [[nodiscard]] value_id sums(value_id h, std::int64_t first, std::int64_t count) const {
     return b.add("add", {columns(gates, first, count), of_state(h, first, count)});
   }
@@ -86,7 +87,7 @@ using recurrent_function = recurrent_state (*)(const recurrent_step&, const attr
   return a.choice<direction>("direction") == direction::bidirectional ? 2 : 1;
 }
 
-// One of the directions. Shapes: [d, e...] -> [e...].
+// Selects one direction. Shapes: [d, e...] -> [e...].
 [[nodiscard]] inline value_id one_of(body_builder& b, value_id x, std::int64_t i) {
   const auto& dims = b.type(x).dims;
   const shape rest(std::span<const std::int64_t>{dims}.subspan(1));
@@ -97,7 +98,7 @@ using recurrent_function = recurrent_state (*)(const recurrent_step&, const attr
       b, b.add("slice", {x}, {{"axes", {0}}, {"starts", {i}}, {"ends", {i + 1}}, {"steps", {1}}}), rest);
 }
 
-// Results of one shape as slices along a new dimension.
+// Stacks values of equal shape along a new dimension.
 [[nodiscard]] inline value_id stacked(body_builder& b, std::span<const value_id> all, std::size_t axis) {
   auto dims = b.type(all[0]).dims;
   dims.insert(dims.begin() + static_cast<std::ptrdiff_t>(axis), 1);
@@ -190,7 +191,7 @@ UNITY_INLINE definition recurrent_layer(std::string name, std::int64_t gates, bo
   }
   fields.insert(fields.end(), more.begin(), more.end());
   auto d = define(std::move(name), op_signature::any, has_cell ? 3 : 2, std::move(fields), composite{body, types});
-  // A multiplication and an addition per weight and sample of each step; some ten operations per gate's element.
+  // One multiply-add per weight and sample of each step, and about ten operations per element of a gate.
   d.own_work = [](const attribute_reader&, std::span<const tensor_type> inputs, std::span<const tensor_type> outputs) {
     constexpr std::int64_t per_gate = 10;
     const auto weights = saturating_add(element_count(inputs[1].dims), element_count(inputs[2].dims));

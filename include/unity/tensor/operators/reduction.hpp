@@ -15,7 +15,7 @@
 
 namespace unity::tensor::operators {
 
-// Axes are in one spelling: ascending, each once, below `rank`.
+// Requires canonical axes: ascending, distinct, below `rank`.
 [[nodiscard]] bool require_axes(judgement& j, std::span<const std::int64_t> axes, std::size_t rank);
 
 [[nodiscard]] bool contains(std::span<const std::int64_t> axes, std::size_t axis) noexcept;

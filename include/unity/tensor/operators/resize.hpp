@@ -1,4 +1,4 @@
-// Images of other sizes.
+// Resizing of images.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,17 @@ namespace unity::tensor::operators {
 // Source: ONNX's Resize.
 enum class coordinates : std::uint8_t { half_pixel, pytorch_half_pixel, align_corners, asymmetric };
 
-// Where along a dimension of `from` elements position `at` of `to` lies.
+// The coordinate in a dimension of size `from` of position `at` in one of size `to`.
 [[nodiscard]] double position_of(coordinates c, std::int64_t at, std::int64_t from, std::int64_t to) noexcept;
 
 enum class nearest_rounding : std::uint8_t { prefer_floor, prefer_ceil, floor, ceil };
 
-// The element nearest to each of `to` positions.
+// The nearest input element for each of `to` positions.
 [[nodiscard]] std::vector<std::int64_t> nearest_elements(coordinates c, nearest_rounding r, std::int64_t from,
                                                          std::int64_t to);
 
-// The operand with other sizes: of each position the nearest element, or, along each dimension, what lies on the line
-// between the nearest two. Shapes: x -> dims, of one rank. Source: ONNX's Resize.
+// Resizes the operand: takes the nearest element at each position, or interpolates linearly along each dimension.
+// Shapes: x -> dims, of equal rank. Source: ONNX's Resize.
 [[nodiscard]] definition resize();
 
 [[nodiscard]] inline std::vector<definition> resizes() { return {operators::resize()}; }
@@ -76,7 +76,7 @@ UNITY_INLINE std::vector<std::int64_t> nearest_elements(coordinates c, nearest_r
 
 namespace detail {
 
-// Known numbers, as runs of equal distances.
+// Known numbers, as arithmetic progressions.
 [[nodiscard]] inline value_id known_numbers(const index_writer& w, body_builder& b,
                                             const std::vector<std::int64_t>& all) {
   std::vector<value_id> runs;
@@ -107,7 +107,7 @@ namespace detail {
   return taken_along(b, x, axis, numbers);
 }
 
-// A product with the matrix of 1 - distance, where elements are less than 1 apart.
+// A product with the matrix of max(0, 1 - distance).
 [[nodiscard]] inline value_id linear_along(body_builder& b, value_id x, std::size_t axis, coordinates c,
                                            std::int64_t to) {
   const auto t = b.type(x);
@@ -174,7 +174,7 @@ UNITY_INLINE definition resize() {
        choice_field("coordinates", {"half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"}),
        choice_field("rounding", {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"}), integers_field("dims")},
       composite{body, types});
-  // Four elements, weighted and added.
+  // Linear interpolation: about four elements, each weighted and added.
   d.own_work = [](const attribute_reader& a, auto in, auto out) {
     const auto operations = a.integer("mode") == 0 ? std::int64_t{0} : std::int64_t{8};
     return work{flops{saturating_multiply(operations, element_count(out[0].dims))}, total_bytes(in) + total_bytes(out)};

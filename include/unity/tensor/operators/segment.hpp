@@ -1,11 +1,11 @@
-// Operators over the edges of a graph: sums, maxima and softmax over the edges that lead to each vertex.
+// Operators over the edges of a graph: sums, maxima and softmax over the in-edges of each vertex.
 //
-// A graph of m sources, n vertices and e edges is given by its in-edges in compressed rows: those of vertex v are the
-// positions offsets[v] .. offsets[v + 1], and sources[k] is where edge k comes from. out_offsets and targets are the
-// same edges by source, out_edges[j] is the position among in-edges of edge j by source. Offsets do not fall; a source
-// or target that there is not stands for a row of zeros.
+// A graph of m sources, n vertices and e edges is given by its in-edges in compressed rows (CSR): the in-edges of
+// vertex v are the positions offsets[v] .. offsets[v + 1], and sources[k] is the source of edge k. out_offsets and
+// targets are the same edges grouped by source; out_edges[j] is the in-edge position of edge j in that order. Offsets
+// must not decrease; a source or target out of range stands for a row of zeros.
 //
-// Definitions are products with the incidence matrix, which takes n e; backends do not form it.
+// Definitions are products with the incidence matrix, which has n e elements; backends do not materialize it.
 // Source: ROC (MLSys 2020) section 3.
 #pragma once
 
@@ -22,32 +22,33 @@
 
 namespace unity::tensor::operators {
 
-// 1 where begin <= k < end, 0 elsewhere. Shapes: begins[n], ends[n] -> [n, edges], integers to `element`.
+// 1 if begin <= k < end, 0 elsewhere. Shapes: begins[n], ends[n] -> [n, edges], integers to `element`.
 [[nodiscard]] definition incidence();
 
-// Row v is the sum of the rows of x that the in-edges of v come from. The last two operands change no value: the
-// adjoint is the same operator on the transposed graph.
+// Row v is the sum of the rows of x at the sources of the in-edges of v. The last two operands do not affect the value;
+// the adjoint, which is the same operator on the transposed graph, needs them.
 // Shapes: x[m, c...], offsets[n + 1], sources[e], out_offsets[m + 1], targets[e] -> [n, c...].
 [[nodiscard]] definition segment_sum();
 
-// The same divided by the number of in-edges; 0 where there are none.
+// segment_sum divided by the number of in-edges; 0 if there are none.
 [[nodiscard]] definition segment_mean();
 
-// The largest per column; 0 where there are no in-edges. Shapes: x[m, c...], offsets[n + 1], sources[e] -> [n, c...].
+// The maximum per column over the in-edges; 0 if there are none.
+// Shapes: x[m, c...], offsets[n + 1], sources[e] -> [n, c...].
 [[nodiscard]] definition segment_max();
 
-// The cotangent of a maximum goes in equal shares to the edges that come from it.
+// The edges that attain a maximum share its cotangent equally.
 // Shapes: x[m, c...], segment_max(x)[n, c...], cotangent[n, c...], offsets[n + 1], sources[e] -> [m, c...].
 [[nodiscard]] definition segment_max_gradient();
 
-// Softmax over the in-edges of each vertex, per column; 0 for an edge that is none's.
+// Softmax over the in-edges of each vertex, per column; 0 for an edge that belongs to no vertex.
 // Shapes: z[e, h...], offsets[n + 1] -> [e, h...].
 [[nodiscard]] definition segment_softmax();
 
 // Shapes: segment_softmax(z)[e, h...], cotangent[e, h...], offsets[n + 1] -> [e, h...].
 [[nodiscard]] definition segment_softmax_gradient();
 
-// Row v is the sum over its in-edges k of w[k] times the row of x that k comes from, per head.
+// Row v is the sum over its in-edges k of w[k] times the row of x at the source of k, per head.
 // Shapes: x[m, h, f], w[e, h], offsets[n + 1], sources[e], out_offsets[m + 1], targets[e], out_edges[e] -> [n, h, f].
 [[nodiscard]] definition segment_weighted_sum();
 
@@ -55,7 +56,7 @@ namespace unity::tensor::operators {
 // Shapes: cotangent[n, h, f], w[e, h], out_offsets[m + 1], targets[e], out_edges[e] -> [m, h, f].
 [[nodiscard]] definition segment_weighted_sum_gradient();
 
-// Per edge and head, the product of the rows of its target and of its source: the cotangent of w.
+// For each edge and head, the dot product of the rows of its target and its source: the cotangent of w.
 // Shapes: a[n, h, f], x[m, h, f], offsets[n + 1], sources[e] -> [e, h].
 [[nodiscard]] definition segment_dot();
 
@@ -83,7 +84,7 @@ namespace unity::tensor::operators {
 
 namespace detail {
 
-// So many rows of the shape's other dimensions.
+// The shape with this many rows instead.
 [[nodiscard]] inline shape with_rows(std::int64_t rows, const shape& like) {
   auto dims = like;
   dims[0] = rows;
@@ -92,10 +93,10 @@ namespace detail {
 
 inline constexpr std::int64_t any_number = -1;
 inline constexpr std::int64_t any_offsets = -2;
-// Is the operand so many integers.
+// Requires that the operand is a vector of `count` integers.
 bool require_numbers(judgement& j, std::size_t operand, std::int64_t count);
 
-// Rows of floating-point elements of the first operand's type. rank 0: any but 0.
+// Requires rows of floating-point elements of the type of the first operand. rank 0: any rank but 0.
 bool require_rows(judgement& j, std::size_t operand, std::size_t rank = 0);
 
 [[nodiscard]] inline value_id part(body_builder& b, value_id x, std::int64_t begin, std::int64_t end) {
@@ -106,21 +107,21 @@ bool require_rows(judgement& j, std::size_t operand, std::size_t rank = 0);
   return b.type(x).dims == dims ? x : b.add("reshape", {x}, {{"dims", dims}});
 }
 
-// What definitions are written with: the incidence matrix of so many edges, and sums of rows by it.
+// Builds definitions: the incidence matrix for a number of edges, and row sums with it.
 class edge_rows {
  public:
   edge_rows(body_builder& b, value_id offsets, std::int64_t edges, dtype element);
 
   // Shapes: [e, c...] -> [n, c...].
   [[nodiscard]] value_id sums(value_id of_edges) const { return product(matrix_, vertices_, of_edges); }
-  // Each edge gets the row of its vertex. Shapes: [n, c...] -> [e, c...].
+  // Gives each edge the row of its vertex. Shapes: [n, c...] -> [e, c...].
   [[nodiscard]] value_id spread(value_id of_vertices) const {
     const auto turned = b_.add("transpose", {matrix_}, {{"permutation", {1, 0}}});
     return product(turned, edges_, of_vertices);
   }
-  // The largest, 0 of none. Shapes: [e, c...] -> [n, c...].
+  // The maximum per vertex; 0 without edges. Shapes: [e, c...] -> [n, c...].
   [[nodiscard]] value_id largest(value_id of_edges) const;
-  // 1 for a vertex with an edge, 0 for others. Shapes: [n, 1...], of that rank.
+  // 1 for a vertex with edges, 0 for others. Shapes: [n, 1...], of this rank.
   [[nodiscard]] value_id has_edges(std::size_t rank) const;
 
   [[nodiscard]] value_id number(double value) const {
@@ -137,8 +138,8 @@ class edge_rows {
   value_id matrix_;
 };
 
-// What is done per edge: so many operations on each element of a row of operand `rows`, which is read `times` times per
-// edge (or written), and each of the operands `once` once.
+// The work per edge: a number of operations on each element of a row of operand `rows`, which is read (or written)
+// `times` times per edge; each of the operands `once` is read once.
 struct edge_work {
   std::size_t edges;  // the operand with one row per edge
   std::size_t rows;
@@ -188,7 +189,7 @@ UNITY_INLINE value_id edge_rows::product(value_id matrix, std::int64_t rows, val
   return reshaped(b_, b_.add("matmul", {matrix, flat}), with_rows(rows, dims));
 }
 
-// What is no edge of the vertex counts as the column's least element.
+// Edges of other vertices count as the minimum of the column.
 UNITY_INLINE value_id edge_rows::largest(value_id of_edges) const {
   const auto dims = b_.type(of_edges).dims;
   auto along = shape(dims.size() + 1, 1);
@@ -237,7 +238,7 @@ UNITY_INLINE definition incidence() {
       }
     }
     if (s.require(edges > 0 && edges <= max_elements, "a positive number of edges")) {
-      const auto k = s.parallel("k", edges);  // the first index: the kernel names it
+      const auto k = s.parallel("k", edges);  // must come first: the kernel refers to it by number
       const auto v = s.parallel("v");
       s.read({v});
       s.read({v});

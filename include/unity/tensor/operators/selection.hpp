@@ -1,4 +1,4 @@
-// The numbers of a vector's largest elements, and what they are stated with.
+// The indices of the largest elements of a vector, and the operators that define them.
 #pragma once
 
 #include <cstdint>
@@ -10,25 +10,25 @@
 
 namespace unity::tensor::operators {
 
-// Of the numbers of so many elements.
+// The type of indices of this many elements.
 [[nodiscard]] constexpr dtype number_type(std::int64_t elements) noexcept {
   return elements <= std::numeric_limits<std::int32_t>::max() ? dtype::int32 : dtype::int64;
 }
 
-// How many of the elements x would come before one like y that has its number: those that are larger without their
-// sign, and those as large that have a lower number. A NaN is larger than all numbers and as large as another NaN, so
-// that it is among the first and not lost.
+// For each y with its index, the number of elements of x that precede it by magnitude: those with larger absolute
+// value, and equal ones with a lower index. A NaN is larger than all numbers and equal to another NaN, so it comes
+// first and is not lost.
 // Shapes: x[n], y[n] -> [n], integers.
 [[nodiscard]] definition magnitude_place();
 
-// Element r is the number of the element r of places, or the sum of the numbers of all that are r.
+// Element r is the index of the element of places that equals r, or the sum of the indices of all that do.
 // Shapes: places[n] -> [count].
 [[nodiscard]] definition elements_at_places();
 
-// The numbers of the `count` elements that are the largest without their sign, the largest first; of equal ones that
-// with the lowest number, and of NaN as magnitude_place has it. Stated by the places of all elements, which takes n^2;
-// backends need not form them. Its adjoint is zero.
-// Shapes: x[n] -> [count], int32, or int64 where n asks for it.
+// The indices of the `count` elements of largest magnitude, in descending order; equal ones by lower index, NaN as in
+// magnitude_place. Defined by the places of all elements in O(n^2); backends need not compute them. The adjoint is
+// zero.
+// Shapes: x[n] -> [count], int32, or int64 if n requires it.
 [[nodiscard]] definition top_k();
 
 [[nodiscard]] inline std::vector<definition> selections() { return {magnitude_place(), elements_at_places(), top_k()}; }
@@ -117,7 +117,7 @@ UNITY_INLINE definition top_k() {
     return std::vector{value_id{}};
   };
   auto d = define("top_k", 1, 1, {integer_field("count")}, composite{body, types}).with_adjoint(adjoint);
-  // A comparison for each element: selecting takes linear time.
+  // One comparison per element: selection takes linear time.
   d.own_work = [](const attribute_reader&, std::span<const tensor_type> inputs, std::span<const tensor_type> outputs) {
     return work{flops{element_count(inputs[0].dims)}, total_bytes(inputs) + total_bytes(outputs)};
   };

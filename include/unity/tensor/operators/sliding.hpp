@@ -11,7 +11,8 @@
 
 namespace unity::tensor::operators {
 
-// explicit: the attribute pads. same: ONNX's SAME_UPPER, TASO's SAME. same_lower: the odd element before.
+// explicit: uses the attribute pads. same: ONNX's SAME_UPPER, TASO's SAME. same_lower: an odd element of padding goes
+// before.
 enum class padding : std::uint8_t { from_pads, same, same_lower, valid };
 
 [[nodiscard]] inline attribute_field padding_field() {
@@ -33,15 +34,15 @@ struct slide {
 
 inline constexpr std::int64_t max_slide = std::int64_t{1} << 20;
 
-// Fills in padding and output size. ceil: a last window may begin inside the input and end beyond its padding.
+// Sets padding and output size. ceil: a last window may begin inside the input and end beyond its padding.
 void resolve(slide& s, padding p, bool ceil) noexcept;
 
-// Dimension `d` (0: height, 1: width) of an image of size `in`, from the attributes stride, padding, pads and,
-// where given, dilation. Records the refusal and returns out 0 where they make no sense.
+// Dimension `d` (0: height, 1: width) of an image of size `in`, from the attributes stride, padding, pads and, if
+// given, dilation. Reports an error and returns out 0 if they are invalid.
 [[nodiscard]] slide slide_over(space& s, const attribute_reader& a, std::size_t d, std::int64_t in, std::int64_t kernel,
                                std::int64_t dilation, bool ceil);
 
-// Of the image in operand 0.
+// For the image in operand 0.
 [[nodiscard]] inline slide slide_of(space& s, const attribute_reader& a, std::size_t d, std::int64_t kernel,
                                     std::int64_t dilation, bool ceil) {
   return slide_over(s, a, d, s.dims(0)[2 + d], kernel, dilation, ceil);
@@ -86,7 +87,7 @@ UNITY_INLINE slide slide_over(space& s, const attribute_reader& a, std::size_t d
       !s.require(bounded(w.before, 0) && bounded(w.after, 0), "non-negative pads of sensible size") ||
       !s.require(p == padding::from_pads || (w.before == 0 && w.after == 0), "zero pads unless padding is explicit") ||
       !s.require(w.in > 0 && w.in <= max_elements, "a positive image size")) {
-    return {};  // its numbers are not to be calculated with
+    return {};  // not to be calculated with
   }
   resolve(w, p, ceil);
   s.require(w.out > 0, "a padded image at least as large as the kernel");

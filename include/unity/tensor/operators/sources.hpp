@@ -13,23 +13,23 @@
 
 namespace unity::tensor::operators {
 
-// A tensor that comes from outside under a name.
+// An external tensor with a name.
 [[nodiscard]] definition named_source(std::string name, source_kind kind);
 
-// Every element is `value`; ones are TASO's I_ewmul.
+// All elements are `value`; with value 1 this is TASO's I_ewmul.
 [[nodiscard]] definition fill();
 
 [[nodiscard]] inline bool require_kernel(space& s, std::span<const std::int64_t> kernel) {
   return s.require(kernel[0] > 0 && kernel[1] > 0, "a positive kernel");
 }
 
-// The depthwise convolution that averages: [channels, 1, kh, kw]. Source: TASO's C_pool.
+// The kernel of the depthwise convolution that averages: [channels, 1, kh, kw]. Source: TASO's C_pool.
 [[nodiscard]] definition pool_kernel();
 
-// The convolution that changes nothing: [channels, channels / groups, kh, kw]. Source: TASO's I_conv.
+// The kernel of the identity convolution: [channels, channels / groups, kh, kw]. Source: TASO's I_conv.
 [[nodiscard]] definition identity_kernel();
 
-// Source: TASO's I_matmul.
+// The identity matrix. Source: TASO's I_matmul.
 [[nodiscard]] definition identity_matrix();
 
 [[nodiscard]] std::vector<definition> sources();

@@ -1,4 +1,4 @@
-// Convolution the other way round: what each pixel of the operand gives the pixels that a convolution would read.
+// Transposed convolution: each element of the operand adds to all elements that a convolution would read for it.
 #pragma once
 
 #include <vector>
@@ -7,12 +7,12 @@
 
 namespace unity::tensor::operators {
 
-// The adjoint of conv2d in its image, as an operator of models. dims: the shape of the result.
+// The adjoint of conv2d with respect to its image, as an operator of models. dims: the shape of the result.
 // Shapes: x[n, oc, oh, ow], w[oc, c / groups, kh, kw] -> [n, c, h, w].
 [[nodiscard]] definition conv2d_transpose();
 
 // Along each spatial dimension the result has stride * (size - 1) + output_padding + dilation * (kernel - 1) + 1
-// elements but for the pads, which are cut off. One or two spatial dimensions; all befores, then all afters.
+// elements, minus the pads, which are cropped. One or two spatial dimensions; pads before all, then after all.
 // Shapes: x[n, c, s...], w[c, o / groups, k...], optional bias[o] -> [n, o, s'...]. Source: ONNX's ConvTranspose.
 [[nodiscard]] definition conv_transpose();
 
@@ -64,7 +64,7 @@ UNITY_INLINE definition conv2d_transpose() {
 
 namespace detail {
 
-// The size of one spatial dimension of the result; 0 where there is none.
+// The size of one spatial dimension of the result; 0 if it is invalid.
 [[nodiscard]] inline std::int64_t transposed_size(const attribute_reader& a, std::size_t d, std::size_t spatial,
                                                   std::int64_t size, std::int64_t kernel) {
   const auto stride = a.integers("stride")[d];
@@ -113,7 +113,7 @@ UNITY_INLINE definition conv_transpose() {
       j.result(std::move(dims));
     }
   };
-  // One spatial dimension is the second of two.
+  // A single spatial dimension becomes the second of two.
   const auto body = [](body_builder& b, const attribute_reader& a, std::span<const value_id> x) {
     const auto planar = [](const shape& s) { return s.size() == 4 ? s : shape{s[0], s[1], 1, s[2]}; };
     const auto from = b.type(x[0]).dims;

@@ -1,4 +1,4 @@
-// Operators that unity does not know and carries through.
+// Operators that unity does not know and passes through.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace unity::tensor::operators {
 
-// name: what it is called where it came from; signature: bytes that tell apart what may compute differently;
-// elements: the dtype of each result; dims: rank and sizes of each result, one after the other.
+// name: the operator's name in its source format; signature: bytes that distinguish operators that may compute
+// differently; elements: the dtype of each result; dims: rank and sizes of each result, concatenated.
 [[nodiscard]] definition unknown();
 
 [[nodiscard]] inline std::vector<definition> unknowns() { return {unknown()}; }

@@ -1,4 +1,4 @@
-// Two graphs compared at random points.
+// Compares two graphs at random points.
 #pragma once
 
 #include <algorithm>
@@ -31,20 +31,20 @@
 namespace unity::tensor {
 
 struct rule_test_options {
-  std::size_t instances = 50;       // to find in which the target fits
-  std::size_t attempts = 200000;    // to find one
-  std::size_t varied = 3;           // instances of which all variations are tried as well
-  std::size_t collapsed = 0;        // instances of which those are tried as well that broadcast more
-  std::size_t points = 4;           // of either kind of scalar, more where there are few elements
+  std::size_t instances = 50;       // in which the target fits
+  std::size_t attempts = 200000;    // per instance
+  std::size_t varied = 3;           // instances whose variations are all tested as well
+  std::size_t collapsed = 0;        // instances for which those that broadcast more are tested as well
+  std::size_t points = 4;           // per kind of scalar; more if there are few elements
   double tolerance = 0x1p-30;       // relative to the largest element
-  double real_tolerance = 0x1p-23;  // of rules for reals, which may name constants as float32 has them
-  bool chained = false;             // shapes often as operands and results before: finds what few shapes fit
+  double real_tolerance = 0x1p-23;  // for rules for reals, which may contain constants in float32 precision
+  bool chained = false;             // often reuses shapes of operands and results: for rules that few shapes fit
   std::uint64_t seed = 1;
 };
 
 namespace detail {
 
-// Values of the variables of an instance at one random point.
+// The values of the variables of an instance at one random point.
 template <class Scalar>
 class random_point {
  public:
@@ -65,7 +65,7 @@ class random_point {
   }
 
  private:
-  // Reals in [-2, 2), or in [1/4, 9/4) where roots and logarithms are to exist.
+  // Reals in [-2, 2), or in [1/4, 9/4) if roots and logarithms must exist.
   [[nodiscard]] Scalar value(std::uint64_t bits) const {
     if constexpr (std::floating_point<Scalar>) {
       const auto unit = static_cast<double>(bits >> 11U) * 0x1p-53;
@@ -80,13 +80,13 @@ class random_point {
   bool positive_;
 };
 
-// Two graphs of equal output types, compared at random points.
+// Compares two graphs with equal output types at random points.
 class side_comparison {
  public:
   side_comparison(const algebra& a, const rule_test_options& o, const tensor_graph& source, const tensor_graph& target)
       : algebra_{a}, options_{o}, source_{source}, target_{target} {}
 
-  // The place where they differ, or nothing.
+  // Where they differ; nothing if they do not.
   std::optional<std::string> run(bool real_only, std::uint64_t seed);
   [[nodiscard]] std::size_t defined() const noexcept { return defined_; }
   [[nodiscard]] int bits(bool real_only) const;
@@ -106,7 +106,7 @@ class side_comparison {
     }
     return std::nullopt;
   }
-  // What the source does not define (the root of a negative number) the target may define as it likes.
+  // Where the source is undefined (the root of a negative number), the target may have any value.
   std::optional<std::size_t> difference(std::span<const double> x, std::span<const double> y);
   std::optional<std::size_t> difference(std::span<const modular61> x, std::span<const modular61> y) {
     const auto place = std::mismatch(x.begin(), x.end(), y.begin()).first;

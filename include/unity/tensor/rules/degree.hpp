@@ -1,4 +1,4 @@
-// How strong a test at random points of a field is: degrees of what a graph computes, as polynomials in its sources.
+// The strength of a test at random points of a field: degrees of what a graph computes, as polynomials in its sources.
 #pragma once
 
 #include <algorithm>
@@ -39,7 +39,7 @@ namespace detail {
 
 [[nodiscard]] degree degree_of(const scalar_program& p, std::span<const degree> operands, const degree& reduced);
 
-// Over `terms` points.
+// For a reduction over `terms` points.
 [[nodiscard]] degree reduced_degree(const degree& inner, reduction how, std::int64_t terms);
 
 [[nodiscard]] std::vector<degree> degrees(const algebra& a, const tensor_graph& g, std::span<const degree> given);
@@ -49,8 +49,8 @@ namespace detail {
 
 }  // namespace detail
 
-// For every output of `g`, bounds on the degrees of the polynomials in the elements of its sources whose quotient it
-// is. What is no polynomial (relu, exp, a maximum) counts as a new unknown.
+// Each output of `g` is a quotient of polynomials in the elements of its sources; returns bounds on their degrees.
+// Results that are not polynomials (relu, exp, a maximum) count as new unknowns.
 [[nodiscard]] inline std::vector<degree> degree_bounds(const algebra& a, const tensor_graph& g) {
   return detail::degrees(a, g, {});
 }
@@ -76,7 +76,7 @@ UNITY_INLINE degree applied(scalar_op op, const degree& a, const degree& b) {
       return {saturating_add(a.numerator, b.numerator), saturating_add(a.denominator, b.denominator)};
     case scalar_op::div:
       return {saturating_add(a.numerator, b.denominator), saturating_add(a.denominator, b.numerator)};
-    // Any other function counts as a new unknown, and as a test of whether its arguments are equal.
+    // All other functions count as a new unknown and as an equality test of their arguments.
     default: return {saturating_add(1, saturating_add(a.sum(), b.sum())), 0};
   }
 }
@@ -134,7 +134,7 @@ UNITY_INLINE std::vector<degree> degrees_of(const algebra& a, const operation& o
   return std::vector(a.infer(op, types).value_or(std::vector<tensor_type>{}).size(), most);
 }
 
-// The first nodes, of no kind, have the given degrees.
+// The first nodes, without kind, have the given degrees.
 UNITY_INLINE std::vector<degree> degrees(const algebra& a, const tensor_graph& g, std::span<const degree> given) {
   std::vector<degree> of(g.value_count());
   for (const auto n : node_ids(g)) {

@@ -1,4 +1,4 @@
-// One attempt at an instance of a substitution.
+// One attempt to construct an instance of a substitution.
 #pragma once
 
 #include <cstddef>
@@ -22,10 +22,10 @@ namespace unity::tensor {
 
 namespace detail {
 
-// The numbers in an expression that can only be reals: as bits, small integers are denormal.
+// Collects the numbers in an expression that can only be reals: interpreted as bits, small integers are denormal.
 void collect_reals(const expression& e, std::vector<double>& reals);
 
-// One attempt: walks the source from its variables up, and guesses what each operator leaves open.
+// One attempt: walks the source from its variables up and guesses what each operator leaves open.
 class instance_draft {
  public:
   instance_draft(const algebra& a, const substitution& s, random_engine& random, std::span<const double> reals,
@@ -38,7 +38,7 @@ class instance_draft {
         related_{related},
         chained_{chained} {}
 
-  // Nothing where the guesses do not fit together.
+  // Nothing if the guesses are inconsistent.
   std::optional<rule_instance> make(std::size_t repetitions);
 
  private:
@@ -49,7 +49,7 @@ class instance_draft {
   random_engine& random_;
   proposer proposer_;
   const std::vector<fixed_sizes>& fixed_;
-  const std::vector<same_size>& related_;  // none where not chained
+  const std::vector<same_size>& related_;  // empty unless chained
   bool chained_;
 };
 

@@ -1,4 +1,4 @@
-// Sizes that a rule's conditions fix to numbers: no random guess hits them often.
+// Sizes that the conditions of a rule fix to numbers, which random guesses seldom hit.
 #pragma once
 
 #include <cstddef>
@@ -17,15 +17,15 @@
 
 namespace unity::tensor::detail {
 
-// From dimension `from` on the sizes of the variable are `sizes`.
+// The sizes of the variable from dimension `from` on are `sizes`.
 struct fixed_sizes {
   std::size_t variable = 0;
   std::size_t from = 0;
   attribute sizes{};
-  bool scalar = false;  // it has no dimensions
+  bool scalar = false;  // has no dimensions
 };
 
-// Dimension `dimension` of a variable is dimension `other_dimension` of another; below 0: all of them.
+// Dimension `dimension` of a variable equals dimension `other_dimension` of another; negative: all dimensions.
 struct same_size {
   std::size_t variable = 0;
   int dimension = -1;
@@ -33,22 +33,22 @@ struct same_size {
   int other_dimension = -1;
 };
 
-// What conditions size(?v, d) == n, shape(?v) == [..], suffix(shape(?v), d) == [..] and rank(?v) == 0 fix, of variables
-// that stand for one value each.
+// Reads the sizes fixed by conditions size(?v, d) == n, shape(?v) == [..], suffix(shape(?v), d) == [..] and rank(?v) ==
+// 0, for variables that stand for a single value.
 class size_reader {
  public:
   explicit size_reader(const algebra& a)
       : size_{a.find_measure("size")}, shape_{a.find_measure("shape")}, rank_{a.find_measure("rank")} {}
 
   [[nodiscard]] std::vector<fixed_sizes> read(const substitution& s) const;
-  // What conditions size(?v, d) == size(?w, e) and shape(?v) == shape(?w) relate, each both ways.
+  // The relations of conditions size(?v, d) == size(?w, e) and shape(?v) == shape(?w), in both directions.
   [[nodiscard]] std::vector<same_size> relations(const substitution& s) const;
 
  private:
   [[nodiscard]] bool is_size(const expression& e) const {
     return e.kind == expression::form::measure && std::optional{e.measure} == size_ && e.arguments.size() == 1;
   }
-  // Variable and dimension, or -1 for all.
+  // Variable and dimension; -1 for all dimensions.
   [[nodiscard]] std::optional<std::pair<std::size_t, int>> dimension_of(const expression& e) const;
   void read(const expression& c, std::vector<fixed_sizes>& all) const;
   [[nodiscard]] std::optional<fixed_sizes> place_of(const expression& e) const;
@@ -60,10 +60,10 @@ class size_reader {
   std::optional<int> rank_;
 };
 
-// Gives the variable's shape the sizes that are fixed, as far as it has such dimensions.
+// Sets the fixed sizes in the shape of the variable, for the dimensions that it has.
 void fix_sizes(const std::vector<fixed_sizes>& fixed, std::size_t variable, shape& dims);
 
-// The same for sizes of other variables, as far as known(variable) gives their types.
+// The same for sizes of other variables, if known(variable) gives their types.
 template <class Known>
 void relate_sizes(const std::vector<same_size>& relations, std::size_t variable, shape& dims, const Known& known) {
   for (const auto& r : relations) {

@@ -18,21 +18,21 @@
 
 namespace unity::tensor {
 
-// Finds instances of one substitution, each once. The algebra and the substitution must outlive the generator.
+// Generates distinct instances of a substitution. The algebra and the substitution must outlive the generator.
 class instance_generator {
  public:
-  // chained: shapes are often drawn from those that operands and results before have.
+  // chained: often draws shapes from those of earlier operands and results.
   instance_generator(const algebra& a, const substitution& s, std::uint64_t seed, bool chained = false);
 
-  // An instance that was not returned before, or nothing after so many attempts.
+  // An instance that was not returned before; nothing after this many attempts.
   // Shapes: sizes of 1 to 5, images of 3 to 8, ranks up to 4 and more; two to four repetitions.
   [[nodiscard]] std::optional<rule_instance> next(std::size_t attempts);
 
-  // The instances that differ from `base` in one size of one variable, and in those sizes that must change with it
-  // (up to four, equal before and after), or in one integer of one attribute: what random ones may leave untried.
+  // The instances that differ from `base` in one size of one variable and the sizes that must change with it (up to
+  // four, equal before and after), or in one integer of an attribute: random ones may miss these.
   [[nodiscard]] std::vector<rule_instance> variations(const rule_instance& base);
 
-  // The instances in which one or two sizes of `base` are 1 instead: those that broadcast where `base` does not.
+  // The instances in which one or two sizes of `base` become 1, so that they broadcast where `base` does not.
   [[nodiscard]] std::vector<rule_instance> collapses(const rule_instance& base);
 
  private:
@@ -44,25 +44,25 @@ class instance_generator {
   static constexpr std::size_t most_together = 4;
 
   [[nodiscard]] static std::vector<place> all_places(const rule_instance& base);
-  // Whether that changes anything.
+  // Returns whether this changes anything.
   static bool collapse(rule_instance& at, const place& p);
   void vary_sizes(const rule_instance& base, std::vector<rule_instance>& all);
 
-  // Changes one more size; where that is an instance it goes no further.
+  // Changes one more size; stops at valid instances.
   void grow(rule_instance& at, std::span<const place> places, std::size_t from, std::size_t left,
             std::vector<rule_instance>& all);
   void vary_attributes(const rule_instance& base, std::vector<rule_instance>& all);
-  // Gives the source's operations the attributes that are bound or computed; nothing where they take no such values.
+  // Gives the operations of the source their bound or computed attributes; false if they do not accept these.
   [[nodiscard]] bool remake(rule_instance& at) const;
   [[nodiscard]] bool holds(const rule_instance& i) const {
     return source_graph(algebra_, s_, i).has_value() && conditions_hold(algebra_, s_, i);
   }
   bool fresh(const rule_instance& instance);
 
-  // Instances with many repetitions are found far less often than others: each number of them has its turns.
+  // Instances with many repetitions are much rarer, so the numbers of repetitions take turns.
   struct repetition_kind {
     std::size_t repetitions;
-    std::size_t patience;  // attempts before the next kind has its turn
+    std::size_t patience;  // attempts before the next kind's turn
   };
   static constexpr std::size_t most_patience = 2000;
 

@@ -1,4 +1,4 @@
-// Random sizes, shapes and attribute values that fit together often.
+// Random sizes, shapes and attribute values that often fit together.
 #pragma once
 
 #include <array>
@@ -19,20 +19,19 @@
 
 namespace unity::tensor::detail {
 
-// Sizes that rules relate are drawn under one name and often repeated, so that sums of two products, say, come about;
-// one axis is preferred for all concats and splits.
+// Sizes that rules relate are drawn under the same name and often repeated, so that, for example, sums of two products
+// occur; one axis is preferred for all concats and splits.
 class guesses {
  public:
   using size = std::int64_t;
 
-  // reals: what real attributes are drawn from, if not empty. chained: draws shapes that were
-  // met, too, and leaves less to habit.
+  // reals: values for real attributes, if not empty. chained: also draws earlier shapes, and varies preferences more.
   guesses(random_engine& random, std::span<const double> reals, bool chained)
       : random_{random}, reals_{reals}, axis_{random.between(0, 3)}, chained_{chained} {}
 
-  // Tells of a shape that some operand or result has.
+  // Records the shape of an operand or result.
   void meet(const shape& s);
-  // Often, one that was met, or one that differs from it along the preferred axis.
+  // Often: a recorded shape, or one that differs from it along the preferred axis.
   [[nodiscard]] std::optional<shape> met_shape();
 
   [[nodiscard]] size between(size least, size most) { return random_.between(least, most); }
@@ -44,7 +43,7 @@ class guesses {
     constexpr std::array<size, 7> sizes{1, 2, 2, 3, 3, 4, 5};
     return sizes[random_.below(sizes.size())];
   }
-  // A size that other operators know under the same name: mostly the last one.
+  // A size that other operators use under the same name: mostly the last one.
   [[nodiscard]] size shared(const char* name, int percent = 70);
   [[nodiscard]] size shared_kernel(const char* name);
   [[nodiscard]] size shared_extent(const char* name);
@@ -56,11 +55,11 @@ class guesses {
     return usual ? axis_ : static_cast<size>(random_.below(rank));
   }
   [[nodiscard]] attribute some_axes(std::size_t rank);
-  // A shape that `s` broadcasts with.
+  // A shape that broadcasts with `s`.
   [[nodiscard]] shape fitting(const shape& s);
-  // Another shape of as many elements.
+  // Another shape with equally many elements.
   [[nodiscard]] shape reshaped(const shape& s);
-  // A whole in `count` parts.
+  // Splits a whole into `count` parts.
   [[nodiscard]] attribute parts(size whole, std::size_t count);
 
  private:

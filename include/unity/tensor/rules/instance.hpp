@@ -1,4 +1,4 @@
-// One assignment of shapes and attributes to a substitution, and the graphs of its two sides under it.
+// An assignment of shapes and attributes to a substitution, and the graphs of both sides under it.
 #pragma once
 
 #include <cstddef>
@@ -24,19 +24,19 @@
 
 namespace unity::tensor {
 
-// What a match of the substitution's source would bind.
+// What a match of the source of the substitution would bind.
 struct rule_instance {
   std::size_t repetitions = 1;
-  std::vector<std::vector<tensor_type>> values{};  // by variable, one per repetition where it is indexed
+  std::vector<std::vector<tensor_type>> values{};  // by variable; one per repetition if indexed
   std::vector<attribute> attributes{};             // by attribute variable
-  std::vector<std::vector<operation>> source{};    // by pattern node, one per repetition where it is indexed
+  std::vector<std::vector<operation>> source{};    // by pattern node; one per repetition if indexed
 
   friend bool operator==(const rule_instance&, const rule_instance&) = default;
 };
 
 namespace detail {
 
-// What the expressions of a substitution see of an instance.
+// The environment in which the expressions of a substitution are evaluated for an instance.
 class instance_environment {
  public:
   instance_environment(const algebra& a, const rule_instance& i) : algebra_{a}, instance_{i} {}
@@ -56,10 +56,10 @@ class side_builder {
  public:
   side_builder(const algebra& a, const substitution& s, const rule_instance& i) : algebra_{a}, s_{s}, instance_{i} {}
 
-  // Nothing where an operator does not take what it gets, or an attribute has no value.
+  // Nothing if an operator does not accept its operands or an attribute has no value.
   std::optional<tensor_graph> build(bool target);
 
-  // The operation that a target node becomes.
+  // The operation for a target node.
   [[nodiscard]] std::optional<operation> made_operation(const pattern_node& n, std::size_t i) const;
 
  private:
@@ -76,18 +76,18 @@ class side_builder {
   std::vector<std::vector<std::vector<value_id>>> made_;  // by node, repetition and result
 };
 
-// An attribute as rule text writes it.
+// An attribute in the notation of rules.
 [[nodiscard]] std::string attribute_text(const attribute_signature& a, const attribute& value);
 
 void collect_names(const syntax::term& t, std::vector<std::string>& names);
 
 }  // namespace detail
 
-// Whether the conditions of `s` hold and the attributes that its source computes are as computed.
+// Whether the conditions of `s` hold and the computed attributes of its source have the computed values.
 [[nodiscard]] bool conditions_hold(const algebra& a, const substitution& s, const rule_instance& instance);
 
-// The graph of the source or of the target, on inputs and weights that stand for the variables and are named by
-// variable and repetition ("0.0"). Nothing where an operator of it does not take its operands.
+// The graph of the source or target, on inputs and weights that stand for the variables and are named by variable and
+// repetition ("0.0"). Nothing if one of its operators does not accept its operands.
 [[nodiscard]] inline std::optional<tensor_graph> source_graph(const algebra& a, const substitution& s,
                                                               const rule_instance& instance) {
   return detail::side_builder{a, s, instance}.build(false);
@@ -97,7 +97,7 @@ void collect_names(const syntax::term& t, std::vector<std::string>& names);
   return detail::side_builder{a, s, instance}.build(true);
 }
 
-// The value variables of `s` as they are written, by slot.
+// The value variables of `s` as written in the rule, by slot.
 [[nodiscard]] std::vector<std::string> variable_names(const substitution& s);
 
 // For messages: ?x float32[2,3], ??w float32[3,1] float32[3,4], and the operators of the source.

@@ -1,4 +1,4 @@
-// An instance of a substitution in the making: operator by operator, from the variables up.
+// An instance of a substitution under construction: operator by operator, from the variables up.
 #pragma once
 
 #include <cstddef>
@@ -24,28 +24,28 @@
 
 namespace unity::tensor::detail {
 
-// A value, so that a search may try several ways to go on. The algebra and the substitution must outlive it.
+// A value type, so that a search can try several continuations. The algebra and the substitution must outlive it.
 class partial_instance {
  public:
   partial_instance(const algebra& a, const substitution& s, std::size_t repetitions);
 
-  // Gives an attribute variable its value before a node that binds it is added.
+  // Sets an attribute variable before a node that binds it is added.
   void bind(std::size_t attribute_variable, attribute value) { attributes_[attribute_variable] = std::move(value); }
 
   [[nodiscard]] std::size_t repetitions() const noexcept { return made_.repetitions; }
-  // How often a node of the source is there.
+  // How many copies of a source node there are.
   [[nodiscard]] std::size_t times(std::size_t slot) const {
     return s_->source.nodes[slot].indexed ? made_.repetitions : 1;
   }
 
-  // What is known about a node whose operands' nodes are there; nothing where it reads a result that is not, or an
+  // What is known about a node whose operand nodes exist; nothing if it reads a result that does not exist or an
   // attribute does not have the form of its field.
   [[nodiscard]] std::optional<proposal> ask(std::size_t slot, std::size_t i);
   // What is known about a node so far.
   [[nodiscard]] proposal ask_early(std::size_t slot, std::size_t i);
 
-  // Adds the node as it was filled in; type_of_variable(variable, element, dims) is what a variable gets whose operand
-  // was filled in. False where the operator does not take its operands: then nothing more can be made of this.
+  // Adds the completed node; type_of_variable(variable, element, dims) gives the type of a variable whose operand was
+  // filled in. False if the operator does not accept its operands: then the instance is a dead end.
   template <class TypeOfVariable>
   [[nodiscard]] bool add(std::size_t slot, std::size_t i, const proposal& p, TypeOfVariable type_of_variable) {
     const auto& n = s_->source.nodes[slot];
@@ -57,7 +57,7 @@ class partial_instance {
         if (o.is_variable && !*variable(o, at)) {
           *variable(o, at) = type_of_variable(std::size_t{o.slot}, p.elements[number], *p.operands[number]);
         } else if (o.is_variable && (*variable(o, at))->dims != *p.operands[number]) {
-          return false;  // one variable twice
+          return false;  // the same variable with two shapes
         }
         types.push_back(*type_of(o, at));
       }
@@ -79,33 +79,33 @@ class partial_instance {
     return true;
   }
 
-  // The dimensions of a variable that stands for one value, once they are known.
+  // The dimensions of a variable that stands for a single value, if known.
   [[nodiscard]] const shape* known_dims(std::size_t v) const {
     return known_[v].size() == 1 && known_[v][0] ? &known_[v][0]->dims : nullptr;
   }
-  // What the node that was added last computes.
+  // The result types of the node that was added last.
   [[nodiscard]] std::span<const tensor_type> last_results(std::size_t slot) const { return results_[slot].back(); }
 
-  // Whether no condition of which all is known fails, and no attribute differs from what the source computes.
+  // Whether no fully known condition fails and no attribute differs from the value that the source computes.
   [[nodiscard]] bool conditions_may_hold();
 
-  // The instance, once all nodes were added; nothing where it leaves something open or breaks a condition.
+  // The instance, after all nodes were added; nothing if it is incomplete or violates a condition.
   [[nodiscard]] std::optional<rule_instance> finish();
 
  private:
   [[nodiscard]] std::optional<tensor_type>* variable(const pattern_operand& o, std::size_t i) {
     return &known_[o.slot][s_->indexed_variables[o.slot] ? i : 0];
   }
-  // The type of an operand: of a variable, if it has one yet, or of a node's result.
+  // The type of an operand: of a variable, if it has one yet, or of a result of a node.
   [[nodiscard]] std::optional<tensor_type> type_of(const pattern_operand& o, std::size_t i);
 
   [[nodiscard]] std::vector<std::optional<attribute>> known_attributes(const pattern_node& n, std::size_t i);
-  // Hands what is known so far to the environment that expressions see.
+  // Updates the environment of expressions with what is known.
   void sync();
-  // Whether all that an expression refers to is known.
+  // Whether everything that an expression refers to is known.
   [[nodiscard]] bool ready(const expression& e) const;
 
-  // How many results of a node the source mentions.
+  // The number of results of a node that the source mentions.
   [[nodiscard]] std::size_t used_results(std::size_t slot) const;
 
   const algebra* algebra_;

@@ -1,4 +1,4 @@
-// An operator in the making: what is known about it, and what is to be filled in.
+// An operator under construction: what is known and what has to be filled in.
 #pragma once
 
 #include <cstddef>
@@ -16,24 +16,24 @@
 
 namespace unity::tensor::detail {
 
-// What the elements of an operand are.
+// The element type of an operand.
 [[nodiscard]] inline dtype element_of_operand(std::string_view kind, std::size_t operand) noexcept {
   const bool numbers = operand == 1 && (kind == "embedding" || kind == "embedding_bag");
   const bool lists = kind.starts_with("segment_") && operand >= (kind == "segment_weighted_sum" ? 2U : 1U);
   return numbers || lists || kind == "incidence" ? dtype::int64 : dtype::float32;
 }
 
-// What is known already stays; the rest is to be filled in.
+// Known parts stay; the others are to be filled in.
 struct proposal {
   std::string_view kind{};
   std::span<const attribute_field> fields{};
   std::vector<std::optional<attribute>> attributes{};  // by field
   std::vector<std::optional<shape>> operands{};
-  std::vector<dtype> elements{};  // of the operands that are filled in
-  std::size_t results = 1;        // that somebody reads, where the operator has any number
+  std::vector<dtype> elements{};  // of operands that are filled in
+  std::size_t results = 1;        // used results, for operators with any number of them
 
   [[nodiscard]] std::optional<attribute>& at(std::string_view name);
-  // Do the attributes that are known have the forms of their fields: those of a rule's text may not.
+  // Whether the known attributes have the forms of their fields; those from the text of a rule may not.
   [[nodiscard]] bool is_well_formed() const;
 };
 

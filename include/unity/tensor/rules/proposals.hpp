@@ -1,4 +1,4 @@
-// Guesses of operand shapes and attributes that an operator may take: what random instances of rules are made of.
+// Guesses operand shapes and attributes that an operator may accept: the building blocks of random instances of rules.
 // Over 500 lines because each family of operators guesses in its own way.
 #pragma once
 
@@ -19,7 +19,7 @@
 
 namespace unity::tensor::detail {
 
-// Fills in what is open. Guesses need not fit, only fit often.
+// Fills in the open parts. Guesses need not fit, only fit often.
 class proposer {
  public:
   proposer(random_engine& random, std::span<const double> reals, bool chained) : draw_{random, reals, chained} {}
@@ -38,11 +38,11 @@ class proposer {
 
   void unary(proposal& p);
   void binary(proposal& p);
-  // A shape that broadcasts with another, of lower rank or of higher.
+  // A shape that broadcasts with another, of lower or higher rank.
   shape beside(const shape& other) { return draw_.chance(20) ? draw_.any_shape() : draw_.fitting(other); }
   void scalar_multiply(proposal& p);
   void matmul(proposal& p);
-  // Batch dimensions that go with those of a matrix operand.
+  // Batch dimensions that are compatible with those of a matrix operand.
   shape leading(const shape& of);
   void linear(proposal& p);
 
@@ -71,7 +71,7 @@ class proposer {
   void source(proposal& p);
 
   guesses draw_;
-  shape batch_{};  // of matrix products
+  shape batch_{};  // for matrix products
 };
 
 }  // namespace unity::tensor::detail
@@ -354,7 +354,7 @@ UNITY_INLINE void proposer::slice(proposal& p) {
   }
   for (const auto a : open&& axes ? *axes : attribute{}) {
     if (static_cast<std::size_t>(a) < x.size()) {
-      x[static_cast<std::size_t>(a)] = draw_.between(1, 9);  // long enough to be cut twice
+      x[static_cast<std::size_t>(a)] = draw_.between(1, 9);  // long enough for two cuts
     }
   }
   attribute starts;

@@ -1,4 +1,4 @@
-// Do properties of operators contradict each other, and does one follow from the others?
+// Checks whether properties of operators contradict each other, and whether one follows from the others.
 // Source: Jia's dissertation (TASO, 2020), section 2.4.
 #pragma once
 
@@ -29,15 +29,16 @@ namespace unity::tensor {
 struct axiom_check_options {
   world_options worlds{.instances = 60, .attempts = 20000, .varied = 1, .collapsed = 1, .worlds = 3, .seed = 1};
   entailment_limits limits{};
-  std::vector<instance_bounds> small = small_ladder();  // of what seems to follow, all instances within these
-  std::size_t effort = 20'000;                          // operators filled in before narrower bounds are taken
+  // if a property seems to follow: all instances within these bounds
+  std::vector<instance_bounds> small = small_ladder();
+  std::size_t effort = 20'000;  // operators to fill in before narrower bounds are used
 };
 
-// What was proved of a property, and from which others.
+// What was proved about a property, and from which others.
 struct axiom_finding {
   std::string name{};
   std::vector<std::string> from{};  // ascending
-  std::string instance{};           // in which it was proved, where it was in one
+  std::string instance{};           // the instance of the proof, if it concerns a single one
 
   friend bool operator==(const axiom_finding&, const axiom_finding&) = default;
 };
@@ -49,22 +50,22 @@ class axiom_checker {
   axiom_checker(const algebra& a, std::span<const syntax::rule> axioms, const axiom_check_options& o)
       : algebra_{a}, axioms_{axioms}, options_{o}, theory_{a, axioms}, ask_{a, theory_, o.limits} {}
 
-  // How the axiom follows from the others, if it does: in all cases that were sampled, and at all small sizes.
+  // How the axiom follows from the others, if it does: in all sampled cases and at all small sizes.
   [[nodiscard]] std::optional<axiom_finding> redundancy(std::uint32_t axiom);
 
-  // How two different variables of the axiom turn out to be equal, if they do.
+  // How two different variables of the axiom are proved equal, if they are.
   [[nodiscard]] std::optional<axiom_finding> contradiction(std::uint32_t axiom);
 
  private:
-  // Of worlds first .. last-1, in one question or, where that has no proof, in two.
+  // For worlds first .. last-1, in one question, or in two if that has no proof.
   bool follows(const rule_case& c, std::size_t first, std::size_t last);
-  // Samples have few of the ways to broadcast.
+  // Samples cover few of the ways to broadcast.
   bool follows_at_small_sizes(std::uint32_t axiom);
   bool note(const std::optional<derivation>& proof);
   [[nodiscard]] std::vector<rule_case> cases_of(std::uint32_t axiom) const {
     return rule_cases(algebra_, compile_rule(algebra_, axioms_[axiom]).front(), options_.worlds);
   }
-  // Instances first .. last-1, some of them twice where they are fewer than a question has.
+  // Instances first .. last-1, repeated if a question needs more.
   [[nodiscard]] std::vector<tensor_graph> worlds_from(const rule_case& c, std::size_t first, std::size_t last) const;
   void add_names(const derivation& d, std::set<std::string>& names) const;
   [[nodiscard]] std::optional<axiom_finding> equate(std::uint32_t axiom, const rule_instance& instance,
@@ -76,22 +77,23 @@ class axiom_checker {
   const axiom_check_options& options_;
   theory theory_;
   entailment<algebra> ask_;
-  std::set<std::string> from_{};  // what the axiom at hand follows from
+  std::set<std::string> from_{};  // what the current axiom follows from
   std::size_t steps_ = 0;
 };
 
 }  // namespace detail
 
-// The properties that follow from all others, each with those that it follows from. Of several that follow from each
-// other all are named. What is found depends on the limits of entailment: no more is claimed than that.
-// Complexity: a question or a few per property.
-// Throws: unity::error where a property does not fit the algebra.
+// The properties that follow from all others, each with those that it follows from. If several follow from each other,
+// all are reported. The result depends on the limits of entailment; properties that are not reported may also be
+// redundant.
+// Complexity: one or a few questions per property.
+// Throws: unity::error if a property does not fit the algebra.
 [[nodiscard]] std::vector<axiom_finding> redundant_axioms(const algebra& a, std::span<const syntax::rule> axioms,
                                                           const axiom_check_options& options = {});
 
-// A proof of false: two variables of one type that turn out to be equal whatever their values are. Nothing where none
-// was found from the terms of any property within the limits.
-// Throws: unity::error where a property does not fit the algebra.
+// A proof of false: two variables of the same type that are proved equal for all values. Nothing if none was found
+// within the limits from the terms of any property.
+// Throws: unity::error if a property does not fit the algebra.
 [[nodiscard]] std::optional<axiom_finding> contradiction(const algebra& a, std::span<const syntax::rule> axioms,
                                                          const axiom_check_options& options = {});
 
@@ -117,7 +119,8 @@ UNITY_INLINE std::optional<axiom_finding> axiom_checker::redundancy(std::uint32_
       }
     }
   }
-  // What needs no step says that an operator commutes, and is why its definition may declare that.
+  // A property that follows without a step states that an operator commutes; it is the reason why the definition may
+  // declare that.
   const bool found = steps_ > 0 && follows_at_small_sizes(axiom);
   return found ? std::optional{axiom_finding{axioms_[axiom].name, {from_.begin(), from_.end()}, {}}} : std::nullopt;
 }

@@ -1,5 +1,5 @@
-// Every way to fill in what is open about an operator, within bounds: what exhaustive instances of rules are made of.
-// Over 500 lines because each kind of attribute is listed in its own way.
+// All ways to fill in the open parts of an operator, within bounds: the building blocks of exhaustive instances of
+// rules. Over 500 lines because each kind of attribute is listed in its own way.
 #pragma once
 
 #include <cstddef>
@@ -20,19 +20,19 @@
 
 namespace unity::tensor {
 
-// What exhaustive instances range over.
+// The range of exhaustive instances: largest values, except least_rank.
 struct instance_bounds {
-  std::int64_t size = 4;       // of a dimension of a variable: 1 to size
-  std::size_t least_rank = 0;  // of variables that may have any rank
+  std::int64_t size = 4;       // of a dimension of a variable; the least is 1
+  std::size_t least_rank = 0;  // of variables of any rank
   std::size_t rank = 4;
-  std::int64_t kernel = 3;      // of convolutions and pools, along either dimension
+  std::int64_t kernel = 3;      // of convolutions and pools, in both dimensions
   std::size_t repetitions = 3;  // of `...`
-  std::size_t axes = 2;         // of operators that name any number of them
-  std::size_t new_rank = 4;     // of what reshapes make
+  std::size_t axes = 2;         // of operators with any number of them
+  std::size_t new_rank = 4;     // of results of reshape
   std::vector<attribute> strides{{1, 1}, {2, 1}};
   std::vector<attribute> dilations{{1, 1}, {1, 2}};
   std::vector<attribute> pads{{0, 0, 0, 0}, {1, 0, 0, 1}, {1, 1, 1, 1}, {1, 0, 1, 0}};
-  std::vector<double> reals{0.5, 1.0};  // of real attributes that no condition compares
+  std::vector<double> reals{0.5, 1.0};  // for real attributes that no condition compares
 };
 
 namespace detail {
@@ -40,17 +40,16 @@ namespace detail {
 void list_shapes(const instance_bounds& b, shape& s, std::vector<shape>& all);
 [[nodiscard]] std::vector<shape> all_shapes(const instance_bounds& b);
 
-// Proposes a superset of what the operator takes: whoever asks infers.
+// Proposes a superset of what the operator accepts: callers must infer types.
 class completions {
  public:
   using size = std::int64_t;
-  using visitor = std::function<bool(const proposal&)>;  // whether to go on
+  using visitor = std::function<bool(const proposal&)>;  // returns whether to continue
 
-  // reals: what real attributes are tried with, if not empty.
+  // reals: values to try for real attributes, if not empty.
   completions(const instance_bounds& b, const std::vector<double>& reals) : bounds_{b}, reals_{reals} {}
 
-  // Fills in the operands from the first to the last, each with one of its menu, then the attributes, unless the kind's
-  // own order is another.
+  // Fills in the operands in order, each from its menu, then the attributes, unless the kind requires another order.
   void each(proposal& p, std::span<const std::vector<shape>* const> menus, const visitor& visit) const;
 
  private:
@@ -66,7 +65,7 @@ class completions {
             const visitor& visit) const;
 
  public:
-  // Whether what is known of the operands can be filled in at all: no more than saves time.
+  // Whether the known operands can possibly be completed; only saves time.
   [[nodiscard]] static bool may_fit(const proposal& p);
 
  private:
@@ -74,7 +73,7 @@ class completions {
 
   [[nodiscard]] static bool may_join(const proposal& p);
   [[nodiscard]] static bool may_multiply(const proposal& p);
-  // Scales and shifts are as large as what they apply to: the channels, or the dimensions from some axis on.
+  // Scales and shifts have the size of what they apply to: the channels, or the dimensions from some axis on.
   [[nodiscard]] static bool may_normalize(const proposal& p);
   [[nodiscard]] static bool may_be_linear(const proposal& p);
   [[nodiscard]] static bool may_convolve(const proposal& p);
@@ -87,18 +86,18 @@ class completions {
   [[nodiscard]] std::vector<attribute> lists(const proposal& p, const attribute_field& f) const;
   // All lists of `length` integers between least and most.
   [[nodiscard]] static std::vector<attribute> boxes(std::size_t length, size least, size most);
-  // Of an enlarged kernel: the size before, and two more or four more.
+  // For an enlarged kernel: the previous size, and two or four more.
   [[nodiscard]] std::vector<attribute> kernels(const proposal& p) const;
   [[nodiscard]] std::vector<attribute> window_pads(const proposal& p) const;
   [[nodiscard]] static std::vector<attribute> permutations(std::size_t rank);
-  // Shapes: of as many elements (reshape), that the operand broadcasts to (expand), or any.
+  // Shapes with equally many elements (reshape), shapes that the operand broadcasts to (expand), or any.
   [[nodiscard]] std::vector<attribute> dims(const proposal& p) const;
   void factor(size left, attribute& so_far, std::vector<attribute>& all) const;
-  // An axis cut into as many parts as there are results.
+  // All ways to cut an axis into as many parts as there are results.
   [[nodiscard]] static std::vector<attribute> parts(const proposal& p);
   static void cut(size left, std::size_t count, attribute& so_far, std::vector<attribute>& all);
   [[nodiscard]] std::vector<attribute> subsets(std::size_t rank) const;
-  // Of slices, along each of their axes.
+  // Ranges of slices, along each of their axes.
   [[nodiscard]] static std::vector<attribute> ranges(const proposal& p, std::string_view name);
 
   const instance_bounds& bounds_;
@@ -147,7 +146,7 @@ UNITY_INLINE void completions::each(proposal& p, std::span<const std::vector<sha
       }
     }
   };
-  const bool early = p.kind == "concat" || p.kind == "conv2d";  // an attribute limits the operands to come
+  const bool early = p.kind == "concat" || p.kind == "conv2d";  // an attribute constrains the later operands
   push_operands(0, early ? 1 : p.operands.size());
   if (early) {
     push_attributes(p, p.kind == "concat" ? "axis" : "groups", open);

@@ -1,4 +1,4 @@
-// Two graphs compared by the normal forms of what they compute.
+// Compares two graphs by the normal forms of what they compute.
 #pragma once
 
 #include <concepts>
@@ -32,15 +32,15 @@
 
 namespace unity::tensor {
 
-// What a prover says about two graphs on the same sources, with outputs of the same types.
+// A prover's answer about two graphs with the same sources and equal output types.
 struct side_verdict {
   enum class answer : std::uint8_t { equal, different, unknown, too_large };
 
   answer found = answer::unknown;
-  std::string because{};  // where they differ and by how much, or why that is not known
+  std::string because{};  // where and by how much they differ, or why that is unknown
 };
 
-// Decides whether two graphs compute the same for all values of their sources.
+// Decides whether two graphs are equal for all values of their sources.
 template <class P>
 concept equality_prover = requires(P& p, const algebra& a, const tensor_graph& g) {
   { p.compare(a, g, g) } -> std::same_as<side_verdict>;
@@ -49,7 +49,7 @@ concept equality_prover = requires(P& p, const algebra& a, const tensor_graph& g
 
 namespace detail {
 
-// Elements of sources as unknowns: named by the number that make(source, element) gets for the name of a source.
+// Elements of sources as unknowns, named by the number that make(source, element) receives for the name of a source.
 template <class Scalar, class Make>
 class unknown_elements {
  public:
@@ -72,7 +72,8 @@ class unknown_elements {
   const Make& make_;
 };
 
-// Small whole numbers at which two graphs differ: the values of the sources, and the first elements that differ.
+// Searches for small integers at which two graphs differ; reports the values of the sources and the first elements that
+// differ.
 class number_search {
  public:
   number_search(const algebra& a, const tensor_graph& first, const tensor_graph& second)
@@ -111,7 +112,8 @@ class number_search {
 
 }  // namespace detail
 
-// By polynomials (verification/polynomial.hpp). Where forms differ, numbers are looked for at which values do.
+// Proves by polynomials (verification/polynomial.hpp). If normal forms differ, searches for numbers at which values
+// differ.
 class polynomial_prover {
  public:
   [[nodiscard]] std::string name() const { return "exact polynomials"; }
@@ -121,7 +123,7 @@ class polynomial_prover {
  private:
   using values = std::vector<dense<polynomial>>;
   [[nodiscard]] static bool equal(const values& x, const values& y);
-  // Monomials are kept between graphs, which mostly share them, as long as memory allows.
+  // Monomials are kept between graphs, which share most of them, as long as memory allows.
   void forget();
 
   std::unique_ptr<polynomial_pool> pool_ = std::make_unique<polynomial_pool>();

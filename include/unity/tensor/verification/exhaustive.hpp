@@ -1,4 +1,4 @@
-// Every instance of a substitution within bounds.
+// All instances of a substitution within bounds.
 #pragma once
 
 #include <algorithm>
@@ -25,34 +25,34 @@
 
 namespace unity::tensor {
 
-// No shapes of higher rank are tried, whatever a condition asks for: there would be too many to list.
+// The highest rank that is tried, whatever a condition requires: there would be too many shapes.
 inline constexpr int most_tried_rank = 6;
 
 namespace detail {
 
-// Values that some attribute variables have in a part of the instances.
+// Fixed values of some attribute variables in a part of the instances.
 struct bound_attribute {
   std::size_t slot;
   attribute value;
 };
 
-// Depth first over the nodes of the source: what a node leaves open is filled in in every way.
+// Depth-first search over the nodes of the source: completes each node in every way.
 class instance_search {
  public:
   using visitor = std::function<bool(const rule_instance&)>;
 
-  // effort: how many operators it may fill in.
+  // effort: the number of operators that it may complete.
   instance_search(const algebra& a, const substitution& s, const instance_bounds& b,
                   std::span<const bound_attribute> bound, const size_menus& menus, const visitor& visit,
                   std::size_t effort = static_cast<std::size_t>(-1));
 
-  // False where visit returned false, or there was more to do than allowed.
+  // False if visit returned false or the effort did not suffice.
   bool run();
   [[nodiscard]] std::size_t effort_left() const noexcept { return effort_; }
 
  private:
   void descend(partial_instance made, std::size_t slot, std::size_t i);
-  // Whether the nodes that read this one may still take what they get.
+  // Whether the nodes that read this one may still accept their operands.
   [[nodiscard]] bool readers_may_fit(partial_instance& made, std::size_t slot, std::size_t i) const;
 
   const algebra& algebra_;
@@ -64,21 +64,21 @@ class instance_search {
   std::size_t effort_;
   std::vector<double> reals_;
   completions ways_;
-  std::vector<std::vector<std::size_t>> readers_;  // with several operands, by node
+  std::vector<std::vector<std::size_t>> readers_;  // readers with several operands, by node
   bool stopped_ = false;
 };
 
-// The instances of one substitution in which some attributes are bound, without those that smaller ones stand for.
+// The instances of a substitution with some attributes bound, except those that smaller ones represent.
 class exhaustive_part {
  public:
   exhaustive_part(const algebra& a, const substitution& s, const instance_bounds& b, std::vector<bound_attribute> bound)
       : algebra_{a}, s_{s}, bounds_{b}, bound_{std::move(bound)}, menus_{a, s, b}, sizes_{a, s, menus_.named()} {}
 
-  // Finds menus in which a dimension is narrow only if its index is parallel in every instance within them; false where
-  // that takes more effort, which is used up. Can be asked again.
+  // Determines menus in which a dimension is narrow only if its index is parallel in all instances within them. Reduces
+  // `effort`; false if it does not suffice. Can be called again.
   bool settle(std::size_t& effort);
 
-  // Whether `visit` never returned false.
+  // Returns whether `visit` never returned false.
   bool visit(const instance_search::visitor& visit);
 
  private:
@@ -109,7 +109,8 @@ class exhaustive_part {
   bool settled_ = false;
 };
 
-// The instances of one substitution, by the axes that its attribute variables name: along other axes sizes are narrow.
+// The instances of a substitution, partitioned by the axes that its attribute variables name: sizes along other axes
+// are narrow.
 class exhaustive_instances {
  public:
   exhaustive_instances(const algebra& a, const substitution& s, const instance_bounds& b);
@@ -122,8 +123,8 @@ class exhaustive_instances {
   }
 
  private:
-  // Where a condition asks for a rank beyond the bounds, they are widened: it would never hold otherwise. A rank above
-  // the one that is tried at most stays beyond them.
+  // Widens the bounds if a condition requires a higher rank; otherwise it would never hold. Ranks above most_tried_rank
+  // stay out of bounds.
   static void name_rank(const algebra& a, const expression& e, instance_bounds& b);
   void add_parts(const algebra& a, const substitution& s, const instance_bounds& b, std::span<const std::size_t> axes,
                  std::vector<bound_attribute>& bound);
@@ -133,14 +134,13 @@ class exhaustive_instances {
 
 }  // namespace detail
 
-// Calls visit(substitution, instance) for every instance of the rule within bounds whose variables are no constants,
-// until it returns false. `directions`: the one or two substitutions that it states, which have the same instances; the
-// one of them is used that takes less effort. `ladder`: bounds, wide to narrow; returns which of them were used, the
-// first that take no more than `most` operators to fill in, or the last. Instances in which the target does not fit are
-// among them.
+// Calls visit(substitution, instance) for all instances of the rule within bounds whose variables are not constants,
+// until it returns false. `directions`: the one or two substitutions of the rule, which have the same instances; uses
+// the cheaper one. `ladder`: bounds from wide to narrow; uses the first that need at most `most` completed operators,
+// or the last, and returns its index. Includes instances in which the target does not fit.
 //
-// Where an index is carried along in parallel by every operator of both sides, its positions never meet, so that size 2
-// stands for all larger ones: those instances are left out. The order is always the same.
+// If every operator of both sides is parallel in an index, its positions do not interact, so size 2 represents all
+// larger sizes, which are left out. The order is deterministic.
 std::size_t for_each_instance(const algebra& a, std::span<const substitution> directions,
                               std::span<const instance_bounds> ladder, std::size_t most,
                               const std::function<bool(const substitution&, const rule_instance&)>& visit);

@@ -1,4 +1,4 @@
-// Which sizes of an instance matter: an index that every operator of both sides only carries along does not.
+// Which sizes of an instance matter: not those of indices in which all operators of both sides are parallel.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@
 
 namespace unity::tensor::detail {
 
-// Dimensions of all values of two graphs on the same sources, joined where one index runs along them.
+// The dimensions of all values of two graphs on the same sources, united if they have the same index.
 class joint_indices {
  public:
   joint_indices(const algebra& a, const tensor_graph& source, const tensor_graph& target, std::size_t variables);
@@ -31,8 +31,8 @@ class joint_indices {
   [[nodiscard]] std::size_t class_of(std::size_t variable, std::size_t dimension) const {
     return find(variables_[variable][dimension]);
   }
-  // Whether every operator that has the index computes its results at one position of it from its operands at that
-  // position, in the same way at all positions.
+  // Whether every operator with this index computes its results at one position from its operands at that position, in
+  // the same way at all positions.
   [[nodiscard]] bool parallel(std::size_t c) const { return !mixed_[find(c)]; }
   void mix(std::size_t n) { mixed_[find(n)] = true; }
 
@@ -58,16 +58,16 @@ class joint_indices {
   std::vector<numbers> variables_;
 };
 
-// Tells of instances of one substitution which sizes of 2 stand for all larger ones.
+// Decides which sizes of 2 in instances of a substitution represent all larger sizes.
 class parallel_sizes {
  public:
-  // named: dimensions whose sizes matter, whatever runs along them.
+  // named: dimensions whose sizes matter whatever their index.
   parallel_sizes(const algebra& a, const substitution& s, dimension_flags named)
       : algebra_{a}, s_{s}, named_{std::move(named)} {}
 
-  // By dimension of the variables, one after the other, repetitions too: whether the index along it is parallel on both
-  // sides, and both sides are still there, with the attributes that they have, when it grows. True where the target
-  // does not fit. Looked up where an instance with these attributes and sizes of 1 at these places was seen before.
+  // For each dimension of the variables, concatenated, including repetitions: whether the index along it is parallel on
+  // both sides, and both sides remain valid with their attributes when it grows. True if the target does not fit.
+  // Cached by attributes and by the positions of sizes of 1.
   [[nodiscard]] const std::vector<bool>& of(const rule_instance& instance);
 
  private:
@@ -75,7 +75,7 @@ class parallel_sizes {
 
   [[nodiscard]] std::vector<bool> analyse(const rule_instance& instance) const;
   void mark_named(const rule_instance& instance, joint_indices& joint) const;
-  // With one more along all dimensions of a class.
+  // Whether both sides stay valid with all dimensions of a class one larger.
   [[nodiscard]] bool grows(const rule_instance& instance, const joint_indices& joint, std::size_t c) const;
 
   const algebra& algebra_;

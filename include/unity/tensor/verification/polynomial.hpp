@@ -1,4 +1,4 @@
-// Polynomials in the elements of tensors, as a scalar type: with them the one evaluator computes normal forms.
+// Polynomials in the elements of tensors as a scalar type: with them, the evaluator computes normal forms.
 #pragma once
 
 #include <algorithm>
@@ -19,14 +19,13 @@
 
 namespace unity::tensor {
 
-// A polynomial with rational coefficients in unknowns and in functions that are not interpreted. Polynomials of one
-// pool that are equal (==) are equal whatever the unknowns and functions are; the converse holds but for identities of
-// functions. Maxima are interpreted as far as they are associative, commutative, idempotent and may be shifted; relu is
-// max(x, 0).
-// Constants need no pool. A value; must not outlive its pool.
+// A polynomial with rational coefficients in unknowns and in uninterpreted functions. Equal (==) polynomials of one
+// pool are equal for all unknowns and functions; the converse holds except for identities of functions. Maxima are
+// interpreted as associative, commutative, idempotent and translation-invariant; relu is max(x, 0).
+// Constants need no pool. A value type; must not outlive its pool.
 class polynomial {
  public:
-  // What a product of more than this many terms raises: normal forms are for small tensors.
+  // Products with more terms throw: normal forms are for small tensors.
   static constexpr std::size_t most_terms = 1000;
   class too_large : public error {
    public:
@@ -39,7 +38,7 @@ class polynomial {
   [[nodiscard]] static polynomial unknown(polynomial_pool& pool, std::uint32_t first, std::uint32_t second) {
     return {&pool, pool.unknown(first, second)};
   }
-  // Less than any number.
+  // Less than all numbers.
   [[nodiscard]] static polynomial lowest() { return {nullptr, polynomial_pool::lowest}; }
 
   [[nodiscard]] bool is_lowest() const {
@@ -76,7 +75,7 @@ class polynomial {
       for (const auto& u : longer.terms_) {
         row.terms_.push_back(times(result.pool_, t, u));
       }
-      // Multiplication does not keep the order of numbers.
+      // Multiplication does not preserve the order of numbers.
       std::sort(row.terms_.begin(), row.terms_.end(), before);
       result += row;
       if (result.terms_.size() > most_terms) {
@@ -87,13 +86,14 @@ class polynomial {
   }
   friend bool operator==(const polynomial& a, const polynomial& b) { return a.terms_ == b.terms_; }
 
-  // A function that is not interpreted.
+  // An uninterpreted function.
   [[nodiscard]] static polynomial function(scalar_op op, std::span<const polynomial> arguments);
 
-  // The larger of two: what all members of a maximum have in common is added to it, and a positive factor taken out.
+  // The maximum in normal form: what all members have in common is added outside of it, and a positive factor is
+  // extracted.
   [[nodiscard]] static polynomial maximum(const polynomial& a, const polynomial& b);
 
-  // The same with no maximum of two members squared: m = max(p, q) solves (m - p)(m - q) = 0.
+  // Rewrites squares of maxima of two members: m = max(p, q) solves (m - p)(m - q) = 0.
   [[nodiscard]] polynomial without_squares() const;
 
  private:
@@ -103,7 +103,7 @@ class polynomial {
   [[nodiscard]] static polynomial_pool* joint_pool(const polynomial& a, const polynomial& b) noexcept {
     return a.pool_ != nullptr ? a.pool_ : b.pool_;
   }
-  // Zeros have no pool: padding, say.
+  // Zeros have no pool, for example padding.
   [[nodiscard]] static polynomial function_of_constants(scalar_op op, std::span<const polynomial> arguments);
   [[nodiscard]] static bool before(const polynomial_term& a, const polynomial_term& b) noexcept {
     return a.monomial < b.monomial;
@@ -111,18 +111,18 @@ class polynomial {
   [[nodiscard]] static polynomial_term times(polynomial_pool* pool, const polynomial_term& a, const polynomial_term& b);
   void add(const polynomial_term& t);
   void merge(const polynomial_terms& o);
-  // The members of the maximum that this is, or that this is the sum of and something else.
+  // Collects the members of the maximum that this polynomial is, alone or plus other terms.
   void collect_members(std::vector<polynomial>& members) const;
   [[nodiscard]] polynomial numbered(polynomial_pool::number number) const;
-  // Takes the constants out.
+  // Removes the constants and returns the largest.
   static std::optional<rational> greatest_constant(std::vector<polynomial>& members);
   [[nodiscard]] static polynomial common_terms(const std::vector<polynomial>& members);
 
-  // Of few members, drops those that lie between two others: x between 0 and 2 x is never larger than both.
+  // If there are few members, drops those between two others: x, which lies between 0 and 2 x, never exceeds both.
   static void drop_between(std::vector<polynomial>& members);
   // Whether p is q times a number from 0 to 1.
   [[nodiscard]] static bool is_part(const polynomial& p, const polynomial& q);
-  // Of the first monomial there is, the largest coefficient, without its sign.
+  // The largest absolute coefficient of the first monomial that occurs.
   [[nodiscard]] static rational leading_scale(const std::vector<polynomial>& members);
 
   [[nodiscard]] polynomial without_squares(const polynomial_term& t) const;
@@ -142,7 +142,7 @@ struct scalar_traits<polynomial> {
     const auto c = p.constant();
     return c ? c->integer() : std::nullopt;
   }
-  // What is widened is written back narrowed, so it can be moved out and in again.
+  // The widened value is written back narrowed, so moving is safe.
   [[nodiscard]] static polynomial widen(polynomial& p) { return std::move(p); }
   [[nodiscard]] static polynomial widen(polynomial&& p) { return std::move(p); }
   static void add_product(polynomial& sum, const polynomial& a, const polynomial& b) {

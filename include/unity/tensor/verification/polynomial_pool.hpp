@@ -1,4 +1,4 @@
-// The names that polynomials share: unknowns, products of unknowns, and functions of polynomials, each numbered once.
+// Interns what polynomials share: unknowns, products of unknowns, and functions of polynomials.
 #pragma once
 
 #include <cstddef>
@@ -22,26 +22,26 @@ struct polynomial_term {
   friend bool operator==(const polynomial_term&, const polynomial_term&) = default;
 };
 
-// By ascending monomial, no coefficient zero: equal polynomials of one pool have equal terms.
+// By ascending monomial, without zero coefficients: equal polynomials of one pool have equal terms.
 using polynomial_terms = small_vector<polynomial_term, 1>;
 
-// Numbers in order of first use, so a run is the same every time.
+// Numbers in order of first use, so runs are deterministic.
 class polynomial_pool {
  public:
   using number = std::uint32_t;
   static constexpr number one = 0;                           // the empty product
   static constexpr number lowest = 1;                        // less than all numbers: neutral for the maximum
-  static constexpr auto first_function = scalar_op::negate;  // of one argument
+  static constexpr auto first_function = scalar_op::negate;  // functions of one argument
   static constexpr auto last_function = scalar_op::cos;
 
-  // What stands for one value: an unknown (op is operand) or a function of polynomials.
+  // A single factor: an unknown (op is operand) or a function of polynomials.
   struct atom {
     scalar_op op = scalar_op::operand;
-    std::vector<number> arguments{};  // numbers of polynomials; of an unknown, its name
+    std::vector<number> arguments{};  // numbers of polynomials; for an unknown, its name
   };
 
   polynomial_pool();
-  // The monomial that is a function of 0 or 1, in every pool.
+  // The monomial for a function of 0 or 1, in every pool.
   [[nodiscard]] static constexpr number function_of_constant(scalar_op op, bool is_one) noexcept {
     return lowest + 1 + 2 * static_cast<number>(static_cast<int>(op) - static_cast<int>(first_function)) +
            (is_one ? 1 : 0);
@@ -50,10 +50,10 @@ class polynomial_pool {
   polynomial_pool(const polynomial_pool&) = delete;
   polynomial_pool& operator=(const polynomial_pool&) = delete;
 
-  // The monomial that is the unknown `name`, a pair.
+  // The monomial for the unknown named by this pair.
   [[nodiscard]] number unknown(number first, number second) { return atom_of({scalar_op::operand, {first, second}}); }
 
-  // The monomial that is a function of polynomials.
+  // The monomial for a function of polynomials.
   [[nodiscard]] number function(scalar_op op, std::vector<number> arguments) {
     return atom_of({op, std::move(arguments)});
   }
@@ -64,11 +64,11 @@ class polynomial_pool {
   [[nodiscard]] number intern(std::span<const polynomial_term> terms);
   [[nodiscard]] const polynomial_terms& polynomial(number n) const { return polynomials_[n]; }
 
-  // The one factor of a monomial, or null where it has more or none.
+  // The factor of a monomial, or null unless it has exactly one.
   [[nodiscard]] const atom* sole_factor(number monomial) const {
     return monomials_[monomial].size() == 1 ? &atoms_[monomials_[monomial][0]] : nullptr;
   }
-  // Of a monomial, ascending.
+  // The factors of a monomial, ascending.
   [[nodiscard]] std::vector<atom> factors_of(number monomial) const;
   [[nodiscard]] std::size_t monomials() const noexcept { return monomials_.size(); }
 

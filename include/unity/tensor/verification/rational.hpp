@@ -1,4 +1,4 @@
-// Fractions of 64-bit integers, exact or refused.
+// Fractions of 64-bit integers: exact, or an error.
 #pragma once
 
 #include <cstddef>
@@ -14,20 +14,20 @@
 namespace unity::tensor {
 
 // In lowest terms, with a positive denominator. Regular.
-// Throws: unity::error from what would leave 64 bits, and from a division by zero.
+// Throws: unity::error on overflow of 64 bits and on division by zero.
 class rational {
  public:
   constexpr rational() noexcept = default;
   constexpr explicit rational(std::int64_t n) noexcept : numerator_{n} {}
   rational(std::int64_t n, std::int64_t d);
 
-  // The number that `value` is written as: the shortest decimal that rounds to it, so that 0.1 is 1/10.
+  // The shortest decimal that rounds to `value`, so that 0.1 is 1/10.
   [[nodiscard]] static rational of_decimal(double value);
 
-  // What a number in a program means: its decimal, but that the root of 2, rounded to float64 or to float32, is one
-  // number, and its inverse, rounded likewise, is its inverse.
+  // The meaning of a number in a program: its decimal value, except that the square root of 2 and its inverse, rounded
+  // to float64 or float32, are exact inverses of each other.
   [[nodiscard]] static rational of_literal(double value);
-  // Stands for it: what is shown of it must not depend on more than that it is some number.
+  // Represents the square root of 2: results must not depend on more than that it is some number.
   [[nodiscard]] static rational root_of_2() { return of_decimal(std::numbers::sqrt2); }
 
   [[nodiscard]] constexpr std::int64_t numerator() const noexcept { return numerator_; }
@@ -50,7 +50,7 @@ class rational {
     if (a.denominator_ == 1 && b.denominator_ == 1) {
       return rational{times(a.numerator_, b.numerator_)};
     }
-    const rational p{a.numerator_, b.denominator_};  // so that factors cancel before they grow
+    const rational p{a.numerator_, b.denominator_};  // cancels factors before they grow
     const rational q{b.numerator_, a.denominator_};
     return {times(p.numerator_, q.numerator_), times(p.denominator_, q.denominator_)};
   }
@@ -76,7 +76,7 @@ class rational {
   std::int64_t denominator_ = 1;
 };
 
-// 3 or -1/9.
+// Formats as 3 or -1/9.
 [[nodiscard]] inline std::string to_string(const rational& r) {
   const auto numerator = fmt::format("{}", r.numerator());
   return r.denominator() == 1 ? numerator : fmt::format("{}/{}", numerator, r.denominator());

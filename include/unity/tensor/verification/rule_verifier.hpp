@@ -1,4 +1,4 @@
-// Is a rule of tensor graphs true: refuted by shapes and values, proved from axioms, or neither.
+// Decides whether a rule of tensor graphs is true: refuted by shapes and values, proved from axioms, or unknown.
 #pragma once
 
 #include <algorithm>
@@ -38,14 +38,14 @@
 namespace unity::tensor {
 
 struct verification_options {
-  rule_test_options quick{.instances = 8, .attempts = 20000, .varied = 1, .points = 1};      // before a proof is tried
-  rule_test_options thorough{.instances = 60, .attempts = 20000, .varied = 6, .points = 2};  // where none is found
+  rule_test_options quick{.instances = 8, .attempts = 20000, .varied = 1, .points = 1};      // before proving
+  rule_test_options thorough{.instances = 60, .attempts = 20000, .varied = 6, .points = 2};  // if there is no proof
   world_options worlds{};
   entailment_limits limits{.rounds = 10};
 };
 
-// For which operands a rule was proved: its instances were sampled (world_options), and their variables had these ranks
-// and sizes. A proof says nothing of others.
+// The operands for which a rule was proved: its instances were sampled (world_options), and their variables had these
+// ranks and sizes. A proof does not cover other operands.
 struct proved_instances {
   std::size_t count = 0;
   std::size_t least_rank = std::numeric_limits<std::size_t>::max();
@@ -59,33 +59,33 @@ struct proved_instances {
   [[nodiscard]] std::string text() const;
 };
 
-// What is known of a rule, and from what.
+// The proof status of a rule, and its justification.
 struct rule_proof {
   verdict found = verdict::unknown;
-  std::string prover{};               // of proved: name and version
-  std::vector<std::string> axioms{};  // of proved: the names of those that were used, ascending
-  bool real_only = false;             // some axiom used holds for reals alone
-  bool inference_only = false;        // some axiom used is safe for inference alone
-  std::string reason{};               // of refuted and unknown, in a few words
-  std::string details{};              // refuted: shapes and values; unknown: an instance for which there is no proof
-  std::string missing{};              // of unknown: a property from which the rule would follow
-  std::size_t cases = 0;              // that were proved
-  std::size_t steps = 0;              // the most instances of axioms in a case
-  proved_instances instances{};       // of proved: what it was proved for
+  std::string prover{};               // if proved: name and version
+  std::vector<std::string> axioms{};  // if proved: names of the axioms used, ascending
+  bool real_only = false;             // some axiom used holds only for reals
+  bool inference_only = false;        // some axiom used is safe only for inference
+  std::string reason{};               // if refuted or unknown, in a few words
+  std::string details{};              // refuted: shapes and values; unknown: an instance without proof
+  std::string missing{};              // if unknown: a property from which the rule would follow
+  std::size_t cases = 0;              // proved cases
+  std::size_t steps = 0;              // the largest number of axiom instances in a case
+  proved_instances instances{};       // if proved: the covered instances
 };
 
-// `rule` with the standing that the proof gives it. A rule is no safer than the axioms it rests on.
+// `rule` with the status from the proof. A rule is at most as safe as the axioms it rests on.
 [[nodiscard]] syntax::rule with_proof(syntax::rule rule, const rule_proof& proof);
 
-// Verifies rules one after the other. The algebra and the theory must outlive it. Not to be shared between threads;
-// verifiers of the same theory may run side by side.
+// Verifies rules one after another. The algebra and the theory must outlive it. Not thread-safe; verifiers of the same
+// theory may run in parallel.
 template <prover Prover>
 class rule_verifier {
  public:
   rule_verifier(const algebra& a, const theory& axioms, Prover prover, verification_options options = {})
       : algebra_{a}, axioms_{axioms}, prover_{std::move(prover)}, options_{options}, ask_{a, axioms, options.limits} {}
 
-  // Throws: unity::error where the rule does not fit the algebra.
+  // Throws: unity::error if the rule does not fit the algebra.
   [[nodiscard]] rule_proof verify(const syntax::rule& named) {
     const auto rule = without_part_names(algebra_, named);
     const auto directions = compile_rule(algebra_, rule);
@@ -101,7 +101,8 @@ class rule_verifier {
   }
 
  private:
-  // What would have to be known: the rule without what both sides have in common, as far as no test refutes that.
+  // A property that would prove the rule: the rule without common parts of both sides, as far as tests do not refute
+  // that.
   [[nodiscard]] syntax::rule missing_property(const syntax::rule& rule) const {
     return unity::without_common_subterms(algebra_, rule, [&](const syntax::rule& r) {
       rule_proof ignored;
@@ -150,8 +151,8 @@ class rule_verifier {
     }
     confirm(proof);
   }
-  // Instances first .. last-1 of a case, all in one question or, where that has no proof, in two: a proof may need to
-  // know more than what makes up a case.
+  // Asks about instances first .. last-1 of a case in one question, or in two if that has no proof: a proof may depend
+  // on more than what defines a case.
   bool prove_worlds(const substitution& s, const rule_case& c, std::size_t first, std::size_t last, rule_proof& proof) {
     std::vector<tensor_graph> worlds;
     for (std::size_t k = 0; k < std::max<std::size_t>(1, options_.worlds.worlds); ++k) {
@@ -172,7 +173,7 @@ class rule_verifier {
     const auto middle = first + (last - first) / 2;
     return prove_worlds(s, c, first, middle, proof) && prove_worlds(s, c, middle, last, proof);
   }
-  // Of an instance without a proof: it is often one that tests hardly ever hit, and the sides may differ there.
+  // Tests an instance without proof: tests seldom reach such instances, and the sides may differ there.
   void conclude_at(const substitution& s, const rule_instance& instance, rule_proof& proof) const {
     const auto at = to_string(algebra_, s, instance);
     const auto source = source_graph(algebra_, s, instance);
@@ -183,7 +184,7 @@ class rule_verifier {
     proof.reason = difference ? "the sides differ" : "no proof was found";
     proof.details = difference ? fmt::format("{}; {}", at, *difference) : fmt::format("for {}", at);
   }
-  // Lets the prover have the last word, and takes note of the axioms that it needed.
+  // The prover confirms the proof; records the axioms that it needed.
   void confirm(rule_proof& proof) const {
     std::set<std::uint32_t> used;
     const auto answers = decide_all(prover_, std::span<const ground_problem>{grounds_});
@@ -213,12 +214,12 @@ class rule_verifier {
   Prover prover_;
   verification_options options_;
   entailment<algebra> ask_;
-  std::vector<ground_problem> grounds_{};  // of the rule at hand, each once
+  std::vector<ground_problem> grounds_{};  // of the current rule, without duplicates
 };
 
-// Verifies all rules, in parallel. The result does not depend on the number of threads.
-// `watch(done)` is called now and then, by one thread at a time.
-// Throws: unity::error where a rule does not fit the algebra.
+// Verifies all rules in parallel. The result does not depend on the number of threads. `watch(done)` is called from
+// time to time, by one thread at a time.
+// Throws: unity::error if a rule does not fit the algebra.
 template <prover Prover>
 [[nodiscard]] std::vector<rule_proof> verify_rules(const algebra& a, const theory& axioms, const Prover& prover,
                                                    std::span<const syntax::rule> rules, std::size_t threads = 1,

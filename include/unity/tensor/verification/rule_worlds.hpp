@@ -1,8 +1,8 @@
-// A substitution of tensor graphs as questions to an entailment: what its sides are at several sampled sizes.
+// A substitution of tensor graphs as questions for entailment: its sides at several sampled sizes.
 //
-// Instances of one rule can differ in more than sizes: in ranks, in the number of repetitions, in what broadcasts.
-// Those that differ in sizes alone make up one case. Its instances come in an order in which the first few tell apart
-// any two sizes or attributes that can differ; they are the worlds of the first question.
+// Instances of a rule can differ in more than sizes: in ranks, in the number of repetitions, in what broadcasts.
+// Instances that differ only in sizes form a case. They are ordered so that the first few distinguish any two sizes or
+// attributes that can differ; these are the worlds of the first question.
 #pragma once
 
 #include <cstddef>
@@ -25,42 +25,42 @@
 namespace unity::tensor {
 
 struct world_options {
-  std::size_t instances = 40;    // that are sampled
-  std::size_t attempts = 20000;  // to find one
-  std::size_t varied = 2;        // instances of which all variations are taken as well
-  std::size_t collapsed = 1;     // instances of which those are taken as well that broadcast more
-  std::size_t searched = 500;    // times that one more is sought in which numbers differ that were equal so far
-  std::size_t patience = 100;    // attempts each time
-  std::size_t worlds = 5;        // of a question
+  std::size_t instances = 40;    // to sample
+  std::size_t attempts = 20000;  // per instance
+  std::size_t varied = 2;        // instances whose variations are all included
+  std::size_t collapsed = 1;     // instances for which those that broadcast more are included
+  std::size_t searched = 500;    // searches for an instance in which numbers differ that were always equal so far
+  std::size_t patience = 100;    // attempts per search
+  std::size_t worlds = 5;        // per question
   std::uint64_t seed = 1;
 };
 
-// An instance, and both sides of the rule under it on shared inputs: first the outputs of the source, then those of the
-// target.
+// An instance, and both sides of the rule on shared inputs: first the outputs of the source, then those of the target.
 struct rule_world {
   rule_instance instance{};
   tensor_graph graph{};
 };
 
-// Instances that differ in nothing but sizes and numbers.
+// Instances that differ only in sizes and numbers.
 using rule_case = std::vector<rule_world>;
 
 namespace detail {
 
-// Both sides in one graph, or nothing where one cannot be built or their outputs have other types.
+// Both sides in one graph; nothing if one cannot be built or their output types differ.
 [[nodiscard]] std::optional<tensor_graph> joined_sides(const algebra& a, const substitution& s, const rule_instance& i);
 
-// What instances of one case have in common: repetitions, ranks, element types, what is constant, choices among words,
-// and along which dimensions an operand of an operator is stretched over another.
+// What the instances of a case have in common: repetitions, ranks, element types, which values are constant, word
+// attributes, and the dimensions along which an operand of an operator is broadcast.
 [[nodiscard]] std::uint64_t case_of(const algebra& a, const rule_instance& i, const tensor_graph& g);
 
 // The numbers that an instance chooses: sizes, and integers of attributes.
 [[nodiscard]] std::vector<std::int64_t> numbers(const rule_instance& i);
 
-// Picks members one by one, each the one that tells most pairs of numbers apart that those before it do not.
+// Picks members greedily: each time the one that distinguishes the most pairs of numbers that are not yet
+// distinguished.
 [[nodiscard]] std::vector<std::size_t> choose_worlds(const rule_case& members, std::size_t most);
 
-// The chosen ones first, the others in their order.
+// The chosen members first, then the others in their order.
 [[nodiscard]] rule_case spread_first(rule_case members, std::size_t worlds);
 
 [[nodiscard]] bool same_structure(const tensor_graph& a, const tensor_graph& b);
@@ -83,14 +83,14 @@ class case_collector {
     search();
   }
   void sample();
-  // Two numbers may be equal in nearly all instances, but not in all: two kernels, where a stride hides what the larger
-  // one takes away. A proof must not rest on that, so the few in which they differ are worlds, too.
+  // Two numbers may be equal in nearly all instances but not in all: two kernels, if a stride hides the effect of the
+  // larger one. A proof must not rely on that, so the rare instances in which they differ are worlds as well.
   void search();
-  // Whether two numbers differ that were equal in every instance of as many.
+  // Whether two numbers differ that were equal in all instances with equally many numbers.
   [[nodiscard]] bool tells_apart(const rule_instance& instance) const;
   void tell_apart(const rule_instance& instance);
   void add_all(const std::vector<rule_instance>& instances);
-  // Whether the target fits.
+  // Returns whether the target fits.
   bool add(const rule_instance& instance);
 
   const algebra& algebra_;
@@ -99,13 +99,13 @@ class case_collector {
   std::optional<instance_generator> generator_;
   std::vector<std::uint64_t> keys_;  // by case
   std::vector<rule_case> cases_;
-  std::map<std::size_t, std::vector<bool>> apart_;  // by how many numbers there are: pairs that differ in some instance
+  std::map<std::size_t, std::vector<bool>> apart_;  // by number of numbers: pairs that differ in some instance
 };
 
 }  // namespace detail
 
-// The cases that random instances of `s` and systematic variations of them fall into, in the order in which they were
-// met. Complexity: linear in the instances asked for and the attempts that finding them takes.
+// The cases of random instances of `s` and of systematic variations of these, in the order of discovery.
+// Complexity: linear in the requested instances and the attempts to find them.
 [[nodiscard]] inline std::vector<rule_case> rule_cases(const algebra& a, const substitution& s,
                                                        const world_options& options = {}) {
   return detail::case_collector{a, s, options}.run();
@@ -130,7 +130,7 @@ UNITY_INLINE std::optional<tensor_graph> joined_sides(const algebra& a, const su
   if (!joined || !target) {
     return std::nullopt;
   }
-  std::size_t variables = 0;  // both graphs begin with them
+  std::size_t variables = 0;  // at the start of both graphs
   for (const auto& types : i.values) {
     variables += types.size();
   }

@@ -1,4 +1,4 @@
-// The shapes that each variable of a substitution ranges over in exhaustive instances.
+// The shapes of each variable of a substitution in exhaustive instances.
 #pragma once
 
 #include <cstddef>
@@ -13,16 +13,16 @@
 
 namespace unity::tensor::detail {
 
-// By variable, rank and dimension.
+// Indexed by variable, rank and dimension.
 using dimension_flags = std::vector<std::vector<std::vector<bool>>>;
 
-// Every dimension begins narrow, with sizes 1 and 2, unless the substitution names its size: one that is widened has
-// all sizes up to the bound. Where `...` stands for more than two terms all sizes are 1 and 2.
+// Dimensions start narrow, with sizes 1 and 2, unless the substitution names their size. A widened dimension has all
+// sizes up to the bound. If `...` stands for more than two terms, all sizes are 1 and 2.
 class size_menus {
  public:
   size_menus(const algebra& a, const substitution& s, const instance_bounds& b);
 
-  // The dimensions whose sizes conditions or attributes tell apart.
+  // The dimensions whose sizes conditions or attributes distinguish.
   [[nodiscard]] const dimension_flags& named() const { return named_; }
   [[nodiscard]] const std::vector<shape>& of(std::size_t variable, std::size_t repetitions) const {
     return repetitions > 2 ? small_[variable] : menus_[variable];
@@ -36,10 +36,11 @@ class size_menus {
   }
 
  private:
-  // Equations between sizes hold for 2 if they hold for 3; any other statement about sizes may not.
+  // Names sizes in conditions other than equations of sizes. Equations hold for 2 if they hold for 3; other conditions
+  // may not.
   void name_compared(const expression& c);
   [[nodiscard]] bool is_list_of_sizes(const expression& e) const;
-  // All sizes that an expression reads.
+  // Names all sizes that an expression reads.
   void name_measured(const expression& e);
 
   void fill(std::size_t v);
@@ -53,7 +54,7 @@ class size_menus {
   dimension_flags named_;
   dimension_flags wide_{};
   std::vector<std::vector<shape>> menus_;  // by variable
-  std::vector<std::vector<shape>> small_;  // of sizes 1 and 2
+  std::vector<std::vector<shape>> small_;  // with sizes 1 and 2
 };
 
 }  // namespace unity::tensor::detail
@@ -112,7 +113,7 @@ UNITY_INLINE bool size_menus::is_list_of_sizes(const expression& e) const {
                              function::insert, function::concat, function::at,      function::repeat};
   const bool moved = e.kind != expression::form::call || std::find(moves.begin(), moves.end(), e.callee) != moves.end();
   const bool small = std::all_of(e.literal.begin(), e.literal.end(), [](auto n) { return n <= 2; });
-  // What a measure is asked, or where a list is cut, is a number of dimensions and may be computed.
+  // Arguments of a measure and positions that cut a list are numbers of dimensions and may be computed.
   return e.kind == expression::form::measure ||
          (moved && small && (e.kind != expression::form::call || is_list_of_sizes(e.arguments[0])) &&
           (e.kind == expression::form::call ||

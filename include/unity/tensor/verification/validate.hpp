@@ -1,12 +1,12 @@
-// Are properties of operators true? Asked before anything is proved from them.
+// Checks whether properties of operators are true, before anything is proved from them.
 //
-// A property is validated in three ways: on every instance within bounds by exact polynomials, with functions like
-// sigmoid left uninterpreted; on every instance of sizes up to 2 by a prover of real arithmetic, where one is given;
-// and on larger random shapes modulo a prime (tensor/rule_test.hpp). Source: Jia's dissertation (TASO, 2020), section
-// 2.4.
+// A property is validated in three ways: on all instances within bounds by exact polynomials, with functions like
+// sigmoid uninterpreted; on all instances of sizes up to 2 by a prover of real arithmetic, if given; and on larger
+// random shapes modulo a prime (tensor/rule_test.hpp).
+// Source: Jia's dissertation (TASO, 2020), section 2.4.
 //
-// What is marked `real` may hold to the precision of float32 alone (a root that programs round): where provers do not
-// decide it, doubles at random points do, and the report counts that apart.
+// Properties marked `real` may hold only to the precision of float32 (a root that programs round). If provers do not
+// decide them, doubles at random points do; the report counts these separately.
 #pragma once
 
 #include <algorithm>
@@ -44,15 +44,15 @@
 
 namespace unity::tensor {
 
-// Wide to narrow: a property with many variables and parameters is validated on fewer parameters, then on smaller
+// From wide to narrow: a property with many variables and parameters is validated on fewer parameters, then on smaller
 // sizes.
 [[nodiscard]] std::vector<instance_bounds> default_ladder();
-// Sizes up to 2: what provers of real arithmetic can be asked about.
+// Sizes up to 2, which provers of real arithmetic can handle.
 [[nodiscard]] std::vector<instance_bounds> small_ladder();
 
 struct validation_options {
   std::vector<instance_bounds> ladder = default_ladder();
-  std::size_t effort = 500'000;  // operators filled in before narrower bounds are taken
+  std::size_t effort = 500'000;  // operators to fill in before narrower bounds are used
   std::vector<instance_bounds> real_ladder = small_ladder();
   std::size_t real_effort = 20'000;
   rule_test_options random{};
@@ -61,24 +61,24 @@ struct validation_options {
 struct validation_report {
   enum class verdict : std::uint8_t {
     holds,
-    refuted,  // `because` tells shapes, values and results
-    unknown,  // `because` tells what could not be decided
+    refuted,  // `because` states shapes, values and results
+    unknown,  // `because` states what could not be decided
   };
 
   std::string name{};
   verdict found = verdict::holds;
-  std::size_t rung = 0;     // of the ladder: which bounds were used
-  std::size_t exact = 0;    // instances that exact polynomials decided
-  std::size_t real = 0;     // that the prover of real arithmetic decided
-  std::size_t rounded = 0;  // that neither decided, of a property that holds to the precision of float32 alone
-  std::size_t random = 0;   // that were compared at random points
-  int bits = 0;             // of the random ones: see rule_test.hpp
+  std::size_t rung = 0;     // index in the ladder of the bounds that were used
+  std::size_t exact = 0;    // instances decided by exact polynomials
+  std::size_t real = 0;     // instances decided by the prover of real arithmetic
+  std::size_t rounded = 0;  // undecided instances of properties that hold to the precision of float32
+  std::size_t random = 0;   // instances compared at random points
+  int bits = 0;             // for the random ones: see rule_test.hpp
   std::string because{};
 };
 
 namespace detail {
 
-// Stands for no prover of real arithmetic.
+// The absence of a prover of real arithmetic.
 struct no_prover {
   [[nodiscard]] static std::string name() { return {}; }
   [[nodiscard]] static side_verdict compare(const algebra&, const tensor_graph&, const tensor_graph&) { return {}; }
@@ -114,7 +114,7 @@ class validator {
     report_.because = std::move(because);
   }
 
-  // Takes narrower bounds where there are too many instances, or normal forms become too large.
+  // Narrows the bounds if there are too many instances or normal forms become too large.
   void compare_exactly() {
     polynomial_prover exact;
     std::span<const instance_bounds> ladder{options_.ladder};
@@ -169,7 +169,7 @@ class validator {
     return true;
   }
 
-  // Both directions have the same instances, but one may be far easier to hit upon.
+  // Both directions have the same instances, but one may be far easier to find.
   void test() {
     report_.bits = std::numeric_limits<int>::max();
     for (std::size_t d = 0; d < directions_.size() && holds(); ++d) {
@@ -186,7 +186,7 @@ class validator {
     }
     report_.bits = report_.random > 0 ? report_.bits : 0;
   }
-  // Where no random shapes fit: instances within bounds, made larger in all ways that fit.
+  // If no random shapes fit: enlarges instances within bounds in all ways that fit.
   void test_larger() {
     constexpr std::size_t every = 97;
     const auto& s = directions_.front();
@@ -226,7 +226,7 @@ class validator {
 }  // namespace detail
 
 // Effects: none. Complexity: linear in the instances within bounds, thousands to hundreds of thousands.
-// Throws: unity::error where the property does not compile.
+// Throws: unity::error if the property does not compile.
 template <equality_prover Reals>
 [[nodiscard]] validation_report validate_axiom(const algebra& a, const syntax::rule& axiom,
                                                const validation_options& options, Reals& reals) {
@@ -238,8 +238,8 @@ template <equality_prover Reals>
   return validate_axiom(a, axiom, options, none);
 }
 
-// Throws: unity::error that names the file, the first property that is not known to hold, and the shapes and values at
-// which it fails.
+// Throws: unity::error with the file, the first property that is not known to hold, and the shapes and values at which
+// it fails.
 template <equality_prover Reals>
 void require_valid(const algebra& a, std::span<const syntax::rule> axioms, std::string_view file,
                    const validation_options& options, Reals& reals) {

@@ -18,7 +18,7 @@ namespace unity::tensor::zoo {
 // 5 convolutions, 3 pools, 3 dense layers and a softmax: the 12 layers of table 3.3.
 [[nodiscard]] tensor_graph alexnet(const algebra& operators, const sizes& s);
 
-// LeNet-5 with averages for its subsampling layers.
+// LeNet-5 with average pooling as its subsampling layers.
 [[nodiscard]] tensor_graph lenet(const algebra& operators, const sizes& s);
 
 inline constexpr std::array<form, 1> alexnet_forms{{{"faithful", {.batch = 256}, alexnet}}};

@@ -22,10 +22,10 @@ namespace unity::tensor::zoo {
 
 namespace detail {
 
-// Features per head. Throws: unity::error where the heads do not divide the width.
+// Features per head. Throws: unity::error if the number of heads does not divide the width.
 [[nodiscard]] std::int64_t head_width(const sizes& s);
 
-// What encoders and decoders are made of, as exporters write it. Shapes: x is [batch, seq, hidden].
+// The layers that encoders and decoders consist of, written as exporters write them. Shapes: x is [batch, seq, hidden].
 class transformer_parts {
  public:
   transformer_parts(builder& b, const sizes& s, double epsilon)
@@ -40,14 +40,14 @@ class transformer_parts {
     const auto gamma = b_.weight(name + ".norm.weight", {s_.hidden});
     return b_.layer_norm(x, gamma, b_.weight(name + ".norm.bias", {s_.hidden}), 2, epsilon_);
   }
-  // A dense layer, with its features dealt out to heads.
+  // A dense layer whose features are split among heads.
   value_id heads(const std::string& name, value_id x, const shape& permutation) {
     const auto y = b_.reshape(affine(name, x, s_.hidden), {s_.batch, s_.seq, s_.heads, head_});
     return b_.transpose(y, permutation);
   }
-  // mask: added to the scores, where there is one.
+  // mask: added to the scores, if given.
   value_id attention(const std::string& name, value_id x, value_id mask = {}) { return attention(name, x, x, mask); }
-  // x asks, and `from` has the keys and values.
+  // x gives the queries, `from` the keys and values.
   value_id attention(const std::string& name, value_id x, value_id from, value_id mask);
 
   builder& b_;
@@ -66,7 +66,7 @@ class bert_encoder : private transformer_parts {
 
   value_id layer(const std::string& name, value_id x);
 
-  // What classifiers read: a dense layer on the first position.
+  // The input of classifiers: a dense layer on the first position.
   value_id pooler(value_id x) {
     const auto first = b_.reshape(b_.slice(x, {1}, {0}, {1}), {s_.batch, s_.hidden});
     return b_.tanh(dense(b_, "pooler", first, s_.hidden));
@@ -83,7 +83,7 @@ value_id bert_taso_layer(builder& b, const sizes& s, const std::string& name, va
 
 [[nodiscard]] tensor_graph bert_taso(const algebra& operators, const sizes& s);
 
-// Attention is one operator; neither residual adds nor layer norms.
+// Attention is one operator; there are no residual adds and no layer norms.
 [[nodiscard]] tensor_graph bert_ae(const algebra& operators, const sizes& s);
 
 inline constexpr form bert_ae_form{"ae", {.batch = 8, .layers = 12, .hidden = 1024, .heads = 16, .seq = 512}, bert_ae};

@@ -1,4 +1,4 @@
-// Layers that the convolutional models share. Each names its weights after itself.
+// Layers that the convolutional models share. Each names its weights after its own name.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 namespace unity::tensor::zoo {
 
 // Shapes: [batch, 3, image, image].
-// Throws: unity::error below `least` pixels a side, where the window of some layer would not fit.
+// Throws: unity::error if the side is below `least` pixels, at which the window of some layer would not fit.
 value_id image_input(builder& b, const sizes& s, std::int64_t least, const std::string& model);
 
 // Shapes: weight [channels, input channels / groups, kernel]; no bias.
@@ -30,12 +30,12 @@ inline value_id convolution_with_bias(builder& b, const std::string& name, value
   return b.conv2d(x, w, b.weight(name + ".bias", {channels}), how);
 }
 
-// The mean and the (biased) variance of each channel over the whole batch. Sums are formed before they are scaled, so
-// that where the batch is divided they are sums of parts, and no part knows how many there are.
-// Shapes: [n, c, h, w] to twice [c].
+// The mean and the (biased) variance of each channel over the whole batch. Sums come before scaling, so that in a
+// divided batch they are partial sums, and no part needs to know the number of parts. Shapes: [n, c, h, w] to twice
+// [c].
 std::array<value_id, 2> channel_statistics(builder& b, value_id x);
 
-// Shapes: [n, c, h, w]. statistics: one of batch_statistics; those of the batch ask for no weights.
+// Shapes: [n, c, h, w]. statistics: one of batch_statistics; statistics of the batch need no weights.
 value_id batch_norm(builder& b, const std::string& name, value_id x, double epsilon,
                     std::int64_t statistics = given_statistics);
 

@@ -19,14 +19,14 @@ namespace unity::tensor::zoo {
 
 namespace detail {
 
-// Before a convolution, not behind it.
+// Precedes a convolution instead of following it.
 inline value_id norm_relu(builder& b, const sizes& s, const std::string& name, value_id x) {
   return b.relu(batch_norm(b, name, x, 1e-5, s.statistics));
 }
 
 value_id densenet_layer(builder& b, const sizes& s, const std::string& name, value_id x);
 
-// A layer reads the block's input and all that the layers before it made, and so does what comes after the block.
+// Each layer reads the block's input and the results of all earlier layers; so does what follows the block.
 value_id densenet_block(builder& b, const sizes& s, const std::string& name, value_id x, int layers);
 
 // Halves channels, height and width.
@@ -37,7 +37,7 @@ inline value_id densenet_transition(builder& b, const sizes& s, const std::strin
 
 }  // namespace detail
 
-// Throws: unity::error for images under 29 x 29.
+// Throws: unity::error for images smaller than 29 x 29.
 [[nodiscard]] tensor_graph densenet121(const algebra& operators, const sizes& s);
 
 inline constexpr std::array<form, 1> densenet121_forms{

@@ -1,7 +1,7 @@
-// DLRM, XDL and Candle Uno: many narrow inputs, each with a part of its own, joined for a last perceptron; and a sum of
-// rows alone.
+// DLRM, XDL and Candle Uno: many narrow inputs, each with its own subnetwork, concatenated for a final perceptron; and
+// an embedding bag on its own.
 // Sources: Naumov et al., 2019; Jiang et al., DLP-KDD'19; the Candle benchmarks' Uno; sizes: Jia's dissertation (2020)
-// section 3.7.3, and of the ae forms the programs of Unity's artifact.
+// section 3.7.3, and for the ae forms the programs of Unity's artifact.
 #pragma once
 
 #include <array>
@@ -33,7 +33,7 @@ inline constexpr std::array<std::int64_t, 26> criteo_vocabularies{
     1396, 550,   1761917, 507795, 290,  21,   11948, 608,     3,  58176, 5237,   1497287, 3127,
     26,   12153, 1068715, 10,     4836, 2085, 4,     1312273, 17, 15,    110946, 91,      72655};
 
-// A dense layer and a relu per width.
+// A dense layer and a relu for each width.
 template <class Widths>
 value_id perceptron(builder& b, const std::string& name, value_id x, const Widths& widths) {
   int i = 0;
@@ -43,7 +43,7 @@ value_id perceptron(builder& b, const std::string& name, value_id x, const Width
   return x;
 }
 
-// The same without biases, each layer with its activation one operator, and `last` the activation of the last.
+// The same without biases; each layer and its activation are one operator. `last`: the activation of the last layer.
 template <class Widths>
 value_id fused_perceptron(builder& b, const std::string& name, value_id x, const Widths& widths,
                           std::string_view last = "relu") {
@@ -55,27 +55,27 @@ value_id fused_perceptron(builder& b, const std::string& name, value_id x, const
   return x;
 }
 
-// Shapes: [batch, width] each: sums of `seq` rows of so many tables.
+// The sums of `seq` rows of each of this many tables. Shapes: [batch, width] each.
 [[nodiscard]] std::vector<value_id> bags(builder& b, const sizes& s, std::size_t tables, std::int64_t width);
 
-// `layers` of width `hidden` and one of 2.
+// `layers` layers of width `hidden` and one of width 2.
 [[nodiscard]] std::vector<std::int64_t> xdl_widths(const sizes& s);
 
 }  // namespace detail
 
-// 26 tables of rows of 64, one row per sample and table; 13 dense features.
+// 26 tables with rows of width 64, one row per sample and table; 13 dense features.
 [[nodiscard]] tensor_graph dlrm(const algebra& operators, const sizes& s);
 
-// 4 tables; 4 dense features through two layers; all as wide as the rows.
+// 4 tables, and 4 dense features through two layers; all have the width of the rows.
 [[nodiscard]] tensor_graph dlrm_ae(const algebra& operators, const sizes& s);
 
-// 26 tables of rows of 64 and a perceptron without biases, whose activations are operators of their own.
+// 26 tables with rows of width 64, and a perceptron without biases whose activations are separate operators.
 [[nodiscard]] tensor_graph xdl_faithful(const algebra& operators, const sizes& s);
 
-// The same with 4 tables and the activations in the matrix products.
+// The same with 4 tables, and with the activations in the matrix products.
 [[nodiscard]] tensor_graph xdl_ae(const algebra& operators, const sizes& s);
 
-// Sums of `seq` rows each, and a dense layer. Source: Unity (OSDI 2022) figure 16c.
+// Sums of `seq` rows each, followed by a dense layer. Source: Unity (OSDI 2022) figure 16c.
 [[nodiscard]] tensor_graph embedding_bag(const algebra& operators, const sizes& s);
 
 namespace detail {
@@ -88,10 +88,11 @@ inline constexpr std::array<std::pair<const char*, std::int64_t>, 5> uno_feature
 
 }  // namespace detail
 
-// A tower per feature of the cell and of two drugs; doses go in as they are.
+// One tower per feature of the cell and of two drugs; doses are used directly.
 [[nodiscard]] tensor_graph candle_uno(const algebra& operators, const sizes& s);
 
-// Without biases, and activations in the matrix products. `layers` are those of a tower; behind the concat are four.
+// Without biases, and with activations in the matrix products. `layers` counts those of a tower; four more and the
+// output follow the concat.
 [[nodiscard]] tensor_graph candle_uno_ae(const algebra& operators, const sizes& s);
 
 inline constexpr std::array<form, 2> dlrm_forms{{

@@ -1,5 +1,6 @@
-// GPT decoders. Source: Radford et al., Language models are unsupervised multitask learners, 2019 (GPT-2, whose
-// smallest size is the default); Brown et al., NeurIPS'20 (GPT-3, the same network in larger sizes).
+// GPT decoders.
+// Source: Radford et al., Language models are unsupervised multitask learners, 2019 (GPT-2, whose smallest size is the
+// default); Brown et al., NeurIPS'20 (GPT-3, the same network in larger sizes).
 #pragma once
 
 #include <array>
@@ -20,7 +21,7 @@ namespace unity::tensor::zoo {
 
 namespace detail {
 
-// The parts of a decoder that normalizes first. Shapes: x is [batch, seq, hidden].
+// The layers of a pre-norm decoder. Shapes: x is [batch, seq, hidden].
 class gpt_decoder : private transformer_parts {
  public:
   gpt_decoder(builder& b, const sizes& s) : transformer_parts{b, s, 1e-5} {
@@ -33,7 +34,7 @@ class gpt_decoder : private transformer_parts {
     return b_.add(b_.embedding(words_, ids), b_.weight("embeddings.position", {s_.seq, s_.hidden}));
   }
   value_id layer(const std::string& name, value_id x);
-  // The logits of the next word, by the table of the words that come in.
+  // The logits of the next word, computed with the embedding table of the input words.
   value_id words(value_id x) { return b_.matmul(normalized("final", x), b_.transpose(words_, {1, 0})); }
 
  private:
@@ -43,8 +44,8 @@ class gpt_decoder : private transformer_parts {
 
 }  // namespace detail
 
-// One output, the logits: [batch, seq, vocab]. The input "mask" is added to the scores of every head: 0 where a
-// position may look, and a large negative number where it may not (at later ones).
+// One output, the logits: [batch, seq, vocab]. The input "mask" is added to the scores of every head: 0 for positions
+// that a position may attend to, and a large negative number for the others (later ones).
 [[nodiscard]] tensor_graph gpt(const algebra& operators, const sizes& s);
 
 inline constexpr std::array<form, 1> gpt_forms{

@@ -17,18 +17,18 @@ namespace unity::tensor::zoo {
 
 namespace detail {
 
-// The blocks are the same in both forms; what a layer is made of differs.
+// The blocks are the same in both forms; the layers differ.
 class inception_blocks {
  public:
   inception_blocks(builder& b, const sizes& s, bool faithful) noexcept
       : b_{b}, statistics_{s.statistics}, faithful_{faithful} {}
 
-  // The ae form has activations up to the last A block.
+  // Later layers of the ae form have no activations: only those up to the last A block do.
   void drop_activations() noexcept { activation_ = "none"; }
 
   // faithful: convolution, batch norm, relu. ae: convolution with bias and, in the first blocks, relu inside.
   value_id layer(value_id x, std::int64_t channels, extent2 kernel, conv2d_options how = {});
-  // Padded so that a kernel of odd extents keeps the size.
+  // Pads so that a kernel of odd extents preserves the size.
   value_id same(value_id x, std::int64_t channels, extent2 kernel) {
     const auto [h, w] = kernel;
     return layer(x, channels, kernel, {.pads = {h / 2, w / 2, h / 2, w / 2}});
@@ -58,7 +58,7 @@ tensor_graph inception(const algebra& operators, const sizes& s, bool faithful);
 
 }  // namespace detail
 
-// Throws: unity::error for images under 75 x 75.
+// Throws: unity::error for images smaller than 75 x 75.
 [[nodiscard]] inline tensor_graph inception_v3_faithful(const algebra& operators, const sizes& s) {
   return detail::inception(operators, s, true);
 }
@@ -96,8 +96,7 @@ UNITY_INLINE value_id inception_blocks::layer(value_id x, std::int64_t channels,
 UNITY_INLINE value_id inception_blocks::stem(value_id x) {
   x = same(layer(halving(x, 32), 32, {3, 3}), 64, {3, 3});
   x = same(pool(x), 80, {1, 1});
-  // The published grid is 71 x 71 here; the artifact pads, which makes the grids behind it 36 x 36 instead of 35
-  // x 35.
+  // The published grid is 71 x 71 here; the artifact pads, so its later grids are 36 x 36 instead of 35 x 35.
   return pool(faithful_ ? layer(x, 192, {3, 3}) : same(x, 192, {3, 3}));
 }
 

@@ -1,5 +1,5 @@
-// Recurrent networks of LSTM layers, unrolled: every step is a node of its own, and the steps of a layer share its
-// weights. Source: Jia's dissertation (2020) table 3.3, section 3.7.1, figure 3.15.
+// Recurrent networks of LSTM layers, unrolled: each step has its own nodes, and the steps of a layer share its weights.
+// Source: Jia's dissertation (2020) table 3.3, section 3.7.1, figure 3.15.
 #pragma once
 
 #include <array>
@@ -23,13 +23,13 @@ namespace unity::tensor::zoo {
 
 namespace detail {
 
-// Unrolled graphs have tens of nodes per step.
+// Limits the number of steps, because unrolled graphs have tens of nodes per step.
 void require_steps(const sizes& s);
 
-// LSTM layers on top of each other, one step at a time. Shapes: x and the result are [batch, hidden].
+// Stacked LSTM layers, one step at a time. Shapes: x and the result are [batch, hidden].
 class lstm_stack {
  public:
-  // States start at zero, or where the layers of another stack of the same sizes are.
+  // States start at zero, or at the current states of `before`, a stack of the same sizes.
   lstm_stack(builder& b, const std::string& name, const sizes& s, const lstm_stack* before = nullptr);
 
   value_id step(value_id x);
@@ -47,12 +47,12 @@ class lstm_stack {
   std::vector<layer> layers_;
 };
 
-// The rows of a table that the words of a step, one input per step, stand for. Shapes: [batch, hidden].
+// The embeddings of the words of a step; each step has its own input. Shapes: [batch, hidden].
 inline value_id embedded_step(builder& b, const std::string& name, const sizes& s, value_id table, std::int64_t step) {
   return b.embedding(table, b.input(fmt::format("{}{}", name, step), {s.batch}, dtype::int64));
 }
 
-// A dense layer whose weights steps share, and a softmax.
+// A dense layer with weights that all steps share, and a softmax.
 class shared_softmax {
  public:
   shared_softmax(builder& b, const sizes& s, std::int64_t classes)
@@ -66,8 +66,8 @@ class shared_softmax {
   value_id bias_;
 };
 
-// Global attention with the general score: tanh(W [softmax(h A m') m, h]) for a state h and the memory m of all states
-// of the encoder. Source: Luong et al., EMNLP'15, section 3.1.
+// Global attention with the general score: tanh(W [softmax(h A m') m, h]) for a state h and the memory m of all encoder
+// states. Source: Luong et al., EMNLP'15, section 3.1.
 class step_attention {
  public:
   // Shapes: every state is [batch, hidden].
@@ -86,13 +86,13 @@ class step_attention {
 
 }  // namespace detail
 
-// Text classification: one of two classes, told from the last step.
+// Text classification: predicts one of two classes from the last step.
 [[nodiscard]] tensor_graph rnntc(const algebra& operators, const sizes& s);
 
-// Language modelling: the next word, told from every step. One output per step.
+// Language modelling: predicts the next word at every step. One output per step.
 [[nodiscard]] tensor_graph rnnlm(const algebra& operators, const sizes& s);
 
-// Translation: an encoder, a decoder that starts from its states, attention on top. One output per step.
+// Translation: an encoder, a decoder that starts from the encoder's states, and attention on top. One output per step.
 [[nodiscard]] tensor_graph nmt(const algebra& operators, const sizes& s);
 
 inline constexpr std::array<form, 1> rnntc_forms{

@@ -13,13 +13,13 @@
 
 namespace unity::tensor::zoo {
 
-// `layers` dense layers of width `hidden` with a relu between two.
+// `layers` dense layers of width `hidden`, with relu between them.
 [[nodiscard]] tensor_graph mlp_faithful(const algebra& operators, const sizes& s);
 
-// Two towers of `layers` dense layers without bias on two inputs; add; softmax.
+// Two towers of `layers` dense layers without bias, one for each input; then add and softmax.
 [[nodiscard]] tensor_graph mlp_ae(const algebra& operators, const sizes& s);
 
-// The classifier of 28 x 28 digits that Unity's introduction computes with.
+// The classifier of 28 x 28 digits in the example of Unity's introduction.
 [[nodiscard]] tensor_graph mlp_fig1(const algebra& operators, const sizes& s);
 
 inline constexpr std::array<form, 3> mlp_forms{{

@@ -1,4 +1,4 @@
-// What a model of the zoo is: its name, its forms, and the sizes that each form takes.
+// A model of the zoo: its name, its forms, and the sizes that each form accepts.
 #pragma once
 
 #include <array>
@@ -11,8 +11,8 @@
 
 namespace unity::tensor::zoo {
 
-// The sizes of a model. What each means is told with the model (docs/models.md); a form leaves `absent` what it
-// does not have.
+// The sizes of a model. docs/models.md describes their meaning for each model; a form leaves `absent` what it does not
+// have.
 struct sizes {
   static constexpr std::int64_t absent = -1;
 
@@ -30,17 +30,17 @@ struct sizes {
   friend bool operator==(const sizes&, const sizes&) = default;
 };
 
-// Where batch norms have means and variances from: weights (inference), or the batch at hand (training).
+// Where batch norms take means and variances from: weights (inference), or the current batch (training).
 enum batch_statistics : std::int64_t { given_statistics, statistics_of_batch };
 inline constexpr std::array<std::string_view, 2> batch_statistics_names{"given", "batch"};
 
-// A key of the text form, and the range within which its values make sense.
+// A key of the text form, and the range of values that make sense.
 struct key {
   std::string_view name;
   std::int64_t sizes::* member;
   std::int64_t least;
   std::int64_t most;
-  std::span<const std::string_view> words{};  // not empty: how values are spelled, from 0
+  std::span<const std::string_view> words{};  // not empty: names of the values, from 0
 };
 
 inline constexpr std::array<key, 10> keys{{{"batch", &sizes::batch, 1, 1 << 20},

@@ -20,7 +20,7 @@ namespace unity::tensor::zoo {
 
 namespace detail {
 
-// The wiring of reduction cells, which the forms share. `left` and `right` are the cell's inputs, squeezed (the older
+// The wiring of reduction cells, shared by the forms. `left` and `right` are the squeezed inputs of the cell (the older
 // and the newer); separable(number, x, kernel, stride) adds a separable convolution. Results: the five sums.
 template <class Separable>
 std::array<value_id, 5> nasnet_reduction(builder& b, value_id left, value_id right, bool include_pad,
@@ -38,8 +38,8 @@ std::array<value_id, 5> nasnet_reduction(builder& b, value_id left, value_id rig
   return {o0, o1, o2, o3, b.add(b.average_pool(o0, keeping, include_pad), o1)};
 }
 
-// Cells as TASO's example builds them: relu inside the squeezing convolutions, separable convolutions once, no batch
-// norm.
+// Cells as TASO's example builds them: relu inside the squeezing convolutions, each separable convolution applied once,
+// no batch norm.
 class nasnet_taso_cells {
  public:
   explicit nasnet_taso_cells(builder& b) noexcept : b_{b} {}
@@ -68,24 +68,24 @@ class nasnet_cells {
     const auto left = adjusted(name + ".left", older, newer, width);
     return reduction_of(name, left, squeezed(name + ".right", newer, width), width);
   }
-  // The first cell of all reads one value twice, and reads it unsqueezed as its older input.
+  // The very first cell reads one value as both inputs; as the older input it is not squeezed.
   value_id first_reduction(const std::string& name, value_id x, std::int64_t width) {
     return reduction_of(name, x, squeezed(name + ".right", x, width), width);
   }
 
  private:
-  // The first sum is left out of the result: the others read it.
+  // The result excludes the first sum, which the others read.
   value_id reduction_of(const std::string& name, value_id left, value_id right, std::int64_t width);
   value_id squeezed(const std::string& name, value_id x, std::int64_t width) {
     return normed(name + ".norm", convolution(b_, name + ".conv", b_.relu(x), width, {1, 1}));
   }
-  // The older input at the width, and at the size of the newer one.
+  // The older input, with the given width and the size of the newer input.
   value_id adjusted(const std::string& name, value_id older, value_id newer, std::int64_t width) {
     return b_.dims(older)[2] == b_.dims(newer)[2] ? squeezed(name, older, width) : halved(name, older, width);
   }
-  // Factorized reduction: one half of the channels from the even positions, the other from the odd ones.
+  // Factorized reduction: half of the channels from the even positions, the other half from the odd ones.
   value_id halved(const std::string& name, value_id x, std::int64_t width);
-  // Applied twice; the first does the stride and the change of width.
+  // Applies a separable convolution twice; the first application has the stride and changes the width.
   value_id separable(const std::string& cell, int number, value_id x, std::int64_t width, std::int64_t k,
                      std::int64_t stride);
 
@@ -95,7 +95,7 @@ class nasnet_cells {
 
 }  // namespace detail
 
-// Three groups of `layers` normal cells and a reduction cell.
+// Three groups, each with `layers` normal cells and a reduction cell.
 [[nodiscard]] tensor_graph nasnet_a_taso(const algebra& operators, const sizes& s);
 
 // Two reducing stem cells, then three stages of `layers` normal cells with reduction cells between.

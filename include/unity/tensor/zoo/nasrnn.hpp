@@ -23,8 +23,8 @@ value_id nasrnn_step(builder& b, const std::string& name, value_id x, value_id s
 
 }  // namespace detail
 
-// `seq` steps with weights of their own, one input each; the first state is a weight.
-// Throws: unity::error beyond 4096 steps.
+// `seq` steps, each with its own weights and input; the first state is a weight. Throws: unity::error for more than
+// 4096 steps.
 [[nodiscard]] tensor_graph nasrnn_taso(const algebra& operators, const sizes& s);
 
 inline constexpr std::array<form, 1> nasrnn_forms{{{"taso", {.batch = 1, .hidden = 512, .seq = 5}, nasrnn_taso}}};
@@ -47,7 +47,7 @@ UNITY_INLINE value_id nasrnn_step(builder& b, const std::string& name, value_id 
     const auto from_x = b.matmul(x, b.weight(gate + ".x", {hidden, hidden}));
     t[i] = b.add(from_x, b.matmul(state, b.weight(gate + ".state", {hidden, hidden})));
   }
-  // Arrays, because the elements of a braced list are made in order on every compiler, arguments are not.
+  // Arrays, because every compiler evaluates the elements of a braced list in order, but not function arguments.
   const std::array a{b.relu(t[0]),    b.sigmoid(t[1]), b.tanh(t[2]),    b.sigmoid(t[3]),
                      b.sigmoid(t[4]), b.tanh(t[5]),    b.sigmoid(t[6]), b.relu(t[7])};
   const std::array m{b.add(a[0], a[3]), b.add(a[1], a[2]), b.mul(a[4], a[5]), b.mul(a[6], a[7])};

@@ -1,4 +1,4 @@
-// Neural collaborative filtering (NeuMF): what users think of items, from two embeddings of each.
+// Neural collaborative filtering (NeuMF): predicts how users rate items from two embeddings of each.
 // Sources: He et al., Neural collaborative filtering, WWW 2017; sizes: MLPerf training v0.5, MovieLens-20M.
 #pragma once
 
@@ -16,10 +16,11 @@
 
 namespace unity::tensor::zoo {
 
-// `vocab` users and `items`; factors as wide as `hidden`, and twice that in front of the perceptron.
+// `vocab` users and `items` items. Factors have width `hidden`, and twice that at the input of the perceptron.
 [[nodiscard]] tensor_graph ncf(const algebra& operators, const sizes& s);
 
-// large: four times as wide, with 129 million parameters. AutoDist's NCF-large has 122 million; its width is not said.
+// large: four times as wide, with 129 million parameters. AutoDist's NCF-large has 122 million; its width is not
+// stated.
 inline constexpr std::array<form, 2> ncf_forms{{
     {"faithful", {.batch = 1024, .hidden = 64, .vocab = 138'493, .items = 26'744}, ncf},
     {"large", {.batch = 1024, .hidden = 256, .vocab = 138'493, .items = 26'744}, ncf},

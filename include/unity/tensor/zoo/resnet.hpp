@@ -24,13 +24,13 @@ namespace unity::tensor::zoo {
 
 namespace detail {
 
-// What the forms and the networks share is the order of the blocks; a block is 1x1 to `middle` channels, 3x3 in
-// `groups` groups, 1x1 to `out`.
+// The forms and the networks share the order of the blocks. A block is 1x1 to `middle` channels, 3x3 in `groups`
+// groups, 1x1 to `out`.
 struct residual_network {
   std::array<std::int64_t, 4> middle;
   std::int64_t out_per_middle;
   std::int64_t groups;
-  bool branches;  // grouped convolutions as separate ones
+  bool branches;  // grouped convolutions are written as separate ones
   std::array<int, 4> depths{3, 4, 6, 3};
   std::int64_t statistics = given_statistics;
 };
@@ -42,11 +42,11 @@ inline constexpr residual_network resnet101_network{{64, 128, 256, 512}, 4, 1, f
   return {{128, 256, 512, 1024}, 2, 32, s.branches == 1};
 }
 
-// Channels of the stem as published; the blocks' follow it.
+// The published number of channels of the stem, from which those of the blocks follow.
 inline constexpr std::int64_t residual_width = 64;
 inline constexpr std::int64_t least_residual_image = 32;
 
-// Throws: unity::error where a block's channels do not fall into its groups.
+// Throws: unity::error if the groups do not divide the channels of a block.
 [[nodiscard]] residual_network of_width(residual_network net, const sizes& s);
 
 struct residual_block {
@@ -56,7 +56,7 @@ struct residual_block {
   std::int64_t stride;
 };
 
-// Calls block(x, shape of the block) for all blocks in turn.
+// Calls block(x, shape of the block) for each block in turn.
 template <class Block>
 value_id residual_stages(const residual_network& net, value_id x, Block block) {
   for (std::size_t stage = 0; stage < net.middle.size(); ++stage) {
@@ -69,8 +69,8 @@ value_id residual_stages(const residual_network& net, value_id x, Block block) {
   return x;
 }
 
-// A convolution in `how.groups` groups written out: split, one convolution per group, concat.
-// Source: Jia's dissertation (2020) figure 2.9a.
+// A convolution in `how.groups` groups, written as split, one convolution per group, and concat. Source: Jia's
+// dissertation (2020) figure 2.9a.
 value_id branched(builder& b, const std::string& name, value_id x, std::int64_t channels, extent2 kernel,
                   conv2d_options how, bool bias);
 
@@ -104,7 +104,7 @@ tensor_graph residual_taso(const algebra& operators, const residual_network& net
   return detail::residual_faithful(operators, s, detail::resnext50_network(s));
 }
 
-// Starts behind the stem.
+// Starts after the stem.
 [[nodiscard]] inline tensor_graph resnet50_taso(const algebra& operators, const sizes& s) {
   return detail::residual_taso(operators, detail::resnet50_network, {s.batch, 64, 56, 56}, false);
 }
@@ -112,7 +112,7 @@ tensor_graph residual_taso(const algebra& operators, const residual_network& net
   return detail::residual_taso(operators, detail::resnext50_network(s), {s.batch, 3, 224, 224}, true);
 }
 
-// A chain: neither batch norms nor residual adds.
+// A chain: no batch norms and no residual adds.
 [[nodiscard]] tensor_graph resnext50_ae(const algebra& operators, const sizes& s);
 
 inline constexpr std::array<form, 2> resnet50_forms{{

@@ -25,21 +25,21 @@ class squeezenet_layers {
                      const conv2d_options& how = {}) {
     return b_.relu(convolution_with_bias(b_, name, x, channels, kernel, how));
   }
-  // Sizes are rounded up.
+  // Rounds sizes up.
   value_id pool(value_id x) { return b_.max_pool(x, {.kernel = {3, 3}, .stride = {2, 2}, .ceil_mode = true}); }
 
-  // 1x1 to `squeezed` channels; 1x1 and 3x3 to four times as many each, side by side.
+  // 1x1 to `squeezed` channels; then 1x1 and 3x3 in parallel, each to four times as many.
   value_id fire(value_id x, std::int64_t squeezed);
 
  private:
   builder& b_;
-  int fires_ = 1;  // the first is published as fire2
+  int fires_ = 1;  // the first is called fire2 in the paper
 };
 
 }  // namespace detail
 
 // Without the dropout before the last convolution, which has a relu like all others.
-// Throws: unity::error for images under 25 x 25.
+// Throws: unity::error for images smaller than 25 x 25.
 [[nodiscard]] tensor_graph squeezenet1_1(const algebra& operators, const sizes& s);
 
 inline constexpr std::array<form, 1> squeezenet1_1_forms{{{"faithful", {.batch = 1, .image = 224}, squeezenet1_1}}};

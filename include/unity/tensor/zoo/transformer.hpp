@@ -21,7 +21,7 @@ namespace unity::tensor::zoo {
 
 namespace detail {
 
-// The parts of a Transformer that normalizes last. Shapes: x is [batch, seq, hidden].
+// The layers of a post-norm Transformer. Shapes: x is [batch, seq, hidden].
 class transformer_layers : private transformer_parts {
  public:
   transformer_layers(builder& b, const sizes& s) : transformer_parts{b, s, 1e-5} {
@@ -36,7 +36,7 @@ class transformer_layers : private transformer_parts {
   value_id self(const std::string& name, value_id x, value_id mask = {}) {
     return added(name, x, attention(name, x, mask));
   }
-  // x attends to what the encoder gave.
+  // x attends to the encoder's result.
   value_id across(const std::string& name, value_id x, value_id encoded) {
     return added(name, x, attention(name, x, encoded, value_id{}));
   }
@@ -44,7 +44,7 @@ class transformer_layers : private transformer_parts {
     const auto wide = b_.relu(affine(name + ".wide", x, 4 * s_.hidden));
     return normalized(name, b_.add(x, affine(name + ".narrow", wide, s_.hidden)));
   }
-  // Logits, by the table of the words that come in.
+  // The logits, computed with the embedding table of the input words.
   value_id words(value_id x) { return b_.matmul(x, b_.transpose(words_, {1, 0})); }
 
  private:
@@ -56,14 +56,14 @@ class transformer_layers : private transformer_parts {
   value_id positions_{};
 };
 
-// The parts of a Reformer. Queries are the keys, too, and look at their own chunk of the sequence and the one before
-// it; the network is reversible: of two streams each is added to by what is made of the other.
+// The layers of a Reformer. Queries are also the keys, and attend to their own chunk of the sequence and the one before
+// it. The network is reversible: there are two streams, and each step adds to one a function of the other.
 class reformer_layers : private transformer_parts {
  public:
-  // Positions that attend to each other and to as many before them.
+  // The number of positions in a chunk. They attend to each other and to the chunk before.
   static constexpr std::int64_t chunk = 64;
 
-  // Throws: unity::error where chunks do not divide the sequence.
+  // Throws: unity::error if the chunk size does not divide the sequence.
   reformer_layers(builder& b, const sizes& s);
 
   value_id embeddings();
@@ -75,7 +75,8 @@ class reformer_layers : private transformer_parts {
   value_id words(value_id x) { return b_.matmul(normalized("final", x), b_.transpose(words_, {1, 0})); }
 
  private:
-  // [batch, heads, chunks, chunk, width] of a chunk and the one before it: twice as many positions.
+  // Each chunk joined with the one before it (the first with the last): [batch, heads, chunks, chunk, width], with
+  // twice as many positions per chunk.
   value_id with_previous(value_id x);
 
   value_id words_{};
@@ -84,13 +85,13 @@ class reformer_layers : private transformer_parts {
 
 }  // namespace detail
 
-// One output, the logits: [batch, seq, vocab]. Inputs: the words of both languages and "mask", added to the scores of
-// the decoder: 0 where a position may look, and a large negative number where it may not.
+// One output, the logits: [batch, seq, vocab]. Inputs: the words of both languages, and "mask", which is added to the
+// scores of the decoder: 0 for positions that a position may attend to, and a large negative number for the others.
 [[nodiscard]] tensor_graph transformer(const algebra& operators, const sizes& s);
 
 // One output, the logits: [batch, seq, vocab]. The input "mask" is added to the scores within a chunk and the one
-// before it. Hashing, by which the published network chooses who is in a chunk, is left out: chunks are neighbours, as
-// in its local attention.
+// before it. The hashing that assigns positions to chunks in the published network is left out: chunks are neighbours,
+// as in its local attention.
 [[nodiscard]] tensor_graph reformer(const algebra& operators, const sizes& s);
 
 inline constexpr std::array<form, 1> transformer_forms{

@@ -14,7 +14,7 @@
 
 namespace unity::tensor::zoo {
 
-// `depths`: the 3x3 convolutions of each of the five stages.
+// `depths`: the number of 3x3 convolutions in each of the five stages.
 [[nodiscard]] tensor_graph vgg(const algebra& operators, const sizes& s, const std::array<int, 5>& depths);
 
 [[nodiscard]] inline tensor_graph vgg16(const algebra& operators, const sizes& s) {

@@ -1,4 +1,4 @@
-// How terms of tensors are typed and checked: the larger members of term_language.
+// Typing and checking of tensor terms: the larger members of term_language.
 #pragma once
 
 #include <unity/rewrite/generation/language.hpp>
@@ -12,7 +12,7 @@ namespace unity::tensor {
 
 namespace detail {
 
-// Evaluates a typed term in one world at points that depend on sort, number, world and point alone.
+// Evaluates a typed term in one world, at points that depend only on sort, number, world and point.
 class deep_evaluation {
  public:
   deep_evaluation(const term_language& language, const written_term& t,
@@ -22,12 +22,12 @@ class deep_evaluation {
   [[nodiscard]] std::span<const modular61> at(std::size_t point);
 
  private:
-  // The third slice of an input is as the second, but with the signs that the other half of the variables have there:
-  // which number a variable has does not decide whether a relu under pooling shows.
+  // The third slice of an input has values like the second, but with the signs of a variable of the other parity: so
+  // whether a relu below a pooling is detected does not depend on the number of the variable.
   void sample(std::size_t n, std::size_t point);
   void evaluate(std::size_t n);
 
-  static constexpr std::size_t other_point = 64;  // whose values nothing else has
+  static constexpr std::size_t other_point = 64;  // a point that is used nowhere else
 
   const term_language& language_;
   const written_term& term_;
@@ -74,8 +74,8 @@ UNITY_INLINE std::uint16_t term_language::intern(symbolic_type t) {
   return id;
 }
 
-// Ten elements for every part that it was put together from, forty at most, or all of fewer: of every part, at its ends
-// and in its middle.
+// Chooses ten elements per part of the tensor, at most forty, or all if there are fewer: at the ends and in the middle
+// of every part.
 UNITY_INLINE std::vector<std::size_t> term_language::choose_probes(const symbolic_type& t) {
   const auto& dims = t.dims[0];
   const auto count = static_cast<std::size_t>(element_count(dims));
@@ -86,7 +86,7 @@ UNITY_INLINE std::vector<std::size_t> term_language::choose_probes(const symboli
     for (const auto& cut : t.cuts[d]) {
       ends[d].push_back(cut[0]);
     }
-    // Cuts that differ at other sizes may be one here, or in another order.
+    // Cuts that differ at other sizes may coincide here, or be in another order.
     ends[d].push_back(dims[d]);
     std::sort(ends[d].begin(), ends[d].end());
     ends[d].erase(std::unique(ends[d].begin(), ends[d].end()), ends[d].end());
@@ -188,7 +188,7 @@ UNITY_INLINE auto term_language::apply(std::size_t op, std::span<const std::uint
   return a;
 }
 
-// An axis keeps the cuts of the operands' axes that the same index runs along.
+// An axis keeps the cuts of the operand axes that have the same index.
 UNITY_INLINE std::vector<cut_list> term_language::cuts_of(std::size_t op, const operation& in_world_0, std::size_t rank,
                                                           std::span<const std::uint16_t> types) const {
   std::vector<cut_list> cuts(rank);
@@ -309,7 +309,7 @@ namespace unity::tensor {
 
 UNITY_INLINE std::uint64_t term_language::deep_fingerprint(const written_term& t, bool thorough) {
   const auto nodes = typed(t);
-  // Values of one element are compared at many points: of few, all may have one sign.
+  // Single elements are compared at many points: at a few points all may have the same sign.
   const bool scalars = std::any_of(nodes.begin(), nodes.end(), [&](const auto& n) { return elements(n.type) == 1; });
   const std::size_t points = scalars ? (thorough ? 16 : 2) : 1;
   std::uint64_t hash = 0;
