@@ -26,11 +26,13 @@
 #include <unity/machine/device_mesh.hpp>
 #include <unity/machine/link.hpp>
 #include <unity/machine/presets.hpp>
+#include <unity/machine/topology.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/recomputation.hpp>
+#include <unity/parallel/strategies/strategy.hpp>
 #include <unity/parallel/strategies/sync_policies.hpp>
 #include <unity/parallel/synchronization.hpp>
 #include <unity/parallel/training_graph.hpp>
@@ -171,6 +173,32 @@ io::plan_notes notes_for(const machine::topology& t) {
   return n;
 }
 
+// Four layers on two devices, each with two chunks of them.
+parallel::plan interleaved_plan() {
+  parallel::plan p;
+  p.graph = tensor::zoo::build(operators(), "zoo:mlp?layers=4&hidden=8&batch=4");
+  p.machine = machine::preset("p100:1x2");
+  const parallel::graph_dimensions all{operators(), p.graph};
+  std::vector<parallel::strategy> on;  // by device
+  std::size_t count = 0;
+  for (std::size_t d = 0; d < 2; ++d) {
+    on.push_back(parallel::replicated_data_parallel(all, std::vector<machine::device_id>{machine::device_id{d}}));
+  }
+  for (const auto n : node_ids(p.graph)) {
+    count += p.graph.operands(n).empty() ? 0 : 1;
+  }
+  std::size_t before = 0;
+  for (const auto n : node_ids(p.graph)) {
+    p.configurations.push_back(on[4 * before / count % 2][n.index()]);
+    before += p.graph.operands(n).empty() ? 0 : 1;
+  }
+  p.pipeline.microbatches = 2;
+  p.pipeline.stages = {0, 1};
+  p.pipeline.schedule = parallel::pipeline_schedule::interleaved;
+  p.pipeline.chunks = 2;
+  return p;
+}
+
 void write(const std::filesystem::path& folder) {
   io::write_machine(measured_machine(), folder / "machine.json");
   const std::vector<tensor::tensor_graph> graphs{
@@ -195,6 +223,7 @@ void write(const std::filesystem::path& folder) {
     }
     atomic_write(folder / ("plan" + number + ".json"), io::to_plan_text(operators(), p, notes_for(p.machine.network)));
   }
+  atomic_write(folder / "plan_interleaved.json", io::to_plan_text(operators(), interleaved_plan()));
   const std::vector<io::stored_tensor> tensors{{"w", "weight", tensor::dtype::float32, {2, 3}},
                                                {"w", "velocity", tensor::dtype::float32, {2, 3}},
                                                {"step", "weight", tensor::dtype::float64, {}}};

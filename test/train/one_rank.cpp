@@ -272,6 +272,13 @@ TEST_CASE("plans that differ have different fingerprints") {
     CAPTURE(i);
     CHECK_FALSE(parallel::fingerprint_of(others[i]) == own);
   }
+  auto served = others[3];
+  auto& part = served.synchronization.weights[1].parts[0];
+  part.kind = parallel::sync_kind::parameter_server;
+  part.destination = machine::device_id{0};
+  const auto by_device = parallel::fingerprint_of(served);
+  part.is_per_node = true;  // other ranks send to the server
+  CHECK_FALSE(parallel::fingerprint_of(served) == by_device);
 }
 
 }  // namespace tests_of_one_rank

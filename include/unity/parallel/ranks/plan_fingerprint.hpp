@@ -112,6 +112,7 @@ UNITY_INLINE void plan_hasher::add(const synchronization& s) {
       number(part.compressor.amount);
       number(part.is_proxied);
       number(part.staleness);
+      number(part.is_per_node);
       number(part.is_sparse);
       number(part.stage);
       number(part.is_resharded);
