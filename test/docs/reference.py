@@ -14,14 +14,14 @@ SKIPPED = 77  # to ctest
 
 SENTENCES = {
     "a class": "A fixed set of threads that run one loop at a time.",
-    "a member function": "Which worker gets which chunk is not determined: write results by index.",
+    "a member function": "The assignment of chunks to workers is not deterministic: write results by index.",
     "a function": "Offsets such that values which are alive at one step never overlap.",
     "a section of a comment": "Source Pisarchyk and Lee, Efficient memory management for deep neural net inference",
-    "a comment behind a member": "proposals without a better best before going back to it; 0: never",
-    "a function object": "Expands the cheapest state until none within alpha of the best is left",
+    "a comment behind a member": "proposals without improvement before returning to the best; 0: never",
+    "a function object": "Expands the cheapest state until no state within alpha of the best is left",
     "a concept": "Enumerable moves with local prices (rewriting, fusion).",
     "what is set out in columns": "moves(state) all moves that may apply, in a stable order;",
-    "a list": "No iteration is shorter than that, so a move is refused as soon as",
+    "a list": "A move is rejected as soon as the new tasks of operators, then edges, then weights",
     "code in a comment": "matmul(x, matmul(y, z)) == matmul(matmul(x, y), z)",
     "a macro": "A precondition of a public function.",
     "README.md": "unity finds a cheaper graph that computes the same",

@@ -78,8 +78,9 @@ struct autodist_strategy {
 // default. Precondition: texts are UTF-8.
 [[nodiscard]] std::string to_bytes(const autodist_strategy& s);
 
-// file: for messages. Throws: unity::error that names the byte if it is not such a message, has unknown members or
-// parts of parts, or has more than 1e6 nodes and parts.
+// file: for messages.
+// Throws: unity::error that names the byte if it is not such a message, has unknown members or parts of parts, or has
+// more than 1e6 nodes and parts.
 [[nodiscard]] autodist_strategy parse_autodist_strategy(std::string_view bytes, std::string_view file);
 [[nodiscard]] inline autodist_strategy read_autodist_strategy(const std::filesystem::path& path) {
   return parse_autodist_strategy(read_file(path), path.string());

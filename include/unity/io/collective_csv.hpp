@@ -5,7 +5,8 @@
 //
 // Columns: a name of machine::exchange except message; the number of ranks; the input of each rank in units of 2^20
 // bytes; the time. A time of 1e8 ms or more marks a failed measurement, as written by Aceso's profiler, and is left
-// out. Source: the files that Liu et al., Aceso (EuroSys 2024), publish.
+// out.
+// Source: the files that Liu et al., Aceso (EuroSys 2024), publish.
 #pragma once
 
 #include <filesystem>
@@ -18,7 +19,8 @@
 namespace unity::io {
 
 // Sizes of the result follow the convention of machine::link: for an all_gather the output of a rank, so the size in
-// the file times the ranks. Throws: unity::error with the line number if a line has another form.
+// the file times the ranks.
+// Throws: unity::error with the line number if a line has another form.
 [[nodiscard]] std::vector<machine::collective_sample> parse_collectives(std::string_view text, std::string_view name);
 
 // Throws: likewise, and if the file cannot be read.

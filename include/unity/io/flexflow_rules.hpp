@@ -60,8 +60,8 @@ class flexflow_axes {
 
 }  // namespace detail
 
-// The rules of a JSON collection, with the file's own dimension numbers. `file` is for messages. Throws: unity::error
-// naming the byte or the member if the collection is malformed.
+// The rules of a JSON collection, with the file's own dimension numbers. `file` is for messages.
+// Throws: unity::error naming the byte or the member if the collection is malformed.
 [[nodiscard]] std::vector<foreign_rule> parse_flexflow_rules(std::string_view text, std::string_view file);
 
 // Throws: unity::error.

@@ -78,8 +78,9 @@ class constant_folder {
 // The model with constant subgraphs replaced by their values, and equal tensors under one name. Weights without data
 // stay as they are, with everything that depends on them. So do subgraphs whose values would increase the data of the
 // model by more than 4 KiB, such as a transposed table that is also read untransposed: engines compute them when they
-// load a file. Quantize and dequantize also stay. Throws: unity::error if a constant subgraph computes NaN. Complexity:
-// one reference evaluation of each constant subgraph, a node at a time.
+// load a file. Quantize and dequantize also stay.
+// Throws: unity::error if a constant subgraph computes NaN. Complexity: one reference evaluation of each constant
+// subgraph, a node at a time.
 [[nodiscard]] inline onnx_model fold_constants(const tensor::algebra& algebra, onnx_model model,
                                                std::int64_t most_elements = std::int64_t{1} << 28) {
   return detail::constant_folder{algebra, std::move(model), most_elements}.run();

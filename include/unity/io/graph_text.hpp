@@ -16,15 +16,16 @@
 
 namespace unity::io {
 
-// Neighbours keep the order of the file, duplicates too. Complexity: linear. Throws: unity::error with the line if a
-// field is not a vertex.
+// Neighbours keep the order of the file, duplicates too. Complexity: linear.
+// Throws: unity::error with the line if a field is not a vertex.
 [[nodiscard]] gnn::csr_graph parse_neighbours(std::string_view text, std::string_view name);
 // Files with one space between two numbers are reproduced byte by byte.
 [[nodiscard]] std::string neighbours_text(gnn::csr_view g);
 
 // Orders the edges by target, then by source; duplicates stay. The number of vertices is as given, else the largest
-// vertex plus one. Throws: unity::error with the line if it is not an edge of such a graph; and if there are more than
-// a million vertices and more than a thousand per edge, for which a graph in memory would be too large.
+// vertex plus one.
+// Throws: unity::error with the line if it is not an edge of such a graph; and if there are more than a million
+// vertices and more than a thousand per edge, for which a graph in memory would be too large.
 [[nodiscard]] gnn::csr_graph parse_edges(std::string_view text, std::string_view name,
                                          std::optional<gnn::vertex_id> vertices = {});
 // Ordered by target.

@@ -27,9 +27,10 @@ struct hlo_fusion_group {
 // nowhere else. Keeps the order where possible: a fusion takes the position of its last member. A fusion has the
 // metadata of its last member that produces one of its results, and, if it has one result, the sharding of that member.
 // Ids of computations change; names of those that are still called do not, except for fused ones. Complexity: linear in
-// the module, and n log n in the computation. Throws: unity::error if groups depend on each other cyclically; for
-// instructions that cannot be in a kernel: parameters, collectives, control flow, instructions with effects, unknown
-// ones; if nested fusions make a body of more than 2^20 instructions.
+// the module, and n log n in the computation.
+// Throws: unity::error if groups depend on each other cyclically; for instructions that cannot be in a kernel:
+// parameters, collectives, control flow, instructions with effects, unknown ones; if nested fusions make a body of more
+// than 2^20 instructions.
 [[nodiscard]] hlo_module fuse_instructions(hlo_module m, hlo_computation_id computation,
                                            const std::vector<hlo_fusion_group>& groups);
 
@@ -53,8 +54,8 @@ struct hlo_fused {
                                           const std::vector<hlo_fusion_group>& groups);
 
 // Replaces each group of all-reduces by one with several operands. Members must agree in replica groups, element types,
-// reductions and all attributes except metadata and channels; those of the first one stay. Throws: unity::error if they
-// disagree, and if one depends on another.
+// reductions and all attributes except metadata and channels; those of the first one stay.
+// Throws: unity::error if they disagree, and if one depends on another.
 [[nodiscard]] hlo_module combine_all_reduces(hlo_module m, hlo_computation_id computation,
                                              const std::vector<std::vector<hlo_instruction_id>>& groups);
 

@@ -22,7 +22,8 @@ namespace unity::io {
 
 // Names of instructions and computations lose '%', comments are removed; unknown opcodes and attributes are kept. The
 // output of to_text parses to the same module, here and, if XLA accepts the original text, in XLA. `file`: for
-// messages. Throws: unity::error with line and column if it is not HLO, and with the instruction if shapes do not fit.
+// messages.
+// Throws: unity::error with line and column if it is not HLO, and with the instruction if shapes do not fit.
 [[nodiscard]] inline hlo_module parse_hlo(std::string_view text, std::string_view file) {
   auto m = detail::parse_hlo_syntax(text, file);
   check(m, file);

@@ -7,8 +7,9 @@
 
 namespace unity::io {
 
-// `title`: a line of the module's docstring. Throws: unity::error if a name is not printable ASCII, and if parameters
-// are sharded or reduced in buckets, because XLA decides that.
+// `title`: a line of the module's docstring.
+// Throws: unity::error if a name is not printable ASCII, and if parameters are sharded or reduced in buckets, because
+// XLA decides that.
 [[nodiscard]] std::string to_jax_text(const module_plan& p, const std::string& title);
 
 }  // namespace unity::io

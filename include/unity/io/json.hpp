@@ -63,8 +63,8 @@ class graph_from_json {
 
 [[nodiscard]] nlohmann::json to_json(const tensor::algebra& algebra, const tensor::tensor_graph& graph);
 
-// Types are inferred again; the stated ones must agree. `file`: for messages. Throws: unity::error naming the byte or
-// the member that is wrong.
+// Types are inferred again; the stated ones must agree. `file`: for messages.
+// Throws: unity::error naming the byte or the member that is wrong.
 [[nodiscard]] inline tensor::tensor_graph parse_graph(const tensor::algebra& algebra, std::string_view text,
                                                       std::string_view file) {
   const auto document = detail::parse_json(text, file);

@@ -19,7 +19,8 @@ namespace unity::io {
 class json_text {
  public:
   // `name`: of the file, for messages. Takes ownership of the text. Complexity: linear; memory proportional to the
-  // text. Throws: unity::error if it is not JSON or truncated.
+  // text.
+  // Throws: unity::error if it is not JSON or truncated.
   json_text(std::string text, std::string name);
 
   [[nodiscard]] simdjson::dom::element root() const noexcept { return root_; }
@@ -50,13 +51,13 @@ struct json_event {
 // The list of events: the document, or its member traceEvents. Empty if there is none.
 [[nodiscard]] std::optional<simdjson::dom::array> event_list(const json_text& document);
 
-// The earliest time of the complete events ("ph": "X"), in nanoseconds; empty if there is none. Throws: unity::error if
-// a time in nanoseconds is out of range.
+// The earliest time of the complete events ("ph": "X"), in nanoseconds; empty if there is none.
+// Throws: unity::error if a time in nanoseconds is out of range.
 [[nodiscard]] std::optional<std::int64_t> first_time(const json_text& document);
 
 // Calls visit(event, number) for each event that is an object, in order; returns the number of those that are not.
-// Times are relative to `base` nanoseconds. Throws: unity::error that names the event if a time is not a number or out
-// of range, or a duration is negative.
+// Times are relative to `base` nanoseconds.
+// Throws: unity::error that names the event if a time is not a number or out of range, or a duration is negative.
 std::size_t for_each_event(const json_text& document, std::int64_t base,
                            const std::function<void(const json_event&, std::size_t)>& visit);
 
@@ -64,8 +65,8 @@ std::size_t for_each_event(const json_text& document, std::int64_t base,
 [[nodiscard]] std::optional<std::int64_t> integer_of(const json_event& e, std::string_view member);
 [[nodiscard]] std::string_view text_of(const json_event& e, std::string_view member);
 
-// Completes a rank after all its events were read (trace::complete). Throws: unity::error if there is no event, or a
-// step has no duration.
+// Completes a rank after all its events were read (trace::complete).
+// Throws: unity::error if there is no event, or a step has no duration.
 void finish_rank(trace::rank_trace& t);
 
 }  // namespace unity::io

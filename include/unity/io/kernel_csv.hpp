@@ -18,8 +18,8 @@ namespace unity::io {
 
 // Leaves out elements other than float32 and bfloat16 (whose operators are called bmm_bfloat16 and so on), other
 // operators, and convolutions other than 3 x 3 of stride and padding 1. op: the operator of a file of the first form;
-// nothing is read if it is none of the above. Throws: unity::error with the line number if a line has another form, and
-// if there is no kernel.
+// nothing is read if it is none of the above.
+// Throws: unity::error with the line number if a line has another form, and if there is no kernel.
 [[nodiscard]] std::vector<kernel_sample> parse_kernels(std::string_view text, std::string_view name,
                                                        std::string_view op);
 

@@ -30,8 +30,9 @@ enum class kineto_category : std::uint8_t { operation, runtime, kernel, copy, an
 // part, what Optimizer.step contains the update. Other annotations, Python frames, flow arrows of autograd and counters
 // are left out; everything else that is unknown is counted. Memory comes from the instant events of profile_memory
 // (kineto_memory.hpp). Without distributedInfo the rank has no number. The name is "rank N", or the file's. Complexity:
-// n log n in events. Throws: unity::error, of one line, if a duration is negative, there is nothing to replay, or
-// kernels are launched and none was recorded.
+// n log n in events.
+// Throws: unity::error, of one line, if a duration is negative, there is nothing to replay, or kernels are launched and
+// none was recorded.
 [[nodiscard]] trace::rank_trace read_kineto(const json_text& document, trace::name_table& names);
 
 }  // namespace unity::io

@@ -34,7 +34,8 @@ inline constexpr std::size_t lux_head_bytes = 12;
 // A graph whose sources stay in the file; memory: 8 bytes per vertex. Movable.
 class mapped_lux {
  public:
-  // Effects: reads the file once, to check it. Throws: as parse_lux, and if it cannot be mapped.
+  // Effects: reads the file once, to check it.
+  // Throws: as parse_lux, and if it cannot be mapped.
   explicit mapped_lux(const std::filesystem::path& path);
 
   // Valid as long as this object, even after it was moved.
@@ -52,8 +53,8 @@ class lux_writer {
   // Throws: unity::error if no file can be created there.
   lux_writer(const std::filesystem::path& path, gnn::vertex_id vertices);
 
-  // Preconditions: both ends are vertices; targets ascend. Throws: unity::error if the edge cannot be written (a full
-  // disk).
+  // Preconditions: both ends are vertices; targets ascend.
+  // Throws: unity::error if the edge cannot be written (a full disk).
   void add(gnn::edge e);
   // Throws: likewise.
   void commit();
@@ -122,7 +123,8 @@ template <class Number>
   return {reinterpret_cast<const char*>(numbers.data()), numbers.size_bytes()};
 }
 
-// The positions of the arrays in a file. Throws: unity::error if the arrays would not fill it exactly.
+// The positions of the arrays in a file.
+// Throws: unity::error if the arrays would not fill it exactly.
 struct lux_layout {
   gnn::vertex_id vertices;
   gnn::edge_id edges;

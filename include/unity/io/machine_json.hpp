@@ -87,7 +87,8 @@ class topology_reader {
   std::map<std::string, machine::vertex_id> vertices_{};
 };
 
-// A machine that is a whole document or a part of one. Throws: unity::error naming the member that is wrong.
+// A machine that is a whole document or a part of one.
+// Throws: unity::error naming the member that is wrong.
 [[nodiscard]] machine::machine machine_from_json(const json_place& in);
 
 }  // namespace detail
@@ -95,7 +96,8 @@ class topology_reader {
 // Throws: unity::error if a name is not UTF-8.
 [[nodiscard]] nlohmann::json to_json(const machine::machine& m);
 
-// `file`: for messages. Throws: unity::error naming the byte or the member that is wrong.
+// `file`: for messages.
+// Throws: unity::error naming the byte or the member that is wrong.
 [[nodiscard]] inline machine::machine parse_machine(std::string_view text, std::string_view file) {
   const auto document = detail::parse_json(text, file);
   return detail::machine_from_json({document, fmt::format("{}: machine", file)});

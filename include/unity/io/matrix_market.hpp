@@ -43,7 +43,8 @@ struct coordinate_matrix {
   friend bool operator==(const coordinate_matrix&, const coordinate_matrix&) = default;
 };
 
-// Complexity: linear. Throws: unity::error with the line and what was expected there.
+// Complexity: linear.
+// Throws: unity::error with the line and what was expected there.
 [[nodiscard]] coordinate_matrix parse_matrix_market(std::string_view text, std::string_view name);
 
 // Writes no comments, one space between numbers, and the fewest digits that identify each number. Files in this form
@@ -51,8 +52,8 @@ struct coordinate_matrix {
 [[nodiscard]] std::string matrix_market_text(const coordinate_matrix& m);
 
 // An edge for each entry, from its column to its row, so that the matrix times the features sums the features of the
-// sources; for each off-diagonal entry of a symmetric matrix, also the reverse edge. Values are ignored. Throws:
-// unity::error that begins with `where` if the matrix is not square, or if hardly any row has an entry (as
+// sources; for each off-diagonal entry of a symmetric matrix, also the reverse edge. Values are ignored.
+// Throws: unity::error that begins with `where` if the matrix is not square, or if hardly any row has an entry (as
 // parse_edges).
 [[nodiscard]] gnn::csr_graph graph_of(const coordinate_matrix& m, std::string_view where);
 
@@ -87,7 +88,8 @@ namespace detail {
   return all;
 }
 
-// The next word of the banner, which must be one of `words` in any case. Throws: unity::error at this line.
+// The next word of the banner, which must be one of `words` in any case.
+// Throws: unity::error at this line.
 template <std::size_t N>
 [[nodiscard]] std::size_t next_word(text_lines& lines, const std::array<std::string_view, N>& words) {
   const auto word = lines.next_field();

@@ -53,21 +53,23 @@ class model_writer {
 }  // namespace detail
 
 // A model as the bytes of an ONNX file of its opset. Layouts are left out, since they change no value; fused
-// activations become separate operators; weights without data become inputs, listed in the metadata. Throws:
-// unity::error if an operator has no equivalent there, or data does not fit its node.
+// activations become separate operators; weights without data become inputs, listed in the metadata.
+// Throws: unity::error if an operator has no equivalent there, or data does not fit its node.
 [[nodiscard]] std::string serialize_onnx(const tensor::algebra& algebra, const onnx_model& model,
                                          const export_options& options = {});
 
 // Whether the written file would have the inputs and outputs of the file from which the model came: names, order,
-// types, sizes (as far as dimensions were not bound), and which inputs have data. Throws: as serialize_onnx.
+// types, sizes (as far as dimensions were not bound), and which inputs have data.
+// Throws: as serialize_onnx.
 [[nodiscard]] bool keeps_signature(const tensor::algebra& algebra, const onnx_model& model);
 
-// The size of the file that would be written, and of the one beside it. Throws: as serialize_onnx.
+// The size of the file that would be written, and of the one beside it.
+// Throws: as serialize_onnx.
 [[nodiscard]] onnx_file_size written_size(const tensor::algebra& algebra, const onnx_model& model,
                                           const export_options& options = {});
 
-// Effects: writes the whole file or nothing; large weights go to a second file, NAME.data. Throws: unity::error, also
-// if the disk is full or the path is not writable.
+// Effects: writes the whole file or nothing; large weights go to a second file, NAME.data.
+// Throws: unity::error, also if the disk is full or the path is not writable.
 void export_onnx(const tensor::algebra& algebra, const onnx_model& model, const std::filesystem::path& path,
                  const export_options& options = {});
 

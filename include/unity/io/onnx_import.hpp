@@ -95,7 +95,8 @@ class model_reader {
 
 // Reads a serialized model. `file`: its name in messages; `directory`: the location of external data. Effects: folds
 // shape arithmetic; initializers become weight nodes (integers: constant nodes); operators that the tensor algebra
-// cannot express become opaque nodes. Throws: unity::error in one line for any problem of the model.
+// cannot express become opaque nodes.
+// Throws: unity::error in one line for any problem of the model.
 [[nodiscard]] onnx_model parse_onnx(const tensor::algebra& algebra, std::string_view bytes, std::string_view file,
                                     const std::filesystem::path& directory, const import_options& options = {});
 

@@ -17,8 +17,9 @@ namespace unity::io {
 
 // As parse_onnx, but dimensions to which neither the file nor the options give a size stay open. The graph is stated at
 // one size of each (`open.axes` of the model); the file written from it, or from a graph rewritten from it, is valid
-// for all sizes, as far as check_open confirms it. Throws: unity::error, also if the model cannot be read at these
-// sizes. Complexity: three times that of parse_onnx, more if numbers of the model coincide with the sizes.
+// for all sizes, as far as check_open confirms it.
+// Throws: unity::error, also if the model cannot be read at these sizes. Complexity: three times that of parse_onnx,
+// more if numbers of the model coincide with the sizes.
 [[nodiscard]] onnx_model parse_open_onnx(const tensor::algebra& algebra, const std::string& bytes,
                                          std::string_view file, const std::filesystem::path& directory,
                                          const import_options& options = {});
@@ -26,8 +27,8 @@ namespace unity::io {
                                           const import_options& options = {});
 
 // Checks that what would be written of `model` computes the same as the file at other sizes of the open axes, including
-// 1. Sizes that the file rejects are left out. Throws: unity::error with the first problem: an operator contains a
-// size, or the two differ.
+// 1. Sizes that the file rejects are left out.
+// Throws: unity::error with the first problem: an operator contains a size, or the two differ.
 [[nodiscard]] tensor::equivalence_report check_open(const tensor::algebra& algebra, const std::string& bytes,
                                                     std::string_view file, const std::filesystem::path& directory,
                                                     const onnx_model& model, const import_options& options,

@@ -18,7 +18,8 @@ struct named_tensor {
 // cannot.
 [[nodiscard]] named_tensor read_onnx_tensor(const std::filesystem::path& file);
 
-// Effects: writes the whole file or nothing. Throws: unity::error if it cannot be written.
+// Effects: writes the whole file or nothing.
+// Throws: unity::error if it cannot be written.
 void write_onnx_tensor(const std::filesystem::path& file, const named_tensor& tensor);
 
 }  // namespace unity::io

@@ -63,8 +63,8 @@ struct open_sizes {
 };
 
 // A form that matches the number at several sizes of the open axes: factor * sizes + number, or the sum of two sizes
-// and a number. sizes[b][a]: the size of axis a; numbers[b]: the number at these sizes. Throws: nothing; empty if no
-// form matches.
+// and a number. sizes[b][a]: the size of axis a; numbers[b]: the number at these sizes.
+// Throws: nothing; empty if no form matches.
 [[nodiscard]] std::optional<size_form> fitted_form(const std::vector<std::vector<std::int64_t>>& sizes,
                                                    const std::vector<std::int64_t>& numbers);
 

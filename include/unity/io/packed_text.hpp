@@ -17,8 +17,9 @@ struct named_text {
 };
 
 // The texts of a file: a plain file as it is; a compressed one (gzip and others that libarchive knows) decompressed;
-// from an archive (tar, compressed or not) each regular file, in order. Throws: unity::error, naming the file, if it
-// cannot be read, is truncated or damaged, is empty, or has more than `largest` bytes.
+// from an archive (tar, compressed or not) each regular file, in order.
+// Throws: unity::error, naming the file, if it cannot be read, is truncated or damaged, is empty, or has more than
+// `largest` bytes.
 [[nodiscard]] std::vector<named_text> read_packed(const std::filesystem::path& path,
                                                   std::uint64_t largest = largest_stream);
 

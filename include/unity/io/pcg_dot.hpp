@@ -1,5 +1,5 @@
-// Draws parallel computation graphs as Graphviz text: operators green, parallelization operators orange. Source: Unger
-// et al., Unity (OSDI 2022), figure 6.
+// Draws parallel computation graphs as Graphviz text: operators green, parallelization operators orange.
+// Source: Unger et al., Unity (OSDI 2022), figure 6.
 #pragma once
 
 #include <cstddef>

@@ -38,15 +38,17 @@ void read_recomputed(const tensor::algebra& a, const json_place& in, parallel::p
 
 }  // namespace detail
 
-// One line per node, per operator's configuration, and for the machine. Throws: unity::error if the plan is invalid,
-// the machine has no topology or would be rejected when the text is read, or a name is not UTF-8.
+// One line per node, per operator's configuration, and for the machine.
+// Throws: unity::error if the plan is invalid, the machine has no topology or would be rejected when the text is read,
+// or a name is not UTF-8.
 [[nodiscard]] std::string to_plan_text(const tensor::algebra& a, const parallel::plan& p, const plan_notes& notes = {});
 
-// `file`: for messages. Complexity: linear in the text, plus the routes of the machine (route_table). Throws:
-// unity::error naming the byte or the member that is wrong.
+// `file`: for messages. Complexity: linear in the text, plus the routes of the machine (route_table).
+// Throws: unity::error naming the byte or the member that is wrong.
 [[nodiscard]] parallel::plan parse_plan(const tensor::algebra& a, std::string_view text, std::string_view file);
 
-// The notes in the same text. Throws: likewise.
+// The notes in the same text.
+// Throws: likewise.
 [[nodiscard]] plan_notes parse_plan_notes(std::string_view text, std::string_view file);
 
 // Throws: unity::error.

@@ -7,7 +7,8 @@
 
 namespace unity::io::detail {
 
-// A quoted string. Throws: unity::error if it is not printable ASCII.
+// A quoted string.
+// Throws: unity::error if it is not printable ASCII.
 [[nodiscard]] std::string python_word(std::string_view word);
 
 // For a triple-quoted text: replaces what could end it, and what is not printable ASCII, by "?".

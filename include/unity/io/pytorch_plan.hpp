@@ -7,7 +7,8 @@
 
 namespace unity::io {
 
-// `title`: a line of the module's docstring. Throws: unity::error if a name is not printable ASCII.
+// `title`: a line of the module's docstring.
+// Throws: unity::error if a name is not printable ASCII.
 [[nodiscard]] std::string to_pytorch_text(const module_plan& p, const std::string& title);
 
 }  // namespace unity::io

@@ -16,7 +16,8 @@ namespace unity::io {
 // which it is done; messages between both are not joined, since no step contains both ends. If `clock_us` is given,
 // ranks have their own clocks, and ranks whose clocks agree to the nanosecond are on one machine. Memory that events
 // need (`memory`) and memory that the process keeps (`process_memory`) belong to that rank. Complexity: n log n in
-// events. Throws: unity::error, of one line, if a rank has no event, or a message no peer.
+// events.
+// Throws: unity::error, of one line, if a rank has no event, or a message no peer.
 [[nodiscard]] std::vector<trace::rank_trace> read_rank_traces(const json_text& document, trace::name_table& names);
 
 }  // namespace unity::io

@@ -43,12 +43,13 @@ class replaced_file {
 
   // Throws: unity::error if there is no space; then everything written so far is removed.
   void write(std::uint64_t offset, std::span<const std::byte> bytes);
-  // Reads what was written. Throws: unity::error if that ends too early.
+  // Reads what was written.
+  // Throws: unity::error if that ends too early.
   void read(std::uint64_t offset, std::span<std::byte> bytes) const { read_at(file_.get(), offset, bytes, name_); }
 
   // Effects: makes the new content durable under its name, and keeps the old content under previous_of. Whenever this
-  // is interrupted, a complete file exists under one of the names, if there was one before. Throws: unity::error if
-  // that fails.
+  // is interrupted, a complete file exists under one of the names, if there was one before.
+  // Throws: unity::error if that fails.
   void commit();
 
  private:

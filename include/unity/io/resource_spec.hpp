@@ -12,8 +12,8 @@
 //
 // The file states neither the model of its GPUs nor their connections inside a node: the caller gives the model, and
 // PCIe 3.0 is assumed. The computing devices are the `gpus` of a node, else its `cpus`, else one CPU. CPUs of nodes
-// with GPUs may hold parameter servers (one CPU per node if none is listed); `ssh` is kept unchanged. Source: AutoDist
-// (papers/004), section 5; its public documentation of resource_spec.yml.
+// with GPUs may hold parameter servers (one CPU per node if none is listed); `ssh` is kept unchanged.
+// Source: AutoDist (papers/004), section 5; its public documentation of resource_spec.yml.
 #pragma once
 
 #include <cstddef>
@@ -94,8 +94,8 @@ struct resource_node {
                                                   const std::vector<machine::device>& gpus, const machine::device& cpu,
                                                   std::string_view where, bool with_hosts);
 
-// The GPU model of each node: the text is one model, or one per node, such as m60+t4. Throws: unity::error for an
-// unknown model, and for a wrong number of models.
+// The GPU model of each node: the text is one model, or one per node, such as m60+t4.
+// Throws: unity::error for an unknown model, and for a wrong number of models.
 [[nodiscard]] std::vector<machine::device> gpus_named(std::string_view gpu, std::size_t nodes, std::string_view file);
 
 }  // namespace detail
@@ -121,8 +121,8 @@ struct resources {
 }
 
 // `file`: for messages, and the name of the machine. `gpu`: the model of its GPUs, as in machine/device_models.hpp, or
-// one per node, such as m60+t4. Throws: unity::error that names the line; if a model is unknown; if two nodes have the
-// same address.
+// one per node, such as m60+t4.
+// Throws: unity::error that names the line; if a model is unknown; if two nodes have the same address.
 [[nodiscard]] machine::machine parse_resource_spec(std::string_view text, std::string_view file,
                                                    std::string_view gpu = "t4");
 

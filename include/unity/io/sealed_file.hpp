@@ -76,16 +76,16 @@ template <class Read>
   return sum.result();
 }
 
-// Effects: fills `bytes` from an offset of an open file. Throws: unity::error naming the file if it cannot be read or
-// ends too early.
+// Effects: fills `bytes` from an offset of an open file.
+// Throws: unity::error naming the file if it cannot be read or ends too early.
 void read_at(int file, std::uint64_t offset, std::span<std::byte> bytes, const std::string& name);
 
 // An open sealed file, which was intact when it was opened.
 class sealed_reader {
  public:
   // `line`: the required first line. `other`: a file that messages mention if it exists. Effects: reads the whole file
-  // once. Memory: 1 MiB and the header. Throws: unity::error if the file is missing, of another kind or version,
-  // truncated or altered.
+  // once. Memory: 1 MiB and the header.
+  // Throws: unity::error if the file is missing, of another kind or version, truncated or altered.
   sealed_reader(const std::filesystem::path& path, std::string_view line, const std::filesystem::path& other = {});
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
@@ -95,7 +95,8 @@ class sealed_reader {
   // Units: bytes.
   [[nodiscard]] std::uint64_t value_bytes() const noexcept { return end_ - begin_; }
 
-  // `offset`: relative to the first value. Throws: unity::error if the file can no longer be read.
+  // `offset`: relative to the first value.
+  // Throws: unity::error if the file can no longer be read.
   void read(std::uint64_t offset, std::span<std::byte> bytes) const {
     UNITY_EXPECTS(offset <= value_bytes() && bytes.size() <= value_bytes() - offset, "a place among the values");
     read_at(file_.get(), begin_ + offset, bytes, name_);

@@ -45,8 +45,8 @@ class sealed_tensors_writer {
     add({std::move(name), "", stored_as<T>(), {static_cast<std::int64_t>(values.size())}}, std::as_bytes(values));
   }
 
-  // Effects: as replaced_file; adds "tensors" to the given header. Throws: unity::error if the file cannot be written,
-  // or a text of the header is not UTF-8.
+  // Effects: as replaced_file; adds "tensors" to the given header.
+  // Throws: unity::error if the file cannot be written, or a text of the header is not UTF-8.
   void write(const std::filesystem::path& path, std::string_view line, nlohmann::json header) const;
 
  private:
@@ -65,7 +65,8 @@ class sealed_tensors_reader {
   [[nodiscard]] const fingerprint& sum() const noexcept { return file_.sum(); }
   [[nodiscard]] detail::json_place header() const { return {header_, file_.name() + ": header"}; }
 
-  // Empty if there is no list of that name. Throws: unity::error if its elements have another type.
+  // Empty if there is no list of that name.
+  // Throws: unity::error if its elements have another type.
   template <class T>
   [[nodiscard]] std::vector<T> get(std::string_view name) const {
     const auto at = find(name, stored_as<T>());

@@ -84,12 +84,12 @@ void expect_machine(const json_place& in, const machine::machine& m);
 // 16 hexadecimal digits, equal for equal graphs, including sizes and names of weights. Complexity: linear in the graph.
 [[nodiscard]] std::string graph_fingerprint(const tensor::algebra& a, const tensor::tensor_graph& g);
 
-// `model`: a name for messages, any text. Throws: unity::error if the strategy does not fit the graph and machine, or a
-// name is not UTF-8.
+// `model`: a name for messages, any text.
+// Throws: unity::error if the strategy does not fit the graph and machine, or a name is not UTF-8.
 [[nodiscard]] std::string to_strategy_text(const tensor::algebra& a, const parallel::plan& p, const std::string& model);
 
-// `file`: for messages. Throws: unity::error naming the byte or the member that is wrong, and if it is for another
-// model or machine.
+// `file`: for messages.
+// Throws: unity::error naming the byte or the member that is wrong, and if it is for another model or machine.
 [[nodiscard]] parallel::strategy parse_strategy(const tensor::algebra& a, const tensor::tensor_graph& g,
                                                 const machine::machine& m, std::string_view text,
                                                 std::string_view file);

@@ -59,8 +59,8 @@ inline constexpr int bend_height = 14;  // reserved where an edge passes a colum
 
 // Columns by depth. Within a column, operators and the bends of passing edges are ordered to reduce crossings: by the
 // mean position of their neighbours in the previous and the next column, alternately. Long graphs continue in bands,
-// one below another. Source: Sugiyama, Tagawa, Toda, Methods for visual understanding of hierarchical system
-// structures, 1981.
+// one below another.
+// Source: Sugiyama, Tagawa, Toda, Methods for visual understanding of hierarchical system structures, 1981.
 class depth_layout {
  public:
   explicit depth_layout(const tensor::tensor_graph& g);
@@ -98,8 +98,8 @@ class depth_layout {
   std::vector<std::vector<std::size_t>> columns_{};
 };
 
-// Rows are layers, whose operators share their weights; columns are the steps of an unrolled network. Source: the style
-// of Jia's dissertation (2020), figure 3.15.
+// Rows are layers, whose operators share their weights; columns are the steps of an unrolled network.
+// Source: the style of Jia's dissertation (2020), figure 3.15.
 class step_layout {
  public:
   step_layout(const tensor::algebra& a, const tensor::tensor_graph& g)

@@ -98,8 +98,10 @@ class strategy_drawing {
 }  // namespace detail
 
 // An SVG picture: each operator is a box, divided like its tasks and coloured by their devices; plus edges and a
-// legend. Source: the style of Jia's dissertation (2020), figures 3.14 and 3.15. Complexity: linear in tasks, plus the
-// layout (strategy_layout.hpp). Throws: unity::error if the plan is invalid.
+// legend.
+// Source: the style of Jia's dissertation (2020), figures 3.14 and 3.15. Complexity: linear in tasks, plus the layout
+// (strategy_layout.hpp).
+// Throws: unity::error if the plan is invalid.
 [[nodiscard]] inline std::string to_strategy_svg(const tensor::algebra& a, const parallel::plan& p,
                                                  std::string_view title = {}) {
   return detail::strategy_drawing{a, p, title}.run();

@@ -46,7 +46,8 @@ class temporary_path {
 }  // namespace detail
 
 // Effects: draws `dot` into the file. Returns the reason if there is no picture: Graphviz is not installed, fails, or
-// exceeds `limit` (its layout is superlinear); else nothing. Throws: unity::error if the file cannot be written.
+// exceeds `limit` (its layout is superlinear); else nothing.
+// Throws: unity::error if the file cannot be written.
 [[nodiscard]] std::optional<std::string> write_svg(const std::filesystem::path& path, std::string_view dot,
                                                    std::chrono::milliseconds limit = std::chrono::seconds{20});
 

@@ -31,7 +31,8 @@ struct svmlight_rows {
   friend bool operator==(const svmlight_rows&, const svmlight_rows&) = default;
 };
 
-// Complexity: linear in the text. Throws: unity::error with the line and what was expected there.
+// Complexity: linear in the text.
+// Throws: unity::error with the line and what was expected there.
 [[nodiscard]] svmlight_rows parse_svmlight(std::string_view text, std::string_view name);
 
 // One line per row: a label, then features, separated by single spaces; numbers have the fewest digits that identify a
@@ -41,8 +42,8 @@ struct svmlight_rows {
 // The number of columns, counted from index `first`.
 [[nodiscard]] std::size_t column_count(const svmlight_rows& rows, std::uint32_t first = 0);
 
-// All numbers as float: the feature with index i is in column i - first. Throws: unity::error for an index below
-// `first`, or if the matrix would have more than `largest` numbers.
+// All numbers as float: the feature with index i is in column i - first.
+// Throws: unity::error for an index below `first`, or if the matrix would have more than `largest` numbers.
 [[nodiscard]] gnn::feature_matrix dense(const svmlight_rows& rows, std::uint32_t first = 0,
                                         std::size_t largest = std::size_t{1} << 32U);
 
@@ -65,7 +66,8 @@ namespace unity::io {
 
 namespace detail {
 
-// Appends index:value. Throws: unity::error at this line if it is malformed, or its index does not ascend.
+// Appends index:value.
+// Throws: unity::error at this line if it is malformed, or its index does not ascend.
 UNITY_INLINE void add_feature(std::string_view field, const text_lines& lines, svmlight_rows& rows) {
   const auto colon = std::min(field.find(':'), field.size());
   const auto index = to_number<std::uint32_t>(field.substr(0, colon));

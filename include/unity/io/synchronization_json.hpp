@@ -29,7 +29,8 @@ namespace unity::io::detail {
 
 [[nodiscard]] nlohmann::json synchronization_to_json(const tensor::algebra& a, const parallel::plan& p);
 
-// For a graph on a machine. Throws: unity::error naming the member that is wrong.
+// For a graph on a machine.
+// Throws: unity::error naming the member that is wrong.
 [[nodiscard]] parallel::synchronization synchronization_from_json(const tensor::algebra& a, const json_place& in,
                                                                   const tensor::tensor_graph& g,
                                                                   const machine::topology& t);
@@ -50,7 +51,8 @@ struct synchronization_on {
 [[nodiscard]] std::vector<machine::device_id> replicas_of(const parallel::plan& p);
 
 [[nodiscard]] std::string to_synchronization_text(const tensor::algebra& a, const parallel::plan& p);
-// file: for messages. Throws: unity::error naming the member that is wrong.
+// file: for messages.
+// Throws: unity::error naming the member that is wrong.
 [[nodiscard]] synchronization_on parse_synchronization(const tensor::algebra& a, const tensor::tensor_graph& g,
                                                        const machine::topology& t, std::string_view text,
                                                        std::string_view file);

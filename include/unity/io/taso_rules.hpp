@@ -57,8 +57,8 @@ class taso_reader {
 
 }  // namespace detail
 
-// The rules of a serialized collection, named taso_0, taso_1, ... in order. `file` is for messages. Throws:
-// unity::error with the byte position or the rule if the collection is malformed.
+// The rules of a serialized collection, named taso_0, taso_1, ... in order. `file` is for messages.
+// Throws: unity::error with the byte position or the rule if the collection is malformed.
 [[nodiscard]] inline std::vector<foreign_rule> parse_taso_rules(std::string_view bytes, std::string_view file) {
   return detail::taso_reader{file}.collection(bytes);
 }

@@ -62,7 +62,8 @@ class text_lines {
     throw error{where(), found.empty() ? "the end of the line" : printable(found), expected};
   }
 
-  // The next field as a number. Throws: unity::error at this line if it is not one.
+  // The next field as a number.
+  // Throws: unity::error at this line if it is not one.
   template <class Number>
   [[nodiscard]] Number next_number(std::string_view expected) {
     const auto field = next_field();

@@ -20,15 +20,17 @@ inline constexpr std::array<std::string_view, 4> trace_format_names{"PyTorch's p
 
 // The only place that detects the format of a file. Chakra's has "workload_graph", and Kineto's has members of its own;
 // otherwise the first event that is specific to a format decides: by clock_us in its arguments (ranks), a name of
-// dPRO's (FW., BW., Comm., ...) or a category of Kineto's. Throws: unity::error if it is none of these.
+// dPRO's (FW., BW., Comm., ...) or a category of Kineto's.
+// Throws: unity::error if it is none of these.
 [[nodiscard]] trace_format format_of(const json_text& document);
 
 // Effects: adds the ranks of a document to the job.
 void add_trace(trace::job_trace& job, const json_text& document);
 
 // The job that the files are traces of; each may be compressed, or an archive of several. Complexity: n log n in
-// events. Memory: proportional to the largest text. Throws: unity::error, of one line, if a file cannot be read, has
-// none of the formats, or its ranks do not form a job with the others (trace::check_job).
+// events. Memory: proportional to the largest text.
+// Throws: unity::error, of one line, if a file cannot be read, has none of the formats, or its ranks do not form a job
+// with the others (trace::check_job).
 [[nodiscard]] trace::job_trace read_traces(std::span<const std::filesystem::path> files);
 
 }  // namespace unity::io

@@ -11,13 +11,13 @@ namespace unity::io {
 
 // The data set in the files whose names begin with `prefix`: ROC's if one ends in .add_self_edge.lux (io/lux.hpp,
 // io/vertex_files.hpp), else .graph, .svmlight and .split, each possibly compressed (.gz). Removes duplicate neighbours
-// of .graph. The classes are 0 to the largest label, which must be below the number of vertices. Throws: unity::error
-// naming the file and the position if one is missing or wrong, or they do not fit together.
+// of .graph. The classes are 0 to the largest label, which must be below the number of vertices.
+// Throws: unity::error naming the file and the position if one is missing or wrong, or they do not fit together.
 [[nodiscard]] gnn::vertex_dataset read_vertex_dataset(const std::filesystem::path& prefix);
 
-// Effects: writes ROC's files, with the graph as it is, although ROC expects a self-loop at each vertex. Throws:
-// unity::error if the data set is invalid (gnn::check), a vertex has no class, which the format cannot express, or a
-// file cannot be written.
+// Effects: writes ROC's files, with the graph as it is, although ROC expects a self-loop at each vertex.
+// Throws: unity::error if the data set is invalid (gnn::check), a vertex has no class, which the format cannot express,
+// or a file cannot be written.
 void write_vertex_dataset(const std::filesystem::path& prefix, const gnn::vertex_dataset& data);
 
 }  // namespace unity::io
@@ -64,7 +64,8 @@ namespace detail {
   return std::move(all.front());
 }
 
-// Memory for classes is proportional to the largest one. Throws: unity::error naming the vertex.
+// Memory for classes is proportional to the largest one.
+// Throws: unity::error naming the vertex.
 UNITY_INLINE void expect_classes(const gnn::vertex_dataset& data, std::string_view where) {
   const auto vertices = data.graph.vertices();
   for (std::size_t v = 0; v < data.labels.size(); ++v) {

@@ -6,8 +6,8 @@
 //   PREFIX.mask        Train, Val, Test or None on each line
 //   NAME.split         0 (none), 1 (training), 2 (validation) or 3 (test) on each line
 //
-// ROC reads .feats.csv if there is no .feats.bin, which it then writes. Source: https://github.com/jiazhihao/ROC
-// (load_task.cu), 2020; the split: Xtra-Computing/G3.
+// ROC reads .feats.csv if there is no .feats.bin, which it then writes.
+// Source: https://github.com/jiazhihao/ROC (load_task.cu), 2020; the split: Xtra-Computing/G3.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,8 @@ namespace unity::io {
 // Each parse_... throws unity::error with the file's name, the line and what was expected there. Texts written by the
 // functions beside them round-trip byte by byte.
 
-// The number of columns is bytes / 4 / rows. Throws: also if the bytes are not this many rows of finite float32.
+// The number of columns is bytes / 4 / rows.
+// Throws: also if the bytes are not this many rows of finite float32.
 [[nodiscard]] gnn::feature_matrix parse_features_bin(std::string_view bytes, std::size_t rows, std::string_view name);
 [[nodiscard]] std::string features_bin(const gnn::feature_matrix& features);
 

@@ -64,18 +64,19 @@ namespace detail {
 // Writes a checkpoint part by part, in any order, without holding the values in memory.
 class weights_writer {
  public:
-  // Effects: creates a temporary file beside `path`. Throws: unity::error if it cannot be created, is being written, or
-  // a name is not UTF-8.
+  // Effects: creates a temporary file beside `path`.
+  // Throws: unity::error if it cannot be created, is being written, or a name is not UTF-8.
   weights_writer(const std::filesystem::path& path, weights_header header);
 
   // Writes the row-major elements of a part of a tensor (by number in the header). Complexity: linear in bytes, in
-  // contiguous pieces of the part, and in the parts of the tensor written so far. Throws: unity::error if an element
-  // was already written, or there is no space.
+  // contiguous pieces of the part, and in the parts of the tensor written so far.
+  // Throws: unity::error if an element was already written, or there is no space.
   void put(std::size_t tensor, const parallel::box& part, std::span<const std::byte> values);
 
   // Effects: as replaced_file::commit. Afterwards, this object can only be destroyed. Complexity: reads everything
-  // written, for the checksum. Throws: unity::error if an element was not written, or the file cannot be made durable;
-  // then the previous file still exists.
+  // written, for the checksum.
+  // Throws: unity::error if an element was not written, or the file cannot be made durable; then the previous file
+  // still exists.
   void commit();
 
  private:
@@ -93,8 +94,9 @@ class weights_writer {
 // A checkpoint that was intact when it was opened.
 class weights_reader {
  public:
-  // Effects: reads the whole file once. Memory: 1 MiB and the header. Throws: unity::error if it is missing, of another
-  // kind or version, truncated or altered; the error mentions the previous file if it exists.
+  // Effects: reads the whole file once. Memory: 1 MiB and the header.
+  // Throws: unity::error if it is missing, of another kind or version, truncated or altered; the error mentions the
+  // previous file if it exists.
   explicit weights_reader(const std::filesystem::path& path)
       : file_{path, weights_line, previous_of(path)},
         header_{detail::weights_header_from(file_)},
@@ -102,12 +104,13 @@ class weights_reader {
 
   [[nodiscard]] const weights_header& header() const noexcept { return header_; }
 
-  // The number of the tensor with that name and kind. Complexity: linear in tensors. Throws: unity::error if there is
-  // none, or its element type or sizes differ.
+  // The number of the tensor with that name and kind. Complexity: linear in tensors.
+  // Throws: unity::error if there is none, or its element type or sizes differ.
   [[nodiscard]] std::size_t find(const stored_tensor& wanted) const;
 
   // Effects: fills `values` with the row-major elements of a part of a tensor. Complexity: linear in bytes and in
-  // contiguous pieces of the part. Throws: unity::error if the file can no longer be read.
+  // contiguous pieces of the part.
+  // Throws: unity::error if the file can no longer be read.
   void get(std::size_t tensor, const parallel::box& part, std::span<std::byte> values) const;
 
  private:

@@ -28,7 +28,8 @@ class wire_reader {
   wire_reader(std::string_view message, std::string_view file, std::size_t position = 0)
       : message_{message}, file_{file}, base_{position} {}
 
-  // False at the end of the message. Throws: unity::error naming the byte if the message is malformed.
+  // False at the end of the message.
+  // Throws: unity::error naming the byte if the message is malformed.
   bool next(field& f);
 
   // Where a length-delimited field's bytes start in the file.

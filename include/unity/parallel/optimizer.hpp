@@ -25,7 +25,8 @@ inline constexpr std::array<std::string_view, 3> optimizer_names{"sgd", "momentu
 }
 
 // Bytes per element of a weight. Numbers have at least 4 bytes, and a weight of fewer bytes has a 4-byte master copy,
-// because steps are small relative to it. Source: Micikevicius et al., Mixed precision training, ICLR 2018.
+// because steps are small relative to it.
+// Source: Micikevicius et al., Mixed precision training, ICLR 2018.
 [[nodiscard]] constexpr std::int64_t state_bytes(optimizer o, tensor::dtype element) noexcept {
   const auto size = tensor::size_of(element);
   const auto wide = size < 4 ? std::int64_t{4} : size;

@@ -226,7 +226,8 @@ class placement_reader {
   [[nodiscard]] std::optional<axis_use> split_of(const tensor::tensor_indices& dims, std::size_t index) const;
   [[nodiscard]] tensor_placement operand(std::size_t t, bool is_cotangent) const;
   [[nodiscard]] tensor_placement result(const tensor::tensor_indices& dims) const;
-  // The first axis must be the outermost. Throws: std::string, the reason.
+  // The first axis must be the outermost.
+  // Throws: std::string, the reason.
   void check_order(const tensor::tensor_indices& dims, const tensor_placement& l) const;
 
   const operator_dimensions& o_;

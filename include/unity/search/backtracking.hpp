@@ -1,4 +1,5 @@
-// Cost-based backtracking search. Source: Jia's dissertation (TASO, 2020), section 2.7, Algorithm 2.
+// Cost-based backtracking search.
+// Source: Jia's dissertation (TASO, 2020), section 2.7, Algorithm 2.
 #pragma once
 
 #include <cstdint>

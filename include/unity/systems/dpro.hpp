@@ -1,5 +1,6 @@
 // dPRO's optimizer: chooses which operators and tensors of a training job to fuse, and how to partition tensors, by the
-// critical path. Source: Hu et al., dPRO, MLSys 2022, section 5.
+// critical path.
+// Source: Hu et al., dPRO, MLSys 2022, section 5.
 #pragma once
 
 #include <unity/core/config.hpp>
@@ -17,8 +18,8 @@ namespace unity::systems {
 // replay decides. Keeps the changes of a sweep along the path if they shorten the iteration, and otherwise tries them
 // one by one. Starts from the recorded buckets and, if tensors may be fused, also from separate ones. The result is
 // never slower than the recorded strategy, as replayed on all ranks.
-// Complexity: each sweep is linear in the path, plus a replay and lookups of tensor times. Throws: unity::error if
-// tasks wait for each other.
+// Complexity: each sweep is linear in the path, plus a replay and lookups of tensor times.
+// Throws: unity::error if tasks wait for each other.
 [[nodiscard]] dpro_result dpro(const trace::flow_graph& job, const trace::name_table& names,
                                const trace::fusion_time& fused, const dpro_options& options = {});
 

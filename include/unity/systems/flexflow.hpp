@@ -1,5 +1,5 @@
-// FlexFlow's optimizer: searches SOAP strategies of a training iteration by delta simulation. Source: Jia's
-// dissertation (2020), chapter 3; sections 3.5 and 3.7.1.
+// FlexFlow's optimizer: searches SOAP strategies of a training iteration by delta simulation.
+// Source: Jia's dissertation (2020), chapter 3; sections 3.5 and 3.7.1.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// TASO's optimizer: searches substitutions and layouts of a tensor graph for a cheaper equivalent graph. Source: Jia's
-// dissertation (2020), sections 2.6 to 2.8.
+// TASO's optimizer: searches substitutions and layouts of a tensor graph for a cheaper equivalent graph.
+// Source: Jia's dissertation (2020), sections 2.6 to 2.8.
 #pragma once
 
 #include <algorithm>
@@ -213,8 +213,8 @@ std::vector<taso_result> stages_of(Space& space, const search_of<Space>& found, 
   return all;
 }
 
-// Cost sums are 64-bit, and searches also add up costs of worse graphs than this one. Throws: unity::error if the graph
-// could overflow them.
+// Cost sums are 64-bit, and searches also add up costs of worse graphs than this one.
+// Throws: unity::error if the graph could overflow them.
 template <time_model Time>
 void expect_sums(const tensor::algebra& operators, const Time& time, const tensor::tensor_graph& g,
                  const objective& o) {

@@ -1,6 +1,6 @@
-// Unity's optimizer: searches algebraic rewrites and parallelization of a training iteration together. Source: Unger et
-// al., Unity: accelerating DNN training through joint optimization of algebraic transformations and parallelization,
-// OSDI 2022, section 5. Over 500 lines because the steps of one search share what they have found.
+// Unity's optimizer: searches algebraic rewrites and parallelization of a training iteration together.
+// Source: Unger et al., Unity: accelerating DNN training through joint optimization of algebraic transformations and
+// parallelization, OSDI 2022, section 5. Over 500 lines because the steps of one search share what they have found.
 #pragma once
 
 #include <algorithm>
@@ -249,8 +249,8 @@ class unity_search {
 }  // namespace detail
 
 // The fastest plan found for one training iteration. All given rules are used; without rules the graph is unchanged.
-// Without time limits the result depends only on the seed. Throws: unity::error if an operator cannot be mapped onto
-// any mesh.
+// Without time limits the result depends only on the seed.
+// Throws: unity::error if an operator cannot be mapped onto any mesh.
 [[nodiscard]] inline unity_result unity(const tensor::algebra& a, const rule_set& rules, const tensor::tensor_graph& g,
                                         const machine::machine& m, tensor::durations durations,
                                         const unity_options& options = {}) {

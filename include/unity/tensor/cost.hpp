@@ -60,7 +60,8 @@ using rates_by_element = std::array<device_rates, dtype_names.size()>;
 
 // Durations by the roofline of each device, with the rates for the element type of an operator's first result. Models
 // duration_model. Operators that only relabel cost nothing. The algebra must outlive it. A roofline is the least that
-// arithmetic and memory allow, and has no spread. Source: Williams et al., Roofline, CACM 52(4), 2009.
+// arithmetic and memory allow, and has no spread.
+// Source: Williams et al., Roofline, CACM 52(4), 2009.
 class roofline_durations {
  public:
   // One kind of device, with the same rates for all element types.

@@ -26,8 +26,8 @@ using shape = small_vector<std::int64_t, 6>;
 inline constexpr std::int64_t max_elements = std::int64_t{1} << 48;
 inline constexpr std::size_t max_rank = 16;
 
-// The order of elements in memory. Never changes a value. Source: Jia's dissertation (2020) section 2.7; column_major
-// swaps the last two dimensions.
+// The order of elements in memory. Never changes a value.
+// Source: Jia's dissertation (2020) section 2.7; column_major swaps the last two dimensions.
 enum class layout : std::uint8_t { row_major, column_major };
 
 struct tensor_type {

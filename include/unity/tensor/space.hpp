@@ -15,7 +15,8 @@
 
 namespace unity::tensor {
 
-// How an index may be treated when its operator is split. Source: Jia's dissertation (2020) table 3.1.
+// How an index may be treated when its operator is split.
+// Source: Jia's dissertation (2020) table 3.1.
 enum class index_kind : std::uint8_t {
   parallel,   // in the results: each part computes its own elements
   reduction,  // not in the results: the parts' results are summed

@@ -97,7 +97,8 @@ struct timing_question_hash {
 
 }  // namespace detail
 
-// `file`: for messages. Throws: unity::error naming the line that is wrong.
+// `file`: for messages.
+// Throws: unity::error naming the line that is wrong.
 [[nodiscard]] inline timing_table parse_timings(std::string_view text, std::string_view file) {
   return detail::timing_reader{text, file}.read();
 }

@@ -27,7 +27,7 @@ namespace unity::train {
 // is requested. With a data set,
 // - the graph's one input of samples has the samples, and the labels of its one output are theirs;
 // - for text, a floating-point input with a row and a column per character of a window is a causal mask: 0 if the
-// column is not after the row, else a large negative number, so that no character sees later ones.
+//   column is not after the row, else a large negative number, so that no character sees later ones.
 // Everything else (constants, dropout masks) is synthetic.
 class batches {
  public:
@@ -35,13 +35,14 @@ class batches {
   batches(const tensor::algebra& a, const tensor::tensor_graph& g, std::uint64_t seed)
       : synthetic_{a, g, seed}, with_samples_{inputs_with_samples(a, g)} {}
 
-  // shift: the maximum shift of images in pixels. The data set must outlive this object. Throws: unity::error if the
-  // graph has other inputs, or fewer classes than the set.
+  // shift: the maximum shift of images in pixels. The data set must outlive this object.
+  // Throws: unity::error if the graph has other inputs, or fewer classes than the set.
   batches(const tensor::algebra& a, const tensor::tensor_graph& g, std::uint64_t seed, const io::dataset& set,
           std::int64_t shift = 0);
 
   // Effects: writes the elements of the box in row-major order, in the element type; type: of the whole batch's tensor.
-  // Complexity: linear in the box. Throws: unity::error if the graph has no input or constant of that name.
+  // Complexity: linear in the box.
+  // Throws: unity::error if the graph has no input or constant of that name.
   void fill(std::string_view name, const tensor::tensor_type& type, const parallel::box& b, std::uint64_t step,
             std::span<std::byte> out, io::dataset_part from = io::dataset_part::train) const;
 

@@ -104,7 +104,8 @@ void get_kept_values(Executor& rank, const std::vector<io::stored_tensor>& kept,
 
 // Effects: finishes delayed updates; rank 0 writes the file and keeps its previous content (io/replaced_file.hpp). To
 // be called by all ranks. steps: the number of completed ones. Memory: a part of a weight, and the state of the rank's
-// compressors. Throws: unity::error on rank 0 if the file cannot be written; the previous one then still exists. As
+// compressors.
+// Throws: unity::error on rank 0 if the file cannot be written; the previous one then still exists. As
 // Rank::expect_finite.
 template <class Rank, host_reaching_communicator Communicator>
 void write_checkpoint(const std::filesystem::path& path, const tensor::algebra& a, Rank& rank, Communicator& world,
@@ -153,8 +154,8 @@ void write_checkpoint(const std::filesystem::path& path, const tensor::algebra& 
 
 // Effects: reads weights and optimizer state from the file, on every rank; also the state of compressors, if it was
 // written under a plan that divides and synchronizes weights in the same way; otherwise that state starts empty.
-// Returns the number of completed steps. To be called by all ranks. Throws: unity::error if the file belongs to another
-// run, or differs between ranks.
+// Returns the number of completed steps. To be called by all ranks.
+// Throws: unity::error if the file belongs to another run, or differs between ranks.
 template <class Rank, host_reaching_communicator Communicator>
 [[nodiscard]] std::int64_t read_checkpoint(const io::weights_reader& file, const std::filesystem::path& path,
                                            const tensor::algebra& a, Rank& rank, Communicator& world,

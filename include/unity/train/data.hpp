@@ -23,23 +23,23 @@ namespace unity::train {
 // and its index in row-major order of the whole tensor, whichever part is requested: so it is the same on any number of
 // ranks, under any plan. Copies are equal.
 // - Floating-point inputs are uniform in [-1, 1), in steps of 2^-23; in [1/8, 9/8) if the graph takes a root or
-// logarithm.
+//   logarithm.
 // - Integers are row numbers of the table that they index, or classes of the labels that they are; else 0 to 3.
 // - Masks (tensor/training_form.hpp) drop elements with their rate. They depend on their own seed and on that of the
-// data.
+//   data.
 // - Constants are, at every step, like inputs at step 0.
 class synthetic_data {
  public:
   // Complexity: linear in the graph, which need not outlive this object.
   synthetic_data(const tensor::algebra& a, const tensor::tensor_graph& g, std::uint64_t seed);
 
-  // The upper limit (exclusive) of an integer input. Throws: unity::error if the graph has no input or constant of that
-  // name.
+  // The upper limit (exclusive) of an integer input.
+  // Throws: unity::error if the graph has no input or constant of that name.
   [[nodiscard]] std::int64_t limit(std::string_view name) const { return static_cast<std::int64_t>(find(name).below); }
 
   // Effects: writes the elements of the box in row-major order, in the element type; type: of the whole tensor.
-  // Complexity: linear in the box; allocates nothing. Throws: unity::error if the graph has no input or constant of
-  // that name.
+  // Complexity: linear in the box; allocates nothing.
+  // Throws: unity::error if the graph has no input or constant of that name.
   void fill(std::string_view name, const tensor::tensor_type& type, const parallel::box& b, std::uint64_t step,
             std::span<std::byte> out) const;
 

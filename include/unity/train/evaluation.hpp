@@ -54,7 +54,8 @@ template <backend::fusing_backend Backend, host_reaching_communicator Communicat
 class evaluation {
  public:
   // p: the original plan, without a loss. Dropouts drop nothing. trained: the executor of the same plan with a loss.
-  // data: of that plan's graph, with a data set. Throws: as rank_executor.
+  // data: of that plan's graph, with a data set.
+  // Throws: as rank_executor.
   template <class Executor>
   evaluation(Backend& b, const tensor::algebra& a, const parallel::plan& p, Communicator& world, Executor& trained,
              const tensor::tensor_graph& with_loss, const batches& data)

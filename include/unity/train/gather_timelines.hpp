@@ -16,7 +16,8 @@
 namespace unity::train {
 
 // An origin for all ranks, not before the last one arrived: a time of rank 0 if they share its clock; else the end of
-// the same barrier on each. To be called by all ranks. Throws: unity::error if a rank is lost.
+// the same barrier on each. To be called by all ranks.
+// Throws: unity::error if a rank is lost.
 template <host_reaching_communicator C>
 [[nodiscard]] timeline::clock::time_point common_origin(C& c) {
   using clock = timeline::clock;

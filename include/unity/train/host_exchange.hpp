@@ -17,7 +17,8 @@ template <class C>
 concept host_reaching_communicator = backend::host_communicator<C> || backend::host_gathering_communicator<C>;
 
 // Gathers `in` of all ranks into `out`, which has size() times as many bytes, in the order of ranks. To be called by
-// all ranks. Throws: unity::error if a rank is lost.
+// all ranks.
+// Throws: unity::error if a rank is lost.
 template <host_reaching_communicator C>
 void gather_bytes(C& c, std::span<const std::byte> in, std::span<std::byte> out) {
   if constexpr (backend::host_gathering_communicator<C>) {
@@ -28,7 +29,8 @@ void gather_bytes(C& c, std::span<const std::byte> in, std::span<std::byte> out)
 }
 
 // The lists of all ranks, copied bytewise. sizes: their lengths. To be called by all ranks. Complexity: ranks times the
-// longest list. Throws: unity::error if a rank is lost.
+// longest list.
+// Throws: unity::error if a rank is lost.
 template <class T, host_reaching_communicator C>
 [[nodiscard]] std::vector<std::vector<T>> gather_lists(C& c, std::span<const T> own,
                                                        const std::vector<std::uint64_t>& sizes) {
@@ -60,8 +62,8 @@ template <host_reaching_communicator C>
 }
 
 // Effects: copies `count` bytes from rank `from` to rank `to`. To be called by all ranks; the others need no memory.
-// Complexity: one message, or ranks times the bytes if the communicator has no messages between hosts. Throws:
-// unity::error if a rank is lost.
+// Complexity: one message, or ranks times the bytes if the communicator has no messages between hosts.
+// Throws: unity::error if a rank is lost.
 template <host_reaching_communicator C>
 void hand_over(C& c, int from, int to, std::size_t count, std::span<std::byte> bytes) {
   constexpr std::size_t most = std::size_t{1} << 24U;

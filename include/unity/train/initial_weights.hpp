@@ -104,7 +104,8 @@ class initial_weights {
   [[nodiscard]] const initial_value& value(std::string_view name) const;
 
   // Effects: writes the elements of the box in row-major order, in the element type; type: of the whole weight.
-  // Complexity: linear in the box; allocates nothing. Throws: unity::error if the graph has no weight of that name.
+  // Complexity: linear in the box; allocates nothing.
+  // Throws: unity::error if the graph has no weight of that name.
   void fill(std::string_view name, const tensor::tensor_type& type, const parallel::box& b,
             std::span<std::byte> out) const;
 

@@ -26,8 +26,8 @@ namespace unity::train {
 template <backend::fusing_backend Backend>
 class kept_weights {
  public:
-  // The program must outlive this object. Throws: unity::error if memory does not suffice, or updates do not support a
-  // weight's type.
+  // The program must outlive this object.
+  // Throws: unity::error if memory does not suffice, or updates do not support a weight's type.
   kept_weights(Backend& b, const tensor::algebra& a, const parallel::rank_program& p, const update_rule& rule)
       : backend_{b}, rule_{rule} {
     std::map<std::pair<std::int64_t, tensor::dtype>, std::size_t> known;

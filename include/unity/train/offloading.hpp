@@ -30,8 +30,9 @@ inline constexpr placement::memory_planning quick_planning{.program = {.alternat
 // optimizer state; then simulates all of them as simulated_ranks does. Moves, including first loads of inputs, are not
 // overlapped, as in train. Kernels have no workspaces here: with those of real ones, more may have to move. If a
 // device's memory is unknown, nothing leaves it. host_rate: bytes per second between a device and its host.
-// Precondition: positive. Complexity: as programs_of_ranks, and with_moves for each rank. Throws: unity::error that
-// names the device if its memory is below what any plan needs; as programs_of_ranks, with_moves and simulated_ranks.
+// Precondition: positive. Complexity: as programs_of_ranks, and with_moves for each rank.
+// Throws: unity::error that names the device if its memory is below what any plan needs; as programs_of_ranks,
+// with_moves and simulated_ranks.
 [[nodiscard]] offloading offload(const tensor::algebra& a, const parallel::plan& p, const tensor::durations& times,
                                  double host_rate, const placement::memory_planning& how = quick_planning);
 

@@ -46,8 +46,8 @@ template <backend::fusing_backend Backend, backend::collective_communicator Comm
   requires backend::splitting_communicator<Communicator>
 class rank_executor {
  public:
-  // programs: must outlive this object. Throws: unity::error if the backend has no kernel (naming node and operator),
-  // or memory does not suffice.
+  // programs: must outlive this object.
+  // Throws: unity::error if the backend has no kernel (naming node and operator), or memory does not suffice.
   rank_executor(Backend& b, const tensor::algebra& a, const parallel::rank_programs& programs, Communicator& world,
                 const update_rule& rule)
       : backend_{b},
@@ -111,8 +111,8 @@ class rank_executor {
   // Runs one iteration; step: from 0. Makes the next versions of weights, which are read only after commit().
   //   load(i)   writes input i of the program; called by the step that needs it
   //   seen(s)   called after step s, when its results can be read
-  // Effects: records its activities if there is a timeline; labels are numbers of the plan's nodes. Throws:
-  // unity::error if a kernel failed, or another rank is missing.
+  // Effects: records its activities if there is a timeline; labels are numbers of the plan's nodes.
+  // Throws: unity::error if a kernel failed, or another rank is missing.
   template <class Load, class Seen>
   void run(std::uint64_t step, const Load& load, timeline* record, Seen&& seen) {
     const auto start = record != nullptr ? timeline::clock::now() : timeline::clock::time_point{};

@@ -28,7 +28,8 @@ namespace detail {
 
 // Likewise, and adds a loss after the outputs, divided like them; for micro-batches, each one's share of the loss. The
 // results of the loss are not recomputed. With stale servers, the loss consists of terms, one per device, so that ranks
-// need not wait for each other's. Throws: as tensor::with_loss.
+// need not wait for each other's.
+// Throws: as tensor::with_loss.
 [[nodiscard]] parallel::plan with_loss(const tensor::algebra& a, parallel::plan p, tensor::loss what);
 
 }  // namespace unity::train

@@ -79,8 +79,9 @@ class update_writer {
 // A step on this number of elements of a weight. Inputs, in order: "weight", "gradient", the states, each of shape
 // [elements]; then the scalars, each of shape []. Outputs: the weight and the states after the step. All operators are
 // element-wise and every node without operands is an input, so that a fusing backend can run the graph as one kernel
-// (backend/device_backend.hpp). Throws: unity::error for element types other than float32 and float64: in narrow types,
-// steps would be too small relative to the weights.
+// (backend/device_backend.hpp).
+// Throws: unity::error for element types other than float32 and float64: in narrow types, steps would be too small
+// relative to the weights.
 [[nodiscard]] tensor::tensor_graph update_graph(const tensor::algebra& a, parallel::optimizer how,
                                                 std::int64_t elements, tensor::dtype element = tensor::dtype::float32);
 

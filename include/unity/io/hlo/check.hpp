@@ -10,7 +10,8 @@ namespace unity::io {
 
 // Each known instruction has the inferred shape (infer_shape), parameters are numbered from 0, operands and callees
 // precede their users, and names are unique. `file`: for messages, which name the instruction and, if it was parsed,
-// its line. Throws: unity::error.
+// its line.
+// Throws: unity::error.
 void check(const hlo_module& m, std::string_view file);
 
 }  // namespace unity::io

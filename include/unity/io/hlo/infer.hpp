@@ -14,7 +14,8 @@ namespace unity::io {
 
 // Infers from operands, attributes and called computations; what these leave open (a reshape's dimensions) is taken as
 // written. Without layouts. Empty for unknown opcodes, and for dynamic dimensions unless the opcode only passes them
-// on, as tuples and calls do. `where`: for messages. Throws: unity::error if operands and attributes do not fit.
+// on, as tuples and calls do. `where`: for messages.
+// Throws: unity::error if operands and attributes do not fit.
 [[nodiscard]] std::optional<hlo_shape> infer_shape(const hlo_module& m, const hlo_computation& c,
                                                    const hlo_instruction& i, std::string_view where);
 

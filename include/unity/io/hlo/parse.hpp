@@ -9,8 +9,8 @@
 namespace unity::io::detail {
 
 // Accepts what XLA accepts, except that a module must have an entry, opcodes may be unknown, and shapes are not checked
-// yet (see check.hpp). Each name must be defined before its use, so that nothing depends on itself. Throws:
-// unity::error that names file, line and column.
+// yet (see check.hpp). Each name must be defined before its use, so that nothing depends on itself.
+// Throws: unity::error that names file, line and column.
 [[nodiscard]] hlo_module parse_hlo_syntax(std::string_view text, std::string_view file);
 
 }  // namespace unity::io::detail

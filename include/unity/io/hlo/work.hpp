@@ -38,7 +38,8 @@ struct hlo_work {
 // Work and kinds of the instructions of a module, which must not change or move.
 class hlo_work_table {
  public:
-  // Complexity: linear in the module. Throws: nothing if the module was checked.
+  // Complexity: linear in the module.
+  // Throws: nothing if the module was checked.
   explicit hlo_work_table(const hlo_module& m);
 
   // Arithmetic of callees is counted once per call: loop bodies with the trip count that XLA knows

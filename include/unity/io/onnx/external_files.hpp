@@ -12,7 +12,8 @@ namespace unity::io {
 // Paths relative to the model's file.
 [[nodiscard]] std::set<std::string> external_files(const onnx::ModelProto& model);
 
-// For a serialized model. Throws: unity::error if the bytes are not a model.
+// For a serialized model.
+// Throws: unity::error if the bytes are not a model.
 [[nodiscard]] std::set<std::string> external_files(std::string_view model);
 
 }  // namespace unity::io

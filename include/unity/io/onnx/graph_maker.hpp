@@ -55,8 +55,8 @@ class graph_maker {
   value_id source(std::string_view kind, std::string_view name, tensor::dtype element, const tensor::shape& dims);
   value_id fill(double value, tensor::dtype element, const tensor::shape& dims = {});
 
-  // The node that represents an ONNX value; constants get theirs here. Throws: not_accepted for a tensor without
-  // elements.
+  // The node that represents an ONNX value; constants get theirs here.
+  // Throws: not_accepted for a tensor without elements.
   value_id materialize(onnx_value& v);
   // A node with its own data. Precondition: the value has no node yet.
   value_id constant(onnx_value& v);

@@ -59,7 +59,8 @@ class graph_writer {
     return std::any_of(values.begin(), values.end(), [&](auto n) { return open_->is_open(n); });
   }
   // The name of a list of integers, such as an operator's axes; equal lists are written once. Open sizes in it are
-  // computed from the shapes of inputs. Throws: unity::error if one has no form.
+  // computed from the shapes of inputs.
+  // Throws: unity::error if one has no form.
   [[nodiscard]] std::string integers(std::span<const std::int64_t> values);
   // Writes such a list, or its first number as a scalar, under the given name.
   void write_integers(std::span<const std::int64_t> values, bool is_list, const std::string& name);

@@ -68,7 +68,8 @@ class import_node {
     std::optional<std::vector<std::int64_t>> values{};
   };
   [[nodiscard]] list_or_input list(std::string_view name, std::size_t place, std::int64_t since) const;
-  // The axis counted from the front. Throws: unity::error if it is out of range.
+  // The axis counted from the front.
+  // Throws: unity::error if it is out of range.
   [[nodiscard]] std::int64_t axis(std::int64_t axis, std::size_t rank) const;
   [[nodiscard]] tensor::shape axes(std::span<const std::int64_t> axes, std::size_t rank) const;
 

@@ -56,8 +56,8 @@ class graph_importer {
   void add_rest(onnx::TensorProto tensor, std::string reason);
   void add_nodes(const onnx::GraphProto& graph);
 
-  // The model so far, with the graph's outputs; opaque operators are not listed yet. Throws: unity::error if an output
-  // cannot be computed.
+  // The model so far, with the graph's outputs; opaque operators are not listed yet.
+  // Throws: unity::error if an output cannot be computed.
   [[nodiscard]] onnx_model finish(const onnx::GraphProto& graph);
 
  private:

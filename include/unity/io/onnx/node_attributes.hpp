@@ -16,7 +16,8 @@
 
 namespace unity::io::detail {
 
-// A view of a node. Throws: unity::error if an attribute has another type.
+// A view of a node.
+// Throws: unity::error if an attribute has another type.
 class node_attributes {
  public:
   // `where`: for messages.

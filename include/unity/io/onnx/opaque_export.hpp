@@ -25,8 +25,8 @@ class opaque_exporter {
   opaque_exporter(const tensor::algebra& algebra, const onnx_model& model, graph_writer& writer)
       : algebra_{&algebra}, model_{&model}, out_{&writer}, kind_{algebra.kind("opaque")} {}
 
-  // Effects: reserves the names that the nodes use. Throws: unity::error if the model lacks the ONNX node of an opaque
-  // node.
+  // Effects: reserves the names that the nodes use.
+  // Throws: unity::error if the model lacks the ONNX node of an opaque node.
   void read();
   // Opaque nodes keep their original names if these are free.
   void keep_names(std::vector<std::string>& names) const;

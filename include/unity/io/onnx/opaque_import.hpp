@@ -32,8 +32,8 @@ class opaque_importer {
                   std::map<std::string, tensor::tensor_type> hints)
       : maker_{&maker}, envelope_{&envelope}, opset_{opset}, hints_{std::move(hints)} {}
 
-  // Operands: the present inputs, then what subgraphs read from outside. Throws: no_counterpart if the types of the
-  // results are unknown, or it reads a tensor without elements.
+  // Operands: the present inputs, then what subgraphs read from outside.
+  // Throws: no_counterpart if the types of the results are unknown, or it reads a tensor without elements.
   [[nodiscard]] std::vector<value_id> add(const onnx::NodeProto& node, std::span<onnx_value* const> inputs,
                                           onnx_values& values, const std::string& where);
   // The original nodes, by the signature of the opaque node.

@@ -29,9 +29,9 @@ class tensor_reader {
   tensor_reader(std::string file, std::filesystem::path directory)
       : file_{std::move(file)}, directory_{std::move(directory)} {}
 
-  // Effects: may move raw bytes out of `proto`. Throws: no_counterpart for other element types and NaN, which leaves
-  // `proto` unchanged; unity::error for sizes that do not match the data, and external files that are missing or too
-  // short.
+  // Effects: may move raw bytes out of `proto`.
+  // Throws: no_counterpart for other element types and NaN, which leaves `proto` unchanged; unity::error for sizes that
+  // do not match the data, and external files that are missing or too short.
   [[nodiscard]] tensor_data read(onnx::TensorProto& proto, std::string_view name) const;
 
  private:

@@ -116,7 +116,8 @@ class folder {
 // their representatives. Programs with recomputation are not folded.
 // Complexity: messages are found and checked for all devices, but only once for all edges between equal operators with
 // equal configurations; otherwise linear in the folded program and in tasks. Precondition: transfers::messages;
-// exchanges would join messages that the symmetry maps to each other. Throws: as lowering::run.
+// exchanges would join messages that the symmetry maps to each other.
+// Throws: as lowering::run.
 [[nodiscard]] folded_program fold(const tensor::algebra& a, lowering& low, const strategy& s,
                                   std::span<const device_symmetry> symmetries, const synchronization& sync = {},
                                   const recomputation& again = {});

@@ -53,22 +53,22 @@ enum class transfers : std::uint8_t { messages, exchanges };
 // Lowers strategies of one graph on one machine. There is a fragment per operator, per edge between operators and per
 // weight; a new configuration of an operator changes only its own fragment and those of its edges and weights.
 // - An operator of n tasks: forward tasks 0 to n-1 and, if a weight depends on it, backward tasks n to 2n-1, each after
-// its forward task. Sources are available from the start wherever they are read.
+//   its forward task. Sources are available from the start wherever they are read.
 // - An edge: a message from each task to each device that reads its result (messages.hpp), and for each a message back
-// with the cotangent, in the form given by `transfers`. Adding up cotangents is not priced. A device reads one of
-// several copies (edge_reads.hpp); terms are summed where their sum is read (sum_code.hpp).
+//   with the cotangent, in the form given by `transfers`. Adding up cotangents is not priced. A device reads one of
+//   several copies (edge_reads.hpp); terms are summed where their sum is read (sum_code.hpp).
 // - A weight: reductions of its gradient and its update (synchronization.hpp). No task waits for them, so they overlap
-// with the backward pass. If the weight is an operand of several terms, the first is the weight and the others are
-// zero. If devices keep shares of weights, tasks wait for gathers (weight_shards.hpp).
+//   with the backward pass. If the weight is an operand of several terms, the first is the weight and the others are
+//   zero. If devices keep shares of weights, tasks wait for gathers (weight_shards.hpp).
 // - Memory: weights with their gradients and optimizer state, permanently; results and received values until all
-// readers have ended, including backward tasks whose adjoint reads them (backward_reads.hpp); cotangents until they are
-// used. Inputs are not counted.
-// Refers to the algebra, graph and machine, which must outlive it. Not thread-safe; copies are independent. Source:
-// Jia's dissertation (2020), sections 3.4 and 3.4.1.
+//   readers have ended, including backward tasks whose adjoint reads them (backward_reads.hpp); cotangents until they
+//   are used. Inputs are not counted.
+// Refers to the algebra, graph and machine, which must outlive it. Not thread-safe; copies are independent.
+// Source: Jia's dissertation (2020), sections 3.4 and 3.4.1.
 class lowering {
  public:
-  // The algebra must have the gradient operators (tensor::training_algebra). Throws: unity::error if the machine has no
-  // topology, or an operator has no adjoint.
+  // The algebra must have the gradient operators (tensor::training_algebra).
+  // Throws: unity::error if the machine has no topology, or an operator has no adjoint.
   lowering(const tensor::algebra& a, const tensor::tensor_graph& g, const machine::machine& m,
            tensor::durations durations, transfers how = transfers::exchanges, optimizer updates = optimizer::sgd);
   lowering(const tensor::algebra& a, const tensor::tensor_graph& g, const machine::machine& m,
@@ -93,8 +93,8 @@ class lowering {
 
   // Complexity: linear in the program, besides intersecting shards. again: the operators to recompute; their tasks
   // follow the others in the operator's fragment (recomputed_code.hpp). stages: includes all micro-batches, in the
-  // order of their schedule (pipelined_program.hpp). Throws: unity::error if the strategy does not fit the graph,
-  // machine and stages, or an operator has no adjoint.
+  // order of their schedule (pipelined_program.hpp).
+  // Throws: unity::error if the strategy does not fit the graph, machine and stages, or an operator has no adjoint.
   [[nodiscard]] program::program run(const strategy& s, const synchronization& sync = {},
                                      const recomputation& again = {}, const pipeline& stages = {});
 
@@ -160,8 +160,8 @@ class lowering {
   needs_finder needs_{};
 };
 
-// The program of a plan with all its micro-batches, with operator times from `durations`. Throws: unity::error if the
-// plan does not fit its graph and machine.
+// The program of a plan with all its micro-batches, with operator times from `durations`.
+// Throws: unity::error if the plan does not fit its graph and machine.
 [[nodiscard]] program::program lower(const tensor::algebra& a, const plan& p, tensor::durations durations);
 // With the roofline of its devices.
 [[nodiscard]] inline program::program lower(const tensor::algebra& a, const plan& p) {

@@ -34,8 +34,8 @@ struct sum_route {
 
 // - Elements needed by exactly the devices with terms: an all-reduce.
 // - Other elements: a reduce-scatter sums them along the ring of the devices with terms. Each ends on a device that
-// needs it, in equal shares if there are several, or in equal shares on all if there is none. From there it is sent to
-// the other devices that need it.
+//   needs it, in equal shares if there are several, or in equal shares on all if there is none. From there it is sent
+//   to the other devices that need it.
 struct sum_routes {
   std::vector<machine::device_id> holders{};  // devices with terms, ascending
   std::vector<machine::device_id> ring{};     // the same devices, in ring order

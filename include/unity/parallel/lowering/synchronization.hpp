@@ -356,8 +356,8 @@ class weight_synchronization {
 // on a link are ordered by the sender's index in its node, then by the number of preceding links, so equivalent nodes
 // behave alike. Weights without gradient only occupy memory. Network: has the members of parallel::network; only
 // devices for which has() holds get tasks and memory. Complexity: linear in the fragment and the readers of each part,
-// for each part. Source: Jia's dissertation (2020), section 3.4, leaves open how gradients are added up; see
-// collectives.hpp.
+// for each part.
+// Source: Jia's dissertation (2020), section 3.4, leaves open how gradients are added up; see collectives.hpp.
 template <class Network>
 [[nodiscard]] program::fragment synchronized(Network& n, const task_times& times, const tensor::tensor_type& type,
                                              const weight_part_readers& all, const synchronizer& how = {}) {

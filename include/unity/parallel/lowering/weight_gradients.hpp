@@ -15,8 +15,8 @@ namespace detail {
 // Effects: changes the fragments, indexed by number, of a plan with combined backward tasks. Operators with trained
 // weights get an additional task for each backward task, after all others, for the gradients of weights; the backward
 // task keeps the remaining time. The additional task holds the inputs of the backward task until it ends, and the
-// synchronization of the weight's gradient waits for it. Source: Qi et al., Zero bubble pipeline parallelism, ICLR
-// 2024. Complexity: linear in the fragments.
+// synchronization of the weight's gradient waits for it.
+// Source: Qi et al., Zero bubble pipeline parallelism, ICLR 2024. Complexity: linear in the fragments.
 void split_weight_gradients(lowering& l, const strategy& s, std::span<fragment_code> all);
 
 }  // namespace detail

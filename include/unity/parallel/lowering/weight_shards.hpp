@@ -31,7 +31,8 @@ void add_scatters(lowering& l, const tensor::tensor_type& type, program::fragmen
 // Effects: adds to the fragments of divided weights, which are the last ones, the gathers of weights and the memory of
 // gathered elements until their last reader has ended. In each pass a device lets a gather begin, by a task without
 // duration, as many operators before its reader as the weight's prefetch says (synchronizer::prefetch). Complexity:
-// linear in operators, and in the readers of these weights. Source: Zhao et al., PyTorch FSDP, VLDB 2023.
+// linear in operators, and in the readers of these weights.
+// Source: Zhao et al., PyTorch FSDP, VLDB 2023.
 void add_gathers(lowering& l, const strategy& s, const synchronization& sync, const recomputation& again,
                  std::vector<fragment_code>& all);
 

@@ -51,8 +51,8 @@ class chain_count {
 // Elements that a chain between two types of one tensor moves; all chains between them count the same. Adjacent
 // operators of the same degree form one pattern: reduce and replicate an all-reduce, reduce and partition a
 // reduce-scatter, combine and replicate an all-gather, combine and partition an all-to-all; discard before partition
-// and combine before inject are free. Complexity: quadratic in the rank. Source: Unger et al., Unity (OSDI 2022),
-// section 5.3; volumes of ring collectives.
+// and combine before inject are free. Complexity: quadratic in the rank.
+// Source: Unger et al., Unity (OSDI 2022), section 5.3; volumes of ring collectives.
 [[nodiscard]] inline std::int64_t moved_elements(const parallel_type& from, const parallel_type& to) {
   UNITY_EXPECTS(are_of_one_tensor(from, to), "types of one tensor");
   return detail::chain_count{from, to}.run();

@@ -54,7 +54,8 @@ class eraser {
 // The canonical parallel computation graph in which each operator runs on its grid. The canonical chain converts a
 // producer's type to a consumer's, once for all consumers of the same type. Outputs are no partial sums. grids: per
 // node; those of sources are not read. Law: erase(spell_out(g, grids)) == g, except for the chains' nodes. Complexity:
-// linear in the graph. Throws: unity::error that names the node whose operator has no such grid.
+// linear in the graph.
+// Throws: unity::error that names the node whose operator has no such grid.
 [[nodiscard]] pcg spell_out(const pcg_algebra& a, const tensor::tensor_graph& g, std::span<const operator_grid> grids);
 
 }  // namespace unity::parallel

@@ -113,9 +113,9 @@ template <class Scalar>
 }
 
 // The outputs, each in one piece. provider: as of tensor::evaluate. Law: equal to the outputs of the erased graph.
-// Complexity: the points of all tasks; slow, because every position is computed and checked. Throws: unity::error that
-// names the node whose operator does not accept its operands, whose task reads elements that it does not hold, or whose
-// copies differ.
+// Complexity: the points of all tasks; slow, because every position is computed and checked.
+// Throws: unity::error that names the node whose operator does not accept its operands, whose task reads elements that
+// it does not hold, or whose copies differ.
 template <class Scalar, tensor::source_provider<Scalar> Provider>
 [[nodiscard]] std::vector<tensor::dense<Scalar>> evaluate(const pcg_algebra& a, const pcg& g, const Provider& provider,
                                                           std::uint64_t seed = 0) {

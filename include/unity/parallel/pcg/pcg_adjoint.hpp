@@ -66,8 +66,8 @@ class pcg_sweep {
 // The graph with the gradients of its outputs appended. The cotangents of the outputs are inputs "cotangent0",
 // "cotangent1", ... Cotangents have the dual types. The adjoint of an operator runs on the operator's grid if the
 // operators of the adjoint have it, and otherwise on the grid that moves least. sources: the floating-point values to
-// differentiate with respect to. The algebra must have the gradient operators. Complexity: linear in the graph. Throws:
-// unity::error if a gradient has to pass through an operator without adjoint.
+// differentiate with respect to. The algebra must have the gradient operators. Complexity: linear in the graph.
+// Throws: unity::error if a gradient has to pass through an operator without adjoint.
 [[nodiscard]] inline differentiated_pcg differentiate(const pcg_algebra& a, const pcg& g,
                                                       std::span<const value_id> sources) {
   return detail::pcg_sweep{a, g}.run(sources);

@@ -54,8 +54,8 @@ namespace detail {
 // Evaluates the graph, and shard by shard the parallel computation graph that spell_out makes of it, with the gradients
 // of trained weights, modulo 2^61 - 1. Functions that are not polynomials are replaced by arbitrary ones there, so
 // equality is exact and stronger evidence than close floating-point numbers. too_large: the shards have more than
-// `most` elements. Complexity: the points of all tasks on the shrunk sizes. Throws: unity::error if an operator has no
-// such grid, or no known meaning.
+// `most` elements. Complexity: the points of all tasks on the shrunk sizes.
+// Throws: unity::error if an operator has no such grid, or no known meaning.
 [[nodiscard]] value_comparison compare_values(const pcg_algebra& a, const tensor::tensor_graph& g,
                                               std::span<const operator_grid> grids, std::int64_t most = 20'000'000,
                                               std::uint64_t seed = 0);

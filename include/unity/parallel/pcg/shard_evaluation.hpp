@@ -82,8 +82,8 @@ template <class Scalar>
 }  // namespace detail
 
 // operands: the elements that the task holds, at least operand_region() of each. Results: result_region() of each.
-// Complexity: the points of the task. Throws: unity::error if the task reads an element that it does not hold, or the
-// operator has no known meaning.
+// Complexity: the points of the task.
+// Throws: unity::error if the task reads an element that it does not hold, or the operator has no known meaning.
 template <class Scalar>
 [[nodiscard]] std::vector<region<Scalar>> evaluate_task(const tensor::algebra& a, const operator_dimensions& o,
                                                         const grid_task& t, std::span<const region<Scalar>> operands) {

@@ -112,7 +112,8 @@ template <class Scalar>
 }  // namespace detail
 
 // The tensor in one piece: the sum of its terms, block by block.
-// Complexity: linear in the elements. Throws: unity::error if copies differ.
+// Complexity: linear in the elements.
+// Throws: unity::error if copies differ.
 template <class Scalar>
 [[nodiscard]] tensor::dense<Scalar> combined(const sharded<Scalar>& x) {
   if (!detail::copies_agree(x)) {

@@ -33,7 +33,8 @@ namespace unity::parallel::detail {
 class divided_training {
  public:
   // only: if ranks are alike, restricts operators to the tasks of that rank, or of the first computing one; all tasks
-  // if they are not alike, or if servers look up rows. Throws: as check.
+  // if they are not alike, or if servers look up rows.
+  // Throws: as check.
   divided_training(const tensor::algebra& a, const plan& p, std::optional<std::uint32_t> only = {});
 
   [[nodiscard]] const tensor::algebra& algebra() const noexcept { return algebra_; }

@@ -23,8 +23,9 @@ class row_exchange {
  public:
   row_exchange(const divided_training& d, rank_streams& streams) : training_{d}, streams_{streams} {}
 
-  // Records the gradient of a table on a rank. Throws: unity::error if it is not the gradient of a lookup in the whole
-  // table, or differs in form from earlier ones.
+  // Records the gradient of a table on a rank.
+  // Throws: unity::error if it is not the gradient of a lookup in the whole table, or differs in form from earlier
+  // ones.
   void take(std::size_t weight, std::uint32_t rank, std::span<const held_part> given, node_id reader);
   // Gathers the recorded rows of all ranks of a group, in their order, once per weight and group. Ranks with fewer rows
   // contribute rows of zeros. Precondition: some rank has recorded rows.

@@ -28,15 +28,17 @@ namespace unity::parallel {
 class simulated_ranks {
  public:
   // host_rate: bytes per second between a device and its host, for loads, stores and fetches; 0: loads take no time,
-  // and there are no stores and fetches. The algebra and the machine must outlive it. Throws: unity::error as network.
+  // and there are no stores and fetches. The algebra and the machine must outlive it.
+  // Throws: unity::error as network.
   simulated_ranks(const tensor::algebra& a, const machine::machine& m, const tensor::durations& times, optimizer how,
                   double host_rate = 0);
 
-  // Returns the time of each step on the rank's device: operators, updates, and moves. Throws: unity::error if there
-  // are more ranks than devices, or a step is not supported.
+  // Returns the time of each step on the rank's device: operators, updates, and moves.
+  // Throws: unity::error if there are more ranks than devices, or a step is not supported.
   std::vector<picoseconds> add(const rank_program& p);
 
-  // groups: as in rank_programs. Throws: unity::error if a rank waits for a message that no rank sends.
+  // groups: as in rank_programs.
+  // Throws: unity::error if a rank waits for a message that no rank sends.
   [[nodiscard]] program::program finish(const std::vector<std::vector<std::uint32_t>>& groups) &&;
 
  private:

@@ -183,8 +183,8 @@ class trace_writer {
 // Substitutions preserve types from outside, so outputs are combined into one piece, while spell_out leaves them
 // divided; otherwise the graphs are equal. A division without a rule is a step with is_rule = false. watch(step,
 // graph): called after each step; graph.finish() is the resulting graph.
-// Complexity: linear in graph and steps, plus a search of the operator's rules per axis. Throws: unity::error that
-// names the node that has no such grid.
+// Complexity: linear in graph and steps, plus a search of the operator's rules per axis.
+// Throws: unity::error that names the node that has no such grid.
 template <class Watch>
 [[nodiscard]] substitution_trace trace_of(const pcg_algebra& a, const tensor::tensor_graph& g,
                                           std::span<const operator_grid> grids, const rule_lookup& rules,

@@ -130,7 +130,8 @@ class layer_work_finder {
 
 // For the graph of one micro-batch. Transposes and reshapes take no time: the products that read them use strides.
 // `model`: the number of the kind of device.
-// Complexity: linear in the graph. Throws: unity::error if the statement does not fit the graph.
+// Complexity: linear in the graph.
+// Throws: unity::error if the statement does not fit the graph.
 [[nodiscard]] inline transformer_work work_of(const tensor::algebra& a, const tensor::tensor_graph& g,
                                               const plan_statement& s, const tensor::durations& durations,
                                               std::uint32_t model = 0) {

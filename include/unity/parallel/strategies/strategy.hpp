@@ -85,8 +85,8 @@ namespace detail {
                                       const graph_dimensions& all, const machine::topology& t);
 
 // Divides convolutions and operators between them by samples, dense layers by their parameters; elementwise operators
-// after dense layers are divided like them. Source: Krizhevsky, One weird trick, 2014; Jia's dissertation (2020),
-// section 3.7.1.
+// after dense layers are divided like them.
+// Source: Krizhevsky, One weird trick, 2014; Jia's dissertation (2020), section 3.7.1.
 [[nodiscard]] strategy expert_convolutional(const tensor::algebra& a, const tensor::tensor_graph& g,
                                             const graph_dimensions& all, const machine::topology& t);
 

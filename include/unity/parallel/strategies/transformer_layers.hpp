@@ -21,7 +21,8 @@ struct transformer_layers {
 
 // A layer begins behind the last cut before its attention; a cut is an operator that all paths go through, and all
 // layers have the same number of them. Constants computed from weights belong to the layer that reads them first.
-// Complexity: linear in the graph. Throws: unity::error if the graph has no attention, or layers that differ.
+// Complexity: linear in the graph.
+// Throws: unity::error if the graph has no attention, or layers that differ.
 [[nodiscard]] transformer_layers layers_of(const tensor::algebra& a, const tensor::tensor_graph& g,
                                            const graph_dimensions& all);
 

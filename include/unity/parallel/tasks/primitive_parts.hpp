@@ -31,7 +31,8 @@ struct region {
 
   explicit region(box b) : place{std::move(b)}, data{place.sizes()} {}
 
-  // at: a position in the whole tensor. Throws: unity::error if it is outside of the region.
+  // at: a position in the whole tensor.
+  // Throws: unity::error if it is outside of the region.
   [[nodiscard]] std::size_t offset(const tensor::shape& at) const {
     std::int64_t sum = 0;
     for (std::size_t d = 0; d < at.size(); ++d) {

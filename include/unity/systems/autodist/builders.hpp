@@ -1,6 +1,6 @@
-// AutoDist's strategy builders: each applies one rule to choose the synchronization of every weight. Source: Zhang et
-// al., AutoDist: a composable and automated synchronization system for distributed deep learning, section 3.1; the
-// builders are those of its project.
+// AutoDist's strategy builders: each applies one rule to choose the synchronization of every weight.
+// Source: Zhang et al., AutoDist: a composable and automated synchronization system for distributed deep learning,
+// section 3.1; the builders are those of its project.
 #pragma once
 
 #include <array>
@@ -77,11 +77,11 @@ struct builder_options {
 [[nodiscard]] parallel::synchronization partitioned_all_reduce(const sync_problem& p, const builder_options& o = {});
 // Likewise, divided along a random axis of more than one element; tables of lookups along the first.
 [[nodiscard]] parallel::synchronization random_axis_all_reduce(const sync_problem& p, const builder_options& o = {});
-// Dense gradients by all_reduce, sparse ones by ps_load_balancing without proxies. Source: Kim et al., Parallax:
-// automatic data-parallel training of deep neural networks, 2018.
+// Dense gradients by all_reduce, sparse ones by ps_load_balancing without proxies.
+// Source: Kim et al., Parallax: automatic data-parallel training of deep neural networks, 2018.
 [[nodiscard]] parallel::synchronization parallax(const sync_problem& p, const builder_options& o = {});
-// All-reduces up to 64 MB together, from the last weight to the first; gathers rows of lookups. Source: Sergeev and Del
-// Balso, Horovod: fast and easy distributed deep learning in TensorFlow, 2018.
+// All-reduces up to 64 MB together, from the last weight to the first; gathers rows of lookups.
+// Source: Sergeev and Del Balso, Horovod: fast and easy distributed deep learning in TensorFlow, 2018.
 [[nodiscard]] parallel::synchronization horovod(const sync_problem& p, const builder_options& o = {});
 // TensorFlow's parameter servers with the load balancing that AutoDist compares with: ps_load_balancing without
 // proxies, so without staleness.

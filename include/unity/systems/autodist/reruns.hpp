@@ -28,10 +28,11 @@ struct rerun_result {
 
 // The minimum of many noisy times mostly belongs to a lucky candidate, so first runs only choose finalists. The
 // finalists are run again in turns, so that drift affects all equally, and the lowest median wins; if medians differ by
-// less than 0.5%, a rule's wins.
-// first: the times of the first runs, those of rules before the others. run(index): runs that synchronization again.
+// less than 0.5%, a rule's wins. first: the times of the first runs, those of rules before the others. run(index): runs
+// that synchronization again.
 // Preconditions: `first` is not empty; rules <= first.size(). Complexity: 2 * finalists * rounds runs; none if there is
-// only one finalist. Throws: as run.
+// only one finalist.
+// Throws: as run.
 [[nodiscard]] rerun_result run_again(std::span<const picoseconds> first, std::size_t rules,
                                      const std::function<picoseconds(std::size_t)>& run, const rerun_options& o = {});
 

@@ -1,5 +1,6 @@
-// Random synchronizations of a model's weights, concentrated around good ones. Source: Zhang et al., AutoDist: a
-// composable and automated synchronization system for distributed deep learning, section 2.4.
+// Random synchronizations of a model's weights, concentrated around good ones.
+// Source: Zhang et al., AutoDist: a composable and automated synchronization system for distributed deep learning,
+// section 2.4.
 #pragma once
 
 #include <cstddef>

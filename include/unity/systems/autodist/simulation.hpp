@@ -31,8 +31,8 @@ class sync_simulation {
   [[nodiscard]] parallel::plan plan_with(parallel::synchronization s) const;
 
   // The steady-state time after the first few iterations; if it stays irregular, the average over the last 4 of 8.
-  // Complexity: lowering, and simulating 10 iterations. Throws: unity::error if the synchronization does not fit the
-  // plan.
+  // Complexity: lowering, and simulating 10 iterations.
+  // Throws: unity::error if the synchronization does not fit the plan.
   [[nodiscard]] sync_outcome operator()(const parallel::synchronization& s);
 
   // A report on a single iteration, mainly for the memory of each device. Complexity: lowering, and one simulation.

@@ -72,8 +72,8 @@ struct trial_result {
 using sync_trial_function = std::function<picoseconds(const parallel::synchronization&)>;
 
 // baseline: the time to beat. The result depends only on options and trials, unless time runs out; at least one trial
-// is made. Complexity: that of the trials, plus proposals times parts. Throws: unity::error if there is no trained
-// weight; as `trial`.
+// is made. Complexity: that of the trials, plus proposals times parts.
+// Throws: unity::error if there is no trained weight; as `trial`.
 [[nodiscard]] trial_result find_by_trials(const tensor::algebra& a, const sync_problem& p, const sync_features& seen,
                                           picoseconds baseline, const sync_trial_function& trial,
                                           const trial_options& o = {});

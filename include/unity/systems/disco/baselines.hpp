@@ -12,15 +12,15 @@
 namespace unity::systems {
 
 // Buckets of gradients in the order in which they become ready, without fused kernels. A bucket is closed at `most`
-// bytes or more; the first at `first`. Source: Li et al., PyTorch distributed, VLDB 2020, section 3.2.3 (25 MB; torch
-// begins with 1 MB).
+// bytes or more; the first at `first`.
+// Source: Li et al., PyTorch distributed, VLDB 2020, section 3.2.3 (25 MB; torch begins with 1 MB).
 [[nodiscard]] fusion::fusion_strategy ddp_buckets(const fusion::instruction_graph& g, const fusion::fusion_target& t,
                                                   const fusion::fusion_strategy& kernels,
                                                   double most = 25.0 * (1 << 20), double first = 1.0 * (1 << 20));
 
 // Gradients that become ready in the same cycle are reduced together, at most `most` bytes at a time. The wait for the
-// end of the cycle is not simulated, which favours it. Source: Sergeev and Del Balso, Horovod, 2018; its defaults of 64
-// MB and 5 ms.
+// end of the cycle is not simulated, which favours it.
+// Source: Sergeev and Del Balso, Horovod, 2018; its defaults of 64 MB and 5 ms.
 [[nodiscard]] fusion::fusion_strategy horovod_buckets(const fusion::instruction_graph& g,
                                                       const fusion::fusion_target& t,
                                                       const fusion::fusion_strategy& kernels,
@@ -35,12 +35,13 @@ namespace unity::systems {
 
 // XLA's rule: from the last instruction to the first, each fuses its operands unless they are products, convolutions or
 // reductions. An operand is fused if all its readers are in the kernel; otherwise it is duplicated if it is cheap.
-// Nothing follows a product, convolution or reduction in its kernel. Source: instruction fusion of XLA for GPUs (Leary
-// and Wang, XLA: TensorFlow, compiled, 2017).
+// Nothing follows a product, convolution or reduction in its kernel.
+// Source: instruction fusion of XLA for GPUs (Leary and Wang, XLA: TensorFlow, compiled, 2017).
 [[nodiscard]] fusion::fusion_strategy xla_kernels(const fusion::instruction_graph& g, const fusion::fusion_target& t);
 
 // TVM's rule: element-wise operators, broadcasts and data movement are fused into their operand, including products and
-// convolutions, if it has no other readers; reductions end a kernel. Source: Chen et al., TVM, OSDI 2018, section 3.
+// convolutions, if it has no other readers; reductions end a kernel.
+// Source: Chen et al., TVM, OSDI 2018, section 3.
 [[nodiscard]] fusion::fusion_strategy tvm_kernels(const fusion::instruction_graph& g, const fusion::fusion_target& t);
 
 struct named_fusion {

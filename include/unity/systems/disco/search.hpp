@@ -1,5 +1,5 @@
-// Searches for kernels to fuse and gradients to reduce together. Source: Yi et al., DisCo, TPDS 2022, section 4.5,
-// Algorithm 1.
+// Searches for kernels to fuse and gradients to reduce together.
+// Source: Yi et al., DisCo, TPDS 2022, section 4.5, Algorithm 1.
 #pragma once
 
 #include <array>
@@ -48,8 +48,8 @@ struct disco_result {
 };
 
 // The best strategy found from the start. Equal inputs and seeds give equal results unless a time limit ends the
-// search. Precondition: the start is a strategy of the graph, within the target's limits. Throws: unity::error if the
-// resumed file is not a checkpoint of this search.
+// search. Precondition: the start is a strategy of the graph, within the target's limits.
+// Throws: unity::error if the resumed file is not a checkpoint of this search.
 [[nodiscard]] disco_result disco_search(const fusion::instruction_graph& g, const fusion::fusion_target& t,
                                         fusion::fusion_strategy start, const disco_options& o = {});
 

@@ -1,4 +1,5 @@
-// Fusion strategies as a search space of states and moves. Source: Yi et al., DisCo, TPDS 2022, section 4.5.
+// Fusion strategies as a search space of states and moves.
+// Source: Yi et al., DisCo, TPDS 2022, section 4.5.
 #pragma once
 
 #include <cstddef>

@@ -31,7 +31,8 @@ struct place_run {
 // The coarsened view, as a strategy based on `from`: an operator that makes no tensor is fused with those after it up
 // to the next that makes one, and tensors made by one run form one bucket, as far as the techniques and the job allow.
 // By Theorem 3 this loses nothing if whatever is fused takes no longer than its parts. Complexity: linear in operators
-// and tensors, times the length of runs. Source: Hu et al., dPRO, MLSys 2022, section 5.3.
+// and tensors, times the length of runs.
+// Source: Hu et al., dPRO, MLSys 2022, section 5.3.
 [[nodiscard]] dpro_strategy coarsened(const dpro_view& v, dpro_strategy from, const dpro_techniques& may);
 
 // Keys of a pair of neighbouring runs, which are equal for repeated blocks of a network: from operator names without

@@ -44,8 +44,8 @@ struct graph_pass {
 // are halved.
 [[nodiscard]] graph_pass mixed_precision(double speed);
 
-// Passes by name: recomputation, accumulation=N, mixed_precision[=SPEED]. `start`: for accumulation. Throws:
-// unity::error if there is no pass of that name.
+// Passes by name: recomputation, accumulation=N, mixed_precision[=SPEED]. `start`: for accumulation.
+// Throws: unity::error if there is no pass of that name.
 [[nodiscard]] graph_pass pass_named(std::string_view text, std::int64_t start);
 
 // An upper bound on the fixed overhead of an operator: the first percentile of a job's operator times.

@@ -77,7 +77,8 @@ class synchronization_times {
   [[nodiscard]] std::uint32_t way_of_part(std::uint32_t way, std::uint32_t part) const;
 
   // Replays all parts together, as if all ranks had them at time 0. Picoseconds. Complexity: that of a replay of k
-  // parts. Source: Hu et al., dPRO, MLSys 2022, section 5.3.
+  // parts.
+  // Source: Hu et al., dPRO, MLSys 2022, section 5.3.
   [[nodiscard]] std::int64_t replayed(std::uint32_t way, std::int64_t size, std::uint32_t parts);
   // Stages from up to three replays of one or two parts: the time that a part adds after another one on the same
   // resources, or on others. Complexity: of these replays the first time, then of a lookup.

@@ -38,8 +38,8 @@ struct fusion_pair {
 // tensor n - 2. Without them the theorem is wrong (a test has counterexamples), though the paper states neither.
 [[nodiscard]] bool fits_theorem_1(const fusion_pair& p) noexcept;
 // Whether fusing the operators ends earlier: if it saves more than tensor n - 1 takes. Precondition: fits_theorem_1.
-// Law: fusing_operators_pays(p) == (p.operators_fused() < p.separate()). Source: Hu et al., dPRO, MLSys 2022, Theorem
-// 1.
+// Law: fusing_operators_pays(p) == (p.operators_fused() < p.separate()).
+// Source: Hu et al., dPRO, MLSys 2022, Theorem 1.
 [[nodiscard]] bool fusing_operators_pays(const fusion_pair& p);
 
 // The premises of Theorem 2: the fused tensor takes at least as long as tensor n, and either at most as long as both,
@@ -51,7 +51,8 @@ struct fusion_pair {
 [[nodiscard]] bool fusing_tensors_pays(const fusion_pair& p);
 
 // The premises of Theorem 3: whatever is fused takes at most as long as its parts, for operators and tensors alike.
-// Law: then p.both_fused() <= p.tensors_fused() and p.both_fused() <= p.operators_fused(). Source: Theorem 3.
+// Law: then p.both_fused() <= p.tensors_fused() and p.both_fused() <= p.operators_fused().
+// Source: Theorem 3.
 [[nodiscard]] bool fits_theorem_3(const fusion_pair& p) noexcept;
 
 // A number of parts of a tensor, and its synchronization time with them.

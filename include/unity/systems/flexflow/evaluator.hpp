@@ -36,11 +36,11 @@ struct evaluation_counters {
 // Models unity::evaluator: the simulated iteration time of a strategy in picoseconds. Moves replace the fragments of
 // the operators that they change, of their edges and of their weights.
 // - Keeps each resource's total work, which is a lower bound on the iteration. A move is rejected as soon as the new
-// tasks of operators, then edges, then weights keep one resource busy beyond the bound.
+//   tasks of operators, then edges, then weights keep one resource busy beyond the bound.
 // - Memory: the sum of all buffers of a device is an upper bound on its peak, and the buffers live in each thousandth
-// of the iteration give a tighter one; the exact peak is computed only if both exceed the limit.
-// Refers to what the lowering refers to. Not thread-safe; copies are independent. Source: Jia's dissertation (2020),
-// sections 3.4.3 and 3.5.
+//   of the iteration give a tighter one; the exact peak is computed only if both exceed the limit.
+// Refers to what the lowering refers to. Not thread-safe; copies are independent.
+// Source: Jia's dissertation (2020), sections 3.4.3 and 3.5.
 class strategy_evaluator {
  public:
   using state_type = parallel::strategy;
@@ -55,8 +55,8 @@ class strategy_evaluator {
 
   [[nodiscard]] const parallel::graph_dimensions& dimensions() const noexcept { return lowering_.dimensions(); }
 
-  // Complexity: as lowering and a full simulation. Throws: unity::error if the strategy does not fit the graph and
-  // machine.
+  // Complexity: as lowering and a full simulation.
+  // Throws: unity::error if the strategy does not fit the graph and machine.
   cost_value reset(const parallel::strategy& s);
   [[nodiscard]] const parallel::strategy& state() const noexcept { return state_; }
   [[nodiscard]] cost_value cost() const noexcept { return cost_; }

@@ -1,4 +1,5 @@
-// Finds a provably optimal SOAP strategy of a small graph. Source: Jia's dissertation (2020), section 3.7.5.
+// Finds a provably optimal SOAP strategy of a small graph.
+// Source: Jia's dissertation (2020), section 3.7.5.
 #pragma once
 
 #include <cstddef>

@@ -84,8 +84,8 @@ class strategy_moves {
 // With probability `unit_share`, gives a drawn configuration to a region of units around a random one; otherwise to a
 // random operator. Draws do not depend on the state. So with single operators only, the Hastings ratio is one with the
 // distribution of drawn strategies as the prior, and chains sample prior times exp(-beta cost). With regions, which no
-// single move undoes, chains only search and do not sample. Source: Jia's dissertation (2020), section 3.5.2, for
-// single operators and any devices.
+// single move undoes, chains only search and do not sample.
+// Source: Jia's dissertation (2020), section 3.5.2, for single operators and any devices.
 struct strategy_proposal {
   const strategy_moves* moves = nullptr;
   double unit_share = 0.5;

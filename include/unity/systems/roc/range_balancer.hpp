@@ -45,8 +45,8 @@ class range_balancer {
   // A new partition, if its predicted gain is worth the cost of moving; nullopt without observations.
   [[nodiscard]] std::optional<gnn::vertex_partition> better(const gnn::vertex_partition& now,
                                                             const gnn::repartition_rule& rule) const;
-  // The partition of another graph with the same model that is predicted to be the fastest. Source: section 4.7.6 of
-  // Jia's dissertation.
+  // The partition of another graph with the same model that is predicted to be the fastest.
+  // Source: section 4.7.6 of Jia's dissertation.
   [[nodiscard]] gnn::vertex_partition partition_of(gnn::csr_view other) const;
   // The predicted total time of the part's layers.
   [[nodiscard]] double predicted(const gnn::vertex_partition& p, std::size_t part) const;

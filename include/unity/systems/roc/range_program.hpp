@@ -33,7 +33,8 @@ struct range_program_options {
 // values of the model's graph, identified by their index in range_model::values. Steps belong to layers: origin is a
 // layer's index. Operators that other ranks wait for come first, then everything that needs no rows in transit: sums
 // over own rows overlap with the transfer of rows, gradients of weights with that of cotangents. Outputs: the range's
-// share of the loss, and the logits. Complexity: n log n in the model's operators. Throws: as tensor::differentiate.
+// share of the loss, and the logits. Complexity: n log n in the model's operators.
+// Throws: as tensor::differentiate.
 [[nodiscard]] parallel::rank_programs range_program(const tensor::algebra& a, const range_model& m,
                                                     const gnn::range_graph& r, std::size_t part, std::size_t parts,
                                                     const range_program_options& o = {});

@@ -31,8 +31,8 @@ struct simulated_epoch {
 
 // Part k is on device k. times: for the machine's kinds of devices, such as parallel::analytic_durations. host_rate:
 // bytes per second between a device and its host, for the moves that a bound t.memory causes, as in train_graph; 0: no
-// bound. Complexity: range_graph_of for each part, with one part in memory at a time. Throws: unity::error if the
-// machine has fewer devices than there are parts; as range_graph_of and range_model_of.
+// bound. Complexity: range_graph_of for each part, with one part in memory at a time.
+// Throws: unity::error if the machine has fewer devices than there are parts; as range_graph_of and range_model_of.
 [[nodiscard]] simulated_epoch simulate_epoch(const tensor::algebra& a, const machine::machine& m,
                                              const tensor::durations& times, const vertex_training& t,
                                              const vertex_scales& scales, const gnn::vertex_partition& p,

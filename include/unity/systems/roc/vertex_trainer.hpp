@@ -53,8 +53,8 @@ struct vertex_accuracy {
   friend bool operator==(const vertex_accuracy&, const vertex_accuracy&) = default;
 };
 
-// Initial values of a weight: matrices uniform with variance 2 / (rows + columns), biases 0. Source: Glorot and Bengio,
-// Understanding the difficulty of training deep feedforward neural networks, AISTATS 2010.
+// Initial values of a weight: matrices uniform with variance 2 / (rows + columns), biases 0.
+// Source: Glorot and Bengio, Understanding the difficulty of training deep feedforward neural networks, AISTATS 2010.
 void fill_first_weight(const tensor::tensor_type& type, std::uint64_t seed, std::size_t number,
                        std::span<std::byte> out);
 
@@ -77,8 +77,9 @@ struct role_counts {
 template <backend::fusing_backend Backend, train::host_reaching_communicator Communicator>
 class vertex_trainer {
  public:
-  // The training must outlive it. scales: from scales_of. Throws: unity::error if the number of parts differs from the
-  // number of ranks; as range_graph_of, range_model_of and rank_executor.
+  // The training must outlive it. scales: from scales_of.
+  // Throws: unity::error if the number of parts differs from the number of ranks; as range_graph_of, range_model_of and
+  // rank_executor.
   vertex_trainer(Backend& b, const tensor::algebra& a, const vertex_training& t, vertex_scales scales,
                  Communicator& world, gnn::vertex_partition p)
       : backend_{b}, algebra_{a}, training_{t}, scales_{std::move(scales)}, world_{world}, partition_{std::move(p)} {
@@ -95,8 +96,8 @@ class vertex_trainer {
     }
   }
 
-  // One iteration over all vertices. Returns its loss before the update; the same on all ranks. Throws: unity::error if
-  // the loss is not finite; weights stay as they were.
+  // One iteration over all vertices. Returns its loss before the update; the same on all ranks.
+  // Throws: unity::error if the loss is not finite; weights stay as they were.
   double step(std::uint64_t number, train::timeline* record = nullptr) {
     const auto loss = iterate({training_.seed, number, true}, record);
     if (!std::isfinite(loss)) {

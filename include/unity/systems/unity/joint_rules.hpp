@@ -7,8 +7,8 @@ namespace unity::systems {
 
 // Replaces a product with concatenated columns by a sum of products, without the concatenation. One device gains
 // nothing from that. But if the columns are divided, concatenating divided parts moves the operands, whereas the
-// separate products read them in place. Not among tensor::standard_rules, which are for searches on one device. Source:
-// Unger et al., Unity (OSDI 2022), figure 16b.
+// separate products read them in place. Not among tensor::standard_rules, which are for searches on one device.
+// Source: Unger et al., Unity (OSDI 2022), figure 16b.
 inline constexpr std::string_view joint_rules = R"rules(
 rule matmul_of_concat_is_sum
   matmul(concat{axis=?a}(?x, ?y), ?w)

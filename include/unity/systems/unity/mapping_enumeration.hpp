@@ -15,8 +15,8 @@
 namespace unity::systems {
 
 // A search without the dynamic program: depth first over operators in order, options cheapest first, backtracking when
-// a partial cost reaches the best. Minimizes the objective of machine_mapping. Refers to the tables. Source: Unger et
-// al., Unity (OSDI 2022), section 6.5, which only says that it does not finish.
+// a partial cost reaches the best. Minimizes the objective of machine_mapping. Refers to the tables.
+// Source: Unger et al., Unity (OSDI 2022), section 6.5, which only says that it does not finish.
 class mapping_enumeration {
  public:
   using solution = parallel::machine_mapping::solution;

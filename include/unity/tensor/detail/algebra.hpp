@@ -29,8 +29,8 @@ namespace unity::tensor {
 
 namespace detail {
 
-// Converts an attribute as written by a caller to its stored form. Throws: unity::error if the form does not fit the
-// field.
+// Converts an attribute as written by a caller to its stored form.
+// Throws: unity::error if the form does not fit the field.
 [[nodiscard]] attribute stored(const attribute_field& field, const named_attribute::value_type& value,
                                std::string_view where);
 

@@ -119,8 +119,8 @@ struct scalar_traits<traced> {
   }
 };
 
-// The program for one result of an operator that accepts the inputs. Throws: unity::error if the operator has no known
-// meaning.
+// The program for one result of an operator that accepts the inputs.
+// Throws: unity::error if the operator has no known meaning.
 [[nodiscard]] sample_program trace(const algebra& a, const operation& op, std::span<const tensor_type> inputs,
                                    std::size_t result = 0);
 

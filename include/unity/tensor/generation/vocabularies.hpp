@@ -8,7 +8,8 @@
 
 namespace unity::tensor {
 
-// TASO's default list. Source: Jia's dissertation (2020), table 2.1; sorts and parameters as in TASO's generator.
+// TASO's default list.
+// Source: Jia's dissertation (2020), table 2.1; sorts and parameters as in TASO's generator.
 inline constexpr std::string_view taso_vocabulary = R"ops(
 sizes M=3, K=4, B=2, C=2, H=5, W=5
 sort activation input [M, K]

@@ -33,7 +33,8 @@ namespace unity::tensor::operators {
 [[nodiscard]] definition rms_norm();
 
 // x / (bias + alpha / size * sum of x^2)^beta; the sum is over `size` channels around each.
-// Shapes: x[n, c, ...] -> [n, c, ...]. Source: Krizhevsky et al., ImageNet Classification (2012) section 3.3.
+// Shapes: x[n, c, ...] -> [n, c, ...].
+// Source: Krizhevsky et al., ImageNet Classification (2012) section 3.3.
 [[nodiscard]] definition local_response_norm();
 
 // x / its norm along an axis: the sum of absolute values (p = 1) or the square root of the sum of squares (p = 2).

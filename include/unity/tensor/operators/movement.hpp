@@ -35,7 +35,8 @@ void place(view_map& v, shape dims, shape origin);
 // pads: before all dimensions, then after all dimensions.
 [[nodiscard]] definition pad();
 
-// Pads the kernel of a convolution with zeros and keeps it centred. Source: TASO's enlarge.
+// Pads the kernel of a convolution with zeros and keeps it centred.
+// Source: TASO's enlarge.
 [[nodiscard]] definition enlarge();
 
 // Dimension d of the result is dimension permutation[d] of the operand.

@@ -9,7 +9,8 @@ namespace unity::tensor::operators {
 
 // The `count` largest or smallest elements along an axis and their positions; equal elements keep their order. Defined
 // by comparing all pairs; its work is that of a sort.
-// Shapes: x[..., n, ...] -> [..., count, ...], and int64 of the same shape. Source: ONNX's TopK.
+// Shapes: x[..., n, ...] -> [..., count, ...], and int64 of the same shape.
+// Source: ONNX's TopK.
 [[nodiscard]] definition top_elements();
 
 [[nodiscard]] inline std::vector<definition> orders() { return {top_elements()}; }

@@ -22,7 +22,8 @@ namespace unity::tensor::operators {
 [[nodiscard]] definition quantize();
 
 // Chooses scale and zero point so that uint8 covers the range from the smallest to the largest element, and 0.
-// Shapes: x[d...] -> [d...], scale[], zero point[]. Source: ONNX's DynamicQuantizeLinear.
+// Shapes: x[d...] -> [d...], scale[], zero point[].
+// Source: ONNX's DynamicQuantizeLinear.
 [[nodiscard]] definition dynamic_quantize();
 
 // The exact product in int32 after subtracting the zero points.

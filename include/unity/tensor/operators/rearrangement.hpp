@@ -15,15 +15,18 @@ namespace unity::tensor::operators {
 [[nodiscard]] definition strided_slice();
 
 // pads: before all dimensions, then after all; negative pads crop. New elements are `value` (constant), the mirror
-// image without the border (reflect), the border (edge), or the opposite end (wrap). Source: ONNX's Pad.
+// image without the border (reflect), the border (edge), or the opposite end (wrap).
+// Source: ONNX's Pad.
 [[nodiscard]] definition border_pad();
 
 // Moves blocks of channels to blocks of pixels. order: whether the block (dcr) or the channel (crd) is outermost in the
 // channel dimension.
-// Shapes: x[n, c * block^2, h, w] -> [n, c, h * block, w * block]. Source: ONNX's DepthToSpace.
+// Shapes: x[n, c * block^2, h, w] -> [n, c, h * block, w * block].
+// Source: ONNX's DepthToSpace.
 [[nodiscard]] definition depth_to_space();
 
-// Shapes: x[n, c, h * block, w * block] -> [n, block^2 * c, h, w]. Source: ONNX's SpaceToDepth.
+// Shapes: x[n, c, h * block, w * block] -> [n, block^2 * c, h, w].
+// Source: ONNX's SpaceToDepth.
 [[nodiscard]] definition space_to_depth();
 
 // Elements at or above diagonal k of the last two dimensions (upper) or at or below it; 0 elsewhere.

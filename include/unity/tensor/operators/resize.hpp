@@ -22,7 +22,8 @@ enum class nearest_rounding : std::uint8_t { prefer_floor, prefer_ceil, floor, c
                                                          std::int64_t to);
 
 // Resizes the operand: takes the nearest element at each position, or interpolates linearly along each dimension.
-// Shapes: x -> dims, of equal rank. Source: ONNX's Resize.
+// Shapes: x -> dims, of equal rank.
+// Source: ONNX's Resize.
 [[nodiscard]] definition resize();
 
 [[nodiscard]] inline std::vector<definition> resizes() { return {operators::resize()}; }

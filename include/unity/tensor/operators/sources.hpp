@@ -23,13 +23,16 @@ namespace unity::tensor::operators {
   return s.require(kernel[0] > 0 && kernel[1] > 0, "a positive kernel");
 }
 
-// The kernel of the depthwise convolution that averages: [channels, 1, kh, kw]. Source: TASO's C_pool.
+// The kernel of the depthwise convolution that averages: [channels, 1, kh, kw].
+// Source: TASO's C_pool.
 [[nodiscard]] definition pool_kernel();
 
-// The kernel of the identity convolution: [channels, channels / groups, kh, kw]. Source: TASO's I_conv.
+// The kernel of the identity convolution: [channels, channels / groups, kh, kw].
+// Source: TASO's I_conv.
 [[nodiscard]] definition identity_kernel();
 
-// The identity matrix. Source: TASO's I_matmul.
+// The identity matrix.
+// Source: TASO's I_matmul.
 [[nodiscard]] definition identity_matrix();
 
 [[nodiscard]] std::vector<definition> sources();

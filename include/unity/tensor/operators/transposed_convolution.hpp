@@ -13,7 +13,8 @@ namespace unity::tensor::operators {
 
 // Along each spatial dimension the result has stride * (size - 1) + output_padding + dilation * (kernel - 1) + 1
 // elements, minus the pads, which are cropped. One or two spatial dimensions; pads before all, then after all.
-// Shapes: x[n, c, s...], w[c, o / groups, k...], optional bias[o] -> [n, o, s'...]. Source: ONNX's ConvTranspose.
+// Shapes: x[n, c, s...], w[c, o / groups, k...], optional bias[o] -> [n, o, s'...].
+// Source: ONNX's ConvTranspose.
 [[nodiscard]] definition conv_transpose();
 
 [[nodiscard]] inline std::vector<definition> transposed_convolutions() {

@@ -1,6 +1,6 @@
-// AlexNet and LeNet. Sources: Krizhevsky, "One weird trick for parallelizing convolutional neural networks", 2014;
-// LeCun et al., Proc. IEEE 1998, figure 2; as in FlexFlow's experiments (Jia's dissertation (2020) table 3.3, section
-// 3.7.5).
+// AlexNet and LeNet.
+// Sources: Krizhevsky, "One weird trick for parallelizing convolutional neural networks", 2014; LeCun et al., Proc.
+// IEEE 1998, figure 2; as in FlexFlow's experiments (Jia's dissertation (2020) table 3.3, section 3.7.5).
 #pragma once
 
 #include <array>

@@ -1,5 +1,6 @@
-// BERT encoders. Source: Devlin et al., NAACL'19; the taso and ae forms as in TASO's and Unity's experiments
-// (Jia's dissertation (2020) section 2.9.1, Unity (OSDI 2022) section 6.1).
+// BERT encoders.
+// Source: Devlin et al., NAACL'19; the taso and ae forms as in TASO's and Unity's experiments (Jia's dissertation
+// (2020) section 2.9.1, Unity (OSDI 2022) section 6.1).
 #pragma once
 
 #include <array>
@@ -22,7 +23,8 @@ namespace unity::tensor::zoo {
 
 namespace detail {
 
-// Features per head. Throws: unity::error if the number of heads does not divide the width.
+// Features per head.
+// Throws: unity::error if the number of heads does not divide the width.
 [[nodiscard]] std::int64_t head_width(const sizes& s);
 
 // The layers that encoders and decoders consist of, written as exporters write them. Shapes: x is [batch, seq, hidden].

@@ -1,4 +1,5 @@
-// DenseNet-121. Source: Huang et al., CVPR'17, table 1 (growth 32, bottlenecks, compression 0.5).
+// DenseNet-121.
+// Source: Huang et al., CVPR'17, table 1 (growth 32, bottlenecks, compression 0.5).
 #pragma once
 
 #include <array>

@@ -75,7 +75,8 @@ value_id fused_perceptron(builder& b, const std::string& name, value_id x, const
 // The same with 4 tables, and with the activations in the matrix products.
 [[nodiscard]] tensor_graph xdl_ae(const algebra& operators, const sizes& s);
 
-// Sums of `seq` rows each, followed by a dense layer. Source: Unity (OSDI 2022) figure 16c.
+// Sums of `seq` rows each, followed by a dense layer.
+// Source: Unity (OSDI 2022) figure 16c.
 [[nodiscard]] tensor_graph embedding_bag(const algebra& operators, const sizes& s);
 
 namespace detail {

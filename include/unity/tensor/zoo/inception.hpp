@@ -1,4 +1,5 @@
-// Inception-v3. Source: Szegedy et al., CVPR'16; the ae form as in Unity's experiments (Unity (OSDI 2022) section 6.1).
+// Inception-v3.
+// Source: Szegedy et al., CVPR'16; the ae form as in Unity's experiments (Unity (OSDI 2022) section 6.1).
 #pragma once
 
 #include <array>

@@ -67,7 +67,8 @@ class shared_softmax {
 };
 
 // Global attention with the general score: tanh(W [softmax(h A m') m, h]) for a state h and the memory m of all encoder
-// states. Source: Luong et al., EMNLP'15, section 3.1.
+// states.
+// Source: Luong et al., EMNLP'15, section 3.1.
 class step_attention {
  public:
   // Shapes: every state is [batch, hidden].

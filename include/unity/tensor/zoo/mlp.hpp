@@ -1,4 +1,5 @@
-// Multi-layer perceptrons. Source: Unity (OSDI 2022) figures 1 and 2, table 1, section 6.1.
+// Multi-layer perceptrons.
+// Source: Unity (OSDI 2022) figures 1 and 2, table 1, section 6.1.
 #pragma once
 
 #include <array>

@@ -1,5 +1,6 @@
-// NasNet-A. Source: Zoph et al., CVPR'18, figure 4 and the network (4 @ 1056) of its table 3; the taso form as in
-// TASO's experiments (Jia's dissertation (2020) section 2.9.1).
+// NasNet-A.
+// Source: Zoph et al., CVPR'18, figure 4 and the network (4 @ 1056) of its table 3; the taso form as in TASO's
+// experiments (Jia's dissertation (2020) section 2.9.1).
 #pragma once
 
 #include <array>

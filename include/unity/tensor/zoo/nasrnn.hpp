@@ -1,4 +1,5 @@
-// NasRNN. Source: Zoph and Le, ICLR'17; sizes as in TASO's experiments (Jia's dissertation (2020) section 2.9.1).
+// NasRNN.
+// Source: Zoph and Le, ICLR'17; sizes as in TASO's experiments (Jia's dissertation (2020) section 2.9.1).
 #pragma once
 
 #include <array>
@@ -23,8 +24,8 @@ value_id nasrnn_step(builder& b, const std::string& name, value_id x, value_id s
 
 }  // namespace detail
 
-// `seq` steps, each with its own weights and input; the first state is a weight. Throws: unity::error for more than
-// 4096 steps.
+// `seq` steps, each with its own weights and input; the first state is a weight.
+// Throws: unity::error for more than 4096 steps.
 [[nodiscard]] tensor_graph nasrnn_taso(const algebra& operators, const sizes& s);
 
 inline constexpr std::array<form, 1> nasrnn_forms{{{"taso", {.batch = 1, .hidden = 512, .seq = 5}, nasrnn_taso}}};

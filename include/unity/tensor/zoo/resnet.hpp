@@ -1,5 +1,6 @@
-// ResNet-50, ResNet-101 and ResNeXt-50 (32x4d). Sources: He et al., CVPR'16; Xie et al., CVPR'17; the taso and ae forms
-// as in TASO's and Unity's experiments (Jia's dissertation (2020) section 2.9.1, Unity (OSDI 2022) section 6.1).
+// ResNet-50, ResNet-101 and ResNeXt-50 (32x4d).
+// Sources: He et al., CVPR'16; Xie et al., CVPR'17; the taso and ae forms as in TASO's and Unity's experiments (Jia's
+// dissertation (2020) section 2.9.1, Unity (OSDI 2022) section 6.1).
 #pragma once
 
 #include <array>
@@ -69,8 +70,8 @@ value_id residual_stages(const residual_network& net, value_id x, Block block) {
   return x;
 }
 
-// A convolution in `how.groups` groups, written as split, one convolution per group, and concat. Source: Jia's
-// dissertation (2020) figure 2.9a.
+// A convolution in `how.groups` groups, written as split, one convolution per group, and concat.
+// Source: Jia's dissertation (2020) figure 2.9a.
 value_id branched(builder& b, const std::string& name, value_id x, std::int64_t channels, extent2 kernel,
                   conv2d_options how, bool bias);
 

@@ -1,4 +1,5 @@
-// SqueezeNet 1.1. Source: Iandola et al., arXiv:1602.07360 (2016), with the sizes that its authors released as 1.1.
+// SqueezeNet 1.1.
+// Source: Iandola et al., arXiv:1602.07360 (2016), with the sizes that its authors released as 1.1.
 #pragma once
 
 #include <array>

@@ -1,5 +1,6 @@
-// Encoder-decoder Transformers, and decoders with attention within chunks. Sources: Vaswani et al., Attention is all
-// you need, NeurIPS 2017 (the base size is the default); Kitaev et al., Reformer, ICLR 2020.
+// Encoder-decoder Transformers, and decoders with attention within chunks.
+// Sources: Vaswani et al., Attention is all you need, NeurIPS 2017 (the base size is the default); Kitaev et al.,
+// Reformer, ICLR 2020.
 #pragma once
 
 #include <array>

@@ -1,4 +1,5 @@
-// VGG-16 and VGG-19. Source: Simonyan and Zisserman, ICLR'15, table 1, columns D and E.
+// VGG-16 and VGG-19.
+// Source: Simonyan and Zisserman, ICLR'15, table 1, columns D and E.
 #pragma once
 
 #include <array>
