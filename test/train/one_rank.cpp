@@ -275,7 +275,7 @@ TEST_CASE("plans that differ have different fingerprints") {
   auto served = others[3];
   auto& part = served.synchronization.weights[1].parts[0];
   part.kind = parallel::sync_kind::parameter_server;
-  part.destination = machine::device_id{0};
+  part.destination = machine::device_id{std::size_t{0}};
   const auto by_device = parallel::fingerprint_of(served);
   part.is_per_node = true;  // other ranks send to the server
   CHECK_FALSE(parallel::fingerprint_of(served) == by_device);
