@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Published iteration times of GPT training on A100s beside what `simulate` predicts. Nothing is fitted to them.
 
-bench/published_iterations.py PATH/TO/simulate [--cost kernels] [--rows test/data/published_iterations.csv]
+bench/published_iterations.py PATH/TO/simulate [--cost kernels] [--rows bench/published_iterations.csv]
 
 Rows that are `derived` follow from published teraFLOP/s by the paper's own formula; what is `assumed` of a plan the
 paper does not say. Exit code 1 where `simulate` fails.
@@ -49,7 +49,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("simulate")
     parser.add_argument("--cost", default="")
-    parser.add_argument("--rows", default=HERE.parent / "test" / "data" / "published_iterations.csv")
+    parser.add_argument("--rows", default=HERE / "published_iterations.csv")
     arguments = parser.parse_args()
     with open(arguments.rows, encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))

@@ -23,7 +23,7 @@ using unity::test::training::operators;
 const std::filesystem::path source{UNITY_TEST_SOURCE_DIR};
 
 io::module_plan documented_plan() {
-  const auto p = io::read_plan(operators(), source.parent_path() / "examples" / "plans" / "mlp_p100_2x4.json");
+  const auto p = io::read_plan(operators(), source / "examples" / "plans" / "mlp_p100_2x4.json");
   return io::module_plan_of(operators(), p, {});
 }
 
@@ -31,8 +31,8 @@ io::module_plan documented_plan() {
 
 TEST_CASE("the plan of a perceptron is a module for PyTorch, and one for JAX") {
   const auto p = documented_plan();
-  CHECK(io::to_pytorch_text(p, "A plan.") == read_file(source / "io" / "mlp_p100_2x4_pytorch.py"));
-  CHECK(io::to_jax_text(p, "A plan.") == read_file(source / "io" / "mlp_p100_2x4_jax.py"));
+  CHECK(io::to_pytorch_text(p, "A plan.") == read_file(source / "test/io" / "mlp_p100_2x4_pytorch.py"));
+  CHECK(io::to_jax_text(p, "A plan.") == read_file(source / "test/io" / "mlp_p100_2x4_jax.py"));
 }
 
 TEST_CASE("names and titles are safe in Python") {

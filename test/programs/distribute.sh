@@ -169,7 +169,7 @@ check "ranks lag behind, as one does that keeps old versions" trains stale
 check "no such rule" refused "'magic'; expected all, search" "$model" --resources "$nodes" --strategy magic
 check "a command without a plan" refused "'true'; expected a command with {plan}" "$model" --resources "$nodes" \
   --trial true
-check "a command that fails" refused 'status ' "$model" --resources "$nodes" --trial 'false {plan}'
+check "a command that fails" refused 'exit code 1 of false' "$model" --resources "$nodes" --trial 'false {plan}'
 check "a command that says no seconds" refused "the last line is 'fast'" "$model" --resources "$nodes" \
   --trial 'echo fast # {plan}'
 check "a cluster and a machine" refused 'and --machine, too' "$model" --resources "$nodes" --machine p100:1x2

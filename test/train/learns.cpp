@@ -104,6 +104,7 @@ parallel::plan in_microbatches(const parallel::plan& whole, std::int64_t count) 
   p.graph = parallel::microbatch(operators(), whole.graph, parallel::graph_dimensions{operators(), whole.graph}, count)
                 .value();
   p.pipeline.microbatches = count;
+  p.pipeline.stages.assign(p.machine.network.device_count(), 0);
   return p;
 }
 

@@ -193,6 +193,10 @@ TEST_CASE("micro-batches of shares, in stages and recomputed, train as all-reduc
        {parallel::sharded_by_stage(1), parallel::sharded_by_stage(2), stage_3(0), stage_3(2), stage_3(1, false)}) {
     CAPTURE(how.stage, how.prefetch, how.is_resharded);
     p.synchronization = parallel::sharded_sync(l, how);
+    if (how.stage == 3 && stages == 2 && model.starts_with("zoo:gpt")) {  // both stages read the table of words
+      CHECK_THROWS_WITH(parallel::lower(operators(), p), Catch::Contains("readers in 2 stages"));
+      continue;
+    }
     CHECK(simulate::full_simulation{}.run(parallel::lower(operators(), p)) > picoseconds{});
     const auto own = losses_of(p);
     REQUIRE(own.size() == expected.size());

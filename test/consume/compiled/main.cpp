@@ -1,3 +1,3 @@
-#include <unity/machine/device_models.hpp>
+#include <unity/cost/known_boards.hpp>
 
-int main() { return unity::machine::find_model("t4") ? 0 : 1; }
+int main() { return unity::id_of_board("Tesla-T4") == "t4" ? 0 : 1; }
