@@ -69,7 +69,9 @@ parallel::plan undivided(const tensor::algebra& a, const parallel::plan& p) {
             : parallel::configuration{
                   parallel::degree_list(o.divisible.size(), 1), {machine::device_id{std::size_t{0}}}, {}, {}, 1};
   }
-  one.pipeline.stages.clear();
+  one.pipeline.stages = {0};
+  one.pipeline.schedule = parallel::pipeline_schedule::one_forward_one_backward;
+  one.pipeline.chunks = 1;
   // Stale servers change what is computed; everything else does not.
   for (auto& w : one.synchronization.weights) {
     for (auto& part : w.parts) {
