@@ -8,8 +8,8 @@ Graph number i is the one of seed S + i, with up to N operators. `optimize` runs
 run on the same random inputs in onnxruntime, as in backend_tests.py. A result is
 
     right         the outputs are those of the original
-    unstable      other numbers, but the original gives others, too, where its real inputs change in their last digits
-                  or the engine's own optimizations are off
+    unstable      other numbers, but the original gives others, too, where its real inputs or constants change in their
+                  last digits or the engine's own optimizations are off
     differs       other outputs
     cannot load   onnxruntime runs the original and not the result
     refused       optimize says in one line why it does not take the graph
@@ -37,6 +37,7 @@ import backend_tests
 try:
     import numpy
     import onnx
+    import onnx.numpy_helper
     import onnxruntime
     warnings.filterwarnings("ignore")
     import torch
@@ -73,17 +74,35 @@ class Maker:
         return model.native_model, inputs
 
 
+def next_to(x, sign):
+    """The next numbers above or below real ones; others as they are."""
+    return numpy.nextafter(x, numpy.asarray(sign * numpy.inf, x.dtype)) if x.dtype.kind == "f" else x
+
+
+def with_other_constants(model, sign):
+    """The model with the next numbers for its real weights."""
+    other = onnx.ModelProto()
+    other.CopyFrom(model)
+    for tensor in other.graph.initializer:
+        tensor.CopyFrom(onnx.numpy_helper.from_array(next_to(onnx.numpy_helper.to_array(tensor), sign), tensor.name))
+    return other
+
+
 def is_unstable(model, inputs):
-    """Whether the original's outputs hang on the last digits of its inputs, or on the engine's optimizations."""
+    """Whether the original's outputs depend on last digits of inputs or weights, or on the engine's optimizations."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    plain = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    before = plain.run(None, inputs)
+
+    def run(m, values):
+        session = onnxruntime.InferenceSession(m.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        return session.run(None, values)
+
+    before = run(model, inputs)
     others = [backend_tests.run_in_onnxruntime(model, inputs)]
     for sign in (-1, 1):
-        others.append(plain.run(None, {name: numpy.nextafter(x, numpy.asarray(sign * numpy.inf, x.dtype))
-                                       if x.dtype.kind == "f" else x for name, x in inputs.items()}))
+        others.append(run(model, {name: next_to(x, sign) for name, x in inputs.items()}))
+        others.append(run(with_other_constants(model, sign), inputs))
     return any(backend_tests.difference(before, other) for other in others)
 
 
