@@ -167,7 +167,9 @@ UNITY_INLINE void check_gathers(const tensor::tensor_graph& g, const training_gr
     std::set<std::uint32_t> stages;
     for (const auto& use : t.weights()[w].uses) {
       for (const auto d : s[use.node.index()].devices) {
-        stages.insert(p.stages[d.index()]);
+        if (d.index() < p.stages.size()) {  // otherwise check (pipeline.hpp) complains
+          stages.insert(p.stages[d.index()]);
+        }
       }
     }
     const auto where = [&] {
