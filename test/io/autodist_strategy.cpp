@@ -20,6 +20,7 @@
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/zoo.hpp>
 
+#include "../parallel/replicated_plan.hpp"
 #include "../support/message_of.hpp"
 #include "../support/operators.hpp"
 
@@ -49,12 +50,7 @@ io::autodist_strategy example() {
 }
 
 parallel::plan plan_of(const std::string& model, const std::string& machine) {
-  parallel::plan p;
-  p.graph = tensor::zoo::build(operators(), model);
-  p.machine = machine::preset(machine);
-  p.configurations =
-      parallel::replicated_data_parallel(parallel::graph_dimensions{operators(), p.graph}, p.machine.network);
-  return p;
+  return parallel::test::replicated_plan(operators(), model, machine);
 }
 
 const char* const lookups = "zoo:dlrm?form=ae&batch=8&hidden=8&vocab=40";

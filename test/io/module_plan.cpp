@@ -12,6 +12,7 @@
 #include <unity/parallel/training_graph.hpp>
 #include <unity/tensor/zoo.hpp>
 
+#include "../parallel/replicated_plan.hpp"
 #include "../support/message_of.hpp"
 #include "../support/operators.hpp"
 
@@ -31,12 +32,7 @@ const axis_use sum{axis_kind::sum, 0};
 axis_use split(std::size_t dimension) { return {axis_kind::split, dimension}; }
 
 parallel::plan data_plan(const std::string& model, const std::string& machine) {
-  parallel::plan p;
-  p.graph = tensor::zoo::build(operators(), model);
-  p.machine = machine::preset(machine);
-  p.configurations =
-      parallel::replicated_data_parallel(parallel::graph_dimensions{operators(), p.graph}, p.machine.network);
-  return p;
+  return parallel::test::replicated_plan(operators(), model, machine);
 }
 
 io::module_plan modules_of(const parallel::plan& p) { return io::module_plan_of(operators(), p, {}); }

@@ -15,6 +15,7 @@
 #include <unity/systems/autodist/builders.hpp>
 #include <unity/tensor/zoo.hpp>
 
+#include "../parallel/replicated_plan.hpp"
 #include "../support/message_of.hpp"
 #include "../support/operators.hpp"
 
@@ -26,12 +27,7 @@ using namespace unity;
 using unity::test::training::operators;
 
 parallel::plan plan_of(const std::string& model, const std::string& machine) {
-  parallel::plan p;
-  p.graph = tensor::zoo::build(operators(), model);
-  p.machine = machine::preset(machine);
-  p.configurations =
-      parallel::replicated_data_parallel(parallel::graph_dimensions{operators(), p.graph}, p.machine.network);
-  return p;
+  return parallel::test::replicated_plan(operators(), model, machine);
 }
 
 }  // namespace

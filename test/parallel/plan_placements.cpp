@@ -19,6 +19,7 @@
 
 #include "../support/message_of.hpp"
 #include "../support/operators.hpp"
+#include "replicated_plan.hpp"
 
 namespace tests_of_plan_placements {
 
@@ -117,12 +118,7 @@ void check_boxes(const parallel::plan& p, const parallel::plan_placements& l) {
 }
 
 parallel::plan plan_of(const std::string& model, const std::string& machine) {
-  parallel::plan p;
-  p.graph = tensor::zoo::build(operators(), model);
-  p.machine = machine::preset(machine);
-  p.configurations =
-      parallel::replicated_data_parallel(parallel::graph_dimensions{operators(), p.graph}, p.machine.network);
-  return p;
+  return parallel::test::replicated_plan(operators(), model, machine);
 }
 
 }  // namespace
