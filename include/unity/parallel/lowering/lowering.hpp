@@ -228,6 +228,7 @@ UNITY_INLINE program::program lowering::run(const strategy& s, const synchroniza
   check(*graph_, s, stages, network_.device_count());
   check(*algebra_, *graph_, sync, network_.device_count());
   check(*algebra_, *graph_, again);
+  const auto chunks = chunks_of(*graph_, s, stages);
   program::program p;
   declare(p, sync);
   std::vector<fragment_code> all;
@@ -241,7 +242,7 @@ UNITY_INLINE program::program lowering::run(const strategy& s, const synchroniza
   }
   detail::add_synchronization(*this, s, sync, all);
   if (!again.empty()) {
-    detail::add_recomputation(*this, s, again, all);
+    detail::add_recomputation(*this, s, again, chunks, all);
   }
   detail::add_gathers(*this, s, sync, again, all);
   if (stages.schedule == pipeline_schedule::zero_bubble) {
@@ -249,7 +250,7 @@ UNITY_INLINE program::program lowering::run(const strategy& s, const synchroniza
   }
   p.replace(replacements_of(all));
   p.commit();
-  return stages.is_trivial() ? std::move(p) : pipelined(p, stages, chunks_of(*graph_, s, stages));
+  return stages.is_trivial() ? std::move(p) : pipelined(p, stages, chunks);
 }
 
 UNITY_INLINE picoseconds lowering::input_gradient_time(const strategy& s, node_id n, machine::device_id d) {

@@ -1,6 +1,7 @@
 // Recomputation: forward tasks that run again before the backward tasks that need their results.
 #pragma once
 
+#include <cstdint>
 #include <span>
 
 #include <unity/parallel/plan.hpp>
@@ -17,8 +18,9 @@ namespace detail {
 // everything. A backward task then reads results of a recomputed operator on its device from a new task, which follows
 // the others in the fragment. New tasks read the same inputs as in the forward pass, so received values and sums are
 // held until then. They start when the device has finished the backward task before the one that needs them, so results
-// are not made too early. Complexity: linear in the fragments.
-void add_recomputation(const lowering& l, const strategy& s, const recomputation& r, std::span<fragment_code> all);
+// are not made too early. chunks: by node, as chunks_of gives them. Complexity: linear in the fragments, n log n in nodes.
+void add_recomputation(const lowering& l, const strategy& s, const recomputation& r,
+                       std::span<const std::uint32_t> chunks, std::span<fragment_code> all);
 
 }  // namespace detail
 
@@ -26,10 +28,13 @@ void add_recomputation(const lowering& l, const strategy& s, const recomputation
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_RECOMPUTED_CODE)
 
+#include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
+
+#include <range/v3/view/reverse.hpp>
 
 #include <unity/core/config.hpp>
 #include <unity/core/id.hpp>
@@ -43,8 +48,9 @@ namespace unity::parallel::detail {
 
 class recomputed_code {
  public:
-  recomputed_code(const lowering& l, const strategy& s, const recomputation& r, std::span<fragment_code> all)
-      : lowering_{l}, strategy_{s}, recomputed_{r}, all_{all}, operators_(l.graph().node_count()) {}
+  recomputed_code(const lowering& l, const strategy& s, const recomputation& r, std::span<const std::uint32_t> chunks,
+                  std::span<fragment_code> all)
+      : lowering_{l}, strategy_{s}, recomputed_{r}, chunks_{chunks}, all_{all}, operators_(l.graph().node_count()) {}
 
   void run() &&;
 
@@ -73,6 +79,7 @@ class recomputed_code {
   const lowering& lowering_;
   const strategy& strategy_;
   const recomputation& recomputed_;
+  std::span<const std::uint32_t> chunks_;
   std::span<fragment_code> all_;
   std::vector<operator_code> operators_;
   std::vector<node_id> node_of_{};  // by fragment
@@ -81,15 +88,23 @@ class recomputed_code {
 UNITY_INLINE void recomputed_code::run() && {
   find_reads();
   const auto& g = lowering_.graph();
+  // The order of the forward pass. An operator that depends on weights alone is of chunk 0, wherever it stands.
+  std::vector<node_id> order;
+  for (const auto n : node_ids(g)) {
+    order.push_back(n);
+  }
+  std::sort(order.begin(), order.end(), [&](node_id a, node_id b) {
+    return std::pair{chunks_[a.index()], a} < std::pair{chunks_[b.index()], b};
+  });
   // By device: the last task so far, in the order of the passes.
   std::vector<program::task_ref> last(lowering_.device_count());
-  for (const auto n : node_ids(g)) {
+  for (const auto n : order) {
     for (std::uint32_t t = 0; t < operators_[n.index()].forward.size(); ++t) {
       last[strategy_[n.index()].devices[t].index()] = {lowering_.fragment_of(n), t};
     }
   }
-  for (auto i = g.node_count(); i-- > 0;) {
-    const node_id n{i};
+  for (const auto n : ranges::views::reverse(order)) {
+    const auto i = n.index();
     const auto tasks = static_cast<std::uint32_t>(operators_[i].backward.size());
     for (std::uint32_t t = 0; t < tasks; ++t) {
       const program::task_ref own{lowering_.fragment_of(n), tasks + t};
@@ -194,8 +209,8 @@ UNITY_INLINE program::task_ref recomputed_code::add(node_id n, std::uint32_t tas
 }
 
 UNITY_INLINE void add_recomputation(const lowering& l, const strategy& s, const recomputation& r,
-                                    std::span<fragment_code> all) {
-  recomputed_code{l, s, r, all}.run();
+                                    std::span<const std::uint32_t> chunks, std::span<fragment_code> all) {
+  recomputed_code{l, s, r, chunks, all}.run();
 }
 
 }  // namespace unity::parallel::detail

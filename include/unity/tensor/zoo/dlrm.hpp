@@ -164,7 +164,8 @@ UNITY_INLINE tensor_graph xdl_faithful(const algebra& operators, const sizes& s)
   auto x = b.concat(1, detail::bags(b, s, 26, 64));
   const auto widths = detail::xdl_widths(s);
   for (std::size_t i = 0; i < widths.size(); ++i) {
-    x = b.matmul(i == 0 ? x : b.relu(x), b.weight(fmt::format("top{}.weight", i), {b.dims(x)[1], widths[i]}));
+    const auto weight = b.weight(fmt::format("top{}.weight", i), {b.dims(x)[1], widths[i]});
+    x = b.matmul(i == 0 ? x : b.relu(x), weight);
   }
   return std::move(b).finish({b.sigmoid(x)});
 }
@@ -177,8 +178,8 @@ UNITY_INLINE tensor_graph xdl_ae(const algebra& operators, const sizes& s) {
 
 UNITY_INLINE tensor_graph embedding_bag(const algebra& operators, const sizes& s) {
   builder b{operators};
-  const auto rows =
-      b.embedding_bag(b.weight("table", {s.vocab, s.hidden}), b.input("ids", {s.batch, s.seq}, dtype::int64));
+  const auto ids = b.input("ids", {s.batch, s.seq}, dtype::int64);
+  const auto rows = b.embedding_bag(b.weight("table", {s.vocab, s.hidden}), ids);
   return std::move(b).finish({dense(b, "dense", rows, s.hidden)});
 }
 

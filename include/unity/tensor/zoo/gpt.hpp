@@ -31,11 +31,15 @@ class gpt_decoder : private transformer_parts {
 
   value_id embeddings() {
     const auto ids = b_.input("input_ids", {s_.batch, s_.seq}, dtype::int64);
-    return b_.add(b_.embedding(words_, ids), b_.weight("embeddings.position", {s_.seq, s_.hidden}));
+    const auto positions = b_.weight("embeddings.position", {s_.seq, s_.hidden});
+    return b_.add(b_.embedding(words_, ids), positions);
   }
   value_id layer(const std::string& name, value_id x);
   // The logits of the next word, computed with the embedding table of the input words.
-  value_id words(value_id x) { return b_.matmul(normalized("final", x), b_.transpose(words_, {1, 0})); }
+  value_id words(value_id x) {
+    const auto table = b_.transpose(words_, {1, 0});
+    return b_.matmul(normalized("final", x), table);
+  }
 
  private:
   value_id words_{};

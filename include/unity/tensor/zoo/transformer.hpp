@@ -73,7 +73,10 @@ class reformer_layers : private transformer_parts {
     const auto wide = b_.gelu(affine(name + ".wide", normalized(name, x), 4 * s_.hidden));
     return affine(name + ".narrow", wide, s_.hidden);
   }
-  value_id words(value_id x) { return b_.matmul(normalized("final", x), b_.transpose(words_, {1, 0})); }
+  value_id words(value_id x) {
+    const auto table = b_.transpose(words_, {1, 0});
+    return b_.matmul(normalized("final", x), table);
+  }
 
  private:
   // Each chunk joined with the one before it (the first with the last): [batch, heads, chunks, chunk, width], with
@@ -122,7 +125,8 @@ UNITY_INLINE reformer_layers::reformer_layers(builder& b, const sizes& s) : tran
 
 UNITY_INLINE value_id reformer_layers::embeddings() {
   const auto ids = b_.input("input_ids", {s_.batch, s_.seq}, dtype::int64);
-  return b_.add(b_.embedding(words_, ids), b_.weight("embeddings.position", {s_.seq, s_.hidden}));
+  const auto positions = b_.weight("embeddings.position", {s_.seq, s_.hidden});
+  return b_.add(b_.embedding(words_, ids), positions);
 }
 
 UNITY_INLINE value_id reformer_layers::with_previous(value_id x) {
