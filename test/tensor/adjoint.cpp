@@ -427,4 +427,68 @@ TEST_CASE("a user's operators have derived adjoints", "[adjoint]") {
   }
 }
 
+TEST_CASE("a sum of any function of its operands has a derived adjoint", "[adjoint]") {
+  using kernels::x;
+  const std::vector<scalar_kernel> terms{(x(0) - x(1)) * (x(0) - x(1)),                // read twice
+                                         x(0) * x(0),                                  // one operand; j repeats it
+                                         x(0) + x(1),                                  // no operand has all indices
+                                         x(0) * x(1) * x(2),                           // three factors
+                                         kernels::apply(scalar_op::exp, x(0) * x(1)),  // its derivative is its value
+                                         kernels::apply(scalar_op::tanh, x(1)),        // of less than all indices
+                                         kernels::apply(scalar_op::abs, x(0)) / x(2) - x(1),  // of different dimensions
+                                         kernels::literal(3) * kernels::apply(scalar_op::sigmoid, x(0) - x(2)) * x(1)};
+  const auto iteration = [](space& s, const attribute_reader&) {
+    const auto i = s.parallel("i"), j = s.parallel("j"), k = s.reduced("k");
+    s.read({i, k});
+    s.read({j, k});
+    s.read({k, {}});
+    s.write({i, j});
+  };
+  const types inputs{type({2, 3}), type({4, 3}), type({3, 1})};
+  unity::random_engine random{7};
+  for (std::size_t t = 0; t < terms.size(); ++t) {
+    for (const bool root : {false, true}) {  // the sum itself, or a function of it
+      CAPTURE(t, root);
+      auto a = training_algebra();
+      const auto kernel = [&](const attribute_reader&, std::span<const tensor_type>) {
+        const auto sum = kernels::sum(terms[t]);
+        return root ? kernels::apply(scalar_op::tanh, sum) : sum;
+      };
+      a.add(define("own", 3, 1, {}, primitive{iteration, kernel}));
+      const auto op = a.make_operation("own");
+      std::vector<dense<double>> at;
+      std::vector<dense<double>> direction;
+      for (const auto& each : inputs) {
+        at.push_back(random_like<double>(each.dims, random));
+        direction.push_back(random_like<double>(each.dims, random));
+        for (auto& e : at.back().data) {
+          e = std::copysign(0.3 + 0.5 * std::abs(e), e);  // away from 0
+        }
+      }
+      const auto cotangent = random_like<double>({2, 4}, random);
+      const auto adjoint = adjoint_of(a, op, inputs);
+      const auto y = evaluate<double>(a, op, at, inputs)[0];
+      const double* given[] = {at[0].data.data(), at[1].data.data(), at[2].data.data(), y.data.data(),
+                               cotangent.data.data()};
+      const auto found =
+          unity::tensor::detail::evaluate_body<double>(a, adjoint.graph, std::span<const double* const>{given});
+      double derived = 0;
+      for (std::size_t o = 0; o < found.size(); ++o) {
+        derived += dot(found[o], direction[adjoint.operands[o]]);
+      }
+      constexpr double h = 1e-6;
+      const auto moved = [&](double step) {
+        auto there = at;
+        for (std::size_t o = 0; o < there.size(); ++o) {
+          for (std::size_t e = 0; e < there[o].data.size(); ++e) {
+            there[o].data[e] += step * direction[o].data[e];
+          }
+        }
+        return dot(evaluate<double>(a, op, there, inputs)[0], cotangent);
+      };
+      CHECK(derived == Approx((moved(h) - moved(-h)) / (2 * h)).epsilon(1e-6).margin(1e-7));
+    }
+  }
+}
+
 }  // namespace tests_of_adjoint

@@ -87,6 +87,7 @@ void export_onnx(const tensor::algebra& algebra, const onnx_model& model, const 
 #include <unity/io/onnx/check.hpp>
 #include <unity/io/onnx/exporter.hpp>
 #include <unity/io/onnx/opaque.hpp>
+#include <unity/io/onnx/own_operators.hpp>
 #include <unity/io/onnx/proto.hpp>
 
 namespace unity::io::detail {
@@ -115,6 +116,7 @@ UNITY_INLINE model_writer::model_writer(const tensor::algebra& algebra, const on
   *proto_.mutable_graph() = exporter.run();
   data_ = exporter.data();
   set_header(model.opset);
+  import_domains(proto_, model.operators);
   weights_ = exporter.weights_without_data();
   list_weights(weights_);
   check(model);

@@ -140,7 +140,7 @@ UNITY_INLINE onnx_model model_reader::read(google::protobuf::io::ZeroCopyInputSt
   check_model(proto_, opset, file_, "a model that the ONNX checker accepts");
   onnx::GraphProto g;
   g.Swap(proto_.mutable_graph());
-  graph_importer importer{*algebra_, file_, opset, proto_, hints(g), options_->keep_rest, record_};
+  graph_importer importer{*algebra_, file_, opset, proto_, hints(g), *options_, record_};
   add_inputs(importer, g, initializers, weights);
   for (auto& [name, data] : initializers) {
     if (stated.defaults.contains(name)) {
@@ -162,6 +162,7 @@ UNITY_INLINE onnx_model model_reader::read(google::protobuf::io::ZeroCopyInputSt
   model.envelope = proto_.SerializeAsString();
   model.open.axes = open_;
   model.file = file;
+  model.operators = options_->operators;
   return model;
 }
 

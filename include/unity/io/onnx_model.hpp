@@ -34,6 +34,16 @@ struct onnx_file_size {
   friend bool operator==(const onnx_file_size&, const onnx_file_size&) = default;
 };
 
+// An operator of the algebra and the ONNX node that stands for it, with the same operands, results and attributes.
+// Attributes that are choices are written by name, real numbers as float32. Lines go before what io/onnx/ knows.
+struct onnx_operator {
+  std::string kind{};    // "squared_distance"
+  std::string type{};    // of the ONNX node: "SquaredDistance"
+  std::string domain{};  // "com.example"; empty for operators of ONNX
+
+  friend bool operator==(const onnx_operator&, const onnx_operator&) = default;
+};
+
 // Regular. To export a rewritten graph, replace `graph`, in which nodes find their data by name, and `labels` (see
 // stayed_labels).
 struct onnx_model {
@@ -63,6 +73,8 @@ struct onnx_model {
   // The file's remaining parts: a serialized ModelProto without graph (other domains, functions, metadata).
   std::string envelope{};
   open_sizes open{};  // for models read by import_open_onnx
+  // How operators are written for which this library has no ONNX form, or another one.
+  std::vector<onnx_operator> operators{};
 
   // The size of the file from which the model came; zeros if there was none.
   onnx_file_size file{};
@@ -76,6 +88,8 @@ struct import_options {
   // Keep values that are not numeric tensors of known sizes (strings, sequences, results of unknown type) and
   // everything that depends on them as `rest`. For callers that write the model again; without it, they are errors.
   bool keep_rest = false;
+  // Operators in the file for which this library has no counterpart of its own; the model keeps the list.
+  std::vector<onnx_operator> operators{};
 };
 
 struct export_options {

@@ -18,6 +18,7 @@
 #include <unity/io/onnx/graph_writer.hpp>
 #include <unity/io/onnx/opaque_export.hpp>
 #include <unity/io/onnx/operators.hpp>
+#include <unity/io/onnx/own_operators.hpp>
 #include <unity/io/onnx_model.hpp>
 #include <unity/io/tensor_data.hpp>
 #include <unity/rewrite/algebra.hpp>
@@ -34,7 +35,8 @@ class graph_exporter {
         model_{&model},
         opaque_{algebra.kind("opaque")},
         out_{model.opset, model.open},
-        opaque_nodes_{algebra, model, out_} {}
+        opaque_nodes_{algebra, model, out_},
+        own_operators_{algebra, model.operators} {}
   graph_exporter(const graph_exporter&) = delete;
   graph_exporter& operator=(const graph_exporter&) = delete;
 
@@ -100,6 +102,7 @@ class graph_exporter {
   onnx_operators operators_;
   graph_writer out_;
   opaque_exporter opaque_nodes_;
+  own_operators own_operators_;
   onnx::GraphProto signature_;
   onnx::GraphProto rest_;
   std::set<std::string> stated_inputs_;
@@ -345,7 +348,10 @@ UNITY_INLINE void graph_exporter::write_node(const tensor::tensor_graph& g, node
                                              const std::vector<std::string>& names) {
   const auto& op = g.operation(n);
   const auto& kind = algebra_->signature(op.kind).name;
-  if (const auto write = operators_.writer_of(kind, out_.opset())) {
+  if (const auto* own = own_operators_.find(kind)) {
+    export_node node{*algebra_, g, n, names, out_};
+    own_operators_.write(*own, node, model_->open, output_set_);
+  } else if (const auto write = operators_.writer_of(kind, out_.opset())) {
     export_node node{*algebra_, g, n, names, out_};
     write(node);
   } else if (op.kind == opaque_) {
@@ -382,7 +388,8 @@ UNITY_INLINE void graph_exporter::write_composite(const tensor::tensor_graph& g,
   }
   const auto body = algebra_->body(g.operation(n), types);
   if (!body) {
-    throw error{place(g, n), "no form in ONNX", "an operator with a row in io/onnx/, or one made of such"};
+    throw error{place(g, n), "no form in ONNX",
+                "an operator with a row in io/onnx/ or in the model's list of operators, or one made of such"};
   }
   std::vector<std::string> inner(body->value_count());
   for (std::size_t i = 0; i < types.size(); ++i) {

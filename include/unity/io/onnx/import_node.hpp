@@ -81,6 +81,10 @@ class import_node {
                                  std::initializer_list<tensor::named_attribute> attributes_ = {}) {
     return maker_->emit(name, operands, {attributes_.begin(), attributes_.size()});
   }
+  std::vector<value_id> emit_all(std::string_view name, std::span<const value_id> operands,
+                                 std::span<const tensor::named_attribute> attributes_) {
+    return maker_->emit(name, operands, attributes_);
+  }
   value_id emit(std::string_view name, std::span<const value_id> operands,
                 std::span<const tensor::named_attribute> attributes_) {
     return maker_->emit(name, operands, attributes_).front();

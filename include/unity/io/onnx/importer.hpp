@@ -21,6 +21,7 @@
 #include <unity/io/onnx/known.hpp>
 #include <unity/io/onnx/opaque_import.hpp>
 #include <unity/io/onnx/operators.hpp>
+#include <unity/io/onnx/own_operators.hpp>
 #include <unity/io/onnx/rest.hpp>
 #include <unity/io/onnx/size_record.hpp>
 #include <unity/io/onnx_model.hpp>
@@ -34,15 +35,16 @@ namespace unity::io::detail {
 class graph_importer {
  public:
   // `envelope`: the model without its graph, which must outlive this object. `hints`: types that the file states for
-  // values. `keep_rest`: see import_options. `record`: if not null, receives the sizes that occur.
+  // values. `options` must outlive this object. `record`: if not null, receives the sizes that occur.
   graph_importer(const tensor::algebra& algebra, std::string file, std::int64_t opset, const onnx::ModelProto& envelope,
-                 std::map<std::string, tensor::tensor_type> hints, bool keep_rest, size_record* record)
+                 std::map<std::string, tensor::tensor_type> hints, const import_options& options, size_record* record)
       : maker_{algebra},
         opaque_{maker_, envelope, opset, std::move(hints)},
         file_{std::move(file)},
         opset_{opset},
-        keep_rest_{keep_rest},
-        record_{record} {}
+        keep_rest_{options.keep_rest},
+        record_{record},
+        own_operators_{algebra, options.operators} {}
   graph_importer(const graph_importer&) = delete;
   graph_importer& operator=(const graph_importer&) = delete;
 
@@ -66,7 +68,6 @@ class graph_importer {
 
   void add_data(const std::string& name, tensor_data data, bool trained);
   void add_known(const std::string& name, known_tensor known);
-
   void add_node(const onnx::NodeProto& node, std::size_t index);
   void give_reason(std::string reason) { rest_reason_ = rest_reason_.empty() ? std::move(reason) : rest_reason_; }
   // A tensor without elements, which no node can represent.
@@ -89,12 +90,9 @@ class graph_importer {
   void alias(const std::string& name, onnx_value& of);
 
   bool add_folded(const onnx::NodeProto& node, std::span<onnx_value* const> inputs, const std::string& where);
-
   bool add_expressed(const onnx::NodeProto& node, std::span<onnx_value* const> inputs, const std::string& where);
   void define(const std::string& name, value_id value);
-
   void add_opaque(const onnx::NodeProto& node, std::span<onnx_value* const> inputs, const std::string& where);
-
   [[nodiscard]] std::vector<std::int64_t> dims_of(onnx_value& v) {
     const auto& dims = v.value.valid() ? maker_.type(v.value).dims : v.data->dims;
     return {dims.begin(), dims.end()};
@@ -108,6 +106,7 @@ class graph_importer {
   bool keep_rest_;
   size_record* record_;
   onnx_operators operators_;
+  own_operators own_operators_;
   onnx_values values_;
   graph_rest rest_;
   std::string rest_reason_;
@@ -299,9 +298,10 @@ UNITY_INLINE void graph_importer::add_known_or_opaque(const onnx::NodeProto& nod
     inputs.push_back(in.empty() ? nullptr : &values_.at(in));
   }
   const bool standard = is_default_domain(node.domain());
+  const bool own = own_operators_.find(node) != nullptr;
   try {
-    if (standard && (add_special(node, index, inputs, where) || add_folded(node, inputs, where) ||
-                     add_expressed(node, inputs, where))) {
+    if ((standard && !own && (add_special(node, index, inputs, where) || add_folded(node, inputs, where))) ||
+        ((standard || own) && add_expressed(node, inputs, where))) {
       return;
     }
   } catch (const not_accepted& e) {
@@ -447,12 +447,13 @@ UNITY_INLINE bool graph_importer::add_folded(const onnx::NodeProto& node, std::s
 
 UNITY_INLINE bool graph_importer::add_expressed(const onnx::NodeProto& node, std::span<onnx_value* const> inputs,
                                                 const std::string& where) {
+  const auto* own = own_operators_.find(node);
   const auto row = operators_.imports.find(node.op_type());
-  if (row == operators_.imports.end()) {
+  if (own == nullptr && row == operators_.imports.end()) {
     return false;
   }
   import_node in{node, opset_, maker_, inputs, where};
-  const auto results = row->second(in);
+  const auto results = own != nullptr ? own_operators_.read(*own, node, in) : row->second(in);
   if (!results) {
     return false;
   }

@@ -46,6 +46,13 @@ class primitive_adjoint {
   // Passes the cotangent of the reduced value to the operands that were reduced.
   void reverse_reduction(value_id cotangent);
 
+  // Of a sum of any function: at every point of the iteration space, so the largest intermediate value has as many
+  // elements as that has points.
+  void reverse_sum(value_id cotangent);
+
+  // The dimensions of a tensor with one element per point: those of the result, then the reduced ones.
+  [[nodiscard]] dimension_labels points() const;
+
   // Passes it to the largest elements; equal ones share it.
   [[nodiscard]] value_id selected(std::size_t i, value_id cotangent);
 
@@ -153,6 +160,9 @@ UNITY_INLINE void primitive_adjoint::reverse_reduction(value_id cotangent) {
   const bool product = kernel_.reduce == reduction::sum && inner.size() == 3 && inner[2].op == scalar_op::mul &&
                        inner[0].op == scalar_op::operand && inner[1].op == scalar_op::operand &&
                        operand(0) != operand(1);
+  if (!product && kernel_.reduce == reduction::sum) {
+    return reverse_sum(cotangent);
+  }
   if (!product) {
     refuse("a reduction");
   }
@@ -163,6 +173,56 @@ UNITY_INLINE void primitive_adjoint::reverse_reduction(value_id cotangent) {
       give(i, c.run(operands_[i], p_.inputs[i].dims));
     }
   }
+}
+
+UNITY_INLINE void primitive_adjoint::reverse_sum(value_id cotangent) {
+  const auto all = points();
+  shape dims;
+  for (const auto& label : all) {
+    std::int64_t size = 1;
+    for (const auto i : label) {
+      size *= space_.indices()[i].size;
+    }
+    dims.push_back(size);
+  }
+  const auto is_wanted = [this](const instruction& leaf) { return leaf.op == scalar_op::operand && wants(leaf); };
+  const auto value = [&](const instruction& leaf) {
+    const auto i = static_cast<std::size_t>(leaf.number);
+    return leaf.op == scalar_op::operand ? broadcastable(b_, {p_.operand(i), operands_[i]}, all) : leaf_value(leaf);
+  };
+  program_adjoint inner{b_, kernel_.inner, {is_wanted, value, {}}};
+  inner.run(carried(b_, {cotangent, result_}, all, &dims), [&](const instruction& leaf, value_id each) {
+    const auto i = static_cast<std::size_t>(leaf.number);
+    give(i, carried(b_, {each, all}, operands_[i], &p_.inputs[i].dims));
+  });
+}
+
+UNITY_INLINE dimension_labels primitive_adjoint::points() const {
+  auto all = result_;
+  std::vector<std::size_t> times(space_.indices().size(), 0);
+  const auto add = [&](const dimension_label& label) {
+    if (!label.empty() && !has_label(all, label)) {
+      all.push_back(label);
+    }
+  };
+  for (const auto& labels : operands_) {
+    for (const auto& label : labels) {
+      add(label);
+    }
+  }
+  for (const auto& label : all) {
+    for (const auto i : label) {
+      ++times[i];
+    }
+  }
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    if (times[i] == 0) {
+      add({i});
+    } else if (times[i] > 1) {
+      refuse("indices in several combinations");
+    }
+  }
+  return all;
 }
 
 UNITY_INLINE value_id primitive_adjoint::selected(std::size_t i, value_id cotangent) {

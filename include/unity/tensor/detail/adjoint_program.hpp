@@ -14,7 +14,8 @@ namespace unity::tensor::detail {
 
 class program_adjoint {
  public:
-  // wants(leaf): whether its cotangent is required; leaf(instruction): its value; result(): the value of the program.
+  // wants(leaf): whether its cotangent is required; leaf(instruction): its value; result(): the value of the program,
+  // which is computed if there is no such function.
   struct surroundings {
     std::function<bool(const instruction&)> wants;
     std::function<value_id(const instruction&)> leaf;
@@ -99,7 +100,7 @@ UNITY_INLINE program_adjoint::program_adjoint(body_builder& b, const scalar_prog
 UNITY_INLINE value_id program_adjoint::value(std::size_t i) {
   auto& s = steps_[i];
   if (!s.value.valid()) {
-    if (i + 1 == steps_.size()) {
+    if (i + 1 == steps_.size() && s_.result) {
       s.value = s_.result();
     } else if (is_leaf(s.what.op)) {
       s.value = s_.leaf(s.what);
