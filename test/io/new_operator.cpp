@@ -178,13 +178,12 @@ TEST_CASE("a new operator is divided among devices by its definition") {
   REQUIRE(dimensions.divisible.size() == 2);
   CHECK(dimensions.divisible[0].kind == parallel::parallelism::sample);
   CHECK(dimensions.divisible[1].kind == parallel::parallelism::parameter);
-  REQUIRE(dimensions.reductions.size() == 1);
-  CHECK(dimensions.reductions[0].size == features);
+  CHECK(dimensions.reductions.empty());  // parts of a sum are handed on only by operators that are linear
 
-  // Points, centers and features in two parts each, on eight devices: each has terms of a sum.
+  // Four parts of the points by two of the centers, and then the other way around.
   p.configurations.resize(p.graph.node_count());
-  p.configurations[distance.index()] = {{2, 2}, {}, {2}, {}, 1};
-  p.configurations[relu.index()] = {{4, 2}, {}, {}, {}, 1};
+  p.configurations[distance.index()] = {{4, 2}, {}, {}, {}, 1};
+  p.configurations[relu.index()] = {{2, 4}, {}, {}, {}, 1};
   for (const auto n : {distance, relu}) {
     for (unsigned d = 0; d < 8; ++d) {
       p.configurations[n.index()].devices.push_back(unity::machine::device_id{d});

@@ -21,9 +21,9 @@ struct operator_adjoint {
 
 // wanted: per operand, whether to compute its cotangent; integer operands have none. Empty: all operands that have one.
 // How: a view uses its transposed index map; a primitive derives its adjoint from its scalar kernel (element-wise) or
-// its iteration space (sums of products: the same loops with result and operand exchanged); a composite uses the
-// adjoint of its body. Operators with an adjoint in their definition (convolution, pooling, lookups, normalizations)
-// use that one.
+// its iteration space (sums of products: the same loops with result and operand exchanged; other sums: at each point
+// of the space); a composite uses the adjoint of its body. Operators with an adjoint in their definition (convolution,
+// pooling, lookups, normalizations) use that one.
 // Complexity: linear in the definition; a composite recomputes the inner values that it needs.
 // Throws: unity::error if the operator does not accept the inputs or has no adjoint.
 [[nodiscard]] operator_adjoint adjoint_of(const algebra& a, const operation& op, std::span<const tensor_type> inputs,
