@@ -18,7 +18,8 @@ namespace detail {
 // everything. A backward task then reads results of a recomputed operator on its device from a new task, which follows
 // the others in the fragment. New tasks read the same inputs as in the forward pass, so received values and sums are
 // held until then. They start when the device has finished the backward task before the one that needs them, so results
-// are not made too early. chunks: by node, as chunks_of gives them. Complexity: linear in the fragments, n log n in nodes.
+// are not made too early. chunks: by node, as chunks_of gives them. Complexity: linear in the fragments, and n log n in
+// the nodes.
 void add_recomputation(const lowering& l, const strategy& s, const recomputation& r,
                        std::span<const std::uint32_t> chunks, std::span<fragment_code> all);
 

@@ -97,15 +97,279 @@ class size_relations {
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_DETAIL_SIZE_RELATIONS)
 
+#include <algorithm>
+#include <numeric>
 #include <variant>
 
 #include <unity/tensor/definition.hpp>
 #include <unity/tensor/detail/algebra.hpp>
-#include <unity/tensor/detail/relate_primitive.hpp>
-#include <unity/tensor/detail/relate_view.hpp>
 #include <unity/tensor/detail/resize.hpp>
+#include <unity/tensor/kernel.hpp>
 
 namespace unity::tensor::detail {
+
+// Members of size_relations: sizes of views.
+
+// The common refinement of two shapes of the same memory. Sizes without one are fixed.
+class shape_refinement {
+ public:
+  shape_refinement(size_classes& classes, const size_numbers& from, const size_numbers& to)
+      : classes_{classes}, sides_{walk{from}, walk{to}} {}
+
+  // Returns the common factors of the shapes.
+  size_numbers run();
+
+ private:
+  struct walk {
+    const size_numbers& dims;
+    std::vector<size_numbers> factors{};  // of the dimensions visited so far
+    std::int64_t rest = 1;                // what remains of the last of them
+  };
+
+  bool next(walk& side) const;
+  // Advances to where both sides have passed equally many elements.
+  void skip();
+  std::int64_t take_rest(walk& side);
+
+  size_classes& classes_;
+  walk sides_[2];
+  size_numbers found_;
+};
+
+UNITY_INLINE size_numbers shape_refinement::run() {
+  while (next(sides_[0]) && next(sides_[1])) {
+    const auto common = std::gcd(sides_[0].rest, sides_[1].rest);
+    if (common == 1) {
+      skip();
+      continue;
+    }
+    found_.push_back(classes_.add(common));
+    for (auto& side : sides_) {
+      side.factors.back().push_back(found_.back());
+      side.rest /= common;
+    }
+  }
+  for (auto& side : sides_) {
+    for (std::size_t d = 0; d < side.factors.size(); ++d) {
+      classes_.add_product(side.dims[d], side.factors[d]);
+    }
+  }
+  return std::move(found_);
+}
+
+UNITY_INLINE bool shape_refinement::next(walk& side) const {
+  while (side.rest == 1 && side.factors.size() < side.dims.size()) {
+    side.rest = classes_.size(side.dims[side.factors.size()]);
+    side.factors.emplace_back();
+  }
+  return side.rest > 1;
+}
+
+UNITY_INLINE void shape_refinement::skip() {
+  std::int64_t passed[2] = {take_rest(sides_[0]), take_rest(sides_[1])};
+  while (passed[0] != passed[1]) {
+    const std::size_t behind = passed[0] < passed[1] ? 0 : 1;
+    next(sides_[behind]);
+    passed[behind] *= take_rest(sides_[behind]);
+  }
+}
+
+UNITY_INLINE std::int64_t shape_refinement::take_rest(walk& side) {
+  side.factors.back().push_back(classes_.add(side.rest));
+  classes_.fix(side.factors.back().back());
+  return std::exchange(side.rest, 1);
+}
+
+UNITY_INLINE void size_relations::relate_relabelling(const node_view& n, const attribute_list* outer) {
+  for (const auto factor : shape_refinement{classes, n.operands[0], n.results[0]}.run()) {
+    // Values of attributes of a composite (such as a number of heads) do not follow sizes.
+    for (const auto& a : outer != nullptr ? *outer : attribute_list{}) {
+      if (std::find(a.begin(), a.end(), classes.size(factor)) != a.end()) {
+        classes.fix(factor);
+      }
+    }
+  }
+}
+
+UNITY_INLINE void size_relations::relate_view(const node_view& n, const view_map& map, size_numbers& own) {
+  for (const auto& p : map.pieces()) {
+    for (std::size_t d = 0; d < p.source.size(); ++d) {
+      if (p.source[d].along >= 0) {
+        relate_piece(n, p, d, map.pieces().size() == 1, own);
+      } else {
+        classes.fix(n.operands[p.operand][d]);
+      }
+    }
+  }
+}
+
+// Cuts `segment` out of `dim`. Returns the parts before and after it, or size_none for an empty part.
+UNITY_INLINE std::pair<size_number, size_number> size_relations::cut_out(size_number dim, std::int64_t start,
+                                                                         size_number segment) {
+  const auto rest = classes.size(dim) - start - classes.size(segment);
+  const auto before = start > 0 ? classes.add(start) : size_none;
+  const auto after = rest > 0 ? classes.add(rest) : size_none;
+  size_numbers parts{before, segment, after};
+  std::erase(parts, size_none);
+  classes.add_sum(dim, parts);
+  return {before, after};
+}
+
+// Relates sizes along dimension d of the operand of the piece. is_only: the rest of the result is padding.
+UNITY_INLINE void size_relations::relate_piece(const node_view& n, const piece& p, std::size_t d, bool is_only,
+                                               size_numbers& own) {
+  constexpr std::int64_t most_padding = 16;  // larger padding may change
+  const auto& s = p.source[d];
+  const auto e = static_cast<std::size_t>(s.along);
+  const auto from = n.operands[p.operand][d];
+  const auto to = n.results[p.result][e];
+  if (s.step != 1) {
+    relate_strided(n, p, d);
+    return;
+  }
+  const auto size = p.sizes[e];
+  const bool all = size == classes.size(from);
+  const auto segment = all ? from : size == classes.size(to) ? to : classes.add(size);
+  const auto around_source = all ? std::pair{size_none, size_none} : cut_out(from, s.start, segment);
+  const auto around_target =
+      size == classes.size(to) ? std::pair{size_none, size_none} : cut_out(to, p.origin[e], segment);
+  if (all && size == classes.size(to)) {
+    classes.unite(from, to);
+  }
+  own.resize(2 * std::max(n.operands[p.operand].size(), n.results[p.result].size()), size_none);
+  const auto [before, after] = all ? around_target : around_source;
+  own[e] = before;
+  own[own.size() / 2 + e] = after;
+  if (is_only) {
+    for (const auto padding : {around_target.first, around_target.second}) {
+      if (padding != size_none && (classes.size(padding) <= most_padding || !follows_sizes(algebra_, n.op))) {
+        classes.fix(padding);
+      }
+    }
+  }
+}
+
+// Every step-th element of a slice: what lies before the start and after the end keeps its size.
+UNITY_INLINE void size_relations::relate_strided(const node_view& n, const piece& p, std::size_t d) {
+  const auto e = static_cast<std::size_t>(p.source[d].along);
+  const auto from = n.operands[p.operand][d];
+  const auto to = n.results[p.result][e];
+  if (algebra_.signature(n.op.kind).name != "slice") {
+    fix_all({{from, to}});
+    return;
+  }
+  const auto r = algebra_.read(n.op);
+  const auto axes = r.integers("axes");
+  const auto i =
+      static_cast<std::size_t>(std::find(axes.begin(), axes.end(), static_cast<std::int64_t>(d)) - axes.begin());
+  const auto outside = r.integers("starts")[i] + classes.size(from) - r.integers("ends")[i];
+  functions_.push_back({from, to, [outside, step = p.source[d].step](std::int64_t size) {
+                          return size > outside ? (size - outside - 1) / step + 1 : 0;
+                        }});
+}
+
+}  // namespace unity::tensor::detail
+
+// Members of size_relations: sizes of primitive operators, and sizes that are functions of others.
+
+namespace unity::tensor::detail {}  // namespace unity::tensor::detail
+
+namespace unity::tensor::detail {
+
+// Relates a dimension to the indices that run along it.
+UNITY_INLINE void size_relations::link(const access& a, size_number dim, const size_numbers& indices) {
+  size_numbers inside;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    inside.push_back(indices[a[i]]);
+  }
+  classes.add_product(dim, std::move(inside));
+}
+
+UNITY_INLINE void size_relations::relate_primitive(const node_view& n, const space& s, bool top) {
+  size_numbers indices;
+  for (const auto& i : s.indices()) {
+    indices.push_back(classes.add(i.size));
+  }
+  std::vector<bool> follows(indices.size(), top && follows_sizes(algebra_, n.op));
+  for (const auto& w : s.windows()) {
+    follows[static_cast<std::size_t>(w.outer)] = true;
+  }
+  for (std::size_t o = 0; o < n.operands.size(); ++o) {
+    for (std::size_t d = 0; d < n.operands[o].size(); ++d) {
+      const auto& a = s.operand(o)[d];
+      if (a.is_window()) {
+        relate_window(n, s, o, d);
+      } else {
+        link(a, n.operands[o][d], indices);
+      }
+      if (a.size() == 1) {
+        follows[a[0]] = true;
+      }
+    }
+  }
+  for (std::size_t r = 0; r < n.results.size(); ++r) {
+    for (std::size_t d = 0; d < n.results[r].size(); ++d) {
+      link(s.result_accesses(r)[d], n.results[r][d], indices);
+    }
+  }
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    // A mean or a maximum of two elements reveals little about the operand, and a normalization of two nothing.
+    if (n.operands.size() == 1 && s.indices()[i].kind != index_kind::parallel) {
+      classes.require_at_least(indices[i], 4);
+    }
+    if (!follows[i]) {
+      classes.fix(indices[i]);
+    }
+  }
+  for (const auto& w : s.windows()) {
+    if (w.inner >= 0) {
+      classes.fix(indices[static_cast<std::size_t>(w.inner)]);
+    }
+  }
+  // Indices whose positions are compared have equal sizes, as in an identity matrix.
+  const auto kernel = std::get<primitive>(algebra_.definition_of(n.op.kind).body).kernel;
+  const auto program = kernel ? kernel(algebra_.read(n.op), n.operand_types).outer : scalar_program{};
+  for (std::size_t i = 0; i + 2 < program.size(); ++i) {
+    if (program[i].op == scalar_op::coordinate && program[i + 1].op == scalar_op::coordinate &&
+        program[i + 2].op == scalar_op::equal) {
+      classes.unite(indices[static_cast<std::size_t>(program[i].number)],
+                    indices[static_cast<std::size_t>(program[i + 1].number)]);
+    }
+  }
+}
+
+UNITY_INLINE void size_relations::relate_window(const node_view& n, const space& s, std::size_t operand,
+                                                std::size_t d) {
+  const auto& w = s.windows()[s.operand(operand)[d].window_number()];
+  const auto reach = w.inner < 0 ? 1 : (s.size_of(w.inner) - 1) * w.dilation + 1;
+  classes.require_at_least(n.operands[operand][d], reach);
+  for (std::size_t e = 0; e < n.results[0].size(); ++e) {
+    const auto& a = s.result_accesses(0)[e];
+    if (a.size() == 1 && a[0] == static_cast<std::size_t>(w.outer)) {
+      const auto places = [&a = algebra_, op = n.op, types = n.operand_types, operand, d, e](std::int64_t size) {
+        auto probe = types;
+        probe[operand].dims[d] = size;
+        const auto results = a.infer(op, probe);
+        return results ? (*results)[0].dims[e] : 0;
+      };
+      functions_.push_back({n.operands[operand][d], n.results[0][e], places});
+    }
+  }
+}
+
+// Unites sizes that follow from the same size and are equal. Returns whether anything changed.
+UNITY_INLINE bool size_relations::unite_functions() {
+  bool news = false;
+  std::map<std::pair<size_number, std::int64_t>, size_number> known;
+  for (const auto& f : functions_) {
+    const auto [at, is_new] = known.emplace(std::pair{classes.find(f.from), classes.size(f.to)}, f.to);
+    if (!is_new && classes.find(at->second) != classes.find(f.to)) {
+      classes.unite(at->second, f.to);
+      news = true;
+    }
+  }
+  return news;
+}
 
 UNITY_INLINE graph_sizes size_relations::read(const tensor_graph& g,
                                               const std::function<bool(std::string_view)>& keeps) {
