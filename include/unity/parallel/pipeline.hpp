@@ -1,4 +1,4 @@
-// Iterations in micro-batches, over stages of devices.
+// Pipelines: iterations in micro-batches over stages of devices.
 #pragma once
 
 #include <cstddef>
@@ -12,15 +12,15 @@
 
 namespace unity::parallel {
 
-// By node: through how many stages that are not behind each other values have gone before they come to it, the chunk of
-// its devices that it belongs to. Sources: 0. Of a schedule that is not interleaved it is 0 for all. An operator of
-// chunk c on stage i is on virtual stage c p + i of p stages, and reads of that and of those before alone.
+// By node: the chunk of its devices that it belongs to, which is how often values go from a stage to an earlier one on
+// their way to it. Sources: 0; all nodes: 0 if the schedule is not interleaved. With p stages, an operator of chunk c
+// on stage i is on virtual stage c p + i, and reads only from that and earlier ones.
 // Complexity: linear in the graph.
 [[nodiscard]] std::vector<std::uint32_t> chunks_of(const tensor::tensor_graph& g, const strategy& s, const pipeline& p);
 
-// What must hold for the devices of an operator: all are of one stage, and what it reads comes from that stage or one
-// before; where the schedule is interleaved, values go through all stages once for each chunk, and micro-batches are a
-// multiple of the stages.
+// Checks that the devices of each operator are of one stage, and that its operands come from that stage or an earlier
+// one. If the schedule is interleaved, values must go through all stages once for each chunk, and the number of
+// micro-batches must be a multiple of the number of stages.
 // Throws: unity::error that names the node.
 void check(const tensor::tensor_graph& g, const strategy& s, const pipeline& p, std::size_t devices);
 
@@ -58,7 +58,7 @@ UNITY_INLINE std::vector<std::uint32_t> chunks_of(const tensor::tensor_graph& g,
 
 namespace detail {
 
-// What does not depend on the graph.
+// The checks that need no graph.
 UNITY_INLINE void check_schedule(const pipeline& p) {
   const auto stages = p.stage_count();
   const std::string name{pipeline_schedule_names[static_cast<std::size_t>(p.schedule)]};
@@ -82,7 +82,7 @@ UNITY_INLINE void check_schedule(const pipeline& p) {
   }
 }
 
-// Throws: where values go around more often than there are chunks, or a stage has nothing of a chunk.
+// Throws: if values go around more often than there are chunks, or a stage has no operator of a chunk.
 UNITY_INLINE void check_chunks(const tensor::tensor_graph& g, const strategy& s, const pipeline& p) {
   const auto stage_of = [&](node_id n) { return p.stages[s[n.index()].devices[0].index()]; };
   const auto chunks = chunks_of(g, s, p);

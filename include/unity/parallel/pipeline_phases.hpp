@@ -8,11 +8,11 @@
 
 namespace unity::parallel {
 
-// weight_gradient: what of the backward pass weights alone need, where the schedule does it apart; no stage waits for
-// it.
+// weight_gradient: the part of the backward pass that only weights need, if the schedule separates it; no stage waits
+// for it.
 enum class pipeline_pass : std::uint8_t { forward, backward, weight_gradient };
 
-// What a stage works on at a time: a pass of a micro-batch through a chunk of the graph.
+// A pass of a micro-batch through a chunk of the graph. A stage works on one phase at a time.
 struct pipeline_phase {
   std::int64_t microbatch = 0;
   pipeline_pass pass = pipeline_pass::forward;
@@ -21,21 +21,21 @@ struct pipeline_phase {
   friend bool operator==(const pipeline_phase&, const pipeline_phase&) = default;
 };
 
-// All phases of a stage, as its schedule has them. Of stage i of p, with m micro-batches and v chunks:
-// - gpipe: all forward, then all backward: the activations of m micro-batches are held. Source: Huang et al., GPipe,
-//   NeurIPS 2019.
-// - one_forward_one_backward: as many forward passes as there are stages from this one on, then each further one after
-//   a backward pass, so that a stage keeps the activations of no more than min(m, p - i) micro-batches. Source:
-//   Narayanan et al., PipeDream, SOSP 2019; flushed at the end of each iteration as by Fan et al., DAPPLE, PPoPP 2021,
-//   so that weights are of one version.
-// - interleaved: micro-batches go in groups of p through one chunk after the other, so that filling and draining take
-//   a v-th; 2 (p - i - 1) + (v - 1) p forward passes of chunks are ahead. Source: Narayanan et al., Efficient
+// All phases of a stage in the order of its schedule. For stage i of p, with m micro-batches and v chunks:
+// - gpipe: all forward passes, then all backward passes; keeps the activations of m micro-batches. Source: Huang et
+//   al., GPipe, NeurIPS 2019.
+// - one_forward_one_backward: p - i forward passes, then a backward pass before each further forward pass. A stage
+//   keeps the activations of at most min(m, p - i) micro-batches. Source: Narayanan et al., PipeDream, SOSP 2019. All
+//   passes end before the iteration does, as in Fan et al., DAPPLE, PPoPP 2021, so there is one version of the
+//   weights.
+// - interleaved: micro-batches go in groups of p through one chunk after the other, so filling and draining take a
+//   v-th of the time; 2 (p - i - 1) + (v - 1) p forward passes of chunks are first. Source: Narayanan et al., Efficient
 //   large-scale language model training on GPU clusters using Megatron-LM, SC 2021, section 2.2.
-// - zero_bubble: as one_forward_one_backward, and gradients of weights follow i backward passes later, or when there
-//   is nothing else to do: ZB-H1, which holds the activations of p micro-batches at most. Source: Qi et al., Zero
+// - zero_bubble: as one_forward_one_backward, but gradients of weights are computed i backward passes later, or when
+//   nothing else is left: ZB-H1, which keeps the activations of at most p micro-batches. Source: Qi et al., Zero
 //   bubble pipeline parallelism, ICLR 2024, section 2.
-// Each micro-batch comes once a pass and chunk, in ascending order within them.
-// Precondition: what check (pipeline.hpp) says of p.
+// Each pass through a chunk has every micro-batch once, in ascending order.
+// Precondition: check (pipeline.hpp) accepts p.
 // Complexity: m v.
 [[nodiscard]] std::vector<pipeline_phase> phases_of(const pipeline& p, std::uint32_t stage);
 
@@ -51,7 +51,7 @@ namespace unity::parallel {
 
 namespace detail {
 
-// So many forward passes first, then a backward pass behind each further one, and the other backward passes last.
+// `ahead` forward passes, then a backward pass after each further one, then the remaining backward passes.
 // forward_of, backward_of: i -> the i-th of them
 template <class Forward, class Backward>
 std::vector<pipeline_phase> phases_ahead(std::int64_t count, std::int64_t ahead, const Forward& forward_of,
@@ -69,7 +69,7 @@ std::vector<pipeline_phase> phases_ahead(std::int64_t count, std::int64_t ahead,
   return all;
 }
 
-// Gradients of weights so many backward passes later.
+// Adds the gradients of weights, each `later` backward passes after its own.
 UNITY_INLINE std::vector<pipeline_phase> with_weight_gradients(const std::vector<pipeline_phase>& passes,
                                                                std::int64_t microbatches, std::int64_t later) {
   std::vector<pipeline_phase> all;

@@ -1,4 +1,4 @@
-// What is run where: a graph, how each of its operators is divided, and a machine.
+// Plans: a graph, how each of its operators is divided among devices, and a machine.
 #pragma once
 
 #include <algorithm>
@@ -24,11 +24,11 @@
 
 namespace unity::parallel {
 
-// A configuration per node of a graph; those of nodes without operands (inputs, weights) are empty.
+// A configuration per node of a graph; empty for nodes without operands (inputs, weights).
 // Source: Jia's dissertation (2020), section 3.3.
 using strategy = std::vector<configuration>;
 
-// In which order the devices of a stage work on the passes of micro-batches (pipeline_phases.hpp).
+// The order in which the devices of a stage work on the passes of micro-batches (pipeline_phases.hpp).
 enum class pipeline_schedule : std::uint8_t { one_forward_one_backward, gpipe, interleaved, zero_bubble };
 inline constexpr std::array<std::string_view, 4> pipeline_schedule_names{"one_forward_one_backward", "gpipe",
                                                                          "interleaved", "zero_bubble"};
@@ -40,19 +40,19 @@ inline constexpr std::array<std::string_view, 4> pipeline_schedule_names{"one_fo
              : std::optional{static_cast<pipeline_schedule>(found - pipeline_schedule_names.begin())};
 }
 
-// Regular. The graph is of one micro-batch, and an iteration works on several, one after the other: the
-// devices of a stage on one while the next stage works on the one before it, as the schedule says. Gradients of all are
-// added up before weights change, so that the iteration computes what one batch of all samples would.
+// Regular. The graph is that of one micro-batch, and an iteration has several. While a stage works on one micro-batch,
+// the next stage works on the previous one, in the order of the schedule. The gradients of all are added up before
+// weights change, so an iteration computes what one batch of all samples would.
 struct pipeline {
   std::int64_t microbatches = 1;
-  std::vector<std::uint32_t> stages{};  // by device; empty: all are of one stage
-  // No flush: a batch begins while backward passes of the one before go on, and its
+  std::vector<std::uint32_t> stages{};  // by device; empty: a single stage
+  // Without a flush: a batch begins during the backward passes of the previous one, and its
   // gradients change the weights one iteration later.
   // Source: Narayanan et al., Memory-efficient pipeline-parallel DNN training, ICML 2021 (PipeDream-2BW).
   bool is_delayed = false;
   pipeline_schedule schedule = pipeline_schedule::one_forward_one_backward;
-  // Of the graph, that a device holds: more than one where the schedule is interleaved. Values go through all stages so
-  // often; which chunk an operator is of follows (chunks_of, pipeline.hpp).
+  // Chunks of the graph per device: more than one if the schedule is interleaved. Values go through all stages once per
+  // chunk; chunks_of (pipeline.hpp) gives the chunk of an operator.
   std::uint32_t chunks = 1;
 
   [[nodiscard]] bool is_trivial() const noexcept { return microbatches == 1 && stage_count() == 1; }
@@ -76,15 +76,15 @@ struct plan {
   friend bool operator==(const plan&, const plan&) = default;
 };
 
-// Throws: unity::error that names the node and says why, where the strategy is not one of the graph on so many devices.
+// Throws: unity::error that names the node and the reason if the strategy does not fit the graph and number of devices.
 void check(const tensor::algebra& a, const graph_dimensions& dimensions, const strategy& s, std::size_t devices);
 
-// The first node with an output of the graph that is terms of a sum, which nobody
-// computes; the null id where there is none.
+// The first node with an output of the graph that consists of terms of a sum, which no
+// operator adds up; the null id if there is none.
 [[nodiscard]] node_id unsummed_output(const tensor::tensor_graph& g, const strategy& s);
 
-// Likewise, and outputs of the graph are no terms of a sum, but where the only one is a number, a loss: who reads it
-// adds up.
+// Likewise, and also if an output consists of terms of a sum, unless it is the only one and a single number: the caller
+// adds up the terms of a loss.
 void check(const tensor::algebra& a, const tensor::tensor_graph& g, const graph_dimensions& dimensions,
            const strategy& s, std::size_t devices);
 

@@ -44,17 +44,17 @@ namespace unity::train {
 
 using program_change = std::function<parallel::rank_program(const parallel::rank_program&)>;
 
-// One rank of a run. What it computes does not depend on the plan but for rounding: data and first
-// weights are functions of places in whole tensors. All ranks construct theirs, and take their
-// steps, together. The plan must outlive it.
+// One rank of a run. Its results depend on the plan only by rounding, because data and initial
+// weights are functions of positions in whole tensors. All ranks construct their trainer and make
+// their steps together. The plan must outlive it.
 template <backend::fusing_backend Backend, host_reaching_communicator Communicator>
 class trainer {
  public:
-  // p: with a loss (training_plan.hpp), its only output. seed: of first weights.
-  // change: of the rank's program before it runs, such as fusing its operators; empty: none.
-  // Each rank lowers its own program; threads of one process too, as together that is less than all for each.
-  // Throws: unity::error where the plan is for another number of ranks, or ranks have different plans, or messages that
-  // do not fit together; as programs_of_ranks, rank_executor and the change.
+  // p: its only output is a loss (training_plan.hpp). seed: of the initial weights.
+  // change: applied to the rank's program before it runs, such as fusing its operators; empty: none.
+  // Each rank lowers only its own program; for threads of one process, that is less work than all programs in each.
+  // Throws: unity::error if the plan is for another number of ranks, or ranks have different plans or messages that do
+  // not match; as programs_of_ranks, rank_executor and the change.
   trainer(Backend& b, const tensor::algebra& a, const parallel::plan& p, Communicator& world, const update_rule& rule,
           std::uint64_t seed, batches data, const program_change& change = {})
       : algebra_{a},
@@ -81,15 +81,15 @@ class trainer {
     }
   }
 
-  // On synthetic data.
+  // With synthetic data.
   trainer(Backend& b, const tensor::algebra& a, const parallel::plan& p, Communicator& world, const update_rule& rule,
           std::uint64_t seed)
       : trainer{b, a, p, world, rule, seed, batches{a, p.graph, seed}} {}
 
-  // One iteration on the batch of that number. Returns its loss, before weights change; the same on all ranks. Where
-  // the plan has stale servers: the rank's own share of it, since ranks may be iterations apart; see losses.
-  // Throws: unity::error where the loss is not finite; it names the first operator that made a number
-  // that is not. Weights stay what they were.
+  // Runs an iteration on the batch with that number. Returns the loss before weights change, the same on all ranks. If
+  // the plan has stale servers, returns the rank's own share, since ranks may be iterations apart; see losses.
+  // Throws: unity::error if the loss is not finite; it names the first operator with a result that
+  // is not finite. Weights are unchanged then.
   double step(std::uint64_t number, timeline* record = nullptr) {
     if (is_stale_) {
       const auto own = run_alone(number, io::dataset_part::train, record);
@@ -106,8 +106,8 @@ class trainer {
     last_ = number;
     return all;
   }
-  // What step returned for steps in a row from one on, as losses. All ranks call it together.
-  // Throws: unity::error where there are stale servers and a loss is not finite.
+  // The losses of consecutive steps, from the values that step returned. All ranks call it together.
+  // Throws: unity::error if the plan has stale servers and a loss is not finite.
   [[nodiscard]] std::vector<double> losses(std::uint64_t from, std::vector<double> steps) {
     if (!is_stale_) {
       return steps;
@@ -129,14 +129,14 @@ class trainer {
   }
   // Whether the plan has stale servers.
   [[nodiscard]] bool is_stale() const noexcept { return is_stale_; }
-  // Of delayed updates, and of stale servers: the last batches change weights, too. Otherwise without effect.
+  // Effects: with delayed updates or stale servers, applies the gradients of the last batches; otherwise none.
   void finish() {
     if (last_) {
       ranks_.finish(*last_);
       last_.reset();
     }
   }
-  // The loss of a batch; weights stay, and so does what compressors keep. It may be no number. Effects: finishes.
+  // The loss of a batch, without changing weights or the state of compressors. It may be NaN. Effects: calls finish().
   [[nodiscard]] double loss_of(std::uint64_t number, io::dataset_part from, timeline* record = nullptr) {
     finish();
     const auto kept = kept_values_of(ranks_);
@@ -145,9 +145,9 @@ class trainer {
     set_kept_values(ranks_, kept);
     return all;
   }
-  // After so many steps. Effects: finishes.
-  // Throws: unity::error like step, where a weight or what the optimizer keeps of it is not finite. If the last step
-  // made it so, weights are again what they were before it.
+  // Checks weights after that many steps. Effects: calls finish().
+  // Throws: unity::error like step if a weight or its optimizer state is not finite. If the last step made it so,
+  // weights are restored to their values before that step.
   void expect_finite(std::uint64_t steps) {
     finish();
     if (!are_weights_finite()) {
@@ -214,8 +214,8 @@ class trainer {
     }
     return sum_over_ranks(world_, all ? 0 : 1) == 0;
   }
-  // Takes the iteration once more, with an eye on each step. is_change: its loss was
-  // finite, but not what it made of weights.
+  // Repeats the iteration and checks the results of each step. is_change: the loss was
+  // finite, but the changed weights were not.
   [[noreturn]] void refuse(std::uint64_t number, const std::string& found, bool is_change) {
     non_number_search search{ranks_, plan_.graph};
     ranks_.run(

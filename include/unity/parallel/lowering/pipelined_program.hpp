@@ -1,4 +1,4 @@
-// The program of an iteration in micro-batches from that of one of them.
+// Makes the program of an iteration from that of one micro-batch.
 #pragma once
 
 #include <cstddef>
@@ -43,9 +43,9 @@ class pipeline_repeater {
     const auto& owner = one_.owner_of(f);
     return owner.kind == program::owner_kind::node && !chunks_.empty() ? chunks_[owner.index] : 0;
   }
-  // Of tasks that run again: that of the first, on the way back, for which they do.
+  // The chunk of each recomputing task: that of the first backward task which needs it.
   [[nodiscard]] std::map<std::pair<std::size_t, std::uint32_t>, std::uint32_t> chunks_again() const;
-  // Per device, a task behind each phase: all of the phase are before it, all of the next behind it.
+  // Per device, a task after each phase, which follows all tasks of the phase and precedes all of the next one.
   [[nodiscard]] program::fragment order() const;
 
   const program::program& one_;
@@ -56,12 +56,12 @@ class pipeline_repeater {
 
 }  // namespace detail
 
-// The program of all micro-batches from that of one. Devices work in the order of phases_of; reductions of
-// gradients and updates come once, behind the last micro-batch. Adding up gradients is not priced.
-// chunks: by number of the fragments' owner that is a node (chunks_of); empty: all are 0. Where there is no task of a
-// kind for gradients of weights alone, a schedule that does them apart has nothing to do then.
+// The program of all micro-batches from that of one. Devices work in the order of phases_of. Reductions of gradients
+// and updates are done once, after the last micro-batch; adding up gradients is not priced.
+// chunks: by node, for fragments that belong to nodes (chunks_of); empty: all are 0. If the program does not separate
+// gradients of weights, phases of a schedule that separates them are empty.
 // Precondition: forward passes depend on no later virtual stage.
-// Complexity: the program, times the micro-batches.
+// Complexity: linear in the program, times the micro-batches.
 [[nodiscard]] inline program::program pipelined(const program::program& one, const pipeline& p,
                                                 std::span<const std::uint32_t> chunks = {}) {
   return p.is_trivial() ? one : detail::pipeline_repeater{one, p, chunks}.run();
@@ -80,7 +80,7 @@ class pipeline_repeater {
 
 namespace unity::parallel::detail {
 
-// In which pass a task is.
+// The pass that a task is part of.
 UNITY_INLINE std::optional<pipeline_pass> pass_of(program::task_kind k) {
   switch (k) {
     case program::task_kind::forward: return pipeline_pass::forward;

@@ -1,4 +1,4 @@
-// From a plan to what ranks do: one for each device.
+// Lowers a plan to programs of ranks, one for each device.
 #pragma once
 
 #include <cstddef>
@@ -13,19 +13,19 @@
 
 namespace unity::parallel {
 
-// An iteration on a rank for each device of the plan's machine. Who sends what to whom is what lowering.hpp simulates:
-// operands come from the tasks that it has them come from, cotangents go back the same ways. Backward passes are the
-// adjoints of what tasks ran. Gradients are added up over micro-batches on each rank, then over the ranks that hold a
-// part of a weight, while the backward pass goes on; ranks that gave nothing take no part but to receive it.
-// Every rank's steps are in one order that all agree on (topological, phase by phase), and nobody waits for what it
-// sent but where it knows that it came, or at the end: no two wait for each other.
-// only: of other ranks nothing is written, and their programs are empty; that of this rank is as if all were written,
-// and so are groups. Where ranks are alike (alike_ranks.hpp), as data parallelism has them, and no servers look up
-// rows, others are not followed; elsewhere all are lowered. Complexity: linear in tasks, micro-batches and flows,
-// besides send_waits; of one of ranks that are alike, in its own, and in who sends to whom. Throws: unity::error where
-// the plan is not valid, or an operator does not run on its parts; where updates are delayed and there are fewer
-// micro-batches than stages, so that two versions of weights would not do, or weights have ways of their own.
-// Likewise as check_gathers, and where replicas would drift apart (sync_kind::none): ranks hold one model.
+// The programs of an iteration, with a rank for each device of the plan's machine. Messages are those that lowering.hpp
+// simulates: operands come from the same tasks, and cotangents return along the same routes. Backward passes are the
+// adjoints of the tasks. Gradients are added up over micro-batches on each rank, then during the backward pass over the
+// ranks that hold a part of a weight; ranks without a contribution only receive the sum.
+// The steps of all ranks follow one common order (topological, phase by phase). A rank waits for its own sends only
+// when it knows that they have arrived, or at the end, so no two ranks wait for each other.
+// only: if given, programs of other ranks stay empty; that of this rank, and the groups, are the same as if all were
+// written. If ranks are alike (alike_ranks.hpp), as in data parallelism, and no servers look up rows, the other ranks
+// are not lowered at all. Complexity: linear in tasks, micro-batches and flows, besides send_waits; for one of several
+// alike ranks, linear in its own and in the pairs of sender and receiver. Throws: unity::error if the plan is not valid
+// or an operator does not run on its parts; if updates are delayed and there are fewer micro-batches than stages (two
+// versions of weights would not suffice) or the plan says how weights are synchronized; as check_gathers; and if
+// replicas would drift apart (sync_kind::none), since ranks keep one model.
 [[nodiscard]] rank_programs programs_of_ranks(const tensor::algebra& a, const plan& p,
                                               std::optional<std::uint32_t> only = {});
 
@@ -384,7 +384,7 @@ UNITY_INLINE rank_programs programs_of_ranks(const tensor::algebra& a, const pla
   if (!p.pipeline.is_delayed) {
     detail::add_send_waits(programs, training.exchanges_weights_alone());
   }
-  bool is_sparse = false;  // gradients of whole tables were written, and nobody reads them
+  bool is_sparse = false;  // gradients of whole tables were written, but are not read
   for_each_part(p.synchronization, [&](const synchronizer& part) { is_sparse = is_sparse || part.is_sparse; });
   for (std::uint32_t r = 0; r < programs.ranks.size(); ++r) {
     auto& own = programs.ranks[r];

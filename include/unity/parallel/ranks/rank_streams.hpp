@@ -1,5 +1,5 @@
-// What ranks do, written phase by phase: each rank's forward and backward pass of every
-// micro-batch, and what comes when all have given.
+// Writes the steps of ranks phase by phase: the forward and backward pass of each
+// micro-batch, and the steps after the last one.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@
 
 namespace unity::parallel::detail {
 
-// A value that is on its way to a rank, and the step that waits for it.
+// A value that a rank is about to receive, and the step that waits for it.
 struct awaited_value {
   value_id value{};
   rank_step wait{};
@@ -28,86 +28,86 @@ struct awaited_value {
 
 class rank_streams {
  public:
-  // Of ranks that are not written, nothing is kept but how many messages they send. written: must outlive it.
-  // Nor is p kept.
+  // Of ranks that are not written, only the number of messages that they send is kept. `written` must outlive
+  // this object; p need not.
   rank_streams(const tensor::algebra& a, const written_ranks& written, std::size_t ranks, const pipeline& p);
 
-  // What is written from now on belongs to that pass.
+  // Effects: steps written from now on belong to that pass.
   void begin(std::int64_t microbatch, pipeline_pass pass) {
     microbatch_ = microbatch;
     pass_ = pass;
   }
-  // Or to another of that micro-batch, on the way back.
+  // Effects: from now on to that pass of the same micro-batch.
   void go_on(pipeline_pass pass) noexcept { pass_ = pass; }
-  // And to the operators of a chunk on a stage: on other stages to the next phase of the micro-batch in the order of
-  // virtual stages, forward or back, so that messages between two ranks begin in one order at both.
+  // Effects: from now on to a chunk on a stage; on other stages to the micro-batch's next phase in the (forward or
+  // backward) order of virtual stages, so that the messages between two ranks begin in the same order on both.
   void enter(std::uint32_t stage, std::uint32_t chunk);
   [[nodiscard]] std::int64_t microbatch() const noexcept { return microbatch_; }
-  // What is written for when all have given (on_last, wait_last, update, send_next) comes so many iterations later,
-  // before the passes, and so does what is sent to it. 0: behind the passes.
+  // Effects: steps after the last micro-batch (on_last, wait_last, update, send_next), and messages to them, are done
+  // that many iterations later, before the passes. 0: in the same iteration, after the passes.
   void lag(std::uint32_t iterations) noexcept { lag_ = iterations; }
   [[nodiscard]] std::uint32_t lag() const noexcept { return lag_; }
-  // The tag of the next message. Where messages between ranks that are not written are left out, that of the next which
-  // is not.
+  // The tag of the next message. A caller that leaves out messages between ranks that are not written sets the tag of
+  // the next message that is written.
   [[nodiscard]] std::uint32_t tag() const noexcept { return next_; }
   void tag(std::size_t next) noexcept { next_ = static_cast<std::uint32_t>(next); }
   [[nodiscard]] rank_programs& programs() noexcept { return programs_; }
   [[nodiscard]] rank_program& program(std::uint32_t rank) { return programs_.ranks[rank]; }
 
-  // The writer of a rank; what it writes belongs to that node of the plan's graph.
+  // The writer of a rank, for operators that belong to that node of the plan's graph.
   [[nodiscard]] region_writer& on(std::uint32_t rank, node_id origin) {
     writers_[rank].begin(now(rank), origin, is_backward(), microbatch_);
     return writers_[rank];
   }
-  // A part of an input; is a load, before what reads it.
+  // A part of an input, with a load step before its readers.
   [[nodiscard]] value_id loaded(std::uint32_t rank, node_id origin, value_id of, const box& part,
                                 const tensor::tensor_type& type);
-  // v: of that rank, or of who is like it (written_ranks). Null where the receiver is not written.
+  // v: of that rank, or of a rank like it (written_ranks). The result is null if the receiver is not written.
   [[nodiscard]] awaited_value sent(node_id origin, value_id v, std::uint32_t from, std::uint32_t to);
-  // Likewise, when the iteration begins: of what is there then. v may be null where `from` is not written.
+  // Likewise, of a value that exists when the iteration begins, at that time. v may be null if `from` is not written.
   [[nodiscard]] awaited_value sent_first(node_id origin, value_id v, const tensor::tensor_type& type,
                                          std::uint32_t from, std::uint32_t to);
-  // Likewise, of what the sender is being sent, and waits for.
+  // Likewise, of a value that the sender receives itself: it waits for that first.
   [[nodiscard]] awaited_value passed_on(node_id origin, const awaited_value& v, const tensor::tensor_type& type,
                                         std::uint32_t from, std::uint32_t to);
-  // Adds up a value of each rank of a group: the sum on each. Here and below, values and what is returned are of those
-  // of the group that are written.
+  // Adds up a value of each rank of a group; each rank gets the sum. Here and below, `values` and the result have an
+  // entry for each rank of the group that is written.
   [[nodiscard]] std::vector<awaited_value> reduced(node_id origin, const std::vector<std::uint32_t>& group,
                                                    std::span<const value_id> values);
-  // Likewise, when all micro-batches have given.
+  // Likewise, after the last micro-batch.
   [[nodiscard]] std::vector<awaited_value> reduced_last(node_id origin, const std::vector<std::uint32_t>& group,
                                                         std::span<const value_id> values);
-  // Rows of a value of each, in the order of the group: all of them on each.
+  // Concatenates the rows of a value of each rank, in the order of the group; each rank gets all.
   [[nodiscard]] std::vector<awaited_value> gathered(node_id origin, const std::vector<std::uint32_t>& group,
                                                     std::span<const value_id> values);
-  // As reduced, and each has its share of rows, of which there is a multiple of the ranks.
+  // As reduced, but each rank gets only its share of the rows, whose number is a multiple of the ranks.
   [[nodiscard]] std::vector<awaited_value> scattered(node_id origin, const std::vector<std::uint32_t>& group,
                                                      std::span<const value_id> values);
-  // Waits for what comes; once is enough.
+  // Adds a wait; later waits for the same step are not needed.
   void wait(std::uint32_t rank, const rank_step& w) { now(rank).push_back(w); }
-  // When all micro-batches have given: the writer of a rank, and waits for what comes.
+  // The writer of a rank for operators after the last micro-batch, and waits there.
   [[nodiscard]] region_writer& on_last(std::uint32_t rank, node_id origin) {
     writers_[rank].begin(served(rank), origin, is_backward(), microbatch_, lag_);
     return writers_[rank];
   }
   void wait_last(std::uint32_t rank, const rank_step& w) { served(rank).push_back(w); }
-  // Then the new version of a weight.
+  // Adds the update of a weight, also after the last micro-batch.
   void update(std::uint32_t rank, node_id origin, std::size_t weight);
-  // Then the next version goes to where others are made of it, or is made of theirs. Waited for at the end. passes_on:
-  // the sender was sent it itself, and waits before it sends. v, next: null where the rank is not written.
+  // Sends the next version of a weight after its update; waits are at the end. passes_on: the sender receives the
+  // version itself, and waits for it before it sends. v, next: null if the rank is not written.
   void send_next(node_id origin, value_id v, std::uint32_t from, value_id next, std::uint32_t to,
                  bool passes_on = false);
   void gather_next(node_id origin, const std::vector<std::uint32_t>& group, std::span<const value_id> next);
 
-  // What a rank does in a pass; the same wait may come more than once.
+  // The steps of a rank in a phase; the same wait may occur more than once.
   [[nodiscard]] const std::vector<rank_step>& steps(std::size_t rank, const pipeline_phase& p) const {
     return ranks_[rank].phases[place_of(p)];
   }
-  // What it does before its passes: what is sent then, and what is for batches of earlier iterations.
+  // Its steps before the passes: early sends, and steps for batches of earlier iterations.
   [[nodiscard]] const std::vector<rank_step>& first(std::size_t rank) const { return ranks_[rank].first; }
-  // What it does when all micro-batches have given.
+  // Its steps after the last micro-batch.
   [[nodiscard]] const std::vector<rank_step>& last(std::size_t rank) const { return ranks_[rank].last; }
-  // What it waits for then.
+  // The waits after those.
   [[nodiscard]] const std::vector<rank_step>& end(std::size_t rank) const { return ranks_[rank].end; }
 
  private:
@@ -117,7 +117,7 @@ class rank_streams {
     std::vector<rank_step> last{};
     std::vector<rank_step> end{};
   };
-  // A rank, and where its step is written; null: nowhere.
+  // A rank, and the list for its step; null if the rank is not written.
   struct message_end {
     std::uint32_t rank = 0;
     std::vector<rank_step>* steps = nullptr;
@@ -341,7 +341,7 @@ UNITY_INLINE void rank_streams::send_next(node_id origin, value_id v, std::uint3
   s.value = v;
   s.peer = to;
   s.tag = next_++;
-  s.lag = lag_;  // who is slow has it later
+  s.lag = lag_;  // a slow receiver may read it later
   s.since = lag_;
   if (written_.has(from)) {
     (passes_on ? ranks_[from].end : served(from)).push_back(s);
@@ -354,7 +354,7 @@ UNITY_INLINE void rank_streams::send_next(node_id origin, value_id v, std::uint3
   r.peer = from;
   r.tag = s.tag;
   r.since = lag_;
-  (passes_on ? ranks_[to].end : served(to)).push_back(r);  // in the order in which they are sent
+  (passes_on ? ranks_[to].end : served(to)).push_back(r);  // in the order of the sends
   ranks_[to].end.push_back(wait_for(r));
 }
 
