@@ -10,6 +10,7 @@
 
 #include <unity/io/onnx_export.hpp>
 #include <unity/io/onnx_import.hpp>
+#include <unity/io/onnx_open.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/definition.hpp>
 
@@ -128,6 +129,26 @@ TEST_CASE("a line goes before the library's own form, in both directions") {
   CHECK(a.signature(m.graph.operation(unity::node_id{1U}).kind).name == "kinked");
   const auto copy = io::parse_onnx(a, io::serialize_onnx(a, m), "m.onnx", {});
   CHECK(a.signature(copy.graph.operation(unity::node_id{1U}).kind).name == "relu");
+}
+
+TEST_CASE("sizes stay open beside an operator of one's own") {
+  auto a = tensor::standard_algebra();
+  a.add(tensor::define("kinked", 1, 1, {}, tensor::composite{[](tensor::body_builder& b, const auto&, auto x) {
+                         return std::vector{b.add("abs", {x[0]})};
+                       }}));
+  io::import_options options;
+  options.operators = {{"kinked", "Kinked", "com.example"}};
+  const auto bytes = unity::test::onnx_model_of(
+                         "<ir_version: 8, opset_import: [ \"\" : 17, \"com.example\" : 1 ]>\n"
+                         "g (float[N,3] x) => (float[N,3] y) { a = com.example.Kinked(x) y = Tanh(a) }")
+                         .SerializeAsString();
+  const auto m = io::parse_open_onnx(a, bytes, "m.onnx", {}, options);
+  CHECK(io::check_open(a, bytes, "m.onnx", {}, m, options).passed);
+  onnx::ModelProto written;
+  REQUIRE(written.ParseFromString(io::serialize_onnx(a, m)));
+  CHECK(written.graph().node(0).op_type() == "Kinked");
+  REQUIRE(written.graph().value_info_size() == 1);
+  CHECK_FALSE(written.graph().value_info(0).type().tensor_type().shape().dim(0).has_dim_value());
 }
 
 }  // namespace tests_of_own_operators
