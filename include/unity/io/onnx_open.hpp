@@ -39,6 +39,7 @@ namespace unity::io {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_OPEN)
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <optional>
 #include <utility>
@@ -79,7 +80,7 @@ inline constexpr std::int64_t lengths[] = {67, 23, 11};  // models for so few po
 // `length`: the least size, from `lengths`, of axes that are neither the first dimension nor part of an image.
 [[nodiscard]] UNITY_INLINE axis_class class_of(const open_axis& a, std::int64_t length) {
   if (a.rank >= 4 && a.axis >= 2) {
-    return {7, 32, false};  // height and width
+    return {7, 32, true};  // height and width
   }
   const bool is_short = length == 11;
   return a.axis == 0 ? axis_class{is_short ? 17 : 11, 1} : axis_class{length, 1, !is_short, !is_short};
@@ -161,6 +162,8 @@ class open_importer {
   [[nodiscard]] onnx_model read_apart(size_choice choice) const;
   // Empty if numbers are ambiguous, unless `must`.
   [[nodiscard]] std::optional<onnx_model> attempt(const size_choice& choice, bool must) const;
+  // Whether all numbers that its file needs have forms.
+  [[nodiscard]] bool is_writable(const onnx_model& model) const;
 
   const tensor::algebra& algebra_;
   const std::string& bytes_;
@@ -223,15 +226,15 @@ UNITY_INLINE onnx_model open_importer::read_apart(size_choice choice) const {
 }
 
 UNITY_INLINE std::optional<onnx_model> open_importer::attempt(const size_choice& choice, bool must) const {
-  const auto sizes = unusual_sizes(axes_, choice);
+  auto sizes = unusual_sizes(axes_, choice);
   size_record other{nullptr};
   size_record record{&other};
   size_record third{nullptr};
   static_cast<void>(read_at(sizes[1], other));
   auto model = read_at(sizes[0], record);
   static_cast<void>(read_at(sizes[2], third));
-  const std::vector<const size_record*> all{&record, &other, &third};
-  if (!record.find_forms(all, sizes, model.open) && !must) {
+  std::vector<const size_record*> all{&record, &other, &third};
+  if (!record.find_forms(all, sizes, false, model.open) && !must) {
     return std::nullopt;
   }
   for (const auto& name : constant_names(algebra_, model.graph)) {
@@ -240,7 +243,39 @@ UNITY_INLINE std::optional<onnx_model> open_importer::attempt(const size_choice&
     }
   }
   record.write_computing(all, sizes, model.open);
+  if (model.open.unstated.empty() || is_writable(model)) {
+    return model;
+  }
+  std::deque<size_record> more;  // which tell quotients apart
+  constexpr std::size_t most_readings = 12;
+  while (all.size() < most_readings) {
+    const auto next = record.next_sizes(all, sizes);
+    try {
+      if (next.empty()) {
+        break;
+      }
+      static_cast<void>(read_at(next, more.emplace_back(nullptr)));
+    } catch (const error&) {
+      break;  // sizes that the model does not take
+    }
+    all.push_back(&more.back());
+    sizes.push_back(next);
+  }
+  model.open.forms.clear();
+  model.open.unstated.clear();
+  model.open.constants.clear();
+  static_cast<void>(record.find_forms(all, sizes, true, model.open));
+  record.write_computing(all, sizes, model.open);
   return model;
+}
+
+UNITY_INLINE bool open_importer::is_writable(const onnx_model& model) const {
+  try {
+    static_cast<void>(serialize_onnx(algebra_, model));
+    return true;
+  } catch (const error&) {
+    return false;
+  }
 }
 
 // Sizes to compare at, by name: 1 in round 0, small ones afterwards.
