@@ -20,6 +20,7 @@
 namespace tests_of_onnx_open {
 
 namespace io = unity::io;
+using unity::io::test::built;
 using unity::io::test::standard;
 using unity::test::onnx_bytes_of;
 
@@ -158,6 +159,34 @@ TEST_CASE("what is written for all sizes is the file at each of them") {
     CHECK(read_at(folded, {{"batch", 3}, {"length", 5}}).outputs ==
           read_at(bytes, {{"batch", 3}, {"length", 5}}).outputs);
   }
+}
+
+TEST_CASE("constants that a search computed and the file rounds are no difference") {
+  const auto bytes = bytes_of(R"(g (float[batch,2] x) => (float[batch,2] y) <float c = {3}> { y = Div(x, c) })");
+  auto model = read(bytes);
+  model.graph = built([](auto& b) {
+    const auto x = b.input("x", {11, 2});
+    return b.apply("scalar_multiply", {x, b.apply("reciprocal", {b.fill(3)})[0]})[0];
+  });
+  CHECK(check(bytes, io::fold_constants(standard(), model)).passed);
+}
+
+TEST_CASE("sizes of which a quotient is nothing are left out") {
+  const auto bytes = bytes_of(half);
+  const auto report = check(bytes, read(bytes));
+  CHECK(report.passed);
+  CHECK_THAT(report.sizes, Catch::StartsWith("batch=1, length=2;"));
+}
+
+TEST_CASE("height and width do not stand for each other") {
+  const auto bytes = bytes_of(R"(g (float[1,2,height,width] x) => (float[height,width,2] y) {
+    t = Transpose <perm = [2, 3, 0, 1]> (x) s = Shape(x) two = Constant <value = int64[1] {2}> ()
+    three = Constant <value = int64[1] {3}> () h = Gather(s, two) w = Gather(s, three)
+    dims = Concat <axis = 0> (h, w, two) y = Reshape(t, dims) })");
+  const auto model = read(bytes);
+  REQUIRE(model.open.axes.size() == 2);
+  CHECK(model.open.form_of(model.open.axes[1].size) == io::size_form{{{1, {1}}}, 0});
+  CHECK(check(bytes, model).passed);
 }
 
 TEST_CASE("quotients are told apart by sizes that leave different remainders") {

@@ -25,7 +25,8 @@ struct open_axis {
   friend bool operator==(const open_axis&, const open_axis&) = default;
 };
 
-// The size of an open axis plus a number, divided by another and rounded down: what halving, striding and pooling leave.
+// The size of an open axis plus a number, divided by another and rounded down: what halving, striding and pooling
+// leave.
 struct size_quotient {
   std::size_t axis = 0;
   std::int64_t added = 0;
@@ -97,8 +98,8 @@ struct quotient_range {
   friend bool operator==(const quotient_range&, const quotient_range&) = default;
 };
 
-// All quotients by 2 to 512 that match the number at these sizes, by axis and divisor. Those with a factor only if there
-// is none without. More sizes leave fewer.
+// All quotients by 2 to 512 that match the number at these sizes, by axis and divisor. Those with a factor only if
+// there is none without. More sizes leave fewer.
 [[nodiscard]] std::vector<quotient_range> fitted_quotients(const std::vector<std::vector<std::int64_t>>& sizes,
                                                            const std::vector<std::int64_t>& numbers);
 
@@ -226,8 +227,8 @@ UNITY_INLINE std::vector<quotient_range> fitted_quotients(const std::vector<std:
     const auto added = ((numbers[0] % factor) + factor) % factor;
     for (std::size_t axis = 0; axis < sizes.front().size(); ++axis) {
       for (std::int64_t d = 2; d <= most_divisor; ++d) {
-        quotient_range r{axis, d, std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max(),
-                         factor, added};
+        quotient_range r{
+            axis, d, std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max(), factor, added};
         for (std::size_t i = 0; i < numbers.size(); ++i) {
           const auto at = d * ((numbers[i] - added) / factor) - sizes[i][axis];
           r.least = std::max(r.least, at);

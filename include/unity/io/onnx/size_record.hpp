@@ -229,12 +229,13 @@ UNITY_INLINE bool size_record::find_forms(const std::vector<const size_record*>&
     }
     clear = clear && (!form || variants.size() == 1);
   }
-  // Small ones that the file computes are needed, but count as constants.
+  // Those that the file computes are needed, and must be neither small nor equal to others.
   for (const auto& [number, variants] : numbers_in(all, true)) {
+    constexpr std::int64_t least = 4;
+    const bool is_taken = number >= least && (number <= small || seen[number].size() > 1);
     for (const auto& at : variants) {
-      constexpr std::int64_t least = 4;
-      const bool is_quotient = number >= least && number <= small && is_changing(at) && !fitted_form(sizes, at) &&
-                               !fitted_quotients(sizes, at).empty();
+      const bool is_quotient =
+          is_taken && is_changing(at) && !fitted_form(sizes, at) && !fitted_quotients(sizes, at).empty();
       clear = clear && !is_quotient;
     }
   }
