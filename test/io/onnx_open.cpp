@@ -178,6 +178,14 @@ TEST_CASE("sizes of which a quotient is nothing are left out") {
   CHECK_THAT(report.sizes, Catch::StartsWith("batch=1, length=2;"));
 }
 
+TEST_CASE("the last of every other position is no multiple of the batch") {
+  const auto bytes = bytes_of(R"(g (float[batch,56] x) => (float[batch,28] y) {
+    from = Constant <value = int64[1] {0}> () to = Constant <value = int64[1] {9223372036854775807}> ()
+    axis = Constant <value = int64[1] {1}> () step = Constant <value = int64[1] {2}> ()
+    y = Slice(x, from, to, axis, step) })");
+  CHECK(check(bytes, read(bytes)).passed);  // at a batch of 11, up to position 5 * 11
+}
+
 TEST_CASE("height and width do not stand for each other") {
   const auto bytes = bytes_of(R"(g (float[1,2,height,width] x) => (float[height,width,2] y) {
     t = Transpose <perm = [2, 3, 0, 1]> (x) s = Shape(x) two = Constant <value = int64[1] {2}> ()

@@ -120,6 +120,9 @@ UNITY_INLINE void size_record::add(const onnx::NodeProto& node, const onnx_value
       known_.insert_or_assign(out, v.known);
     }
     is_constant = is_constant && v.known != nullptr;
+    if (v.value.valid() && node.op_type() == "Slice") {  // the file may count ends from behind
+      dims_.insert_or_assign(out + " numbers", maker.slice_numbers(v.value));
+    }
     dims_.insert_or_assign(out, v.value.valid()      ? maker.type(v.value).dims
                                 : v.known != nullptr ? tensor::shape(std::span<const std::int64_t>{v.known->dims})
                                                      : v.data->dims);
