@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <string>
@@ -11,6 +12,7 @@
 #include <catch2/catch.hpp>
 
 #include <unity/core/error.hpp>
+#include <unity/core/file.hpp>
 #include <unity/io/fold_constants.hpp>
 #include <unity/io/onnx.hpp>
 
@@ -176,6 +178,31 @@ TEST_CASE("sizes of which a quotient is nothing are left out") {
   const auto report = check(bytes, read(bytes));
   CHECK(report.passed);
   CHECK_THAT(report.sizes, Catch::StartsWith("batch=1, length=2;"));
+}
+
+TEST_CASE("what PyTorch exports of halves, strides, pooling and patches is written for all sizes") {
+  std::size_t files = 0;
+  const std::filesystem::path folder{std::string{UNITY_TEST_SOURCE_DIR} + "/test/io/open_data"};
+  for (const auto& entry : std::filesystem::directory_iterator{folder}) {
+    if (entry.path().extension() != ".onnx") {
+      continue;
+    }
+    CAPTURE(entry.path().string());
+    const auto bytes = unity::read_file(entry.path());
+    const auto model = read(bytes);
+    const auto written = io::serialize_onnx(standard(), model);
+    for (const std::int64_t round : {1, 2, 3}) {
+      std::map<std::string, std::int64_t> sizes;
+      for (const auto& axis : model.open.axes) {
+        const bool is_image = axis.rank == 4 && axis.axis > 1;
+        sizes[axis.name] = is_image ? 16 * (round + axis.axis) : 3 * round + axis.axis;
+      }
+      CHECK(read_at(written, sizes).graph == read_at(bytes, sizes).graph);
+      CHECK(read_at(written, sizes).data == read_at(bytes, sizes).data);
+    }
+    ++files;
+  }
+  CHECK(files == 7);
 }
 
 TEST_CASE("the last of every other position is no multiple of the batch") {
