@@ -62,6 +62,7 @@ TEST_CASE("quotients that match are ranges, and sizes with other remainders narr
   const auto twice = [](auto n) { return n / 2 * 2 + 1; };
   CHECK(found_at({67, 71, 73, 100}, twice) == std::vector{unity::io::quotient_range{0, 2, 0, 0, 2, 1}});
   CHECK(found_at({67, 71, 73, 100}, [](auto) { return 5; }).empty());
+  CHECK(found_at({67, 71}, [](auto n) { return (std::int64_t{1} << 55) * n; }).empty());
   CHECK(found_at({67, 71, 73, 100}, [](auto n) { return n * n / 2; }).empty());
 }
 

@@ -19,7 +19,7 @@ namespace unity::io {
 // one size of each (`open.axes` of the model); the file written from it, or from a graph rewritten from it, is valid
 // for all sizes, as far as check_open confirms it.
 // Throws: unity::error, also if the model cannot be read at these sizes. Complexity: three times that of parse_onnx,
-// more if numbers of the model coincide with the sizes.
+// more if numbers of the model coincide with the sizes, up to twelve times if quotients of sizes are needed.
 [[nodiscard]] onnx_model parse_open_onnx(const tensor::algebra& algebra, const std::string& bytes,
                                          std::string_view file, const std::filesystem::path& directory,
                                          const import_options& options = {});

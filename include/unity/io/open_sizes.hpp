@@ -218,7 +218,11 @@ UNITY_INLINE std::optional<size_form> fitted_form(const std::vector<std::vector<
 UNITY_INLINE std::vector<quotient_range> fitted_quotients(const std::vector<std::vector<std::int64_t>>& sizes,
                                                           const std::vector<std::int64_t>& numbers) {
   constexpr std::int64_t most_divisor = 512;
+  constexpr std::int64_t most = std::int64_t{1} << 40;  // above, products might not fit
   std::vector<quotient_range> found;
+  if (std::any_of(numbers.begin(), numbers.end(), [](auto n) { return n < -most || n > most; })) {
+    return found;
+  }
   std::int64_t common = 0;
   for (const auto n : numbers) {
     common = std::gcd(common, n - numbers[0]);
