@@ -199,7 +199,7 @@ def main():
     parser.add_argument("--optimize", metavar="PROGRAM", default="optimize",
                         help="path of the program; default: in PATH")
     parser.add_argument("--exporter", choices=["script", "dynamo"], help="default: both")
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     for name in args.names:
         if name not in MODELS:
             parser.error(f"no model {name}; expected one of {', '.join(MODELS)}")
