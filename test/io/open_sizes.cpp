@@ -42,6 +42,43 @@ TEST_CASE("numbers at three sizes say what they are made of") {
   CHECK_FALSE(form_of([](auto, auto s) { return (s + 1) / 2; }));  // at odd sizes a line, but not at even ones
 }
 
+TEST_CASE("quotients that match are ranges, and sizes with other remainders narrow them") {
+  const auto found_at = [](const std::vector<std::int64_t>& lengths, const auto& f) {
+    std::vector<std::vector<std::int64_t>> at;
+    std::vector<std::int64_t> numbers;
+    for (const auto n : lengths) {
+      at.push_back({n});
+      numbers.push_back(f(n));
+    }
+    return unity::io::fitted_quotients(at, numbers);
+  };
+  const auto half = [](auto n) { return n / 2; };
+  const auto odd = found_at({67, 71, 73}, half);
+  REQUIRE_FALSE(odd.empty());
+  CHECK(odd[0] == unity::io::quotient_range{0, 2, -1, 0});
+  CHECK(found_at({67, 71, 73, 100}, half) == std::vector{unity::io::quotient_range{0, 2, 0, 0}});
+  const auto pooled = [](auto n) { return (n - 3) / 4 + 1; };
+  CHECK(found_at({67, 71, 73, 100, 102, 121}, pooled) == std::vector{unity::io::quotient_range{0, 4, 1, 1}});
+  const auto twice = [](auto n) { return n / 2 * 2 + 1; };
+  CHECK(found_at({67, 71, 73, 100}, twice) == std::vector{unity::io::quotient_range{0, 2, 0, 0, 2, 1}});
+  CHECK(found_at({67, 71, 73, 100}, [](auto) { return 5; }).empty());
+  CHECK(found_at({67, 71}, [](auto n) { return (std::int64_t{1} << 55) * n; }).empty());
+  CHECK(found_at({67, 71, 73, 100}, [](auto n) { return n * n / 2; }).empty());
+}
+
+TEST_CASE("a quotient is rounded down, and multiplied like a size") {
+  CHECK(unity::io::value_of({1, -3, 4}, {0, 1}) == -1);
+  CHECK(unity::io::value_of({1, 3, 4}, {0, 5}) == 2);
+  const unity::io::size_quotient half{1, 0, 2};
+  const std::vector<std::vector<std::int64_t>> some{{11, 67}, {13, 71}, {17, 73}, {18, 100}};
+  std::vector<std::int64_t> numbers;
+  for (const auto& at : some) {
+    numbers.push_back(3 * at[0] * (at[1] / 2) + 4);
+  }
+  CHECK_FALSE(fitted_form(some, numbers));
+  CHECK(fitted_form(some, numbers, {half}) == size_form{{{3, {0}, {half}}}, 4});
+}
+
 TEST_CASE("a number is what it was seen to be, else what it is divisible by") {
   const open_sizes open{{{"batch", "x", 0, 2, true, 11}, {"length", "x", 1, 2, true, 67}},
                         {{60, product(1, {1}, -7)}},

@@ -25,11 +25,25 @@ struct open_axis {
   friend bool operator==(const open_axis&, const open_axis&) = default;
 };
 
-// A size as a polynomial in the sizes of open axes.
+// The size of an open axis plus a number, divided by another and rounded down: what halving, striding and pooling
+// leave.
+struct size_quotient {
+  std::size_t axis = 0;
+  std::int64_t added = 0;
+  std::int64_t divisor = 1;
+
+  friend bool operator==(const size_quotient&, const size_quotient&) = default;
+};
+
+// At sizes of all axes.
+[[nodiscard]] std::int64_t value_of(const size_quotient& q, const std::vector<std::int64_t>& sizes);
+
+// A size as a polynomial in the sizes of open axes and quotients of them.
 struct size_form {
   struct term {
     std::int64_t factor = 1;
-    std::vector<std::size_t> axes{};  // whose sizes are multiplied; repeated for powers
+    std::vector<std::size_t> axes{};         // whose sizes are multiplied; repeated for powers
+    std::vector<size_quotient> quotients{};  // by which they are multiplied
 
     friend bool operator==(const term&, const term&) = default;
   };
@@ -63,18 +77,46 @@ struct open_sizes {
 };
 
 // A form that matches the number at several sizes of the open axes: factor * sizes + number, or the sum of two sizes
-// and a number. sizes[b][a]: the size of axis a; numbers[b]: the number at these sizes.
+// and a number, where `quotients` count as sizes, too. sizes[b][a]: the size of axis a; numbers[b]: the number at these
+// sizes.
 // Throws: nothing; empty if no form matches.
 [[nodiscard]] std::optional<size_form> fitted_form(const std::vector<std::vector<std::int64_t>>& sizes,
-                                                   const std::vector<std::int64_t>& numbers);
+                                                   const std::vector<std::int64_t>& numbers,
+                                                   const std::vector<size_quotient>& quotients = {});
+
+// Forms factor * floor((size + a) / divisor) + added, for all a from `least` to `most`.
+struct quotient_range {
+  std::size_t axis = 0;
+  std::int64_t divisor = 1;
+  std::int64_t least = 0;
+  std::int64_t most = 0;
+  std::int64_t factor = 1;
+  std::int64_t added = 0;
+
+  [[nodiscard]] bool contains(std::int64_t a) const noexcept { return least <= a && a <= most; }
+
+  friend bool operator==(const quotient_range&, const quotient_range&) = default;
+};
+
+// All quotients by 2 to 512 that match the number at these sizes, by axis and divisor. Those with a factor only if
+// there is none without. More sizes leave fewer.
+[[nodiscard]] std::vector<quotient_range> fitted_quotients(const std::vector<std::vector<std::int64_t>>& sizes,
+                                                           const std::vector<std::int64_t>& numbers);
 
 }  // namespace unity::io
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_OPEN_SIZES)
 
 #include <algorithm>
+#include <limits>
+#include <numeric>
 
 namespace unity::io {
+
+UNITY_INLINE std::int64_t value_of(const size_quotient& q, const std::vector<std::int64_t>& sizes) {
+  const auto sum = sizes[q.axis] + q.added;
+  return sum / q.divisor - (sum % q.divisor < 0 ? 1 : 0);
+}
 
 UNITY_INLINE std::optional<size_form> open_sizes::form_of(std::int64_t number) const {
   const auto found = forms.find(number);
@@ -104,14 +146,31 @@ UNITY_INLINE std::optional<size_form> open_sizes::form_of(std::int64_t number) c
 }
 
 UNITY_INLINE std::optional<size_form> fitted_form(const std::vector<std::vector<std::int64_t>>& sizes,
-                                                  const std::vector<std::int64_t>& numbers) {
-  const auto count = sizes.front().size();
-  const auto fits = [&](const std::vector<std::size_t>& axes) -> std::optional<size_form> {
+                                                  const std::vector<std::int64_t>& numbers,
+                                                  const std::vector<size_quotient>& quotients) {
+  const auto axis_count = sizes.front().size();
+  const auto count = axis_count + quotients.size();
+  // Of an axis, or of a quotient after all axes.
+  const auto size_of = [&](std::size_t reading, std::size_t part) {
+    return part < axis_count ? sizes[reading][part] : value_of(quotients[part - axis_count], sizes[reading]);
+  };
+  const auto term_of = [&](std::int64_t factor, const std::vector<std::size_t>& parts) {
+    size_form::term t{factor, {}};
+    for (const auto part : parts) {
+      if (part < axis_count) {
+        t.axes.push_back(part);
+      } else {
+        t.quotients.push_back(quotients[part - axis_count]);
+      }
+    }
+    return t;
+  };
+  const auto fits = [&](const std::vector<std::size_t>& parts) -> std::optional<size_form> {
     std::vector<std::int64_t> products;
-    for (const auto& at : sizes) {
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
       std::int64_t product = 1;
-      for (const auto a : axes) {
-        product *= at[a];
+      for (const auto part : parts) {
+        product *= size_of(i, part);
       }
       products.push_back(product);
     }
@@ -126,34 +185,72 @@ UNITY_INLINE std::optional<size_form> fitted_form(const std::vector<std::vector<
         return std::nullopt;
       }
     }
-    return size_form{{{factor, axes}}, added};
+    return size_form{{term_of(factor, parts)}, added};
   };
   std::vector<std::vector<std::size_t>> products{{}};
   for (std::size_t at = 0; at < products.size(); ++at) {
-    const auto axes = products[at];
-    if (!axes.empty()) {
-      if (auto form = fits(axes)) {
+    const auto parts = products[at];
+    if (!parts.empty()) {
+      if (auto form = fits(parts)) {
         return form;
       }
     }
-    for (std::size_t a = axes.empty() ? 0 : axes.back(); a < count && axes.size() < 3; ++a) {
-      products.push_back(axes);
+    for (std::size_t a = parts.empty() ? 0 : parts.back(); a < count && parts.size() < 3; ++a) {
+      products.push_back(parts);
       products.back().push_back(a);
     }
   }
   for (std::size_t a = 0; a < count; ++a) {
     for (std::size_t b = a + 1; b < count; ++b) {
-      const auto added = numbers[0] - sizes[0][a] - sizes[0][b];
+      const auto added = numbers[0] - size_of(0, a) - size_of(0, b);
       bool fit = true;
       for (std::size_t i = 0; i < numbers.size(); ++i) {
-        fit = fit && numbers[i] == sizes[i][a] + sizes[i][b] + added;
+        fit = fit && numbers[i] == size_of(i, a) + size_of(i, b) + added;
       }
       if (fit) {
-        return size_form{{{1, {a}}, {1, {b}}}, added};
+        return size_form{{term_of(1, {a}), term_of(1, {b})}, added};
       }
     }
   }
   return std::nullopt;
+}
+
+UNITY_INLINE std::vector<quotient_range> fitted_quotients(const std::vector<std::vector<std::int64_t>>& sizes,
+                                                          const std::vector<std::int64_t>& numbers) {
+  constexpr std::int64_t most_divisor = 512;
+  constexpr std::int64_t most = std::int64_t{1} << 40;  // above, products might not fit
+  std::vector<quotient_range> found;
+  if (std::any_of(numbers.begin(), numbers.end(), [](auto n) { return n < -most || n > most; })) {
+    return found;
+  }
+  std::int64_t common = 0;
+  for (const auto n : numbers) {
+    common = std::gcd(common, n - numbers[0]);
+  }
+  const auto add = [&](std::int64_t factor) {
+    const auto added = ((numbers[0] % factor) + factor) % factor;
+    for (std::size_t axis = 0; axis < sizes.front().size(); ++axis) {
+      for (std::int64_t d = 2; d <= most_divisor; ++d) {
+        quotient_range r{
+            axis, d, std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max(), factor, added};
+        for (std::size_t i = 0; i < numbers.size(); ++i) {
+          const auto at = d * ((numbers[i] - added) / factor) - sizes[i][axis];
+          r.least = std::max(r.least, at);
+          r.most = std::min(r.most, at + d - 1);
+        }
+        if (r.least <= r.most) {
+          found.push_back(r);
+        }
+      }
+    }
+  };
+  if (common > 0) {
+    add(1);
+  }
+  if (common > 1 && found.empty()) {
+    add(common);
+  }
+  return found;
 }
 
 }  // namespace unity::io

@@ -49,6 +49,9 @@ class graph_maker {
   [[nodiscard]] data_table& data() noexcept { return data_; }
   [[nodiscard]] const tensor::tensor_type& type(value_id v) const { return graph_.type(v); }
 
+  // The numbers of the slice that computes a value, with ends as positions; empty if no slice does.
+  [[nodiscard]] tensor::shape slice_numbers(value_id v) const;
+
   // Throws: not_accepted.
   std::vector<value_id> emit(std::string_view name, std::span<const value_id> operands,
                              std::span<const tensor::named_attribute> attributes);
@@ -88,6 +91,20 @@ class graph_maker {
 #include <unity/tensor/detail/algebra.hpp>
 
 namespace unity::io::detail {
+
+UNITY_INLINE tensor::shape graph_maker::slice_numbers(value_id v) const {
+  const auto& op = graph_.operation(graph_.producer(v));
+  const auto& name = algebra_->signature(op.kind).name;
+  tensor::shape all;
+  if (name == "slice" || name == "strided_slice") {
+    for (const auto& list : op.attributes) {
+      for (const auto n : list) {
+        all.push_back(n);
+      }
+    }
+  }
+  return all;
+}
 
 UNITY_INLINE std::vector<value_id> graph_maker::emit(std::string_view name, std::span<const value_id> operands,
                                                      std::span<const tensor::named_attribute> attributes) {

@@ -83,6 +83,7 @@ class graph_writer {
   [[nodiscard]] std::string computed(std::span<const std::int64_t> values);
   [[nodiscard]] std::string computed(std::int64_t number);
   [[nodiscard]] std::string size_of(const open_axis& axis);
+  [[nodiscard]] std::string quotient_of(const size_quotient& q);
   [[nodiscard]] std::string combined(std::string_view type, const std::string& a, const std::string& b);
   // Throws: unity::error if an attribute, which cannot be computed, contains an open size.
   void expect_closed(std::string_view type, const onnx_attribute& a, std::span<const std::string> outputs) const;
@@ -286,6 +287,10 @@ UNITY_INLINE std::string graph_writer::computed(std::int64_t number) {
       const auto size = size_of(open_->axes[a]);
       product = product.empty() ? size : combined("Mul", product, size);
     }
+    for (const auto& q : t.quotients) {
+      const auto size = quotient_of(q);
+      product = product.empty() ? size : combined("Mul", product, size);
+    }
     if (t.factor != 1) {
       const std::int64_t factor[] = {t.factor};
       product = combined("Mul", product, integers(factor));
@@ -309,6 +314,19 @@ UNITY_INLINE std::string graph_writer::size_of(const open_axis& axis) {
   }
   const std::int64_t place[] = {axis.axis};
   return combined("Gather", shape, integers(place));
+}
+
+UNITY_INLINE std::string graph_writer::quotient_of(const size_quotient& q) {
+  // Div rounds towards zero, so what is divided must not be negative.
+  const std::int64_t before[] = {((q.added % q.divisor) + q.divisor) % q.divisor};
+  const std::int64_t after[] = {(q.added - before[0]) / q.divisor};
+  const std::int64_t divisor[] = {q.divisor};
+  auto size = size_of(open_->axes[q.axis]);
+  if (before[0] != 0) {
+    size = combined("Add", size, integers(before));
+  }
+  size = combined("Div", size, integers(divisor));
+  return after[0] == 0 ? size : combined("Add", size, integers(after));
 }
 
 UNITY_INLINE std::string graph_writer::combined(std::string_view type, const std::string& a, const std::string& b) {

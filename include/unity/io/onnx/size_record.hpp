@@ -1,9 +1,11 @@
 // Records what an import sees at one size of each open axis: what differs at other sizes depends on them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -40,10 +42,14 @@ class size_record {
   // A value of the taken branch of an If, and its name outside.
   void add_alias(const std::string& inner, const std::string& outer);
 
-  // Finds the forms of numbers of this record's graph, from records at three sizes, the first of which is this one.
-  // `sizes[b][a]`: of axis a in record b. Returns whether each number has an unambiguous origin.
+  // Finds the forms of numbers of this record's graph, from records at three or more sizes, the first of which is this
+  // one. `sizes[b][a]`: of axis a in record b. Of quotients that these sizes leave possible, `is_last` takes the one
+  // that divides the size itself. Returns whether each number has an unambiguous origin.
   bool find_forms(const std::vector<const size_record*>& all, const std::vector<std::vector<std::int64_t>>& sizes,
-                  open_sizes& open) const;
+                  bool is_last, open_sizes& open) const;
+  // Sizes at which to read next, because quotients of some axis are ambiguous; empty if none are.
+  [[nodiscard]] std::vector<std::int64_t> next_sizes(const std::vector<const size_record*>& all,
+                                                     const std::vector<std::vector<std::int64_t>>& sizes) const;
   // Sets the graph that computes `open.computed`.
   void write_computing(const std::vector<const size_record*>& all, const std::vector<std::vector<std::int64_t>>& sizes,
                        open_sizes& open) const;
@@ -51,6 +57,16 @@ class size_record {
  private:
   using numbers = std::vector<std::int64_t>;
 
+  // Values at all sizes, by the value in this record.
+  [[nodiscard]] std::map<std::int64_t, std::set<numbers>> numbers_in(const std::vector<const size_record*>& all,
+                                                                     bool computed_only) const;
+  // The one quotient that it can be.
+  [[nodiscard]] static std::optional<quotient_range> only_quotient(const numbers& at,
+                                                                   const std::vector<std::vector<std::int64_t>>& sizes,
+                                                                   bool is_last);
+  [[nodiscard]] static bool is_changing(const numbers& at) {
+    return std::any_of(at.begin(), at.end(), [&](auto n) { return n != at[0]; });
+  }
   // Whether it is a list of sizes with forms, or one such size.
   [[nodiscard]] static bool is_stated(const std::string& name, const std::vector<const size_record*>& all,
                                       const std::vector<std::vector<std::int64_t>>& sizes);
@@ -66,10 +82,8 @@ class size_record {
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_SIZE_RECORD)
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdlib>
-#include <optional>
 #include <span>
 
 #include <unity/io/onnx/graph_writer.hpp>
@@ -106,6 +120,9 @@ UNITY_INLINE void size_record::add(const onnx::NodeProto& node, const onnx_value
       known_.insert_or_assign(out, v.known);
     }
     is_constant = is_constant && v.known != nullptr;
+    if (v.value.valid() && node.op_type() == "Slice") {  // the file may count ends from behind
+      dims_.insert_or_assign(out + " numbers", maker.slice_numbers(v.value));
+    }
     dims_.insert_or_assign(out, v.value.valid()      ? maker.type(v.value).dims
                                 : v.known != nullptr ? tensor::shape(std::span<const std::int64_t>{v.known->dims})
                                                      : v.data->dims);
@@ -122,9 +139,9 @@ UNITY_INLINE void size_record::add_alias(const std::string& inner, const std::st
   node.add_output(outer);
 }
 
-UNITY_INLINE bool size_record::find_forms(const std::vector<const size_record*>& all,
-                                          const std::vector<std::vector<std::int64_t>>& sizes, open_sizes& open) const {
-  std::map<std::int64_t, std::set<numbers>> seen;  // values at all sizes, by the value in this record
+UNITY_INLINE std::map<std::int64_t, std::set<size_record::numbers>> size_record::numbers_in(
+    const std::vector<const size_record*>& all, bool computed_only) const {
+  std::map<std::int64_t, std::set<numbers>> seen;
   const auto see = [&](const auto& list_of) {
     const auto* first = list_of(*all[0]);
     for (std::size_t i = 0; first != nullptr && i < first->size(); ++i) {
@@ -140,6 +157,9 @@ UNITY_INLINE bool size_record::find_forms(const std::vector<const size_record*>&
     }
   };
   for (const auto& entry : dims_) {
+    if (computed_only) {
+      break;
+    }
     see([&](const size_record& r) -> const tensor::shape* {
       const auto found = r.dims_.find(entry.first);
       return found == r.dims_.end() ? nullptr : &found->second;
@@ -152,15 +172,50 @@ UNITY_INLINE bool size_record::find_forms(const std::vector<const size_record*>&
       return known == nullptr || known->is_real() || known->size() > most_sizes ? nullptr : &known->integers;
     });
   }
-  bool clear = true;
+  return seen;
+}
+
+UNITY_INLINE std::optional<quotient_range> size_record::only_quotient(
+    const numbers& at, const std::vector<std::vector<std::int64_t>>& sizes, bool is_last) {
+  auto found = fitted_quotients(sizes, at);
+  if (found.empty()) {
+    return std::nullopt;
+  }
+  if (found.size() == 1 && found[0].least == found[0].most) {
+    return found[0];
+  }
+  // The model takes no sizes that tell them apart, so all that it takes may be multiples.
+  const auto whole = std::find_if(found.begin(), found.end(), [](const auto& r) { return r.contains(0); });
+  if (!is_last || whole == found.end()) {
+    return std::nullopt;
+  }
+  whole->least = whole->most = 0;
+  return *whole;
+}
+
+UNITY_INLINE bool size_record::find_forms(const std::vector<const size_record*>& all,
+                                          const std::vector<std::vector<std::int64_t>>& sizes, bool is_last,
+                                          open_sizes& open) const {
+  constexpr std::int64_t small = 8;  // axes, steps
+  auto seen = numbers_in(all, false);
   for (const auto number : attributes_) {
     seen[number].insert(numbers(all.size(), number));
   }
+  std::vector<size_quotient> quotients;
   for (const auto& [number, variants] : seen) {
-    constexpr std::int64_t small = 8;  // axes, steps
-    const auto changing = std::find_if(variants.begin(), variants.end(), [&](const numbers& at) {
-      return std::any_of(at.begin(), at.end(), [&](auto n) { return n != at[0]; });
-    });
+    for (const auto& at : variants) {
+      if (is_changing(at) && !fitted_form(sizes, at)) {
+        const auto q = only_quotient(at, sizes, is_last);
+        const size_quotient quotient{q ? q->axis : 0, q ? q->least : 0, q ? q->divisor : 1};
+        if (q && std::find(quotients.begin(), quotients.end(), quotient) == quotients.end()) {
+          quotients.push_back(quotient);
+        }
+      }
+    }
+  }
+  bool clear = true;
+  for (const auto& [number, variants] : seen) {
+    const auto changing = std::find_if(variants.begin(), variants.end(), is_changing);
     if (changing == variants.end() || std::abs(number) <= small) {
       open.constants.insert(number);
       continue;
@@ -168,6 +223,7 @@ UNITY_INLINE bool size_record::find_forms(const std::vector<const size_record*>&
     std::optional<size_form> form;
     for (auto at = changing; at != variants.end() && !form; ++at) {
       form = fitted_form(sizes, *at);
+      form = form ? form : fitted_form(sizes, *at, quotients);
     }
     if (form && variants.size() == 1) {
       open.forms.emplace(number, *form);
@@ -176,7 +232,64 @@ UNITY_INLINE bool size_record::find_forms(const std::vector<const size_record*>&
     }
     clear = clear && (!form || variants.size() == 1);
   }
+  // Those that the file computes are needed, and must be neither small nor equal to others.
+  for (const auto& [number, variants] : numbers_in(all, true)) {
+    constexpr std::int64_t least = 4;
+    const bool is_taken = number >= least && (number <= small || seen[number].size() > 1);
+    for (const auto& at : variants) {
+      const bool is_quotient =
+          is_taken && is_changing(at) && !fitted_form(sizes, at) && !fitted_quotients(sizes, at).empty();
+      clear = clear && !is_quotient;
+    }
+  }
   return clear;
+}
+
+UNITY_INLINE std::vector<std::int64_t> size_record::next_sizes(
+    const std::vector<const size_record*>& all, const std::vector<std::vector<std::int64_t>>& sizes) const {
+  const auto count = sizes[0].size();
+  std::vector<std::optional<quotient_range>> widest(count);
+  std::vector<bool> is_ambiguous(count, false);
+  for (const auto& [number, variants] : numbers_in(all, false)) {
+    for (const auto& at : variants) {
+      if (!is_changing(at) || fitted_form(sizes, at)) {
+        continue;
+      }
+      const auto found = fitted_quotients(sizes, at);
+      if (found.empty() || (found.size() == 1 && found[0].least == found[0].most)) {
+        continue;
+      }
+      const auto& r = found[0];
+      auto& most = widest[r.axis];
+      is_ambiguous[r.axis] = true;
+      most = !most || r.most - r.least > most->most - most->least ? r : *most;
+    }
+  }
+  if (std::find(is_ambiguous.begin(), is_ambiguous.end(), true) == is_ambiguous.end()) {
+    return {};
+  }
+  std::vector<std::int64_t> next(count);
+  for (std::size_t a = 0; a < count; ++a) {
+    std::int64_t largest = 0;
+    for (const auto& at : sizes) {
+      largest = std::max(largest, at[a]);
+    }
+    constexpr std::int64_t multiple = 32;  // of images
+    next[a] = largest + (sizes[0][a] % multiple == 0 ? multiple : 1);
+    if (widest[a]) {  // halves the range; sizes that lie apart tell divisors apart
+      const auto middle = (widest[a]->least + widest[a]->most + 1) / 2;
+      const auto d = widest[a]->divisor;
+      next[a] = sizes.size() < 5 ? largest + largest / 2 : largest + 1;
+      next[a] += (d - (((next[a] + middle) % d) + d) % d) % d;
+    }
+    // Axes that have had equal sizes keep them.
+    for (std::size_t b = 0; b < a; ++b) {
+      if (std::all_of(sizes.begin(), sizes.end(), [&](const auto& at) { return at[a] == at[b]; })) {
+        next[a] = next[b];
+      }
+    }
+  }
+  return next;
 }
 
 UNITY_INLINE bool size_record::is_stated(const std::string& name, const std::vector<const size_record*>& all,
