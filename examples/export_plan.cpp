@@ -2,9 +2,12 @@
 //
 // run: {source}/examples/plans/mlp_p100_2x4.json --to pytorch --out {out}/plan.py
 // run: {source}/examples/plans/mlp_p100_2x4.json --to jax --out {out}/plan.py
+// run: megatron:t=8,p=8,d=8,micro=1,batch=512,interleave=2,sp,zero=1 --to megatron --out {out}/flags.txt
+// run: megatron:d=8,micro=4,batch=64,zero=1 --to deepspeed --out {out}/deepspeed.json
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <string_view>
 
 #include <fmt/core.h>
 
@@ -13,6 +16,9 @@
 #include <unity/io/module_plan.hpp>
 #include <unity/io/plan_json.hpp>
 #include <unity/io/pytorch_plan.hpp>
+#include <unity/io/training_flags.hpp>
+#include <unity/parallel/strategies/plan_statement.hpp>
+#include <unity/parallel/strategies/stated_plan.hpp>
 #include <unity/tensor/algebra.hpp>
 
 #include "support/outputs.hpp"
@@ -29,23 +35,48 @@ struct arguments {
 };
 
 void declare(CLI::App& app, arguments& a) {
-  app.add_option("PLAN", a.plan, "a plan's .json file: graph, machine and strategy")->required();
-  app.add_option("--to", a.to, "the framework: pytorch or jax")->required()->check(CLI::IsMember({"pytorch", "jax"}));
-  app.add_option("--out", a.out, "file for the module; default: standard output");
+  app.add_option("PLAN", a.plan,
+                 "a plan's .json file: graph, machine and strategy; for megatron and deepspeed also what `simulate "
+                 "--plan` takes, megatron:t=,p=,d=,...")
+      ->required();
+  app.add_option("--to", a.to, "the framework: pytorch, jax, megatron (Megatron-LM) or deepspeed")
+      ->required()
+      ->check(CLI::IsMember({"pytorch", "jax", "megatron", "deepspeed"}));
+  app.add_option("--out", a.out, "file for the module, the flags or the JSON; default: standard output");
+}
+
+// For frameworks that run a model by its modules.
+std::string module_text(const arguments& a, const tensor::algebra& operators) {
+  const auto text = read_file(a.plan);
+  const auto plan = io::parse_plan(operators, text, a.plan);
+  const auto modules = io::module_plan_of(operators, plan, io::parse_plan_notes(text, a.plan).mesh);
+  const auto title = fmt::format("The plan {} on {}.", a.plan, plan.machine.name);
+  return a.to == "pytorch" ? io::to_pytorch_text(modules, title) : io::to_jax_text(modules, title);
+}
+
+// For frameworks that have degrees and switches.
+std::string stated_text(const arguments& a, const tensor::algebra& operators) {
+  constexpr std::string_view statement = "megatron:";
+  parallel::stated_plan stated;
+  if (std::string_view{a.plan}.starts_with(statement)) {
+    stated.statement = parallel::parse_plan_statement(a.plan);
+  } else {
+    const auto plan = io::read_plan(operators, a.plan);
+    stated =
+        a.to == "megatron" ? parallel::statement_of(operators, plan) : parallel::data_statement_of(operators, plan);
+  }
+  return a.to == "megatron" ? io::to_megatron_text(stated) : io::to_deepspeed_text(stated);
 }
 
 void run(arguments& a) {
   support::expect_writable(a.out);
   const auto operators = tensor::training_algebra();
-  const auto text = read_file(a.plan);
-  const auto plan = io::parse_plan(operators, text, a.plan);
-  const auto modules = io::module_plan_of(operators, plan, io::parse_plan_notes(text, a.plan).mesh);
-  const auto title = fmt::format("The plan {} on {}.", a.plan, plan.machine.name);
-  const auto module = a.to == "pytorch" ? io::to_pytorch_text(modules, title) : io::to_jax_text(modules, title);
+  const bool is_of_modules = a.to == "pytorch" || a.to == "jax";
+  const auto text = is_of_modules ? module_text(a, operators) : stated_text(a, operators);
   if (a.out.empty()) {
-    fmt::print("{}", module);
+    fmt::print("{}", text);
   } else {
-    support::write_all({{a.out, module}});
+    support::write_all({{a.out, text}});
   }
 }
 

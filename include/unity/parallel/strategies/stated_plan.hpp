@@ -1,0 +1,492 @@
+// The statement that a plan amounts to, found from how it divides operators: for frameworks that have degrees and
+// switches instead of plans.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include <unity/parallel/optimizer.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/parallel/strategies/plan_statement.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/dtype.hpp>
+
+namespace unity::parallel {
+
+// A statement, and what a plan has besides. Regular.
+struct stated_plan {
+  plan_statement statement{};  // zero: the stage, up to 3
+  std::uint32_t layers = 0;    // of the transformer; 0: unknown
+  std::optional<optimizer> updates{};
+  std::optional<tensor::dtype> element{};  // of weights
+  // Devices are numbered by tensor-parallel group, then stage, then data-parallel group; else stages come last.
+  bool are_stages_inside_data = false;
+
+  friend bool operator==(const stated_plan&, const stated_plan&) = default;
+};
+
+// Of a transformer: tensor-parallel groups as `megatron` divides layers, data parallelism and a pipeline of equally
+// many layers. Ranks are devices, node by node.
+// Complexity: as `megatron`, twice.
+// Throws: unity::error that names what deviates from every such statement (operator, weight, stage), and what was
+// expected there.
+[[nodiscard]] stated_plan statement_of(const tensor::algebra& a, const plan& p);
+
+// Of any model: each device has its part of the samples, and all weights (t=1, p=1).
+// Throws: likewise.
+[[nodiscard]] stated_plan data_statement_of(const tensor::algebra& a, const plan& p);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_STRATEGIES_STATED_PLAN)
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+#include <unity/graph/concepts.hpp>
+#include <unity/machine/device_mesh.hpp>
+#include <unity/parallel/configuration.hpp>
+#include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/pipeline.hpp>
+#include <unity/parallel/strategies/megatron.hpp>
+#include <unity/parallel/strategies/strategy.hpp>
+#include <unity/parallel/strategies/transformer_layers.hpp>
+#include <unity/parallel/training_graph.hpp>
+#include <unity/tensor/operator_name.hpp>
+
+namespace unity::parallel::detail {
+
+// What both kinds of statements need to know about a plan.
+class plan_reader {
+ public:
+  plan_reader(const tensor::algebra& a, const plan& p);
+
+ protected:
+  [[nodiscard]] bool does_work(node_id n) const { return !p_.graph.operands(n).empty() && !is_of_weights(p_.graph, n); }
+  [[nodiscard]] std::string shown(node_id n) const {
+    return fmt::format("operator {} ({})", n.index(), tensor::operator_name(a_, p_.graph.operation(n)));
+  }
+  [[nodiscard]] std::string weight_name(value_id v) const {
+    return std::string{a_.read(p_.graph.operation(p_.graph.producer(v))).word("name")};
+  }
+  // The samples of the graph's inputs.
+  [[nodiscard]] std::int64_t samples() const;
+  // The stage of ZeRO that all weights have; 0: all-reduces.
+  [[nodiscard]] std::int64_t zero_stage() const;
+  [[nodiscard]] stated_plan started(std::int64_t data) const;
+
+  const tensor::algebra& a_;
+  const plan& p_;
+  graph_dimensions all_;
+  training_graph training_;
+  std::vector<machine::device_id> ranks_{};
+};
+
+UNITY_INLINE plan_reader::plan_reader(const tensor::algebra& a, const plan& p)
+    : a_{a}, p_{p}, all_{a, p.graph}, training_{a, p.graph} {
+  for (const auto& row : machine::devices_by_node(p.machine.network)) {
+    ranks_.insert(ranks_.end(), row.begin(), row.end());
+  }
+}
+
+// Degrees of 1 may be written or left out.
+UNITY_INLINE bool is_same(configuration x, configuration y) {
+  for (auto* c : {&x, &y}) {
+    for (auto* degrees : {&c->reductions, &c->terms}) {
+      if (std::all_of(degrees->begin(), degrees->end(), [](std::int64_t d) { return d == 1; })) {
+        degrees->clear();
+      }
+    }
+  }
+  return x == y;
+}
+
+UNITY_INLINE std::int64_t plan_reader::samples() const {
+  std::optional<std::int64_t> found;
+  bool has_one = false;  // a dimension of size 1 has no index
+  for (const auto n : node_ids(p_.graph)) {
+    const auto& o = all_[n];
+    if (p_.graph.operation(n).kind == a_.kind("input")) {
+      const auto& dims = o.outputs[0].dims;
+      has_one = has_one || (!dims.empty() && dims[0] == 1);
+    }
+    const auto sample = does_work(n) ? find_dimension(o, parallelism::sample) : std::nullopt;
+    for (std::size_t i = 0; sample && i < p_.graph.operands(n).size(); ++i) {
+      const auto v = p_.graph.operands(n)[i];
+      const auto& dims = o.structure.operands[i];
+      const bool is_input = p_.graph.operation(p_.graph.producer(v)).kind == a_.kind("input");
+      const auto& along = o.divisible[*sample].indices;
+      if (!is_input || dims.empty() ||
+          std::find(dims[0].indices.begin(), dims[0].indices.end(), along.front()) == dims[0].indices.end()) {
+        continue;
+      }
+      const auto size = p_.graph.type(v).dims[0];
+      if (found && *found != size) {
+        throw error{shown(n), fmt::format("reads an input of {} samples, and another has {}", size, *found),
+                    "inputs of equally many samples"};
+      }
+      found = size;
+    }
+  }
+  if (!found && !has_one) {
+    throw error{"plan.graph", "no input of which an operator divides the first dimension", "inputs of several samples"};
+  }
+  return found.value_or(1);
+}
+
+UNITY_INLINE std::int64_t plan_reader::zero_stage() const {
+  std::optional<std::int64_t> stage;
+  for (std::size_t w = 0; w < p_.synchronization.weights.size(); ++w) {
+    const auto& weight = training_.weights()[w];
+    if (!weight.is_trained) {
+      continue;
+    }
+    const auto& how = p_.synchronization.weights[w];
+    const auto& s = how.parts.front();
+    const auto where = [&] { return fmt::format("synchronization of {}", weight_name(weight.value)); };
+    const bool is_plain = how.parts.size() == 1 && s.compressor == compressor{} && !s.is_sparse;
+    if (!is_plain || (s.kind != sync_kind::all_reduce && s.kind != sync_kind::sharded)) {
+      throw error{where(),
+                  is_plain ? std::string{sync_kind_names[static_cast<std::size_t>(s.kind)]}
+                           : "parts, a compressor or sparse gradients",
+                  "all_reduce or sharded, the whole weight"};
+    }
+    const auto own = s.kind == sync_kind::sharded ? std::int64_t{s.stage} : std::int64_t{0};
+    if (stage && *stage != own) {
+      throw error{where(), fmt::format("stage {} of ZeRO, where those before have {}", own, *stage),
+                  "one stage for all weights"};
+    }
+    stage = own;
+  }
+  return stage.value_or(0);
+}
+
+UNITY_INLINE stated_plan plan_reader::started(std::int64_t data) const {
+  stated_plan r;
+  const auto all = samples();
+  if (all % data != 0) {
+    throw error{"plan.graph", fmt::format("{} samples", all),
+                fmt::format("a multiple of {} data-parallel parts", data)};
+  }
+  r.statement.data = data;
+  r.statement.micro = all / data;
+  r.statement.batch = all * p_.pipeline.microbatches;
+  r.statement.zero = data > 1 ? zero_stage() : 0;
+  r.updates = p_.updates;
+  for (const auto& w : training_.weights()) {
+    if (w.is_trained && !r.element) {
+      r.element = p_.graph.type(w.value).element;
+    }
+  }
+  return r;
+}
+
+class data_plan_reader : plan_reader {
+ public:
+  using plan_reader::plan_reader;
+
+  [[nodiscard]] stated_plan read() const;
+
+ private:
+  void expect_samples_divided(node_id n, const configuration& expected) const;
+};
+
+UNITY_INLINE void data_plan_reader::expect_samples_divided(node_id n, const configuration& expected) const {
+  const auto& c = p_.configurations[n.index()];
+  const bool is_whole = product(c.degrees) * product(c.reductions) * product(c.terms) == 1;
+  if (!is_same(c, expected) && !(is_whole && all_.role(n) == sample_role::apart)) {
+    throw error{shown(n), fmt::format("divided as {}", c),
+                fmt::format("{}, a part of the samples on each device", expected)};
+  }
+}
+
+UNITY_INLINE stated_plan data_plan_reader::read() const {
+  if (p_.pipeline.stage_count() > 1 || p_.pipeline.is_delayed) {
+    throw error{"plan.pipeline", fmt::format("{} stages, or delayed updates", p_.pipeline.stage_count()),
+                "one stage: data parallelism alone"};
+  }
+  const auto count = static_cast<std::int64_t>(ranks_.size());
+  const auto expected = replicated_data_parallel(all_, ranks_);
+  for (const auto n : node_ids(p_.graph)) {
+    if (does_work(n)) {
+      expect_samples_divided(n, expected[n.index()]);
+    }
+    if (is_recomputed(p_.recomputed, n)) {
+      throw error{shown(n), "its result is computed again for the backward pass",
+                  "no recomputation: which parts are is in the model's code"};
+    }
+  }
+  return started(count);
+}
+
+class transformer_plan_reader : plan_reader {
+ public:
+  using plan_reader::plan_reader;
+
+  [[nodiscard]] stated_plan read();
+
+ private:
+  // Degrees that a plan may have, and how many operators agree with them.
+  struct guess {
+    std::int64_t tensor = 1;
+    bool is_sequence_parallel = false;
+    bool are_stages_inside_data = false;
+    std::size_t agreeing = 0;
+    std::optional<node_id> first_other{};
+    configuration expected{};  // of that
+  };
+
+  [[nodiscard]] std::int64_t stages() const { return std::int64_t{p_.pipeline.stage_count()}; }
+  [[nodiscard]] std::int64_t data(const guess& g) const {
+    return static_cast<std::int64_t>(ranks_.size()) / stages() / g.tensor;
+  }
+  [[nodiscard]] std::vector<machine::device_id> devices_of(const guess& g, std::int64_t stage) const;
+  [[nodiscard]] bool fits_stages(const guess& g) const;
+  // Effects: counts. Returns false if the model cannot be divided so.
+  [[nodiscard]] bool compare(guess& g) const;
+  [[nodiscard]] guess best_guess() const;
+  void expect_schedule() const;
+  void expect_equal_stages() const;
+  void find_core();
+  [[nodiscard]] bool can_deviate(node_id n) const;
+  [[nodiscard]] bool is_in_layer(node_id n) const {
+    return layers_.pieces[n.index()] > 0 && layers_.pieces[n.index()] <= layers_.count;
+  }
+  [[nodiscard]] recomputed_part recomputed() const;
+
+  transformer_layers layers_{};
+  std::vector<bool> core_{};     // per node: from the first to the last product of activations of its layer
+  std::vector<bool> is_last_{};  // per node: of its layer, or of its layer's core
+};
+
+UNITY_INLINE std::vector<machine::device_id> transformer_plan_reader::devices_of(const guess& g,
+                                                                                 std::int64_t stage) const {
+  std::vector<machine::device_id> devices;
+  for (std::int64_t i = 0; i < data(g); ++i) {
+    for (std::int64_t j = 0; j < g.tensor; ++j) {
+      const auto group = g.are_stages_inside_data ? i * stages() + stage : stage * data(g) + i;
+      devices.push_back(ranks_[static_cast<std::size_t>(group * g.tensor + j)]);
+    }
+  }
+  return devices;
+}
+
+UNITY_INLINE bool transformer_plan_reader::fits_stages(const guess& g) const {
+  for (std::int64_t stage = 0; stages() > 1 && stage < stages(); ++stage) {
+    for (const auto d : devices_of(g, stage)) {
+      if (p_.pipeline.stages[d.index()] != stage) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+UNITY_INLINE bool transformer_plan_reader::compare(guess& g) const {
+  std::vector<strategy> by_stage;
+  for (std::int64_t stage = 0; stage < stages(); ++stage) {
+    machine::device_mesh mesh{"", {}, {}};
+    for (const auto d : devices_of(g, stage)) {
+      mesh.devices.push_back(d);
+    }
+    std::optional<std::size_t> sample_axis;
+    std::optional<std::size_t> layer_axis;
+    if (data(g) > 1 || g.tensor == 1) {
+      sample_axis = 0;
+      mesh.sizes.push_back(data(g));
+    }
+    if (g.tensor > 1) {
+      layer_axis = mesh.sizes.size();
+      mesh.sizes.push_back(g.tensor);
+    }
+    megatron_writer writer{a_, p_.graph, all_, std::move(mesh), sample_axis, layer_axis, g.is_sequence_parallel};
+    by_stage.push_back(writer.run());
+    if (g.tensor > 1 && !writer.divides_heads()) {
+      return false;
+    }
+  }
+  for (const auto n : node_ids(p_.graph)) {
+    if (!does_work(n)) {
+      continue;
+    }
+    const auto& c = p_.configurations[n.index()];
+    const auto stage = stages() > 1 ? p_.pipeline.stages[c.devices[0].index()] : 0U;
+    const auto& expected = by_stage[stage][n.index()];
+    if (is_same(c, expected)) {
+      ++g.agreeing;
+    } else if (!g.first_other) {
+      g.first_other = n;
+      g.expected = expected;
+    }
+  }
+  return true;
+}
+
+// The degrees with which most operators agree; of equally good ones, the smallest.
+UNITY_INLINE transformer_plan_reader::guess transformer_plan_reader::best_guess() const {
+  const auto of_stage = static_cast<std::int64_t>(ranks_.size()) / stages();
+  std::optional<guess> best;
+  for (std::int64_t tensor = 1; tensor <= of_stage; ++tensor) {
+    for (const bool inside : {false, true}) {
+      for (const bool sequence : {false, true}) {
+        guess g{tensor, sequence, inside, 0, {}, {}};
+        const bool is_new = (stages() > 1 || !inside) && (tensor > 1 || !sequence);
+        if (of_stage % tensor == 0 && is_new && fits_stages(g) && compare(g) &&
+            (!best || best->agreeing < g.agreeing)) {
+          best = g;
+        }
+      }
+    }
+  }
+  if (!best) {
+    throw error{"plan.pipeline", "stages of devices in an order of their own",
+                "stages of equally many devices in the machine's order, or tensor-parallel groups of each in turn"};
+  }
+  return *best;
+}
+
+UNITY_INLINE void transformer_plan_reader::expect_schedule() const {
+  const auto& how = p_.pipeline;
+  if (static_cast<std::int64_t>(ranks_.size()) % stages() != 0) {
+    throw error{"plan.pipeline", fmt::format("{} stages of {} devices", stages(), ranks_.size()),
+                "stages of equally many devices"};
+  }
+  const bool is_known =
+      how.schedule == pipeline_schedule::one_forward_one_backward || how.schedule == pipeline_schedule::interleaved;
+  if (how.is_delayed || !is_known) {
+    throw error{"plan.pipeline",
+                how.is_delayed
+                    ? std::string{"delayed updates"}
+                    : fmt::format("schedule {}", pipeline_schedule_names[static_cast<std::size_t>(how.schedule)]),
+                "one_forward_one_backward or interleaved"};
+  }
+}
+
+UNITY_INLINE void transformer_plan_reader::expect_equal_stages() const {
+  const auto parts = p_.pipeline.stage_count() * p_.pipeline.chunks;
+  if (layers_.count % parts != 0) {
+    throw error{"plan.pipeline", fmt::format("{} layers on {} stages", layers_.count, parts),
+                "equally many layers on each"};
+  }
+  if (parts == 1) {
+    return;
+  }
+  const auto chunks = chunks_of(p_.graph, p_.configurations, p_.pipeline);
+  for (const auto n : node_ids(p_.graph)) {
+    if (!does_work(n)) {
+      continue;
+    }
+    const auto piece = layers_.pieces[n.index()];
+    const auto expected = piece == 0 ? 0U : std::min((piece - 1) / (layers_.count / parts), parts - 1);
+    const auto stage = p_.pipeline.stages[p_.configurations[n.index()].devices[0].index()];
+    const auto own = chunks[n.index()] * p_.pipeline.stage_count() + stage;
+    if (own != expected) {
+      throw error{shown(n), fmt::format("on stage {}", own),
+                  fmt::format("stage {} of {}, of {} layers each, the embedding on the first and the head on the last",
+                              expected, parts, layers_.count / parts)};
+    }
+  }
+}
+
+UNITY_INLINE void transformer_plan_reader::find_core() {
+  const auto count = p_.graph.node_count();
+  core_.resize(count);
+  is_last_.resize(count);
+  constexpr auto none = static_cast<std::size_t>(-1);
+  std::vector<std::size_t> first(layers_.count + 2, none);
+  std::vector<std::size_t> last(layers_.count + 2, none);
+  std::vector<std::size_t> end(layers_.count + 2, none);
+  for (const auto n : node_ids(p_.graph)) {
+    const auto piece = layers_.pieces[n.index()];
+    if (!does_work(n)) {
+      continue;
+    }
+    end[piece] = n.index();
+    if (mixes_positions(a_, all_[n])) {
+      first[piece] = std::min<std::size_t>(first[piece], n.index());
+      last[piece] = n.index();
+    }
+  }
+  for (std::uint32_t piece = 1; piece <= layers_.count; ++piece) {
+    is_last_[end[piece]] = true;
+    is_last_[last[piece]] = true;
+    for (auto i = first[piece]; i <= last[piece]; ++i) {
+      core_[i] = does_work(node_id{i});
+    }
+  }
+}
+
+// Whether it makes no difference if the result is computed again: it is an end, which is kept anyway, or another view
+// of what is.
+UNITY_INLINE bool transformer_plan_reader::can_deviate(node_id n) const {
+  const auto kind = p_.graph.operation(n).kind;
+  return !does_work(n) || is_last_[n.index()] || kind == a_.kind("transpose") || kind == a_.kind("reshape");
+}
+
+UNITY_INLINE recomputed_part transformer_plan_reader::recomputed() const {
+  std::size_t of_core = 0;
+  std::size_t of_others = 0;
+  for (const auto n : node_ids(p_.graph)) {
+    if (!can_deviate(n) && is_recomputed(p_.recomputed, n)) {
+      ++(core_[n.index()] ? of_core : of_others);
+    }
+  }
+  if (of_core + of_others == 0) {
+    return recomputed_part::none;
+  }
+  const auto part = of_core > of_others ? recomputed_part::selective : recomputed_part::full;
+  for (const auto n : node_ids(p_.graph)) {
+    const bool is_expected = part == recomputed_part::full ? is_in_layer(n) : core_[n.index()];
+    if (!can_deviate(n) && is_recomputed(p_.recomputed, n) != is_expected) {
+      throw error{shown(n), is_expected ? "its result is kept" : "its result is computed again for the backward pass",
+                  part == recomputed_part::full ? "recomputation of whole layers from their inputs"
+                                                : "recomputation of each layer's attention core alone"};
+    }
+  }
+  return part;
+}
+
+UNITY_INLINE stated_plan transformer_plan_reader::read() {
+  expect_schedule();
+  layers_ = layers_of(a_, p_.graph, all_);
+  expect_equal_stages();
+  find_core();
+  const auto best = best_guess();
+  if (best.first_other) {
+    throw error{shown(*best.first_other), fmt::format("divided as {}", p_.configurations[best.first_other->index()]),
+                fmt::format("{}, as Megatron-LM divides it for t={}, d={}{}", best.expected, best.tensor, data(best),
+                            best.is_sequence_parallel ? ", sp" : "")};
+  }
+  auto r = started(data(best));
+  r.statement.tensor = best.tensor;
+  r.statement.pipeline = stages();
+  r.statement.interleave = p_.pipeline.chunks;
+  r.statement.is_sequence_parallel = best.is_sequence_parallel;
+  r.statement.recomputed = recomputed();
+  r.layers = layers_.count;
+  r.are_stages_inside_data = best.are_stages_inside_data && data(best) > 1;
+  return r;
+}
+
+}  // namespace unity::parallel::detail
+
+namespace unity::parallel {
+
+UNITY_INLINE stated_plan statement_of(const tensor::algebra& a, const plan& p) {
+  return detail::transformer_plan_reader{a, p}.read();
+}
+
+UNITY_INLINE stated_plan data_statement_of(const tensor::algebra& a, const plan& p) {
+  return detail::data_plan_reader{a, p}.read();
+}
+
+}  // namespace unity::parallel
+
+#endif

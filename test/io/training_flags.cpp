@@ -1,0 +1,65 @@
+#include <unity/io/training_flags.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <string>
+
+#include "../support/message_of.hpp"
+
+namespace tests_of_training_flags {
+
+namespace {
+
+using namespace unity;
+
+parallel::stated_plan stated(const std::string& text) {
+  return {parallel::parse_plan_statement(text), 0, {}, {}, false};
+}
+
+std::string megatron_complaint(const parallel::stated_plan& p) {
+  return unity::test::message_of([&] { static_cast<void>(io::to_megatron_text(p)); });
+}
+
+std::string deepspeed_complaint(const std::string& text) {
+  return unity::test::message_of([&] { static_cast<void>(io::to_deepspeed_text(stated(text))); });
+}
+
+}  // namespace
+
+TEST_CASE("a statement is the flags of Megatron-LM") {
+  auto p = stated("megatron:t=8,p=8,d=8,micro=1,batch=512,interleave=2,sp,zero=1,recompute=full");
+  CHECK(io::to_megatron_text(p) ==
+        "--tensor-model-parallel-size 8\n--pipeline-model-parallel-size 8\n--num-virtual-stages-per-pipeline-rank 2\n"
+        "--micro-batch-size 1\n--global-batch-size 512\n--sequence-parallel\n--use-distributed-optimizer\n"
+        "--recompute-granularity full\n--recompute-method uniform\n--recompute-num-layers 1\n");
+  p.layers = 96;
+  p.updates = parallel::optimizer::sgd;
+  p.element = tensor::dtype::bfloat16;
+  p.are_stages_inside_data = true;
+  p.statement.recomputed = parallel::recomputed_part::selective;
+  CHECK(io::to_megatron_text(p) ==
+        "--tensor-model-parallel-size 8\n--pipeline-model-parallel-size 8\n--num-layers 96\n"
+        "--num-layers-per-virtual-pipeline-stage 6\n--use-tp-pp-dp-mapping\n--micro-batch-size 1\n"
+        "--global-batch-size 512\n--sequence-parallel\n--use-distributed-optimizer\n"
+        "--recompute-granularity selective\n--optimizer sgd\n--sgd-momentum 0\n--bf16\n");
+  p.statement.zero = 2;
+  CHECK(megatron_complaint(p) ==
+        "plan: stage 2 of ZeRO; expected 0 or 1, which is Megatron-LM's distributed optimizer");
+  CHECK(megatron_complaint(stated("megatron:t=1,p=1,d=3,micro=1,batch=4")) ==
+        "plan: batch=4; expected a multiple of d=3 times micro=1");
+}
+
+TEST_CASE("a statement of data parallelism is DeepSpeed's JSON") {
+  auto p = stated("megatron:d=8,micro=2,batch=64,zero=1");
+  p.element = tensor::dtype::float16;
+  CHECK(io::to_deepspeed_text(p) ==
+        "{\n  \"train_batch_size\": 64,\n  \"train_micro_batch_size_per_gpu\": 2,\n"
+        "  \"gradient_accumulation_steps\": 4,\n  \"zero_optimization\": {\n    \"stage\": 1,\n"
+        "    \"overlap_comm\": true\n  },\n  \"fp16\": {\n    \"enabled\": true\n  }\n}\n");
+  CHECK(deepspeed_complaint("megatron:t=2,p=1,d=4") ==
+        "plan: t=2, p=1; expected t=1 and p=1: DeepSpeed takes other divisions from the model's code");
+  CHECK(deepspeed_complaint("megatron:d=4,recompute=full") ==
+        "plan: recompute=full; expected none: DeepSpeed takes what is computed again from the model's code");
+}
+
+}  // namespace tests_of_training_flags

@@ -1,0 +1,189 @@
+#include <unity/parallel/strategies/stated_plan.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <cstddef>
+#include <string>
+
+#include <unity/machine/presets.hpp>
+#include <unity/parallel/pipeline.hpp>
+#include <unity/parallel/strategies/strategy.hpp>
+#include <unity/tensor/zoo.hpp>
+
+#include "../../support/message_of.hpp"
+#include "../../support/operators.hpp"
+#include "../replicated_plan.hpp"
+#include "../stated_training.hpp"
+
+namespace tests_of_stated_plan {
+
+namespace {
+
+using namespace unity;
+using unity::test::training::operators;
+
+std::string complaint(const parallel::plan& p) {
+  return unity::test::message_of([&] { static_cast<void>(parallel::statement_of(operators(), p)); });
+}
+
+std::string data_complaint(const parallel::plan& p) {
+  return unity::test::message_of([&] { static_cast<void>(parallel::data_statement_of(operators(), p)); });
+}
+
+bool has(const std::string& text, const std::string& part) {
+  CAPTURE(text);
+  return text.find(part) != std::string::npos;
+}
+
+// The first operator of that kind, counted from `skip`.
+std::size_t find(const parallel::plan& p, const char* kind, std::size_t skip = 0) {
+  for (const auto n : node_ids(p.graph)) {
+    if (p.graph.operation(n).kind == operators().kind(kind) && !parallel::detail::is_of_weights(p.graph, n) &&
+        skip-- == 0) {
+      return n.index();
+    }
+  }
+  FAIL("no " << kind);
+  return 0;
+}
+
+}  // namespace
+
+TEST_CASE("a plan that does what a statement says amounts to that statement") {
+  for (const std::string text : {
+           "megatron:t=1,p=1,d=4,micro=2,batch=8",
+           "megatron:t=4,p=1,d=1,micro=2,batch=2",
+           "megatron:t=2,p=1,d=2,micro=2,batch=4,sp",
+           "megatron:t=2,p=1,d=2,micro=1,batch=2,zero=1,recompute=full",
+           "megatron:t=2,p=2,d=2,micro=1,batch=8,recompute=selective",
+           "megatron:t=1,p=2,d=2,micro=1,batch=8,interleave=2",
+           "megatron:t=2,p=4,d=1,micro=1,batch=4,sp,recompute=full",
+           "megatron:t=1,p=1,d=2,micro=2,batch=16,recompute=selective",
+       }) {
+    CAPTURE(text);
+    auto p = parallel::test::stated_training(operators(), text, 4);
+    p.updates = parallel::optimizer::adam;
+    parallel::check(operators(), p);
+    parallel::check(p.graph, p.configurations, p.pipeline, p.machine.network.device_count());
+    const auto r = parallel::statement_of(operators(), p);
+    CHECK(to_string(r.statement) == text);
+    CHECK(r.layers == 4);
+    CHECK(r.updates == parallel::optimizer::adam);
+    CHECK(r.element == tensor::dtype::float32);
+    CHECK_FALSE(r.are_stages_inside_data);
+  }
+}
+
+TEST_CASE("stages may follow each other within the data-parallel groups") {
+  const std::string text = "megatron:t=2,p=2,d=2,micro=1,batch=8";
+  auto p = parallel::test::stated_training(operators(), text, 2, true);
+  const auto r = parallel::statement_of(operators(), p);
+  CHECK(to_string(r.statement) == text);
+  CHECK(r.are_stages_inside_data);
+  std::swap(p.pipeline.stages[0], p.pipeline.stages[2]);
+  for (auto& c : p.configurations) {
+    for (auto& d : c.devices) {
+      d = d.index() == 0 || d.index() == 2 ? machine::device_id{std::size_t{2} - d.index()} : d;
+    }
+  }
+  CHECK(has(complaint(p), "plan.pipeline: stages of devices in an order of their own"));
+}
+
+// The sides of a product of Megatron's: columns of the first, rows of the second.
+TEST_CASE("one product that is divided in another way is named") {
+  const std::string text = "megatron:t=2,p=1,d=2,micro=2,batch=4";
+  const auto good = parallel::test::stated_training(operators(), text, 2);
+  const parallel::graph_dimensions all{operators(), good.graph};
+  const auto wide = find(good, "gelu") - 3;  // its matrix product, before the bias and its addition
+  REQUIRE(good.graph.operation(node_id{wide}).kind == operators().kind("matmul"));
+  auto p = good;
+  auto& c = p.configurations[wide];
+  REQUIRE(c.degrees.back() == 2);
+  c = {parallel::degree_list(c.degrees.size(), 1), c.devices, {}, {}, 1};
+  c.degrees[0] = 4;
+  CHECK(complaint(p) == "operator " + std::to_string(wide) +
+                            " (matmul): divided as [4,1,1] on [0,1,2,3]; expected [2,1,2] on [0,1,2,3], as Megatron-LM "
+                            "divides it for t=2, d=2");
+  p = good;
+  std::swap(p.configurations[wide].devices[0], p.configurations[wide].devices[3]);
+  CHECK(has(complaint(p), "[2,1,2] on [3,1,2,0]; expected [2,1,2] on [0,1,2,3]"));
+}
+
+TEST_CASE("what has no words is refused, with the place") {
+  const auto p2 = parallel::test::stated_training(operators(), "megatron:t=1,p=2,d=2,micro=1,batch=8", 2);
+  auto p = p2;
+  p.pipeline.schedule = parallel::pipeline_schedule::gpipe;
+  CHECK(complaint(p) == "plan.pipeline: schedule gpipe; expected one_forward_one_backward or interleaved");
+  p = p2;
+  p.pipeline.is_delayed = true;
+  CHECK(has(complaint(p), "delayed updates"));
+  p = parallel::test::stated_training(operators(), "megatron:t=1,p=1,d=2,micro=1,batch=2", 3);
+  CHECK(complaint(p).empty());
+  p.recomputed[find(p, "gelu")] = true;
+  CHECK(has(complaint(p), "its result is kept; expected recomputation of whole layers from their inputs"));
+  p = parallel::test::stated_training(operators(), "megatron:t=1,p=1,d=2,micro=1,batch=2,recompute=selective", 3);
+  p.recomputed[find(p, "softmax", 1)] = false;
+  CHECK(
+      has(complaint(p), "(softmax): its result is kept; expected recomputation of each layer's attention core alone"));
+  p = parallel::test::stated_training(operators(), "megatron:t=1,p=1,d=2,micro=1,batch=2,zero=1", 3);
+  p.synchronization.weights[5].parts[0].stage = 2;
+  CHECK(has(complaint(p), "stage 2 of ZeRO, where those before have 1; expected one stage for all weights"));
+  CHECK(has(complaint(parallel::test::replicated_plan(operators(), "zoo:mlp?batch=8", "p100:1x4")),
+            "a model without attention"));
+}
+
+TEST_CASE("an operator on another stage than its layer's is named") {
+  auto p = parallel::test::stated_training(operators(), "megatron:t=1,p=2,d=1,micro=1,batch=4", 4);
+  const auto gelu = find(p, "gelu", 1);  // of the second layer, the last of the first stage
+  for (auto n = gelu; n < p.graph.node_count(); ++n) {
+    if (!p.configurations[n].devices.empty()) {
+      p.configurations[n].devices[0] = machine::device_id{std::size_t{1}};
+    }
+  }
+  CHECK(has(complaint(p),
+            "operator " + std::to_string(gelu) +
+                " (gelu): on stage 1; expected stage 0 of 2, of 2 layers each, the embedding on the first"));
+}
+
+TEST_CASE("data parallelism of any model is a statement") {
+  auto p = parallel::test::replicated_plan(operators(), "zoo:lenet?batch=8", "p100:1x4");
+  const auto samples = parallel::data_statement_of(operators(), p).statement.batch;
+  auto r = parallel::data_statement_of(operators(), p);
+  CHECK(r.statement.data == 4);
+  CHECK(r.statement.micro * 4 == samples);
+  CHECK(r.statement.zero == 0);
+  const parallel::training_graph training{operators(), p.graph};
+  p.synchronization.weights.resize(training.weights().size());
+  for (auto& w : p.synchronization.weights) {
+    w.parts[0].kind = parallel::sync_kind::sharded;
+    w.parts[0].stage = 3;
+  }
+  p.pipeline.microbatches = 3;
+  p.pipeline.stages.resize(4);
+  r = parallel::data_statement_of(operators(), p);
+  CHECK(r.statement.zero == 3);
+  CHECK(r.statement.batch == 3 * samples);
+  CHECK(r.statement.microbatches() == 3);
+}
+
+TEST_CASE("an operator that is not divided by samples, and a weight with a server, are named") {
+  const auto good = parallel::test::replicated_plan(operators(), "zoo:mlp?layers=2&hidden=64&batch=8", "p100:1x4");
+  auto p = good;
+  const auto product = find(p, "linear", 1);
+  p.configurations[product].degrees[0] = 1;
+  p.configurations[product].degrees.back() = 4;
+  CHECK(has(data_complaint(p), "(linear): divided as [1,4] on [0,1,2,3]; expected [4,1] on [0,1,2,3], a part of the"));
+  p = good;
+  const parallel::training_graph training{operators(), p.graph};
+  p.synchronization.weights.resize(training.weights().size());
+  auto& s = p.synchronization.weights[0].parts[0];
+  s.kind = parallel::sync_kind::parameter_server;
+  s.destination = machine::device_id{std::size_t{0}};
+  CHECK(has(data_complaint(p), "parameter_server; expected all_reduce or sharded, the whole weight"));
+  p = good;
+  p.recomputed.resize(p.graph.node_count());
+  p.recomputed[product] = true;
+  CHECK(has(data_complaint(p), "(linear): its result is computed again"));
+}
+
+}  // namespace tests_of_stated_plan
