@@ -21,6 +21,7 @@
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/strategies/layer_work.hpp>
 #include <unity/parallel/strategies/plan_statement.hpp>
+#include <unity/parallel/strategies/statement_loss.hpp>
 #include <unity/parallel/strategies/statement_program.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/simulate/full.hpp>
@@ -77,7 +78,7 @@ struct statement_run {
   unity::fingerprint durations{};
 };
 
-// The model on one micro-batch, whatever batch its name says.
+// The model with its loss, on one micro-batch, whatever batch its name says.
 inline unity::tensor::tensor_graph microbatch_of(const unity::tensor::algebra& operators, const std::string& model,
                                                  const unity::parallel::plan_statement& s,
                                                  unity::tensor::dtype element) {
@@ -90,7 +91,9 @@ inline unity::tensor::tensor_graph microbatch_of(const unity::tensor::algebra& o
     r.values.batch = s.micro;
   }
   auto g = r.chosen->build(operators, r.values);
-  return element == tensor::dtype::float32 ? g : tensor::converted(operators, g, tensor::dtype::float32, element);
+  return parallel::with_wide_loss(
+      operators,
+      element == tensor::dtype::float32 ? g : tensor::converted(operators, g, tensor::dtype::float32, element));
 }
 
 // Throws: unity::error where statement, model and machine do not go together.

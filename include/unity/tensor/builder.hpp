@@ -126,6 +126,9 @@ class builder {
   value_id sub(value_id a, value_id b) { return one("sub", {a, b}); }
   value_id mul(value_id a, value_id b) { return one("mul", {a, b}); }
   value_id div(value_id a, value_id b) { return one("div", {a, b}); }
+  value_id dropout(value_id x, double rate, std::int64_t seed) {
+    return one("dropout", {x}, {{"rate", rate}, {"seed", seed}});
+  }
   value_id scalar_multiply(value_id x, value_id scalar) { return one("scalar_multiply", {x, scalar}); }
 
   // Normalization. A negative axis counts from the back.

@@ -1,3 +1,4 @@
+// Over 500 lines because dropouts, losses, exchanges and sums are found in one pass over the same layer.
 // The work and memory of one device of a tensor-parallel group per layer of a transformer.
 #pragma once
 
@@ -16,6 +17,7 @@
 #include <unity/parallel/mesh/mesh_options.hpp>
 #include <unity/parallel/operator_grid.hpp>
 #include <unity/parallel/strategies/plan_statement.hpp>
+#include <unity/parallel/strategies/training_kernels.hpp>
 #include <unity/parallel/strategies/transformer_layers.hpp>
 #include <unity/parallel/training_graph.hpp>
 #include <unity/program/fragment.hpp>
@@ -40,7 +42,7 @@ struct work_step {
 struct layer_work {
   std::vector<work_step> forward{};
   std::vector<work_step> backward{};  // including recomputation
-  bytes kept{};                       // from the forward to the backward pass
+  bytes kept{};                       // from the forward to the backward pass, with masks of dropouts
   bytes again{};                      // recomputed for the backward pass and kept while it runs
   bytes handed_on{};                  // to the next layer, per device
   bool is_handed_on_whole = true;     // each device of the group has all of it
@@ -90,11 +92,19 @@ class layer_work_finder {
 
  private:
   void find_types();
+  // Cross entropy of logits that are divided by classes: each device computes with its own, and three numbers per row
+  // are exchanged. Source: Shoeybi et al., Megatron-LM, 2019, section 3; Megatron-LM's vocab_parallel_cross_entropy.
+  void find_losses();
+  // Which dropouts run in one kernel with the sum that reads them.
+  void find_dropouts();
+  // The sums of cotangents of values with several readers. Products add to what is there.
+  void find_sums();
   void find_exchanges();
   // The exchanges of a value, forward and backward, each at the first operator that needs it.
   void find_exchanges(value_id v);
   void find_core();
   void find_kept();
+  // Of weights, and when their gradients are added to those of other micro-batches.
   void find_weights();
   [[nodiscard]] bool is_made(value_id v) const;
   [[nodiscard]] value_spread result_spread(value_id v) const;
@@ -105,6 +115,9 @@ class layer_work_finder {
   [[nodiscard]] std::uint32_t piece(node_id n) const { return layers_.pieces[n.index()]; }
   [[nodiscard]] bool is_again(node_id n) const;
   [[nodiscard]] shard_times times(node_id n);
+  [[nodiscard]] bool is_dropout(node_id n) const { return graph_.operation(n).kind == algebra_.kind("dropout"); }
+  [[nodiscard]] std::int64_t own_elements(node_id n) const;  // of the first result
+  [[nodiscard]] picoseconds moving(std::int64_t moved) const { return moving_time(algebra_, durations_, model_, moved); }
   void write(std::uint32_t piece, const std::vector<node_id>& nodes);
   // Effects: consecutive operators become one step.
   static void add(std::vector<work_step>& steps, program::task_kind kind, picoseconds time);
@@ -117,18 +130,26 @@ class layer_work_finder {
   training_graph training_;
   transformer_layers layers_;
   shard_clock clock_;
+  tensor::durations durations_;
+  std::uint32_t model_;
   std::vector<operator_grid> grids_{};                                   // per node
   std::vector<grid_types> types_{};                                      // per node
   std::vector<std::vector<std::pair<node_id, std::size_t>>> readers_{};  // per value
   std::vector<std::vector<work_step>> before_{};                         // per node: exchanges of what it reads
   std::vector<std::vector<work_step>> after_{};  // per node: exchanges of cotangents, after its backward pass
-  std::vector<bool> core_{};                     // per node: part of the attention core
+  std::vector<std::vector<work_step>> exchanged_{};  // per node: exchanges that are part of its forward pass
+  std::vector<bool> core_{};                         // per node: part of the attention core
+  std::vector<bool> joined_{};                       // per node: a dropout and a sum that run together
+  std::vector<picoseconds> summing_{};               // per node: of cotangents, after its backward pass
+  std::vector<picoseconds> accumulating_{};          // per piece: of gradients
   transformer_work all_{};
 };
 
 }  // namespace detail
 
-// For the graph of one micro-batch. Transposes and reshapes take no time: the products that read them use strides.
+// For the graph of one micro-batch. Transposes and reshapes take no time: the products that read them use strides. What
+// strategies/training_kernels.hpp says is added to it: dropouts with their masks, sums of cotangents, and the sum of
+// gradients over micro-batches.
 // `model`: the number of the kind of device.
 // Complexity: linear in the graph.
 // Throws: unity::error if the statement does not fit the graph.
@@ -211,12 +232,17 @@ UNITY_INLINE layer_work_finder::layer_work_finder(const tensor::algebra& a, cons
       training_{a, g},
       layers_{layers_of(a, g, dimensions_)},
       clock_{a, strided_durations{a, durations}, {model}},
+      durations_{durations},
+      model_{model},
       grids_(g.node_count()),
       types_(g.node_count()),
       readers_(g.value_count()),
       before_(g.node_count()),
       after_(g.node_count()),
-      core_(g.node_count()) {}
+      exchanged_(g.node_count()),
+      core_(g.node_count()),
+      joined_(g.node_count()),
+      summing_(g.node_count()) {}
 
 UNITY_INLINE transformer_work layer_work_finder::run() {
   if (layers_.count % statement_.chunks() != 0) {
@@ -229,8 +255,11 @@ UNITY_INLINE transformer_work layer_work_finder::run() {
     throw error{"plan", fmt::format("{} heads for t={}", layers_.heads, statement_.tensor), "a multiple of t"};
   }
   find_types();
+  find_losses();
   find_exchanges();
   find_core();
+  find_dropouts();
+  find_sums();
   all_.pieces.resize(layers_.count + 2);
   find_kept();
   std::vector<std::vector<node_id>> nodes(all_.pieces.size());
@@ -239,10 +268,10 @@ UNITY_INLINE transformer_work layer_work_finder::run() {
       nodes[piece(n)].push_back(n);
     }
   }
+  find_weights();
   for (std::uint32_t i = 0; i < nodes.size(); ++i) {
     write(i, nodes[i]);
   }
-  find_weights();
   return std::move(all_);
 }
 
@@ -263,6 +292,68 @@ UNITY_INLINE void layer_work_finder::find_types() {
       readers_[graph_.operands(n)[i].index()].emplace_back(n, i);
     }
   }
+}
+
+UNITY_INLINE void layer_work_finder::find_losses() {
+  for (const auto n : node_ids(graph_)) {
+    if (graph_.operation(n).kind != algebra_.kind("cross_entropy")) {
+      continue;
+    }
+    const auto logits = graph_.operands(n)[0];
+    const auto last = graph_.type(logits).rank() - 1;
+    if (!is_made(logits) || result_spread(logits) != value_spread{value_spread::kinds::block, last}) {
+      continue;
+    }
+    auto& grid = grids_[n.index()] = undivided_grid(dimensions_[n]);
+    grid.copies = statement_.tensor;
+    auto& types = types_[n.index()] = types_on(dimensions_[n], grid).value();
+    auto& own = types.operands[0];
+    own.degrees[last] = statement_.tensor;
+    own.copies = 1;
+    const bytes rows{tensor::element_count(graph_.type(logits).dims) / graph_.type(logits).dims[last] *
+                     static_cast<std::int64_t>(tensor::size_of(graph_.type(logits).element))};
+    // The largest logit of each row, that of its label, and the sum of exponentials.
+    exchanged_[n.index()].assign(3, {program::task_kind::transfer, {}, machine::exchange::all_reduce, rows});
+  }
+}
+
+UNITY_INLINE void layer_work_finder::find_dropouts() {
+  for (const auto n : node_ids(graph_)) {
+    if (graph_.operands(n).size() != 2 || graph_.operation(n).kind != algebra_.kind("add")) {
+      continue;
+    }
+    for (const auto v : graph_.operands(n)) {
+      const auto from = graph_.producer(v);
+      if (is_dropout(from) && readers_[v.index()].size() == 1 && before_[n.index()].empty() && !joined_[n.index()]) {
+        joined_[n.index()] = joined_[from.index()] = true;
+      }
+    }
+  }
+}
+
+UNITY_INLINE void layer_work_finder::find_sums() {
+  for (std::size_t i = 0; i < graph_.value_count(); ++i) {
+    const value_id v{i};
+    const auto& all = readers_[i];
+    std::size_t given = 0;     // cotangents
+    std::size_t products = 0;  // of these
+    for (const auto& [n, operand] : all) {
+      const bool is_given = training_.has_backward(n) && training_.wanted(n)[operand];
+      given += is_given ? 1 : 0;
+      products += is_given && graph_.operation(n).kind == algebra_.kind("matmul") ? 1 : 0;
+    }
+    const auto sums = given - std::min(given, std::max<std::size_t>(1, products));
+    if (sums > 0 && is_made(v)) {
+      const auto& t = graph_.type(v);
+      const auto elements = kept_bytes(v).count() / static_cast<std::int64_t>(tensor::size_of(t.element));
+      summing_[all.front().first.index()] +=
+          picoseconds{moving(cotangent_sum_bytes(elements, t.element)).count() * static_cast<std::int64_t>(sums)};
+    }
+  }
+}
+
+UNITY_INLINE std::int64_t layer_work_finder::own_elements(node_id n) const {
+  return tensor::element_count(shard_type(types_[n.index()].results[0]).dims);
 }
 
 UNITY_INLINE bool layer_work_finder::is_made(value_id v) const {
@@ -381,6 +472,10 @@ UNITY_INLINE void layer_work_finder::find_kept() {
     if (!training_.has_backward(n) || is_of_weights(graph_, n)) {
       continue;
     }
+    if (is_dropout(n)) {
+      auto& of_masks = is_again(n) ? all_.pieces[piece(n)].again : all_.pieces[piece(n)].kept;
+      of_masks += bytes{own_elements(n) * mask_bytes};
+    }
     const auto& o = dimensions_[n];
     const auto [at, is_new] = known.try_emplace({dimensions_.kind(n), training_.wanted(n)});
     if (is_new) {
@@ -413,7 +508,15 @@ UNITY_INLINE shard_times layer_work_finder::times(node_id n) {
   p.dimensions = &dimensions_[n];
   p.key = key.result();
   p.wanted = training_.wanted(n);
-  return clock_.of(p, types_[n.index()]).value();
+  auto all = is_dropout(n) ? shard_times{} : clock_.of(p, types_[n.index()]).value();
+  const auto element = graph_.type(graph_.results(n)[0]).element;
+  if (is_dropout(n)) {
+    const auto takes = moving(dropout_bytes(own_elements(n), element));
+    all = {joined_[n.index()] ? picoseconds{} : takes, takes};
+  } else if (joined_[n.index()]) {
+    all.forward = moving(dropout_add_bytes(own_elements(n), element));
+  }
+  return all;
 }
 
 UNITY_INLINE void layer_work_finder::add(std::vector<work_step>& steps, program::task_kind kind, picoseconds time) {
@@ -426,6 +529,7 @@ UNITY_INLINE void layer_work_finder::add(std::vector<work_step>& steps, program:
 UNITY_INLINE void layer_work_finder::add_forward(std::vector<work_step>& steps, node_id n, program::task_kind kind) {
   steps.insert(steps.end(), before_[n.index()].begin(), before_[n.index()].end());
   add(steps, kind, times(n).forward);
+  steps.insert(steps.end(), exchanged_[n.index()].begin(), exchanged_[n.index()].end());
 }
 
 UNITY_INLINE void layer_work_finder::write(std::uint32_t number, const std::vector<node_id>& nodes) {
@@ -454,10 +558,17 @@ UNITY_INLINE void layer_work_finder::write(std::uint32_t number, const std::vect
       add(work.backward, program::task_kind::backward, times(n).backward);
       work.backward.insert(work.backward.end(), after_[n.index()].begin(), after_[n.index()].end());
     }
+    if (summing_[n.index()] > picoseconds{}) {
+      add(work.backward, program::task_kind::backward, summing_[n.index()]);
+    }
+  }
+  if (accumulating_[number] > picoseconds{}) {
+    add(work.backward, program::task_kind::backward, accumulating_[number]);
   }
 }
 
 UNITY_INLINE void layer_work_finder::find_weights() {
+  accumulating_.resize(all_.pieces.size());
   for (const auto& w : training_.weights()) {
     if (!w.is_trained || w.uses.empty()) {
       continue;
@@ -468,6 +579,7 @@ UNITY_INLINE void layer_work_finder::find_weights() {
     std::set<std::uint32_t> pieces;
     for (const auto& use : w.uses) {
       pieces.insert(piece(use.node));
+      accumulating_[piece(use.node)] += moving(accumulation_bytes(held.elements, held.element));
       held.adds_up = held.adds_up || cotangent_spread(use.node, use.operand).kind == value_spread::kinds::terms;
     }
     held.pieces.assign(pieces.begin(), pieces.end());

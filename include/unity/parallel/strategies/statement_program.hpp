@@ -1,3 +1,4 @@
+// Over 500 lines because the passes of an iteration are tasks of the same devices, in one order.
 // The program of an iteration of a plan statement.
 #pragma once
 
@@ -19,6 +20,7 @@
 #include <unity/parallel/strategies/layer_work.hpp>
 #include <unity/parallel/strategies/plan_statement.hpp>
 #include <unity/parallel/strategies/statement_groups.hpp>
+#include <unity/parallel/strategies/training_kernels.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/program/fragment.hpp>
 #include <unity/program/program.hpp>
@@ -382,11 +384,12 @@ UNITY_INLINE bool statement_lowering::holds(std::int64_t stage, const held_weigh
 // Gradients are summed when a device has done all micro-batches.
 // Source: Rajbhandari et al., ZeRO, SC 2020, stage 1.
 UNITY_INLINE void statement_lowering::synchronize() {
-  const auto size_of = [](const held_weight& w) {
+  const auto weight_size = [](const held_weight& w) {
     return w.elements * static_cast<std::int64_t>(tensor::size_of(w.element));
   };
+  const auto gradient_size = [](const held_weight& w) { return w.elements * gradient_bytes(w.element); };
   const bool is_divided = statement_.zero > 0 && statement_.data > 1;
-  const auto over_all = [&](group_kind kind, machine::exchange how, const auto& counted) {
+  const auto over_all = [&](group_kind kind, machine::exchange how, const auto& counted, const auto& size_of) {
     for (auto& l : lanes_) {
       const bool is_first = members(kind, l).front() == &l;
       const auto size = sum_of_weights(l.place.stage, [&](const auto& w) { return counted(w) ? size_of(w) : 0; });
@@ -397,20 +400,21 @@ UNITY_INLINE void statement_lowering::synchronize() {
   };
   const auto any = [](const held_weight&) { return true; };
   if (statement_.tensor > 1) {
-    over_all(group_kind::tensor, machine::exchange::all_reduce, [](const auto& w) { return w.adds_up; });
+    over_all(group_kind::tensor, machine::exchange::all_reduce, [](const auto& w) { return w.adds_up; }, gradient_size);
   }
   if (statement_.data > 1) {
-    over_all(group_kind::data, is_divided ? machine::exchange::reduce_scatter : machine::exchange::all_reduce, any);
+    over_all(group_kind::data, is_divided ? machine::exchange::reduce_scatter : machine::exchange::all_reduce, any,
+             gradient_size);
   }
   if (statement_.pipeline > 1) {
-    over_all(group_kind::ends, machine::exchange::all_reduce,
-             [&](const auto& w) { return holds(0, w) && holds(statement_.pipeline - 1, w); });
+    const auto tied = [&](const auto& w) { return holds(0, w) && holds(statement_.pipeline - 1, w); };
+    over_all(group_kind::ends, machine::exchange::all_reduce, tied, gradient_size);
   }
   for (auto& l : lanes_) {
     update(l, is_divided ? statement_.data : 1);
   }
   if (is_divided) {
-    over_all(group_kind::data, machine::exchange::all_gather, any);
+    over_all(group_kind::data, machine::exchange::all_gather, any, weight_size);
   }
 }
 
@@ -425,8 +429,12 @@ UNITY_INLINE void statement_lowering::update(lane& l, std::int64_t parts) {
   }
   for (const auto& [element, count] : elements) {
     const auto own = (count + parts - 1) / parts;
-    takes += times_.update(own, element, machine_.network[all_.devices[l.number]].model);
-    held += 2 * count * static_cast<std::int64_t>(tensor::size_of(element)) + own * state_bytes(times_.how(), element);
+    // The step of so many float32 weights that it moves as much.
+    const auto each = step_bytes_of_float32(times_.how());
+    takes += times_.update((step_bytes(own, element, times_.how()) + each - 1) / each, tensor::dtype::float32,
+                           machine_.network[all_.devices[l.number]].model);
+    held += count * (static_cast<std::int64_t>(tensor::size_of(element)) + gradient_bytes(element)) +
+            own * state_bytes(times_.how(), element);
   }
   l.last = {add(l, {program::resource_id{l.number}, takes, {}, {}, program::task_kind::update, l.number})};
   codes_[l.number].buffers.push_back({bytes{held}, l.number, {}, true});

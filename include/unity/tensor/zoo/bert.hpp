@@ -30,8 +30,9 @@ namespace detail {
 // The layers that encoders and decoders consist of, written as exporters write them. Shapes: x is [batch, seq, hidden].
 class transformer_parts {
  public:
-  transformer_parts(builder& b, const sizes& s, double epsilon)
-      : b_{b}, s_{s}, head_{head_width(s)}, epsilon_{epsilon} {}
+  // rate: of dropouts; 0: there are none.
+  transformer_parts(builder& b, const sizes& s, double epsilon, double rate = 0)
+      : b_{b}, s_{s}, head_{head_width(s)}, epsilon_{epsilon}, rate_{rate} {}
 
  protected:
   value_id affine(const std::string& name, value_id x, std::int64_t features) {
@@ -49,6 +50,8 @@ class transformer_parts {
   }
   // mask: added to the scores, if given.
   value_id attention(const std::string& name, value_id x, value_id mask = {}) { return attention(name, x, x, mask); }
+  // Each dropout has a seed of its own.
+  value_id dropped(value_id x) { return rate_ > 0 ? b_.dropout(x, rate_, ++seed_) : x; }
   // x gives the queries, `from` the keys and values.
   value_id attention(const std::string& name, value_id x, value_id from, value_id mask);
 
@@ -58,6 +61,8 @@ class transformer_parts {
  private:
   std::int64_t head_;
   double epsilon_;
+  double rate_;
+  std::int64_t seed_ = 0;
 };
 
 class bert_encoder : private transformer_parts {
@@ -126,7 +131,7 @@ UNITY_INLINE value_id transformer_parts::attention(const std::string& name, valu
   const auto v = heads(name + ".value", from, {0, 2, 1, 3});
   const auto scale = b_.fill(1 / std::sqrt(static_cast<double>(head_)));
   const auto scaled = b_.scalar_multiply(b_.matmul(q, k), scale);
-  const auto weights = b_.softmax(mask.valid() ? b_.add(scaled, mask) : scaled, 3);
+  const auto weights = dropped(b_.softmax(mask.valid() ? b_.add(scaled, mask) : scaled, 3));
   const auto y = b_.transpose(b_.matmul(weights, v), {0, 2, 1, 3});
   return b_.reshape(y, {s_.batch, s_.seq, s_.hidden});
 }

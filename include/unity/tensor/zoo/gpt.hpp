@@ -24,7 +24,7 @@ namespace detail {
 // The layers of a pre-norm decoder. Shapes: x is [batch, seq, hidden].
 class gpt_decoder : private transformer_parts {
  public:
-  gpt_decoder(builder& b, const sizes& s) : transformer_parts{b, s, 1e-5} {
+  gpt_decoder(builder& b, const sizes& s, double rate) : transformer_parts{b, s, 1e-5, rate} {
     words_ = b.weight("embeddings.word", {s.vocab, s.hidden});
     mask_ = b.input("mask", {s.seq, s.seq});
   }
@@ -32,7 +32,7 @@ class gpt_decoder : private transformer_parts {
   value_id embeddings() {
     const auto ids = b_.input("input_ids", {s_.batch, s_.seq}, dtype::int64);
     const auto positions = b_.weight("embeddings.position", {s_.seq, s_.hidden});
-    return b_.add(b_.embedding(words_, ids), positions);
+    return dropped(b_.add(b_.embedding(words_, ids), positions));
   }
   value_id layer(const std::string& name, value_id x);
   // The logits of the next word, computed with the embedding table of the input words.
@@ -46,14 +46,22 @@ class gpt_decoder : private transformer_parts {
   value_id mask_{};
 };
 
+// rate: of dropouts; 0: there are none.
+[[nodiscard]] tensor_graph gpt_with(const algebra& operators, const sizes& s, double rate);
+
 }  // namespace detail
 
 // One output, the logits: [batch, seq, vocab]. The input "mask" is added to the scores of every head: 0 for positions
 // that a position may attend to, and a large negative number for the others (later ones).
 [[nodiscard]] tensor_graph gpt(const algebra& operators, const sizes& s);
 
-inline constexpr std::array<form, 1> gpt_forms{
-    {{"faithful", {.batch = 1, .layers = 12, .hidden = 768, .heads = 12, .seq = 1024, .vocab = 50257}, gpt}}};
+// With the dropouts of training, each with a tenth of its elements: behind the embeddings, on the weights of attention,
+// and on what both branches of a layer add.
+[[nodiscard]] tensor_graph gpt_training(const algebra& operators, const sizes& s);
+
+inline constexpr std::array<form, 2> gpt_forms{
+    {{"faithful", {.batch = 1, .layers = 12, .hidden = 768, .heads = 12, .seq = 1024, .vocab = 50257}, gpt},
+     {"training", {.batch = 1, .layers = 12, .hidden = 768, .heads = 12, .seq = 1024, .vocab = 50257}, gpt_training}}};
 
 }  // namespace unity::tensor::zoo
 
@@ -65,23 +73,30 @@ namespace unity::tensor::zoo::detail {
 
 UNITY_INLINE value_id gpt_decoder::layer(const std::string& name, value_id x) {
   const auto attended = attention(name + ".attention", normalized(name + ".attention", x), mask_);
-  x = b_.add(x, affine(name + ".attention.output", attended, s_.hidden));
+  x = b_.add(x, dropped(affine(name + ".attention.output", attended, s_.hidden)));
   const auto wide = b_.gelu(affine(name + ".wide", normalized(name + ".wide", x), 4 * s_.hidden));
-  return b_.add(x, affine(name + ".narrow", wide, s_.hidden));
+  return b_.add(x, dropped(affine(name + ".narrow", wide, s_.hidden)));
+}
+
+UNITY_INLINE tensor_graph gpt_with(const algebra& operators, const sizes& s, double rate) {
+  builder b{operators};
+  gpt_decoder decoder{b, s, rate};
+  auto x = decoder.embeddings();
+  for (std::int64_t i = 0; i < s.layers; ++i) {
+    x = decoder.layer(fmt::format("layer{}", i), x);
+  }
+  return std::move(b).finish({decoder.words(x)});
 }
 
 }  // namespace unity::tensor::zoo::detail
 
 namespace unity::tensor::zoo {
 
-UNITY_INLINE tensor_graph gpt(const algebra& operators, const sizes& s) {
-  builder b{operators};
-  detail::gpt_decoder decoder{b, s};
-  auto x = decoder.embeddings();
-  for (std::int64_t i = 0; i < s.layers; ++i) {
-    x = decoder.layer(fmt::format("layer{}", i), x);
-  }
-  return std::move(b).finish({decoder.words(x)});
+UNITY_INLINE tensor_graph gpt(const algebra& operators, const sizes& s) { return detail::gpt_with(operators, s, 0); }
+
+UNITY_INLINE tensor_graph gpt_training(const algebra& operators, const sizes& s) {
+  constexpr double usual_rate = 0.1;
+  return detail::gpt_with(operators, s, usual_rate);
 }
 
 }  // namespace unity::tensor::zoo

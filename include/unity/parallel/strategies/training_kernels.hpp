@@ -1,0 +1,95 @@
+// What mixed-precision training moves through memory beside the operators of a graph and their adjoints, by the kernels
+// of Megatron-LM without fused accumulation of gradients.
+// Source: Micikevicius et al., Mixed precision training, ICLR 2018; Korthikanti et al., Reducing activation
+// recomputation in large transformer models, MLSys 2023 (masks of one byte); Megatron-LM's megatron/optimizer.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include <unity/core/units.hpp>
+#include <unity/parallel/optimizer.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/cost.hpp>
+#include <unity/tensor/dtype.hpp>
+
+namespace unity::parallel {
+
+// Bytes of an element of a gradient that is added up over micro-batches and devices: at least those of float32.
+[[nodiscard]] constexpr std::int64_t gradient_bytes(tensor::dtype element) noexcept {
+  return std::max<std::int64_t>(4, static_cast<std::int64_t>(tensor::size_of(element)));
+}
+
+// Of a mask of a dropout, per element.
+inline constexpr std::int64_t mask_bytes = 1;
+
+// A dropout, forward: reads the operand, writes the result and the mask; backward: reads cotangent and mask, writes a
+// cotangent.
+[[nodiscard]] constexpr std::int64_t dropout_bytes(std::int64_t elements, tensor::dtype element) noexcept {
+  return elements * (2 * static_cast<std::int64_t>(tensor::size_of(element)) + mask_bytes);
+}
+
+// A dropout and the sum with what goes around it, in one kernel.
+[[nodiscard]] constexpr std::int64_t dropout_add_bytes(std::int64_t elements, tensor::dtype element) noexcept {
+  return elements * (3 * static_cast<std::int64_t>(tensor::size_of(element)) + mask_bytes);
+}
+
+// Adds two cotangents of one value.
+[[nodiscard]] constexpr std::int64_t cotangent_sum_bytes(std::int64_t elements, tensor::dtype element) noexcept {
+  return elements * 3 * static_cast<std::int64_t>(tensor::size_of(element));
+}
+
+// Adds a micro-batch's gradient to those before: reads both, writes one.
+[[nodiscard]] constexpr std::int64_t accumulation_bytes(std::int64_t elements, tensor::dtype element) noexcept {
+  return elements * (static_cast<std::int64_t>(tensor::size_of(element)) + 2 * gradient_bytes(element));
+}
+
+// A step of the optimizer: the norm of the gradient reads it, clipping reads and writes it; the step reads it, reads
+// and writes the weight and what is kept for it; a shorter weight is a copy of the wide one; the gradient is set to
+// zero.
+[[nodiscard]] constexpr std::int64_t step_bytes(std::int64_t elements, tensor::dtype element, optimizer how) noexcept {
+  const auto size = static_cast<std::int64_t>(tensor::size_of(element));
+  const auto wide = gradient_bytes(element);
+  const auto clipping = 3 * wide;
+  const auto step = 3 * wide + 2 * static_cast<std::int64_t>(how) * wide;
+  const auto copy = size < wide ? wide + size : 0;
+  return elements * (clipping + step + copy + wide);
+}
+
+// Per weight, what task_times::update takes one in float32 to move: it reads weight and gradient, writes the weight,
+// and reads and writes what is kept.
+[[nodiscard]] constexpr std::int64_t step_bytes_of_float32(optimizer how) noexcept {
+  constexpr std::int64_t size = 4;
+  return 3 * size + 2 * state_bytes(how, tensor::dtype::float32);
+}
+
+// The time of a kernel that moves so many bytes: a difference of vectors that does. 0 for 0 bytes.
+[[nodiscard]] picoseconds moving_time(const tensor::algebra& a, const tensor::durations& durations, std::uint32_t model,
+                                      std::int64_t moved);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_STRATEGIES_TRAINING_KERNELS)
+
+#include <array>
+
+#include <unity/tensor/shape.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE picoseconds moving_time(const tensor::algebra& a, const tensor::durations& durations, std::uint32_t model,
+                                     std::int64_t moved) {
+  if (moved == 0) {
+    return {};
+  }
+  constexpr std::int64_t each = 3 * 4;  // two float32 operands and a result
+  tensor::tensor_type t;
+  t.element = tensor::dtype::float32;
+  t.dims = {(moved + each - 1) / each};
+  const std::array inputs{t, t};
+  return durations.duration_of(model, a.make_operation("sub"), inputs, {&t, 1}).expected;
+}
+
+}  // namespace unity::parallel
+
+#endif

@@ -1,0 +1,87 @@
+// The work and memory of layers, with dropout and loss.
+#include <unity/parallel/strategies/layer_work.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include <unity/core/units.hpp>
+#include <unity/machine/collectives.hpp>
+#include <unity/machine/presets.hpp>
+#include <unity/parallel/strategies/plan_statement.hpp>
+#include <unity/parallel/strategies/statement_loss.hpp>
+#include <unity/parallel/tasks/task_times.hpp>
+#include <unity/program/fragment.hpp>
+#include <unity/tensor/convert.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/terms.hpp>
+#include <unity/tensor/zoo.hpp>
+
+namespace tests_of_layer_work {
+
+using namespace unity;
+using tensor::dtype;
+
+namespace {
+
+constexpr std::int64_t heads = 4;
+constexpr std::int64_t seq = 32;
+constexpr std::int64_t hidden = 64;
+
+parallel::transformer_work work(const std::string& plan, const std::string& machine, const std::string& form) {
+  static const auto operators = tensor::training_algebra();
+  const auto name =
+      fmt::format("zoo:gpt?form={}&layers=4&hidden={}&heads={}&seq={}&vocab=128", form, hidden, heads, seq);
+  const auto model = tensor::converted(operators, tensor::zoo::build(operators, name), dtype::float32, dtype::bfloat16);
+  const auto m = machine::preset(machine);
+  return parallel::work_of(operators, parallel::with_wide_loss(operators, model), parallel::parse_plan_statement(plan),
+                           parallel::analytic_durations(operators, m));
+}
+
+}  // namespace
+
+// Source: Korthikanti et al., Reducing activation recomputation in large transformer models, MLSys 2023, table 2.
+TEST_CASE("a layer with dropouts keeps what the paper's table says, masks included") {
+  const auto kept = [](const std::string& plan, const std::string& machine) {
+    return work(plan, machine, "training").pieces[2].kept.count();
+  };
+  const auto scores = 5 * heads * seq * seq;
+  CHECK(kept("megatron:", "dgx_a100_80:1x1") == seq * hidden * 34 + scores);
+  CHECK(kept("megatron:t=2", "dgx_a100_80:1x2") == seq * hidden * (10 + 24 / 2) + scores / 2);
+  CHECK(kept("megatron:t=2,sp", "dgx_a100_80:1x2") == seq * hidden * 34 / 2 + scores / 2);
+  CHECK(kept("megatron:t=2,sp,recompute=selective", "dgx_a100_80:1x2") == seq * hidden * 34 / 2);
+  CHECK(kept("megatron:t=2,sp,recompute=full", "dgx_a100_80:1x2") == seq * hidden * 2 / 2);
+}
+
+TEST_CASE("dropouts take time in both passes") {
+  const auto time = [](const std::vector<parallel::work_step>& steps) {
+    picoseconds all{};
+    for (const auto& s : steps) {
+      all += s.time;
+    }
+    return all;
+  };
+  const auto with = work("megatron:", "dgx_a100_80:1x1", "training").pieces[2];
+  const auto without = work("megatron:", "dgx_a100_80:1x1", "faithful").pieces[2];
+  CHECK(time(with.forward) > time(without.forward));
+  CHECK(time(with.backward) > time(without.backward));
+}
+
+// The largest logit of each row, that of the label, and the sum of exponentials: each a float32 per token.
+TEST_CASE("the loss of a divided vocabulary has three all-reduces of a number per token") {
+  for (const std::string plan : {"megatron:t=2", "megatron:t=2,sp"}) {
+    CAPTURE(plan);
+    std::int64_t reductions = 0;
+    for (const auto& s : work(plan, "dgx_a100_80:1x2", "training").pieces.back().forward) {
+      const bool is_reduction = s.kind == program::task_kind::transfer && s.how == machine::exchange::all_reduce;
+      reductions += is_reduction && s.size == bytes{seq * 4} ? 1 : 0;
+    }
+    CHECK(reductions == 3);
+  }
+}
+
+}  // namespace tests_of_layer_work

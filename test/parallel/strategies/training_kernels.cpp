@@ -1,0 +1,49 @@
+// What training moves beside the graph's operators, in bytes by hand.
+#include <unity/parallel/strategies/training_kernels.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <cstdint>
+
+#include <unity/core/units.hpp>
+#include <unity/machine/presets.hpp>
+#include <unity/parallel/optimizer.hpp>
+#include <unity/parallel/tasks/task_times.hpp>
+#include <unity/tensor/dtype.hpp>
+
+#include "../operators.hpp"
+
+namespace tests_of_training_kernels {
+
+using namespace unity;
+using tensor::dtype;
+
+TEST_CASE("kernels of training move so many bytes per element") {
+  // Forward: 2 read, 2 and a mask of 1 written. With the sum around it: 2 more read.
+  CHECK(parallel::dropout_bytes(3, dtype::bfloat16) == 3 * 5);
+  CHECK(parallel::dropout_add_bytes(3, dtype::bfloat16) == 3 * 7);
+  CHECK(parallel::cotangent_sum_bytes(3, dtype::bfloat16) == 3 * 6);
+  // Gradients add up in float32: 2 read, 4 read, 4 written.
+  CHECK(parallel::gradient_bytes(dtype::bfloat16) == 4);
+  CHECK(parallel::gradient_bytes(dtype::float64) == 8);
+  CHECK(parallel::accumulation_bytes(3, dtype::bfloat16) == 3 * 10);
+  CHECK(parallel::accumulation_bytes(3, dtype::float32) == 3 * 12);
+  // Norm 4, clipping 8, step 4 + 8 of the weight + 16 of two moments, the short copy 4 + 2, gradient to zero 4.
+  CHECK(parallel::step_bytes(3, dtype::bfloat16, parallel::optimizer::adam) == 3 * 50);
+  CHECK(parallel::step_bytes(3, dtype::float32, parallel::optimizer::adam) == 3 * 44);
+  CHECK(parallel::step_bytes(3, dtype::float32, parallel::optimizer::sgd) == 3 * 28);
+}
+
+TEST_CASE("what moves takes time by its bytes") {
+  const auto& a = parallel::test::operators();
+  const auto m = machine::preset("dgx_a100:1x1");
+  const auto durations = parallel::analytic_durations(a, m);
+  const auto of = [&](std::int64_t moved) { return parallel::moving_time(a, durations, 0, moved).count(); };
+  CHECK(of(0) == 0);
+  CHECK(of(1) > 0);
+  const auto one = of(1'200'000'000) - of(1);
+  const auto two = of(2'400'000'000) - of(1);
+  CHECK(static_cast<double>(two) == Approx(2.0 * static_cast<double>(one)).epsilon(0.01));
+}
+
+}  // namespace tests_of_training_kernels
