@@ -20,7 +20,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 def predicted(simulate, row, cost):
     """The JSON of simulate for a row."""
-    model = "zoo:gpt?" + "&".join(f"{key}={row[key]}" for key in ("layers", "hidden", "heads", "seq", "vocab"))
+    model = "zoo:gpt?form=training&" + "&".join(f"{key}={row[key]}" for key in ("layers", "hidden", "heads", "seq", "vocab"))
     gpus = int(row["gpus"])
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "result.json"
