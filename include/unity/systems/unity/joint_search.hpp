@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -15,6 +16,7 @@
 #include <fmt/core.h>
 
 #include <unity/core/budget.hpp>
+#include <unity/core/hash.hpp>
 #include <unity/core/units.hpp>
 #include <unity/cost/cost_model.hpp>
 #include <unity/graph/compact_graph.hpp>
@@ -129,8 +131,9 @@ class joint_search {
   // that began or ended, through intermediate graphs that may be more expensive. Returns whether the result is one of
   // the latter: graphs beyond it have not been searched.
   bool is_improved(tensor::tensor_graph& g, joint_result& r);
-  // Defines the boundaries of a segment, or of several in a row, at two of the cuts.
-  void define_boundaries(const segment_graph& s, std::size_t first, std::size_t last);
+  // Defines the boundaries of a candidate for a segment, or for several in a row, at the two cuts around it. For each
+  // candidate, because a rewrite may change what runs beside a boundary, and with it the boundary's key.
+  void define_boundaries(const tensor::tensor_graph& g, const parallel::operator_graph& ops);
 
   // Defines the boundaries of a candidate for a piece that is improved in place, with layouts of its context.
   void define_in_place(const tensor::tensor_graph& g, const parallel::operator_graph& ops);
@@ -158,7 +161,10 @@ class joint_search {
   picoseconds computing_{};                                   // minimum over the graphs of one segment
   bool is_first_ = true;                                      // no graph of the segment has been counted yet
   bool ended_early_ = false;
-  std::size_t copies_ = 1;                           // of the segment in a row
+  std::size_t copies_ = 1;     // of the segment in a row
+  std::size_t first_cut_ = 0;  // around the segments that are being improved
+  std::size_t last_cut_ = 0;
+  std::set<fingerprint> defined_{};                  // keys of their boundaries
   std::vector<std::vector<std::int64_t>> before_{};  // by cut, then layout
   std::vector<std::vector<std::int64_t>> behind_{};
 };
@@ -182,7 +188,6 @@ class joint_search {
 #include <map>
 
 #include <unity/core/config.hpp>
-#include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
 #include <unity/search/backtracking.hpp>
 #include <unity/systems/unity/segment_assembly.hpp>
@@ -374,11 +379,16 @@ UNITY_INLINE cost_value joint_search::price(const tensor::tensor_graph& g, cost_
   count_computing(one.ops);
   if (!layouts_.empty()) {
     define_in_place(g, one.ops);
+  } else {
+    define_boundaries(g, one.ops);
   }
   if (copies_ == 1) {
     return price_of(one.ops, limit);
   }
-  return price_of(analyzed_graph{algebra_, repeated(algebra_, g, copies_)}.ops, limit);
+  const auto several = repeated(algebra_, g, copies_);
+  const analyzed_graph all{algebra_, several};
+  define_boundaries(several, all.ops);
+  return price_of(all.ops, limit);
 }
 
 UNITY_INLINE cost_value joint_search::price_of(const parallel::operator_graph& ops, cost_value limit) try {
@@ -428,9 +438,9 @@ UNITY_INLINE tensor::tensor_graph joint_search::improved(const segment_graph& s,
     count_computing(analyzed_graph{algebra_, s.graph}.ops);
     return s.graph;
   }
-  if (layouts_.empty()) {
-    define_boundaries(s, number, number + run);
-  }
+  first_cut_ = number;
+  last_cut_ = number + run;
+  defined_.clear();
   auto g = s.graph;
   while (is_improved(g, r)) {
   }
@@ -471,14 +481,12 @@ UNITY_INLINE bool joint_search::is_improved(tensor::tensor_graph& g, joint_resul
   return near.has_value();
 }
 
-UNITY_INLINE void joint_search::define_boundaries(const segment_graph& s, std::size_t first, std::size_t last) {
-  const analyzed_graph one{algebra_, s.graph};
-  for (std::uint32_t i = 0; i < one.ops.size(); ++i) {
-    const auto& op = s.graph.operation(one.ops.node(i));
-    if (is_boundary(algebra_, op, before_name)) {
-      room_.tables().define(one.ops.placed(i), before_[first]);
-    } else if (is_boundary(algebra_, op, behind_name)) {
-      room_.tables().define(one.ops.placed(i), behind_[last]);
+UNITY_INLINE void joint_search::define_boundaries(const tensor::tensor_graph& g, const parallel::operator_graph& ops) {
+  for (std::uint32_t i = 0; i < ops.size(); ++i) {
+    const auto& op = g.operation(ops.node(i));
+    const bool is_before = is_boundary(algebra_, op, before_name);
+    if ((is_before || is_boundary(algebra_, op, behind_name)) && defined_.insert(ops.placed(i).key).second) {
+      room_.tables().define(ops.placed(i), is_before ? before_[first_cut_] : behind_[last_cut_]);
     }
   }
 }
