@@ -20,7 +20,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 def predicted(simulate, row, cost):
     """The JSON of simulate for a row."""
-    model = "zoo:gpt?form=training&" + "&".join(f"{key}={row[key]}" for key in ("layers", "hidden", "heads", "seq", "vocab"))
+    sizes = ("layers", "hidden", "heads", "seq", "vocab")
+    model = "zoo:gpt?form=training&" + "&".join(f"{key}={row[key]}" for key in sizes)
     gpus = int(row["gpus"])
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "result.json"

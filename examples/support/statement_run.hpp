@@ -91,9 +91,9 @@ inline unity::tensor::tensor_graph microbatch_of(const unity::tensor::algebra& o
     r.values.batch = s.micro;
   }
   auto g = r.chosen->build(operators, r.values);
-  return parallel::with_wide_loss(
-      operators,
-      element == tensor::dtype::float32 ? g : tensor::converted(operators, g, tensor::dtype::float32, element));
+  return parallel::with_wide_loss(operators, element == tensor::dtype::float32
+                                                 ? g
+                                                 : tensor::converted(operators, g, tensor::dtype::float32, element));
 }
 
 // Throws: unity::error where statement, model and machine do not go together.

@@ -117,7 +117,9 @@ class layer_work_finder {
   [[nodiscard]] shard_times times(node_id n);
   [[nodiscard]] bool is_dropout(node_id n) const { return graph_.operation(n).kind == algebra_.kind("dropout"); }
   [[nodiscard]] std::int64_t own_elements(node_id n) const;  // of the first result
-  [[nodiscard]] picoseconds moving(std::int64_t moved) const { return moving_time(algebra_, durations_, model_, moved); }
+  [[nodiscard]] picoseconds moving(std::int64_t moved) const {
+    return moving_time(algebra_, durations_, model_, moved);
+  }
   void write(std::uint32_t piece, const std::vector<node_id>& nodes);
   // Effects: consecutive operators become one step.
   static void add(std::vector<work_step>& steps, program::task_kind kind, picoseconds time);
@@ -136,7 +138,7 @@ class layer_work_finder {
   std::vector<grid_types> types_{};                                      // per node
   std::vector<std::vector<std::pair<node_id, std::size_t>>> readers_{};  // per value
   std::vector<std::vector<work_step>> before_{};                         // per node: exchanges of what it reads
-  std::vector<std::vector<work_step>> after_{};  // per node: exchanges of cotangents, after its backward pass
+  std::vector<std::vector<work_step>> after_{};      // per node: exchanges of cotangents, after its backward pass
   std::vector<std::vector<work_step>> exchanged_{};  // per node: exchanges that are part of its forward pass
   std::vector<bool> core_{};                         // per node: part of the attention core
   std::vector<bool> joined_{};                       // per node: a dropout and a sum that run together

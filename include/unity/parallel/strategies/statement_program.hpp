@@ -400,7 +400,8 @@ UNITY_INLINE void statement_lowering::synchronize() {
   };
   const auto any = [](const held_weight&) { return true; };
   if (statement_.tensor > 1) {
-    over_all(group_kind::tensor, machine::exchange::all_reduce, [](const auto& w) { return w.adds_up; }, gradient_size);
+    over_all(
+        group_kind::tensor, machine::exchange::all_reduce, [](const auto& w) { return w.adds_up; }, gradient_size);
   }
   if (statement_.data > 1) {
     over_all(group_kind::data, is_divided ? machine::exchange::reduce_scatter : machine::exchange::all_reduce, any,

@@ -1,3 +1,4 @@
+// Over 500 lines because segments, their contexts and their candidates share boundaries and tables.
 // Substitutes in a whole graph segment by segment; each candidate is priced by mappings that fit what comes before and
 // after the segment.
 #pragma once
