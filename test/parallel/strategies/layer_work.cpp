@@ -76,7 +76,8 @@ TEST_CASE("the loss of a divided vocabulary has three all-reduces of a number pe
   for (const std::string plan : {"megatron:t=2", "megatron:t=2,sp"}) {
     CAPTURE(plan);
     std::int64_t reductions = 0;
-    for (const auto& s : work(plan, "dgx_a100_80:1x2", "training").pieces.back().forward) {
+    const auto all = work(plan, "dgx_a100_80:1x2", "training");
+    for (const auto& s : all.pieces.back().forward) {
       const bool is_reduction = s.kind == program::task_kind::transfer && s.how == machine::exchange::all_reduce;
       reductions += is_reduction && s.size == bytes{seq * 4} ? 1 : 0;
     }
