@@ -18,8 +18,8 @@
 
 #include <fmt/core.h>
 
+#include <unity/core/printable.hpp>
 #include <unity/core/thread_pool.hpp>
-#include <unity/core/to_number.hpp>
 #include <unity/gnn/generate.hpp>
 #include <unity/gnn/generators.hpp>
 #include <unity/gnn/graph_transforms.hpp>

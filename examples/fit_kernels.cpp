@@ -24,7 +24,6 @@
 #include <unity/cost/kernel_fit.hpp>
 #include <unity/cost/kernel_model.hpp>
 #include <unity/cost/kernel_table.hpp>
-#include <unity/cost/known_boards.hpp>
 #include <unity/cost/roofline.hpp>
 #include <unity/io/kernel_csv.hpp>
 #include <unity/io/packed_text.hpp>

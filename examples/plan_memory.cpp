@@ -21,7 +21,7 @@
 
 #include <unity/core/budget.hpp>
 #include <unity/core/error.hpp>
-#include <unity/core/to_number.hpp>
+#include <unity/core/printable.hpp>
 #include <unity/core/units.hpp>
 #include <unity/io/html_report.hpp>
 #include <unity/placement/find_memory_plan.hpp>

@@ -29,9 +29,9 @@
 #include <unity/io/foreign_identity.hpp>
 #include <unity/io/rule_text.hpp>
 #include <unity/io/taso_rules.hpp>
-#include <unity/rewrite/generation/canonical_rule.hpp>
+#include <unity/rewrite/generation/redundancy.hpp>
 #include <unity/rewrite/parse.hpp>
-#include <unity/rewrite/print.hpp>
+#include <unity/rewrite/syntax.hpp>
 #include <unity/rewrite/z3_prover.hpp>
 #include <unity/tensor/verification/axiom_checks.hpp>
 #include <unity/tensor/verification/rule_verifier.hpp>

@@ -11,8 +11,8 @@
 #include <variant>
 
 #include <unity/core/error.hpp>
+#include <unity/core/printable.hpp>
 #include <unity/core/random.hpp>
-#include <unity/core/to_number.hpp>
 #include <unity/gnn/csr_graph.hpp>
 #include <unity/gnn/generate.hpp>
 #include <unity/gnn/generators.hpp>

@@ -18,7 +18,7 @@
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
 #include <unity/graph/concepts.hpp>
-#include <unity/graph/series_parallel_reduction.hpp>
+#include <unity/graph/series_parallel.hpp>
 #include <unity/io/plan_notes.hpp>
 #include <unity/machine/device.hpp>
 #include <unity/machine/machine.hpp>

@@ -13,7 +13,7 @@
 #include <unity/backend/communicator.hpp>
 #include <unity/core/config.hpp>
 #include <unity/core/units.hpp>
-#include <unity/cost/kernel_timer.hpp>
+#include <unity/cost/duration.hpp>
 #include <unity/machine/link.hpp>
 #include <unity/tensor/dtype.hpp>
 

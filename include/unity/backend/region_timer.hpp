@@ -9,7 +9,7 @@
 #include <unity/backend/device_timer.hpp>
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
-#include <unity/cost/kernel_timer.hpp>
+#include <unity/cost/duration.hpp>
 #include <unity/fusion/kernel_region.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/tensor/algebra.hpp>

@@ -6,7 +6,7 @@
 
 #include <unity/core/id.hpp>
 #include <unity/graph/concepts.hpp>
-#include <unity/graph/users.hpp>
+#include <unity/graph/topological_order.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
 

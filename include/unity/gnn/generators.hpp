@@ -7,7 +7,6 @@
 
 #include <unity/core/config.hpp>
 #include <unity/core/hash.hpp>
-#include <unity/core/index_permutation.hpp>
 #include <unity/core/random.hpp>
 #include <unity/gnn/csr_graph.hpp>
 

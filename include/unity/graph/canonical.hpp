@@ -15,7 +15,6 @@
 #include <unity/core/config.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
-#include <unity/graph/canonical_mix.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/graph/flat_graph.hpp>
 #include <unity/graph/topological_order.hpp>

@@ -128,7 +128,6 @@ class dataset {
 
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
-#include <unity/core/index_permutation.hpp>
 #include <unity/core/random.hpp>
 #include <unity/io/json_place.hpp>
 #include <unity/io/tensor_data.hpp>

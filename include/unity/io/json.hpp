@@ -25,7 +25,6 @@
 #include <unity/graph/concepts.hpp>
 #include <unity/io/json_place.hpp>
 #include <unity/rewrite/algebra.hpp>
-#include <unity/rewrite/attribute.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>

@@ -40,7 +40,6 @@ namespace unity::io {
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/printable.hpp>
-#include <unity/core/to_number.hpp>
 
 namespace unity::io::detail {
 

@@ -59,7 +59,7 @@ struct svmlight_rows {
 #include <fmt/format.h>
 
 #include <unity/core/error.hpp>
-#include <unity/core/to_number.hpp>
+#include <unity/core/printable.hpp>
 #include <unity/io/text_lines.hpp>
 
 namespace unity::io {

@@ -59,7 +59,6 @@ namespace unity::io {
 
 #include <unity/core/error.hpp>
 #include <unity/core/printable.hpp>
-#include <unity/core/to_number.hpp>
 #include <unity/io/text_lines.hpp>
 
 namespace unity::io {

@@ -36,7 +36,6 @@ namespace unity::machine {
 #include <unity/cost/device_table.hpp>
 #include <unity/cost/kernel_model.hpp>
 #include <unity/cost/kernel_table.hpp>
-#include <unity/cost/known_boards.hpp>
 #include <unity/tensor/dtype.hpp>
 
 namespace unity::machine::detail {

@@ -66,7 +66,6 @@ inline constexpr std::size_t most_host_devices = 1024;
 
 #include <unity/core/error.hpp>
 #include <unity/core/printable.hpp>
-#include <unity/core/to_number.hpp>
 #include <unity/core/units.hpp>
 #include <unity/machine/device.hpp>
 #include <unity/machine/device_models.hpp>

@@ -18,7 +18,6 @@
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
 #include <unity/rewrite/algebra.hpp>
-#include <unity/rewrite/attribute.hpp>
 #include <unity/tensor/attributes.hpp>
 #include <unity/tensor/definition.hpp>
 #include <unity/tensor/operation.hpp>

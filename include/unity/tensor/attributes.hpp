@@ -15,12 +15,11 @@
 
 #include <unity/core/small_vector.hpp>
 #include <unity/rewrite/algebra.hpp>
-#include <unity/rewrite/attribute.hpp>
 #include <unity/tensor/dtype.hpp>
 
 namespace unity::tensor {
 
-// Convert a word or a real number to its stored form (rewrite/attribute.hpp), and back.
+// Convert a word or a real number to its stored form (rewrite/algebra.hpp), and back.
 [[nodiscard]] attribute word_attribute(std::string_view text);
 [[nodiscard]] inline attribute real_attribute(double value) { return {std::bit_cast<std::int64_t>(value)}; }
 

@@ -29,7 +29,7 @@ namespace unity::tensor {
 
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
-#include <unity/rewrite/attribute.hpp>
+#include <unity/rewrite/algebra.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::tensor {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string_view>
 
-#include <unity/core/plain_formatter.hpp>
+#include <unity/core/printable.hpp>
 
 namespace unity::tensor {
 

@@ -8,7 +8,7 @@
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
-#include <unity/rewrite/attribute.hpp>
+#include <unity/rewrite/algebra.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::tensor {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <unity/core/small_vector.hpp>
-#include <unity/rewrite/attribute.hpp>
+#include <unity/rewrite/algebra.hpp>
 #include <unity/tensor/attributes.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>

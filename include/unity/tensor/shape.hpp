@@ -12,9 +12,9 @@
 #include <fmt/core.h>
 
 #include <unity/core/hash.hpp>
-#include <unity/core/plain_formatter.hpp>
+#include <unity/core/printable.hpp>
 #include <unity/core/small_vector.hpp>
-#include <unity/rewrite/attribute.hpp>
+#include <unity/rewrite/algebra.hpp>
 #include <unity/tensor/dtype.hpp>
 
 namespace unity::tensor {

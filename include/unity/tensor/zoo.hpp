@@ -131,7 +131,6 @@ struct setting {
 #include <fmt/core.h>
 
 #include <unity/core/error.hpp>
-#include <unity/core/to_number.hpp>
 
 namespace unity::tensor::zoo::detail {
 

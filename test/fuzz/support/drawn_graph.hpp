@@ -11,7 +11,6 @@
 
 #include <unity/core/id.hpp>
 #include <unity/rewrite/algebra.hpp>
-#include <unity/rewrite/attribute.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/attributes.hpp>
 #include <unity/tensor/definition.hpp>

@@ -76,7 +76,7 @@ class hlo_work_table {
 #include <array>
 #include <cstddef>
 
-#include <unity/core/to_number.hpp>
+#include <unity/core/printable.hpp>
 #include <unity/io/hlo/attribute_values.hpp>
 #include <unity/io/hlo/infer.hpp>
 

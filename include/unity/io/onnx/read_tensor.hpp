@@ -71,7 +71,7 @@ class tensor_reader {
 #include <fmt/core.h>
 
 #include <unity/core/file.hpp>
-#include <unity/core/to_number.hpp>
+#include <unity/core/printable.hpp>
 #include <unity/io/onnx/proto.hpp>
 
 namespace unity::io::detail {

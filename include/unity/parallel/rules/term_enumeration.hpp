@@ -15,7 +15,6 @@
 #include <unity/parallel/pcg/pcg_algebra.hpp>
 #include <unity/parallel/pcg/pcg_writer.hpp>
 #include <unity/rewrite/algebra.hpp>
-#include <unity/rewrite/attribute.hpp>
 #include <unity/rewrite/syntax.hpp>
 #include <unity/tensor/dense.hpp>
 #include <unity/tensor/modular.hpp>

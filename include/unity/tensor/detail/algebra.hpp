@@ -15,7 +15,6 @@
 #include <unity/graph/compact_graph.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/rewrite/algebra.hpp>
-#include <unity/rewrite/attribute.hpp>
 #include <unity/tensor/adjoint_rule.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/attributes.hpp>
@@ -101,7 +100,6 @@ inline algebra::inferred algebra::conclude(const operation& op, Judgement& j, co
 #include <fmt/core.h>
 
 #include <unity/core/error.hpp>
-#include <unity/graph/output_types.hpp>
 #include <unity/tensor/detail/derive_adjoint.hpp>
 #include <unity/tensor/work.hpp>
 

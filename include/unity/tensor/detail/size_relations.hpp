@@ -13,7 +13,7 @@
 
 #include <unity/core/id.hpp>
 #include <unity/graph/concepts.hpp>
-#include <unity/rewrite/attribute.hpp>
+#include <unity/rewrite/algebra.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/detail/size_classes.hpp>
 #include <unity/tensor/operation.hpp>

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include <unity/rewrite/generation/canonical_rule.hpp>
 #include <unity/rewrite/generation/expressions.hpp>
+#include <unity/rewrite/generation/redundancy.hpp>
 #include <unity/rewrite/generation/term_graph.hpp>
 #include <unity/rewrite/syntax.hpp>
 #include <unity/tensor/algebra.hpp>

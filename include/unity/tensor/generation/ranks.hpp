@@ -119,8 +119,6 @@ class rank_lifting {
 
 #include <fmt/core.h>
 
-#include <unity/rewrite/print.hpp>
-
 namespace unity::tensor::detail {
 
 UNITY_INLINE std::optional<syntax::expression> by_rank(const place_group& g, const known_rank* of) {

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include <unity/core/archive.hpp>
-#include <unity/rewrite/generation/derivability.hpp>
 #include <unity/rewrite/generation/expressions.hpp>
+#include <unity/rewrite/generation/redundancy.hpp>
 #include <unity/rewrite/syntax.hpp>
 #include <unity/rewrite/verification/entailment.hpp>
 #include <unity/rewrite/verification/prover.hpp>
@@ -145,11 +145,7 @@ void put_rules(archive_writer& out, const std::vector<collected_rule>& rules);
 #include <fmt/core.h>
 
 #include <unity/rewrite/compile.hpp>
-#include <unity/rewrite/generation/canonical_rule.hpp>
-#include <unity/rewrite/generation/growth.hpp>
 #include <unity/rewrite/parse.hpp>
-#include <unity/rewrite/print.hpp>
-#include <unity/rewrite/verification/minimize.hpp>
 #include <unity/tensor/generation/generalize.hpp>
 #include <unity/tensor/generation/rule_question.hpp>
 

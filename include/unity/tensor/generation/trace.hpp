@@ -10,7 +10,6 @@
 #include <vector>
 
 #include <unity/core/config.hpp>
-#include <unity/rewrite/generation/residue.hpp>
 #include <unity/rewrite/generation/sample_program.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/kernel.hpp>

@@ -16,7 +16,7 @@
 #include <unity/core/id.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/graph/compact_graph.hpp>
-#include <unity/rewrite/print.hpp>
+#include <unity/rewrite/syntax.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/attributes.hpp>
 #include <unity/tensor/definition.hpp>

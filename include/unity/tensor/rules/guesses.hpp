@@ -13,7 +13,7 @@
 
 #include <unity/core/random.hpp>
 #include <unity/core/small_vector.hpp>
-#include <unity/rewrite/attribute.hpp>
+#include <unity/rewrite/algebra.hpp>
 #include <unity/tensor/attributes.hpp>
 #include <unity/tensor/shape.hpp>
 

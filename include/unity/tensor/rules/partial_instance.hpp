@@ -11,9 +11,8 @@
 
 #include <unity/core/id.hpp>
 #include <unity/core/small_vector.hpp>
-#include <unity/rewrite/attribute.hpp>
+#include <unity/rewrite/algebra.hpp>
 #include <unity/rewrite/expression.hpp>
-#include <unity/rewrite/pattern.hpp>
 #include <unity/rewrite/substitution.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/dtype.hpp>

@@ -9,7 +9,7 @@
 
 #include <range/v3/view/zip.hpp>
 
-#include <unity/rewrite/attribute.hpp>
+#include <unity/rewrite/algebra.hpp>
 #include <unity/tensor/attributes.hpp>
 #include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>

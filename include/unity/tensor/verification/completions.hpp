@@ -13,7 +13,6 @@
 #include <range/v3/view/zip.hpp>
 
 #include <unity/rewrite/algebra.hpp>
-#include <unity/rewrite/attribute.hpp>
 #include <unity/tensor/attributes.hpp>
 #include <unity/tensor/rules/proposal.hpp>
 #include <unity/tensor/shape.hpp>

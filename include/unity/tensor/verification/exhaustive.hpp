@@ -12,7 +12,7 @@
 #include <range/v3/view/zip.hpp>
 
 #include <unity/core/small_vector.hpp>
-#include <unity/rewrite/attribute.hpp>
+#include <unity/rewrite/algebra.hpp>
 #include <unity/rewrite/expression.hpp>
 #include <unity/rewrite/substitution.hpp>
 #include <unity/tensor/algebra.hpp>

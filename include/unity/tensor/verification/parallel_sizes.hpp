@@ -92,7 +92,6 @@ class parallel_sizes {
 #include <functional>
 #include <optional>
 
-#include <unity/graph/output_types.hpp>
 #include <unity/tensor/index_structure.hpp>
 
 namespace unity::tensor::detail {

@@ -1,12 +1,15 @@
-// One text for all rules that differ only in names, or in the order of commutative operands, outputs or sides.
+// Rules that are the same or add nothing: one text for rules that differ only in names or order, and dropping those
+// that follow from others or only repeat an operator.
 #pragma once
 
 #include <algorithm>
 #include <array>
+#include <compare>
 #include <cstddef>
 #include <map>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -17,10 +20,13 @@
 #include <unity/rewrite/algebra.hpp>
 #include <unity/rewrite/generation/expressions.hpp>
 #include <unity/rewrite/generation/term_graph.hpp>
-#include <unity/rewrite/print.hpp>
 #include <unity/rewrite/syntax.hpp>
+#include <unity/rewrite/verification/entailment.hpp>
+#include <unity/rewrite/verification/theory.hpp>
 
 namespace unity {
+
+// One text for all rules that differ only in names, or in the order of commutative operands, outputs or sides.
 
 // Base names of attribute variables, by attribute; attributes that are missing here use their own name.
 using attribute_names = std::map<std::string, std::string, std::less<>>;
@@ -195,9 +201,106 @@ template <pattern_algebra Algebra>
 // Equal for equal statements, regardless of names and standing.
 [[nodiscard]] std::string statement_text(const syntax::rule& r);
 
+// Removes rules that follow from other rules by a few rewrites.
+
+struct derivability_options {
+  std::size_t rewrites = 4;  // the most rewrites of a derivation
+  entailment_limits limits{};
+};
+
+// Result for each rule, in order: kept, or derived from kept ones.
+struct derived_rule {
+  std::size_t rule = 0;             // its index among the given rules
+  std::vector<std::size_t> from{};  // indices of the rules that derive it, each once
+  std::size_t rewrites = 0;         // the number of rule instances used, for the question that needs the most
+
+  friend bool operator==(const derived_rule&, const derived_rule&) = default;
+};
+struct pruned_rules {
+  std::vector<std::size_t> kept{};  // indices of the given rules, ascending
+  std::vector<derived_rule> derived{};
+
+  friend bool operator==(const pruned_rules&, const pruned_rules&) = default;
+};
+
+// Goes through the rules and keeps those that do not follow from the ones kept before.
+//
+// worlds(i): questions about rule i; each is the graphs of one structure of an entailment, the outputs of one side
+// first, followed by those of the other. A rule is derived if every question, in every direction in which the rule is
+// read, has a derivation of at most options.rewrites steps, and the derivations use at least one rule; a rule without
+// questions is kept. Greedy: rules derived from rules that are dropped later are not tried again, so the order matters;
+// general rules should come first (rule_size).
+// Complexity: a few questions per rule, over a theory of all kept rules.
+template <pattern_algebra Algebra, class Worlds>
+[[nodiscard]] pruned_rules prune_derivable(const Algebra& algebra, std::span<const syntax::rule> rules, Worlds worlds,
+                                           const derivability_options& options = {}) {
+  theory known{{.reading = theory_reading::rewrites}};
+  entailment<Algebra> ask{algebra, known, options.limits};
+  pruned_rules result;
+  const auto rewritten = [&](const auto& question, bool back, derived_rule& d) {
+    const auto found = ask.rewrite_outputs(std::span{question}, back);
+    if (!found || found->steps.size() > options.rewrites) {
+      return false;
+    }
+    d.rewrites = std::max(d.rewrites, found->steps.size());
+    for (const auto axiom : found->axioms()) {
+      d.from.push_back(result.kept[axiom]);
+    }
+    return true;
+  };
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    derived_rule d{i, {}, 0};
+    const auto questions = worlds(i);
+    const bool follows = std::ranges::all_of(questions, [&](const auto& q) {
+      return rewritten(q, false, d) && (!rules[i].both_ways || rewritten(q, true, d));
+    });
+    if (follows && !d.from.empty()) {
+      std::ranges::sort(d.from);
+      d.from.erase(std::ranges::unique(d.from).begin(), d.from.end());
+      result.derived.push_back(std::move(d));
+    } else {
+      known.add(algebra, rules[i]);
+      result.kept.push_back(i);
+    }
+  }
+  return result;
+}
+
+// The order of rules before pruning: small and general ones first.
+struct rule_size {
+  std::size_t operators = 0;  // of both sides
+  std::size_t conditions = 0;
+  std::size_t literals = 0;   // attributes that are numbers or words
+  std::size_t variables = 0;  // in descending order: more variables are more general
+  std::size_t characters = 0;
+
+  friend auto operator<=>(const rule_size&, const rule_size&) = default;
+};
+
+[[nodiscard]] rule_size size_of(const syntax::rule& r);
+
+// Drops rewrites that only repeat an existing operator: they never pay off.
+
+namespace detail {
+
+// The side with `by`, an operand of node n, in place of n.
+[[nodiscard]] term_graph bypassed(term_graph g, std::size_t n, const graph_operand& by);
+
+}  // namespace detail
+
+// Whether `to` is `from` with additional operators that `from` already contains with the same attributes:
+// relu(relu(?x)) from relu(?x). An operator of another kind may pay off later: enlarging a kernel makes it as large as
+// another one.
+[[nodiscard]] bool only_repeats(const term_graph& from, const term_graph& to);
+
+// The rule without directions that only repeat operators; nothing if no direction remains.
+// Example: relu(relu(?x)) == relu(?x) becomes relu(relu(?x)) => relu(?x).
+// Complexity: exponential in the difference of the sides' node counts, which is small.
+[[nodiscard]] std::optional<syntax::rule> without_repeating(syntax::rule r);
+
 }  // namespace unity
 
-#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_REWRITE_GENERATION_CANONICAL_RULE)
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_REWRITE_GENERATION_REDUNDANCY)
 
 #include <string_view>
 
@@ -233,6 +336,81 @@ UNITY_INLINE std::string statement_text(const syntax::rule& r) {
   bare.name.clear();
   bare.known = syntax::standing::assumed;
   return to_text(bare);
+}
+
+UNITY_INLINE rule_size size_of(const syntax::rule& r) {
+  rule_size size{0, r.conditions.size(), 0, 0, to_text(r.source).size() + to_text(r.target).size()};
+  std::vector<std::string> names;
+  for (const auto* side : {&r.source, &r.target}) {
+    const auto g = to_graph(*side);
+    size.operators += g.nodes.size();
+    for (const auto& n : g.nodes) {
+      for (const auto& a : n.attributes) {
+        size.literals += syntax::is_literal(a.value) ? 1 : 0;
+      }
+      for (const auto& o : n.operands) {
+        if (!o.is_node() && std::ranges::find(names, o.variable) == names.end()) {
+          names.push_back(o.variable);
+        }
+      }
+    }
+  }
+  constexpr std::size_t many = 1000;
+  size.variables = many - std::min(many, names.size());
+  return size;
+}
+
+}  // namespace unity
+
+namespace unity::detail {
+
+UNITY_INLINE term_graph bypassed(term_graph g, std::size_t n, const graph_operand& by) {
+  const auto replace = [&](graph_operand& o) {
+    if (o.is_node() && o.node == n) {
+      o = by;
+    }
+  };
+  for (auto& node : g.nodes) {
+    std::ranges::for_each(node.operands, replace);
+  }
+  std::ranges::for_each(g.roots, replace);
+  return to_graph(to_terms(g));  // removes nodes that are no longer read
+}
+
+}  // namespace unity::detail
+
+namespace unity {
+
+UNITY_INLINE bool only_repeats(const term_graph& from, const term_graph& to) {
+  const auto is_repeated = [&](const graph_node& n) {
+    return std::ranges::any_of(from.nodes,
+                               [&](const auto& m) { return m.name == n.name && m.attributes == n.attributes; });
+  };
+  for (std::size_t n = 0; n < to.nodes.size() && to.nodes.size() > from.nodes.size(); ++n) {
+    for (const auto& o : is_repeated(to.nodes[n]) ? to.nodes[n].operands : std::vector<graph_operand>{}) {
+      const auto less = detail::bypassed(to, n, o);
+      if (less == from || only_repeats(from, less)) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+UNITY_INLINE std::optional<syntax::rule> without_repeating(syntax::rule r) {
+  const auto source = to_graph(r.source);
+  const auto target = to_graph(r.target);
+  const bool back = r.both_ways && !only_repeats(target, source);
+  if (only_repeats(source, target)) {
+    if (!back) {
+      return std::nullopt;
+    }
+    std::swap(r.source, r.target);
+    r.both_ways = false;
+    return r;
+  }
+  r.both_ways = back;
+  return r;
 }
 
 }  // namespace unity
