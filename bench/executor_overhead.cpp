@@ -28,8 +28,8 @@
 #include <unity/parallel/strategies/loss_strategy.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/detail/source_roles.hpp>
 #include <unity/tensor/loss.hpp>
+#include <unity/tensor/source_values.hpp>
 #include <unity/tensor/zoo.hpp>
 #include <unity/train/breakdown.hpp>
 #include <unity/train/timeline.hpp>

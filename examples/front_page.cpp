@@ -13,8 +13,8 @@
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/cost.hpp>
 #include <unity/tensor/evaluate.hpp>
-#include <unity/tensor/modular.hpp>
 #include <unity/tensor/operation.hpp>
+#include <unity/tensor/scalar.hpp>
 
 using namespace unity;
 

@@ -40,11 +40,11 @@
 #include <unity/search/rewrite_space.hpp>
 #include <unity/systems/taso.hpp>
 #include <unity/tensor/cost.hpp>
-#include <unity/tensor/dense.hpp>
 #include <unity/tensor/engine_rules.hpp>
 #include <unity/tensor/equivalence.hpp>
 #include <unity/tensor/generated_rules.hpp>
 #include <unity/tensor/rule_test.hpp>
+#include <unity/tensor/shape.hpp>
 #include <unity/tensor/standard_rules.hpp>
 
 #include "support/backend_names.hpp"

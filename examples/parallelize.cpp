@@ -38,7 +38,7 @@
 #include <unity/simulate/full.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/convert.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 
 #include "support/flexflow_program.hpp"
 #include "support/machines.hpp"

@@ -19,7 +19,7 @@
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 #include <unity/tensor/zoo.hpp>
 
 namespace machine = unity::machine;

@@ -32,7 +32,7 @@
 #include <unity/rewrite/verification/theory.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/axioms.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace support {
 

@@ -7,7 +7,6 @@
 #include <unity/backend/device_backend.hpp>
 #include <unity/backend/device_calibration.hpp>
 #include <unity/fusion/kernel_region.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 

@@ -29,9 +29,9 @@
 #include <unity/rewrite/parse.hpp>
 #include <unity/rewrite/syntax.hpp>
 #include <unity/tensor/differentiate.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/evaluate.hpp>
-#include <unity/tensor/modular.hpp>
+#include <unity/tensor/scalar.hpp>
+#include <unity/tensor/shape.hpp>
 
 #include "../support/cases.hpp"
 #include "operators.hpp"

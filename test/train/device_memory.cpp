@@ -24,8 +24,8 @@
 #include <unity/parallel/microbatch.hpp>
 #include <unity/parallel/ranks/sample_values.hpp>
 #include <unity/parallel/strategies/loss_strategy.hpp>
-#include <unity/tensor/detail/source_roles.hpp>
 #include <unity/tensor/loss.hpp>
+#include <unity/tensor/source_values.hpp>
 #include <unity/train/trainer.hpp>
 #include <unity/train/training_plan.hpp>
 

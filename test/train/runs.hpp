@@ -25,8 +25,8 @@
 #include <unity/parallel/strategies/loss_strategy.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/tensor/convert.hpp>
-#include <unity/tensor/detail/source_roles.hpp>
 #include <unity/tensor/loss.hpp>
+#include <unity/tensor/source_values.hpp>
 #include <unity/tensor/zoo.hpp>
 #include <unity/train/checkpoint.hpp>
 #include <unity/train/trainer.hpp>

@@ -27,7 +27,6 @@
 #include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/evaluate.hpp>
 #include <unity/tensor/zoo.hpp>
-#include <unity/tensor/zoo/convolution.hpp>
 #include <unity/tensor/zoo/model.hpp>
 #include <unity/train/trainer.hpp>
 

@@ -12,7 +12,7 @@
 #include <unity/backend/communicator.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::backend {
 

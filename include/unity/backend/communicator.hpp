@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::backend {
 

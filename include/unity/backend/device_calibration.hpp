@@ -20,7 +20,6 @@
 #include <unity/machine/device.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/detail/algebra.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 

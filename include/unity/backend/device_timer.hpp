@@ -22,7 +22,6 @@
 #include <unity/core/id.hpp>
 #include <unity/cost/duration.hpp>
 #include <unity/graph/concepts.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 

@@ -13,7 +13,6 @@
 #include <unity/graph/topological_order.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/detail/derive_adjoint.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/kernel.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>

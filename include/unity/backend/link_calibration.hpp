@@ -15,7 +15,7 @@
 #include <unity/core/units.hpp>
 #include <unity/cost/duration.hpp>
 #include <unity/machine/link.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::backend {
 

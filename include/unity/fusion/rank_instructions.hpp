@@ -71,8 +71,6 @@ struct rank_costs {
 #include <unity/core/units.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
-#include <unity/tensor/dtype.hpp>
-#include <unity/tensor/shared_memory.hpp>
 #include <unity/tensor/work.hpp>
 
 namespace unity::fusion {

@@ -131,7 +131,6 @@ class dataset {
 #include <unity/core/random.hpp>
 #include <unity/io/json_place.hpp>
 #include <unity/io/tensor_data.hpp>
-#include <unity/tensor/dtype.hpp>
 
 namespace unity::io {
 

@@ -102,7 +102,6 @@ class constant_folder {
 #include <unity/core/error.hpp>
 #include <unity/graph/compact_graph.hpp>
 #include <unity/io/onnx/prune.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/evaluate.hpp>
 #include <unity/tensor/shape.hpp>
 

@@ -89,7 +89,6 @@ inline void write_graph(const tensor::algebra& algebra, const tensor::tensor_gra
 #include <span>
 
 #include <unity/core/error.hpp>
-#include <unity/tensor/attributes.hpp>
 
 namespace unity::io::detail {
 

@@ -119,7 +119,7 @@ void write_machine(const machine::machine& m, const std::filesystem::path& path)
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/units.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::io::detail {
 

@@ -38,7 +38,6 @@ namespace detail {
 
 #include <unity/io/dot.hpp>
 #include <unity/parallel/parallel_type.hpp>
-#include <unity/tensor/attributes.hpp>
 #include <unity/tensor/operation.hpp>
 
 namespace unity::io::detail {

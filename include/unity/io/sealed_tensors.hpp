@@ -16,7 +16,7 @@
 #include <unity/io/json_place.hpp>
 #include <unity/io/sealed_file.hpp>
 #include <unity/io/stored_tensor.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::io {
 
@@ -101,7 +101,6 @@ class sealed_tensors_reader {
 #include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/io/replaced_file.hpp>
-#include <unity/tensor/shape.hpp>
 
 namespace unity::io {
 

@@ -13,7 +13,6 @@
 
 #include <unity/core/small_vector.hpp>
 #include <unity/io/json_place.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::io {

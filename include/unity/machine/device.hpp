@@ -12,7 +12,7 @@
 
 #include <unity/core/units.hpp>
 #include <unity/cost/roofline.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::machine {
 

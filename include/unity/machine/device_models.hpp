@@ -25,7 +25,7 @@ namespace unity::machine {
 #include <unity/core/config.hpp>
 #include <unity/core/units.hpp>
 #include <unity/cost/device_table.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::machine {
 

@@ -36,7 +36,7 @@ namespace unity::machine {
 #include <unity/cost/device_table.hpp>
 #include <unity/cost/kernel_model.hpp>
 #include <unity/cost/kernel_table.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::machine::detail {
 

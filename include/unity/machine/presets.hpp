@@ -71,7 +71,7 @@ inline constexpr std::size_t most_host_devices = 1024;
 #include <unity/machine/device_models.hpp>
 #include <unity/machine/link.hpp>
 #include <unity/machine/topology.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::machine::detail {
 

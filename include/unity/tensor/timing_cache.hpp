@@ -288,8 +288,7 @@ class timing_cache {
 
 #include <unity/core/hash.hpp>
 #include <unity/core/printable.hpp>
-#include <unity/tensor/attributes.hpp>
-#include <unity/tensor/operators/sliding.hpp>
+#include <unity/tensor/operators/parts.hpp>
 #include <unity/tensor/operators/unknown.hpp>
 #include <unity/tensor/space.hpp>
 

@@ -21,8 +21,8 @@
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
 #include <unity/train/held_values.hpp>
 #include <unity/train/host_exchange.hpp>
 #include <unity/train/kept_values.hpp>

@@ -13,9 +13,9 @@
 #include <unity/graph/concepts.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/loss.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
-#include <unity/tensor/training_form.hpp>
 
 namespace unity::train {
 
@@ -25,7 +25,7 @@ namespace unity::train {
 // - Floating-point inputs are uniform in [-1, 1), in steps of 2^-23; in [1/8, 9/8) if the graph takes a root or
 //   logarithm.
 // - Integers are row numbers of the table that they index, or classes of the labels that they are; else 0 to 3.
-// - Masks (tensor/training_form.hpp) drop elements with their rate. They depend on their own seed and on that of the
+// - Masks (tensor/loss.hpp) drop elements with their rate. They depend on their own seed and on that of the
 //   data.
 // - Constants are, at every step, like inputs at step 0.
 class synthetic_data {
@@ -67,8 +67,7 @@ class synthetic_data {
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
 #include <unity/tensor/definition.hpp>
-#include <unity/tensor/detail/source_roles.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/source_values.hpp>
 #include <unity/train/detail/fill_box.hpp>
 
 namespace unity::train {

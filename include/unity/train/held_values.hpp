@@ -64,7 +64,7 @@ template <host_reaching_communicator C>
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TRAIN_HELD_VALUES)
 
 #include <unity/core/config.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::train {
 

@@ -15,7 +15,6 @@
 #include <unity/backend/host_values.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/train/update.hpp>
 

@@ -74,7 +74,7 @@ template <backend::fusing_backend Backend>
 #include <unity/core/config.hpp>
 #include <unity/core/id.hpp>
 #include <unity/graph/concepts.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 #include <unity/train/update.hpp>
 
 namespace unity::train {

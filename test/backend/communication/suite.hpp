@@ -23,8 +23,8 @@
 #include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/core/random.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/element.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace communication_suite {
 

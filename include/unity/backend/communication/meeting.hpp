@@ -13,7 +13,7 @@
 #include <fmt/core.h>
 
 #include <unity/backend/communicator.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::backend::detail {
 

@@ -14,7 +14,7 @@
 #include <unity/backend/communication/reduce.hpp>
 #include <unity/backend/communicator.hpp>
 #include <unity/core/error.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::backend::detail {
 

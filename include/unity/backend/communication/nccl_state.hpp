@@ -22,7 +22,7 @@
 #include <unity/backend/communication/time_limit.hpp>
 #include <unity/backend/communicator.hpp>
 #include <unity/core/error.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::backend {
 

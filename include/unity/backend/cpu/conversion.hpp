@@ -11,8 +11,6 @@
 #include <unity/backend/detail/view_copies.hpp>
 #include <unity/backend/host_values.hpp>
 #include <unity/core/small_vector.hpp>
-#include <unity/tensor/dense.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::backend::cpu {

@@ -6,7 +6,7 @@
 
 #include <unity/backend/cpu/onednn.hpp>
 #include <unity/backend/cpu/routine.hpp>
-#include <unity/tensor/attributes.hpp>
+#include <unity/tensor/operation.hpp>
 
 namespace unity::backend::cpu {
 
@@ -28,7 +28,7 @@ namespace unity::backend::cpu {
 #include <dnnl.hpp>
 
 #include <unity/backend/cpu/convolution_geometry.hpp>
-#include <unity/tensor/operators/activation.hpp>
+#include <unity/tensor/operators/parts.hpp>
 
 namespace unity::backend::cpu {
 

@@ -9,7 +9,7 @@
 #include <unity/backend/cpu/onednn.hpp>
 #include <unity/backend/cpu/routine.hpp>
 #include <unity/core/small_vector.hpp>
-#include <unity/tensor/attributes.hpp>
+#include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::backend::cpu {
@@ -45,7 +45,7 @@ struct convolution_geometry {
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_CPU_CONVOLUTION_GEOMETRY)
 
-#include <unity/tensor/operators/sliding.hpp>
+#include <unity/tensor/operators/parts.hpp>
 #include <unity/tensor/space.hpp>
 
 namespace unity::backend::cpu {

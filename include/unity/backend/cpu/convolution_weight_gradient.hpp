@@ -14,7 +14,7 @@
 #include <unity/backend/cpu/routine.hpp>
 #include <unity/backend/cpu/threads.hpp>
 #include <unity/backend/detail/aligned_size.hpp>
-#include <unity/tensor/attributes.hpp>
+#include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::backend::cpu {

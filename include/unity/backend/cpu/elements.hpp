@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/element.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::backend::cpu {
 

@@ -55,7 +55,6 @@ class sequence final : public routine {
 #include <unity/backend/detail/aligned_size.hpp>
 #include <unity/backend/elementwise/chain_writer.hpp>
 #include <unity/backend/elementwise/elementwise_program.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/element.hpp>
 #include <unity/tensor/kernel.hpp>
 #include <unity/tensor/shape.hpp>

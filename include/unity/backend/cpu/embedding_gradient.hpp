@@ -14,8 +14,6 @@
 #include <unity/backend/detail/aligned_size.hpp>
 #include <unity/backend/host_values.hpp>
 #include <unity/core/small_vector.hpp>
-#include <unity/tensor/dense.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::backend::cpu {

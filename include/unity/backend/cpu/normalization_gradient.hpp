@@ -13,7 +13,7 @@
 #include <unity/backend/cpu/element_blocks.hpp>
 #include <unity/backend/cpu/routine.hpp>
 #include <unity/core/small_vector.hpp>
-#include <unity/tensor/attributes.hpp>
+#include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::backend::cpu {

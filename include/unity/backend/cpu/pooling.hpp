@@ -9,8 +9,8 @@
 #include <unity/backend/cpu/onednn.hpp>
 #include <unity/backend/cpu/routine.hpp>
 #include <unity/core/small_vector.hpp>
-#include <unity/tensor/attributes.hpp>
-#include <unity/tensor/operators/sliding.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/operators/parts.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::backend::cpu {

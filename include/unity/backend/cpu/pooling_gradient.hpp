@@ -16,8 +16,8 @@
 #include <unity/backend/cpu/element_blocks.hpp>
 #include <unity/backend/cpu/routine.hpp>
 #include <unity/backend/detail/aligned_size.hpp>
-#include <unity/tensor/attributes.hpp>
-#include <unity/tensor/operators/sliding.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/operators/parts.hpp>
 
 namespace unity::backend::cpu {
 

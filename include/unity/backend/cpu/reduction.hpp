@@ -17,7 +17,6 @@
 #include <unity/backend/elementwise/index_steps.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/kernel.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/scalar.hpp>

@@ -13,7 +13,6 @@
 #include <unity/backend/detail/region_plan.hpp>
 #include <unity/fusion/kernel_region.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/kernel.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>

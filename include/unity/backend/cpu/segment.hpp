@@ -14,8 +14,6 @@
 #include <unity/backend/cpu/routine.hpp>
 #include <unity/backend/cpu/threads.hpp>
 #include <unity/core/small_vector.hpp>
-#include <unity/tensor/dense.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/element.hpp>
 #include <unity/tensor/shape.hpp>
 

@@ -19,8 +19,6 @@
 #include <unity/backend/cpu/segment.hpp>
 #include <unity/backend/cpu/threads.hpp>
 #include <unity/core/small_vector.hpp>
-#include <unity/tensor/dense.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::backend::cpu {

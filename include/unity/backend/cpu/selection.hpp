@@ -15,7 +15,6 @@
 #include <unity/backend/cpu/elements.hpp>
 #include <unity/backend/cpu/routine.hpp>
 #include <unity/backend/cpu/threads.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::backend::cpu {

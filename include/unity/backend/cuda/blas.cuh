@@ -19,7 +19,7 @@
 #include <unity/backend/cuda/product_plan.hpp>
 #include <unity/backend/cuda/routine.hpp>
 #include <unity/backend/cuda/stream.cuh>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::backend::cuda {
 

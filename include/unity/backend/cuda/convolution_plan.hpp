@@ -4,9 +4,8 @@
 #include <cstdint>
 
 #include <unity/backend/cuda/routine.hpp>
-#include <unity/tensor/attributes.hpp>
-#include <unity/tensor/operators/activation.hpp>
-#include <unity/tensor/operators/sliding.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/operators/parts.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/space.hpp>
 

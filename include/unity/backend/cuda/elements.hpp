@@ -12,8 +12,8 @@
 #endif
 
 #include <unity/backend/cuda/host_device.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/element.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::backend::cuda {
 

@@ -11,7 +11,7 @@
 #include <unity/backend/elementwise/index_steps.hpp>
 #include <unity/backend/elementwise/tile_program.hpp>
 #include <unity/tensor/kernel.hpp>
-#include <unity/tensor/operators/activation.hpp>
+#include <unity/tensor/operators/parts.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::backend::cuda {

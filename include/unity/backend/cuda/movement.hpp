@@ -12,7 +12,7 @@
 #include <unity/backend/cuda/routine.hpp>
 #include <unity/backend/detail/view_copies.hpp>
 #include <unity/tensor/shape.hpp>
-#include <unity/tensor/view_map.hpp>
+#include <unity/tensor/space.hpp>
 
 namespace unity::backend::cuda {
 

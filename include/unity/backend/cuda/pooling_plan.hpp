@@ -5,9 +5,9 @@
 #include <cstdint>
 
 #include <unity/backend/cuda/routine.hpp>
-#include <unity/tensor/attributes.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/operators/parts.hpp>
 #include <unity/tensor/operators/pooling.hpp>
-#include <unity/tensor/operators/sliding.hpp>
 #include <unity/tensor/space.hpp>
 
 namespace unity::backend::cuda {

@@ -12,8 +12,7 @@
 
 #include <unity/backend/cuda/routine.hpp>
 #include <unity/backend/device_backend.hpp>
-#include <unity/tensor/dtype.hpp>
-#include <unity/tensor/operators/activation.hpp>
+#include <unity/tensor/operators/parts.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::backend::cuda {

@@ -10,7 +10,7 @@
 #include <unity/backend/cuda/routine.hpp>
 #include <unity/backend/cuda/row_functions.hpp>
 #include <unity/backend/host_values.hpp>
-#include <unity/tensor/attributes.hpp>
+#include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::backend::cuda {

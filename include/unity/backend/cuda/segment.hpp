@@ -14,7 +14,6 @@
 #include <unity/backend/cuda/routine.hpp>
 #include <unity/backend/cuda/row_functions.hpp>
 #include <unity/backend/cuda/scalar.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::backend::cuda {

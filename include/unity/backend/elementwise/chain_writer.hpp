@@ -16,7 +16,6 @@
 #include <unity/rewrite/algebra.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/detail/derive_adjoint.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include <unity/core/small_vector.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/kernel.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::backend {
 
@@ -84,8 +84,6 @@ struct tile_program {
 }  // namespace unity::backend
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_ELEMENTWISE_TILE_PROGRAM)
-
-#include <unity/tensor/shape.hpp>
 
 namespace unity::backend {
 

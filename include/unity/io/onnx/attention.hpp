@@ -32,8 +32,7 @@ void export_likelihood_loss(export_node& n);
 
 #include <unity/core/id.hpp>
 #include <unity/io/onnx/graph_writer.hpp>
-#include <unity/tensor/attributes.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::io::detail {

@@ -11,8 +11,8 @@
 
 #include <unity/io/onnx/known.hpp>
 #include <unity/io/onnx/node_attributes.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/element.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::io::detail {
 
@@ -125,7 +125,6 @@ folded fold_unary(const fold_node& n, Op op) {
 #include <cmath>
 
 #include <unity/core/row_major.hpp>
-#include <unity/tensor/shape.hpp>
 
 namespace unity::io::detail {
 

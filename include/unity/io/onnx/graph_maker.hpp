@@ -18,8 +18,6 @@
 #include <unity/io/onnx/known.hpp>
 #include <unity/io/tensor_data.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/attributes.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 

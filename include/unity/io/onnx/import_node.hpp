@@ -19,8 +19,7 @@
 #include <unity/io/onnx/graph_maker.hpp>
 #include <unity/io/onnx/known.hpp>
 #include <unity/io/onnx/node_attributes.hpp>
-#include <unity/tensor/attributes.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::io::detail {

@@ -9,7 +9,7 @@
 #include <unity/io/onnx/export_node.hpp>
 #include <unity/io/onnx/family.hpp>
 #include <unity/io/onnx/import_node.hpp>
-#include <unity/tensor/attributes.hpp>
+#include <unity/tensor/operation.hpp>
 
 namespace unity::io::detail {
 
@@ -48,8 +48,6 @@ import_result import_any_tile(import_node& n);
 #include <unity/io/onnx/movement.hpp>
 #include <unity/io/onnx/proto.hpp>
 #include <unity/io/tensor_data.hpp>
-#include <unity/tensor/attributes.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::io::detail {

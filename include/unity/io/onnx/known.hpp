@@ -10,7 +10,6 @@
 
 #include <unity/core/small_vector.hpp>
 #include <unity/io/tensor_data.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::io::detail {

@@ -53,9 +53,7 @@ void export_resize(export_node& n);
 #include <unity/io/onnx/known.hpp>
 #include <unity/io/onnx/proto.hpp>
 #include <unity/io/tensor_data.hpp>
-#include <unity/tensor/attributes.hpp>
-#include <unity/tensor/dtype.hpp>
-#include <unity/tensor/shape.hpp>
+#include <unity/tensor/operation.hpp>
 
 namespace unity::io::detail {
 

@@ -101,8 +101,7 @@ void export_gelu_tanh(export_node& n);
 
 #include <unity/core/id.hpp>
 #include <unity/io/onnx/graph_writer.hpp>
-#include <unity/tensor/attributes.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::io::detail {

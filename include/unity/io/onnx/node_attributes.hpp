@@ -12,7 +12,7 @@
 
 #include <unity/io/onnx/known.hpp>
 #include <unity/io/tensor_data.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::io::detail {
 

@@ -67,7 +67,7 @@ class opaque_importer {
 #include <unity/io/onnx/proto.hpp>
 #include <unity/io/onnx/read_tensor.hpp>
 #include <unity/io/onnx/structure.hpp>
-#include <unity/tensor/attributes.hpp>
+#include <unity/tensor/operation.hpp>
 
 namespace unity::io::detail {
 

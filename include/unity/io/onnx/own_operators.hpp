@@ -56,7 +56,7 @@ void import_domains(onnx::ModelProto& model, std::span<const onnx_operator> line
 #include <unity/core/id.hpp>
 #include <unity/io/onnx/opaque.hpp>
 #include <unity/io/onnx/proto.hpp>
-#include <unity/tensor/attributes.hpp>
+#include <unity/tensor/operation.hpp>
 
 namespace unity::io::detail {
 

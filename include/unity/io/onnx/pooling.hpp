@@ -8,7 +8,7 @@
 #include <unity/io/onnx/family.hpp>
 #include <unity/io/onnx/graph_writer.hpp>
 #include <unity/io/onnx/import_node.hpp>
-#include <unity/tensor/attributes.hpp>
+#include <unity/tensor/operation.hpp>
 
 namespace unity::io::detail {
 

@@ -34,8 +34,8 @@ void export_quantized_product(export_node& n);
 #include <unity/io/onnx/indexing.hpp>
 #include <unity/io/onnx/logic.hpp>
 #include <unity/io/onnx/products.hpp>
-#include <unity/tensor/attributes.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::io::detail {
 

@@ -14,7 +14,7 @@
 
 #include <unity/core/error.hpp>
 #include <unity/io/tensor_data.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::io::detail {
 

@@ -87,7 +87,6 @@ class size_record {
 #include <span>
 
 #include <unity/io/onnx/graph_writer.hpp>
-#include <unity/tensor/dtype.hpp>
 
 namespace unity::io::detail {
 

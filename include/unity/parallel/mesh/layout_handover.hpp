@@ -42,7 +42,6 @@ namespace unity::parallel {
 
 #include <unity/core/config.hpp>
 #include <unity/machine/topology.hpp>
-#include <unity/tensor/dtype.hpp>
 
 namespace unity::parallel {
 

@@ -18,9 +18,8 @@
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/definition.hpp>
 #include <unity/tensor/operation.hpp>
-#include <unity/tensor/operators/sliding.hpp>
+#include <unity/tensor/operators/parts.hpp>
 #include <unity/tensor/operators/unknown.hpp>
-#include <unity/tensor/resizing.hpp>
 
 namespace unity::parallel {
 

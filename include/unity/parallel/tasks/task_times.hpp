@@ -19,10 +19,9 @@
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/task_grid.hpp>
 #include <unity/parallel/tasks/composite_parts.hpp>
-#include <unity/tensor/adjoint.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/cost.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 

@@ -15,7 +15,6 @@
 #include <unity/rewrite/algebra.hpp>
 #include <unity/systems/unity/segments.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/attributes.hpp>
 #include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/operation.hpp>
 

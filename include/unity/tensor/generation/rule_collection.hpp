@@ -19,9 +19,9 @@
 #include <unity/rewrite/verification/prover.hpp>
 #include <unity/rewrite/verification/theory.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/generation/generality.hpp>
 #include <unity/tensor/generation/language.hpp>
 #include <unity/tensor/generation/specific_rule.hpp>
+#include <unity/tensor/generation/widened_rule.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/verification/rule_verifier.hpp>
 #include <unity/tensor/verification/rule_worlds.hpp>

@@ -127,7 +127,7 @@ class vocabulary_parser {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_GENERATION_VOCABULARY)
 
 #include <unity/core/printable.hpp>
-#include <unity/tensor/attributes.hpp>
+#include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::tensor::detail {

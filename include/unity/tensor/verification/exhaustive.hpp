@@ -21,7 +21,6 @@
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/verification/completions.hpp>
 #include <unity/tensor/verification/parallel_sizes.hpp>
-#include <unity/tensor/verification/size_menus.hpp>
 
 namespace unity::tensor {
 
@@ -151,7 +150,7 @@ std::size_t for_each_instance(const algebra& a, std::span<const substitution> di
 
 #include <optional>
 
-#include <unity/tensor/rules/draft.hpp>
+#include <unity/tensor/rules/generator.hpp>
 
 namespace unity::tensor::detail {
 

@@ -12,7 +12,6 @@
 #include <unity/core/hash.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/box_runs.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::train::detail {

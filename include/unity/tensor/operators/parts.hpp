@@ -1,15 +1,31 @@
-// Windows that slide over an image: paddings and output sizes of convolution and pooling.
+// What families of operators share: index accesses that broadcast, windows that slide over an image, activations.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <utility>
 
 #include <unity/core/small_vector.hpp>
-#include <unity/tensor/attributes.hpp>
 #include <unity/tensor/judgement.hpp>
+#include <unity/tensor/kernel.hpp>
+#include <unity/tensor/operation.hpp>
 #include <unity/tensor/space.hpp>
 
 namespace unity::tensor::operators {
+
+// Index accesses of operands that broadcast as in NumPy.
+
+using accesses = small_vector<access, 8>;
+
+// One parallel index per dimension of the joint shape.
+[[nodiscard]] accesses declare_all(space& s, std::span<const std::int64_t> joint);
+
+// The accesses of an operand of shape `dims`: none along the dimensions that are broadcast.
+[[nodiscard]] accesses seen(std::span<const access> joint, std::span<const std::int64_t> sizes,
+                            std::span<const std::int64_t> dims);
+
+// Windows that slide over an image: paddings and output sizes of convolution and pooling.
 
 // explicit: uses the attribute pads. same: ONNX's SAME_UPPER, TASO's SAME. same_lower: an odd element of padding goes
 // before.
@@ -48,15 +64,45 @@ void resolve(slide& s, padding p, bool ceil) noexcept;
   return slide_over(s, a, d, s.dims(0)[2 + d], kernel, dilation, ceil);
 }
 
+// The element-wise functions with which matmul, linear and conv2d may end.
+
+enum class activation : std::uint8_t { none, relu, sigmoid, tanh, gelu };
+
+[[nodiscard]] inline attribute_field activation_field() {
+  return choice_field("activation", {"none", "relu", "sigmoid", "tanh", "gelu"});
+}
+
+[[nodiscard]] scalar_kernel activate(const attribute_reader& a, scalar_kernel k);
+
 }  // namespace unity::tensor::operators
 
-#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_OPERATORS_SLIDING)
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_OPERATORS_PARTS)
 
 #include <algorithm>
-#include <span>
+#include <optional>
 #include <vector>
 
+#include <unity/tensor/shape.hpp>
+
 namespace unity::tensor::operators {
+
+UNITY_INLINE accesses declare_all(space& s, std::span<const std::int64_t> joint) {
+  accesses indices;
+  for (const auto size : joint) {
+    indices.push_back(s.parallel("i", size));
+  }
+  return indices;
+}
+
+UNITY_INLINE accesses seen(std::span<const access> joint, std::span<const std::int64_t> sizes,
+                           std::span<const std::int64_t> dims) {
+  accesses own;
+  const auto skipped = joint.size() - dims.size();
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    own.push_back(dims[d] == sizes[d + skipped] ? joint[d + skipped] : access{});
+  }
+  return own;
+}
 
 UNITY_INLINE void resolve(slide& s, padding p, bool ceil) noexcept {
   if (p == padding::same || p == padding::same_lower) {
@@ -92,6 +138,17 @@ UNITY_INLINE slide slide_over(space& s, const attribute_reader& a, std::size_t d
   resolve(w, p, ceil);
   s.require(w.out > 0, "a padded image at least as large as the kernel");
   return w;
+}
+
+UNITY_INLINE scalar_kernel activate(const attribute_reader& a, scalar_kernel k) {
+  switch (a.choice<activation>("activation")) {
+    case activation::none: return k;
+    case activation::relu: return kernels::apply(scalar_op::relu, std::move(k));
+    case activation::sigmoid: return kernels::apply(scalar_op::sigmoid, std::move(k));
+    case activation::tanh: return kernels::apply(scalar_op::tanh, std::move(k));
+    case activation::gelu: return kernels::apply(scalar_op::gelu, std::move(k));
+  }
+  return k;
 }
 
 }  // namespace unity::tensor::operators
