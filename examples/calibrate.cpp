@@ -35,8 +35,8 @@
 #include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
 #include <unity/core/hash.hpp>
-#include <unity/io/collective_csv.hpp>
 #include <unity/io/machine_json.hpp>
+#include <unity/io/measurements_csv.hpp>
 #include <unity/machine/collective_fit.hpp>
 #include <unity/machine/machine.hpp>
 #include <unity/tensor/algebra.hpp>

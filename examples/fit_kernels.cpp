@@ -25,7 +25,7 @@
 #include <unity/cost/kernel_model.hpp>
 #include <unity/cost/kernel_table.hpp>
 #include <unity/cost/roofline.hpp>
-#include <unity/io/kernel_csv.hpp>
+#include <unity/io/measurements_csv.hpp>
 #include <unity/io/packed_text.hpp>
 
 #include "support/number_range.hpp"

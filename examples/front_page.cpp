@@ -7,7 +7,6 @@
 #include <fmt/core.h>
 
 #include <unity/io/dot.hpp>
-#include <unity/io/svg.hpp>
 #include <unity/search.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>

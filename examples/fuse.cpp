@@ -27,10 +27,10 @@
 #include <unity/fusion/reduction_times.hpp>
 #include <unity/fusion/strategy.hpp>
 #include <unity/fusion/target.hpp>
-#include <unity/io/collective_csv.hpp>
 #include <unity/io/fusion_json.hpp>
 #include <unity/io/hlo_instructions.hpp>
 #include <unity/io/hlo_text.hpp>
+#include <unity/io/measurements_csv.hpp>
 #include <unity/io/plan_json.hpp>
 #include <unity/learn/estimator_file.hpp>
 #include <unity/systems/disco.hpp>

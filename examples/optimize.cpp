@@ -31,7 +31,6 @@
 #include <unity/io/machine_json.hpp>
 #include <unity/io/onnx.hpp>
 #include <unity/io/onnx_open.hpp>
-#include <unity/io/svg.hpp>
 #include <unity/io/tensor_data.hpp>
 #include <unity/machine/device_models.hpp>
 #include <unity/rewrite/compile.hpp>

@@ -27,8 +27,6 @@
 #include <unity/io/html_report.hpp>
 #include <unity/io/machine_json.hpp>
 #include <unity/io/plan_json.hpp>
-#include <unity/io/plan_notes.hpp>
-#include <unity/io/simulation_report.hpp>
 #include <unity/io/strategy_json.hpp>
 #include <unity/io/strategy_svg.hpp>
 #include <unity/parallel/lowering/lowering.hpp>

@@ -30,7 +30,6 @@
 #include <unity/io/chrome_trace.hpp>
 #include <unity/io/html_report.hpp>
 #include <unity/io/plan_json.hpp>
-#include <unity/io/simulation_report.hpp>
 #include <unity/io/strategy_svg.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/lowering/network.hpp>

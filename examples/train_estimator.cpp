@@ -17,7 +17,7 @@
 
 #include <unity/core/budget.hpp>
 #include <unity/core/error.hpp>
-#include <unity/io/replaced_file.hpp>
+#include <unity/io/sealed_file.hpp>
 #include <unity/learn/attention_estimator.hpp>
 #include <unity/learn/estimator_file.hpp>
 #include <unity/learn/estimator_report.hpp>

@@ -26,7 +26,7 @@
 #include <unity/core/file.hpp>
 #include <unity/core/printable.hpp>
 #include <unity/io/flexflow_rules.hpp>
-#include <unity/io/foreign_identity.hpp>
+#include <unity/io/foreign_rule.hpp>
 #include <unity/io/rule_text.hpp>
 #include <unity/io/taso_rules.hpp>
 #include <unity/rewrite/generation/redundancy.hpp>

@@ -19,7 +19,6 @@
 #include <unity/gnn/vertex_data.hpp>
 #include <unity/io/graph_text.hpp>
 #include <unity/io/lux.hpp>
-#include <unity/io/matrix_market.hpp>
 #include <unity/io/packed_text.hpp>
 #include <unity/io/vertex_dataset.hpp>
 

@@ -19,7 +19,7 @@
 #include <unity/core/units.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/graph/series_parallel.hpp>
-#include <unity/io/plan_notes.hpp>
+#include <unity/io/plan_json.hpp>
 #include <unity/machine/device.hpp>
 #include <unity/machine/machine.hpp>
 #include <unity/parallel/delivered_outputs.hpp>

@@ -14,7 +14,7 @@
 #include <unity/core/random.hpp>
 #include <unity/cost/kernel_model.hpp>
 #include <unity/cost/kernel_table.hpp>
-#include <unity/io/kernel_csv.hpp>
+#include <unity/io/measurements_csv.hpp>
 #include <unity/io/packed_text.hpp>
 
 #include "../support/shared_file.hpp"

@@ -12,8 +12,6 @@
 #include <unity/gnn/vertex_features.hpp>
 #include <unity/io/graph_text.hpp>
 #include <unity/io/lux.hpp>
-#include <unity/io/matrix_market.hpp>
-#include <unity/io/svmlight.hpp>
 #include <unity/io/vertex_files.hpp>
 
 #include "support/expect_one_line.hpp"

@@ -1,4 +1,4 @@
-#include <unity/io/matrix_market.hpp>
+#include <unity/io/graph_text.hpp>
 
 #include <cstdint>
 #include <string>

@@ -11,7 +11,6 @@
 #include <unity/gnn/graph_transforms.hpp>
 #include <unity/io/graph_text.hpp>
 #include <unity/io/packed_text.hpp>
-#include <unity/io/svmlight.hpp>
 #include <unity/io/vertex_files.hpp>
 
 #include "../support/message_of.hpp"

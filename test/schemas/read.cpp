@@ -19,7 +19,6 @@
 #include <unity/io/dataset.hpp>
 #include <unity/io/machine_json.hpp>
 #include <unity/io/plan_json.hpp>
-#include <unity/io/plan_notes.hpp>
 #include <unity/io/stored_tensor.hpp>
 #include <unity/io/strategy_json.hpp>
 #include <unity/io/weights_file.hpp>

@@ -38,7 +38,6 @@ void write_vertex_dataset(const std::filesystem::path& prefix, const gnn::vertex
 #include <unity/io/graph_text.hpp>
 #include <unity/io/lux.hpp>
 #include <unity/io/packed_text.hpp>
-#include <unity/io/svmlight.hpp>
 #include <unity/io/vertex_files.hpp>
 
 namespace unity::io {

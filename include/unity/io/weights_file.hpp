@@ -21,7 +21,6 @@
 #include <nlohmann/json.hpp>
 
 #include <unity/io/json_place.hpp>
-#include <unity/io/replaced_file.hpp>
 #include <unity/io/sealed_file.hpp>
 #include <unity/io/stored_tensor.hpp>
 #include <unity/parallel/box.hpp>

@@ -53,7 +53,6 @@ void resume_training(const std::filesystem::path& path, estimator_training& run)
 
 #include <unity/core/error.hpp>
 #include <unity/io/json_place.hpp>
-#include <unity/io/sealed_tensors.hpp>
 #include <unity/io/stored_tensor.hpp>
 #include <unity/io/weights_file.hpp>
 #include <unity/learn/attention_network.hpp>

@@ -102,7 +102,7 @@ void get_kept_values(Executor& rank, const std::vector<io::stored_tensor>& kept,
 
 }  // namespace detail
 
-// Effects: finishes delayed updates; rank 0 writes the file and keeps its previous content (io/replaced_file.hpp). To
+// Effects: finishes delayed updates; rank 0 writes the file and keeps its previous content (io/sealed_file.hpp). To
 // be called by all ranks. steps: the number of completed ones. Memory: a part of a weight, and the state of the rank's
 // compressors.
 // Throws: unity::error on rank 0 if the file cannot be written; the previous one then still exists. As
@@ -195,7 +195,7 @@ template <class Rank, host_reaching_communicator Communicator>
 #include <fmt/core.h>
 
 #include <unity/core/error.hpp>
-#include <unity/io/replaced_file.hpp>
+#include <unity/io/sealed_file.hpp>
 
 namespace unity::train::detail {
 

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include <unity/io/onnx/known.hpp>
-#include <unity/io/onnx/node_attributes.hpp>
+#include <unity/io/onnx/family.hpp>
+#include <unity/io/onnx/graph_maker.hpp>
 #include <unity/tensor/element.hpp>
 #include <unity/tensor/shape.hpp>
 

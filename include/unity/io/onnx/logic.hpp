@@ -5,9 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include <unity/io/onnx/export_node.hpp>
 #include <unity/io/onnx/family.hpp>
-#include <unity/io/onnx/import_node.hpp>
 
 namespace unity::io::detail {
 
