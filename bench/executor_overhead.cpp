@@ -21,7 +21,7 @@
 #include <unity/backend/local_communicator.hpp>
 #include <unity/core/units.hpp>
 #include <unity/machine/presets.hpp>
-#include <unity/machine/routes.hpp>
+#include <unity/machine/topology.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/strategies/expert_strategies.hpp>
@@ -31,8 +31,8 @@
 #include <unity/tensor/loss.hpp>
 #include <unity/tensor/source_values.hpp>
 #include <unity/tensor/zoo.hpp>
-#include <unity/train/breakdown.hpp>
 #include <unity/train/timeline.hpp>
+#include <unity/train/timeline_report.hpp>
 #include <unity/train/trainer.hpp>
 #include <unity/train/training_plan.hpp>
 

@@ -25,7 +25,7 @@
 #include <unity/fusion/fusion_session.hpp>
 #include <unity/fusion/rank_kernels.hpp>
 #include <unity/fusion/rank_region.hpp>
-#include <unity/fusion/target.hpp>
+#include <unity/fusion/strategy.hpp>
 #include <unity/learn/kernel_samples.hpp>
 #include <unity/machine/presets.hpp>
 #include <unity/tensor/algebra.hpp>

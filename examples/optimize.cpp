@@ -32,7 +32,7 @@
 #include <unity/io/onnx.hpp>
 #include <unity/io/onnx_open.hpp>
 #include <unity/io/tensor_data.hpp>
-#include <unity/machine/device_models.hpp>
+#include <unity/machine/presets.hpp>
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/search/everywhere.hpp>

@@ -47,8 +47,8 @@
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/cost.hpp>
 #include <unity/tensor/loss.hpp>
-#include <unity/train/planned_memory.hpp>
 #include <unity/train/training_plan.hpp>
+#include <unity/train/value_places.hpp>
 
 #include "support/backends.hpp"
 #include "support/machines.hpp"

@@ -10,7 +10,7 @@
 #include <range/v3/view/indices.hpp>
 
 #include <unity/core/units.hpp>
-#include <unity/machine/device.hpp>
+#include <unity/machine/link.hpp>
 #include <unity/machine/machine.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/dimensions.hpp>

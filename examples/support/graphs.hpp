@@ -14,7 +14,6 @@
 #include <unity/core/printable.hpp>
 #include <unity/core/random.hpp>
 #include <unity/gnn/csr_graph.hpp>
-#include <unity/gnn/generate.hpp>
 #include <unity/gnn/generators.hpp>
 #include <unity/gnn/vertex_data.hpp>
 #include <unity/io/graph_text.hpp>

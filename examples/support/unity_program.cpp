@@ -20,7 +20,7 @@
 #include <unity/graph/concepts.hpp>
 #include <unity/graph/series_parallel.hpp>
 #include <unity/io/plan_json.hpp>
-#include <unity/machine/device.hpp>
+#include <unity/machine/link.hpp>
 #include <unity/machine/machine.hpp>
 #include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/microbatch.hpp>

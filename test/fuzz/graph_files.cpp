@@ -8,7 +8,6 @@
 
 #include <unity/core/error.hpp>
 #include <unity/gnn/csr_graph.hpp>
-#include <unity/gnn/graph_transforms.hpp>
 #include <unity/gnn/vertex_features.hpp>
 #include <unity/io/graph_text.hpp>
 #include <unity/io/lux.hpp>

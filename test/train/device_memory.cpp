@@ -20,7 +20,7 @@
 #include <unity/backend/local_communicator.hpp>
 #include <unity/backend/reference.hpp>
 #include <unity/core/error.hpp>
-#include <unity/machine/routes.hpp>
+#include <unity/machine/topology.hpp>
 #include <unity/parallel/microbatch.hpp>
 #include <unity/parallel/ranks/sample_values.hpp>
 #include <unity/parallel/strategies/loss_strategy.hpp>

@@ -15,7 +15,6 @@
 #include <unity/core/id.hpp>
 #include <unity/io/weights_file.hpp>
 #include <unity/machine/presets.hpp>
-#include <unity/machine/routes.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/dimensions.hpp>

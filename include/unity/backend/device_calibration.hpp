@@ -17,7 +17,7 @@
 #include <unity/backend/device_backend.hpp>
 #include <unity/backend/device_timer.hpp>
 #include <unity/core/units.hpp>
-#include <unity/machine/device.hpp>
+#include <unity/machine/link.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/detail/algebra.hpp>
 #include <unity/tensor/operation.hpp>

@@ -13,7 +13,6 @@
 #include <unity/fusion/instruction_graph.hpp>
 #include <unity/fusion/rank_rows.hpp>
 #include <unity/fusion/strategy.hpp>
-#include <unity/fusion/target.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/tensor/algebra.hpp>

@@ -106,7 +106,6 @@ struct coordinate_matrix {
 #include <fmt/format.h>
 
 #include <unity/core/error.hpp>
-#include <unity/gnn/graph_transforms.hpp>
 #include <unity/io/text_lines.hpp>
 
 namespace unity::io {

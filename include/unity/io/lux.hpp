@@ -18,7 +18,6 @@
 #include <unity/core/config.hpp>
 #include <unity/core/file.hpp>
 #include <unity/gnn/csr_graph.hpp>
-#include <unity/gnn/generate.hpp>
 #include <unity/gnn/generators.hpp>
 
 namespace unity::io {

@@ -31,10 +31,8 @@
 
 #include <unity/core/file.hpp>
 #include <unity/io/json_place.hpp>
-#include <unity/machine/device.hpp>
 #include <unity/machine/link.hpp>
 #include <unity/machine/machine.hpp>
-#include <unity/machine/routes.hpp>
 #include <unity/machine/topology.hpp>
 
 namespace unity::io {

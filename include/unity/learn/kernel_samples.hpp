@@ -17,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-#include <unity/fusion/kernel_description.hpp>
+#include <unity/fusion/instruction_graph.hpp>
 
 namespace unity::learn {
 

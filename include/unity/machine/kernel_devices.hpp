@@ -1,7 +1,7 @@
 // Devices in the form of the kernel model.
 #pragma once
 
-#include <unity/machine/device.hpp>
+#include <unity/machine/link.hpp>
 #include <unity/machine/machine.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/kernel_durations.hpp>

@@ -12,7 +12,6 @@
 
 #include <unity/core/printable.hpp>
 #include <unity/core/units.hpp>
-#include <unity/machine/device.hpp>
 #include <unity/machine/link.hpp>
 #include <unity/machine/topology.hpp>
 

@@ -89,7 +89,6 @@ class batches {
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/ranks/sample_values.hpp>
 #include <unity/tensor/loss.hpp>
-#include <unity/train/detail/fill_box.hpp>
 #include <unity/train/run_settings.hpp>
 
 namespace unity::train {

@@ -23,9 +23,8 @@
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
-#include <unity/train/held_values.hpp>
+#include <unity/train/held_state.hpp>
 #include <unity/train/host_exchange.hpp>
-#include <unity/train/kept_values.hpp>
 #include <unity/train/run_settings.hpp>
 #include <unity/train/update.hpp>
 

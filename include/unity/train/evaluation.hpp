@@ -27,7 +27,7 @@
 #include <unity/tensor/shape.hpp>
 #include <unity/train/batches.hpp>
 #include <unity/train/forward_programs.hpp>
-#include <unity/train/held_values.hpp>
+#include <unity/train/held_state.hpp>
 #include <unity/train/host_exchange.hpp>
 #include <unity/train/rank_executor.hpp>
 #include <unity/train/update.hpp>

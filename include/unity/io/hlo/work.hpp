@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <unity/core/config.hpp>
-#include <unity/fusion/kernel_description.hpp>
+#include <unity/fusion/instruction_graph.hpp>
 #include <unity/io/hlo/module.hpp>
 
 namespace unity::io {

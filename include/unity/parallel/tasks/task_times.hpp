@@ -128,7 +128,7 @@ class task_times {
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/cost/roofline.hpp>
-#include <unity/machine/device.hpp>
+#include <unity/machine/link.hpp>
 #include <unity/program/fragment.hpp>
 #include <unity/tensor/definition.hpp>
 #include <unity/tensor/detail/resize.hpp>

@@ -128,7 +128,7 @@ class range_model_writer {
 #include <unity/gnn/vertex_data.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/parallel/box.hpp>
-#include <unity/train/detail/fill_box.hpp>
+#include <unity/train/data.hpp>
 
 namespace unity::systems::detail {
 
