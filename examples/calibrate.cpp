@@ -26,8 +26,7 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
-#include <unity/backend/device_calibration.hpp>
-#include <unity/backend/link_calibration.hpp>
+#include <unity/backend/calibration.hpp>
 #include <unity/backend/local_communicator.hpp>
 #ifdef UNITY_HAS_MPI
 #include <unity/backend/mpi_communicator.hpp>  // if found

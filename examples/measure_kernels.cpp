@@ -17,7 +17,6 @@
 
 #include <unity/backend/cpu.hpp>
 #include <unity/backend/device_timer.hpp>
-#include <unity/backend/region_timer.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/core/random.hpp>

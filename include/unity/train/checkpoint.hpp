@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include <unity/backend/agreement.hpp>
+#include <unity/backend/communicator.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>

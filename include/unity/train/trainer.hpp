@@ -14,7 +14,6 @@
 
 #include <fmt/core.h>
 
-#include <unity/backend/agreement.hpp>
 #include <unity/backend/communicator.hpp>
 #include <unity/backend/device_backend.hpp>
 #include <unity/backend/host_values.hpp>

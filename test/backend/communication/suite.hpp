@@ -18,7 +18,6 @@
 #include <utility>
 #include <vector>
 
-#include <unity/backend/agreement.hpp>
 #include <unity/backend/communicator.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>

@@ -74,7 +74,7 @@ class folder_meeting {
 #include <system_error>
 #include <thread>
 
-#include <unity/backend/communication/time_limit.hpp>
+#include <unity/backend/communication/rank_failure.hpp>
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/file.hpp>

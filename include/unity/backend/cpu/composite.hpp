@@ -10,7 +10,7 @@
 
 #include <unity/backend/cpu/movement.hpp>
 #include <unity/backend/cpu/routine.hpp>
-#include <unity/backend/detail/routine_places.hpp>
+#include <unity/backend/detail/memory_pool.hpp>
 #include <unity/backend/detail/run_list.hpp>
 #include <unity/backend/host_values.hpp>
 #include <unity/tensor/algebra.hpp>

@@ -11,10 +11,8 @@
 #include <vector>
 
 #include <unity/backend/cpu/elements.hpp>
-#include <unity/backend/cpu/instruction_set.hpp>
 #include <unity/backend/cpu/routine.hpp>
-#include <unity/backend/cpu/threads.hpp>
-#include <unity/backend/elementwise/index_steps.hpp>
+#include <unity/backend/elementwise/tile_program.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/kernel.hpp>

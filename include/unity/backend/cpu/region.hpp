@@ -145,12 +145,10 @@ class region_routine final : public routine {
 
 #include <unity/backend/cpu/elements.hpp>
 #include <unity/backend/cpu/elementwise.hpp>
-#include <unity/backend/cpu/threads.hpp>
 #include <unity/backend/detail/aligned_size.hpp>
-#include <unity/backend/detail/joined_transposes.hpp>
+#include <unity/backend/detail/transposes.hpp>
 #include <unity/backend/elementwise_chains.hpp>
 #include <unity/backend/host_values.hpp>
-#include <unity/backend/turned_operands.hpp>
 #include <unity/core/id.hpp>
 #include <unity/graph/concepts.hpp>
 

@@ -8,7 +8,6 @@
 #include <string_view>
 
 #include <unity/backend/cuda/elements.hpp>
-#include <unity/backend/cuda/host_device.hpp>
 #include <unity/backend/cuda/routine.hpp>
 #include <unity/backend/cuda/rows.hpp>
 #include <unity/tensor/shape.hpp>
