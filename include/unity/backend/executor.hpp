@@ -41,7 +41,7 @@ namespace unity::backend {
 
 struct executor_options {
   tensor::source_data data{};  // values of inputs, weights and constants, by name
-  std::uint64_t seed = 0;  // seed of arbitrary values for all others (tensor/evaluate.hpp): equal names get equal values
+  std::uint64_t seed = 0;  // of arbitrary values for all others (tensor/evaluate.hpp): equal names get equal values
   bool fuse = true;        // run chains of element-wise operators as one kernel, if the backend can
   bool record = true;      // run() replays a recording, if the backend can
 };

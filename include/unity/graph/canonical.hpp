@@ -21,7 +21,7 @@
 
 namespace unity::detail {
 
-// Distinguishes nodes that compute the same from the same, for canonical.hpp.
+// Distinguishes nodes that compute the same from the same.
 
 // Refines the colours of ambiguous nodes until they are distinguished as far as isomorphism allows.
 class canonical_refinement {

@@ -18,7 +18,7 @@
 
 namespace unity::detail {
 
-// A series-parallel tree under construction, for series_parallel.hpp.
+// A series-parallel tree under construction.
 
 // The parts so far. Children are linked lists, so that composing two parts takes constant time.
 class part_drafts {

@@ -70,7 +70,8 @@ class topology {
 
   // `where`: for messages, the file. Complexity: linear, plus sorting the names.
   // Throws: unity::error for a cable with an end that does not exist, with both ends equal, with a rate of 0 or less or
-  // a negative latency, and for names that are empty or not unique. topology.hpp checks whether devices reach each other.
+  // a negative latency, and for names that are empty or not unique. routes checks whether devices reach each
+  // other.
   topology(std::vector<placed_device> devices, std::vector<std::string> switches, std::vector<cable> cables,
            std::string_view where = "topology");
 

@@ -56,7 +56,7 @@ class body_builder {
                                         std::span<const named_attribute> attributes) = 0;
   virtual std::vector<value_id> add_all(const operation& op, std::span<const value_id> operands) = 0;
 
-  // Appends the adjoint of the composite `name`, derived from its body (tensor/definition.hpp).
+  // Appends the adjoint of the composite `name`, derived from its body.
   virtual std::vector<value_id> add_body_adjoint(std::string_view name, std::span<const named_attribute> attributes,
                                                  const adjoint_problem& p) = 0;
 
@@ -178,8 +178,8 @@ struct definition {
   // The adjoint, if deriving it (tensor/differentiate.hpp) fails or gives a more expensive one.
   adjoint_rule own_adjoint{};
 
-  // Rewrites the attributes that hold sizes, for new sizes of operands and results (tensor/definition.hpp). Without it,
-  // the operator has no such attributes, or its sizes must stay.
+  // Rewrites the attributes that hold sizes, for new sizes of operands and results. Without it, the operator has no
+  // such attributes, or its sizes must stay.
   std::function<void(const attribute_writer&, const resizing&)> resize{};
 
   // The same for a part of a divided operator, if that differs: heads are divided among devices along with the columns,

@@ -16,7 +16,7 @@
 
 namespace unity::io::detail {
 
-// Operators that the caller adds to those of io/onnx/operators.hpp, each in one line (onnx_operator).
+// Operators that the caller adds to these, each in one line (onnx_operator).
 
 class own_operators {
  public:
