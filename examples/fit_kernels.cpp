@@ -24,9 +24,8 @@
 #include <unity/cost/kernel_fit.hpp>
 #include <unity/cost/kernel_model.hpp>
 #include <unity/cost/kernel_table.hpp>
-#include <unity/cost/known_boards.hpp>
 #include <unity/cost/roofline.hpp>
-#include <unity/io/kernel_csv.hpp>
+#include <unity/io/measurements_csv.hpp>
 #include <unity/io/packed_text.hpp>
 
 #include "support/number_range.hpp"

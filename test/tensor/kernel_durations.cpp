@@ -12,7 +12,7 @@
 #include <unity/core/units.hpp>
 #include <unity/cost/kernel_table.hpp>
 #include <unity/graph/concepts.hpp>
-#include <unity/tensor/adjoint.hpp>
+#include <unity/tensor/differentiate.hpp>
 
 namespace tests_of_kernel_durations {
 
