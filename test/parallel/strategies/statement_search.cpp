@@ -66,6 +66,7 @@ TEST_CASE("the search finds what simulating every statement finds") {
     const auto x = test::random_statement_subject(random);
     CAPTURE(x.text);
     const auto all = x.on.simulate_all(x.batch, x.layers);
+    REQUIRE(!all.empty());
     for (const bool is_limited : {false, true}) {
       bytes limit{std::int64_t{1} << 60};
       if (is_limited) {
